@@ -2,11 +2,13 @@
 
 use alloc::borrow::Cow;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use upesi_ledger::command::{
     ACCOUNTS_MAX, AdminRefusal, ENDPOINT_VALUE_BYTES_MAX, FUNDS_TRANSFERS_MAX, LEDGER_ACCOUNT_TYPES_MAX,
-    PARTICIPANTS_MAX, SETTLEMENT_MODELS_MAX,
+    PARTICIPANTS_MAX, SETTLEMENT_ACCOUNTS_MAX, SETTLEMENT_MODELS_MAX, SETTLEMENTS_MAX, WINDOWS_MAX,
+    WINDOWS_PER_SETTLEMENT_MAX,
 };
 use upesi_ledger::{Cause, LedgerAccountTypeId, Refusal};
 use upesi_types::ErrorCode;
@@ -223,6 +225,32 @@ fn not_found(refusal: &AdminRefusal) -> Detail {
     }
 }
 
+fn settlement(refusal: &AdminRefusal) -> Detail {
+    use AdminRefusal as R;
+    match refusal {
+        R::WindowUnknown { window } => format!("Window {window} does not exist").into(),
+        R::WindowNotOpen { window } => format!("Window {window} is not open").into(),
+        R::WindowEmpty { window } => format!("Window {window} is empty").into(),
+        R::WindowsFull => format!("A hub has at most {WINDOWS_MAX} settlement windows").into(),
+        R::WindowsUnsettled => "Too many windows are not settled: settle some before another is closed".into(),
+        R::SettlementModelUnknown { name } => format!("Settlement model not found: {name}").into(),
+        R::SettlementModelGross => "Settlement can not be created for GROSS or IMMEDIATE models".into(),
+        R::SettlementWindowsMany => {
+            format!("A settlement has at most {WINDOWS_PER_SETTLEMENT_MAX} windows").into()
+        }
+        R::WindowsInapplicable { windows } => {
+            let windows: Vec<_> = windows.iter().map(ToString::to_string).collect();
+            format!("Inapplicable windows {}", windows.join(", ")).into()
+        }
+        R::SettlementsFull => {
+            format!("A hub has at most {SETTLEMENTS_MAX} settlements, with {SETTLEMENT_ACCOUNTS_MAX} accounts").into()
+        }
+        R::SettlementUnknown => "Settlement not found".into(),
+        R::SettlementStateChange => "State change is not allowed".into(),
+        _ => "At least one settlement transfer is committed. Aborting is not allowed.".into(),
+    }
+}
+
 fn admin_validation(refusal: &AdminRefusal) -> Detail {
     use AdminRefusal as R;
     match refusal {
@@ -249,6 +277,19 @@ fn admin_validation(refusal: &AdminRefusal) -> Detail {
             format!("The hub has no HUB_RECONCILIATION account in {currency}").into()
         }
         R::AccountNotSettlement => "Account is not SETTLEMENT type".into(),
+        R::WindowUnknown { .. }
+        | R::WindowNotOpen { .. }
+        | R::WindowEmpty { .. }
+        | R::WindowsFull
+        | R::WindowsUnsettled
+        | R::SettlementModelUnknown { .. }
+        | R::SettlementModelGross
+        | R::SettlementWindowsMany
+        | R::WindowsInapplicable { .. }
+        | R::SettlementsFull
+        | R::SettlementUnknown
+        | R::SettlementStateChange
+        | R::SettlementCommitted => settlement(refusal),
         R::BalanceFull => "The balance cannot hold the amount".into(),
         R::FundsFinal { state } => format!("The movement of funds is {} already", state.as_str()).into(),
         R::TransferFinal { state } => {

@@ -11,17 +11,22 @@ use crate::account::AccountId;
 use crate::callback::CallbackKey;
 use crate::funds::{FundsDirection, FundsState};
 use crate::state::Ledger;
+use crate::settlement::Settlement;
 use crate::transfer::TransferState;
+use crate::window::{Net, Pair, Sum, Window, WindowState};
 
 /// Checks a state; each finding is a sentence for people. Empty when all holds.
 ///
 /// I1: per currency, all accounts and reservations sum to zero. I5: memory holds each transfer once, in one state.
-/// Further: reservations per account match the transfers in flight; totals match; outbox keys point to known targets.
+/// Every committed transfer is in exactly one window; the nets of a window, and of a settlement, are those of its pairs
+/// and sum to zero. Further: reservations per account match the transfers in flight; totals match; outbox keys point to known targets.
 pub fn check(ledger: &Ledger) -> Vec<String> {
     let mut findings = Vec::new();
     check_sums(ledger, &mut findings);
     check_pending(ledger, &mut findings);
     check_totals(ledger, &mut findings);
+    check_windows(ledger, &mut findings);
+    ledger.settlements().iter().for_each(|settlement| check_settlement(ledger, settlement, &mut findings));
     for (key, _) in ledger.outbox().iter() {
         check_key(ledger, key, &mut findings);
     }
@@ -105,5 +110,77 @@ fn check_totals(ledger: &Ledger, findings: &mut Vec<String>) {
 fn check_key(ledger: &Ledger, key: CallbackKey, findings: &mut Vec<String>) {
     if key.target.index() >= ledger.participants().len() || key.seq > ledger.last_seq() {
         findings.push(format!("a callback of record {} is owed to an unknown participant", key.seq));
+    }
+}
+
+fn check_windows(ledger: &Ledger, findings: &mut Vec<String>) {
+    let open = ledger.windows.open_pairs();
+    let closed = ledger.windows().iter().flat_map(|window| &window.contents);
+    let counts = closed.map(|content| content.sum.transfers).chain(open.iter().map(|pair| pair.sum.transfers));
+    let in_windows: u128 = counts.map(u128::from).sum();
+    let committed = ledger.totals().committed;
+    if in_windows != u128::from(committed) {
+        findings.push(format!("{committed} transfers were committed, but {in_windows} are in settlement windows"));
+    }
+    for window in ledger.windows() {
+        match &window.pairs {
+            Some(pairs) if window.state != WindowState::Open => check_contents(ledger, window, pairs, findings),
+            _ => {}
+        }
+    }
+}
+
+/// Sums and nets of the contents are those of the window's pairs.
+fn check_contents(ledger: &Ledger, window: &Window, pairs: &[Pair], findings: &mut Vec<String>) {
+    for content in &window.contents {
+        let mut nets = BTreeMap::<AccountId, i128>::new();
+        let mut sum = Sum::default();
+        for pair in pairs {
+            let account = ledger.account_ref(pair.payer);
+            if (account.currency, account.kind) != (content.currency, content.kind) {
+                continue;
+            }
+            *nets.entry(pair.payer).or_default() += pair.sum.units;
+            *nets.entry(pair.payee).or_default() -= pair.sum.units;
+            sum.units += pair.sum.units;
+            sum.transfers += pair.sum.transfers;
+        }
+        let nets = nets.into_iter().map(|(account, units)| Net { account, units });
+        if sum != content.sum || !nets.eq(content.nets.iter().copied()) {
+            findings.push(format!(
+                "content {} of window {} is not what its accounts paid each other",
+                content.id, window.id
+            ));
+        }
+    }
+}
+
+/// Nets are those of its contents, as long as these keep theirs, and sum to zero per currency.
+fn check_settlement(ledger: &Ledger, settlement: &Settlement, findings: &mut Vec<String>) {
+    let mut sums = BTreeMap::<Currency, i128>::new();
+    for account in &settlement.accounts {
+        let currency = ledger.account_ref(account.account).currency;
+        *sums.entry(currency).or_default() += i128::from(account.net.units());
+    }
+    for (currency, sum) in sums {
+        if sum != 0 {
+            findings.push(format!(
+                "the nets of settlement {} sum to {sum} ten-thousandths of {currency}, not to zero",
+                settlement.id
+            ));
+        }
+    }
+    let contents: Vec<_> =
+        settlement.contents.iter().filter_map(|place| ledger.windows.content(*place)).collect();
+    if contents.iter().any(|content| content.nets.is_empty()) {
+        return;
+    }
+    let mut nets = BTreeMap::<AccountId, i128>::new();
+    for net in contents.iter().flat_map(|content| &content.nets) {
+        *nets.entry(net.account).or_default() += net.units;
+    }
+    let theirs = settlement.accounts.iter().map(|account| (account.account, i128::from(account.net.units())));
+    if !theirs.eq(nets) {
+        findings.push(format!("the nets of settlement {} are not those of its windows", settlement.id));
     }
 }

@@ -14,9 +14,11 @@ use crate::endpoint::EndpointType;
 use crate::funds::{FundsState, FundsTransfer};
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
+use crate::settlement::{SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;
 use crate::table::events;
 use crate::transfer::{AbortKind, Fingerprint, Transfer};
+use crate::window::{ContentRef, NewContent, SettlementId, WindowId};
 
 events! {
     /// A change of state. The instant of the change is that of its journal record, or of [`Event::DecidedAt`].
@@ -140,5 +142,37 @@ events! {
             /// The operator's reason.
             reason: Box<str>,
         } = "jump of the clock by {jump_ms} ms accepted: \"{reason}\"";
+        /// The open settlement window was closed and the next one opened.
+        50 WindowClosed {
+            id as "settlementWindowId": WindowId,
+            next as "nextSettlementWindowId": WindowId,
+            /// The operator's reason.
+            reason: Box<str>,
+            /// One per currency and ledger account type that its transfers used.
+            contents: Vec<NewContent>,
+        } = "window {id} closed: \"{reason}\", contents {contents}; window {next} opened";
+        /// A settlement of closed windows was created.
+        51 SettlementCreated {
+            id as "settlementId": SettlementId,
+            /// Number of the settlement model.
+            model as "settlementModelId": u32,
+            /// The operator's reason.
+            reason: Box<str>,
+            /// What it settles.
+            contents: Vec<ContentRef>,
+            /// What each account owes.
+            accounts: Vec<SettlementNet>,
+        } = "settlement {id} created by model {model}: \"{reason}\", contents {contents}, nets {accounts}";
+        /// Accounts of a settlement reached their next states, or recorded theirs again. Money moves by further events.
+        52 SettlementAdvanced { id as "settlementId": SettlementId, accounts: Vec<SettlementStage> }
+            = "settlement {id}: {accounts}";
+        /// A settlement was given up, or another reason was recorded for that. Money goes back by further events.
+        53 SettlementAborted {
+            id as "settlementId": SettlementId,
+            /// The operator's reason.
+            reason: Box<str>,
+            /// The bank's reference.
+            external_reference as "externalReference": Option<Box<str>>,
+        } = "settlement {id} ABORTED: \"{reason}\"";
     }
 }

@@ -24,6 +24,7 @@ mod participant;
 mod query;
 mod record;
 mod refusal;
+mod settlement;
 mod settlement_model;
 mod show;
 mod snapshot;
@@ -34,6 +35,7 @@ mod table;
 mod tests;
 mod transfer;
 mod transfer_table;
+mod window;
 
 pub use account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
 pub use actor::Actor;
@@ -51,9 +53,13 @@ pub use outbox::{Outbox, OutboxEntry, Parked};
 pub use participant::{AccountRef, Limit, Participant, ParticipantId};
 pub use record::{Payload, Record};
 pub use refusal::{Cause, Refusal};
+pub use settlement::{Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState};
 pub use settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 pub use show::{Names, Show, Shown};
 pub use snapshot::SnapshotError;
 pub use state::{Ledger, Totals};
 pub use stored::Stored;
 pub use transfer::{AbortKind, Fingerprint, PublicState, Transfer, TransferState};
+pub use window::{
+    Content, ContentId, ContentRef, Net, NewContent, Pair, SettlementId, Sum, Window, WindowId, WindowState,
+};

@@ -1,5 +1,6 @@
 //! Questions about the state.
 
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
@@ -9,9 +10,11 @@ use crate::config::LedgerConfig;
 use crate::funds::FundsTransfer;
 use crate::outbox::Outbox;
 use crate::participant::{Participant, ParticipantId};
+use crate::settlement::Settlement;
 use crate::settlement_model::SettlementModel;
 use crate::state::{Ledger, Totals};
 use crate::transfer::Transfer;
+use crate::window::{Pair, SettlementId, Window, WindowId, WindowState};
 
 impl Ledger {
     /// The scheme's policy.
@@ -239,6 +242,35 @@ impl Ledger {
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let funds = self.funds_deadlines.first().map(|(deadline, _)| *deadline);
         [self.transfers.next_deadline(), funds].into_iter().flatten().min()
+    }
+
+    /// All settlement windows in order of opening; the last one is open.
+    pub fn windows(&self) -> &[Window] {
+        &self.windows.all
+    }
+
+    /// A settlement window.
+    pub fn window(&self, id: WindowId) -> Option<&Window> {
+        self.windows.get(id)
+    }
+
+    /// What each account owes each other one by a window's transfers, in order of accounts: of the open window so far.
+    /// `None` once a settled window has lost its sums.
+    pub fn window_pairs<'a>(&'a self, window: &'a Window) -> Option<Cow<'a, [Pair]>> {
+        match window.state {
+            WindowState::Open => Some(Cow::Owned(self.windows.open_pairs())),
+            _ => window.pairs.as_deref().map(Cow::Borrowed),
+        }
+    }
+
+    /// All settlements in order of creation.
+    pub fn settlements(&self) -> &[Settlement] {
+        &self.settlements
+    }
+
+    /// A settlement.
+    pub fn settlement(&self, id: SettlementId) -> Option<&Settlement> {
+        self.settlements.get(id.index())
     }
 
     /// The undelivered callbacks.

@@ -16,8 +16,10 @@ use crate::endpoint::EndpointType;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
+use crate::settlement::{SettlementNet, SettlementStage, SettlementState};
 use crate::settlement_model::SettlementModel;
 use crate::transfer::{AbortKind, Transfer, TransferState};
+use crate::window::{ContentId, ContentRef, NewContent, SettlementId, WindowId};
 
 /// Most items of a list that a line of text shows.
 const ITEMS_SHOWN_MAX: usize = 4;
@@ -139,7 +141,7 @@ macro_rules! shown_as_word {
     };
 }
 
-shown_as_word!(EndpointType: name, AbortKind: as_str, FundsDirection: as_str, FundsState: as_str);
+shown_as_word!(EndpointType: name, AbortKind: as_str, FundsDirection: as_str, FundsState: as_str, SettlementState: as_str);
 
 macro_rules! shown_as_number {
     ($($type:ty),*) => {
@@ -152,6 +154,18 @@ macro_rules! shown_as_number {
 }
 
 shown_as_number!(u16, u32, u64, i64);
+
+macro_rules! shown_by_number {
+    ($($type:ty),*) => {
+        $(impl Show for $type {
+            fn show(&self) -> Shown<'_> {
+                self.0.show()
+            }
+        })*
+    };
+}
+
+shown_by_number!(WindowId, ContentId, SettlementId);
 
 impl Show for bool {
     fn show(&self) -> Shown<'_> {
@@ -291,5 +305,39 @@ impl Show for SettlementModel {
 
     fn describe(&self, _names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
+    }
+}
+
+impl Show for NewContent {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![
+            ("id", self.id.show()),
+            ("currency", self.currency.show()),
+            ("ledgerAccountType", self.kind.show()),
+        ])
+    }
+}
+
+impl Show for ContentRef {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![("settlementWindowId", self.window.show()), ("id", self.content.show())])
+    }
+}
+
+impl Show for SettlementNet {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![("account", self.account.show()), ("netSettlementAmount", self.net.show())])
+    }
+}
+
+impl Show for SettlementStage {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![
+            ("account", self.account.show()),
+            ("state", self.state.show()),
+            ("reason", self.reason.show()),
+            ("externalReference", self.external_reference.show()),
+            ("netDebitCapRaisedTo", self.cap_raised_to.show()),
+        ])
     }
 }

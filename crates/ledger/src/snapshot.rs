@@ -13,6 +13,7 @@ use crate::config::LedgerConfig;
 use crate::funds::{FundsState, FundsTransfer};
 use crate::outbox::Parked;
 use crate::participant::ParticipantId;
+use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
 use crate::stored::{Stored, stored_struct};
 use crate::transfer::{Transfer, TransferState};
@@ -58,6 +59,8 @@ sections! {
     7 "reserved transfers" 1: write_reserved, read_reserved;
     8 "finished transfers" 1: write_finished, read_finished;
     9 "outbox" 1: write_outbox, read_outbox;
+    10 "settlement windows" 1: write_windows, read_windows;
+    11 "settlements" 1: write_settlements, read_settlements;
 }
 
 impl Ledger {
@@ -114,6 +117,9 @@ impl Ledger {
         if !are_numbered {
             return Err(DecodeError("it numbers its items with gaps"));
         }
+        if !self.windows.are_sound() || !are_numbered_from_1(&self.settlements) {
+            return Err(DecodeError("its settlement windows contradict each other"));
+        }
         let mut transfers = self.reserved_transfers().chain(self.finished_transfers());
         let are_known = self.accounts.iter().all(|item| participant(item.participant))
             && self.participants.iter().flat_map(|item| &item.accounts).all(|item| account(item.id))
@@ -125,7 +131,9 @@ impl Ledger {
                 [item.payer, item.payee].into_iter().flatten().all(participant)
                     && [item.payer_account, item.payee_account].into_iter().flatten().all(account)
             })
-            && self.outbox.iter().all(|(key, _)| participant(key.target));
+            && self.outbox.iter().all(|(key, _)| participant(key.target))
+            && self.windows.refer_to(account)
+            && self.settlements.iter().all(|item| item.refers_to(account, self.models.len(), &self.windows));
         if are_known { Ok(()) } else { Err(DecodeError("it refers to something that it does not contain")) }
     }
 }
@@ -251,4 +259,25 @@ fn read_outbox(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
         ledger.outbox.insert(key, parked);
     }
     Ok(())
+}
+
+fn write_windows(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    ledger.windows.encode(encoder);
+}
+
+fn read_windows(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.windows.decode(d)
+}
+
+fn write_settlements(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    write_items(encoder, ledger.settlements.iter());
+}
+
+fn read_settlements(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.settlements = read_items(d)?;
+    Ok(())
+}
+
+fn are_numbered_from_1(settlements: &[Settlement]) -> bool {
+    settlements.iter().enumerate().all(|(at, item)| item.id.index() == at)
 }

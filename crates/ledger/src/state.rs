@@ -15,9 +15,11 @@ use crate::event::Event;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::outbox::{Outbox, Parked};
 use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
+use crate::settlement::{Settlement, SettlementNet};
 use crate::settlement_model::SettlementModel;
 use crate::transfer::{Transfer, TransferState};
 use crate::transfer_table::TransferTable;
+use crate::window::{ContentRef, SettlementId, WindowState, Windows};
 
 /// Transfers since the ledger began, by how they came out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub struct Ledger {
     pub(crate) transfers: TransferTable,
     pub(crate) funds: BTreeMap<TransferId, FundsTransfer>,
     pub(crate) funds_deadlines: BTreeSet<(Timestamp, TransferId)>,
+    pub(crate) windows: Windows,
+    pub(crate) settlements: Vec<Settlement>,
     pub(crate) outbox: Outbox,
     pub(crate) totals: Totals,
     /// Retention has removed the transfers that finished up to this record.
@@ -68,6 +72,8 @@ impl Ledger {
             transfers: TransferTable::new(hash_seed),
             funds: BTreeMap::new(),
             funds_deadlines: BTreeSet::new(),
+            windows: Windows::new(hash_seed),
+            settlements: Vec::new(),
             outbox: Outbox::default(),
             totals: Totals::default(),
             removed_to: 0,
@@ -185,6 +191,19 @@ impl Ledger {
             }
             Event::FundsPrepared(funds) => self.apply_funds_prepared(now, funds),
             Event::FundsEnded { id, state, reason } => self.apply_funds_ended(now, id, state, reason),
+            Event::WindowClosed { id, next, reason, contents } => {
+                self.windows.close(now, (id, next), reason, contents, &self.accounts);
+            }
+            Event::SettlementCreated { id, model, reason, contents, accounts } => {
+                self.add_settlement(now, (id, model), &reason, contents, &accounts);
+            }
+            Event::SettlementAdvanced { id, accounts } => {
+                self.settlements[id.index()].advance(now, accounts, &mut self.windows);
+            }
+            Event::SettlementAborted { id, reason, external_reference } => {
+                let settlement = &mut self.settlements[id.index()];
+                settlement.abort(now, reason, external_reference, &mut self.windows);
+            }
             Event::DecidedAt(_) | Event::ClockAccepted { .. } => {}
             Event::CallbacksDelivered(keys) => keys.into_iter().for_each(|key| self.outbox.remove(key)),
             Event::CallbackParked { key, attempts, reason } => {
@@ -230,6 +249,7 @@ impl Ledger {
         let credited = match &state {
             TransferState::Committed { .. } => {
                 self.totals.committed += 1;
+                self.windows.add(payer, payee, amount.negated());
                 payee
             }
             TransferState::Aborted { kind, .. } => {
@@ -276,6 +296,21 @@ impl Ledger {
         let (amount, deadline) = (funds.amount, funds.expires_at);
         self.funds_deadlines.remove(&(deadline, id));
         self.post(credited, amount.negated(), now);
+    }
+
+    fn add_settlement(
+        &mut self,
+        now: Timestamp,
+        (id, model): (SettlementId, u32),
+        reason: &str,
+        contents: Vec<ContentRef>,
+        nets: &[SettlementNet],
+    ) {
+        assert!(id.index() == self.settlements.len(), "settlements are numbered without gaps");
+        for place in &contents {
+            self.windows.set_state(*place, WindowState::Pending, id, now, reason);
+        }
+        self.settlements.push(Settlement::new((id, model), now, reason, contents, nets));
     }
 
     fn post(&mut self, account: AccountId, change: Amount, now: Timestamp) {

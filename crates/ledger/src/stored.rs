@@ -135,6 +135,16 @@ impl<const N: usize> Stored for [u8; N] {
     }
 }
 
+impl Stored for i128 {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.raw(&self.to_le_bytes());
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        decoder.array().map(Self::from_le_bytes)
+    }
+}
+
 impl Stored for Box<str> {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.text(self);

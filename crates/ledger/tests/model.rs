@@ -7,6 +7,8 @@
 mod ask;
 #[path = "model/scheme.rs"]
 mod scheme;
+#[path = "model/settle.rs"]
+mod settle;
 mod support;
 
 use std::collections::BTreeMap;
@@ -150,6 +152,13 @@ impl Run {
         }
         let hub = balance("Hub", LedgerAccountTypeId::HUB_RECONCILIATION);
         assert_eq!(hub, self.scheme.reconciliation(), "the hub's reconciliation account");
+        let hub = balance("Hub", LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT);
+        assert_eq!(hub, self.scheme.multilateral(), "the hub's account for settlement");
+        for name in NAMES {
+            let limit = ledger.participant_named(&fsp(name)).and_then(|member| member.limit(kes()));
+            assert_eq!(limit.map_or(0, |limit| limit.value.units()), self.scheme.cap(name), "{name}");
+        }
+        self.compare_settlement();
         for (id, deal) in &self.scheme.deals {
             let id = transfer_id('t', *id);
             let transfer = ledger.transfer(id).or_else(|| self.twin.archive.get(&id));
@@ -161,12 +170,51 @@ impl Run {
             assert_eq!(funds.state.as_str(), movement.state);
         }
     }
+
+    /// Windows, what they hold, and settlements.
+    fn compare_settlement(&self) {
+        let ledger = &self.twin.live;
+        let states = ledger.windows().iter().map(|window| window.state.as_str());
+        assert!(states.eq(self.scheme.windows.iter().copied().chain(["OPEN"])), "{:?}", ledger.windows());
+        for window in ledger.windows() {
+            let pairs = ledger.window_pairs(window).expect("nothing is dropped so soon");
+            let of_window = self.scheme.deals.values().filter(|deal| deal.window == Some(window.id.0));
+            let transfers: u64 = pairs.iter().map(|pair| pair.sum.transfers).sum();
+            assert_eq!(transfers, of_window.clone().count() as u64, "window {}", window.id);
+            for pair in pairs.iter() {
+                let [payer, payee] = [pair.payer, pair.payee].map(|id| {
+                    let owner = ledger.account(id).expect("an account").participant;
+                    ledger.participant(owner).name.to_string()
+                });
+                let deals = of_window.clone().filter(|deal| deal.payer == payer && deal.payee == payee);
+                let units = deals.map(|deal| i128::from(deal.units)).sum::<i128>();
+                assert_eq!(units, pair.sum.units, "window {}: {payer} to {payee}", window.id);
+            }
+        }
+        assert_eq!(ledger.settlements().len(), self.scheme.settlings.len());
+        for (settlement, settling) in ledger.settlements().iter().zip(&self.scheme.settlings) {
+            assert_eq!(settlement.state.as_str(), settling.state(), "{settlement:?}");
+            assert_eq!(settlement.accounts.len(), settling.parties.len(), "{settlement:?}");
+            for (name, party) in &settling.parties {
+                let id = account(ledger, name, LedgerAccountTypeId::POSITION);
+                let found = settlement.account(id).expect("an account of the settlement");
+                assert_eq!(found.state.as_str(), party.state(), "{name}");
+                assert_eq!(found.net.units(), self.scheme.net_in(name, settling), "{name}");
+            }
+        }
+    }
 }
 
 /// What a decision tells, in the model's words.
 fn told(ledger: &Ledger, decision: &Decision) -> Told {
     let reply = match &decision.reply {
         Reply::Admin(Ok(AdminOutcome::Done | AdminOutcome::Redelivered(_))) => Some("= done".to_owned()),
+        Reply::Admin(Ok(AdminOutcome::WindowOpened(id))) => Some(format!("= window {id}")),
+        Reply::Admin(Ok(AdminOutcome::SettlementCreated(id))) => Some(format!("= settlement {id}")),
+        Reply::Admin(Ok(AdminOutcome::SettlementAdvanced { faults })) => {
+            let faults: Vec<_> = faults.iter().map(|(index, fault)| format!("{index} {fault:?}")).collect();
+            Some(format!("= advanced {}", faults.join(", ")))
+        }
         Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
         Reply::Admin(Err(refusal)) => Some(format!("= refused {}", admin_detail(refusal).0)),

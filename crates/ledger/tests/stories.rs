@@ -16,7 +16,7 @@ macro_rules! stories {
 
 stories! {
     abort, activity, admin_accounts, admin_participants, admin_settlement, callbacks, capacity, duplicates, expiry, fulfil, funds,
-    get, positions, prepare, validity,
+    get, positions, prepare, settlements, validity, windows,
 }
 
 fn tell(name: &str) {

@@ -1,11 +1,13 @@
 //! Operators' changes.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
 use super::funds::{FundsEnd, FundsPrepare};
 use super::settlement_models::NewSettlementModel;
+use super::settlements::{AdvanceFault, NewSettlement, SettlementAbort, SettlementAdvance};
 use super::{AdminRefusal, Decision};
 use crate::Ledger;
 use crate::account::AccountId;
@@ -13,6 +15,7 @@ use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::funds::FundsState;
+use crate::window::{SettlementId, WindowId};
 
 /// An operator's change. Participants are named as operators name them.
 #[derive(Clone, Debug)]
@@ -100,6 +103,19 @@ pub enum AdminCommand {
         /// The new flag.
         is_active: bool,
     },
+    /// `POST /settlementWindows/{id}`: closes the open window and opens the next one.
+    CloseWindow {
+        /// The open window.
+        id: WindowId,
+        /// The operator's reason.
+        reason: Box<str>,
+    },
+    /// `POST /settlements`.
+    CreateSettlement(NewSettlement),
+    /// `PUT /settlements/{id}` with accounts.
+    AdvanceSettlement(SettlementAdvance),
+    /// `PUT /settlements/{id}` with the state ABORTED.
+    AbortSettlement(SettlementAbort),
     /// `POST /ledgerAccountTypes`.
     CreateLedgerAccountType {
         /// Name, 2–30 word characters.
@@ -124,6 +140,15 @@ pub enum AdminOutcome {
     Funds(TransferId, FundsState),
     /// So many parked callbacks are owed again.
     Redelivered(usize),
+    /// A window was closed; this one is open now.
+    WindowOpened(WindowId),
+    /// A settlement was created.
+    SettlementCreated(SettlementId),
+    /// Accounts of a settlement advanced, except those with a fault: by their place in the command, from 0.
+    SettlementAdvanced {
+        /// The faults.
+        faults: Vec<(u32, AdvanceFault)>,
+    },
 }
 
 impl Ledger {
@@ -167,6 +192,10 @@ impl Ledger {
             AdminCommand::SetSettlementModelActivity { name, is_active } => {
                 self.decide_model_activity(name, *is_active, out)
             }
+            AdminCommand::CloseWindow { id, reason } => self.decide_close_window(*id, reason, out),
+            AdminCommand::CreateSettlement(new) => self.decide_create_settlement(new, out),
+            AdminCommand::AdvanceSettlement(advance) => self.decide_advance_settlement(advance, out),
+            AdminCommand::AbortSettlement(abort) => self.decide_abort_settlement(abort, out),
             AdminCommand::CreateLedgerAccountType { name, description, is_active, is_settleable } => {
                 self.decide_create_account_type(name, description, *is_active, *is_settleable, out)
             }

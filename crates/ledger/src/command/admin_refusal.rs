@@ -1,12 +1,14 @@
 //! Why the ledger refuses operators' commands. The wire has the codes and the words.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use upesi_types::{Currency, FspId};
 
 use crate::account::LedgerAccountTypeId;
 use crate::funds::FundsState;
 use crate::settlement_model::{Delay, Granularity, Interchange};
+use crate::window::WindowId;
 
 /// Why an operator's command was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +118,32 @@ pub enum AdminRefusal {
     TransferUnknown,
     /// Only a reservation can be ended.
     TransferFinal { state: &'static str },
+    /// There is no such settlement window.
+    WindowUnknown { window: WindowId },
+    /// The settlement window was closed before.
+    WindowNotOpen { window: WindowId },
+    /// No transfer was committed in the settlement window.
+    WindowEmpty { window: WindowId },
+    /// The hub has as many settlement windows as a hub can have.
+    WindowsFull,
+    /// The windows that are not settled hold as many sums as windows may hold.
+    WindowsUnsettled,
+    /// There is no such settlement model, or it is inactive.
+    SettlementModelUnknown { name: Box<str> },
+    /// The model settles transfers one by one.
+    SettlementModelGross,
+    /// A settlement is wanted of too many windows.
+    SettlementWindowsMany,
+    /// The windows hold nothing that the model could settle now.
+    WindowsInapplicable { windows: Vec<WindowId> },
+    /// The hub has as many settlements, or accounts in them, as a hub can have.
+    SettlementsFull,
+    /// There is no such settlement.
+    SettlementUnknown,
+    /// The settlement cannot be aborted any more.
+    SettlementStateChange,
+    /// An account of the settlement is committed.
+    SettlementCommitted,
     /// None of the callbacks is parked.
     NothingParked,
 }

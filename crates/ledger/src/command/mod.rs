@@ -13,7 +13,9 @@ mod prepare;
 mod put;
 mod removal;
 mod settlement_models;
+mod settlements;
 mod tick;
+mod windows;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -30,6 +32,7 @@ pub use get::Get;
 pub use participants::{ACCOUNTS_MAX, ENDPOINT_VALUE_BYTES_MAX, PARTICIPANTS_MAX};
 pub use prepare::Prepare;
 pub use settlement_models::{LEDGER_ACCOUNT_TYPES_MAX, NewSettlementModel, SETTLEMENT_MODELS_MAX};
+pub use settlements::{AdvanceFault, AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
 pub use tick::EXPIRIES_PER_TICK_MAX;
 
 use crate::Ledger;
@@ -39,7 +42,9 @@ use crate::event::Event;
 use crate::facts::{Archived, Facts};
 use crate::participant::ParticipantId;
 use crate::refusal::Refusal;
+pub use crate::settlement::{SETTLEMENT_ACCOUNTS_MAX, SETTLEMENTS_MAX, WINDOWS_PER_SETTLEMENT_MAX};
 use crate::transfer::Transfer;
+pub use crate::window::WINDOWS_MAX;
 
 /// What the outside asks of the ledger.
 #[derive(Clone, Debug)]

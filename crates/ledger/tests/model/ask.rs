@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{
-    Abort, Expire, Fulfil, FulfilState, Fulfilment, FundsAction, FundsEnd, FundsPrepare, Get,
-    NewSettlementModel, Prepare,
+    Abort, AdvanceItem, Expire, Fulfil, FulfilState, Fulfilment, FundsAction, FundsEnd, FundsPrepare, Get,
+    NewSettlement, NewSettlementModel, Prepare, SettlementAbort, SettlementAdvance,
 };
 use upesi_ledger::{
     AccountId, AdminCommand, CallbackKey, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId,
-    ResourceId,
+    ResourceId, SettlementId, SettlementState, Window, WindowId,
 };
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
@@ -46,6 +46,14 @@ pub enum Ask {
     HubAccount { name: Name, is_known: bool },
     Model { is_new_name: bool },
     AccountType,
+    /// A number, or the open one.
+    CloseWindow(Option<u8>),
+    /// Numbers, or all that can be settled.
+    Settle(Option<Vec<u8>>),
+    /// The last settlement, all of its parties and the next state, if not given.
+    Advance { id: Option<u8>, names: Option<Vec<Name>>, state: Option<u8> },
+    /// The last one, if not given.
+    AbortSettlement(Option<u8>),
     Funds { id: u8, name: Name, is_deposit: bool, units: i64 },
     EndFunds { id: u8, name: Name, is_commit: bool },
 }
@@ -174,10 +182,22 @@ fn operations() -> impl Strategy<Value = Ask> {
     ]
 }
 
+fn settlements() -> impl Strategy<Value = Ask> {
+    let number = || proptest::option::weighted(0.2, 0..5_u8);
+    let names = proptest::collection::vec(name(), 0..4);
+    prop_oneof![
+        3 => number().prop_map(Ask::CloseWindow),
+        3 => proptest::option::weighted(0.3, proptest::collection::vec(0..5_u8, 0..3)).prop_map(Ask::Settle),
+        8 => (number(), proptest::option::weighted(0.4, names), proptest::option::weighted(0.2, 0..7_u8))
+            .prop_map(|(id, names, state)| Ask::Advance { id, names, state }),
+        1 => number().prop_map(Ask::AbortSettlement),
+    ]
+}
+
 /// A step: how many milliseconds after the one before it, and what happens.
 pub fn step() -> impl Strategy<Value = (i64, Ask)> {
     let pause = proptest::sample::select(vec![1_i64, 1, 1, 1, 2, 2, 3, 1_000, 4_000, VALIDITY_MS]);
-    (pause, prop_oneof![3 => transfers(), 1 => operations()])
+    (pause, prop_oneof![6 => transfers(), 2 => operations(), 1 => settlements()])
 }
 
 /// A first prepare, as resends and PUTs need it.
@@ -320,6 +340,24 @@ fn admin(ask: &Ask, ledger: &Ledger) -> AdminCommand {
             is_active: true,
             is_settleable: false,
         },
+        Ask::CloseWindow(number) => {
+            let open = ledger.windows().len() as u32;
+            let id = WindowId(number.map_or(open, u32::from));
+            AdminCommand::CloseWindow { id, reason: "end of day".into() }
+        }
+        Ask::Settle(ref windows) => {
+            let can_be_settled = |window: &&Window| window.state.can_be_settled();
+            let all = || ledger.windows().iter().filter(can_be_settled).map(|window| window.id).collect();
+            let numbers = |numbers: &Vec<u8>| numbers.iter().map(|id| WindowId(u32::from(*id))).collect();
+            let windows = windows.as_ref().map_or_else(all, numbers);
+            AdminCommand::CreateSettlement(NewSettlement { model: "NET".into(), reason: "end of day".into(), windows })
+        }
+        Ask::Advance { id, ref names, state } => advance(id, names.as_deref(), state, ledger),
+        Ask::AbortSettlement(id) => AdminCommand::AbortSettlement(SettlementAbort {
+            id: settlement_id(id, ledger),
+            reason: "bank unavailable".into(),
+            external_reference: None,
+        }),
         Ask::Funds { id, name, is_deposit, units } => AdminCommand::PrepareFunds(FundsPrepare {
             direction: if is_deposit { FundsDirection::In } else { FundsDirection::Out },
             id: transfer_id('f', id),
@@ -341,6 +379,39 @@ fn admin(ask: &Ask, ledger: &Ledger) -> AdminCommand {
         }),
         ref other => panic!("{other:?} is no operator's command"),
     }
+}
+
+fn settlement_id(id: Option<u8>, ledger: &Ledger) -> SettlementId {
+    SettlementId(id.map_or(ledger.settlements().len() as u32, u32::from))
+}
+
+fn advance(id: Option<u8>, names: Option<&[Name]>, state: Option<u8>, ledger: &Ledger) -> AdminCommand {
+    let id = settlement_id(id, ledger);
+    let settlement = ledger.settlement(id);
+    let before = settlement.map_or(SettlementState::Pending, |settlement| settlement.state);
+    let next = match before {
+        SettlementState::Settling => SettlementState::Settled,
+        other => other.next().unwrap_or(other),
+    };
+    let state = state.map_or(next, |index| SettlementState::ALL[usize::from(index)]);
+    let all = || {
+        let mut names: Vec<_> = settlement.into_iter().flat_map(|settlement| &settlement.accounts).collect();
+        let name = |id| ledger.participant(ledger.account(id).expect("an account").participant).name;
+        names.sort_by_key(|item| name(item.account).to_string());
+        names.into_iter().map(|item| item.account).collect()
+    };
+    let by_name = |names: &[Name]| {
+        names.iter().map(|name| account(ledger, name, LedgerAccountTypeId::POSITION)).collect::<Vec<_>>()
+    };
+    let item = |account: AccountId| AdvanceItem {
+        participant: ledger.account(account).map_or(0, |account| account.participant.number()),
+        account: account.number(),
+        state,
+        reason: "as told by the bank".into(),
+        external_reference: None,
+    };
+    let items = names.map_or_else(all, by_name).into_iter().map(item).collect();
+    AdminCommand::AdvanceSettlement(SettlementAdvance { id, items })
 }
 
 pub fn new_model(name: &str) -> AdminCommand {

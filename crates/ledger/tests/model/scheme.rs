@@ -7,6 +7,7 @@ use upesi_ledger::command::FulfilState;
 use super::ask::{
     Ask, AskPrepare, EXPIRY_MAX_MS, Given, Known, NAMES, Name, VALIDITY_MS, Who, named, put_fingerprint,
 };
+use super::settle::Settling;
 
 type Print = [u8; 16];
 /// What is told: lines such as `alpha PUT COMMITTED`, or `= refused 3100` for an operator.
@@ -17,11 +18,14 @@ pub struct Scheme {
     on_us: bool,
     confirms: bool,
     guards_positions: bool,
-    is_model_off: bool,
+    pub is_model_off: bool,
     has_other_type: bool,
     pub members: BTreeMap<Name, Member>,
     pub deals: BTreeMap<u8, Deal>,
     pub movements: BTreeMap<u8, Movement>,
+    /// States of the closed windows.
+    pub windows: Vec<&'static str>,
+    pub settlings: Vec<Settling>,
     /// Callbacks owed, and whether each is parked, oldest first.
     pub owed: BTreeMap<Name, Vec<bool>>,
 }
@@ -40,10 +44,12 @@ pub struct Member {
 pub struct Deal {
     print: Print,
     pub payer: Name,
-    payee: Name,
-    units: i64,
+    pub payee: Name,
+    pub units: i64,
     expires_ms: i64,
     pub end: End,
+    /// The window that was open when it was committed.
+    pub window: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -88,7 +94,11 @@ impl Scheme {
             sum += if debits && deal.payer == name { deal.units } else { 0 };
             sum -= if credits && deal.payee == name { deal.units } else { 0 };
         }
-        sum
+        sum + self.settled(name)
+    }
+
+    pub fn begins_with(&self, name: Name) -> i64 {
+        self.members.get(name).map_or(0, |member| member.begins_with)
     }
 
     /// The negated settlement account.
@@ -140,6 +150,9 @@ impl Scheme {
                 vec![self.move_funds(*id, (name, *is_deposit, *units), now_ms)]
             }
             Ask::EndFunds { id, name, is_commit } => vec![self.end_funds(*id, name, *is_commit, now_ms)],
+            Ask::CloseWindow(_) | Ask::Settle(_) | Ask::Advance { .. } | Ask::AbortSettlement(_) => {
+                vec![self.operate_settlement(ask)]
+            }
             Ask::Drain | Ask::Restart => vec![],
             operation => vec![self.operate(operation)],
         };
@@ -189,6 +202,7 @@ impl Scheme {
                 units: ask.units.unwrap_or(0),
                 expires_ms,
                 end: if refusal.is_some() { End::Refused } else { End::Open },
+                window: None,
             };
             self.deals.insert(ask.id, deal);
         }
@@ -289,6 +303,7 @@ impl Scheme {
             }
             Ask::Fulfil { .. } => {
                 deal.end = End::Committed(print);
+                deal.window = Some(self.windows.len() as u32 + 1);
                 if waits_for_patch {
                     return patch(deal, vec![format!("{payer} PUT COMMITTED")]);
                 }
@@ -422,6 +437,10 @@ impl Scheme {
 }
 
 impl Member {
+    pub fn set_cap(&mut self, cap: i64) {
+        self.cap = Some(cap);
+    }
+
     fn operate(&mut self, ask: &Ask) -> String {
         match *ask {
             Ask::Activate { is_active, .. } => change(&mut self.is_inactive, !is_active),
@@ -462,11 +481,11 @@ fn change(flag: &mut bool, value: bool) -> String {
     if std::mem::replace(flag, value) == value { "= already done".to_owned() } else { done() }
 }
 
-fn done() -> String {
+pub fn done() -> String {
     "= done".to_owned()
 }
 
-fn refused(code: u16) -> String {
+pub fn refused(code: u16) -> String {
     format!("= refused {code}")
 }
 

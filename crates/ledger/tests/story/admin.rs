@@ -27,6 +27,10 @@ impl Story {
             "activate" | "deactivate" => self.activity(verb == "activate", words)?,
             "deposit" => self.prepare_funds(FundsDirection::In, words)?,
             "withdraw" => self.prepare_funds(FundsDirection::Out, words)?,
+            "close" => self.close_window(words)?,
+            "settle" => self.create_settlement(words)?,
+            "advance" => self.advance_settlement(words)?,
+            "abort-settlement" => self.abort_settlement(words)?,
             "commit" => self.end_funds(FundsAction::Commit, words)?,
             "cancel" => self.end_funds(FundsAction::Abort, words)?,
             _ => return Ok(None),
@@ -115,7 +119,7 @@ impl Story {
     }
 
     /// `OWNER/TYPE/CURRENCY`, or a number.
-    fn account_path(&self, path: &str) -> Parsed<AccountId> {
+    pub(super) fn account_path(&self, path: &str) -> Parsed<AccountId> {
         match path.split('/').collect::<Vec<_>>()[..] {
             [owner, kind, currency] => {
                 let currency = Currency::parse(currency).ok_or("no currency")?;
@@ -152,11 +156,14 @@ fn create(words: &mut Words) -> Parsed<AdminCommand> {
     })
 }
 
-/// `create model NAME CURRENCY|default`, with `settles TYPE`, `covered by TYPE`, `as DELAY-GRANULARITY-INTERCHANGE`.
+/// `create model NAME CURRENCY|default`, with `settles TYPE`, `covered by TYPE`, `as DELAY-GRANULARITY-INTERCHANGE`,
+/// `without liquidity-check`, `without position-reset`.
 fn create_model(words: &mut Words) -> Parsed<AdminCommand> {
     let ledger_account_type = words.option("settles")?.unwrap_or_else(|| "POSITION".to_owned()).into();
     let settlement_account_type =
         words.option("covered-by")?.unwrap_or_else(|| "SETTLEMENT".to_owned()).into();
+    let require_liquidity_check = !words.flag("without", "liquidity-check");
+    let auto_position_reset = !words.flag("without", "position-reset");
     let combination = words.option("as")?.unwrap_or_else(|| "DEFERRED-NET-MULTILATERAL".to_owned());
     let [delay, granularity, interchange] = combination.split('-').collect::<Vec<_>>()[..] else {
         return Err("a model is DELAY-GRANULARITY-INTERCHANGE".to_owned());
@@ -167,10 +174,10 @@ fn create_model(words: &mut Words) -> Parsed<AdminCommand> {
         interchange: Interchange::parse(interchange).ok_or("no interchange")?,
         delay: Delay::parse(delay).ok_or("no delay")?,
         currency: if words.next_if("default") { None } else { Some(words.currency()?) },
-        require_liquidity_check: true,
+        require_liquidity_check,
         ledger_account_type,
         settlement_account_type,
-        auto_position_reset: true,
+        auto_position_reset,
     }))
 }
 

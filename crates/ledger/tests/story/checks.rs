@@ -36,6 +36,10 @@ impl Story {
                 let owed = self.twin.live.outbox().pending(target, None).count();
                 (words.next("a number")?, owed.to_string())
             }
+            "window" => self.window_line(words)?,
+            "pairs" => self.pairs(words)?,
+            "stage" => self.stage(words)?,
+            "note" => self.note(words)?,
             "parked" => (words.next("a number")?, self.twin.live.outbox().parked_len().to_string()),
             _ => return Err("no such step".to_owned()),
         };

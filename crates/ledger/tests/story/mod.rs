@@ -16,6 +16,7 @@
 mod admin;
 mod checks;
 mod print;
+mod settlement;
 mod transfers;
 mod words;
 

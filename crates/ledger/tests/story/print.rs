@@ -2,6 +2,7 @@
 
 use upesi_fspiop::refusal::{self, admin_detail};
 use upesi_fspiop::render::{Extensions, cause_text, write_transfer_state};
+use upesi_ledger::command::AdvanceFault;
 use upesi_ledger::{
     AdminOutcome, Callback, CallbackContent, Decision, Ledger, Reply, StateMethod, Transfer, TransferState,
     TransferView,
@@ -11,14 +12,20 @@ use super::words::time_of_day;
 
 /// What came of a step, a line per answer and callback. `shown` names an id as the story does.
 pub fn outcome(ledger: &Ledger, decision: &Decision, shown: impl Fn(&str) -> String) -> Vec<String> {
-    let mut lines: Vec<_> = reply(&decision.reply).into_iter().collect();
+    let mut lines = reply(&decision.reply);
     lines.extend(decision.callbacks.iter().map(|owed| callback(ledger, owed, &shown)));
     lines
 }
 
-fn reply(reply: &Reply) -> Option<String> {
-    match reply {
+fn reply(reply: &Reply) -> Vec<String> {
+    let line = match reply {
         Reply::Accepted | Reply::Admin(Ok(AdminOutcome::Done)) => None,
+        Reply::Admin(Ok(AdminOutcome::WindowOpened(id))) => Some(format!("= window {id} opened")),
+        Reply::Admin(Ok(AdminOutcome::SettlementCreated(id))) => Some(format!("= settlement {id}")),
+        Reply::Admin(Ok(AdminOutcome::SettlementAdvanced { faults })) => {
+            let line = |(index, fault): &(u32, AdvanceFault)| format!("= {}: {}", index + 1, fault.as_str());
+            return faults.iter().map(line).collect();
+        }
         Reply::Admin(Ok(AdminOutcome::Redelivered(count))) => Some(format!("= {count} redelivered")),
         Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
@@ -28,7 +35,8 @@ fn reply(reply: &Reply) -> Option<String> {
         }
         Reply::UnknownSender(_) => Some("= refused, the sender is unknown".to_owned()),
         Reply::NeedsArchive => Some("= needs the archive".to_owned()),
-    }
+    };
+    line.into_iter().collect()
 }
 
 fn callback(ledger: &Ledger, callback: &Callback, shown: impl Fn(&str) -> String) -> String {

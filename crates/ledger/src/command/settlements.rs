@@ -1,0 +1,338 @@
+//! Settlements are created, advanced and aborted.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use upesi_types::{Amount, Currency};
+
+use super::{AdminOutcome, AdminRefusal, Decision};
+use crate::Ledger;
+use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::event::Event;
+use crate::participant::ParticipantId;
+use crate::settlement::{
+    SETTLEMENT_ACCOUNTS_MAX, SETTLEMENTS_MAX, Settlement, SettlementAccount, SettlementNet, SettlementStage,
+    SettlementState, WINDOWS_PER_SETTLEMENT_MAX,
+};
+use crate::settlement_model::{Delay, Granularity, SettlementModel};
+use crate::window::{ContentRef, SettlementId, WindowId};
+
+type Outcome = Result<AdminOutcome, AdminRefusal>;
+
+/// `POST /settlements`.
+#[derive(Clone, Debug)]
+pub struct NewSettlement {
+    /// Name of the settlement model.
+    pub model: Box<str>,
+    /// The operator's reason.
+    pub reason: Box<str>,
+    /// The windows to settle.
+    pub windows: Vec<WindowId>,
+}
+
+/// `PUT /settlements/{id}` with accounts and the states that they reached.
+#[derive(Clone, Debug)]
+pub struct SettlementAdvance {
+    /// The settlement.
+    pub id: SettlementId,
+    /// The accounts.
+    pub items: Vec<AdvanceItem>,
+}
+
+/// An account and its new state, as an operator names them.
+#[derive(Clone, Debug)]
+pub struct AdvanceItem {
+    /// Number of the participant.
+    pub participant: u32,
+    /// Number of the account.
+    pub account: u32,
+    /// The state.
+    pub state: SettlementState,
+    /// The operator's reason.
+    pub reason: Box<str>,
+    /// The bank's reference.
+    pub external_reference: Option<Box<str>>,
+}
+
+/// `PUT /settlements/{id}` with the state ABORTED.
+#[derive(Clone, Debug)]
+pub struct SettlementAbort {
+    /// The settlement.
+    pub id: SettlementId,
+    /// The operator's reason.
+    pub reason: Box<str>,
+    /// The bank's reference.
+    pub external_reference: Option<Box<str>>,
+}
+
+/// Why one account of a call was passed over; the others advance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdvanceFault {
+    /// The settlement has no such account.
+    AccountUnknown,
+    /// The account is another participant's.
+    AccountOfAnother,
+    /// The call names the account before.
+    AccountRepeated,
+    /// The account may not have this state now.
+    StateNotAllowed,
+}
+
+impl AdvanceFault {
+    /// The text for operators.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AccountUnknown => "Account not found",
+            Self::AccountOfAnother => "Participant and account mismatch",
+            Self::AccountRepeated => "Account already processed once",
+            Self::StateNotAllowed => "State change not allowed",
+        }
+    }
+}
+
+impl Ledger {
+    pub(super) fn decide_create_settlement(&self, new: &NewSettlement, out: &mut Decision) -> Outcome {
+        let model = self.model_named(&new.model).filter(|model| model.is_active);
+        let model = model.ok_or_else(|| AdminRefusal::SettlementModelUnknown { name: new.model.clone() })?;
+        if model.granularity == Granularity::Gross || model.delay == Delay::Immediate {
+            return Err(AdminRefusal::SettlementModelGross);
+        }
+        if new.windows.len() > WINDOWS_PER_SETTLEMENT_MAX {
+            return Err(AdminRefusal::SettlementWindowsMany);
+        }
+        let windows: BTreeSet<_> = new.windows.iter().copied().collect();
+        let is_inapplicable = |id: &WindowId| self.contents_for(model, *id).next().is_none();
+        let inapplicable: Vec<_> = windows.iter().copied().filter(is_inapplicable).collect();
+        if windows.is_empty() || !inapplicable.is_empty() {
+            return Err(AdminRefusal::WindowsInapplicable { windows: inapplicable });
+        }
+        let contents: Vec<_> = windows.into_iter().flat_map(|id| self.contents_for(model, id)).collect();
+        let accounts = self.nets_of(&contents)?;
+        let kept: usize = self.settlements().iter().map(|settlement| settlement.accounts.len()).sum();
+        if self.settlements().len() >= SETTLEMENTS_MAX || kept + accounts.len() > SETTLEMENT_ACCOUNTS_MAX {
+            return Err(AdminRefusal::SettlementsFull);
+        }
+        let id = SettlementId(self.settlements().len() as u32 + 1);
+        let (model, reason) = (model.id, new.reason.clone());
+        out.events.push(Event::SettlementCreated { id, model, reason, contents, accounts });
+        Ok(AdminOutcome::SettlementCreated(id))
+    }
+
+    /// The contents of a window that a model can settle now.
+    fn contents_for<'a>(
+        &'a self,
+        model: &'a SettlementModel,
+        window: WindowId,
+    ) -> impl Iterator<Item = ContentRef> + 'a {
+        let contents = self.window(window).into_iter().flat_map(|window| &window.contents);
+        let can_settle = contents.filter(move |content| {
+            content.state.can_be_settled()
+                && content.kind == model.ledger_account_type
+                && self.models_governing(content.currency).iter().any(|governing| governing.id == model.id)
+        });
+        can_settle.map(move |content| ContentRef { window, content: content.id })
+    }
+
+    fn nets_of(&self, contents: &[ContentRef]) -> Result<Vec<SettlementNet>, AdminRefusal> {
+        let mut nets = BTreeMap::<AccountId, i128>::new();
+        for content in contents.iter().filter_map(|place| self.windows.content(*place)) {
+            for net in &content.nets {
+                *nets.entry(net.account).or_default() += net.units;
+            }
+        }
+        let net = |(account, units): (AccountId, i128)| {
+            let net = i64::try_from(units).ok().and_then(Amount::from_units);
+            Some(SettlementNet { account, net: net? })
+        };
+        nets.into_iter().map(net).collect::<Option<_>>().ok_or(AdminRefusal::BalanceFull)
+    }
+
+    pub(super) fn decide_advance_settlement(
+        &self,
+        advance: &SettlementAdvance,
+        out: &mut Decision,
+    ) -> Outcome {
+        let settlement = self.settlement(advance.id).ok_or(AdminRefusal::SettlementUnknown)?;
+        let mut seen = BTreeSet::new();
+        let mut faults = Vec::new();
+        let mut stages = Vec::new();
+        let mut movements = Movements::new(self, settlement);
+        for (item, index) in advance.items.iter().zip(0_u32..) {
+            match self.check_item(settlement, item, &mut seen) {
+                Ok(account) => {
+                    let cap_raised_to = movements.advance(account, item.state)?;
+                    stages.push(SettlementStage {
+                        account: account.account,
+                        state: item.state,
+                        reason: item.reason.clone(),
+                        external_reference: item.external_reference.clone(),
+                        cap_raised_to,
+                    });
+                }
+                Err(fault) => faults.push((index, fault)),
+            }
+        }
+        if !stages.is_empty() {
+            out.events.push(Event::SettlementAdvanced { id: settlement.id, accounts: stages });
+            out.events.append(&mut movements.events);
+        }
+        Ok(AdminOutcome::SettlementAdvanced { faults })
+    }
+
+    fn check_item<'a>(
+        &self,
+        settlement: &'a Settlement,
+        item: &AdvanceItem,
+        seen: &mut BTreeSet<AccountId>,
+    ) -> Result<&'a SettlementAccount, AdvanceFault> {
+        let account = AccountId::new(item.account).and_then(|id| settlement.account(id));
+        let account = account.ok_or(AdvanceFault::AccountUnknown)?;
+        if self.account_ref(account.account).participant.number() != item.participant {
+            return Err(AdvanceFault::AccountOfAnother);
+        }
+        if !seen.insert(account.account) {
+            return Err(AdvanceFault::AccountRepeated);
+        }
+        if !settlement.may_advance(account, item.state) {
+            return Err(AdvanceFault::StateNotAllowed);
+        }
+        Ok(account)
+    }
+
+    pub(super) fn decide_abort_settlement(&self, abort: &SettlementAbort, out: &mut Decision) -> Outcome {
+        use SettlementState as S;
+        let settlement = self.settlement(abort.id).ok_or(AdminRefusal::SettlementUnknown)?;
+        if matches!(settlement.state, S::Committed | S::Settling | S::Settled) {
+            return Err(AdminRefusal::SettlementStateChange);
+        }
+        if settlement.accounts.iter().any(|account| account.state == S::Committed) {
+            return Err(AdminRefusal::SettlementCommitted);
+        }
+        let mut movements = Movements::new(self, settlement);
+        for account in settlement.accounts.iter().filter(|account| account.state == S::Reserved) {
+            movements.reverse(account)?;
+        }
+        out.events.push(Event::SettlementAborted {
+            id: settlement.id,
+            reason: abort.reason.clone(),
+            external_reference: abort.external_reference.clone(),
+        });
+        out.events.append(&mut movements.events);
+        Ok(AdminOutcome::Done)
+    }
+}
+
+/// The postings of one call, each checked against the balances that the ones before it leave.
+struct Movements<'a> {
+    ledger: &'a Ledger,
+    moves_money: bool,
+    checks_liquidity: bool,
+    balances: BTreeMap<AccountId, Amount>,
+    events: Vec<Event>,
+}
+
+impl<'a> Movements<'a> {
+    fn new(ledger: &'a Ledger, settlement: &Settlement) -> Self {
+        let model = ledger.models().get((settlement.model as usize).wrapping_sub(1));
+        Self {
+            ledger,
+            moves_money: model.is_some_and(|model| model.auto_position_reset),
+            checks_liquidity: model.is_some_and(|model| model.require_liquidity_check),
+            balances: BTreeMap::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Moves what reaching a state moves: recipients are paid at RESERVED, before senders are relieved at COMMITTED.
+    /// Returns the cap that the liquidity check raised.
+    fn advance(
+        &mut self,
+        account: &SettlementAccount,
+        state: SettlementState,
+    ) -> Result<Option<Amount>, AdminRefusal> {
+        if !self.moves_money || account.state == state {
+            return Ok(None);
+        }
+        match state {
+            SettlementState::Reserved if account.net.is_negative() => {
+                let raised = self.raise_cap(account)?;
+                self.post(account, account.net.negated())?;
+                Ok(raised)
+            }
+            SettlementState::Committed if account.net > Amount::ZERO => {
+                self.post(account, account.net.negated())?;
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes back what a recipient was paid, and the cap that was raised for it unless an operator set another since.
+    fn reverse(&mut self, account: &SettlementAccount) -> Result<(), AdminRefusal> {
+        if !self.moves_money || !account.net.is_negative() {
+            return Ok(());
+        }
+        self.post(account, account.net)?;
+        let Some((participant, currency, limit)) = self.limit(account) else { return Ok(()) };
+        if account.cap_raised_to == Some(limit.value) {
+            let value = limit.value.checked_add(account.net).ok_or(AdminRefusal::BalanceFull)?;
+            let alarm_basis_points = limit.alarm_basis_points;
+            self.events.push(Event::LimitSet { participant, currency, value, alarm_basis_points });
+        }
+        Ok(())
+    }
+
+    /// Raises a recipient's cap by what it is paid, if its position would be beyond the cap.
+    fn raise_cap(&mut self, account: &SettlementAccount) -> Result<Option<Amount>, AdminRefusal> {
+        let Some((participant, currency, limit)) = self.limit(account).filter(|_| self.checks_liquidity)
+        else {
+            return Ok(None);
+        };
+        let position = self.ledger.account_ref(account.account).balance;
+        let paid = account.net.negated();
+        let [cap, position_after] = [limit.value.units(), position.units()].map(i128::from);
+        if position_after + i128::from(paid.units()) <= cap {
+            return Ok(None);
+        }
+        let value = limit.value.checked_add(paid).ok_or(AdminRefusal::BalanceFull)?;
+        let alarm_basis_points = limit.alarm_basis_points;
+        self.events.push(Event::LimitSet { participant, currency, value, alarm_basis_points });
+        Ok(Some(value))
+    }
+
+    fn limit(&self, account: &SettlementAccount) -> Option<(ParticipantId, Currency, crate::Limit)> {
+        let account = self.ledger.account_ref(account.account);
+        let is_position = account.kind == LedgerAccountTypeId::POSITION;
+        let limit = self.ledger.participant(account.participant).limit(account.currency);
+        limit.filter(|_| is_position).map(|limit| (account.participant, account.currency, *limit))
+    }
+
+    /// Adds an amount to the account, against the hub's settlement account.
+    fn post(&mut self, account: &SettlementAccount, change: Amount) -> Result<(), AdminRefusal> {
+        let currency = self.ledger.account_ref(account.account).currency;
+        let hub = self.ledger.participant(ParticipantId::HUB);
+        let hub = hub
+            .account(currency, LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT)
+            .ok_or(AdminRefusal::HubSettlementAccountMissing { currency })?;
+        self.add(account.account, change)?;
+        self.add(hub, change.negated())?;
+        let (debit, credit, amount) = if change.is_negative() {
+            (hub, account.account, change.negated())
+        } else {
+            (account.account, hub, change)
+        };
+        self.events.push(Event::Posted { debit, credit, amount });
+        Ok(())
+    }
+
+    /// A balance holds an amount if it also holds all that reserved transfers may yet take from it.
+    fn add(&mut self, id: AccountId, change: Amount) -> Result<(), AdminRefusal> {
+        let account = self.ledger.account_ref(id);
+        let balance = self.balances.entry(id).or_insert(account.balance);
+        let after = balance.checked_add(change).ok_or(AdminRefusal::BalanceFull)?;
+        after.checked_sub(account.pending_credits).ok_or(AdminRefusal::BalanceFull)?;
+        *balance = after;
+        Ok(())
+    }
+}

@@ -1,0 +1,274 @@
+//! Settlements: what the accounts of closed windows owe, and how far paying it has come.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use upesi_types::{Amount, Timestamp};
+
+use crate::account::AccountId;
+use crate::settlement_model::wire_enum;
+use crate::stored::stored_struct;
+use crate::window::{ContentRef, SettlementId, WindowState, Windows};
+
+/// Most settlements of a hub.
+pub const SETTLEMENTS_MAX: usize = 100_000;
+/// Most accounts of all settlements together.
+pub const SETTLEMENT_ACCOUNTS_MAX: usize = 1_000_000;
+/// Most windows of one settlement.
+pub const WINDOWS_PER_SETTLEMENT_MAX: usize = 1_000;
+
+const SOME_SETTLED: &str = "Some settlement accounts are SETTLED";
+const ALL_SETTLED: &str = "All settlement accounts are SETTLED";
+
+wire_enum! {
+    /// Where a settlement or one of its accounts stands.
+    SettlementState {
+        /// Created.
+        Pending = 1 "PENDING_SETTLEMENT",
+        /// The movement is recorded.
+        Recorded = 2 "PS_TRANSFERS_RECORDED",
+        /// Recipients' positions are reset.
+        Reserved = 3 "PS_TRANSFERS_RESERVED",
+        /// Senders' positions are reset.
+        Committed = 4 "PS_TRANSFERS_COMMITTED",
+        /// Some accounts are settled. No state of an account.
+        Settling = 5 "SETTLING",
+        /// Paid. Final.
+        Settled = 6 "SETTLED",
+        /// Given up; its windows can be settled again. Final.
+        Aborted = 7 "ABORTED",
+    }
+}
+
+impl SettlementState {
+    /// The next state of an account.
+    pub const fn next(self) -> Option<Self> {
+        match self {
+            Self::Pending => Some(Self::Recorded),
+            Self::Recorded => Some(Self::Reserved),
+            Self::Reserved => Some(Self::Committed),
+            Self::Committed => Some(Self::Settled),
+            Self::Settling | Self::Settled | Self::Aborted => None,
+        }
+    }
+}
+
+/// A settlement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// Identifier.
+    pub id: SettlementId,
+    /// Number of the settlement model.
+    pub model: u32,
+    /// Where it stands: with its account that is furthest behind.
+    pub state: SettlementState,
+    /// Reason of the last change, in the operator's words or the hub's.
+    pub reason: Box<str>,
+    /// The bank's reference.
+    pub external_reference: Option<Box<str>>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub changed_at: Timestamp,
+    /// The contents that it settles, in order of windows.
+    pub contents: Vec<ContentRef>,
+    /// The accounts that these concern, in order.
+    pub accounts: Vec<SettlementAccount>,
+}
+
+/// An account in a settlement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettlementAccount {
+    /// The account.
+    pub account: AccountId,
+    /// What it owes (positive) or is owed (negative).
+    pub net: Amount,
+    /// Where it stands.
+    pub state: SettlementState,
+    /// Reason of the last change.
+    pub reason: Box<str>,
+    /// The bank's reference.
+    pub external_reference: Option<Box<str>>,
+    /// When the settlement was created.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub changed_at: Timestamp,
+    /// The net debit cap that the liquidity check of this settlement left, if it raised it.
+    pub cap_raised_to: Option<Amount>,
+}
+
+/// What an account owes or is owed, as a settlement is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettlementNet {
+    /// The account.
+    pub account: AccountId,
+    /// Positive when it owes.
+    pub net: Amount,
+}
+
+/// A state that an account of a settlement reached, or that was recorded again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettlementStage {
+    /// The account.
+    pub account: AccountId,
+    /// Its state.
+    pub state: SettlementState,
+    /// The operator's reason.
+    pub reason: Box<str>,
+    /// The bank's reference.
+    pub external_reference: Option<Box<str>>,
+    /// The net debit cap that the liquidity check left, if it raised it.
+    pub cap_raised_to: Option<Amount>,
+}
+
+stored_struct! {
+    SettlementNet { account, net }
+    SettlementStage { account, state, reason, external_reference, cap_raised_to }
+    SettlementAccount {
+        account, net, state, reason, external_reference, created_at, changed_at, cap_raised_to,
+    }
+    Settlement { id, model, state, reason, external_reference, created_at, changed_at, contents, accounts }
+}
+
+impl Settlement {
+    /// A settlement of closed windows.
+    pub(crate) fn new(
+        (id, model): (SettlementId, u32),
+        at: Timestamp,
+        reason: &str,
+        contents: Vec<ContentRef>,
+        nets: &[SettlementNet],
+    ) -> Self {
+        let account = |net: &SettlementNet| SettlementAccount {
+            account: net.account,
+            net: net.net,
+            state: SettlementState::Pending,
+            reason: reason.into(),
+            external_reference: None,
+            created_at: at,
+            changed_at: at,
+            cap_raised_to: None,
+        };
+        Self {
+            id,
+            model,
+            state: SettlementState::Pending,
+            reason: reason.into(),
+            external_reference: None,
+            created_at: at,
+            changed_at: at,
+            contents,
+            accounts: nets.iter().map(account).collect(),
+        }
+    }
+
+    /// An account of the settlement.
+    pub fn account(&self, id: AccountId) -> Option<&SettlementAccount> {
+        let at = self.accounts.binary_search_by_key(&id, |account| account.account).ok()?;
+        Some(&self.accounts[at])
+    }
+
+    /// Whether all that a stored settlement refers to is there.
+    pub(crate) fn refers_to(
+        &self,
+        is_account: impl Fn(AccountId) -> bool,
+        models_len: usize,
+        windows: &Windows,
+    ) -> bool {
+        (1..=models_len).contains(&(self.model as usize))
+            && self.contents.iter().all(|place| windows.content(*place).is_some())
+            && self.accounts.iter().all(|account| is_account(account.account))
+            && self.accounts.is_sorted_by(|one, next| one.account < next.account)
+    }
+
+    /// Whether an account may be set to a state now: its next one while the settlement stands just before, or the one
+    /// that it has.
+    pub(crate) fn may_advance(&self, account: &SettlementAccount, state: SettlementState) -> bool {
+        if account.state == state {
+            return true;
+        }
+        let is_last = account.state == SettlementState::Committed && self.state == SettlementState::Settling;
+        account.state.next() == Some(state) && (account.state == self.state || is_last)
+    }
+
+    /// Records states of accounts, and what follows for the settlement, its contents and windows.
+    pub(crate) fn advance(&mut self, at: Timestamp, stages: Vec<SettlementStage>, windows: &mut Windows) {
+        let mut settles = false;
+        for stage in stages {
+            let found = self.accounts.binary_search_by_key(&stage.account, |account| account.account);
+            let index = found.unwrap_or_else(|_| panic!("settlement {} has no such account", self.id));
+            let account = &mut self.accounts[index];
+            settles |= stage.state == SettlementState::Settled && account.state != stage.state;
+            account.state = stage.state;
+            account.reason = stage.reason;
+            if stage.external_reference.is_some() {
+                account.external_reference = stage.external_reference;
+            }
+            account.changed_at = at;
+            account.cap_raised_to = stage.cap_raised_to.or(account.cap_raised_to);
+        }
+        let (state, reason) = self.state_of_accounts();
+        if state != self.state {
+            (self.state, self.reason, self.changed_at) = (state, reason.into(), at);
+        }
+        if settles {
+            self.settle_contents(at, windows);
+        }
+    }
+
+    fn state_of_accounts(&self) -> (SettlementState, &'static str) {
+        use SettlementState as S;
+        let states = self.accounts.iter().map(|account| account.state);
+        match states.clone().min_by_key(|state| state.number()).unwrap_or(self.state) {
+            S::Settled => (S::Settled, ALL_SETTLED),
+            _ if states.clone().any(|state| state == S::Settled) => (S::Settling, SOME_SETTLED),
+            S::Recorded => (S::Recorded, "All settlement accounts are PS_TRANSFERS_RECORDED"),
+            S::Reserved => (S::Reserved, "All settlement accounts are PS_TRANSFERS_RESERVED"),
+            S::Committed => (S::Committed, "All settlement accounts are PS_TRANSFERS_COMMITTED"),
+            _ => (self.state, ""),
+        }
+    }
+
+    /// A content is settled once all its accounts are.
+    fn settle_contents(&self, at: Timestamp, windows: &mut Windows) {
+        let is_settled = |account: &&SettlementAccount| account.state == SettlementState::Settled;
+        let settled: BTreeSet<_> =
+            self.accounts.iter().filter(is_settled).map(|account| account.account).collect();
+        for place in &self.contents {
+            let content = windows.content(*place);
+            let is_complete = content.is_some_and(|content| {
+                content.state == WindowState::Pending
+                    && content.nets.iter().all(|net| settled.contains(&net.account))
+            });
+            if is_complete {
+                windows.set_state(*place, WindowState::Settled, self.id, at, ALL_SETTLED);
+            }
+        }
+    }
+
+    /// Gives it up, or records another reason for that.
+    pub(crate) fn abort(
+        &mut self,
+        at: Timestamp,
+        reason: Box<str>,
+        external_reference: Option<Box<str>>,
+        windows: &mut Windows,
+    ) {
+        if self.state != SettlementState::Aborted {
+            for account in &mut self.accounts {
+                account.state = SettlementState::Aborted;
+                account.reason = reason.clone();
+                account.changed_at = at;
+                account.cap_raised_to = None;
+            }
+            for place in &self.contents {
+                windows.set_state(*place, WindowState::Aborted, self.id, at, &reason);
+            }
+        }
+        (self.state, self.reason, self.changed_at) = (SettlementState::Aborted, reason, at);
+        if external_reference.is_some() {
+            self.external_reference = external_reference;
+        }
+    }
+}

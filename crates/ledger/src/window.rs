@@ -1,0 +1,469 @@
+//! Settlement windows: which committed transfers are settled together.
+//!
+//! Exactly one window is open. A commit adds its amount to the open window's sum of its pair of accounts, both legs at
+//! once, in the fold of the commit itself: so a transfer is in exactly one window, and closing a window reads no
+//! transfer.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use upesi_types::{Amount, Currency, Timestamp};
+
+use crate::account::{Account, AccountId, LedgerAccountTypeId};
+use crate::codec::{Decoded, Decoder, Encoder};
+use crate::settlement_model::wire_enum;
+use crate::stored::{Stored, stored_struct};
+
+/// Most windows of a hub, the open one included.
+pub const WINDOWS_MAX: usize = 100_000;
+/// Most sums that closed windows keep together. Beyond it the oldest settled windows lose theirs, and no window is
+/// closed while those that are not settled hold as many.
+pub const PAIRS_KEPT_MAX: usize = 1_000_000;
+
+/// Most transfers that a stored sum may claim; their sums add up without leaving 128 bits.
+const TRANSFERS_MAX: u64 = 1 << 40;
+
+macro_rules! numbered {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+            pub struct $name(pub u32);
+
+            impl $name {
+                pub(crate) const fn index(self) -> usize {
+                    (self.0 as usize).wrapping_sub(1)
+                }
+            }
+
+            impl fmt::Display for $name {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    self.0.fmt(f)
+                }
+            }
+
+            impl Stored for $name {
+                fn encode(&self, encoder: &mut Encoder<'_>) {
+                    encoder.u32(self.0);
+                }
+
+                fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+                    decoder.u32().map(Self)
+                }
+            }
+        )*
+    };
+}
+
+numbered! {
+    /// Identifies a window; the first is 1.
+    WindowId;
+    /// Identifies a content of a window, unique across windows.
+    ContentId;
+    /// Identifies a settlement; the first is 1.
+    SettlementId;
+}
+
+wire_enum! {
+    /// Where a window or one of its contents stands.
+    WindowState {
+        /// Commits are added to it.
+        Open = 1 "OPEN",
+        /// Complete, and not in a settlement yet.
+        Closed = 2 "CLOSED",
+        /// In a settlement.
+        Pending = 3 "PENDING_SETTLEMENT",
+        /// Settled. Final.
+        Settled = 4 "SETTLED",
+        /// Its settlement was aborted; it can be settled again.
+        Aborted = 5 "ABORTED",
+    }
+}
+
+impl WindowState {
+    /// Whether a content in this state can enter a settlement.
+    pub const fn can_be_settled(self) -> bool {
+        matches!(self, Self::Closed | Self::Aborted)
+    }
+}
+
+/// A settlement window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Identifier.
+    pub id: WindowId,
+    /// Follows from the states of its contents, once it is closed.
+    pub state: WindowState,
+    /// Reason of the last change, in the operator's words or the hub's.
+    pub reason: Box<str>,
+    /// When it was opened.
+    pub created_at: Timestamp,
+    /// When its state last changed.
+    pub changed_at: Timestamp,
+    /// One per currency and ledger account type that its transfers used; none while it is open.
+    pub contents: Vec<Content>,
+    /// What each account owes each other one, in order of accounts; none while it is open, `None` once they were dropped
+    /// ([`PAIRS_KEPT_MAX`]).
+    pub pairs: Option<Vec<Pair>>,
+}
+
+/// The part of a closed window in one currency and ledger account type. It is settled as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// Identifier.
+    pub id: ContentId,
+    /// Currency of its accounts.
+    pub currency: Currency,
+    /// Type of its accounts.
+    pub kind: LedgerAccountTypeId,
+    /// Where it stands; never OPEN.
+    pub state: WindowState,
+    /// When the window was closed.
+    pub created_at: Timestamp,
+    /// When its state last changed.
+    pub changed_at: Timestamp,
+    /// The settlement that it is or was last in.
+    pub settlement: Option<SettlementId>,
+    /// All its transfers together.
+    pub sum: Sum,
+    /// What each account owes (positive) or is owed (negative), in order of accounts; empty once the window's pairs were
+    /// dropped.
+    pub nets: Vec<Net>,
+}
+
+/// Amount and number of transfers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// In ten-thousandths. Wider than an amount: money may go round within a window.
+    pub units: i128,
+    /// How many transfers.
+    pub transfers: u64,
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        self.units += other.units;
+        self.transfers += other.transfers;
+    }
+}
+
+/// The committed transfers of a window from one account to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The account that owes.
+    pub payer: AccountId,
+    /// The account that is owed.
+    pub payee: AccountId,
+    /// How much, in how many transfers.
+    pub sum: Sum,
+}
+
+/// What an account owes at the end of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Net {
+    /// The account.
+    pub account: AccountId,
+    /// In ten-thousandths; positive when it owes.
+    pub units: i128,
+}
+
+/// A content that a close makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewContent {
+    /// Identifier.
+    pub id: ContentId,
+    /// Currency of its accounts.
+    pub currency: Currency,
+    /// Type of its accounts.
+    pub kind: LedgerAccountTypeId,
+}
+
+/// A content by its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentRef {
+    /// The window.
+    pub window: WindowId,
+    /// Its content.
+    pub content: ContentId,
+}
+
+stored_struct! {
+    Sum { units, transfers }
+    Pair { payer, payee, sum }
+    Net { account, units }
+    NewContent { id, currency, kind }
+    ContentRef { window, content }
+    Content { id, currency, kind, state, created_at, changed_at, settlement, sum, nets }
+    Window { id, state, reason, created_at, changed_at, contents, pairs }
+}
+
+/// All windows, and the sums of the open one.
+#[derive(Clone, Debug)]
+pub(crate) struct Windows {
+    pub(crate) all: Vec<Window>,
+    open: HashMap<(AccountId, AccountId), Sum, FixedState>,
+    contents_len: u32,
+    /// Pairs of the closed windows that are not settled, and of those that are.
+    unsettled_pairs: usize,
+    settled_pairs: usize,
+    /// Every window before this index is settled and has lost its pairs.
+    dropped_before: usize,
+}
+
+impl Windows {
+    /// The first window, open and empty.
+    pub(crate) fn new(hash_seed: u64) -> Self {
+        let open = HashMap::with_hasher(FixedState::with_seed(hash_seed));
+        let mut windows = Self {
+            all: Vec::new(),
+            open,
+            contents_len: 0,
+            unsettled_pairs: 0,
+            settled_pairs: 0,
+            dropped_before: 0,
+        };
+        windows.begin(WindowId(1), Timestamp::EPOCH);
+        windows
+    }
+
+    fn begin(&mut self, id: WindowId, at: Timestamp) {
+        assert!(id.index() == self.all.len(), "windows are numbered without gaps");
+        self.all.push(Window {
+            id,
+            state: WindowState::Open,
+            reason: "".into(),
+            created_at: at,
+            changed_at: at,
+            contents: Vec::new(),
+            pairs: Some(Vec::new()),
+        });
+    }
+
+    /// Adds a committed transfer to the open window, both legs.
+    pub(crate) fn add(&mut self, payer: AccountId, payee: AccountId, amount: Amount) {
+        let transfer = Sum { units: i128::from(amount.units()), transfers: 1 };
+        self.open.entry((payer, payee)).or_default().add(transfer);
+    }
+
+    /// The sums of the open window, in order of accounts.
+    pub(crate) fn open_pairs(&self) -> Vec<Pair> {
+        let pairs = self.open.iter().map(|(&(payer, payee), &sum)| Pair { payer, payee, sum });
+        let mut pairs: Vec<_> = pairs.collect();
+        pairs.sort_unstable_by_key(|pair| (pair.payer, pair.payee));
+        pairs
+    }
+
+    pub(crate) fn get(&self, id: WindowId) -> Option<&Window> {
+        self.all.get(id.index())
+    }
+
+    pub(crate) fn is_open_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    pub(crate) const fn unsettled_pairs(&self) -> usize {
+        self.unsettled_pairs
+    }
+
+    pub(crate) const fn contents_len(&self) -> u32 {
+        self.contents_len
+    }
+
+    /// Closes the open window and opens the next one.
+    pub(crate) fn close(
+        &mut self,
+        at: Timestamp,
+        (id, next): (WindowId, WindowId),
+        reason: Box<str>,
+        contents: Vec<NewContent>,
+        accounts: &[Account],
+    ) {
+        let pairs = self.open_pairs();
+        self.open.clear();
+        let mut entries = Entries::new(contents, at);
+        for pair in &pairs {
+            let account = &accounts[pair.payer.index()];
+            entries.add(pair, (account.currency, account.kind));
+        }
+        let window = self.all.last_mut().unwrap_or_else(|| unreachable!("there is an open window"));
+        assert!(window.id == id && window.state == WindowState::Open, "window {id} is closed, but not open");
+        self.unsettled_pairs += pairs.len();
+        (window.state, window.reason, window.changed_at) = (WindowState::Closed, reason, at);
+        window.contents = entries.into_contents();
+        window.pairs = Some(pairs);
+        for content in &window.contents {
+            self.contents_len += 1;
+            assert!(content.id.0 == self.contents_len, "contents are numbered without gaps");
+        }
+        self.begin(next, at);
+    }
+
+    pub(crate) fn content(&self, at: ContentRef) -> Option<&Content> {
+        self.get(at.window)?.contents.iter().find(|content| content.id == at.content)
+    }
+
+    /// Changes the state of a content and, by it, of its window.
+    pub(crate) fn set_state(
+        &mut self,
+        place: ContentRef,
+        state: WindowState,
+        settlement: SettlementId,
+        at: Timestamp,
+        reason: &str,
+    ) {
+        let window = &mut self.all[place.window.index()];
+        let content = window.contents.iter_mut().find(|content| content.id == place.content);
+        let content = content.unwrap_or_else(|| panic!("window {} has no such content", place.window));
+        (content.state, content.changed_at, content.settlement) = (state, at, Some(settlement));
+        let state = window.state_of_contents();
+        if state == WindowState::Settled && window.state != state {
+            let pairs = window.pairs.as_ref().map_or(0, Vec::len);
+            self.unsettled_pairs -= pairs;
+            self.settled_pairs += pairs;
+        }
+        (window.state, window.changed_at, window.reason) = (state, at, reason.into());
+        self.drop_old_pairs();
+    }
+
+    fn drop_old_pairs(&mut self) {
+        let mut index = self.dropped_before;
+        while self.unsettled_pairs + self.settled_pairs > PAIRS_KEPT_MAX && index < self.all.len() {
+            let window = &mut self.all[index];
+            if window.state == WindowState::Settled {
+                self.settled_pairs -= window.pairs.take().map_or(0, |pairs| pairs.len());
+                window.contents.iter_mut().for_each(|content| content.nets = Vec::new());
+                if index == self.dropped_before {
+                    self.dropped_before += 1;
+                }
+            }
+            index += 1;
+        }
+    }
+
+    /// Whether windows and contents are numbered without gaps, exactly the last window is open, states agree, and sums
+    /// are of a size that transfers can have.
+    pub(crate) fn are_sound(&self) -> bool {
+        let Some((open, closed)) = self.all.split_last() else { return false };
+        let are_numbered = self.all.iter().enumerate().all(|(at, window)| window.id.index() == at);
+        let mut contents = self.all.iter().flat_map(|window| &window.contents).enumerate();
+        let mut sums = contents.clone().map(|(_, content)| content.sum);
+        let pairs = closed.iter().filter_map(|window| window.pairs.as_ref()).flatten();
+        are_numbered
+            && contents.all(|(at, content)| content.id.index() == at && content.is_sound())
+            && open.state == WindowState::Open
+            && open.contents.is_empty()
+            && closed.iter().all(|window| !window.contents.is_empty() && window.is_sound())
+            && sums.all(Sum::is_sound)
+            && pairs.map(|pair| pair.sum).chain(self.open.values().copied()).all(Sum::is_sound)
+    }
+
+    /// Whether all accounts of all windows are known.
+    pub(crate) fn refer_to(&self, is_account: impl Fn(AccountId) -> bool) -> bool {
+        let pairs = self.all.iter().filter_map(|window| window.pairs.as_ref()).flatten();
+        let pairs = pairs.map(|pair| (pair.payer, pair.payee)).chain(self.open.keys().copied());
+        let mut nets =
+            self.all.iter().flat_map(|window| &window.contents).flat_map(|content| &content.nets);
+        pairs.into_iter().all(|(payer, payee)| is_account(payer) && is_account(payee))
+            && nets.all(|net| is_account(net.account))
+    }
+
+    pub(crate) fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.list(self.all.iter(), |encoder, window| encoder.sized(|encoder| window.encode(encoder)));
+        self.open_pairs().encode(encoder);
+    }
+
+    pub(crate) fn decode(&mut self, decoder: &mut Decoder<'_>) -> Decoded<()> {
+        self.all = decoder.list(|decoder| Window::decode(&mut decoder.sized()?))?;
+        let open = Vec::<Pair>::decode(decoder)?;
+        self.open.clear();
+        self.open.extend(open.into_iter().map(|pair| ((pair.payer, pair.payee), pair.sum)));
+        self.contents_len = self.all.iter().map(|window| window.contents.len() as u32).sum();
+        let pairs = |is_settled: bool| {
+            let windows =
+                self.all.iter().filter(move |window| (window.state == WindowState::Settled) == is_settled);
+            windows.filter_map(|window| Some(window.pairs.as_ref()?.len())).sum()
+        };
+        (self.unsettled_pairs, self.settled_pairs) = (pairs(false), pairs(true));
+        let is_dropped = |window: &Window| window.state == WindowState::Settled && window.pairs.is_none();
+        self.dropped_before =
+            self.all.iter().position(|window| !is_dropped(window)).unwrap_or(self.all.len());
+        Ok(())
+    }
+}
+
+impl Sum {
+    /// Whether so many transfers can have such a sum.
+    fn is_sound(self) -> bool {
+        let most = i128::from(Amount::MAX.units()) * i128::from(self.transfers);
+        self.transfers <= TRANSFERS_MAX && (0..=most).contains(&self.units)
+    }
+}
+
+impl Content {
+    fn is_sound(&self) -> bool {
+        self.state != WindowState::Open && self.nets.iter().all(|net| net.units.abs() <= self.sum.units.abs())
+    }
+}
+
+impl Window {
+    fn is_sound(&self) -> bool {
+        self.state == self.state_of_contents()
+    }
+
+    /// Settled once all contents are; pending while one is; else aborted once one was. What is partly settled stays
+    /// pending.
+    fn state_of_contents(&self) -> WindowState {
+        let is_any = |state| self.contents.iter().any(|content| content.state == state);
+        if self.contents.iter().all(|content| content.state == WindowState::Settled) {
+            WindowState::Settled
+        } else if is_any(WindowState::Pending) {
+            WindowState::Pending
+        } else if is_any(WindowState::Aborted) {
+            WindowState::Aborted
+        } else if is_any(WindowState::Settled) {
+            WindowState::Pending
+        } else {
+            WindowState::Closed
+        }
+    }
+}
+
+/// Contents while they are summed up.
+struct Entries(Vec<(Content, BTreeMap<AccountId, i128>)>);
+
+impl Entries {
+    fn new(contents: Vec<NewContent>, at: Timestamp) -> Self {
+        let empty = |new: NewContent| Content {
+            id: new.id,
+            currency: new.currency,
+            kind: new.kind,
+            state: WindowState::Closed,
+            created_at: at,
+            changed_at: at,
+            settlement: None,
+            sum: Sum::default(),
+            nets: Vec::new(),
+        };
+        Self(contents.into_iter().map(|new| (empty(new), BTreeMap::new())).collect())
+    }
+
+    fn add(&mut self, pair: &Pair, (currency, kind): (Currency, LedgerAccountTypeId)) {
+        let entry = self.0.iter_mut().find(|(content, _)| (content.currency, content.kind) == (currency, kind));
+        let (content, nets) = entry.unwrap_or_else(|| panic!("a window is closed without its {currency}"));
+        content.sum.add(pair.sum);
+        *nets.entry(pair.payer).or_default() += pair.sum.units;
+        *nets.entry(pair.payee).or_default() -= pair.sum.units;
+    }
+
+    fn into_contents(self) -> Vec<Content> {
+        let contents = self.0.into_iter().map(|(mut content, nets)| {
+            content.nets = nets.into_iter().map(|(account, units)| Net { account, units }).collect();
+            content
+        });
+        contents.collect()
+    }
+}

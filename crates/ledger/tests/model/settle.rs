@@ -1,0 +1,221 @@
+//! Settlement in the naive model: nets are recomputed from the list of deals, whenever they are needed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ask::{Ask, NAMES, Name};
+use super::scheme::{End, Scheme, done, refused};
+
+/// In order; an account never stands at the fifth.
+const STATES: [&str; 7] = [
+    "PENDING_SETTLEMENT",
+    "PS_TRANSFERS_RECORDED",
+    "PS_TRANSFERS_RESERVED",
+    "PS_TRANSFERS_COMMITTED",
+    "SETTLING",
+    "SETTLED",
+    "ABORTED",
+];
+const RESERVED: usize = 2;
+const COMMITTED: usize = 3;
+const SETTLING: usize = 4;
+const SETTLED: usize = 5;
+const ABORTED: usize = 6;
+
+/// A settlement and its parties.
+pub struct Settling {
+    windows: BTreeSet<u32>,
+    state: usize,
+    pub parties: BTreeMap<Name, Party>,
+}
+
+/// Where a party stands, and the cap that was left when it was raised.
+#[derive(Default)]
+pub struct Party {
+    state: usize,
+    raised_to: Option<i64>,
+}
+
+impl Settling {
+    pub fn state(&self) -> &'static str {
+        STATES[self.state]
+    }
+}
+
+impl Party {
+    pub fn state(&self) -> &'static str {
+        STATES[self.state]
+    }
+}
+
+impl Scheme {
+    /// What a party owes by some windows, if it took part.
+    pub fn net(&self, name: Name, windows: &BTreeSet<u32>) -> Option<i64> {
+        let deals = self.deals.values().filter(|deal| {
+            matches!(deal.end, End::Committed(_)) && deal.window.is_some_and(|window| windows.contains(&window))
+        });
+        let of_name: Vec<_> = deals.filter(|deal| deal.payer == name || deal.payee == name).collect();
+        let sign = |is_party, units: i64| if is_party { units } else { 0 };
+        let sum = of_name
+            .iter()
+            .map(|deal| sign(deal.payer == name, deal.units) - sign(deal.payee == name, deal.units))
+            .sum();
+        (!of_name.is_empty()).then_some(sum)
+    }
+
+    pub fn net_in(&self, name: Name, settling: &Settling) -> i64 {
+        self.net(name, &settling.windows).expect("a party of the settlement")
+    }
+
+    /// What settlements added to a position.
+    pub fn settled(&self, name: Name) -> i64 {
+        let moved = self.settlings.iter().filter_map(|settling| {
+            let party = settling.parties.get(name)?;
+            let net = self.net_in(name, settling);
+            let at = if net < 0 { RESERVED } else { COMMITTED };
+            (at..=SETTLED).contains(&party.state).then_some(-net)
+        });
+        moved.sum()
+    }
+
+    /// What the hub's account for settlement answers for.
+    pub fn multilateral(&self) -> i64 {
+        -NAMES.into_iter().map(|name| self.begins_with(name) + self.settled(name)).sum::<i64>()
+    }
+
+    pub fn close(&mut self, number: Option<u8>) -> String {
+        let open = self.windows.len() as u32 + 1;
+        let number = number.map_or(open, u32::from);
+        let is_used = self.deals.values().any(|deal| deal.window == Some(open));
+        if number != open || !is_used {
+            return refused(3100);
+        }
+        self.windows.push("CLOSED");
+        format!("= window {}", open + 1)
+    }
+
+    pub fn settle(&mut self, windows: Option<&[u8]>) -> String {
+        let can_be_settled =
+            |window: &u32| matches!(self.window_state(*window), Some("CLOSED" | "ABORTED"));
+        let windows: BTreeSet<u32> = match windows {
+            Some(windows) => windows.iter().copied().map(u32::from).collect(),
+            None => (1..=self.windows.len() as u32).filter(can_be_settled).collect(),
+        };
+        if self.is_model_off || windows.is_empty() || !windows.iter().all(can_be_settled) {
+            return refused(3100);
+        }
+        for window in &windows {
+            self.windows[*window as usize - 1] = "PENDING_SETTLEMENT";
+        }
+        let parties = NAMES.into_iter().filter(|name| self.net(name, &windows).is_some());
+        let parties = parties.map(|name| (name, Party::default())).collect();
+        self.settlings.push(Settling { windows, state: 0, parties });
+        format!("= settlement {}", self.settlings.len())
+    }
+
+    fn window_state(&self, number: u32) -> Option<&'static str> {
+        self.windows.get((number as usize).checked_sub(1)?).copied()
+    }
+
+    /// Names of parties and a state by its place in [`STATES`]; all of them, and the next state, if not given.
+    pub fn advance(&mut self, number: Option<u8>, names: Option<&[Name]>, state: Option<u8>) -> String {
+        let number = number.map_or(self.settlings.len(), usize::from);
+        let Some(index) = number.checked_sub(1).filter(|index| *index < self.settlings.len()) else {
+            return refused(3100);
+        };
+        let mut settling = self.settlings.remove(index);
+        let before = settling.state;
+        let state = state.map_or(next(before), usize::from);
+        let all: Vec<Name> = settling.parties.keys().copied().collect();
+        let mut faults = Vec::new();
+        let mut seen = BTreeSet::new();
+        for (name, place) in names.unwrap_or(&all).iter().copied().zip(0..) {
+            let fault = match settling.parties.get_mut(name) {
+                None => "AccountUnknown",
+                Some(_) if !seen.insert(name) => "AccountRepeated",
+                Some(party) if party.state == state => continue,
+                Some(party) => {
+                    let is_next = state != SETTLING && state == next(party.state) && party.state < SETTLED;
+                    let is_due = party.state == before || (party.state, before) == (COMMITTED, SETTLING);
+                    if is_next && is_due {
+                        self.raise_cap(name, &mut settling, state);
+                        continue;
+                    }
+                    "StateNotAllowed"
+                }
+            };
+            faults.push(format!("{place} {fault}"));
+        }
+        let states: Vec<_> = settling.parties.values().map(|party| party.state).collect();
+        let least = states.iter().copied().min().unwrap_or(0);
+        settling.state = if least < SETTLED && states.contains(&SETTLED) { SETTLING } else { least };
+        if settling.state == SETTLED {
+            settling.windows.iter().for_each(|window| self.windows[*window as usize - 1] = "SETTLED");
+        }
+        self.settlings.insert(index, settling);
+        format!("= advanced {}", faults.join(", "))
+    }
+
+    fn raise_cap(&mut self, name: Name, settling: &mut Settling, state: usize) {
+        let paid = -self.net_in(name, settling);
+        let party = settling.parties.get_mut(name).expect("a party of the settlement");
+        if state == RESERVED && paid > 0 {
+            // The settlement is out of the list at the moment, with all that it moved before; of this party nothing.
+            let position = self.position(name);
+            let cap = self.cap(name);
+            if position + paid > cap {
+                self.members.get_mut(name).expect("a member").set_cap(cap + paid);
+                party.raised_to = Some(cap + paid);
+            }
+        }
+        party.state = state;
+    }
+
+    pub fn abort_settlement(&mut self, number: Option<u8>) -> String {
+        let number = number.map_or(self.settlings.len(), usize::from);
+        let Some(index) = number.checked_sub(1).filter(|index| *index < self.settlings.len()) else {
+            return refused(3100);
+        };
+        let settling = &self.settlings[index];
+        let is_committed = settling.parties.values().any(|party| party.state == COMMITTED);
+        if is_committed || (COMMITTED..=SETTLED).contains(&settling.state) {
+            return refused(3100);
+        }
+        let mut settling = self.settlings.remove(index);
+        if settling.state != ABORTED {
+            for window in &settling.windows {
+                self.windows[*window as usize - 1] = "ABORTED";
+            }
+        }
+        for (name, party) in &mut settling.parties {
+            if party.state == RESERVED && party.raised_to == Some(self.cap(name)) {
+                let paid = -self.net(name, &settling.windows).expect("a party of the settlement");
+                let cap = self.cap(name) - paid;
+                self.members.get_mut(name).expect("a member").set_cap(cap);
+            }
+            *party = Party { state: ABORTED, raised_to: None };
+        }
+        settling.state = ABORTED;
+        self.settlings.insert(index, settling);
+        done()
+    }
+
+    /// An operator's request about windows or settlements.
+    pub fn operate_settlement(&mut self, ask: &Ask) -> String {
+        match ask {
+            Ask::CloseWindow(number) => self.close(*number),
+            Ask::Settle(windows) => self.settle(windows.as_deref()),
+            Ask::Advance { id, names, state } => self.advance(*id, names.as_deref(), *state),
+            Ask::AbortSettlement(id) => self.abort_settlement(*id),
+            other => panic!("{other:?} is not about settlement"),
+        }
+    }
+}
+
+/// The state of an account behind another one.
+fn next(state: usize) -> usize {
+    match state {
+        COMMITTED | SETTLING => SETTLED,
+        SETTLED | ABORTED => state,
+        earlier => earlier + 1,
+    }
+}
