@@ -1,8 +1,9 @@
 //! What an operator changed, from what to what, as the log tells it.
 
-use upesi_ledger::command::NewSettlementModel;
-use upesi_ledger::command::{FundsAction, FundsPrepare};
-use upesi_ledger::{AdminCommand, AdminOutcome, FundsDirection, Ledger, Limit};
+use upesi_ledger::command::{
+    FundsAction, FundsPrepare, NewSettlement, NewSettlementModel, SettlementAbort, SettlementAdvance,
+};
+use upesi_ledger::{AdminCommand, AdminOutcome, FundsDirection, Ledger, Limit, SettlementId};
 use upesi_types::{Amount, Currency, FspId};
 
 /// A change and what is there before it.
@@ -85,6 +86,15 @@ impl Change {
                 let before = ledger.model_named(name).map(|model| model.is_active);
                 (format!("settlement model {name}"), activity(before), activity(Some(*is_active)))
             }
+            AdminCommand::CloseWindow { id, reason } => {
+                let before = ledger.window(*id).map_or("none", |window| window.state.as_str());
+                (format!("settlement window {id}"), before.to_owned(), format!("CLOSED: {reason}"))
+            }
+            AdminCommand::CreateSettlement(new) => settlement_created(new),
+            AdminCommand::AdvanceSettlement(advance) => settlement_advanced(advance, ledger),
+            AdminCommand::AbortSettlement(SettlementAbort { id, reason, .. }) => {
+                (format!("settlement {id}"), settlement_state(ledger, *id), format!("ABORTED: {reason}"))
+            }
             AdminCommand::CreateLedgerAccountType { name, is_active, .. } => {
                 (format!("ledger account type {name}"), "none".to_owned(), activity(Some(*is_active)))
             }
@@ -96,7 +106,15 @@ impl Change {
     pub(crate) fn log(&self, outcome: &AdminOutcome) {
         match outcome {
             AdminOutcome::AlreadyDone => {}
-            AdminOutcome::Done | AdminOutcome::Redelivered(_) => self.tell(),
+            AdminOutcome::Done
+            | AdminOutcome::Redelivered(_)
+            | AdminOutcome::WindowOpened(_)
+            | AdminOutcome::SettlementCreated(_) => self.tell(),
+            AdminOutcome::SettlementAdvanced { faults } if faults.is_empty() => self.tell(),
+            AdminOutcome::SettlementAdvanced { faults } => {
+                let to = format!("{}, {} passed over", self.to, faults.len());
+                Self { what: self.what.clone(), from: self.from.clone(), to }.tell();
+            }
             // What was asked for is not always what comes of it.
             AdminOutcome::Funds(_, state) => {
                 Self { what: self.what.clone(), from: self.from.clone(), to: state.as_str().to_owned() }
@@ -170,6 +188,23 @@ fn participant_created(
         None => "a participant",
     };
     (format!("participant {name} in {currency}"), from.to_owned(), to.to_owned())
+}
+
+fn settlement_created(new: &NewSettlement) -> (String, String, String) {
+    let windows: Vec<_> = new.windows.iter().map(ToString::to_string).collect();
+    let what = format!("settlement by {} of windows {}", new.model, windows.join(", "));
+    (what, "none".to_owned(), format!("PENDING_SETTLEMENT: {}", new.reason))
+}
+
+fn settlement_state(ledger: &Ledger, id: SettlementId) -> String {
+    ledger.settlement(id).map_or("none", |settlement| settlement.state.as_str()).to_owned()
+}
+
+fn settlement_advanced(advance: &SettlementAdvance, ledger: &Ledger) -> (String, String, String) {
+    let mut states: Vec<_> = advance.items.iter().map(|item| item.state.as_str()).collect();
+    states.dedup();
+    let what = format!("{} accounts of settlement {}", advance.items.len(), advance.id);
+    (what, settlement_state(ledger, advance.id), states.join(", "))
 }
 
 fn model_created(model: &NewSettlementModel) -> String {

@@ -232,7 +232,9 @@ fn settlement(refusal: &AdminRefusal) -> Detail {
         R::WindowNotOpen { window } => format!("Window {window} is not open").into(),
         R::WindowEmpty { window } => format!("Window {window} is empty").into(),
         R::WindowsFull => format!("A hub has at most {WINDOWS_MAX} settlement windows").into(),
-        R::WindowsUnsettled => "Too many windows are not settled: settle some before another is closed".into(),
+        R::WindowsUnsettled => {
+            "Too many windows are not settled: settle some before another is closed".into()
+        }
         R::SettlementModelUnknown { name } => format!("Settlement model not found: {name}").into(),
         R::SettlementModelGross => "Settlement can not be created for GROSS or IMMEDIATE models".into(),
         R::SettlementWindowsMany => {
@@ -242,9 +244,10 @@ fn settlement(refusal: &AdminRefusal) -> Detail {
             let windows: Vec<_> = windows.iter().map(ToString::to_string).collect();
             format!("Inapplicable windows {}", windows.join(", ")).into()
         }
-        R::SettlementsFull => {
-            format!("A hub has at most {SETTLEMENTS_MAX} settlements, with {SETTLEMENT_ACCOUNTS_MAX} accounts").into()
-        }
+        R::SettlementsFull => format!(
+            "A hub has at most {SETTLEMENTS_MAX} settlements, with {SETTLEMENT_ACCOUNTS_MAX} accounts"
+        )
+        .into(),
         R::SettlementUnknown => "Settlement not found".into(),
         R::SettlementStateChange => "State change is not allowed".into(),
         _ => "At least one settlement transfer is committed. Aborting is not allowed.".into(),

@@ -10,8 +10,8 @@ use upesi_types::{Amount, Currency};
 use crate::account::AccountId;
 use crate::callback::CallbackKey;
 use crate::funds::{FundsDirection, FundsState};
-use crate::state::Ledger;
 use crate::settlement::Settlement;
+use crate::state::Ledger;
 use crate::transfer::TransferState;
 use crate::window::{Net, Pair, Sum, Window, WindowState};
 
@@ -19,7 +19,8 @@ use crate::window::{Net, Pair, Sum, Window, WindowState};
 ///
 /// I1: per currency, all accounts and reservations sum to zero. I5: memory holds each transfer once, in one state.
 /// Every committed transfer is in exactly one window; the nets of a window, and of a settlement, are those of its pairs
-/// and sum to zero. Further: reservations per account match the transfers in flight; totals match; outbox keys point to known targets.
+/// and sum to zero. Further: reservations per account match the transfers in flight; totals match; outbox keys point to
+/// known targets.
 pub fn check(ledger: &Ledger) -> Vec<String> {
     let mut findings = Vec::new();
     check_sums(ledger, &mut findings);
@@ -116,15 +117,20 @@ fn check_key(ledger: &Ledger, key: CallbackKey, findings: &mut Vec<String>) {
 fn check_windows(ledger: &Ledger, findings: &mut Vec<String>) {
     let open = ledger.windows.open_pairs();
     let closed = ledger.windows().iter().flat_map(|window| &window.contents);
-    let counts = closed.map(|content| content.sum.transfers).chain(open.iter().map(|pair| pair.sum.transfers));
+    let counts =
+        closed.map(|content| content.sum.transfers).chain(open.iter().map(|pair| pair.sum.transfers));
     let in_windows: u128 = counts.map(u128::from).sum();
     let committed = ledger.totals().committed;
     if in_windows != u128::from(committed) {
-        findings.push(format!("{committed} transfers were committed, but {in_windows} are in settlement windows"));
+        findings.push(format!(
+            "{committed} transfers were committed, but {in_windows} are in settlement windows"
+        ));
     }
     for window in ledger.windows() {
         match &window.pairs {
-            Some(pairs) if window.state != WindowState::Open => check_contents(ledger, window, pairs, findings),
+            Some(pairs) if window.state != WindowState::Open => {
+                check_contents(ledger, window, pairs, findings)
+            }
             _ => {}
         }
     }

@@ -4,6 +4,7 @@ mod audit;
 mod limits;
 mod questions;
 mod references;
+mod settlement;
 mod transfer_table;
 
 use alloc::vec;

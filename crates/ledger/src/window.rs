@@ -106,8 +106,8 @@ pub struct Window {
     pub changed_at: Timestamp,
     /// One per currency and ledger account type that its transfers used; none while it is open.
     pub contents: Vec<Content>,
-    /// What each account owes each other one, in order of accounts; none while it is open, `None` once they were dropped
-    /// ([`PAIRS_KEPT_MAX`]).
+    /// What each account owes each other one, in order of accounts; none while it is open, `None` once they were
+    /// dropped ([`PAIRS_KEPT_MAX`]).
     pub pairs: Option<Vec<Pair>>,
 }
 
@@ -130,8 +130,8 @@ pub struct Content {
     pub settlement: Option<SettlementId>,
     /// All its transfers together.
     pub sum: Sum,
-    /// What each account owes (positive) or is owed (negative), in order of accounts; empty once the window's pairs were
-    /// dropped.
+    /// What each account owes (positive) or is owed (negative), in order of accounts; empty once the window's
+    /// pairs were dropped.
     pub nets: Vec<Net>,
 }
 
@@ -212,6 +212,7 @@ pub(crate) struct Windows {
     settled_pairs: usize,
     /// Every window before this index is settled and has lost its pairs.
     dropped_before: usize,
+    pub(crate) pairs_kept_max: usize,
 }
 
 impl Windows {
@@ -225,6 +226,7 @@ impl Windows {
             unsettled_pairs: 0,
             settled_pairs: 0,
             dropped_before: 0,
+            pairs_kept_max: PAIRS_KEPT_MAX,
         };
         windows.begin(WindowId(1), Timestamp::EPOCH);
         windows
@@ -265,8 +267,9 @@ impl Windows {
         self.open.is_empty()
     }
 
-    pub(crate) const fn unsettled_pairs(&self) -> usize {
-        self.unsettled_pairs
+    /// Whether the windows that are not settled hold as many sums as windows may hold.
+    pub(crate) const fn are_unsettled_full(&self) -> bool {
+        self.unsettled_pairs >= self.pairs_kept_max
     }
 
     pub(crate) const fn contents_len(&self) -> u32 {
@@ -331,7 +334,7 @@ impl Windows {
 
     fn drop_old_pairs(&mut self) {
         let mut index = self.dropped_before;
-        while self.unsettled_pairs + self.settled_pairs > PAIRS_KEPT_MAX && index < self.all.len() {
+        while self.unsettled_pairs + self.settled_pairs > self.pairs_kept_max && index < self.all.len() {
             let window = &mut self.all[index];
             if window.state == WindowState::Settled {
                 self.settled_pairs -= window.pairs.take().map_or(0, |pairs| pairs.len());
@@ -365,8 +368,7 @@ impl Windows {
     pub(crate) fn refer_to(&self, is_account: impl Fn(AccountId) -> bool) -> bool {
         let pairs = self.all.iter().filter_map(|window| window.pairs.as_ref()).flatten();
         let pairs = pairs.map(|pair| (pair.payer, pair.payee)).chain(self.open.keys().copied());
-        let mut nets =
-            self.all.iter().flat_map(|window| &window.contents).flat_map(|content| &content.nets);
+        let mut nets = self.all.iter().flat_map(|window| &window.contents).flat_map(|content| &content.nets);
         pairs.into_iter().all(|(payer, payee)| is_account(payer) && is_account(payee))
             && nets.all(|net| is_account(net.account))
     }
@@ -452,8 +454,10 @@ impl Entries {
     }
 
     fn add(&mut self, pair: &Pair, (currency, kind): (Currency, LedgerAccountTypeId)) {
-        let entry = self.0.iter_mut().find(|(content, _)| (content.currency, content.kind) == (currency, kind));
-        let (content, nets) = entry.unwrap_or_else(|| panic!("a window is closed without its {currency}"));
+        let entry =
+            self.0.iter_mut().find(|(content, _)| (content.currency, content.kind) == (currency, kind));
+        let (content, nets) =
+            entry.unwrap_or_else(|| panic!("a settlement window is closed without its {currency}"));
         content.sum.add(pair.sum);
         *nets.entry(pair.payer).or_default() += pair.sum.units;
         *nets.entry(pair.payee).or_default() -= pair.sum.units;

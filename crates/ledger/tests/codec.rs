@@ -5,10 +5,11 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{
-    AbortKind, AccountId, Actor, Callback, CallbackContent, CallbackKey, Cause, Delay, EndpointType, Event,
-    FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger, LedgerAccountTypeId,
-    LedgerConfig, ParticipantId, Payload, PublicState, Record, Refusal, ResourceId, ResourceKind,
-    SettlementModel, StateMethod, Stored, Subject, Transfer, TransferState, TransferView,
+    AbortKind, AccountId, Actor, Callback, CallbackContent, CallbackKey, Cause, ContentId, ContentRef, Delay,
+    EndpointType, Event, FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger,
+    LedgerAccountTypeId, LedgerConfig, NewContent, ParticipantId, Payload, PublicState, Record, Refusal,
+    ResourceId, ResourceKind, SettlementId, SettlementModel, SettlementNet, SettlementStage, SettlementState,
+    StateMethod, Stored, Subject, Transfer, TransferState, TransferView, WindowId,
 };
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
@@ -317,7 +318,54 @@ fn event() -> impl Strategy<Value = Event> {
             proptest::collection::vec(callback_key(), 0..4).prop_map(Event::CallbacksRedelivered),
             any::<u64>().prop_map(|to_seq| Event::FinishedRemoved { to_seq }),
         ];
-    prop_oneof![transfers, participants, schemes]
+    prop_oneof![transfers, participants, schemes, settlements()]
+}
+
+fn settlements() -> impl Strategy<Value = Event> {
+    let content = (any::<u32>(), currency(), any::<u8>()).prop_map(|(id, currency, kind)| NewContent {
+        id: ContentId(id),
+        currency,
+        kind: LedgerAccountTypeId(kind),
+    });
+    let place = (any::<u32>(), any::<u32>())
+        .prop_map(|(window, content)| ContentRef { window: WindowId(window), content: ContentId(content) });
+    let net = (account_id(), amount()).prop_map(|(account, net)| SettlementNet { account, net });
+    let state = proptest::sample::select(SettlementState::ALL);
+    let stage = (account_id(), state, text(), proptest::option::of(text()), proptest::option::of(amount()))
+        .prop_map(|(account, state, reason, external_reference, cap_raised_to)| SettlementStage {
+            account,
+            state,
+            reason,
+            external_reference,
+            cap_raised_to,
+        });
+    prop_oneof![
+        (any::<u32>(), any::<u32>(), text(), proptest::collection::vec(content, 0..4)).prop_map(
+            |(id, next, reason, contents)| Event::WindowClosed {
+                id: WindowId(id),
+                next: WindowId(next),
+                reason,
+                contents
+            }
+        ),
+        (
+            (any::<u32>(), any::<u32>(), text()),
+            proptest::collection::vec(place, 0..4),
+            proptest::collection::vec(net, 0..4)
+        )
+            .prop_map(|((id, model, reason), contents, accounts)| Event::SettlementCreated {
+                id: SettlementId(id),
+                model,
+                reason,
+                contents,
+                accounts
+            }),
+        (any::<u32>(), proptest::collection::vec(stage, 0..4))
+            .prop_map(|(id, accounts)| Event::SettlementAdvanced { id: SettlementId(id), accounts }),
+        (any::<u32>(), text(), proptest::option::of(text())).prop_map(|(id, reason, external_reference)| {
+            Event::SettlementAborted { id: SettlementId(id), reason, external_reference }
+        }),
+    ]
 }
 
 /// Every kind of callback.

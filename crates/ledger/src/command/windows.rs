@@ -6,7 +6,7 @@ use alloc::collections::BTreeSet;
 use super::{AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
 use crate::event::Event;
-use crate::window::{ContentId, NewContent, PAIRS_KEPT_MAX, WINDOWS_MAX, WindowId, WindowState};
+use crate::window::{ContentId, NewContent, WINDOWS_MAX, WindowId, WindowState};
 
 impl Ledger {
     /// Closes the open window and opens the next one, in one record. What belongs to it was added at each commit.
@@ -26,7 +26,7 @@ impl Ledger {
         if self.windows().len() >= WINDOWS_MAX {
             return Err(AdminRefusal::WindowsFull);
         }
-        if self.windows.unsettled_pairs() >= PAIRS_KEPT_MAX {
+        if self.windows.are_unsettled_full() {
             return Err(AdminRefusal::WindowsUnsettled);
         }
         let used = self.windows.open_pairs().into_iter().map(|pair| {

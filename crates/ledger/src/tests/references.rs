@@ -152,6 +152,8 @@ fn a_section_of_another_version_is_refused_by_name() {
         "reserved transfers",
         "finished transfers",
         "outbox",
+        "settlement windows",
+        "settlements",
     ];
     assert_eq!(names, expected);
     bytes[0] = 2;

@@ -25,37 +25,94 @@ pub type Name = &'static str;
 #[derive(Clone, Debug)]
 pub enum Ask {
     Prepare(AskPrepare),
-    Resend { id: u8, from: Option<Name> },
-    Fulfil { id: u8, from: Who, to: Who, state: FulfilState, is_v10: bool, fulfilment: Given, body: u8 },
-    Abort { id: u8, from: Who, to: Who, code: u16, body: u8 },
-    Get { id: u8, from: Name },
+    Resend {
+        id: u8,
+        from: Option<Name>,
+    },
+    Fulfil {
+        id: u8,
+        from: Who,
+        to: Who,
+        state: FulfilState,
+        is_v10: bool,
+        fulfilment: Given,
+        body: u8,
+    },
+    Abort {
+        id: u8,
+        from: Who,
+        to: Who,
+        code: u16,
+        body: u8,
+    },
+    Get {
+        id: u8,
+        from: Name,
+    },
     Tick,
-    Expire { id: u8 },
+    Expire {
+        id: u8,
+    },
     Delivered(Name),
     Park(Name),
     Redeliver(Name),
     Drain,
     Restart,
     Create(Name),
-    Activate { name: Name, is_active: bool },
-    ActivateAccount { name: Name, is_position: bool, is_active: bool },
+    Activate {
+        name: Name,
+        is_active: bool,
+    },
+    ActivateAccount {
+        name: Name,
+        is_position: bool,
+        is_active: bool,
+    },
     ActivateModel(bool),
-    Endpoint { name: Name, is_empty: bool },
-    Open { name: Name, cap: i64, position: i64 },
-    Limit { name: Name, cap: i64 },
-    HubAccount { name: Name, is_known: bool },
-    Model { is_new_name: bool },
+    Endpoint {
+        name: Name,
+        is_empty: bool,
+    },
+    Open {
+        name: Name,
+        cap: i64,
+        position: i64,
+    },
+    Limit {
+        name: Name,
+        cap: i64,
+    },
+    HubAccount {
+        name: Name,
+        is_known: bool,
+    },
+    Model {
+        is_new_name: bool,
+    },
     AccountType,
     /// A number, or the open one.
     CloseWindow(Option<u8>),
     /// Numbers, or all that can be settled.
     Settle(Option<Vec<u8>>),
     /// The last settlement, all of its parties and the next state, if not given.
-    Advance { id: Option<u8>, names: Option<Vec<Name>>, state: Option<u8> },
+    Advance {
+        id: Option<u8>,
+        names: Option<Vec<Name>>,
+        state: Option<u8>,
+    },
     /// The last one, if not given.
     AbortSettlement(Option<u8>),
-    Funds { id: u8, name: Name, is_deposit: bool, units: i64 },
-    EndFunds { id: u8, name: Name, is_commit: bool },
+    Funds {
+        id: u8,
+        name: Name,
+        is_deposit: bool,
+        units: i64,
+    },
+    EndFunds {
+        id: u8,
+        name: Name,
+        is_commit: bool,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -350,7 +407,11 @@ fn admin(ask: &Ask, ledger: &Ledger) -> AdminCommand {
             let all = || ledger.windows().iter().filter(can_be_settled).map(|window| window.id).collect();
             let numbers = |numbers: &Vec<u8>| numbers.iter().map(|id| WindowId(u32::from(*id))).collect();
             let windows = windows.as_ref().map_or_else(all, numbers);
-            AdminCommand::CreateSettlement(NewSettlement { model: "NET".into(), reason: "end of day".into(), windows })
+            AdminCommand::CreateSettlement(NewSettlement {
+                model: "NET".into(),
+                reason: "end of day".into(),
+                windows,
+            })
         }
         Ask::Advance { id, ref names, state } => advance(id, names.as_deref(), state, ledger),
         Ask::AbortSettlement(id) => AdminCommand::AbortSettlement(SettlementAbort {

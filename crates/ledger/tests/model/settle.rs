@@ -51,7 +51,8 @@ impl Scheme {
     /// What a party owes by some windows, if it took part.
     pub fn net(&self, name: Name, windows: &BTreeSet<u32>) -> Option<i64> {
         let deals = self.deals.values().filter(|deal| {
-            matches!(deal.end, End::Committed(_)) && deal.window.is_some_and(|window| windows.contains(&window))
+            matches!(deal.end, End::Committed(_))
+                && deal.window.is_some_and(|window| windows.contains(&window))
         });
         let of_name: Vec<_> = deals.filter(|deal| deal.payer == name || deal.payee == name).collect();
         let sign = |is_party, units: i64| if is_party { units } else { 0 };
@@ -94,8 +95,7 @@ impl Scheme {
     }
 
     pub fn settle(&mut self, windows: Option<&[u8]>) -> String {
-        let can_be_settled =
-            |window: &u32| matches!(self.window_state(*window), Some("CLOSED" | "ABORTED"));
+        let can_be_settled = |window: &u32| matches!(self.window_state(*window), Some("CLOSED" | "ABORTED"));
         let windows: BTreeSet<u32> = match windows {
             Some(windows) => windows.iter().copied().map(u32::from).collect(),
             None => (1..=self.windows.len() as u32).filter(can_be_settled).collect(),

@@ -101,7 +101,8 @@ impl Story {
         Ok((rest(words)?, pairs.map_or("dropped".to_owned(), |pairs| or_none(&pairs))))
     }
 
-    /// `stage 1 PENDING_SETTLEMENT "end of day" greenbank 100 PENDING_SETTLEMENT, …`: state, reason, reference, accounts.
+    /// `stage 1 PENDING_SETTLEMENT end of day, greenbank 100 PENDING_SETTLEMENT, …`: state, reason, reference,
+    /// accounts.
     pub(super) fn stage(&self, words: &mut Words) -> Parsed<(String, String)> {
         let id = settlement(&words.next("a settlement")?)?;
         let Some(settlement) = self.twin.live.settlement(id) else {

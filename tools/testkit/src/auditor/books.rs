@@ -76,6 +76,8 @@ pub(super) struct Books {
     funds: BTreeMap<[u8; 17], FundsTransfer>,
     /// Whether each is parked.
     owed: BTreeMap<CallbackKey, bool>,
+    /// What each payer's committed transfers paid each payee, and how many they were.
+    paid: BTreeMap<(u32, u32), (i128, u64)>,
     committed: u64,
     aborted: u64,
     expired: u64,
@@ -399,6 +401,8 @@ impl Books {
         let Some(entry) = self.end(id, Standing::Committed, findings) else { return };
         self.committed += 1;
         self.account(entry.payee, POSITION).balance -= entry.amount;
+        let paid = self.paid.entry((entry.payer, entry.payee)).or_default();
+        *paid = (paid.0 + entry.amount, paid.1 + 1);
         if Sha256::digest(fulfilment)[..] != entry.condition {
             findings.add(format!("{id} is committed by a wrong fulfilment"));
         }
@@ -520,6 +524,7 @@ impl Books {
                 self.reserved()
             ));
         }
+        self.compare_windows(ledger, findings);
         let theirs = ledger.outbox().iter().map(|(key, entry)| (key, entry.parked.is_some()));
         if !theirs.eq(self.owed.iter().map(|(key, is_parked)| (*key, *is_parked))) {
             findings.add(format!(
@@ -527,6 +532,23 @@ impl Books {
                 ledger.outbox().len(),
                 self.owed.len()
             ));
+        }
+    }
+}
+
+impl Books {
+    /// Every committed transfer is in exactly one settlement window: together they hold what was paid.
+    fn compare_windows(&self, ledger: &Ledger, findings: &mut Findings) {
+        let owner = |id| ledger.account(id).map_or(0, |account| account.participant.number());
+        let mut theirs = BTreeMap::<_, (i128, u64)>::new();
+        for window in ledger.windows() {
+            for pair in ledger.window_pairs(window).unwrap_or_default().iter() {
+                let sum = theirs.entry((owner(pair.payer), owner(pair.payee))).or_default();
+                *sum = (sum.0 + pair.sum.units, sum.1 + pair.sum.transfers);
+            }
+        }
+        if theirs != self.paid {
+            findings.add(format!("the settlement windows hold {theirs:?}, {:?} was committed", self.paid));
         }
     }
 }

@@ -14,12 +14,15 @@ use upesi_types::{Amount, Currency, Timestamp, TransferId};
 use super::bodies::{Compared, compare_error, compare_fulfilment};
 use super::judge::{InFlight, Place, judge_abort, judge_commit};
 use super::refusals::Request;
+use super::settlements::{Scheme, SettlementBooks};
 
 /// A balance as the auditor computes it.
 #[derive(Clone, Debug)]
 pub(super) struct BookAccount {
     pub(super) units: i128,
     pub(super) is_active: bool,
+    currency: Currency,
+    kind: LedgerAccountTypeId,
 }
 
 /// A participant as the auditor knows it.
@@ -77,6 +80,7 @@ pub struct Books {
     in_flight: HashMap<TransferId, InFlight>,
     withdrawals: BTreeMap<TransferId, Withdrawal>,
     funds: BTreeSet<TransferId>,
+    settlements: SettlementBooks,
     outbox: BTreeSet<CallbackKey>,
     /// Retention has removed what finished up to this record.
     removed_to: u64,
@@ -91,6 +95,8 @@ impl Books {
         let accounts = ledger.accounts().iter().map(|account| BookAccount {
             units: i128::from(account.balance.units()),
             is_active: account.is_active,
+            currency: account.currency,
+            kind: account.kind,
         });
         let account_ids = ledger
             .accounts()
@@ -114,6 +120,7 @@ impl Books {
             in_flight: HashMap::new(),
             withdrawals: BTreeMap::new(),
             funds: ledger.all_funds().map(|funds| funds.id).collect(),
+            settlements: SettlementBooks::of(ledger),
             outbox: ledger.outbox().iter().map(|(key, _)| key).collect(),
             removed_to: ledger.removed_to(),
             counts: Counts::default(),
@@ -148,6 +155,9 @@ impl Books {
         }
         let place = Place { seq, time: record.decided_at(time), callbacks: &record.callbacks };
         findings.extend(self.judge_actor(place.seq, record));
+        let mut settlements = std::mem::take(&mut self.settlements);
+        settlements.enter(seq, record, self, findings)?;
+        self.settlements = settlements;
         for event in &record.events {
             self.enter_event(place, event, record.payload, findings)?;
         }
@@ -173,6 +183,7 @@ impl Books {
                 self.counts.committed += 1;
                 let transfer = self.take_in_flight(*id)?;
                 self.post(transfer.payee_account, -transfer.units)?;
+                self.settlements.committed(transfer.payer_account, transfer.payee_account, transfer.units);
                 findings.extend(judge_commit(place, *id, &transfer, fulfilment));
                 let different = self.count(payload.body, compare_fulfilment(payload.body, fulfilment));
                 findings.extend(different.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
@@ -233,7 +244,7 @@ impl Books {
                 self.check_participant(*participant)?;
                 let (participant, currency, kind) = (*participant, *currency, *kind);
                 self.account_ids.insert((participant, currency, kind), *id);
-                self.accounts.push(BookAccount { units: 0, is_active: *is_opened });
+                self.accounts.push(BookAccount { units: 0, is_active: *is_opened, currency, kind });
             }
             Event::LedgerAccountTypeCreated { id, .. } => {
                 next("ledger account type", usize::from(id.0), self.account_types)?;
@@ -479,12 +490,29 @@ impl Books {
             let (booked, found) = (self.in_flight.len(), ledger.reserved_len());
             findings.push(format!("{booked} transfers are in flight, the ledger has {found}"));
         }
+        self.settlements.compare(ledger, findings);
         let undelivered: BTreeSet<CallbackKey> = ledger.outbox().iter().map(|(key, _)| key).collect();
         if undelivered != self.outbox {
             let (booked, found) = (self.outbox.len(), undelivered.len());
             findings
                 .push(format!("{booked} callbacks are undelivered, the ledger has {found} or other ones"));
         }
+    }
+}
+
+impl Scheme for Books {
+    fn account(&self, id: AccountId) -> Option<(Currency, LedgerAccountTypeId)> {
+        self.account(id).ok().map(|account| (account.currency, account.kind))
+    }
+
+    fn hub_account(&self, currency: Currency) -> Option<AccountId> {
+        let kind = LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT;
+        self.account_id_of(ParticipantId::HUB, currency, kind)
+    }
+
+    fn resets_positions(&self, model: u32) -> bool {
+        let model = self.models.get((model as usize).wrapping_sub(1));
+        model.is_some_and(|model| model.auto_position_reset)
     }
 }
 

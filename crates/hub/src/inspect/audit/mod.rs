@@ -9,6 +9,7 @@ mod refusals;
 mod rehearsal;
 mod replay;
 mod report;
+mod settlements;
 mod snapshots;
 
 use std::path::{Path, PathBuf};

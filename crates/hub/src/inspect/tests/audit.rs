@@ -10,7 +10,7 @@ use super::journal::{PREIMAGE, SOURCE, TestJournal, amount, base64, fsp, id, pre
 use crate::exit::Exit;
 use crate::inspect::audit::{AuditOptions, AuditReport, JournalState, audit, to_json, to_text};
 
-fn audited(journal: &mut TestJournal) -> AuditReport {
+pub(super) fn audited(journal: &mut TestJournal) -> AuditReport {
     journal.close();
     let options = AuditOptions { directory: journal.path.clone(), allow_live: false, with_archive: true };
     audit(&options).unwrap()

@@ -3,3 +3,4 @@
 mod audit;
 mod journal;
 mod print;
+mod settlement;

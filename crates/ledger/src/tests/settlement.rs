@@ -1,0 +1,304 @@
+//! Settlement: damage that the audit finds, snapshots that are refused, and the bounds.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use upesi_types::{Amount, Timestamp};
+
+use super::{account, amount, kes, sound};
+use crate::account::LedgerAccountTypeId;
+use crate::audit::check;
+use crate::command::{
+    AdminCommand, AdminOutcome, AdminRefusal, AdvanceItem, Command, Decision, NewSettlement,
+    NewSettlementModel, Reply, SETTLEMENT_ACCOUNTS_MAX, SETTLEMENTS_MAX, SettlementAdvance, WINDOWS_MAX,
+    WINDOWS_PER_SETTLEMENT_MAX,
+};
+use crate::config::LedgerConfig;
+use crate::event::Event;
+use crate::facts::Facts;
+use crate::settlement::SettlementState;
+use crate::state::Ledger;
+use crate::window::{ContentId, ContentRef, Net, Pair, SettlementId, Sum, Window, WindowId, WindowState};
+
+type Outcome = Result<AdminOutcome, AdminRefusal>;
+
+fn evolve(ledger: &mut Ledger, events: Vec<Event>) {
+    let seq = ledger.last_seq() + 1;
+    ledger.evolve(seq, Timestamp::from_ms(1_000 + seq as i64), events, &[]);
+}
+
+fn submit(ledger: &mut Ledger, command: AdminCommand) -> Outcome {
+    let mut decision = Decision::default();
+    ledger.decide(&Command::Admin(command), &Facts::at(Timestamp::from_ms(2_000)), &mut decision);
+    let Decision { events, reply: Reply::Admin(outcome), .. } = decision else {
+        panic!("an operator's reply")
+    };
+    evolve(ledger, events);
+    outcome
+}
+
+fn close(ledger: &mut Ledger, window: u32) -> Outcome {
+    submit(ledger, AdminCommand::CloseWindow { id: WindowId(window), reason: "end of day".into() })
+}
+
+fn settle(ledger: &mut Ledger, windows: &[u32]) -> Outcome {
+    let windows = windows.iter().copied().map(WindowId).collect();
+    let new = NewSettlement { model: "NET".into(), reason: "end of day".into(), windows };
+    submit(ledger, AdminCommand::CreateSettlement(new))
+}
+
+fn advance(ledger: &mut Ledger, settlement: u32, state: SettlementState) -> Outcome {
+    let id = SettlementId(settlement);
+    let accounts = ledger.settlement(id).into_iter().flat_map(|settlement| &settlement.accounts);
+    let item = |id: crate::AccountId| AdvanceItem {
+        participant: ledger.account_ref(id).participant.number(),
+        account: id.number(),
+        state,
+        reason: "sent".into(),
+        external_reference: None,
+    };
+    let items = accounts.map(|account| item(account.account)).collect();
+    submit(ledger, AdminCommand::AdvanceSettlement(SettlementAdvance { id, items }))
+}
+
+/// A hub that can settle, with 20 ten-thousandths owed by account 2 to account 4 in the open window.
+fn hub() -> Ledger {
+    let mut ledger = sound();
+    let name = ledger.config().hub_name;
+    let kind: Box<str> = "HUB_MULTILATERAL_SETTLEMENT".into();
+    for command in [
+        AdminCommand::CreateHubAccount { name, currency: kes(), kind },
+        AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net("NET", Some(kes()))),
+    ] {
+        assert_eq!(submit(&mut ledger, command), Ok(AdminOutcome::Done));
+    }
+    ledger
+}
+
+/// Window 1 in settlement 1, window 2 open with 7 more.
+fn settling() -> Ledger {
+    let mut ledger = hub();
+    assert_eq!(close(&mut ledger, 1), Ok(AdminOutcome::WindowOpened(WindowId(2))));
+    assert_eq!(settle(&mut ledger, &[1]), Ok(AdminOutcome::SettlementCreated(SettlementId(1))));
+    let commit = Event::TransferCommitted {
+        id: super::id(1),
+        fulfilment: [0; 32],
+        fingerprint: [0; 16],
+        extensions: None,
+    };
+    evolve(&mut ledger, vec![commit]);
+    ledger
+}
+
+#[test]
+fn each_damage_is_found() {
+    let content = "content 1 of window 1 is not what its accounts paid each other";
+    let nets = "the nets of settlement 1 are not those of its windows";
+    let cases: [(fn(&mut Ledger), &[&str]); 6] = [
+        (|_| {}, &[]),
+        (
+            |ledger| ledger.windows.add(account(2), account(4), amount(1)),
+            &["2 transfers were committed, but 3 are in settlement windows"],
+        ),
+        (|ledger| ledger.windows.all[0].contents[0].nets[1].units = -19, &[content, nets]),
+        (|ledger| ledger.windows.all[0].contents[0].sum.units = 19, &[content]),
+        (|ledger| ledger.windows.all[0].pairs = Some(Vec::new()), &[content]),
+        (
+            |ledger| ledger.settlements[0].accounts[1].net = amount(-19),
+            &["the nets of settlement 1 sum to 1 ten-thousandths of KES, not to zero", nets],
+        ),
+    ];
+    for (at, (damage, expected)) in cases.into_iter().enumerate() {
+        let mut ledger = settling();
+        damage(&mut ledger);
+        assert_eq!(check(&ledger), expected, "case {at}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_contradicts_itself_is_refused() {
+    let said_of = |ledger: &Ledger| {
+        let mut bytes = Vec::new();
+        ledger.encode_snapshot(&mut bytes);
+        Ledger::decode_snapshot(&bytes, LedgerConfig::default()).err().map(|error| error.0)
+    };
+    assert_eq!(said_of(&settling()), None);
+    let unsound = "its settlement windows contradict each other";
+    let stranger = "it refers to something that it does not contain";
+    let cases: [(fn(&mut Ledger), &str); 17] = [
+        (|ledger| ledger.windows.all.clear(), unsound),
+        (|ledger| ledger.windows.all.truncate(1), unsound),
+        (|ledger| ledger.windows.all[0].id = WindowId(2), unsound),
+        (|ledger| ledger.windows.all[1].state = WindowState::Closed, unsound),
+        (|ledger| ledger.windows.all[0].state = WindowState::Closed, unsound),
+        (|ledger| ledger.windows.all[0].contents.clear(), unsound),
+        (|ledger| ledger.windows.all[0].contents[0].id = ContentId(2), unsound),
+        (|ledger| ledger.windows.all[0].contents[0].state = WindowState::Open, unsound),
+        (|ledger| ledger.windows.all[0].contents[0].sum.units = i128::MAX, unsound),
+        (|ledger| ledger.windows.all[0].contents[0].nets[0].units = 21, unsound),
+        (
+            |ledger| {
+                let sum = Sum { units: -1, transfers: 1 };
+                let pair = Pair { payer: account(2), payee: account(4), sum };
+                ledger.windows.all[0].pairs = Some(vec![pair]);
+            },
+            unsound,
+        ),
+        (|ledger| ledger.settlements[0].id = SettlementId(2), unsound),
+        (|ledger| ledger.windows.add(account(2), account(99), amount(1)), stranger),
+        (
+            |ledger| {
+                let net = Net { account: account(99), units: 0 };
+                ledger.windows.all[0].contents[0].nets.push(net);
+            },
+            stranger,
+        ),
+        (|ledger| ledger.settlements[0].model = 2, stranger),
+        (|ledger| ledger.settlements[0].contents[0].content = ContentId(2), stranger),
+        (|ledger| ledger.settlements[0].accounts[1].account = account(99), stranger),
+    ];
+    for (at, (damage, expected)) in cases.into_iter().enumerate() {
+        let mut ledger = settling();
+        damage(&mut ledger);
+        assert_eq!(said_of(&ledger), Some(expected), "case {at}");
+    }
+    let mut ledger = settling();
+    ledger.settlements[0].accounts.swap(0, 1);
+    assert_eq!(said_of(&ledger), Some(stranger));
+}
+
+#[test]
+fn windows_are_at_most_a_hundred_thousand() {
+    let mut ledger = hub();
+    let model = ledger.windows.all[0].clone();
+    let window = |number| Window { id: WindowId(number as u32), ..model.clone() };
+    ledger.windows.all = (1..WINDOWS_MAX).map(window).collect();
+    let last = WINDOWS_MAX as u32 - 1;
+    assert_eq!(close(&mut ledger, last), Ok(AdminOutcome::WindowOpened(WindowId(last + 1))));
+    ledger.windows.add(account(2), account(4), amount(1));
+    assert_eq!(close(&mut ledger, last + 1), Err(AdminRefusal::WindowsFull));
+}
+
+/// A window with as many pairs as all may keep: it can be closed, and once it is settled it makes room.
+#[test]
+fn old_settled_windows_lose_their_pairs() {
+    let mut ledger = hub();
+    ledger.windows.pairs_kept_max = 3;
+    for (payer, payee) in [(2, 2), (4, 2), (4, 4)] {
+        ledger.windows.add(account(payer), account(payee), amount(1));
+    }
+    let pairs = |ledger: &Ledger, window: usize| ledger.windows()[window].pairs.as_ref().map(Vec::len);
+    let all = 4;
+    assert_eq!(close(&mut ledger, 1), Ok(AdminOutcome::WindowOpened(WindowId(2))));
+    assert_eq!(pairs(&ledger, 0), Some(all));
+    ledger.windows.add(account(4), account(2), amount(1));
+    assert_eq!(close(&mut ledger, 2), Err(AdminRefusal::WindowsUnsettled));
+    assert!(settle(&mut ledger, &[1]).is_ok());
+    for state in [SettlementState::Recorded, SettlementState::Reserved, SettlementState::Committed] {
+        assert!(advance(&mut ledger, 1, state).is_ok());
+        assert_eq!(pairs(&ledger, 0), Some(all), "{state:?}");
+    }
+    assert_eq!(close(&mut ledger, 2), Err(AdminRefusal::WindowsUnsettled));
+    assert!(advance(&mut ledger, 1, SettlementState::Settled).is_ok());
+    let window = &ledger.windows()[0];
+    assert_eq!((window.state, window.pairs.as_ref()), (WindowState::Settled, None));
+    assert_eq!((window.contents[0].nets.len(), window.contents[0].sum.transfers), (0, 4));
+    assert_eq!(ledger.window_pairs(window), None);
+    assert_eq!(close(&mut ledger, 2), Ok(AdminOutcome::WindowOpened(WindowId(3))));
+    assert_eq!(pairs(&ledger, 1), Some(1));
+}
+
+#[test]
+fn settlements_and_their_accounts_are_bounded() {
+    let mut ledger = hub();
+    assert!(close(&mut ledger, 1).is_ok());
+    let many: Vec<u32> = (1..=WINDOWS_PER_SETTLEMENT_MAX as u32 + 1).collect();
+    assert_eq!(settle(&mut ledger, &many), Err(AdminRefusal::SettlementWindowsMany));
+    let inapplicable = (2..=WINDOWS_PER_SETTLEMENT_MAX as u32).map(WindowId).collect();
+    let refused = settle(&mut ledger, &many[..WINDOWS_PER_SETTLEMENT_MAX]);
+    assert_eq!(refused, Err(AdminRefusal::WindowsInapplicable { windows: inapplicable }));
+    assert_eq!(settle(&mut ledger, &[]), Err(AdminRefusal::WindowsInapplicable { windows: Vec::new() }));
+    let created = {
+        let mut other = ledger.clone();
+        assert!(settle(&mut other, &[1]).is_ok());
+        other.settlements[0].clone()
+    };
+    let empty = crate::Settlement { accounts: Vec::new(), ..created.clone() };
+    for (accounts, settlements, is_room) in [
+        (0, SETTLEMENTS_MAX - 1, true),
+        (0, SETTLEMENTS_MAX, false),
+        (SETTLEMENT_ACCOUNTS_MAX - 2, 1, true),
+        (SETTLEMENT_ACCOUNTS_MAX - 1, 1, false),
+    ] {
+        let mut ledger = ledger.clone();
+        ledger.settlements = vec![empty.clone(); settlements];
+        ledger.settlements[0].accounts = vec![created.accounts[0].clone(); accounts];
+        let expected = if is_room {
+            Ok(AdminOutcome::SettlementCreated(SettlementId(settlements as u32 + 1)))
+        } else {
+            Err(AdminRefusal::SettlementsFull)
+        };
+        assert_eq!(settle(&mut ledger, &[1]), expected, "{accounts} accounts of {settlements} settlements");
+    }
+}
+
+/// What a balance cannot hold is refused before anything moves.
+#[test]
+fn nets_and_movements_stay_in_range() {
+    let mut ledger = hub();
+    ledger.windows.add(account(2), account(4), Amount::MAX);
+    assert!(close(&mut ledger, 1).is_ok());
+    assert_eq!(settle(&mut ledger, &[1]), Err(AdminRefusal::BalanceFull));
+
+    let settle_with = |balances: [i64; 3], pending: i64, stages: &[SettlementState]| {
+        let mut ledger = hub();
+        assert!(close(&mut ledger, 1).is_ok() && settle(&mut ledger, &[1]).is_ok());
+        for (number, balance) in [2, 4, 5].into_iter().zip(balances) {
+            ledger.accounts[number - 1].balance = amount(balance);
+        }
+        ledger.accounts[1].pending_credits = amount(pending);
+        stages.iter().map(|state| advance(&mut ledger, 1, *state).is_ok()).collect::<Vec<_>>()
+    };
+    use SettlementState::{Committed, Recorded, Reserved};
+    let (stages, max) = ([Recorded, Reserved, Committed], Amount::MAX.units());
+    assert_eq!(settle_with([0, max - 20, 0], 0, &stages), [true, true, true]);
+    assert_eq!(settle_with([0, max - 19, 0], 0, &stages)[..2], [true, false]);
+    assert_eq!(settle_with([0, 0, 20 - max], 0, &stages), [true, true, true]);
+    assert_eq!(settle_with([0, 0, 19 - max], 0, &stages)[..2], [true, false]);
+    assert_eq!(settle_with([20 - max, 0, 0], 0, &stages), [true, true, true]);
+    assert_eq!(settle_with([19 - max, 0, 0], 0, &stages), [true, true, false]);
+    // What is reserved may yet come back to the sender's position.
+    assert_eq!(settle_with([27 - max, 0, 0], 7, &stages), [true, true, true]);
+    assert_eq!(settle_with([26 - max, 0, 0], 7, &stages), [true, true, false]);
+}
+
+#[test]
+fn a_hub_without_its_settlement_account_moves_nothing() {
+    let mut ledger = hub();
+    assert!(close(&mut ledger, 1).is_ok() && settle(&mut ledger, &[1]).is_ok());
+    assert!(advance(&mut ledger, 1, SettlementState::Recorded).is_ok());
+    let hub = &mut ledger.participants[0].accounts;
+    hub.retain(|account| account.kind != LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT);
+    let missing = AdminRefusal::HubSettlementAccountMissing { currency: kes() };
+    assert_eq!(advance(&mut ledger, 1, SettlementState::Reserved), Err(missing));
+    let settlement = ledger.settlement(SettlementId(1)).map(|settlement| settlement.state);
+    assert_eq!(settlement, Some(SettlementState::Recorded));
+}
+
+#[test]
+#[should_panic(expected = "a settlement window is closed without its KES")]
+fn a_window_closes_with_all_its_contents() {
+    let closed =
+        Event::WindowClosed { id: WindowId(1), next: WindowId(2), reason: "".into(), contents: Vec::new() };
+    evolve(&mut hub(), vec![closed]);
+}
+
+#[test]
+fn a_place_is_found_by_window_and_content() {
+    let ledger = settling();
+    let place = |window, content| ContentRef { window: WindowId(window), content: ContentId(content) };
+    let is_there = |place| ledger.windows.content(place).is_some();
+    assert!(is_there(place(1, 1)));
+    assert!(![place(0, 1), place(2, 1), place(1, 2), place(1, 0)].into_iter().any(is_there));
+}
