@@ -48,7 +48,7 @@ impl Archivist {
     ) -> Self {
         let snapshot_seq = ledger.last_seq();
         Self {
-            fold: Fold::once(&log, ledger, archive.watermark()),
+            fold: Fold::once(&log, ledger.without_order_of_deadlines(), archive.watermark()),
             log,
             snapshots,
             archive,
@@ -174,10 +174,8 @@ impl Archivist {
         }
         let oldest_snapshot = self.snapshots.list()?.iter().map(|snapshot| snapshot.seq).min().unwrap_or(0);
         let oldest_callback = self.fold.ledger.outbox().oldest_seq().unwrap_or(u64::MAX);
-        let oldest_reserved =
-            self.fold.ledger.reserved_transfers().map(|transfer| transfer.prepare_seq).min();
-        let needed = (oldest_snapshot + 1).min(oldest_callback).min(oldest_reserved.unwrap_or(u64::MAX));
-        let needed = needed.min(retained);
+        let oldest_reserved = self.fold.ledger.oldest_reserved_seq().unwrap_or(u64::MAX);
+        let needed = (oldest_snapshot + 1).min(oldest_callback).min(oldest_reserved).min(retained);
         let deleted = self.log.trim(needed)?;
         if deleted > 0 {
             tracing::info!(deleted, needed, "deleted journal segments that are archived");

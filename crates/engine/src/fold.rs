@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use upesi_journal::{END, Log, Snapshot};
-use upesi_ledger::{Ledger, LedgerConfig};
+use upesi_ledger::{Ledger, LedgerConfig, Record};
 
 use crate::error::StartError;
 use crate::follow::{Follow, follow, follow_once};
@@ -59,8 +59,10 @@ impl Fold {
     /// The journal cannot be read, or one of its records is not understood.
     pub fn next(&mut self, goal: u64) -> Result<bool, StartError> {
         let Some(found) = self.records.next_up_to(goal)? else { return Ok(false) };
-        let (seq, time, record) = (found.seq, found.time, found.record);
-        self.ledger.evolve(seq, time, record.events, &record.callbacks);
+        let (seq, time) = (found.seq, found.time);
+        let Record { mut events, callbacks, .. } = found.record;
+        self.ledger.evolve(seq, time, events.drain(..), &callbacks);
+        self.records.reuse(events, callbacks);
         if seq <= self.archived_to {
             self.ledger.drain_finished(seq).for_each(drop);
         }

@@ -1,10 +1,11 @@
 //! The record stream: decoded journal records in order, from any sequence number on, and new ones as they become
 //! durable.
 
+use std::mem;
 use std::sync::Arc;
 
 use upesi_journal::{Damage, END, JournalError, Log, LogReader, Record as Stored, TornTail};
-use upesi_ledger::{Record, SnapshotError};
+use upesi_ledger::{Callback, Event, Record, SnapshotError};
 use upesi_types::Timestamp;
 
 use crate::durable_seq::DurableSeq;
@@ -60,16 +61,19 @@ pub struct Follow {
     reader: Box<dyn LogReader>,
     /// Of a running engine.
     durable: Option<Arc<DurableSeq>>,
+    /// Of a record that was returned, for the next one.
+    events: Vec<Event>,
+    callbacks: Vec<Callback>,
 }
 
 /// The records of a log from `seq` on. The state of a snapshot continues with the record after it.
 pub fn follow(log: &Arc<dyn Log>, seq: u64) -> Follow {
-    Follow { reader: log.read_from(seq), log: Arc::clone(log), durable: None }
+    Follow::new(log, log.read_from(seq))
 }
 
 /// The same, for the last reader of those records: it leaves caches to others.
 pub fn follow_once(log: &Arc<dyn Log>, seq: u64) -> Follow {
-    Follow { reader: log.read_once_from(seq), log: Arc::clone(log), durable: None }
+    Follow::new(log, log.read_once_from(seq))
 }
 
 /// The records of a log from its oldest on.
@@ -82,6 +86,10 @@ pub fn follow_from_oldest(log: &Arc<dyn Log>) -> Result<Follow, FollowError> {
 }
 
 impl Follow {
+    fn new(log: &Arc<dyn Log>, reader: Box<dyn LogReader>) -> Self {
+        Self { log: Arc::clone(log), reader, durable: None, events: Vec::new(), callbacks: Vec::new() }
+    }
+
     pub(crate) fn live(log: &Arc<dyn Log>, seq: u64, durable: Arc<DurableSeq>) -> Self {
         Self { durable: Some(durable), ..follow(log, seq) }
     }
@@ -104,7 +112,10 @@ impl Follow {
     pub fn next_up_to(&mut self, seq: u64) -> Result<Option<Followed<'_>>, FollowError> {
         let next = self.reader.next_seq();
         match self.reader.next_record(seq) {
-            Ok(Some(stored)) => decode(stored).map(Some),
+            Ok(Some(stored)) => {
+                let (events, callbacks) = (mem::take(&mut self.events), mem::take(&mut self.callbacks));
+                decode(stored, events, callbacks).map(Some)
+            }
             Ok(None) => Ok(None),
             Err(error) => Err(failure(&*self.log, next, error)),
         }
@@ -126,13 +137,19 @@ impl Follow {
         }
     }
 
+    /// Takes the lists of a record back, whose room the next record uses: a stream of many records then allocates
+    /// little.
+    pub fn reuse(&mut self, events: Vec<Event>, callbacks: Vec<Callback>) {
+        (self.events, self.callbacks) = (events, callbacks);
+    }
+
     /// One record, which must be durable; ascending reads are cheap. The stream continues behind it.
     ///
     /// # Errors
     /// As [`next`](Self::next).
     pub fn read(&mut self, seq: u64) -> Result<Followed<'_>, FollowError> {
         match self.reader.read_record(seq) {
-            Ok(stored) => decode(stored),
+            Ok(stored) => decode(stored, Vec::new(), Vec::new()),
             Err(error) => Err(failure(&*self.log, seq, error)),
         }
     }
@@ -148,10 +165,14 @@ impl Follow {
     }
 }
 
-fn decode(stored: Stored<'_>) -> Result<Followed<'_>, FollowError> {
+fn decode(
+    stored: Stored<'_>,
+    events: Vec<Event>,
+    callbacks: Vec<Callback>,
+) -> Result<Followed<'_>, FollowError> {
     let Stored { seq, time_ns, bytes } = stored;
     let time = Timestamp::from_ns(time_ns);
-    match Record::decode(bytes) {
+    match Record::decode_into(bytes, events, callbacks) {
         Ok(record) => Ok(Followed { seq, time, record, bytes }),
         Err(source) => Err(FollowError::Record { seq, source }),
     }

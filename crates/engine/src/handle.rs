@@ -48,12 +48,11 @@ impl EngineHandle {
             _ => Archived::Unknown,
         };
         for _ in 0..LOOKUPS_MAX {
-            let (kept, kept_payload) =
-                match self.submit_once(command, payload, archived, archive_epoch).await? {
-                    Verdict::Decided(reply) => return Ok(reply),
-                    Verdict::LookUp(command, payload) => (*command, payload),
-                };
-            (command, payload) = (kept, kept_payload);
+            let answered = self.hand_in(command, payload, archived, archive_epoch)?;
+            match answered.await.unwrap_or(Err(SubmitError::Stopped))? {
+                Verdict::Decided(reply) => return Ok(reply),
+                Verdict::LookUp(kept, kept_payload) => (command, payload) = (*kept, kept_payload),
+            }
             archive_epoch = self.inner.shared.archive.epoch();
             let Some(id) = command.transfer_id() else { return Err(SubmitError::Stopped) };
             archived = self.look_up(id).await?;
@@ -61,20 +60,21 @@ impl EngineHandle {
         Err(SubmitError::Busy)
     }
 
-    async fn submit_once(
+    /// Puts a command into the queue. Its answer comes by the receiver.
+    fn hand_in(
         &self,
         command: Command,
         payload: Payload,
         archived: Archived,
         archive_epoch: u64,
-    ) -> Answer {
+    ) -> Result<oneshot::Receiver<Answer>, SubmitError> {
         let (answer, answered) = oneshot::channel();
         let batcher = ReplyBatcher::for_this_runtime();
         let arrived = Instant::now();
         let submission =
             Submission::Command { command, payload, archived, archive_epoch, arrived, answer, batcher };
         self.push(submission)?;
-        answered.await.unwrap_or(Err(SubmitError::Stopped))
+        Ok(answered)
     }
 
     /// Submits a command that nobody waits for, such as the courier's reports. It is lost when the queue is full; the

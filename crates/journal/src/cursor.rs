@@ -174,12 +174,13 @@ impl Cursor {
     pub fn load(&mut self, header: &FrameHeader) -> Result<Option<Damage>, JournalError> {
         self.entries.clear();
         let length = header.frame_bytes() as usize;
-        let stored = &self.bytes(length)?[HEADER_BYTES..];
-        if crc32c::crc32c(stored) != header.body_crc {
+        self.bytes(length)?;
+        let base = (self.at.offset - self.window_start) as usize;
+        let stored = &mut self.window[base + HEADER_BYTES..base + length];
+        if frame::unmask(stored, header.mask) != header.body_crc {
+            self.forget_window();
             return Ok(Some(Damage::Checksum));
         }
-        let base = (self.at.offset - self.window_start) as usize;
-        frame::apply_mask(&mut self.window[base + HEADER_BYTES..base + length], header.mask);
         if !self.index(header, base + HEADER_BYTES) {
             self.entries.clear();
             self.forget_window();

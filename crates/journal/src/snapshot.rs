@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use crate::aligned::AlignedBytes;
 use crate::disk::{Access, Disk, DiskFile};
 use crate::error::{Damage, JournalError};
 use crate::frame::{u32_at, u64_at};
@@ -96,14 +97,9 @@ impl SnapshotStore {
         let _ = self.disk.remove(TEMPORARY);
         let failed = |operation| move |source| JournalError::io(operation, TEMPORARY, source);
         let file = self.disk.create(TEMPORARY).map_err(failed("create"))?;
-        let mut sink = SnapshotSink {
-            file,
-            buffer: Vec::with_capacity(BUFFER_BYTES),
-            offset: HEADER_BYTES as u64,
-            crc: 0,
-        };
+        let mut sink = SnapshotSink::new(file);
         write(&mut sink).and_then(|()| sink.flush()).map_err(failed("write"))?;
-        let body_bytes = sink.offset - HEADER_BYTES as u64;
+        let body_bytes = sink.body_bytes;
         let header = Header { seq, time_ns, body_bytes, body_crc: sink.crc };
         sink.file.write_at(0, &header.encode()).map_err(failed("write"))?;
         sink.file.sync().map_err(|source| JournalError::sync(TEMPORARY, source))?;
@@ -204,30 +200,49 @@ fn path(seq: u64) -> String {
 }
 
 /// Takes the bytes of a snapshot that is being written.
+///
+/// They go to the disk in aligned pieces, past the page cache: a snapshot is read once or never.
 #[derive(Debug)]
 pub struct SnapshotSink {
     file: Arc<dyn DiskFile>,
-    buffer: Vec<u8>,
+    buffer: AlignedBytes,
+    /// Where the buffer belongs in the file.
     offset: u64,
+    /// The bytes of the body in the buffer: from `begin` to `end`. Before them, in the first piece, is the room of the
+    /// header.
+    begin: usize,
+    end: usize,
+    body_bytes: u64,
     crc: u32,
+}
+
+impl SnapshotSink {
+    fn new(file: Arc<dyn DiskFile>) -> Self {
+        let mut buffer = AlignedBytes::default();
+        buffer.grow(BUFFER_BYTES);
+        Self { file, buffer, offset: 0, begin: HEADER_BYTES, end: HEADER_BYTES, body_bytes: 0, crc: 0 }
+    }
 }
 
 impl Write for SnapshotSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.buffer.len() == BUFFER_BYTES {
+        if self.end == BUFFER_BYTES {
             self.flush()?;
         }
-        let taken = bytes.len().min(BUFFER_BYTES - self.buffer.len());
-        self.buffer.extend_from_slice(&bytes[..taken]);
+        let taken = bytes.len().min(BUFFER_BYTES - self.end);
+        self.buffer[self.end..self.end + taken].copy_from_slice(&bytes[..taken]);
+        self.end += taken;
         Ok(taken)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if !self.buffer.is_empty() {
-            self.crc = crc32c::crc32c_append(self.crc, &self.buffer);
-            self.file.write_at(self.offset, &self.buffer)?;
-            self.offset += self.buffer.len() as u64;
-            self.buffer.clear();
+        let body = &self.buffer[self.begin..self.end];
+        if !body.is_empty() {
+            self.crc = crc32c::crc32c_append(self.crc, body);
+            self.file.write_at(self.offset, &self.buffer[..self.end])?;
+            self.body_bytes += body.len() as u64;
+            self.offset += self.end as u64;
+            (self.begin, self.end) = (0, 0);
         }
         Ok(())
     }

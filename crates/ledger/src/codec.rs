@@ -47,6 +47,11 @@ macro_rules! integers {
 integers!(u8: u8, u16: u16, u32: u32, u64: u64, i64: i64);
 
 impl Encoder<'_> {
+    /// Makes room for about so many bytes.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.0.reserve(bytes);
+    }
+
     /// Bytes as they are, without a length.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
@@ -201,14 +206,25 @@ impl<'a> Decoder<'a> {
     }
 
     /// A list behind its count.
-    pub fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Decoded<T>) -> Decoded<Vec<T>> {
+    pub fn list<T>(&mut self, read: impl FnMut(&mut Self) -> Decoded<T>) -> Decoded<Vec<T>> {
+        let mut items = Vec::new();
+        self.list_into(&mut items, read)?;
+        Ok(items)
+    }
+
+    /// The same, behind the items of a list.
+    pub fn list_into<T>(
+        &mut self,
+        items: &mut Vec<T>,
+        mut read: impl FnMut(&mut Self) -> Decoded<T>,
+    ) -> Decoded<()> {
         let count = self.u32()? as usize;
         // A damaged count must not allocate much before the data runs out.
-        let mut items = Vec::with_capacity(count.min(LIST_ITEMS_AT_ONCE_MAX));
+        items.reserve_exact(count.min(LIST_ITEMS_AT_ONCE_MAX));
         for _ in 0..count {
             items.push(read(self)?);
         }
-        Ok(items)
+        Ok(())
     }
 
     /// Succeeds when nothing is left.

@@ -175,6 +175,11 @@ impl Ledger {
         self.transfers.reserved()
     }
 
+    /// The record that prepared the oldest of the reserved transfers.
+    pub fn oldest_reserved_seq(&self) -> Option<u64> {
+        self.transfers.oldest_reserved_seq()
+    }
+
     /// The finished transfers in memory, oldest first.
     pub fn finished_transfers(&self) -> impl Iterator<Item = &Transfer> {
         self.transfers.finished().map(|(_, transfer)| transfer)
@@ -192,6 +197,14 @@ impl Ledger {
     /// finished it, and its number among those of that sequence, from 1.
     pub fn finished_behind(&self, place: (u64, u32)) -> impl Iterator<Item = ((u64, u32), &Transfer)> {
         self.transfers.finished_behind(place)
+    }
+
+    /// Makes this a ledger that only folds: it no longer keeps reserved transfers in order of their deadlines. Every
+    /// question is answered as before, those for that order more slowly.
+    #[must_use]
+    pub fn without_order_of_deadlines(mut self) -> Self {
+        self.transfers.count_deadlines();
+        self
     }
 
     /// Takes the transfers that finished at or before `seq` out of memory: the archive holds them, or is about to.

@@ -63,13 +63,24 @@ impl<'a> Record<'a> {
 
     /// Reads the stored form.
     pub fn decode(bytes: &'a [u8]) -> Decoded<Self> {
+        Self::decode_into(bytes, Vec::new(), Vec::new())
+    }
+
+    /// The same, into the lists of a record that was read before: what is in them is dropped, their room is used.
+    pub fn decode_into(
+        bytes: &'a [u8],
+        mut events: Vec<Event>,
+        mut callbacks: Vec<Callback>,
+    ) -> Decoded<Self> {
         let mut decoder = Decoder(bytes);
         if decoder.u8()? != FORMAT {
             return Err(DecodeError("unknown record format; another version wrote it"));
         }
+        events.clear();
+        callbacks.clear();
         let actor = Actor::decode(&mut decoder)?;
-        let events = decoder.list(Event::decode)?;
-        let callbacks = decoder.list(|decoder| Callback::decode(&mut decoder.sized()?))?;
+        decoder.list_into(&mut events, Event::decode)?;
+        decoder.list_into(&mut callbacks, |decoder| Callback::decode(&mut decoder.sized()?))?;
         let payload = Payload { headers: decoder.bytes()?, body: decoder.bytes()? };
         decoder.finish()?;
         Ok(Self { actor, events, callbacks, payload })

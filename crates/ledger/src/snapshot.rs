@@ -24,6 +24,11 @@ pub type SnapshotError = DecodeError;
 /// Version of the frame of sections, in a snapshot's first byte.
 const FORMAT: u8 = 3;
 
+/// About what a reserved transfer and an undelivered callback take, in bytes. There may be millions of them: room that
+/// is made at once is not moved as it grows.
+const TRANSFER_BYTES: usize = 136;
+const CALLBACK_BYTES: usize = 14;
+
 /// A part of the state.
 struct Section {
     number: u8,
@@ -219,9 +224,8 @@ fn read_funds(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
 }
 
 fn write_reserved(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    let mut reserved: Vec<_> = ledger.transfers.reserved().collect();
-    reserved.sort_unstable_by_key(|transfer| transfer.prepare_seq);
-    write_items(encoder, reserved.into_iter());
+    encoder.reserve(ledger.reserved_len() * TRANSFER_BYTES);
+    write_items(encoder, ledger.transfers.reserved_by_age());
 }
 
 fn read_reserved(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
@@ -232,11 +236,11 @@ fn read_reserved(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
 }
 
 fn write_finished(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    let finished: Vec<_> = ledger.transfers.finished().collect();
-    encoder.list(finished.into_iter(), |encoder, (seq, transfer)| {
+    encoder.u32(ledger.transfers.finished_len() as u32);
+    for (seq, transfer) in ledger.transfers.finished() {
         encoder.u64(seq);
         encoder.sized(|encoder| transfer.encode(encoder));
-    });
+    }
 }
 
 fn read_finished(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
@@ -247,11 +251,12 @@ fn read_finished(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
 }
 
 fn write_outbox(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    let outbox: Vec<_> = ledger.outbox.iter().collect();
-    encoder.list(outbox.into_iter(), |encoder, (key, entry)| {
+    encoder.reserve(ledger.outbox.len() * CALLBACK_BYTES);
+    encoder.u32(ledger.outbox.len() as u32);
+    for (key, entry) in ledger.outbox.iter() {
         key.encode(encoder);
         encoder.option(entry.parked.as_deref(), |encoder, parked| parked.encode(encoder));
-    });
+    }
 }
 
 fn read_outbox(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {

@@ -1,6 +1,7 @@
 //! The transfers in memory: those in flight, and those finished but not yet archived.
 
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use core::hash::BuildHasher;
 use core::ops::Bound;
 
@@ -9,8 +10,10 @@ use hashbrown::hash_table::{Entry, HashTable};
 use upesi_types::{Timestamp, TransferId};
 
 use crate::transfer::{Transfer, TransferState};
+use deadlines::{Deadlines, Place};
 use slots::Slots;
 
+mod deadlines;
 mod slots;
 
 /// Transfers by id, by deadline while reserved, and by age once finished.
@@ -22,7 +25,7 @@ pub(crate) struct TransferTable {
     slots: Slots<Transfer>,
     index: HashTable<Indexed>,
     hash: FixedState,
-    deadlines: BTreeSet<(Timestamp, u32)>,
+    deadlines: Deadlines,
     finished: VecDeque<(u64, u32)>,
 }
 
@@ -47,9 +50,14 @@ impl TransferTable {
             slots: Slots::new(),
             index: HashTable::new(),
             hash: FixedState::with_seed(hash_seed),
-            deadlines: BTreeSet::new(),
+            deadlines: Deadlines::Kept(BTreeSet::new()),
             finished: VecDeque::new(),
         }
+    }
+
+    /// Stops keeping the deadlines in order. Every question is answered as before, those for the order more slowly.
+    pub(crate) fn count_deadlines(&mut self) {
+        self.deadlines = Deadlines::Counted(self.deadlines.len());
     }
 
     /// The index's entry for an id that is in `slot`.
@@ -112,12 +120,12 @@ impl TransferTable {
 
     /// The reserved transfers whose deadline is before `now`, oldest deadline first.
     pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = &Transfer> {
-        let due = self.deadlines.iter().take_while(move |(deadline, _)| *deadline < now);
-        due.filter_map(|(_, slot)| self.slots.get(*slot))
+        let due = self.deadlines_from(Bound::Unbounded).take_while(move |(deadline, _)| *deadline < now);
+        due.filter_map(|(_, slot)| self.slots.get(slot))
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        self.deadlines_from(Bound::Unbounded).next().map(|(deadline, _)| deadline)
     }
 
     pub(crate) fn reserved_len(&self) -> usize {
@@ -134,17 +142,36 @@ impl TransferTable {
 
     /// The reserved transfers, oldest deadline first.
     pub(crate) fn reserved(&self) -> impl Iterator<Item = &Transfer> {
-        self.deadlines.iter().filter_map(|(_, slot)| self.slots.get(*slot))
+        self.deadlines_from(Bound::Unbounded).filter_map(|(_, slot)| self.slots.get(slot))
+    }
+
+    fn deadlines_from(&self, lower: Bound<Place>) -> impl Iterator<Item = Place> {
+        self.deadlines.from(lower, || self.in_memory_order().map(|(slot, found)| (found.expires_at, slot)))
+    }
+
+    /// The reserved transfers in the order in which they lie in memory, and their slots.
+    fn in_memory_order(&self) -> impl Iterator<Item = (u32, &Transfer)> {
+        self.slots.iter().filter(|(_, transfer)| transfer.state == TransferState::Reserved)
+    }
+
+    /// The reserved transfers, oldest prepare first.
+    pub(crate) fn reserved_by_age(&self) -> impl ExactSizeIterator<Item = &Transfer> {
+        // They lie in memory nearly in this order, and the keys are at hand, so that sorting costs little.
+        let mut reserved = Vec::with_capacity(self.reserved_len());
+        reserved.extend(self.in_memory_order().map(|(_, transfer)| (transfer.prepare_seq, transfer)));
+        reserved.sort_unstable_by_key(|(seq, _)| *seq);
+        reserved.into_iter().map(|(_, transfer)| transfer)
+    }
+
+    /// The record that prepared the oldest of the reserved transfers.
+    pub(crate) fn oldest_reserved_seq(&self) -> Option<u64> {
+        self.in_memory_order().map(|(_, transfer)| transfer.prepare_seq).min()
     }
 
     /// The reserved transfers behind a place, oldest deadline first, and the place of each.
-    pub(crate) fn reserved_behind(
-        &self,
-        place: Option<(Timestamp, u32)>,
-    ) -> impl Iterator<Item = ((Timestamp, u32), &Transfer)> {
+    pub(crate) fn reserved_behind(&self, place: Option<Place>) -> impl Iterator<Item = (Place, &Transfer)> {
         let lower = place.map_or(Bound::Unbounded, Bound::Excluded);
-        let behind = self.deadlines.range((lower, Bound::Unbounded));
-        behind.filter_map(|place| Some((*place, self.slots.get(place.1)?)))
+        self.deadlines_from(lower).filter_map(|place| Some((place, self.slots.get(place.1)?)))
     }
 
     /// The finished transfers from a place on, oldest first, and the place behind each: the sequence that finished it,

@@ -68,7 +68,11 @@ impl Ledger {
         out: &mut Decision,
     ) {
         let now = present.at;
-        let payer = self.participant_named(&prepare.payer);
+        let payer = if prepare.payer == prepare.source {
+            Some(self.participant(sender))
+        } else {
+            self.participant_named(&prepare.payer)
+        };
         let payee = self.participant_named(&prepare.payee);
         let mut transfer = Transfer {
             id: prepare.id,

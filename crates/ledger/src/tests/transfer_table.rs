@@ -1,6 +1,7 @@
 //! Ids whose hashes are the same as far as the index keeps them.
 
 use alloc::collections::BTreeMap;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
 
@@ -80,4 +81,65 @@ fn a_transfer_ends_once() {
 #[should_panic(expected = "was never prepared")]
 fn what_was_never_prepared_does_not_end() {
     TransferTable::new(HASH_SEED).finish(1, super::id(1), end);
+}
+
+/// All that can be asked about the order of reserved transfers: by deadline, due before an instant, behind a place, and
+/// the first deadline.
+fn order(
+    table: &TransferTable,
+    now: Timestamp,
+) -> (Vec<&Transfer>, Vec<&Transfer>, Vec<&Transfer>, Option<Timestamp>) {
+    let behind = table.reserved_behind(None).nth(1).map(|(place, _)| place);
+    (
+        table.reserved().collect(),
+        table.due(now).collect(),
+        table.reserved_behind(behind).map(|(_, transfer)| transfer).collect(),
+        table.next_deadline(),
+    )
+}
+
+#[test]
+fn a_table_that_counts_its_deadlines_gives_the_same_order() {
+    let (mut kept, mut counted) = (TransferTable::new(HASH_SEED), TransferTable::new(HASH_SEED));
+    kept.insert(1, transfer(1, 1));
+    counted.insert(1, transfer(1, 1));
+    counted.count_deadlines();
+    for step in 2..=120_u8 {
+        // Deadlines go up and down, and some are the same.
+        let expires_at = Timestamp::from_ms(i64::from(step).wrapping_mul(37) % 50);
+        for table in [&mut kept, &mut counted] {
+            let prepare_seq = u64::from(step);
+            table.insert(prepare_seq, Transfer { expires_at, prepare_seq, ..transfer(step, 1) });
+            if step % 3 == 0 {
+                table.finish(prepare_seq, super::id(step / 3), end);
+                table.drain_finished(prepare_seq.saturating_sub(5)).for_each(drop);
+            }
+        }
+        assert_eq!(kept.reserved_len(), counted.reserved_len());
+        for now in [0, 20, 100] {
+            let now = Timestamp::from_ms(now);
+            assert_eq!(order(&kept, now), order(&counted, now), "step {step}");
+        }
+    }
+    assert_eq!(kept.reserved_len(), 80);
+    let by_deadline = kept.reserved().map(|transfer| transfer.expires_at);
+    assert!(by_deadline.is_sorted(), "the oldest deadline comes first");
+}
+
+/// A snapshot lists them in this order, whatever slots they are in.
+#[test]
+fn the_oldest_prepare_comes_first_also_in_a_slot_that_is_used_again() {
+    let mut table = TransferTable::new(HASH_SEED);
+    assert_eq!(table.oldest_reserved_seq(), None);
+    let insert = |table: &mut TransferTable, seq: u64| {
+        let number = seq as u8;
+        table.insert(seq, Transfer { prepare_seq: seq, ..transfer(number, i64::from(number)) });
+    };
+    (1..=3).for_each(|seq| insert(&mut table, seq));
+    table.finish(4, super::id(1), end);
+    table.drain_finished(4).for_each(drop);
+    insert(&mut table, 5);
+    table.finish(6, super::id(3), end);
+    let seqs: Vec<_> = table.reserved_by_age().map(|transfer| transfer.prepare_seq).collect();
+    assert_eq!((seqs, table.oldest_reserved_seq()), (vec![2, 5], Some(2)));
 }

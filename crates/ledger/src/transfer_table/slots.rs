@@ -46,6 +46,11 @@ impl<T> Slots<T> {
         self.blocks[block][place].as_ref()
     }
 
+    /// The filled slots, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(self.blocks.iter().flatten()).filter_map(|(slot, value)| Some((slot, value.as_ref()?)))
+    }
+
     pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
         let (block, place) = place(slot);
         self.blocks[block][place].as_mut()
