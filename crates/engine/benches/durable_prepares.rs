@@ -1,5 +1,5 @@
-//! Prepares per second through the whole engine: queue, decide, journal with sync, evolve, answer; with payloads of 1 KB
-//! and of 64 bytes.
+//! Prepares per second through the whole engine: queue, decide, journal with sync, evolve, answer; with payloads of
+//! 1 KB and of 64 bytes.
 //!
 //! `UPESI_BENCH_DIR` names a directory on the disk to measure (default: below the target directory). At the end it
 //! prints the CPU time of each thread per prepare, which tells more than the rate where the machine is shared.
