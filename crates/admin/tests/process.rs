@@ -154,7 +154,7 @@ const AMPLE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_head_that_never_ends_is_cut_off() {
-    let hub = Hub::start_limited(Limits { head_timeout: SHORT, ..upesi_admin::limits(64) }, AMPLE);
+    let hub = Hub::start_limited(Limits { head_deadline: SHORT, ..upesi_admin::limits(64) }, AMPLE);
     for part in ["G", "GET /live HTTP/1.1\r\n", "GET /live HTTP/1.1\r\nhost: hub\r\ndate: Tue"] {
         let mut stream = TcpStream::connect(hub.address).await.unwrap();
         stream.write_all(part.as_bytes()).await.unwrap();

@@ -12,7 +12,7 @@ use upesi_delivery::lanes::CourierConfig;
 #[tokio::test]
 async fn what_the_outbox_holds_at_the_start_is_delivered_in_order() {
     let world =
-        World::start(CourierConfig { queue_items_max: 16, in_flight_max: 1, retrying_max: 4, ..config() });
+        World::start(CourierConfig { queue_max: 16, concurrency_max: 1, retrying_max: 4, ..config() });
     let target = participant(2);
     let dfsp = world.dfsp(target, Dfsp::open(), |_, _| 200);
     for seq in 1..=500 {
@@ -32,9 +32,9 @@ async fn what_the_outbox_holds_at_the_start_is_delivered_in_order() {
 #[tokio::test]
 async fn a_burst_beyond_the_bound_is_neither_lost_nor_kept_in_memory() {
     let config = CourierConfig {
-        queue_items_max: 32,
+        queue_max: 32,
         queue_bytes_max: 150,
-        in_flight_max: 4,
+        concurrency_max: 4,
         retrying_max: 8,
         ..config()
     };
@@ -72,7 +72,7 @@ async fn a_burst_beyond_the_bound_is_neither_lost_nor_kept_in_memory() {
 
 #[tokio::test]
 async fn draining_finishes_what_is_in_flight_and_leaves_the_rest_to_the_outbox() {
-    let config = CourierConfig { in_flight_max: 2, report_interval: AMPLE, ..config() };
+    let config = CourierConfig { concurrency_max: 2, report_interval: AMPLE, ..config() };
     let mut world = World::start(config);
     let target = participant(2);
     let dfsp = world.dfsp(target, 0, |_, _| 200);

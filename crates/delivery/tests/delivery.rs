@@ -85,7 +85,7 @@ async fn what_a_party_waited_for_is_timed_once_when_it_is_delivered() {
 
 #[tokio::test]
 async fn the_callbacks_of_a_transfer_arrive_in_order_whatever_fails() {
-    let mut world = World::start(CourierConfig { in_flight_max: 8, ..config() });
+    let mut world = World::start(CourierConfig { concurrency_max: 8, ..config() });
     let target = participant(2);
     let dfsp =
         world.dfsp(
@@ -113,7 +113,7 @@ async fn the_callbacks_of_a_transfer_arrive_in_order_whatever_fails() {
 
 #[tokio::test]
 async fn no_more_requests_are_in_flight_than_allowed() {
-    let mut world = World::start(CourierConfig { in_flight_max: 3, ..config() });
+    let mut world = World::start(CourierConfig { concurrency_max: 3, ..config() });
     let target = participant(2);
     let dfsp = world.dfsp(target, 0, |_, _| 200);
     world.notify(target, 1, &(1..=20).collect::<Vec<_>>());
@@ -128,7 +128,7 @@ async fn no_more_requests_are_in_flight_than_allowed() {
 
 #[tokio::test]
 async fn a_dfsp_that_does_not_answer_delays_nobody_else() {
-    let mut world = World::start(CourierConfig { in_flight_max: 2, ..config() });
+    let mut world = World::start(CourierConfig { concurrency_max: 2, ..config() });
     let (stuck, healthy) = (participant(2), participant(3));
     let stuck_dfsp = world.dfsp(stuck, 0, |_, _| 200);
     world.dfsp(healthy, Dfsp::open(), |_, _| 200);
@@ -182,7 +182,7 @@ async fn scripted_peer(
 
 #[tokio::test]
 async fn resets_and_broken_answers_are_repeated_until_one_is_whole() {
-    let mut world = World::start(CourierConfig { breaker_failures: 1000, ..config() });
+    let mut world = World::start(CourierConfig { breaker_threshold: 1000, ..config() });
     let answers = [
         "",
         "HTTP/1.1 20",
@@ -200,7 +200,7 @@ async fn resets_and_broken_answers_are_repeated_until_one_is_whole() {
 
 #[tokio::test]
 async fn a_dead_dfsp_is_probed_one_request_at_a_time_until_it_is_back() {
-    let mut world = World::start(CourierConfig { breaker_failures: 3, in_flight_max: 4, ..config() });
+    let mut world = World::start(CourierConfig { breaker_threshold: 3, concurrency_max: 4, ..config() });
     let target = participant(2);
     let ok = "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     let connections = scripted_peer(&world, 2, move |index| if index < 30 { "" } else { ok }).await;
@@ -217,11 +217,11 @@ async fn a_dead_dfsp_is_probed_one_request_at_a_time_until_it_is_back() {
 #[tokio::test]
 async fn nobody_listening_pauses_the_lane_and_is_shown() {
     let mut world = World::start(CourierConfig {
-        breaker_failures: 2,
-        breaker_pause_first: AMPLE,
+        breaker_threshold: 2,
+        breaker_pause_min: AMPLE,
         breaker_pause_max: AMPLE,
-        in_flight_max: 1,
-        callback_deadline: Duration::from_millis(40),
+        concurrency_max: 1,
+        deadline: Duration::from_millis(40),
         ..config()
     });
     let target = participant(2);
@@ -240,7 +240,7 @@ async fn nobody_listening_pauses_the_lane_and_is_shown() {
 
 #[tokio::test]
 async fn what_is_refused_until_its_deadline_is_parked_and_can_be_redelivered() {
-    let mut world = World::start(CourierConfig { callback_deadline: Duration::from_millis(30), ..config() });
+    let mut world = World::start(CourierConfig { deadline: Duration::from_millis(30), ..config() });
     let target = participant(2);
     let healed = Arc::new(AtomicUsize::new(0));
     let script = healed.clone();

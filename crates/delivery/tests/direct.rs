@@ -46,8 +46,8 @@ async fn whoever_cannot_be_reached_is_spared_until_a_probe_finds_it() {
     // Nothing listens here until the DFSP starts on another port.
     let pause = Duration::from_secs(3600);
     let world = World::start(CourierConfig {
-        breaker_failures: 2,
-        breaker_pause_first: pause,
+        breaker_threshold: 2,
+        breaker_pause_min: pause,
         breaker_pause_max: pause,
         ..config()
     });
@@ -67,8 +67,8 @@ async fn whoever_cannot_be_reached_is_spared_until_a_probe_finds_it() {
 #[tokio::test]
 async fn a_dfsp_that_is_back_is_found_by_the_first_message_after_the_pause() {
     let world = World::start(CourierConfig {
-        breaker_failures: 1,
-        breaker_pause_first: Duration::from_nanos(1),
+        breaker_threshold: 1,
+        breaker_pause_min: Duration::from_nanos(1),
         breaker_pause_max: Duration::from_nanos(1),
         ..config()
     });
@@ -94,7 +94,7 @@ async fn a_dfsp_that_is_back_is_found_by_the_first_message_after_the_pause() {
 
 #[tokio::test]
 async fn more_than_the_bound_are_refused_at_once_and_the_others_arrive() {
-    let world = World::start(CourierConfig { direct_in_flight_max: 2, direct_waiting_max: 3, ..config() });
+    let world = World::start(CourierConfig { relay_concurrency_max: 2, relay_waiting_max: 3, ..config() });
     let world = Arc::new(world);
     let dfsp = world.dfsp(participant(2), 0, |_, _| 200);
     let mut sending = JoinSet::new();
@@ -117,7 +117,7 @@ async fn more_than_the_bound_are_refused_at_once_and_the_others_arrive() {
 #[tokio::test]
 async fn messages_and_callbacks_do_not_wait_for_each_other() {
     let mut world =
-        World::start(CourierConfig { in_flight_max: 1, queue_items_max: 16, retrying_max: 16, ..config() });
+        World::start(CourierConfig { concurrency_max: 1, queue_max: 16, retrying_max: 16, ..config() });
     let dfsp = world.dfsp(participant(2), 0, |_, _| 200);
     world.notify(participant(2), 1, &[1]);
     dfsp.until_at_gate(1).await;

@@ -21,7 +21,7 @@ pub struct DirectoryConfig {
     /// Other hubs do that; a lookup that deletes is a surprise, and one mistyped participant costs the directory.
     pub remove_stale_parties: bool,
     /// Whether the extended types of identifiers are served, of which batches may bring some; paths are checked before.
-    pub extended_types: bool,
+    pub extended_party_id_types: bool,
     /// Whether only the DFSP that a party belongs to may remove it from an external oracle. It costs a lookup per
     /// removal. The built-in directory has its own such option.
     pub external_ownership_check: bool,
@@ -37,7 +37,7 @@ impl Default for DirectoryConfig {
             pending_bytes_max: 128 << 20,
             expiries_in_flight_max: 256,
             remove_stale_parties: false,
-            extended_types: false,
+            extended_party_id_types: false,
             external_ownership_check: false,
             oracle: OracleConfig::default(),
         }
@@ -67,9 +67,9 @@ pub struct OracleConfig {
     /// Batches on their way to one oracle; further ones fail at once.
     pub batches_in_flight_max: usize,
     /// Questions without an answer in a row after which the oracle is not asked for a while.
-    pub breaker_failures: u32,
+    pub breaker_threshold: u32,
     /// First pause; it doubles with each probe that fails.
-    pub breaker_pause_first: Duration,
+    pub breaker_pause_min: Duration,
     /// Longest pause.
     pub breaker_pause_max: Duration,
     /// How long an answer to a lookup may be used again; zero: never.
@@ -90,8 +90,8 @@ impl Default for OracleConfig {
             answer_bytes_max: 64 << 10,
             batch_answer_bytes_max: 8 << 20,
             batches_in_flight_max: 4,
-            breaker_failures: 8,
-            breaker_pause_first: Duration::from_millis(500),
+            breaker_threshold: 8,
+            breaker_pause_min: Duration::from_millis(500),
             breaker_pause_max: Duration::from_secs(10),
             cache_ttl: Duration::ZERO,
             cache_entries_max: 65_536,
@@ -135,8 +135,8 @@ impl DirectoryConfig {
             ("oracle.answer_bytes_max", oracle.answer_bytes_max == 0),
             ("oracle.batch_answer_bytes_max", oracle.batch_answer_bytes_max == 0),
             ("oracle.batches_in_flight_max", oracle.batches_in_flight_max == 0),
-            ("oracle.breaker_failures", oracle.breaker_failures == 0),
-            ("oracle.breaker_pause_first", oracle.breaker_pause_first.is_zero()),
+            ("oracle.breaker_threshold", oracle.breaker_threshold == 0),
+            ("oracle.breaker_pause_min", oracle.breaker_pause_min.is_zero()),
             ("oracle.cache_entries_max", oracle.cache_entries_max == 0),
         ] {
             if is_zero {
@@ -146,9 +146,9 @@ impl DirectoryConfig {
         for (smaller, larger, is_above) in [
             ("oracle.deadline", "lookup_deadline", oracle.deadline > self.lookup_deadline),
             (
-                "oracle.breaker_pause_first",
+                "oracle.breaker_pause_min",
                 "oracle.breaker_pause_max",
-                oracle.breaker_pause_first > oracle.breaker_pause_max,
+                oracle.breaker_pause_min > oracle.breaker_pause_max,
             ),
         ] {
             if is_above {
@@ -184,7 +184,7 @@ mod tests {
                 ConfigError::Zero { setting: "oracle.in_flight_max" },
                 ConfigError::Order { smaller: "oracle.deadline", larger: "lookup_deadline" },
                 ConfigError::Order {
-                    smaller: "oracle.breaker_pause_first",
+                    smaller: "oracle.breaker_pause_min",
                     larger: "oracle.breaker_pause_max"
                 },
             ]

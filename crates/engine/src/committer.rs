@@ -112,7 +112,7 @@ impl Committer {
     fn observe_batch(&self, pending: &PendingBatch, appended: &Appended) {
         let metrics = &self.metrics;
         metrics.journal_bytes.inc_by(appended.bytes);
-        if metrics.observes {
+        if metrics.records_metrics {
             let commands = pending.batch.len();
             metrics.decide_seconds.observe(pending.decided.as_secs_f64());
             metrics.batch_commands.observe(commands as f64);
@@ -126,7 +126,7 @@ impl Committer {
     }
 
     fn observe(&self, kind: CommandKind, seconds: f64) {
-        if !self.metrics.observes {
+        if !self.metrics.records_metrics {
             return;
         }
         match kind {

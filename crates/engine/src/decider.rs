@@ -243,7 +243,7 @@ impl<H: CommitThread> Decider<H> {
                 Event::TransferCommitted { id, .. } | Event::TransferAborted { id, .. } => {
                     self.open.positions += 1;
                     // A tick may end many at once, and none by a message that somebody waits for.
-                    if self.metrics.observes && !matches!(command, Command::Tick) {
+                    if self.metrics.records_metrics && !matches!(command, Command::Tick) {
                         let ended = self.ledger.transfer(*id);
                         prepared_before = ended.map(|transfer| now.since(transfer.prepared_at));
                     }

@@ -88,7 +88,7 @@ pub struct EngineMetrics {
     /// Duration of deciding a change of positions: a prepare, a fulfil, a decline or an expiry, under Mojaloop's name.
     pub mojaloop_position: ShareHistogram,
     /// Whether durations and batch sizes are observed; counts always are. Without is for measurements.
-    pub observes: bool,
+    pub records_metrics: bool,
 }
 
 impl EngineMetrics {
@@ -128,7 +128,7 @@ impl EngineMetrics {
             mojaloop_fulfil: mojaloop(),
             mojaloop_get: mojaloop(),
             mojaloop_position: ShareHistogram::default(),
-            observes: true,
+            records_metrics: true,
         };
         metrics.register(registry);
         metrics

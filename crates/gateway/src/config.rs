@@ -23,7 +23,7 @@ pub struct GatewayConfig {
     /// dropped; further ones are answered 503 with 2005.
     pub large_bodies_bytes_max: usize,
     /// Time from the end of a request's head to the end of its body; then 408 with 2004.
-    pub body_timeout: Duration,
+    pub body_deadline: Duration,
     /// How far in the future a fulfil's `completedTimestamp` may lie, in milliseconds (scheme practice).
     pub completed_timestamp_lag_ms: i64,
     /// How far in the past a fulfil's `completedTimestamp` may lie, in seconds (scheme practice).
@@ -48,7 +48,7 @@ impl Default for GatewayConfig {
             body_bytes_max: 5 * 1024 * 1024,
             transfer_body_bytes_max: 64 * 1024,
             large_bodies_bytes_max: 64 * 1024 * 1024,
-            body_timeout: Duration::from_secs(30),
+            body_deadline: Duration::from_secs(30),
             completed_timestamp_lag_ms: 200,
             completed_timestamp_age_s_max: 300,
             extended_party_id_types: false,

@@ -125,7 +125,8 @@ impl<H: Handler> Gateway<H> {
         let is_small = request_body.size_hint().lower() <= SMALL_BODY_BYTES_MAX as u64;
         if is_small && !parts.headers.contains_key(http::header::EXPECT) {
             // What is wrong with the body of a request that is refused does not matter.
-            let _ = body::read(request_body, SMALL_BODY_BYTES_MAX, received + self.config.body_timeout).await;
+            let _ =
+                body::read(request_body, SMALL_BODY_BYTES_MAX, received + self.config.body_deadline).await;
         }
         drop(parts);
         if let Some(delay) = self.gate.refusal_delay() {
@@ -197,7 +198,7 @@ impl<H: Handler> Gateway<H> {
         }
         let is_announced = body.size_hint().exact().is_some();
         let _seat = self.seat_for(&body, parts, connection)?;
-        let read = self.large_bodies.read(body, max, received + self.config.body_timeout);
+        let read = self.large_bodies.read(body, max, received + self.config.body_deadline);
         let read = connection.wait_for(read).await;
         if let (Ok(bytes), false) = (&read, is_announced)
             && bytes.len() as u64 > ORDINARY_BODY_BYTES_MAX

@@ -24,7 +24,7 @@ fn chunked_post(body: &str, chunk_bytes: usize) -> Vec<u8> {
 }
 
 fn with_short_body_timeout() -> Running {
-    let gateway = GatewayConfig { body_timeout: SHORT, ..GatewayConfig::default() };
+    let gateway = GatewayConfig { body_deadline: SHORT, ..GatewayConfig::default() };
     Running::start(Settings { gateway, ..Settings::default() })
 }
 
@@ -109,7 +109,7 @@ fn too_many_headers_and_too_long_ones_are_refused() {
 
 #[test]
 fn a_head_that_never_ends_is_cut_off() {
-    let http = Limits { head_timeout: SHORT, ..Limits::default() };
+    let http = Limits { head_deadline: SHORT, ..Limits::default() };
     let running = Running::start(Settings { http, ..Settings::default() });
     for part in ["P", "POST /transfers HTTP/1.1\r\n", "POST /transfers HTTP/1.1\r\nhost: hub\r\ndate: Tue"] {
         let mut client = running.connect();

@@ -66,7 +66,7 @@ pub struct Limits {
     /// can enforce.
     pub head_bytes_max: usize,
     /// Time from the first byte of a head to its last. Then the connection is closed.
-    pub head_timeout: Duration,
+    pub head_deadline: Duration,
     /// How long a kept-alive connection may idle between requests, and a new one before its first.
     pub idle_timeout: Duration,
     /// Connections served at a time. For a further one others make room: strangers first (see
@@ -89,7 +89,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             head_bytes_max: 64 * 1024,
-            head_timeout: Duration::from_secs(10),
+            head_deadline: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(120),
             connections_max: 10_000,
             strangers_per_address_max: usize::MAX,

@@ -20,7 +20,7 @@ const LOOKS: usize = 6;
 fn direct() -> Direct<Script> {
     let script =
         Script { requests: AtomicUsize::new(0), holding: Semaphore::new(0), release: Semaphore::new(0) };
-    let limits = Limits { head_timeout: SECOND, idle_timeout: SECOND, ..Limits::default() };
+    let limits = Limits { head_deadline: SECOND, idle_timeout: SECOND, ..Limits::default() };
     Direct::new(&limits, Arc::new(script))
 }
 

@@ -69,12 +69,12 @@ async fn garbage_is_answered_400_and_closed() {
 #[tokio::test]
 async fn a_slow_head_and_an_idle_connection_are_closed() {
     let short = Duration::from_millis(40);
-    for (head_timeout, idle_timeout, sent) in [
+    for (head_deadline, idle_timeout, sent) in [
         (short, common::AMPLE, "GET /count HT"),
         (common::AMPLE, short, ""),
         (common::AMPLE, short, "GET /count HTTP/1.1\r\nhost: x\r\n\r\n"),
     ] {
-        let running = Running::start(Limits { head_timeout, idle_timeout, ..Limits::default() });
+        let running = Running::start(Limits { head_deadline, idle_timeout, ..Limits::default() });
         let mut stream = running.connect().await;
         stream.write_all(sent.as_bytes()).await.unwrap();
         let rest = until_closed(&mut stream).await;
@@ -85,7 +85,7 @@ async fn a_slow_head_and_an_idle_connection_are_closed() {
 #[tokio::test]
 async fn a_busy_service_is_not_an_idle_connection() {
     let short = Duration::from_millis(20);
-    let running = Running::start(Limits { head_timeout: short, idle_timeout: short, ..Limits::default() });
+    let running = Running::start(Limits { head_deadline: short, idle_timeout: short, ..Limits::default() });
     let mut stream = running.connect().await;
     stream.write_all(b"GET /hold HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     running.until_held(1).await;

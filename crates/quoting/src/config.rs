@@ -20,14 +20,14 @@ pub struct QuotingConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// `quotes.keep_days`: a quote goes this many days after its first message.
-    pub days: u32,
+    pub keep_days: u32,
     /// `quotes.keep_max`: the oldest quotes beyond this number go.
-    pub quotes_max: u64,
+    pub keep_max: u64,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { days: 30, quotes_max: 1_000_000 }
+        Self { keep_days: 30, keep_max: 1_000_000 }
     }
 }
 

@@ -162,7 +162,7 @@ async fn refused_requests_are_not_kept() {
 #[tokio::test]
 async fn the_oldest_go_when_there_are_too_many_or_they_are_too_old() {
     let directory = tempfile::tempdir().unwrap();
-    let bounds = Retention { days: 2, quotes_max: 150 };
+    let bounds = Retention { keep_days: 2, keep_max: 150 };
     let hub = open(directory.path(), bounds);
     let total = 400;
     for number in 0..total {
@@ -202,7 +202,7 @@ async fn the_oldest_go_when_there_are_too_many_or_they_are_too_old() {
 #[tokio::test]
 async fn a_clock_that_goes_back_does_not_leave_quotes_behind() {
     let directory = tempfile::tempdir().unwrap();
-    let hub = open(directory.path(), Retention { days: 1, quotes_max: 1 });
+    let hub = open(directory.path(), Retention { keep_days: 1, keep_max: 1 });
     for (number, step_ms) in [(0, -5 * DAY_MS), (1, -DAY_MS), (2, 0), (3, 0)] {
         let body = quote(&[("quoteId", &format!(r#""{}""#, ulid(number)))]);
         hub.take(POST, "bluebank", "greenbank", &body).await.unwrap();

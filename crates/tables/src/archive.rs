@@ -38,7 +38,7 @@ pub type ArchiveEntry = (TransferId, Vec<u8>);
 /// archives something else.
 pub const VALUE_BYTES_MAX: usize = 64 * 1024;
 
-/// Where finished transfers are kept once they left memory.
+/// The store of finished transfers that left memory.
 ///
 /// # Watermarks
 /// A watermark is a journal sequence number: every transfer that finished at or before it is in the archive.
@@ -50,7 +50,7 @@ pub trait Archive: Send + Sync {
     /// The value stored for `id`. May read from disk.
     fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError>;
 
-    /// `false`: `id` is surely not archived. `true`: ask [`Archive::get`]. Answers from memory, without locks.
+    /// `false`: `id` is not archived. `true`: ask [`Archive::get`]. Answers from memory, without locks.
     fn may_contain(&self, id: &TransferId) -> bool;
 
     /// Stores `entries` and moves the applied watermark to `watermark`. The durable watermark follows at once or later,
@@ -70,8 +70,8 @@ pub trait Archive: Send + Sync {
 
     /// The durable watermark: the journal sequence number up to which every finished transfer survives a crash;
     /// 0 when nothing was archived. Read after opening, it is where folding the journal goes on. A store whose
-    /// directory files were lost may open as an empty one, so whoever relied on a watermark (a snapshot, a removed
-    /// segment) compares: an archive that is behind it is damaged and has to be rebuilt.
+    /// directory files were lost may open as an empty one, so the owner of a snapshot or of removed segments compares
+    /// watermarks: an archive that is behind is damaged and has to be rebuilt.
     fn watermark(&self) -> u64;
 
     /// The journal sequence number up to which every finished transfer can be looked up. Never below the durable one.
@@ -121,7 +121,7 @@ pub trait Archive: Send + Sync {
     }
 
     /// Visits the transfers of one division in the order of [`TransferId::to_bytes`], until `visit` breaks; `false`
-    /// where there is no division that begins with `first_seq`.
+    /// if there is no division that begins with `first_seq`.
     fn for_each_in(
         &self,
         first_seq: u64,
@@ -131,17 +131,16 @@ pub trait Archive: Send + Sync {
         Ok(false)
     }
 
-    /// Does what is left of the housekeeping that goes on behind the calls, and waits for what is being done:
-    /// filters are read and closed divisions are in order afterwards. It takes one pass over each division that was
-    /// closed, and ends by itself; whoever applies meanwhile can make more.
+    /// Finishes the housekeeping: filters are read and closed divisions are in order afterwards. It takes one pass
+    /// over each division that was closed. Transfers that are applied meanwhile can make more of it.
     fn finish_upkeep(&self) -> Result<(), TablesError> {
         Ok(())
     }
 
     /// Removes the divisions whose transfers finished at or before the record `seq`, and returns how many those
     /// were. The removal is durable when this returns: they are not there again after any crash, and the archive
-    /// begins behind `seq` then, also where nothing was ever archived. A division that goes on beyond `seq` stays as
-    /// a whole. Whoever is reading one that leaves reads on; its files go afterwards. Any thread may call this.
+    /// begins behind `seq` then, also if nothing was ever archived. A division that goes on beyond `seq` stays as a
+    /// whole. A reader of a removed division reads on; its files go afterwards. Any thread may call this.
     fn remove_to(&self, seq: u64) -> Result<u64, TablesError>;
 }
 
@@ -160,9 +159,9 @@ pub struct Place {
 pub struct Division {
     /// The first journal sequence number of the range.
     pub first_seq: u64,
-    /// The last, so far where the division still grows; 0 while it is empty.
+    /// The last one so far; 0 while the division is empty.
     pub watermark: u64,
-    /// The time of that record; `None` where an earlier version, which kept no time, wrote the division.
+    /// The time of that record; `None` if it is not known.
     pub last_time: Option<Timestamp>,
     /// Number of its transfers; an overestimate by those that were applied twice.
     pub transfers_estimate: u64,
@@ -170,7 +169,7 @@ pub struct Division {
     pub is_closed: bool,
 }
 
-/// What an archive says about itself.
+/// Sizes and counts of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveStats {
     /// Number of stored transfers; an overestimate by those that were applied twice and not yet merged.

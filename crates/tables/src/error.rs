@@ -1,4 +1,4 @@
-//! What can go wrong with tables, and what to do about it.
+//! Errors of tables, and their remedies.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::lsm::Fault;
 pub enum Part {
     /// Finished transfers. They are derived from the journal, so no error here loses one.
     Archive,
-    /// Whatever else is not money.
+    /// Parties, oracles and kept quotes.
     Store,
 }
 
 impl Part {
-    /// What an operator does about damage.
+    /// The remedy for damage.
     pub(crate) const fn remedy(self) -> &'static str {
         match self {
             Self::Archive => {
@@ -32,7 +32,7 @@ impl Part {
         }
     }
 
-    /// What an operator does about another version's format.
+    /// The remedy for another version's format.
     const fn remedy_of_format(self) -> &'static str {
         match self {
             Self::Archive => {

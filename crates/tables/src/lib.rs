@@ -1,4 +1,4 @@
-//! Tables on disk: finished transfers and whatever else is not money, in the embedded LSM store fjall.
+//! Tables on disk: finished transfers, parties, oracles and quotes, in the embedded LSM store fjall.
 //!
 //! - [`archive`] keeps finished transfers; everything in it is derived from the journal.
 //! - [`store`] keeps the party directory, oracles and quotes; its log is their only copy.

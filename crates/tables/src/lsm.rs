@@ -26,7 +26,7 @@ pub use noted::note;
 /// Opens the database in `path`, or makes one there, with `work`; `remedy` is what an operator does about damage.
 ///
 /// # Errors
-/// Whatever `work` finds, and before it [`Fault::Damaged`] if a list is not what was written. Then nothing was changed.
+/// Errors of `work`, and before it [`Fault::Damaged`] if a list is not what was written. Then nothing was changed.
 pub fn open<T>(
     path: &Path,
     remedy: &'static str,

@@ -58,7 +58,7 @@ pub struct Store {
     writer: Arc<WriterHandle>,
 }
 
-/// What a store says about itself.
+/// Sizes and counts of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Batches that were synced since opening.
@@ -69,17 +69,17 @@ pub struct StoreStats {
     pub updates_shed: u64,
     /// Bytes of the sorted tables on disk.
     pub disk_bytes: u64,
-    /// About what waits in memory to be sorted, in bytes.
+    /// Changes in memory that wait to be sorted, in bytes; approximate.
     pub pending_bytes: u64,
     /// Tables that are in memory as a whole, so that gets need no disk.
     pub resident_tables: u64,
-    /// What those and the ones still being taken in need there, in bytes.
+    /// Memory of those and of the tables still being read, in bytes.
     pub resident_bytes: u64,
     /// Whether an earlier failure stopped all updates.
     pub poisoned: bool,
 }
 
-/// What the handles and the writer share.
+/// State that the handles and the writer share.
 pub(crate) struct Inner {
     path: PathBuf,
     pub(crate) options: StoreOptions,
@@ -149,7 +149,7 @@ impl Store {
     pub fn keep_in_memory(&self, table: &Table, bytes_max: u64) {
         if table.state.make_resident(bytes_max) {
             self.inner.to_load().push_back(Arc::clone(&table.state));
-            // Wakes the writer; where its queue is full it is awake.
+            // Wakes the writer; if its queue is full it is awake.
             drop(self.enqueue(|_| Ok(())));
         }
     }
@@ -158,7 +158,7 @@ impl Store {
     ///
     /// Updates run in the order of these calls, on the writer's thread; each sees what all before it wrote. An update
     /// that returns an error changed nothing. Dropping the future does not take the update back. The closure should
-    /// take microseconds: everybody waits for it.
+    /// take microseconds: all other updates wait for it.
     pub fn update<T, F>(&self, update: F) -> impl Future<Output = Result<T, TablesError>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -214,7 +214,7 @@ impl Store {
                 }
                 outcome
             });
-            // The receiver may be gone: nobody waits any more.
+            // The caller may have stopped waiting.
             Box::new(move |committed: Result<(), TablesError>| {
                 let _ = sender.send(outcome.and_then(|value| committed.map(|()| value)));
             }) as Completion
@@ -249,7 +249,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes no more updates, whatever comes.
+    /// Takes no more updates.
     pub(crate) fn poison(&self, error: &TablesError) -> u64 {
         tracing::error!(%error, "the store stops taking updates; reads go on");
         self.poisoned.store(true, Ordering::Release);
@@ -290,7 +290,7 @@ impl WriterHandle {
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // A panic there was told to those who waited: their answers were dropped. It must not go unseen.
+            // Callers that waited know of a panic there, since their answers were dropped. It must not go unseen.
             if let (Err(panic), false) = (thread.join(), std::thread::panicking()) {
                 std::panic::resume_unwind(panic);
             }

@@ -84,7 +84,7 @@ mod held {
 }
 /// Of `server`'s limits those that its supervision reads.
 struct Limits {
-    head_timeout: Duration,
+    head_deadline: Duration,
     idle_timeout: Duration,
 }
 

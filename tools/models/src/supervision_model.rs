@@ -9,7 +9,7 @@ use crate::supervision::{Order, Supervisor, Watched};
 use crate::{Limits, check};
 
 const LIMITS: Limits =
-    Limits { head_timeout: Duration::from_secs(10), idle_timeout: Duration::from_secs(120) };
+    Limits { head_deadline: Duration::from_secs(10), idle_timeout: Duration::from_secs(120) };
 
 /// What a connection's task does where no byte arrives: it is polled once, and again when it is woken.
 fn wait_for_order(watched: &Watched) -> Order {

@@ -16,12 +16,12 @@ pub struct Room {
     pub bytes: usize,
 }
 
-/// Some of the undelivered callbacks.
+/// A page of the undelivered callbacks.
 #[derive(Debug)]
 pub struct Page {
     /// In ascending order of key.
     pub items: Vec<OwedCallback>,
-    /// Whether there are further ones behind the last of these.
+    /// Whether there are more after the last of these.
     pub more: bool,
 }
 
@@ -42,7 +42,7 @@ pub type BacklogFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BacklogErr
 /// long as two promises hold: whatever has been offered is found by every later
 /// `pending` until it was reported delivered or parked; and `pending` returns only what is durable.
 pub trait Backlog: Send + Sync + 'static {
-    /// The undelivered callbacks of a target that are durable, not parked, and stand behind
+    /// The undelivered callbacks of a target that are durable, not parked, and come after
     /// `after`, oldest first, within `room` but at least one if there is any.
     fn pending(&self, target: ParticipantId, after: Option<Position>, room: Room) -> BacklogFuture<'_, Page>;
 

@@ -1,4 +1,4 @@
-//! A callback as a lane takes it, and what a DFSP's answer to it means.
+//! A callback as a lane takes it, and the meaning of a DFSP's answer.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;

@@ -55,7 +55,7 @@ impl Courier {
     }
 
     /// Opens the lane of a participant, which then delivers what the outbox holds for it. To be called at the start for
-    /// everyone with undelivered callbacks; otherwise those wait until the next callback for the same participant.
+    /// each participant with undelivered callbacks; otherwise those wait for the participant's next callback.
     pub fn open(&self, target: ParticipantId) {
         self.registry.lane(target);
     }
@@ -74,8 +74,8 @@ impl Courier {
         by_target.into_iter().for_each(|(target, keys)| self.registry.lane(target).recall(keys));
     }
 
-    /// Lets callbacks go that wait for an answer ([`OwedCallback::awaits_answer`]): their target has it, or waits for
-    /// it no more. To be called for each of them once. Each worker gets all of its lanes' callbacks at once.
+    /// Releases callbacks that wait for an answer ([`OwedCallback::awaits_answer`]): their target has it, or no longer
+    /// waits. To be called for each of them once. Each worker gets all of its lanes' callbacks at once.
     pub fn answered(&self, keys: impl IntoIterator<Item = CallbackKey>) {
         let mut by_target = BTreeMap::<_, Vec<_>>::new();
         for key in keys {
@@ -92,7 +92,7 @@ impl Courier {
         }
     }
 
-    /// Those of these callbacks that were tried in vain and are not given up.
+    /// The failures of these callbacks that are still repeated.
     pub fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
         let targets: BTreeSet<_> = keys.iter().map(|key| key.target).collect();
         let keys = keys.iter().copied().collect();
@@ -182,7 +182,7 @@ pub struct Outlet {
     lanes: Vec<Option<Box<Collected>>>,
     /// Which of them have something collected.
     touched: Vec<usize>,
-    /// What goes to each worker with the next flush, by the worker's index.
+    /// The callbacks for each worker in the next flush, by the worker's index.
     posts: Vec<Vec<Post>>,
 }
 

@@ -1,7 +1,7 @@
 //! One lane: its decisions ([`core`]), the tasks that carry them out, and its connections.
 //!
-//! A lane lives on one worker. Up to `in_flight_max` *slots* each send one callback at a time; they are started as they
-//! are needed and sleep while there is nothing to send, the one that worked last being woken first, so that few
+//! A lane lives on one worker. Up to `concurrency_max` *slots* each send one callback at a time. They are started as
+//! they are needed and sleep while there is nothing to send. The one that worked last is woken first, so few
 //! connections serve a light load. One *keeper* waits for time to pass, fetches from the backlog and reports.
 
 mod catch_up;
@@ -58,7 +58,7 @@ struct State {
     core: Core,
     /// All slots that were started.
     slots: Vec<Arc<Notify>>,
-    /// Those that sleep; the last was working until last.
+    /// The sleeping slots; the last one fell asleep last.
     asleep: Vec<usize>,
 }
 
@@ -120,7 +120,7 @@ impl Lane {
         self.perform(actions, Wake::Nothing);
     }
 
-    /// Lets callbacks go whose target has the answer to the request that caused them.
+    /// Releases callbacks whose target has the answer to the request that caused them.
     pub(crate) fn answered(self: &Arc<Self>, keys: &[CallbackKey]) {
         let mut state = self.state();
         for key in keys {
@@ -131,7 +131,7 @@ impl Lane {
         self.perform(actions, wake);
     }
 
-    /// Those of these callbacks that were tried in vain and are not given up.
+    /// The failures of these callbacks that are still repeated.
     pub(crate) fn failures(&self, keys: &BTreeSet<CallbackKey>) -> Vec<Failure> {
         let state = self.state();
         let failed = state.core.failed().filter(|(key, _, _)| keys.contains(key));
@@ -204,7 +204,7 @@ impl Lane {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the decisions ask for, done without the lock.
+    /// Does the work that decisions ask for, without the lock.
     fn perform(self: &Arc<Self>, actions: LaneActions, wake: Wake) {
         if actions.wake_keeper {
             self.keeper.notify_one();
@@ -250,7 +250,7 @@ impl State {
         if let Some(index) = self.asleep.pop() {
             return Wake::Slot(self.slots[index].clone());
         }
-        if self.slots.len() >= config.in_flight_max {
+        if self.slots.len() >= config.concurrency_max {
             return Wake::Nothing;
         }
         let slot = Arc::new(Notify::new());

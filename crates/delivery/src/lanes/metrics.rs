@@ -1,9 +1,9 @@
-//! Counters of a lane, to be read by whatever exposes metrics.
+//! Counters of a lane, for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a lane has done since the start. All counters only grow.
+/// Counters since the start, which only grow.
 #[derive(Debug, Default)]
 pub struct LaneMetrics {
     /// Callbacks delivered: answered with any 2xx.
@@ -26,13 +26,13 @@ pub struct LaneMetrics {
     pub relay_failures: AtomicU64,
     /// From sending a request to its answer.
     pub attempt_duration: Histogram,
-    /// From a callback's arrival in the lane to its callback.
+    /// From a callback's arrival in the lane to its delivery.
     pub delivery_duration: Histogram,
     /// From a callback's arrival in the lane to the end of an attempt that failed.
     pub failure_duration: Histogram,
-    /// From the decision of a prepare to its callback to the payee.
+    /// From the decision of a prepare to its delivery to the payee.
     pub prepare_duration: Histogram,
-    /// From the decision of a payee's fulfil or decline to its callback to the payer.
+    /// From the decision of a payee's fulfil or decline to its delivery to the payer.
     pub fulfil_duration: Histogram,
     /// From the decision of a prepare to the delivery of the payee's fulfil or decline to the payer, once per transfer.
     pub transfer_duration: Histogram,
@@ -67,7 +67,7 @@ impl Histogram {
         self.sum_us.fetch_add(other.sum_us(), Ordering::Relaxed);
     }
 
-    /// How many fell into each bucket; the last one has no upper end.
+    /// The count of each bucket; the last one has no upper end.
     pub fn counts(&self) -> [u64; Self::BOUNDS_US.len() + 1] {
         std::array::from_fn(|index| self.buckets[index].load(Ordering::Relaxed))
     }

@@ -18,13 +18,13 @@ pub trait Renderer: Send + Sync + 'static {
         format!("participant {}", target.number())
     }
 
-    /// What an answer other than 2xx means. By default, everything is repeated until the deadline.
+    /// The meaning of an answer other than 2xx. By default, everything is repeated until the deadline.
     fn refusal(&self, status: StatusCode, _body: &[u8]) -> Refusal {
         Refusal { reason: format!("answered {status}"), repetition: Repetition::UntilDeadline }
     }
 
-    /// Why the callback `key` of `record` need not be sent any more, if so. Asked before it is repeated to a DFSP that
-    /// refused it; must be quick and must not block.
+    /// The reason for which the callback `key` of `record` need not be sent any more, if any. Asked before it is
+    /// repeated to a DFSP that refused it; must be quick and must not block.
     fn is_moot(&self, _key: CallbackKey, _record: &DurableRecord) -> Option<String> {
         None
     }

@@ -1,9 +1,9 @@
-//! What an operator sees of a lane.
+//! The state of a lane, for operators.
 
 use upesi_http::BreakerState;
 use upesi_ledger::{CallbackKey, ParticipantId};
 
-/// A callback that was tried in vain and is not given up.
+/// A callback whose attempts failed so far and that is still repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The callback.
@@ -23,7 +23,7 @@ pub struct LaneStatus {
     pub queued: usize,
     /// Callbacks that wait to be repeated.
     pub retrying: usize,
-    /// Those of them that are not in memory, because more wait than may be there.
+    /// The part of them that is not in memory, for lack of room there.
     pub retrying_on_disk: usize,
     /// Callbacks that the DFSP has refused for ten seconds or longer and that are still repeated.
     pub refused: usize,
@@ -31,7 +31,7 @@ pub struct LaneStatus {
     pub refuses_new: bool,
     /// Requests sent and not yet answered.
     pub in_flight: usize,
-    /// Memory held by all of these that are in memory.
+    /// Memory that all of these hold, in bytes.
     pub bytes: usize,
     /// Whether the outbox may hold further callbacks that are not in memory.
     pub catching_up: bool,
@@ -53,7 +53,7 @@ pub struct LaneStatus {
     pub relayed: u64,
     /// Such messages that it did not answer, or that were not sent, since the start.
     pub relay_failures: u64,
-    /// What went wrong last.
+    /// The reason of the last failure.
     pub last_error: Option<String>,
     /// The oldest callback in memory that is not delivered.
     pub oldest_pending: Option<CallbackKey>,
@@ -68,5 +68,44 @@ impl LaneStatus {
             BreakerState::Open => "paused",
             BreakerState::Probing => "probing",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_that_of_the_breaker_unless_callbacks_are_refused() {
+        let of = |breaker, refused, refuses_new| {
+            let lane = LaneStatus {
+                target: ParticipantId::HUB,
+                queued: 0,
+                retrying: 0,
+                retrying_on_disk: 0,
+                refused,
+                refuses_new,
+                in_flight: 0,
+                bytes: 0,
+                catching_up: false,
+                breaker,
+                delivered: 0,
+                failed: 0,
+                breaker_opened: 0,
+                catch_ups: 0,
+                backlog_failures: 0,
+                parked: 0,
+                relayed: 0,
+                relay_failures: 0,
+                last_error: None,
+                oldest_pending: None,
+            };
+            lane.state()
+        };
+        assert_eq!(of(BreakerState::Closed, 0, false), "sending");
+        assert_eq!(of(BreakerState::Closed, 1, false), "refused");
+        assert_eq!(of(BreakerState::Closed, 0, true), "refused");
+        assert_eq!(of(BreakerState::Open, 1, true), "paused");
+        assert_eq!(of(BreakerState::Probing, 1, true), "probing");
     }
 }

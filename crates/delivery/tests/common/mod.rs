@@ -314,9 +314,9 @@ pub struct World {
 /// Waits short enough for tests.
 pub fn config() -> CourierConfig {
     CourierConfig {
-        retry_wait_first: Duration::from_millis(2),
-        retry_wait_max: Duration::from_millis(10),
-        breaker_pause_first: Duration::from_millis(5),
+        backoff_min: Duration::from_millis(2),
+        backoff_max: Duration::from_millis(10),
+        breaker_pause_min: Duration::from_millis(5),
         breaker_pause_max: Duration::from_millis(20),
         backlog_retry_wait: Duration::from_millis(2),
         report_interval: Duration::from_millis(1),

@@ -119,7 +119,7 @@ impl Batch {
             return Err(ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, ""));
         }
         let kind = entry.kind.as_ref().ok().copied();
-        let kind = kind.filter(|kind| shared.config.extended_types || !kind.is_extended());
+        let kind = kind.filter(|kind| shared.config.extended_party_id_types || !kind.is_extended());
         let kind = kind.ok_or_else(|| no_oracle(entry.kind_text(), self.currency))?;
         check_party_id(kind, &entry.id, entry.sub_id.as_deref()).map_err(to_information)?;
         Ok(kind)

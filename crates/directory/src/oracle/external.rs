@@ -87,7 +87,7 @@ impl ExternalOracle {
             room: Semaphore::new(in_flight_max),
         };
         let breaker =
-            Breaker::new(config.breaker_failures, config.breaker_pause_first, config.breaker_pause_max);
+            Breaker::new(config.breaker_threshold, config.breaker_pause_min, config.breaker_pause_max);
         // The name, so that several oracles that fail together do not come back together.
         let seed = name.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
         let cache = (!config.cache_ttl.is_zero())

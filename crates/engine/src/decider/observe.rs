@@ -9,7 +9,7 @@ use crate::queue::Submission;
 impl<H: CommitThread> Decider<H> {
     /// How long the first command of a turn has waited: the longest of them.
     pub(super) fn observe_wait(&self, submissions: &VecDeque<Submission>) {
-        if !self.metrics.observes {
+        if !self.metrics.records_metrics {
             return;
         }
         let arrived = submissions.iter().find_map(|submission| match submission {

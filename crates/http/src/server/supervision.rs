@@ -210,7 +210,7 @@ struct Connections {
 
 impl Supervisor {
     pub(super) fn new(limits: &Limits) -> Self {
-        let shortest = limits.head_timeout.min(limits.idle_timeout);
+        let shortest = limits.head_deadline.min(limits.idle_timeout);
         let interval = (shortest / 4).clamp(Duration::from_millis(5), SWEEP_INTERVAL_MAX);
         // One more than fits, since the first tick comes early by up to an interval.
         let ticks = |limit: Duration| {
@@ -218,7 +218,7 @@ impl Supervisor {
         };
         Self {
             interval,
-            head_ticks: ticks(limits.head_timeout),
+            head_ticks: ticks(limits.head_deadline),
             idle_ticks: ticks(limits.idle_timeout),
             linger_ticks: ticks(LINGER_TIMEOUT),
             known_idle_ticks: ticks(KNOWN_IDLE_MIN),

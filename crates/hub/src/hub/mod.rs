@@ -160,7 +160,7 @@ impl Hub {
         };
         let mut registry = Registry::default();
         let metrics =
-            EngineMetrics { observes: settings.metrics.record, ..EngineMetrics::new(&mut registry) };
+            EngineMetrics { records_metrics: settings.metrics.record, ..EngineMetrics::new(&mut registry) };
         let counted = metrics.clone();
         let (engine, handle) =
             Engine::start(EngineOptions { clock, ..options::engine(settings) }, metrics, Box::new(effects))?;
@@ -238,7 +238,7 @@ impl Hub {
         self.admin.shutdown(deadline).await;
         if cut_off + relays + in_flight > 0 {
             let (connections, callbacks) = (cut_off, in_flight);
-            tracing::warn!(connections, relays, callbacks, "the drain deadline cut these off");
+            tracing::warn!(connections, relays, callbacks, "these were cut off at the drain deadline");
         }
         // The engine's threads and the workers are joined, which blocks.
         let stop = move || {
@@ -249,7 +249,7 @@ impl Hub {
             self.admin_workers.shutdown();
         };
         if tokio::task::spawn_blocking(stop).await.is_err() {
-            tracing::error!("stopping failed");
+            tracing::error!("the threads of the hub did not stop in order");
         }
     }
 }
@@ -262,8 +262,8 @@ fn warn_of_open_admin_port(address: SocketAddr) {
     if !address.ip().is_loopback() {
         tracing::warn!(
             %address,
-            "the admin port is open to other machines and has no authentication: whoever reaches it can move money; \
-             keep it on a private network"
+            "the admin port is open to other machines and has no authentication: every machine that reaches it can \
+             move money; keep it on a private network"
         );
     }
 }

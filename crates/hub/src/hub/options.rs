@@ -99,7 +99,7 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
         body_bytes_max: size(fspiop.body_bytes_max),
         transfer_body_bytes_max: size(fspiop.transfer_body_bytes_max),
         large_bodies_bytes_max: size(fspiop.large_bodies_bytes_max),
-        body_timeout: ms(fspiop.body_deadline_ms),
+        body_deadline: ms(fspiop.body_deadline_ms),
         completed_timestamp_lag_ms: i64::try_from(fspiop.completed_timestamp_lag_ms).unwrap_or(i64::MAX),
         completed_timestamp_age_s_max: i64::try_from(fspiop.completed_timestamp_age_s_max)
             .unwrap_or(i64::MAX),
@@ -129,7 +129,7 @@ pub(super) fn limits(settings: &Settings, descriptors: &Descriptors) -> Limits {
     let fspiop = &settings.fspiop;
     Limits {
         head_bytes_max: size(fspiop.head_bytes_max),
-        head_timeout: ms(fspiop.head_deadline_ms),
+        head_deadline: ms(fspiop.head_deadline_ms),
         idle_timeout: ms(fspiop.idle_timeout_ms),
         connections_max: size(descriptors.inbound),
         strangers_per_address_max: size(fspiop.strangers_per_address_max),
@@ -139,25 +139,25 @@ pub(super) fn limits(settings: &Settings, descriptors: &Descriptors) -> Limits {
 pub(super) fn courier(settings: &Settings, outbound: &Outbound) -> CourierConfig {
     let callbacks = &settings.callbacks;
     CourierConfig {
-        in_flight_max: size(callbacks.concurrency_max),
-        queue_items_max: size(callbacks.queue_max),
+        concurrency_max: size(callbacks.concurrency_max),
+        queue_max: size(callbacks.queue_max),
         queue_bytes_max: size(callbacks.queue_bytes_max),
         retrying_max: size(callbacks.retrying_max),
         connect_timeout: ms(callbacks.connect_timeout_ms),
         request_timeout: ms(callbacks.request_timeout_ms),
         keep_alive: callbacks.keep_alive,
-        connection_idle_timeout: ms(callbacks.idle_timeout_ms),
+        idle_timeout: ms(callbacks.idle_timeout_ms),
         outbound: outbound.clone(),
-        times_deliveries: settings.metrics.record,
-        retry_wait_first: ms(callbacks.backoff_min_ms),
-        retry_wait_max: ms(callbacks.backoff_max_ms),
-        callback_deadline: Duration::from_secs(callbacks.deadline_s),
-        breaker_failures: u32::try_from(callbacks.breaker_threshold).unwrap_or(u32::MAX),
-        breaker_pause_first: ms(callbacks.breaker_pause_min_ms),
+        records_metrics: settings.metrics.record,
+        backoff_min: ms(callbacks.backoff_min_ms),
+        backoff_max: ms(callbacks.backoff_max_ms),
+        deadline: Duration::from_secs(callbacks.deadline_s),
+        breaker_threshold: u32::try_from(callbacks.breaker_threshold).unwrap_or(u32::MAX),
+        breaker_pause_min: ms(callbacks.breaker_pause_min_ms),
         breaker_pause_max: ms(callbacks.breaker_pause_max_ms),
-        direct_in_flight_max: size(settings.relay.concurrency_max),
-        direct_waiting_max: size(settings.relay.waiting_max),
-        direct_bytes_max: size(settings.relay.waiting_bytes_max),
+        relay_concurrency_max: size(settings.relay.concurrency_max),
+        relay_waiting_max: size(settings.relay.waiting_max),
+        relay_waiting_bytes_max: size(settings.relay.waiting_bytes_max),
         seed: RandomState::new().build_hasher().finish(),
         ..CourierConfig::default()
     }
@@ -187,7 +187,7 @@ pub(super) fn directory(settings: &Settings, outbound: &Outbound) -> DirectoryCo
         pending_max: size(lookup.pending_max),
         pending_bytes_max: size(lookup.pending_bytes_max),
         remove_stale_parties: lookup.remove_stale_parties,
-        extended_types: fspiop.extended_party_id_types,
+        extended_party_id_types: fspiop.extended_party_id_types,
         external_ownership_check: lookup.external_ownership_check,
         oracle: OracleConfig {
             deadline: ms(oracles.deadline_ms),
@@ -195,8 +195,8 @@ pub(super) fn directory(settings: &Settings, outbound: &Outbound) -> DirectoryCo
             in_flight_max: size(oracles.in_flight_max),
             connections_max: size(oracles.connections_max),
             outbound: outbound.clone(),
-            breaker_failures: u32::try_from(oracles.breaker_threshold).unwrap_or(u32::MAX),
-            breaker_pause_first: ms(oracles.breaker_pause_min_ms),
+            breaker_threshold: u32::try_from(oracles.breaker_threshold).unwrap_or(u32::MAX),
+            breaker_pause_min: ms(oracles.breaker_pause_min_ms),
             breaker_pause_max: ms(oracles.breaker_pause_max_ms),
             cache_ttl: ms(oracles.cache_ttl_ms),
             cache_entries_max: size(oracles.cache_entries_max),
@@ -212,8 +212,8 @@ pub(super) fn quoting(settings: &Settings) -> QuotingConfig {
         duplicate_entries: size(quotes.duplicate_entries),
         refuse_expired: quotes.refuse_expired,
         keep: quotes.persist.then(|| Retention {
-            days: u32::try_from(quotes.keep_days).unwrap_or(u32::MAX),
-            quotes_max: quotes.keep_max,
+            keep_days: u32::try_from(quotes.keep_days).unwrap_or(u32::MAX),
+            keep_max: quotes.keep_max,
         }),
     }
 }
@@ -249,5 +249,45 @@ mod tests {
             let options = engine(&settings);
             assert_eq!((options.snapshot_every_records, options.fold_every_records), (snapshots, folds));
         }
+    }
+
+    /// The catalogue has the defaults. Those of the parts, with which their own tests run, are the same.
+    #[test]
+    fn the_parts_have_the_defaults_of_the_catalogue() {
+        let settings = crate::config::load(&crate::config::Sources::default()).unwrap().settings;
+        let outbound = Outbound::default();
+        let same = |set: &dyn std::fmt::Debug, own: &dyn std::fmt::Debug| {
+            assert_eq!(format!("{set:#?}"), format!("{own:#?}"));
+        };
+        same(&CourierConfig { seed: 0, ..courier(&settings, &outbound) }, &CourierConfig::default());
+        same(&relay(&settings), &RelayConfig::default());
+        same(&directory(&settings, &outbound), &DirectoryConfig::default());
+        same(&gateway(&settings), &GatewayConfig::default());
+        same(&store(&settings), &StoreOptions::default());
+        let mut kept = settings.clone();
+        kept.quotes.persist = true;
+        same(&quoting(&settings), &QuotingConfig::default());
+        same(&quoting(&kept).keep, &Some(Retention::default()));
+        let (set, own) = (engine(&settings), EngineOptions::new(&settings.data.dir));
+        // The stories of the ledger show the confirmation, which is off by default.
+        same(&set.ledger, &LedgerConfig { payee_confirmation: false, ..own.ledger.clone() });
+        same(&set.archive, &own.archive);
+        same(&set.durability, &own.durability);
+        same(&(set.tick_interval, set.clock_jump_max), &(own.tick_interval, own.clock_jump_max));
+        let numbers = |options: &EngineOptions| {
+            let sizes = [
+                options.queue_commands_max,
+                options.batch_commands_max,
+                options.batch_bytes_max,
+                options.overlap_bytes_min,
+                options.finished_transfers_max,
+            ];
+            let counts = [options.segment_bytes, options.fold_every_records, options.snapshot_every_records];
+            (sizes, counts, options.keep_segments)
+        };
+        assert_eq!(numbers(&set), numbers(&own));
+        let inbound = settings.fspiop.connections_max;
+        let descriptors = Descriptors { limit: 0, reserved: 0, inbound, outbound: 0 };
+        same(&limits(&settings, &descriptors), &Limits::default());
     }
 }

@@ -52,7 +52,7 @@ impl Retention {
         let work = move || {
             while !should_stop.load(Ordering::Acquire) {
                 if let Err(error) = attempt(&policy, &handle, clock.now()) {
-                    tracing::warn!(%error, "old transfers stay for now");
+                    tracing::warn!(%error, "old transfers could not be removed; the next attempt is within the hour");
                 }
                 // Looked at again: a library may have parked in the attempt, and used up the waking that came with
                 // the order.
@@ -119,10 +119,8 @@ pub(super) fn pass(
     }
     let mut left = 0;
     for pair in archive.divisions().windows(2) {
-        let [oldest, next] = pair else { break };
-        // One without a time is from an earlier version; it ended before the next one did.
-        let end = oldest.last_time.or(next.last_time);
-        if end.is_none_or(|end| end.plus_ms(policy.keep_ms()) >= now) {
+        let [oldest, _] = pair else { break };
+        if oldest.last_time.is_none_or(|end| end.plus_ms(policy.keep_ms()) >= now) {
             break;
         }
         if let Some(directory) = &policy.export_dir {
@@ -134,7 +132,7 @@ pub(super) fn pass(
         tracing::info!(
             first = oldest.first_seq,
             last = oldest.watermark,
-            "old transfers have left the archive"
+            "old transfers were removed from the archive"
         );
         left += 1;
     }
@@ -165,7 +163,7 @@ fn export_before(
         return durable::sync_directory(directory).map_err(told);
     }
     let count = export_division(archive, division.first_seq, names, &path, format)?;
-    tracing::info!(count, path = %path.display(), "old transfers exported");
+    tracing::info!(count, path = %path.display(), "old transfers were exported");
     Ok(())
 }
 

@@ -49,7 +49,7 @@ async fn run(hub: Hub, patience: Duration) -> Exit {
             Exit::Success
         }
         reason = hub.failed() => {
-            report(&reason, "the hub stops; what was acknowledged is safe");
+            report(&reason, "the hub stops; acknowledged requests are on disk");
             exit_of_stop(&reason)
         }
     };

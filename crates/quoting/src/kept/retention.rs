@@ -16,7 +16,7 @@ const MS_PER_DAY: i64 = 86_400_000;
 impl KeptQuotes {
     /// Deletes until all is within the bounds; gives how many quotes went.
     pub(crate) async fn drop_old(&self, now: Timestamp) -> Result<u64, TablesError> {
-        let oldest_ms = now.as_ms().saturating_sub(i64::from(self.retention.days) * MS_PER_DAY);
+        let oldest_ms = now.as_ms().saturating_sub(i64::from(self.retention.keep_days) * MS_PER_DAY);
         let mut swept = self.swept.lock().await;
         let mut dropped = 0;
         loop {
@@ -32,7 +32,7 @@ impl KeptQuotes {
 
     /// The oldest quotes that have to go, not more than one step's.
     fn victims(&self, after: Option<&[u8]>, oldest_ms: i64) -> Result<Vec<(Vec<u8>, QuoteKey)>, TablesError> {
-        let surplus = self.tables.counts()?.quotes.saturating_sub(self.retention.quotes_max);
+        let surplus = self.tables.counts()?.quotes.saturating_sub(self.retention.keep_max);
         let entries = self.tables.by_time.scan(&[], after, STEP_QUOTES)?;
         let numbered = entries.into_iter().enumerate().map_while(|(index, (time_key, _))| {
             let (began_at_ms, quote) = split_time_key(&time_key)?;

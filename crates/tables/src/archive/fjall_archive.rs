@@ -47,7 +47,7 @@ struct Inner {
     watermark_applied: AtomicU64,
     /// Of the record `watermark_applied`.
     time_applied_ns: AtomicI64,
-    /// Held by whoever applies, syncs, divides or removes.
+    /// Held while transfers are applied or synced, and while divisions begin or go.
     writer: Mutex<()>,
     pending: RwLock<HashMap<TransferId, Vec<u8>>>,
     /// Held by the thread that does the upkeep.
@@ -64,7 +64,7 @@ impl FjallArchive {
         let divisions = open_divisions(&path, &shared, options)?;
         let newest = divisions.iter().rev().find(|division| division.watermark() > 0);
         let (watermark, time) = newest.map_or((0, Timestamp::EPOCH), |last| (last.watermark(), last.time()));
-        // A division begins behind what was durable, and is all that is left once what was before has left.
+        // A division begins behind what was durable, and is the only one after the others were removed.
         let watermark = divisions.last().map_or(0, |last| last.first_seq.saturating_sub(1)).max(watermark);
         let inner = Arc::new(Inner {
             path,
@@ -190,7 +190,7 @@ impl Inner {
         Arc::clone(&divisions[divisions.len() - 1])
     }
 
-    /// A small archive begins with a small filter; where divisions follow each other, they get as large as their bound.
+    /// A small archive begins with a small filter; when divisions follow each other, they get as large as their bound.
     fn begin_filter(&self, division: &Division) -> Result<(), TablesError> {
         let is_first = division.first_seq == 1;
         let keys = if is_first { division.entries() } else { self.options.division_transfers };
@@ -204,7 +204,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads filters and settles closed divisions, once whoever does so has done.
+    /// Reads filters and settles closed divisions, after a thread that is doing so.
     fn keep_up(&self) -> Result<(), TablesError> {
         let _turn = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         self.build_filters()?;

@@ -27,7 +27,7 @@ const UNMERGED_TABLES_OVER: usize = 24;
 pub(crate) struct Mark {
     /// The journal sequence number up to which every finished transfer is there; 0: nothing yet.
     pub(crate) watermark: u64,
-    /// The time of that record; 1970 where it is not known.
+    /// The time of that record; 1970 if it is not known.
     pub(crate) time: Timestamp,
 }
 
@@ -39,13 +39,9 @@ impl Mark {
         bytes
     }
 
-    /// Archives of earlier versions have no time.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (watermark, time) = bytes.split_first_chunk::<8>()?;
-        let time = match time {
-            [] => Timestamp::EPOCH,
-            time => Timestamp::from_ns(i64::from_le_bytes(time.try_into().ok()?)),
-        };
+        let time = Timestamp::from_ns(i64::from_le_bytes(time.try_into().ok()?));
         Some(Self { watermark: u64::from_le_bytes(*watermark), time })
     }
 }

@@ -6,8 +6,6 @@
 //! 00000000000016777231/           the next; the last of them grows
 //! 00000000000016777231.begins     what finished before this record was removed; empty
 //! ```
-//!
-//! An archive of an earlier version is one store in the directory itself; it becomes the first division.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,8 +17,6 @@ use crate::beside::with_suffix;
 use crate::{Part, TablesError};
 
 const DIGITS: usize = 20;
-/// A directory that every store of fjall has.
-const STORE_MARK: &str = "keyspaces";
 
 /// The ending of a settled division.
 const SETTLED: &str = ".sorted";
@@ -29,7 +25,7 @@ const BEGINS: &str = ".begins";
 
 /// The divisions of an archive.
 pub(crate) struct Layout {
-    /// Where it begins: what finished before this record was removed. 1 where nothing was.
+    /// Where it begins: what finished before this record was removed. 1 if nothing was.
     pub(crate) begins: u64,
     /// Its divisions by their first record.
     pub(crate) divisions: BTreeMap<u64, PathBuf>,
@@ -57,7 +53,7 @@ pub(crate) fn set_begin(archive: &Path, first_seq: u64) -> std::io::Result<()> {
     forget_earlier_begins(archive, first_seq)
 }
 
-/// The present one is all that counts. Should these come back after a crash, they say nothing that it does not.
+/// Only the present one counts. The earlier ones may come back after a crash and do no harm.
 fn forget_earlier_begins(archive: &Path, present: u64) -> std::io::Result<()> {
     for file in std::fs::read_dir(archive)? {
         let file = file?;
@@ -70,13 +66,12 @@ fn forget_earlier_begins(archive: &Path, present: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes the directory where there is none, finishes what a crash interrupted, and returns what there is.
+/// Makes the directory if there is none, finishes what a crash interrupted, and returns the divisions.
 pub(crate) fn prepare(archive: &Path) -> Result<Layout, TablesError> {
     prepare_files(archive).map_err(|source| TablesError::io(Part::Archive, archive, source))
 }
 
 fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
-    adopt(archive)?;
     durable::create_directory(archive)?;
     // A crash may have come between a rename and its sync, and what follows removes for good what those names replace.
     durable::sync_directory(archive)?;
@@ -111,7 +106,7 @@ fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
     }
     let divisions = growing.split_off(&begins);
     for path in growing.values() {
-        // They are not opened, so that it does no harm where their files stay.
+        // They are not opened, so it does no harm if their files stay.
         if let Err(error) = remove_files(path) {
             tracing::warn!(%error, path = %path.display(), "the files of a division that left are still there");
         }
@@ -138,30 +133,6 @@ pub fn first_seq_of(archive: &Path) -> Option<u64> {
         }
     }
     divisions.range(begins..).next().copied()
-}
-
-/// Moves an archive of an earlier version one directory down.
-fn adopt(archive: &Path) -> std::io::Result<()> {
-    let beside = with_suffix(archive, ".divided");
-    if archive.join(STORE_MARK).try_exists()? {
-        if beside.try_exists()? {
-            // Made, and not yet filled, before a crash.
-            std::fs::remove_dir(&beside)?;
-        }
-        durable::create_directory(&beside)?;
-        std::fs::rename(archive, division_path(&beside, 1))?;
-    }
-    if beside.try_exists()? {
-        if archive.try_exists()? {
-            return std::fs::remove_dir(&beside);
-        }
-        // Also where a crash came right after the rename.
-        durable::sync_directory(&beside)?;
-        durable::sync_parent(archive)?;
-        std::fs::rename(&beside, archive)?;
-        durable::sync_parent(archive)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ impl MemoryArchive {
         state.applied = state.durable.clone();
     }
 
-    /// Forgets everything, as where its directory is lost.
+    /// Forgets everything, as if its directory were lost.
     pub fn lose(&self) {
         *self.state() = State::default();
     }

@@ -10,7 +10,7 @@ use upesi_types::TransferId;
 use crate::TablesError;
 use crate::archive::division::Division;
 
-/// Visits every transfer once, in the order of the keys. Where a crash made two divisions hold the same one, the
+/// Visits every transfer once, in the order of the keys. If a crash made two divisions hold the same one, the
 /// younger division has it.
 pub(crate) fn visit(
     divisions: &[Arc<Division>],

@@ -1,4 +1,4 @@
-//! What becomes of a division once it is closed: one sorted whole in a store of its own.
+//! Settling: a closed division is rewritten, in order, in a store of its own.
 //!
 //! A division that grows gathers tables side by side and merges none, which would cost several times what writing them
 //! does. When it is closed, one pass writes it anew in order. Until then lookups ask many tables, and a crash or a stop
@@ -28,7 +28,7 @@ pub(crate) fn is_due(division: &Division) -> bool {
 }
 
 /// Writes a closed division anew beside itself; it counts from the moment this returns, when the old one may go. `None`
-/// when `stop` said so.
+/// if `stop` asked for that.
 pub(crate) fn settle(
     division: &Division,
     shared: &Shared,

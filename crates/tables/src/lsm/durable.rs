@@ -12,10 +12,10 @@ use std::path::Path;
 use crate::lsm::lists::KEYSPACES;
 
 /// Makes the names of the keyspaces of the database in `path` survive a power loss. [`open`](crate::lsm::open)
-/// does; whoever makes a keyspace later does so, too.
+/// does; a caller that makes a keyspace later does so, too.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn sync_keyspaces(path: &Path) -> io::Result<()> {
     sync(&path.join(KEYSPACES))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong in an embedded store, as far as its owners tell it apart.
+//! Errors of an embedded store that its owners distinguish.
 
 use std::io::{Error, ErrorKind};
 

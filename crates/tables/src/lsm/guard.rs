@@ -1,6 +1,6 @@
 //! A panic of the embedded store while it opens, as an error.
 //!
-//! Caught here it is where the program unwinds and the store survives the unwinding; fjall can panic once more while it
+//! It is caught here if the program unwinds and the store survives the unwinding; fjall can panic once more while it
 //! is dropped, which ends any process. So a program's panic hook, which comes before all that, asks [`opening`], and
 //! says and does what the error would have.
 
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 use crate::lsm::Fault;
 
-/// What this thread is about to open.
+/// The database that this thread is about to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
     /// The database's directory.
     pub path: PathBuf,
-    /// What an operator does where it is damaged.
+    /// The remedy if it is damaged.
     pub remedy: &'static str,
 }
 
@@ -24,12 +24,12 @@ thread_local! {
     static OPENING: RefCell<Option<Opening>> = const { RefCell::new(None) };
 }
 
-/// What the present thread is opening; a panic meanwhile says that its files are damaged.
+/// The database that the present thread is opening; a panic meanwhile means that its files are damaged.
 pub fn opening() -> Option<Opening> {
     OPENING.with_borrow(Clone::clone)
 }
 
-/// Ends with its scope, however that is left.
+/// Ends with its scope.
 struct Scope;
 
 impl Drop for Scope {
@@ -45,14 +45,14 @@ pub(crate) fn guarded<T>(
 ) -> Result<T, Fault> {
     OPENING.set(Some(Opening { path: path.to_owned(), remedy }));
     let _scope = Scope;
-    // What `work` borrows is dropped with it: nobody sees it half-done.
+    // Everything that `work` borrows is dropped with it.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(outcome) => outcome.map_err(Fault::from),
         Err(panic) => Err(Fault::Damaged(format!("the embedded store gave up: {}", said(&*panic)))),
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words")

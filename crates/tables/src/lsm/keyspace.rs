@@ -14,7 +14,7 @@ const MERGE_WAIT_STEP: Duration = Duration::from_millis(5);
 /// ... but no more than this many, because only the next table makes the store merge again.
 const MERGE_WAIT_STEPS_MAX: usize = 200;
 
-/// What a keyspace is made with. Takes effect when it is created.
+/// Options of a keyspace. They take effect when it is created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuning {
     /// Size of the unit that a lookup reads, in bytes.

@@ -52,7 +52,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What is wrong with a keyspace.
+/// The mistake in a keyspace, if there is one.
 #[derive(Debug)]
 enum Flaw {
     Io(io::Error),
@@ -89,7 +89,7 @@ fn check_keyspace(keyspace: &Path, is_first: bool) -> Result<(), Flaw> {
             Err(flaw @ Flaw::Damaged(_)) => flaw,
             outcome => return outcome,
         };
-        // Another process may be writing: fjall's lock, which is not asked yet, will tell of that one.
+        // Another process may be writing: fjall's lock, which is not asked yet, reports that one.
         if before.as_ref() == Some(&current) {
             return Err(flaw);
         }
@@ -126,7 +126,7 @@ fn check_list(keyspace: &Path, current: &[u8]) -> Result<(), Flaw> {
 /// Among the tables are files that no list names yet, or any more, and nothing else.
 fn check_places(tables: &Path) -> Result<(), Flaw> {
     let entries = match fs::read_dir(tables) {
-        // A copy may leave out an empty folder. Where the list names tables, each is missed by its name.
+        // A copy may leave out an empty folder. If the list names tables, each is missed by its name.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(|error| Flaw::of_file(error, TABLES))?,
     };
@@ -191,7 +191,7 @@ impl Trailer {
     }
 }
 
-/// The tables that a list names; `None` where it is no list.
+/// The tables that a list names; `None` if it is no list.
 fn tables(list: &[u8]) -> Option<Vec<u64>> {
     let trailer = Trailer::read(list.get(list.len().checked_sub(TRAILER_BYTES)?..)?)?;
     let from = usize::try_from(trailer.position).ok()?;

@@ -28,7 +28,7 @@ type Note = (u64, u64);
 /// is refused.
 ///
 /// # Errors
-/// Where a list cannot be read, or the note not be written; then the one before it counts.
+/// A list cannot be read, or the note cannot be written; then the note before it counts.
 pub fn note(path: &Path) -> io::Result<()> {
     let mut notes = Vec::new();
     for entry in fs::read_dir(path.join(KEYSPACES))? {
@@ -49,7 +49,7 @@ pub fn note(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// What was noted last; nothing by an earlier version of this crate, or before anything was relied on.
+/// The last notes; none before an owner relied on the lists.
 pub(crate) fn read(path: &Path) -> Result<Vec<Note>, Fault> {
     let bytes = match fs::read(path.join(NOTED)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -71,7 +71,7 @@ pub(crate) fn check(path: &Path, notes: &[Note]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Of the list in use; `None` where a keyspace has none, as while it is being made.
+/// Of the list in use; `None` if a keyspace has none, as while it is being made.
 fn version(keyspace: &Path) -> io::Result<Option<u64>> {
     match fs::read(keyspace.join(CURRENT)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -199,7 +199,7 @@ fn an_old_copy_of_what_says_which_list_is_in_use_is_refused() {
         fs::write(&noted, &note).unwrap();
         assert_eq!(with_database(&path).unwrap(), KEYS);
         fs::remove_file(&noted).unwrap();
-        assert_eq!(with_database(&path).unwrap(), KEYS, "a database of an earlier version has none");
+        assert_eq!(with_database(&path).unwrap(), KEYS, "before an owner relies on the lists there is none");
     }
 }
 

@@ -7,7 +7,7 @@ mod archive {
     mod damage;
     mod divisions;
     mod support;
-    mod upgrade;
+    mod watermark;
 }
 mod lsm;
 mod store {

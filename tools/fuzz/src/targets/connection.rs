@@ -63,7 +63,7 @@ const STORIES_PER_TURN: u32 = 64;
 /// Of all limits the shortest that there may be, or nearly.
 const LIMITS: Limits = Limits {
     head_bytes_max: 8 * 1024,
-    head_timeout: Duration::from_secs(1),
+    head_deadline: Duration::from_secs(1),
     idle_timeout: Duration::from_secs(1),
     connections_max: 1,
     strangers_per_address_max: 1,

@@ -65,7 +65,7 @@ impl Settings {
             source: Source::read(keys, MESSAGES),
             to_dfsps: keys.choice("receivers", &["sinks", "dfsps"]) == "dfsps",
             keep_alive: keys.flag("keep_alive", true),
-            connections: keys.size("connections", 1..=4_096, CourierConfig::default().in_flight_max),
+            connections: keys.size("connections", 1..=4_096, CourierConfig::default().concurrency_max),
             receiver_delay: Duration::from_millis(keys.integer("receiver_delay_ms", 0..=10_000, 0)),
             threads: keys.size("threads", 1..=64, 1),
             receiver_threads: keys.size("receiver_threads", 1..=64, 1),
@@ -192,9 +192,9 @@ impl Settings {
         renderer: Numbered,
     ) -> Result<Courier, IsolatedError> {
         let config = CourierConfig {
-            in_flight_max: self.connections,
+            concurrency_max: self.connections,
             // Lanes never overflow: what is handed over is bounded by `queued`.
-            queue_items_max: self.queued + HANDED_OVER + self.connections,
+            queue_max: self.queued + HANDED_OVER + self.connections,
             queue_bytes_max: QUEUE_BYTES_MAX,
             retrying_max: self.connections,
             keep_alive: self.keep_alive,

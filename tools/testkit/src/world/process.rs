@@ -36,15 +36,15 @@ fn any<T: Copy>(random: &mut Random, choices: &[T]) -> T {
 impl Tuning {
     pub(super) fn draw(random: &mut Random) -> Self {
         let courier = CourierConfig {
-            in_flight_max: any(random, &[1, 2, 8]),
-            queue_items_max: any(random, &[2, 8, 64]),
+            concurrency_max: any(random, &[1, 2, 8]),
+            queue_max: any(random, &[2, 8, 64]),
             retrying_max: any(random, &[1, 4, 16]),
             request_timeout: Duration::from_secs(1),
-            retry_wait_first: Duration::from_millis(50),
-            retry_wait_max: Duration::from_secs(1),
-            callback_deadline: Duration::from_secs(any(random, &[3, 10, 900])),
-            breaker_failures: any(random, &[2, 8]),
-            breaker_pause_first: Duration::from_millis(200),
+            backoff_min: Duration::from_millis(50),
+            backoff_max: Duration::from_secs(1),
+            deadline: Duration::from_secs(any(random, &[3, 10, 900])),
+            breaker_threshold: any(random, &[2, 8]),
+            breaker_pause_min: Duration::from_millis(200),
             breaker_pause_max: Duration::from_secs(2),
             report_items: any(random, &[1, 4, 64]),
             backlog_retry_wait: Duration::from_millis(100),

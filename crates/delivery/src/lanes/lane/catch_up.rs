@@ -4,7 +4,7 @@
 //! in ascending order. The *watermark* is the last one admitted, either way; nothing at or below it is admitted again.
 //! While the lane is behind, live callbacks are only noted (they stand in the outbox) and pages are fetched from the
 //! watermark on. The lane is level again when a page was the last one and nothing was noted since it was asked for:
-//! what was noted before then was durable, so it was on that page or on one before.
+//! a callback noted before then was durable, so it was on that page or on one before.
 
 use crate::lanes::callback::Position;
 
@@ -21,7 +21,7 @@ pub(super) struct CatchUp {
 /// A page that was asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageRequest {
-    /// What it must stand behind.
+    /// The key after which it begins.
     pub(super) after: Option<Position>,
     noted: Option<Position>,
 }
@@ -51,7 +51,7 @@ impl CatchUp {
         Live::Admitted
     }
 
-    /// What to fetch next; `None` where nothing is to be fetched or that is already happening.
+    /// The page to fetch next; `None` if none is needed or one is being fetched.
     pub(super) const fn ask(&mut self) -> Option<PageRequest> {
         if !self.behind || self.fetching {
             return None;
@@ -94,7 +94,7 @@ impl CatchUp {
         self.fetching = false;
         if complete && self.noted == asked.noted {
             self.behind = false;
-            // What was noted but is no longer undelivered needs no callback.
+            // A callback that was noted and is delivered by now needs nothing.
             self.watermark = self.watermark.max(self.noted);
         }
     }
@@ -105,7 +105,7 @@ impl CatchUp {
     }
 }
 
-/// What became of a live callback.
+/// The outcome of a live callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Live {
     Admitted,

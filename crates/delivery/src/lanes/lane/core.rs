@@ -98,10 +98,10 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(config: CourierConfig, seed: u64) -> Self {
-        let breaker = |failures| Breaker::new(failures, config.breaker_pause_first, config.breaker_pause_max);
+        let breaker = |failures| Breaker::new(failures, config.breaker_pause_min, config.breaker_pause_max);
         // All that were under way when a DFSP began to refuse are one failure of its, not many.
-        let in_flight_max = u32::try_from(config.in_flight_max).unwrap_or(u32::MAX);
-        let repeats_max = config.retrying_max.min(config.queue_items_max / REPEATS_SHARE).max(1);
+        let concurrency_max = u32::try_from(config.concurrency_max).unwrap_or(u32::MAX);
+        let repeats_max = config.retrying_max.min(config.queue_max / REPEATS_SHARE).max(1);
         Self {
             catch_up: CatchUp::new(),
             ready: VecDeque::new(),
@@ -119,8 +119,8 @@ impl Core {
             recalls: 0,
             items: 0,
             bytes: 0,
-            breaker: breaker(config.breaker_failures),
-            refusals: breaker(config.breaker_failures.max(in_flight_max)),
+            breaker: breaker(config.breaker_threshold),
+            refusals: breaker(config.breaker_threshold.max(concurrency_max)),
             jitter: Jitter::new(seed),
             reports: Vec::new(),
             reports_due: None,
@@ -146,7 +146,7 @@ impl Core {
         if callback.awaits_answer {
             self.holds.hold(callback.key);
         }
-        let has_room = self.items < self.config.queue_items_max
+        let has_room = self.items < self.config.queue_max
             && (self.items == 0 || self.bytes + callback.bytes <= self.config.queue_bytes_max);
         match self.catch_up.live(callback.position(), has_room) {
             Live::Admitted => self.admit(callback, now),
@@ -182,7 +182,7 @@ impl Core {
 
     pub(super) fn room(&self) -> Room {
         Room {
-            items: self.config.queue_items_max.saturating_sub(self.items),
+            items: self.config.queue_max.saturating_sub(self.items),
             bytes: self.config.queue_bytes_max.saturating_sub(self.bytes),
         }
     }
@@ -191,7 +191,7 @@ impl Core {
     pub(super) fn has_room(&self) -> bool {
         let waiting = self.repeats.here_len() + self.followers.here;
         let room = self.room();
-        room.bytes > 0 && room.items >= self.config.queue_items_max.saturating_sub(waiting).div_ceil(2).max(1)
+        room.bytes > 0 && room.items >= self.config.queue_max.saturating_sub(waiting).div_ceil(2).max(1)
     }
 
     /// Takes a page. More than was asked for is left to the next.
@@ -235,7 +235,7 @@ impl Core {
         let (attempts, reason, was_refused) = (tries.attempts, tries.reason.clone(), tries.was_refused);
         tries.attempts += 1;
         let first_at = *tries.first_at.get_or_insert(now);
-        tries.deadline.get_or_insert(first_at + self.config.callback_deadline);
+        tries.deadline.get_or_insert(first_at + self.config.deadline);
         self.repeats_in_flight += usize::from(entry.is_repeated());
         let key = entry.callback.key;
         self.in_flight.push(InFlight { key, attempts, first_at, reason, was_refused });
@@ -245,7 +245,7 @@ impl Core {
     /// Whether a new callback or a repeat goes next. Neither kind waits for the other: repeats have at most half of
     /// the slots, and where both wait they take turns.
     fn choice(&self, now: Instant) -> Choice {
-        let repeats_max = (self.config.in_flight_max / 2).max(1);
+        let repeats_max = (self.config.concurrency_max / 2).max(1);
         let repeat = self.repeats_in_flight < repeats_max && self.repeats.is_due(now);
         let new = self.has_new() && !matches!(self.refusals.passage(now), Passage::Barred(_));
         match (repeat, new) {
@@ -322,7 +322,7 @@ impl Core {
     fn follow(&mut self, entry: Entry) {
         let OwedCallback { key, order, bytes, .. } = entry.callback;
         let followers = &mut self.followers;
-        let fits = followers.here < self.config.retrying_max.min(self.config.queue_items_max / REPEATS_SHARE)
+        let fits = followers.here < self.config.retrying_max.min(self.config.queue_max / REPEATS_SHARE)
             && followers.here_bytes + bytes <= self.config.queue_bytes_max / REPEATS_SHARE;
         let follower = if fits {
             followers.here += 1;

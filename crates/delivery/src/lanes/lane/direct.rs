@@ -76,12 +76,13 @@ impl Direct {
     }
 
     fn begin(&self, bytes: usize) -> Result<Begun<'_>, TransportError> {
-        let max = self.config.direct_in_flight_max + self.config.direct_waiting_max;
+        let max = self.config.relay_concurrency_max + self.config.relay_waiting_max;
         // Counted before they are compared, so that no two take the last place; the guard gives it back.
         let begun = Begun { direct: self, bytes };
         let before = self.begun.fetch_add(1, Ordering::Relaxed);
         let bytes_before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let fits = bytes_before == 0 || bytes_before.saturating_add(bytes) <= self.config.direct_bytes_max;
+        let fits =
+            bytes_before == 0 || bytes_before.saturating_add(bytes) <= self.config.relay_waiting_bytes_max;
         if before < max && fits { Ok(begun) } else { Err(TransportError::Busy) }
     }
 }

@@ -10,7 +10,7 @@ use crate::lanes::callback::{OwedCallback, Refusal, Repetition};
 /// Why an attempt failed.
 pub(super) type Reason = Arc<str>;
 
-/// What was tried with a callback so far.
+/// The attempts at a callback so far.
 #[derive(Clone, Debug)]
 pub(super) struct Tries {
     /// When it first came into the lane.
@@ -18,7 +18,7 @@ pub(super) struct Tries {
     pub(super) attempts: u32,
     /// When the first attempt began.
     pub(super) first_at: Option<Instant>,
-    /// From then on it is not tried again. Set with the first attempt.
+    /// The end of all attempts. Set with the first one.
     pub(super) deadline: Option<Instant>,
     /// Why the last attempt failed.
     pub(super) reason: Option<Reason>,
@@ -58,7 +58,7 @@ impl Entry {
     }
 }
 
-/// A callback that a slot has in hand.
+/// A callback that a slot is sending.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) key: CallbackKey,
@@ -82,7 +82,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// Answered so that it is worth repeating until the deadline.
+    /// Answered with an error that may pass before the deadline.
     #[cfg(test)]
     pub(super) fn refused(reason: &str) -> Self {
         Self::Refused(Refusal { reason: reason.to_owned(), repetition: Repetition::UntilDeadline })
@@ -107,7 +107,7 @@ pub(super) struct ParkedCallback {
     pub(super) attempts: u32,
 }
 
-/// What must happen outside.
+/// Work for the tasks of a lane.
 #[derive(Debug, Default)]
 pub(super) struct LaneActions {
     /// To report as parked.

@@ -1,4 +1,4 @@
-//! The keeper of a lane: waits for time to pass, fetches from the backlog, has things reported.
+//! The keeper of a lane: waits for time to pass, fetches from the backlog, reports.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const LOADED_ITEMS_MAX: usize = 16;
 
 pub(super) async fn run(lane: Arc<Lane>) {
     let mut backlog_rests_until = None;
-    let mut sweep = Instant::now() + lane.config.connection_idle_timeout;
+    let mut sweep = Instant::now() + lane.config.idle_timeout;
     loop {
         let now = Instant::now();
         if backlog_rests_until.is_none_or(|until| until <= now) {
@@ -28,7 +28,7 @@ pub(super) async fn run(lane: Arc<Lane>) {
         if sweep <= now {
             lane.pools.close_expired();
             lane.direct.close_expired();
-            sweep = now + lane.config.connection_idle_timeout;
+            sweep = now + lane.config.idle_timeout;
         }
         let next = lane.keep(now);
         let next = [next, backlog_rests_until, Some(sweep)].into_iter().flatten().min();
@@ -47,7 +47,7 @@ pub(super) async fn run(lane: Arc<Lane>) {
 }
 
 impl Lane {
-    /// Does what time has made due; returns when to look again.
+    /// Does everything that is due; returns the next due time.
     fn keep(self: &Arc<Self>, now: Instant) -> Option<Instant> {
         let mut state = self.state();
         state.core.at(now);

@@ -78,7 +78,7 @@ impl Core {
     }
 
     fn repeat(&mut self, entry: Entry, repetition: Repetition, now: Instant) {
-        let (first, longest) = (self.config.retry_wait_first, self.config.retry_wait_max);
+        let (first, longest) = (self.config.backoff_min, self.config.backoff_max);
         let wait = match repetition {
             Repetition::UntilDeadline => {
                 self.jitter.wait(first, longest, entry.tries.attempts.saturating_sub(1))
@@ -97,7 +97,7 @@ impl Core {
     /// wait.
     fn keep_within_budget(&mut self, now: Instant) {
         while let Some((due, entry)) = self.repeats.excess() {
-            let wait = self.jitter.pause(2 * self.config.retry_wait_max, 2 * self.config.retry_wait_max, 0);
+            let wait = self.jitter.pause(2 * self.config.backoff_max, 2 * self.config.backoff_max, 0);
             let later = entry.tries.deadline.map_or(now + wait, |deadline| deadline.min(now + wait));
             self.items -= 1;
             self.bytes -= entry.callback.bytes;

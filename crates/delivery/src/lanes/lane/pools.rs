@@ -18,19 +18,19 @@ pub(super) struct Pools {
 impl Pools {
     /// For callbacks: of an answer the status counts, and what it says beside if it can be read.
     pub(super) fn new(config: &CourierConfig) -> Self {
-        Self::with(config, config.in_flight_max, ResponseBody::KeepReadable)
+        Self::with(config, config.concurrency_max, ResponseBody::KeepReadable)
     }
 
     /// For messages sent directly: an answer may tell what is wrong.
     pub(super) fn direct(config: &CourierConfig) -> Self {
-        Self::with(config, config.direct_in_flight_max, ResponseBody::Keep)
+        Self::with(config, config.relay_concurrency_max, ResponseBody::Keep)
     }
 
     fn with(config: &CourierConfig, connections_max: usize, response_body: ResponseBody) -> Self {
         let config = PoolConfig {
             connections_max,
             connect_timeout: config.connect_timeout,
-            idle_timeout: config.connection_idle_timeout,
+            idle_timeout: config.idle_timeout,
             response_body_bytes_max: config.response_body_bytes_max,
             response_body,
             keep_alive: config.keep_alive,

@@ -1,4 +1,4 @@
-//! What a lane loads from the outbox by key: callbacks that an operator sends again, and those that left memory.
+//! Callbacks that a lane loads from the outbox by key: those that an operator sends again, and those that left memory.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(crate) const SCANNED_KEYS_MAX: usize = 1024;
 pub(super) struct Recall {
     from: Position,
     to: Position,
-    /// Counts the operator's calls: what was read before the last may lack what that one sends again.
+    /// Counts the operator's calls: a read before the last one may lack callbacks of that call.
     calls: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Callbacks that failed and are to be repeated, within a budget of their own.
 //!
-//! What exceeds the budget leaves memory: of the callback that was tried most only the key and the tries are kept, and
+//! Callbacks beyond the budget leave memory: of the one that was tried most only the key and the tries are kept, and
 //! its content is loaded from the outbox again when its time comes. So a DFSP that refuses some callbacks for long
 //! costs little memory, and its other callbacks go out as if there were none of these.
 
@@ -102,7 +102,7 @@ impl Repeats {
         self.away.remove(&at.1).map(|away| (at.1, away))
     }
 
-    /// It could not be loaded: later.
+    /// Postpones a callback that could not be loaded.
     pub(super) fn put_away(&mut self, key: CallbackKey, away: Away) {
         self.away_due.insert((away.due, key));
         self.away.insert(key, away);
@@ -138,7 +138,7 @@ impl Repeats {
         oldest.and_then(|at| self.remove(at)).or_else(|| self.loaded.pop_front())
     }
 
-    /// Takes out those that are past their deadline: in memory, and away from it.
+    /// Removes the callbacks past their deadline, in memory and out of it.
     pub(super) fn take_late(&mut self, now: Instant) -> (Vec<Entry>, Vec<(CallbackKey, Away)>) {
         let late = |tries: &Tries| tries.is_late(now);
         // None of these is due after its deadline.
@@ -167,18 +167,18 @@ impl Repeats {
         self.away_due.range(behind(now)..).next().map(|(due, _)| *due)
     }
 
-    /// The earliest deadline, of those away from memory perhaps one that is earlier still.
+    /// The earliest deadline; of callbacks out of memory, a lower bound.
     pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let here = self.here.values().filter_map(|entry| entry.tries.deadline).min();
         here.into_iter().chain(self.next_away(now)).min()
     }
 
-    /// Those in memory.
+    /// The number in memory.
     pub(super) fn here(&self) -> impl Iterator<Item = &Entry> {
         self.here.values().chain(&self.loaded)
     }
 
-    /// Those that left it.
+    /// The number out of memory.
     pub(super) fn away(&self) -> impl Iterator<Item = (CallbackKey, &Away)> {
         self.away.iter().map(|(key, away)| (*key, away))
     }

@@ -63,7 +63,7 @@ impl Lane {
             Outcome::Unroutable(_) => return,
         };
         add(counter, 1);
-        if self.config.times_deliveries {
+        if self.config.records_metrics {
             durations.observe(now.duration_since(entry.tries.since));
             if *outcome == Outcome::Delivered {
                 self.observe_hop(&entry.callback);
@@ -71,7 +71,7 @@ impl Lane {
         }
     }
 
-    /// How long the parties of the transfer have waited for what has just been delivered.
+    /// Records the time for which the parties of the transfer have waited for the callback.
     fn observe_hop(&self, callback: &OwedCallback) {
         let metrics = &self.metrics;
         match self.renderer.hop_timing(callback.key, &callback.record) {
@@ -106,7 +106,7 @@ impl Lane {
                 Err(unroutable) => return Outcome::Unroutable(unroutable.to_string()),
             };
         }
-        if self.config.times_deliveries {
+        if self.config.records_metrics {
             self.metrics.attempt_duration.observe(started.elapsed());
         }
         match result {

@@ -121,7 +121,7 @@ impl SteppedLane {
 
     /// The next callback to send, if one may be sent now and a slot is free.
     pub fn take(&mut self, now: Instant) -> Option<Sending> {
-        if self.core.in_flight() >= self.config.in_flight_max {
+        if self.core.in_flight() >= self.config.concurrency_max {
             return None;
         }
         self.core.take(now).map(Sending)
@@ -138,13 +138,13 @@ impl SteppedLane {
         self.core.finish(sending.0, outcome, now);
     }
 
-    /// Lets time pass; returns when to look again.
+    /// Lets time pass; returns the next due time.
     pub fn at(&mut self, now: Instant) -> Option<Instant> {
         self.core.at(now);
         self.core.next_time(now)
     }
 
-    /// What is to be reported since the last call.
+    /// The reports since the last call.
     pub fn settled(&mut self) -> Settled {
         let actions = self.core.actions();
         let parked = actions.parked.into_iter().map(|parked| (parked.key, parked.reason, parked.attempts));

@@ -27,15 +27,15 @@ const SCANNED: usize = 2;
 
 pub(super) fn config() -> CourierConfig {
     CourierConfig {
-        in_flight_max: 3,
-        queue_items_max: ITEMS_MAX,
+        concurrency_max: 3,
+        queue_max: ITEMS_MAX,
         queue_bytes_max: BYTES_MAX,
         retrying_max: 2,
-        retry_wait_first: Duration::from_millis(10),
-        retry_wait_max: Duration::from_millis(100),
-        callback_deadline: Duration::from_millis(400),
-        breaker_failures: 3,
-        breaker_pause_first: Duration::from_millis(20),
+        backoff_min: Duration::from_millis(10),
+        backoff_max: Duration::from_millis(100),
+        deadline: Duration::from_millis(400),
+        breaker_threshold: 3,
+        breaker_pause_min: Duration::from_millis(20),
         breaker_pause_max: Duration::from_millis(100),
         report_items: 3,
         report_interval: Duration::from_millis(5),
@@ -470,7 +470,7 @@ fn a_page_that_cannot_be_read_is_asked_for_again() {
 #[test]
 fn an_unreachable_dfsp_is_probed_by_one_request_at_a_time() {
     let (mut core, mut now) =
-        level(CourierConfig { in_flight_max: 10, queue_items_max: 40, retrying_max: 8, ..config() });
+        level(CourierConfig { concurrency_max: 10, queue_max: 40, retrying_max: 8, ..config() });
     for seq in 1..=5 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
@@ -496,7 +496,7 @@ fn an_unreachable_dfsp_is_probed_by_one_request_at_a_time() {
 
 #[test]
 fn a_callback_past_its_deadline_is_parked_even_while_the_lane_pauses() {
-    let (mut core, mut now) = level(CourierConfig { breaker_failures: 1, ..config() });
+    let (mut core, mut now) = level(CourierConfig { breaker_threshold: 1, ..config() });
     core.offer(owed_callback((1, 0), (1, 1)), now);
     core.offer(owed_callback((2, 0), (1, 1)), now);
     let mut attempts = 0;

@@ -236,8 +236,8 @@ async fn one_that_cannot_be_reached_or_does_not_answer_in_time() {
 async fn after_repeated_failures_it_is_left_alone_until_a_probe_succeeds() {
     let server = Server::start().await;
     let config = OracleConfig {
-        breaker_failures: 2,
-        breaker_pause_first: Duration::from_secs(3600),
+        breaker_threshold: 2,
+        breaker_pause_min: Duration::from_secs(3600),
         breaker_pause_max: Duration::from_secs(3600),
         deadline: Duration::from_millis(50),
         ..OracleConfig::default()

@@ -70,7 +70,7 @@ impl Replay {
             self.compared.push(seq);
         }
         if seq < self.archive.first_seq() {
-            // What it finished has left: an earlier version did not record removals.
+            // What it finished has left the archive.
             self.let_go(seq, findings);
         } else if self.ledger.finished_len() > self.finished_kept + FINISHED_GROUP {
             // Wholly older records only, so that as many as needed surely stay.

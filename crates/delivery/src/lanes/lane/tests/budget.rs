@@ -11,7 +11,7 @@ use crate::lanes::lane::entry::Outcome;
 /// Those that wait to be repeated have half of the slots, and where both kinds wait they take turns.
 #[test]
 fn repeats_and_new_callbacks_do_not_wait_for_each_other() {
-    let config = CourierConfig { in_flight_max: 4, queue_items_max: 40, retrying_max: 8, ..config() };
+    let config = CourierConfig { concurrency_max: 4, queue_max: 40, retrying_max: 8, ..config() };
     let (mut core, mut now) = level(config);
     for seq in 1..=6 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);
@@ -41,7 +41,7 @@ fn repeats_and_new_callbacks_do_not_wait_for_each_other() {
 /// sign.
 #[test]
 fn new_callbacks_wait_only_when_new_ones_are_refused() {
-    let (mut core, mut now) = level(CourierConfig { queue_items_max: 40, retrying_max: 8, ..config() });
+    let (mut core, mut now) = level(CourierConfig { queue_max: 40, retrying_max: 8, ..config() });
     for seq in 1..=9 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
@@ -82,7 +82,7 @@ fn new_callbacks_wait_only_when_new_ones_are_refused() {
 /// What a lane knows of a callback that is not given up is there to be seen, wherever the callback is.
 #[test]
 fn attempts_and_reasons_are_seen_while_a_callback_is_pending() {
-    let (mut core, mut now) = level(CourierConfig { breaker_failures: 9, ..config() });
+    let (mut core, mut now) = level(CourierConfig { breaker_threshold: 9, ..config() });
     for seq in 1..=4 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }

@@ -41,7 +41,7 @@ impl Wakes {
 
     /// As the slots do.
     fn work(&mut self) {
-        while self.in_hand.len() < config().in_flight_max
+        while self.in_hand.len() < config().concurrency_max
             && let Some(entry) = self.core.take(self.now)
         {
             // Attempts last differently long: from 0 to 16 ms.
@@ -83,8 +83,8 @@ proptest! {
     #[test]
     fn somebody_always_wakes_for_what_is_to_be_repeated(seed in any::<u64>(), count in 1..=ITEMS_MAX) {
         // New ones are not held back here.
-        let config = CourierConfig { retrying_max: ITEMS_MAX, breaker_failures: 1_000, ..config() };
-        let deadline = config.callback_deadline;
+        let config = CourierConfig { retrying_max: ITEMS_MAX, breaker_threshold: 1_000, ..config() };
+        let deadline = config.deadline;
         let mut core = Core::new(config, seed);
         let (asked, _) = core.ask().unwrap();
         let start = Instant::now();
