@@ -1,9 +1,10 @@
 //! What an operator changed, from what to what, as the log tells it.
 
 use upesi_ledger::command::{
-    FundsAction, FundsPrepare, NewSettlement, NewSettlementModel, SettlementAbort, SettlementAdvance,
+    FundsAction, FundsEnd, FundsPrepare, NewSettlement, NewSettlementModel, SettlementAbort,
+    SettlementAdvance,
 };
-use upesi_ledger::{AdminCommand, AdminOutcome, FundsDirection, Ledger, Limit, SettlementId};
+use upesi_ledger::{AccountId, AdminCommand, AdminOutcome, FundsDirection, Ledger, Limit, SettlementId};
 use upesi_types::{Amount, Currency, FspId};
 
 /// A change and what is there before it.
@@ -55,25 +56,10 @@ impl Change {
                 (format!("account {kind} of {name} in {currency}"), "none".to_owned(), "open".to_owned())
             }
             AdminCommand::SetAccountActivity { name, account, is_active } => {
-                let found = ledger.account(*account);
-                let kind = found.map_or("", |found| ledger.account_type_name(found.kind));
-                let currency = found.map_or_else(String::new, |found| format!(" in {}", found.currency));
-                let what = format!("account {} of {name}, {kind}{currency}", account.number());
-                (what, activity(found.map(|found| found.is_active)), activity(Some(*is_active)))
+                account_switched(name, *account, *is_active, ledger)
             }
             AdminCommand::PrepareFunds(funds) => funds_prepared(funds, ledger),
-            AdminCommand::EndFunds(end) => {
-                let before = ledger.funds(end.id).map(|funds| funds.state.as_str());
-                let to = match end.action {
-                    FundsAction::Commit => "committed",
-                    FundsAction::Abort => "aborted",
-                };
-                (
-                    format!("withdrawal {} of {}", end.id, end.name),
-                    before.unwrap_or("none").to_owned(),
-                    to.to_owned(),
-                )
-            }
+            AdminCommand::EndFunds(end) => funds_ended(end, ledger),
             AdminCommand::AcceptClock { reason } => (
                 "the hub's time".to_owned(),
                 "without the wall clock".to_owned(),
@@ -166,6 +152,28 @@ fn funds_prepared(funds: &FundsPrepare, ledger: &Ledger) -> (String, String, Str
     let what = format!("{kind} {} of {}, {} {}", funds.id, funds.name, funds.amount, funds.currency);
     let before = ledger.funds(funds.id).map_or("none", |found| found.state.as_str());
     (what, before.to_owned(), String::new())
+}
+
+fn account_switched(
+    name: &FspId,
+    account: AccountId,
+    is_active: bool,
+    ledger: &Ledger,
+) -> (String, String, String) {
+    let found = ledger.account(account);
+    let kind = found.map_or("", |found| ledger.account_type_name(found.kind));
+    let currency = found.map_or_else(String::new, |found| format!(" in {}", found.currency));
+    let what = format!("account {} of {name}, {kind}{currency}", account.number());
+    (what, activity(found.map(|found| found.is_active)), activity(Some(is_active)))
+}
+
+fn funds_ended(end: &FundsEnd, ledger: &Ledger) -> (String, String, String) {
+    let before = ledger.funds(end.id).map_or("none", |funds| funds.state.as_str());
+    let to = match end.action {
+        FundsAction::Commit => "committed",
+        FundsAction::Abort => "aborted",
+    };
+    (format!("withdrawal {} of {}", end.id, end.name), before.to_owned(), to.to_owned())
 }
 
 fn participant_created(

@@ -255,9 +255,10 @@ impl<H: CommitThread> Decider<H> {
         self.ledger.evolve(seq, stamp, events.drain(..), callbacks);
         if !callbacks.is_empty() {
             // Of exactly their length: most records owe one or two, and wait for their delivery.
-            let callbacks: Vec<_> = callbacks.drain(..).collect();
-            let asker = self.asker(command, &callbacks);
-            let record = DurableRecord { seq, time: now, callbacks, payload, prepared_before, asker };
+            let mut owed = Vec::with_capacity(callbacks.len());
+            owed.append(callbacks);
+            let asker = self.asker(command, &owed);
+            let record = DurableRecord { seq, time: now, callbacks: owed, payload, prepared_before, asker };
             self.open.records.push(Arc::new(record));
         }
         None

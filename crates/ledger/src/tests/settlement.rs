@@ -91,11 +91,14 @@ fn settling() -> Ledger {
     ledger
 }
 
+/// Something that no event does to a ledger.
+type Damage = fn(&mut Ledger);
+
 #[test]
 fn each_damage_is_found() {
     let content = "content 1 of window 1 is not what its accounts paid each other";
     let nets = "the nets of settlement 1 are not those of its windows";
-    let cases: [(fn(&mut Ledger), &[&str]); 6] = [
+    let cases: [(Damage, &[&str]); 6] = [
         (|_| {}, &[]),
         (
             |ledger| ledger.windows.add(account(2), account(4), amount(1)),
@@ -126,7 +129,7 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     assert_eq!(said_of(&settling()), None);
     let unsound = "its settlement windows contradict each other";
     let stranger = "it refers to something that it does not contain";
-    let cases: [(fn(&mut Ledger), &str); 17] = [
+    let cases: [(Damage, &str); 17] = [
         (|ledger| ledger.windows.all.clear(), unsound),
         (|ledger| ledger.windows.all.truncate(1), unsound),
         (|ledger| ledger.windows.all[0].id = WindowId(2), unsound),

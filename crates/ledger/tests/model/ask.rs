@@ -397,6 +397,31 @@ fn admin(ask: &Ask, ledger: &Ledger) -> AdminCommand {
             is_active: true,
             is_settleable: false,
         },
+        Ask::Funds { id, name, is_deposit, units } => AdminCommand::PrepareFunds(FundsPrepare {
+            direction: if is_deposit { FundsDirection::In } else { FundsDirection::Out },
+            id: transfer_id('f', id),
+            name: fsp(name),
+            account: account(ledger, name, LedgerAccountTypeId::SETTLEMENT),
+            amount: amount(units),
+            currency,
+            external_reference: "bank".into(),
+            reason: "as told".into(),
+            extensions: None,
+            fingerprint: digest(&format!("{name} {is_deposit} {units}")),
+        }),
+        Ask::EndFunds { id, name, is_commit } => AdminCommand::EndFunds(FundsEnd {
+            action: if is_commit { FundsAction::Commit } else { FundsAction::Abort },
+            id: transfer_id('f', id),
+            name: fsp(name),
+            account: account(ledger, name, LedgerAccountTypeId::SETTLEMENT),
+            reason: "as told".into(),
+        }),
+        ref other => settlement(other, ledger),
+    }
+}
+
+fn settlement(ask: &Ask, ledger: &Ledger) -> AdminCommand {
+    match *ask {
         Ask::CloseWindow(number) => {
             let open = ledger.windows().len() as u32;
             let id = WindowId(number.map_or(open, u32::from));
@@ -418,25 +443,6 @@ fn admin(ask: &Ask, ledger: &Ledger) -> AdminCommand {
             id: settlement_id(id, ledger),
             reason: "bank unavailable".into(),
             external_reference: None,
-        }),
-        Ask::Funds { id, name, is_deposit, units } => AdminCommand::PrepareFunds(FundsPrepare {
-            direction: if is_deposit { FundsDirection::In } else { FundsDirection::Out },
-            id: transfer_id('f', id),
-            name: fsp(name),
-            account: account(ledger, name, LedgerAccountTypeId::SETTLEMENT),
-            amount: amount(units),
-            currency,
-            external_reference: "bank".into(),
-            reason: "as told".into(),
-            extensions: None,
-            fingerprint: digest(&format!("{name} {is_deposit} {units}")),
-        }),
-        Ask::EndFunds { id, name, is_commit } => AdminCommand::EndFunds(FundsEnd {
-            action: if is_commit { FundsAction::Commit } else { FundsAction::Abort },
-            id: transfer_id('f', id),
-            name: fsp(name),
-            account: account(ledger, name, LedgerAccountTypeId::SETTLEMENT),
-            reason: "as told".into(),
         }),
         ref other => panic!("{other:?} is no operator's command"),
     }
