@@ -66,7 +66,7 @@ impl From<FollowError> for StartError {
 
 impl StartError {
     /// Whether room on the disk is all that is missing.
-    pub(crate) fn is_lack_of_room(&self) -> bool {
+    pub fn is_lack_of_room(&self) -> bool {
         match self {
             Self::Journal(JournalError::DiskFull { .. }) => true,
             Self::Archive(TablesError::Io { source, .. }) => {

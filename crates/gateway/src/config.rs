@@ -22,6 +22,10 @@ pub struct GatewayConfig {
     /// Bytes of bodies over 64 KiB that may be in the hub at a time, from their first byte until they are passed on or
     /// dropped; further ones are answered 503 with 2005.
     pub large_bodies_bytes_max: usize,
+    /// Bytes of one sender's bodies that may be in the hub at a time: those over 16 KiB while they are read, those over
+    /// 64 KiB until they are passed on or dropped; further ones are answered 503 with 2005. A sender is a DFSP once its
+    /// connection has carried a sound request of a participant, an address before.
+    pub sender_bodies_bytes_max: usize,
     /// Time from the end of a request's head to the end of its body; then 408 with 2004.
     pub body_deadline: Duration,
     /// How far in the future a fulfil's `completedTimestamp` may lie, in milliseconds (scheme practice).
@@ -48,6 +52,7 @@ impl Default for GatewayConfig {
             body_bytes_max: 5 * 1024 * 1024,
             transfer_body_bytes_max: 64 * 1024,
             large_bodies_bytes_max: 64 * 1024 * 1024,
+            sender_bodies_bytes_max: 32 * 1024 * 1024,
             body_deadline: Duration::from_secs(30),
             completed_timestamp_lag_ms: 200,
             completed_timestamp_age_s_max: 300,

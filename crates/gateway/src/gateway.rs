@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep};
-use upesi_admission::ORDINARY_BODY_BYTES_MAX;
+use upesi_admission::{ORDINARY_BODY_BYTES_MAX, SourceId};
 use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
 use upesi_fspiop::{Operation, Route, SyncError};
@@ -26,6 +26,7 @@ use crate::metrics::{GatewayMetrics, Labels};
 use crate::operations::{self, OperatorEndpoint};
 use crate::request;
 use crate::route::{self, Endpoint, NoEndpoint};
+use crate::senders::Sender;
 use crate::strangers::{Seat, StrangersBodies};
 
 /// Bodies over 64 KiB, or of unknown length, that strangers of one address may be sending at a time.
@@ -67,7 +68,7 @@ impl<H: Handler> Gateway<H> {
             handler,
             authenticator: Box::new(TrustEveryone),
             endpoint_cache: Box::new(|| {}),
-            large_bodies: LargeBodies::new(config.large_bodies_bytes_max),
+            large_bodies: LargeBodies::new(config.large_bodies_bytes_max, config.sender_bodies_bytes_max),
             metrics: GatewayMetrics::register(registry, config.records_metrics),
             pace: Pace::new(config.pace),
             strangers: StrangersBodies::new(STRANGERS_BODIES_MAX),
@@ -177,6 +178,14 @@ impl<H: Handler> Gateway<H> {
         self.strangers.seat(connection.address()).map(Some).ok_or_else(answer::busy)
     }
 
+    /// Origin of a body: an address until its connection is known.
+    fn sender(&self, parts: &Parts, connection: &Connection) -> Sender {
+        match self.gate.source(&parts.headers) {
+            source if connection.is_known() && source != SourceId::OTHERS => Sender::Dfsp(source),
+            _ => Sender::Address(connection.address()),
+        }
+    }
+
     /// Once a connection has carried a sound request of a participant it is no stranger's any more.
     fn introduce(&self, parts: &Parts, connection: &Connection) {
         if !connection.is_known() && self.gate.knows(&parts.headers) {
@@ -198,7 +207,8 @@ impl<H: Handler> Gateway<H> {
         }
         let is_announced = body.size_hint().exact().is_some();
         let _seat = self.seat_for(&body, parts, connection)?;
-        let read = self.large_bodies.read(body, max, received + self.config.body_deadline);
+        let deadline = received + self.config.body_deadline;
+        let read = self.large_bodies.read(body, max, deadline, || self.sender(parts, connection));
         let read = connection.wait_for(read).await;
         if let (Ok(bytes), false) = (&read, is_announced)
             && bytes.len() as u64 > ORDINARY_BODY_BYTES_MAX

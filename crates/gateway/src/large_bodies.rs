@@ -1,8 +1,10 @@
-//! A bound on the memory of all large bodies together.
+//! Bounds on the memory of large bodies, of all together and of each sender's.
 //!
 //! A limit per body is none for the hub: ten thousand connections with a body of the limit each would be 50 GB.
 //! Messages about transfers are small (their longest member has 32 KiB), so larger bodies share a bound in bytes. What
 //! a body has taken of it goes with the body, wherever that is handed to, and comes back when its last holder drops it.
+//! The same holds of its sender's share, which bodies of medium size have while they are read: many of them could be
+//! slow. Ordinary bodies are not counted.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,21 +14,27 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use upesi_admission::ORDINARY_BODY_BYTES_MAX;
 use upesi_http::{BodyError, body};
+
+use crate::senders::{Sender, SenderBytes, Share};
 
 /// Bodies up to this many bytes take nothing of the bound. Larger ones take it in portions of as many.
 pub(crate) const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// Hands out the portions.
 #[derive(Debug)]
-pub(crate) struct LargeBodies(Arc<Semaphore>);
+pub(crate) struct LargeBodies {
+    portions: Arc<Semaphore>,
+    senders: Arc<SenderBytes>,
+}
 
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
     /// It could not be.
     Failed(BodyError),
-    /// Too many bytes of large bodies are in the hub.
+    /// Too many bytes of large bodies, or of the sender's, are in the hub.
     Busy,
 }
 
@@ -34,6 +42,7 @@ pub(crate) enum Unread {
 struct Held {
     bytes: Bytes,
     _portions: OwnedSemaphorePermit,
+    _share: Share,
 }
 
 impl AsRef<[u8]> for Held {
@@ -43,30 +52,45 @@ impl AsRef<[u8]> for Held {
 }
 
 impl LargeBodies {
-    /// `bytes_max` is rounded up to whole portions.
-    pub(crate) fn new(bytes_max: usize) -> Self {
+    /// `bytes_max` is rounded up to whole portions; each sender has at most `sender_bytes_max`.
+    pub(crate) fn new(bytes_max: usize, sender_bytes_max: usize) -> Self {
         let portions = bytes_max.div_ceil(SMALL_BODY_BYTES_MAX);
-        Self(Arc::new(Semaphore::new(portions.min(Semaphore::MAX_PERMITS))))
+        Self {
+            portions: Arc::new(Semaphore::new(portions.min(Semaphore::MAX_PERMITS))),
+            senders: Arc::new(SenderBytes::new(sender_bytes_max)),
+        }
     }
 
-    /// Reads a body of at most `bytes_max` bytes by `deadline`; it waits for no portion.
-    pub(crate) async fn read<B>(&self, body: B, bytes_max: usize, deadline: Instant) -> Result<Bytes, Unread>
+    /// Reads a body of at most `bytes_max` bytes by `deadline`; it waits for no portion. `sender` is asked for bodies
+    /// that are not ordinary.
+    pub(crate) async fn read<B>(
+        &self,
+        body: B,
+        bytes_max: usize,
+        deadline: Instant,
+        sender: impl FnOnce() -> Sender,
+    ) -> Result<Bytes, Unread>
     where
         B: Body<Data = Bytes> + Unpin,
     {
         let hint = body.size_hint();
-        let is_small = hint.upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES_MAX as u64);
+        let is_ordinary = hint.upper().is_some_and(|bytes| bytes <= ORDINARY_BODY_BYTES_MAX);
         // Of what is too large nothing is kept.
-        if is_small || hint.lower() > bytes_max as u64 {
+        if is_ordinary || hint.lower() > bytes_max as u64 {
             return body::read(body, bytes_max, deadline).await.map_err(Unread::Failed);
+        }
+        let mut share = self.senders.share(sender());
+        if !share.grow_to(usize::try_from(hint.lower()).unwrap_or(usize::MAX)) {
+            return Err(Unread::Busy);
         }
         let (mut held, mut is_refused) = (None, false);
         let metered = Metered {
             body,
             bytes_seen: 0,
             bytes_max,
-            portions: &self.0,
+            portions: &self.portions,
             held: &mut held,
+            share: &mut share,
             is_refused: &mut is_refused,
         };
         let bytes = match body::read(metered, bytes_max, deadline).await {
@@ -77,11 +101,11 @@ impl LargeBodies {
         let Some(portions) = held else { return Ok(bytes) };
         // The buffer of a body whose length was not announced has grown by doubling.
         let bytes = if hint.exact().is_some() { bytes } else { Bytes::copy_from_slice(&bytes) };
-        Ok(Bytes::from_owner(Held { bytes, _portions: portions }))
+        Ok(Bytes::from_owner(Held { bytes, _portions: portions, _share: share }))
     }
 }
 
-/// Passes a body on, up to the byte that needs another portion and cannot have one.
+/// Passes a body on, up to the byte that needs another portion, or more of its sender's share, and cannot have it.
 struct Metered<'a, B> {
     body: B,
     bytes_seen: usize,
@@ -89,13 +113,17 @@ struct Metered<'a, B> {
     bytes_max: usize,
     portions: &'a Arc<Semaphore>,
     held: &'a mut Option<OwnedSemaphorePermit>,
+    share: &'a mut Share,
     is_refused: &'a mut bool,
 }
 
 impl<B> Metered<'_, B> {
-    /// Takes the portions for what has been seen; tells whether there were enough.
+    /// Takes share and portions for what has been seen; false if there was too little.
     fn take(&mut self) -> bool {
         let kept = if self.bytes_seen > self.bytes_max { 0 } else { self.bytes_seen };
+        if !self.share.grow_to(kept) {
+            return false;
+        }
         if kept <= SMALL_BODY_BYTES_MAX {
             return true;
         }
@@ -150,6 +178,26 @@ mod tests {
     use std::time::Duration;
 
     const PORTION: usize = SMALL_BODY_BYTES_MAX;
+    const DFSP: Sender = Sender::Dfsp(upesi_admission::SourceId(7));
+
+    /// A body that was announced and does not come.
+    struct Stuck(u64);
+
+    impl Body for Stuck {
+        type Data = Bytes;
+        type Error = std::io::Error;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+            Poll::Pending
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(self.0)
+        }
+    }
 
     /// A body in given pieces, whose length may be announced.
     struct Pieces(VecDeque<usize>, Option<u64>);
@@ -172,16 +220,17 @@ mod tests {
 
     async fn read(bodies: &LargeBodies, pieces: &[usize]) -> Result<Bytes, Unread> {
         let deadline = Instant::now() + Duration::from_secs(30);
-        bodies.read(Pieces(pieces.iter().copied().collect(), None), 1_000_000, deadline).await
+        let pieces = Pieces(pieces.iter().copied().collect(), None);
+        bodies.read(pieces, 1_000_000, deadline, || DFSP).await
     }
 
     #[tokio::test]
     async fn only_large_bodies_count_and_as_long_as_any_part_of_them_is_held() {
-        let bodies = LargeBodies::new(2 * PORTION);
+        let bodies = LargeBodies::new(2 * PORTION, usize::MAX);
         let small = read(&bodies, &[PORTION - 1, 1]).await.unwrap();
-        assert_eq!((small.len(), bodies.0.available_permits()), (PORTION, 2));
+        assert_eq!((small.len(), bodies.portions.available_permits()), (PORTION, 2));
         let large = read(&bodies, &[PORTION, 1]).await.unwrap();
-        assert_eq!((large.len(), bodies.0.available_permits()), (PORTION + 1, 0));
+        assert_eq!((large.len(), bodies.portions.available_permits()), (PORTION + 1, 0));
         assert_eq!(read(&bodies, &[100_000]).await.unwrap_err(), Unread::Busy);
         assert_eq!(read(&bodies, &[10]).await.unwrap().len(), 10);
         let part = large.slice(7..9);
@@ -189,29 +238,61 @@ mod tests {
         assert_eq!(read(&bodies, &[100_000]).await.unwrap_err(), Unread::Busy, "a part is held");
         drop(part);
         assert_eq!(read(&bodies, &[100_000]).await.unwrap().len(), 100_000);
-        assert_eq!(bodies.0.available_permits(), 2);
+        assert_eq!(bodies.portions.available_permits(), 2);
     }
 
     #[tokio::test]
     async fn bodies_count_by_their_bytes_announced_or_not() {
-        let bodies = LargeBodies::new(10 * PORTION);
+        let bodies = LargeBodies::new(10 * PORTION, usize::MAX);
         let deadline = Instant::now() + Duration::from_secs(30);
         let announced = Pieces([PORTION, 4 * PORTION].into(), Some(5 * PORTION as u64));
-        let announced = bodies.read(announced, 1_000_000, deadline).await.unwrap();
-        assert_eq!((announced.len(), bodies.0.available_permits()), (5 * PORTION, 5));
+        let announced = bodies.read(announced, 1_000_000, deadline, || DFSP).await.unwrap();
+        assert_eq!((announced.len(), bodies.portions.available_permits()), (5 * PORTION, 5));
         let chunked = read(&bodies, &[PORTION, PORTION / 2, PORTION / 2, PORTION + 1]).await.unwrap();
-        assert_eq!((chunked.len(), bodies.0.available_permits()), (3 * PORTION + 1, 1));
+        assert_eq!((chunked.len(), bodies.portions.available_permits()), (3 * PORTION + 1, 1));
         assert_eq!(read(&bodies, &[PORTION, PORTION]).await.unwrap_err(), Unread::Busy);
-        assert_eq!(bodies.0.available_permits(), 1, "what was refused holds nothing");
+        assert_eq!(bodies.portions.available_permits(), 1, "what was refused holds nothing");
         drop((announced, chunked));
-        assert_eq!(bodies.0.available_permits(), 10);
+        assert_eq!(bodies.portions.available_permits(), 10);
     }
 
     #[tokio::test]
     async fn a_body_that_grows_too_large_gives_back_what_it_took() {
-        let bodies = LargeBodies::new(10 * PORTION);
+        let bodies = LargeBodies::new(10 * PORTION, usize::MAX);
         let error = read(&bodies, &[600_000, 600_000]).await.unwrap_err();
         assert_eq!(error, Unread::Failed(BodyError::TooLarge));
         assert!(read(&bodies, &[600_000]).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_sender_has_its_share_and_leaves_the_rest_to_others() {
+        const SHARE: usize = 4 * PORTION;
+        let bodies = LargeBodies::new(10 * PORTION, SHARE);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let whole = |length: usize| Pieces([length].into(), Some(length as u64));
+        let large = bodies.read(whole(3 * PORTION), 1_000_000, deadline, || DFSP).await.unwrap();
+        for pieces in [whole(PORTION + 1), Pieces([PORTION, 1].into(), None)] {
+            let refused = bodies.read(pieces, 1_000_000, deadline, || DFSP).await;
+            assert_eq!(refused.unwrap_err(), Unread::Busy, "announced or not");
+        }
+        let at_an_address = bodies.read(whole(SHARE), 1_000_000, deadline, || Sender::Address(None)).await;
+        assert_eq!(at_an_address.unwrap().len(), SHARE, "another sender has its own share");
+        // Of medium ones those count that are being read; they are held by others' bounds later.
+        let mut slow = Box::pin(bodies.read(Stuck(PORTION as u64), 1_000_000, deadline, || DFSP));
+        assert!(std::future::poll_fn(|context| Poll::Ready(slow.as_mut().poll(context).is_pending())).await);
+        let medium = || bodies.read(whole(20_000), 1_000_000, deadline, || DFSP);
+        assert_eq!(medium().await.unwrap_err(), Unread::Busy);
+        let ordinary = bodies.read(whole(16_384), 1_000_000, deadline, || unreachable!("not asked")).await;
+        assert_eq!(ordinary.unwrap().len(), 16_384);
+        drop(slow);
+        let read = [
+            medium().await.unwrap(),
+            medium().await.unwrap(),
+            medium().await.unwrap(),
+            medium().await.unwrap(),
+        ];
+        assert_eq!(read.map(|bytes| bytes.len()), [20_000; 4]);
+        drop(large);
+        assert!(bodies.read(whole(SHARE), 1_000_000, deadline, || DFSP).await.is_ok());
     }
 }

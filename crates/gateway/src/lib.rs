@@ -12,6 +12,7 @@ mod metrics;
 mod operations;
 mod request;
 mod route;
+mod senders;
 mod strangers;
 
 pub use admission::AdmissionSettings;

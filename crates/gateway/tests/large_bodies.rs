@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Answer, Recorder, Running, Settings, chunked, request};
+use common::{Answer, Client, Recorder, Running, Settings, chunked, request, with_two_banks};
 use upesi_delivery::Request;
 use upesi_gateway::GatewayConfig;
 
@@ -30,14 +30,19 @@ fn quote(bytes: usize) -> String {
 }
 
 fn send(running: &Running, body: &str, is_chunked: bool) -> Answer {
+    running.ask(&message("greenbank", body, is_chunked))
+}
+
+fn message(source: &str, body: &str, is_chunked: bool) -> Vec<u8> {
     const MEDIA: &str = "application/vnd.interoperability.quotes+json;version=1.0";
     let (content_type, accept) = (format!("content-type: {MEDIA}"), format!("accept: {MEDIA}"));
-    let mut edits = vec![content_type.as_str(), &accept];
+    let (source, destination) = (format!("fspiop-source: {source}"), "fspiop-destination: redmoney");
+    let mut edits = vec![content_type.as_str(), &accept, &source, destination];
     if is_chunked {
         edits.extend(["-content-length", "transfer-encoding: chunked"]);
-        return running.ask(&request("POST /quotes", &edits, chunked(body, 50_000)));
+        return request("POST /quotes", &edits, chunked(body, 50_000));
     }
-    running.ask(&request("POST /quotes", &edits, body))
+    request("POST /quotes", &edits, body)
 }
 
 fn is_busy(answer: &Answer) -> bool {
@@ -80,4 +85,86 @@ fn a_body_of_the_limit_is_taken_whole() {
         assert_eq!(send(&running, &quote(BODY_BYTES_MAX), is_chunked).status, 202);
         assert!(let_go(&silent).body == quote(BODY_BYTES_MAX));
     }
+}
+
+/// A connection that has carried a sound request of a participant.
+fn known(running: &Running, source: &str) -> Client {
+    let mut client = running.connect();
+    assert_eq!(client.exchange(&message(source, &quote(1_000), false)).status, 202);
+    client
+}
+
+/// As [`start`], with two participants and a share of 200 KiB for each sender.
+fn start_with_shares() -> (Running, Arc<Recorder>) {
+    let gateway = GatewayConfig {
+        large_bodies_bytes_max: 1_000 * KIB,
+        sender_bodies_bytes_max: 200 * KIB,
+        ..GatewayConfig::default()
+    };
+    let recorder = Arc::<Recorder>::default();
+    let passed_on = Some(Arc::clone(&recorder));
+    let settings = Settings { gateway, dress: with_two_banks, recorder: passed_on, ..Settings::default() };
+    (Running::start(settings), recorder)
+}
+
+#[test]
+fn a_dfsp_holds_its_share_and_others_have_theirs() {
+    for is_chunked in [false, true] {
+        let (running, silent) = start_with_shares();
+        let [mut green, mut green_too, mut blue] =
+            ["greenbank", "greenbank", "bluewallet"].map(|source| known(&running, source));
+        silent.0.lock().unwrap().clear();
+        let large = |source| message(source, &quote(150 * KIB), is_chunked);
+        assert_eq!(green.exchange(&large("greenbank")).status, 202);
+        assert!(is_busy(&green_too.exchange(&large("greenbank"))), "on whatever connection");
+        assert_eq!(blue.exchange(&large("bluewallet")).status, 202);
+        // A connection of several DFSPs, as a proxy has: the request names its sender.
+        let mut proxy = known(&running, "bluewallet");
+        for _ in 0..10 {
+            let ordinary = message("greenbank", &quote(16 * KIB), false);
+            assert_eq!(proxy.exchange(&ordinary).status, 202, "ordinary ones always pass");
+        }
+        assert!(is_busy(&proxy.exchange(&large("greenbank"))));
+        drop(let_go(&silent));
+        let mut green = known(&running, "greenbank");
+        assert_eq!(green.exchange(&large("greenbank")).status, 202, "it was passed on");
+    }
+}
+
+#[test]
+fn before_its_identity_a_sender_is_its_address() {
+    let (running, silent) = start_with_shares();
+    let mut known = known(&running, "greenbank");
+    silent.0.lock().unwrap().clear();
+    // Names cost nothing: on new connections they do not count.
+    assert_eq!(send(&running, &quote(150 * KIB), false).status, 202);
+    let large = message("bluewallet", &quote(64 * KIB + 1), false);
+    assert!(is_busy(&running.ask(&large)));
+    let medium = message("bluewallet", &quote(64 * KIB), false);
+    assert!(is_busy(&running.ask(&medium)), "while they are read, medium ones count as well");
+    assert_eq!(known.exchange(&message("greenbank", &quote(150 * KIB), false)).status, 202);
+    drop(let_go(&silent));
+    assert_eq!(running.ask(&large).status, 202);
+}
+
+#[test]
+fn bodies_that_are_slow_to_come_count_while_they_are_read() {
+    let (running, _silent) = start_with_shares();
+    let medium = message("bluewallet", &quote(60 * KIB), false);
+    let (begun, last) = medium.split_at(medium.len() - 1);
+    // Three have room, and of the fourth nothing more is read.
+    let mut slow: Vec<_> = (0..4).map(|_| running.connect()).collect();
+    slow.iter_mut().for_each(|client| client.send(begun));
+    let refused = loop {
+        match slow.iter().position(Client::has_answer) {
+            Some(index) => break index,
+            None => std::thread::yield_now(),
+        }
+    };
+    assert!(is_busy(&slow.swap_remove(refused).answer()));
+    for client in &mut slow {
+        client.send(last);
+        assert_eq!(client.answer().status, 202);
+    }
+    assert_eq!(running.ask(&medium).status, 202, "what is read is another bound's");
 }

@@ -6,31 +6,11 @@ use std::sync::{Arc, mpsc};
 
 use common::scheme::position;
 use common::{
-    Answer, Client, ID, Running, Settings, TestGateway, fulfil_body, get, post, prepare_body, put, request,
+    Answer, Client, ID, Running, Settings, fulfil_body, get, post, prepare_body, put, request, with_two_banks,
 };
-use upesi_engine::{Participants, SharedParticipants};
 use upesi_gateway::{AdmissionSettings, GatewayConfig};
-use upesi_ledger::{Participant, ParticipantId};
-use upesi_types::{FspId, Timestamp};
 
 const FLOOD: usize = 300;
-
-fn with_two_banks(gateway: TestGateway) -> TestGateway {
-    let participant = |number, name: &str| Participant {
-        id: ParticipantId::new(number).unwrap(),
-        name: FspId::parse(name).unwrap(),
-        is_active: true,
-        is_proxy: false,
-        created_at: Timestamp::EPOCH,
-        accounts: Vec::new(),
-        limits: Vec::new(),
-        endpoints: Vec::new(),
-    };
-    let all = vec![participant(1, "Hub"), participant(2, "greenbank"), participant(3, "bluewallet")];
-    let participants = SharedParticipants::default();
-    participants.set(Arc::new(Participants::new(all, &[])));
-    gateway.with_participants(participants)
-}
 
 fn start(admission: AdmissionSettings) -> Running {
     let gateway = GatewayConfig { admission, ..GatewayConfig::default() };

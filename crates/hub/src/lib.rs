@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod logging;
 pub mod output;
 pub mod panics;
+mod reserve;
 pub mod scheme;
 pub mod signals;
 pub mod trim;

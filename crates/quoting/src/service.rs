@@ -127,7 +127,7 @@ impl Shared {
         let Some(address) = family::address(request.resource()) else {
             return Err(SyncError::not_implemented());
         };
-        let permit = self.relay.admit(request.bytes())?;
+        let permit = self.relay.admit(&request.parties.source, request.bytes())?;
         let participants = self.relay.participants();
         if participants.named(&request.parties.source).is_none() {
             // Nobody could be told later.

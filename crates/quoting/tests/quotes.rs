@@ -240,7 +240,7 @@ async fn an_unknown_sender_is_refused_at_once() {
 #[tokio::test]
 async fn above_its_limit_requests_are_refused_and_nothing_is_sent() {
     let hub = Hub::new(Setup { in_flight_max: Some(1), ..Setup::default() });
-    let ticket = hub.relay.admit(0).unwrap();
+    let ticket = hub.relay.admit(&upesi_types::FspId::parse("bluebank").unwrap(), 0).unwrap();
     let taken = upesi_delivery::Handler::handle(
         &hub.quoting,
         received(POST, "bluebank", "greenbank", &quote(&[]), &[]),

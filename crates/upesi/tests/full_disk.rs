@@ -1,131 +1,267 @@
-//! The way out of a full disk: old segments go, and nothing that counts goes with them.
+//! Disks that take no more, on the shipped binary: a file system that fills up under load, the way out of one that
+//! stays full, and one that is read-only.
 
-mod common;
+mod support_crash;
 
-use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use common::message::{Message, Terms};
-use common::{AMPLE, World};
-use upesi_hub::trim::{TrimArguments, TrimReport, trim};
+use support_crash::hub::{Hub, PATIENCE};
+use support_crash::load::Load;
+use support_crash::scene::{Scene, block_on};
+use support_crash::small_disk::SmallDisk;
+use support_crash::verdict;
+use support_crash::world::World;
+use upesi_hub::exit::Exit;
+use upesi_lab::AdminClient;
+use upesi_types::Timestamp;
 
-fn start() -> World {
-    World::new(&[
-        ("data.segment_bytes", "1048576"),
-        ("engine.batch_bytes_max", "524288"),
-        ("data.snapshot_every_records", "1000000"),
-        ("callbacks.breaker_threshold", "1000000"),
-    ])
+const MIB: u64 = 1 << 20;
+/// Room for the archive's first files, some segments and snapshots, and for two segments of the store.
+const DISK_BYTES: u64 = 128 * MIB;
+/// Room for the archive, a snapshot and some segments.
+const RESERVE_BYTES: u64 = 24 * MIB;
+/// Transfers that fill several segments.
+const FILLING: u64 = 1_500;
+/// Checks in a row that must find the disk full.
+const CALM_CHECKS: u32 = 100;
+/// How fast a refusal must be: far above what it takes, far below any timeout of a caller.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The whole answer to one request.
+fn exchange(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(REFUSAL_TIMEOUT)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
-/// A payment with much in it; gives its id.
-fn pay(world: &World, amount: u64) -> String {
-    let id = world.new_id();
-    let terms = Terms { amount: amount.to_string(), ..Terms::new(&id, world.now()) };
-    let body = terms.body().replacen('{', &format!(r#"{{"filler":"{}","#, "x".repeat(60_000)), 1);
-    world.deliver(Message::prepare(&terms).body(body));
-    assert_eq!(world.dfsp("bluewallet").next(&id).method, "POST");
-    world.deliver(Message::fulfil(&id, "COMMITTED"));
-    assert_eq!(world.dfsp("greenbank").next(&id).method, "PUT");
-    id
+fn prepare(id: &str) -> String {
+    const MEDIA: &str = "application/vnd.interoperability.transfers+json;version=1.1";
+    let condition = "c".repeat(42) + "A";
+    let body = format!(
+        r#"{{"transferId":"{id}","payerFsp":"dfsp-1","payeeFsp":"dfsp-2","amount":{{"currency":"KES","amount":"1"}},"ilpPacket":"AYIC","condition":"{condition}","expiration":"2099-01-01T00:00:00.000Z"}}"#
+    );
+    let date = Timestamp::from_ms(0).http_date();
+    format!(
+        "POST /transfers HTTP/1.1\r\nhost: hub\r\nconnection: close\r\ncontent-type: {MEDIA}\r\naccept: {MEDIA}\r\n\
+         date: {date}\r\nfspiop-source: dfsp-1\r\nfspiop-destination: dfsp-2\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
-/// Names and bytes of a directory's segments.
-fn segments(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let files = std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().path());
-    let segments = files.filter(|path| path.extension().is_some_and(|extension| extension == "seg"));
-    let read = |path: std::path::PathBuf| {
-        (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(&path).unwrap())
-    };
-    segments.map(read).collect()
+/// Asks again and again until the hub says that it is well, or not.
+async fn health_becomes(admin: &AdminClient, well: bool) {
+    let begun = Instant::now();
+    while admin.get("/health").await.is_ok() != well {
+        assert!(begun.elapsed() < PATIENCE, "the hub's health does not become {well}");
+    }
 }
 
-fn run(world: &World, to: Option<&Path>, dry_run: bool) -> TrimReport {
-    let (data, to) = (world.data().to_owned(), to.map(Path::to_owned));
-    trim(&TrimArguments { data, delete: to.is_none(), to, dry_run, json: false }).unwrap()
+/// Fills the disk until it stays full: what the hub was preparing when it ran out of room is given back, and taken again.
+async fn fill_for_good(disk: &SmallDisk, admin: &AdminClient) {
+    let (begun, mut calm) = (Instant::now(), 0);
+    while calm < CALM_CHECKS {
+        let is_full = disk.fill() == 0 && admin.get("/health").await.is_err();
+        calm = if is_full { calm + 1 } else { 0 };
+        assert!(begun.elapsed() < PATIENCE, "the disk does not stay full");
+    }
 }
 
-fn is_committed(world: &World, id: &str) {
-    world.deliver(Message::get(id, "greenbank"));
-    assert!(world.dfsp("greenbank").next(id).text().contains("COMMITTED"));
+/// What operators ask is answered although nothing can be written, and changes are refused.
+async fn only_reads_answer(disk: &SmallDisk, admin: &AdminClient, load: &Load) {
+    fill_for_good(disk, admin).await;
+    for path in
+        ["/participants", "/positions", "/participants/dfsp-1/positions", "/callbacks", "/lanes", "/metrics"]
+    {
+        admin.get(path).await.unwrap();
+    }
+    let known = load.accepted();
+    verdict::answers_exist(admin, &known).await;
+    // What a start prepares in the background may have been given back meanwhile.
+    fill_for_good(disk, admin).await;
+    let health = admin.get("/health").await.unwrap_err().to_string();
+    assert!(health.contains("502") && health.contains("there is no room on the disk"), "{health}");
+    let refused = admin.create("/participants", r#"{"name":"latecomer","currency":"KES"}"#.to_owned()).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("503") && refused.contains(r#""errorCode":"2003""#), "{refused}");
+}
+
+fn payments_are_refused(world: &World) {
+    let answer = exchange(world.ports[0], &prepare("11436b17-c690-4a30-8505-42a2c4eafb9d"));
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains(r#""errorCode":"2003""#), "{answer}");
+}
+
+/// Runs a command that must succeed; returns its output.
+fn succeeds(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{text}\n{errors}");
+    text.into_owned()
+}
+
+fn audit_is_clean(disk: &SmallDisk) {
+    succeeds(disk.upesi().arg("audit").arg(disk.data()));
 }
 
 #[test]
-fn old_segments_are_moved_away_and_the_hub_goes_on() {
-    let mut world = start();
-    let mut amounts = (1..=60).map(|number| number * 7 % 11 + 1);
-    let paid: Vec<_> = amounts.by_ref().take(40).map(|amount| (pay(&world, amount), amount)).collect();
-    world.restart();
-    let later: Vec<_> = amounts.map(|amount| (pay(&world, amount), amount)).collect();
-    let position = world.position("greenbank");
-    world.stop(AMPLE);
-    let journal = world.data().join("journal");
-    let before = segments(&journal);
-    assert!(before.len() >= 3, "{:?}", before.keys());
+fn a_full_disk_refuses_writes_keeps_reads_and_heals() {
+    let Some(disk) = SmallDisk::of_bytes(DISK_BYTES) else { return };
+    let world = World::new(&disk.data());
+    let start = || Hub::spawn(world.serve(disk.upesi()), None);
+    let mut hub = start();
+    hub.serves();
+    let mut load = block_on(world.load(3));
+    load.start();
+    load.wait_for_accepted(100);
+    let admin = world.admin();
+    block_on(only_reads_answer(&disk, &admin, &load));
+    payments_are_refused(&world);
 
-    let wanted = run(&world, None, true);
-    assert_eq!(segments(&journal), before, "only asked");
-    let volume = tempfile::tempdir().unwrap();
-    let to = volume.path().join("old/journal");
-    let report = run(&world, Some(&to), false);
-    assert_eq!(report, TrimReport { dry_run: false, ..wanted });
-    let (left, moved) = (segments(&journal), segments(&to));
-    assert!(!moved.is_empty() && report.segments == moved.len() as u64, "{report:?}");
-    assert_eq!(report.bytes, moved.values().map(|bytes| bytes.len() as u64).sum::<u64>());
-    let mut together = moved.clone();
-    together.extend(left.clone());
-    assert_eq!((together, left.len() + moved.len()), (before.clone(), before.len()), "none lost, none twice");
-    assert_eq!(left.keys().next(), Some(&format!("{:020}.seg", report.first_record)));
-    assert_eq!(run(&world, Some(&to), false).segments, 0, "once is enough");
+    // A restart is possible on the full disk, and changes nothing.
+    let log = stopped(hub);
+    assert!(log.contains("archive and snapshots wait for room on the disk"), "{log}");
+    let mut hub = start();
+    hub.serves();
+    // The start gave back what the store had prepared.
+    let admin = world.admin();
+    block_on(only_reads_answer(&disk, &admin, &load));
 
-    world.start();
-    assert_eq!(world.position("greenbank"), position);
-    for (id, _) in [&paid[0], &paid[39], &later[19]] {
-        is_committed(&world, id);
-    }
-    // A resend of what has left the journal is still known.
-    let again = pay(&world, 3);
-    is_committed(&world, &again);
-    world.stop_and_audit();
-    // With what was moved back, the whole history can be audited.
-    for (name, bytes) in &moved {
-        std::fs::write(journal.join(name), bytes).unwrap();
-    }
-    world.stop_and_audit();
-    let sum: u64 = paid.iter().chain(&later).map(|(_, amount)| amount).sum();
-    assert_eq!(position, sum.to_string());
+    disk.make_room();
+    block_on(health_becomes(&admin, true));
+    load.wait_for_accepted(1_500);
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    block_on(async {
+        verdict::quiet(&admin, &load).await;
+        verdict::books_agree(&admin, &load, &accepted).await;
+        verdict::answers_agree(&admin, &accepted).await;
+    });
+    stopped(hub);
+    audit_is_clean(&disk);
+    verdict::journal_agrees(&disk.root().join("data"), &accepted);
+}
+
+/// Bytes that the reserve takes of the disk, by its blocks.
+fn reserved_bytes(disk: &SmallDisk) -> u64 {
+    fs::metadata(disk.root().join("data/reserve")).map_or(0, |found| found.blocks() * 512)
+}
+
+/// The metric of it.
+async fn reserve_metric(admin: &AdminClient) -> u64 {
+    let text = String::from_utf8(admin.get("/metrics").await.unwrap().to_vec()).unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix("upesi_disk_reserve_bytes "));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no such metric:\n{text}"))
+}
+
+/// `upesi trim` with its answer.
+fn trim(disk: &SmallDisk, arguments: &[&str]) -> serde_json::Value {
+    let text = succeeds(disk.upesi().arg("trim").arg(disk.data()).arg("--json").args(arguments));
+    serde_json::from_str(&text).unwrap()
 }
 
 #[test]
-fn what_an_undelivered_callback_or_a_reservation_needs_stays() {
-    let mut world = start();
-    for amount in (1..=20).chain(1..=20) {
-        pay(&world, amount);
+fn the_reserve_is_the_way_out_of_a_disk_that_stays_full() {
+    let Some(disk) = SmallDisk::of_bytes(2 * DISK_BYTES) else { return };
+    let reserve = format!("data.reserve_bytes={RESERVE_BYTES}").leak();
+    // Without a snapshot since the start nothing can be trimmed, as on a disk that has long been full.
+    let settings = vec![&*reserve, "store.free_bytes_min=67108864", "data.snapshot_every_records=1000000"];
+    let world = World { settings, ..World::new(&disk.data()) };
+    let start = || Hub::spawn(world.serve(disk.upesi()), None);
+    let mut hub = start();
+    hub.serves();
+    let mut load = block_on(world.load(5));
+    load.start();
+    let admin = world.admin();
+    assert_eq!(block_on(reserve_metric(&admin)), RESERVE_BYTES);
+    assert!(reserved_bytes(&disk) >= RESERVE_BYTES, "its blocks are taken");
+    load.wait_for_accepted(FILLING);
+    block_on(fill_for_good(&disk, &admin));
+    payments_are_refused(&world);
+
+    // Full to the last block, with somebody else's file that must stay: there is nothing to trim.
+    stopped(hub);
+    disk.fill();
+    assert_eq!(disk.fill(), 0);
+    assert_eq!(trim(&disk, &["--delete"])["segments"], 0);
+    let mut hub = start();
+    hub.serves();
+    block_on(fill_for_good(&disk, &admin));
+    payments_are_refused(&world);
+    stopped(hub);
+    disk.fill();
+
+    // The way out, as the runbook has it.
+    let other_volume = tempfile::tempdir().unwrap();
+    let to = other_volume.path().join("journal");
+    let wanted = trim(&disk, &["--release-reserve", "--dry-run"]);
+    assert_eq!((&wanted["released_bytes"], reserved_bytes(&disk)), (&RESERVE_BYTES.into(), RESERVE_BYTES));
+    let report = trim(&disk, &["--release-reserve", "--to", to.to_str().unwrap()]);
+    assert_eq!((&report["released_bytes"], &report["held_up"]), (&RESERVE_BYTES.into(), &().into()));
+    assert!(report["segments"].as_u64() >= Some(1), "{report}");
+    assert_eq!(reserved_bytes(&disk), 0);
+    let before = load.accepted().len() as u64;
+    let mut hub = start();
+    hub.serves();
+    assert!(hub.log.iter().any(|line| line.contains("no room for the reserve")), "{}", hub.log.join("\n"));
+    block_on(health_becomes(&admin, true));
+    load.wait_for_accepted(before + FILLING / 2);
+    assert_eq!(block_on(reserve_metric(&admin)), 0);
+    stopped(hub);
+
+    // With room again, a start takes the reserve again.
+    disk.make_room();
+    let mut hub = start();
+    hub.serves();
+    assert!(reserved_bytes(&disk) >= RESERVE_BYTES);
+    load.wait_for_accepted(before + FILLING);
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    block_on(async {
+        verdict::quiet(&admin, &load).await;
+        verdict::books_agree(&admin, &load, &accepted).await;
+        verdict::answers_agree(&admin, &accepted).await;
+    });
+    stopped(hub);
+    audit_is_clean(&disk);
+    // Moved back, the segments are history again.
+    for segment in fs::read_dir(&to).unwrap().map(Result::unwrap) {
+        fs::copy(segment.path(), disk.root().join("data/journal").join(segment.file_name())).unwrap();
     }
-    world.dfsp_mut("redmoney").die();
-    let owed = world.new_id();
-    let terms = Terms { payee: "redmoney".into(), ..Terms::new(&owed, world.now()) };
-    let body = terms.body().replacen('{', r#"{"filler":"to be delivered","#, 1);
-    world.deliver(Message::prepare(&terms).body(body.clone()));
-    for amount in 1..=40 {
-        pay(&world, amount);
+    audit_is_clean(&disk);
+    verdict::journal_agrees(&disk.root().join("data"), &accepted);
+}
+
+/// Stops a hub, which must end in order; gives its log.
+fn stopped(hub: Hub) -> String {
+    let (status, log) = hub.stop();
+    let log = log.join("\n");
+    assert_eq!(status.code(), Some(0), "{log}");
+    log
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_to_is_refused() {
+    let scene = Scene::new();
+    let Some(disk) = SmallDisk::read_only(&scene.world.data) else { return };
+    let before = scene.contents();
+    for data in [Path::new("/mnt"), Path::new("/mnt/data")] {
+        let world = World::new(data);
+        let mut hub = Hub::spawn(world.serve(disk.upesi()), None);
+        let status = hub.exit();
+        let log = hub.log.join("\n");
+        assert_eq!(status.code(), Some(i32::from(Exit::CannotCreate.code())), "{log}");
+        assert!(
+            log.contains("cannot be written to") && log.contains("give the hub's user write access"),
+            "{log}"
+        );
     }
-    world.restart();
-    world.stop(AMPLE);
-    let report = run(&world, None, false);
-    assert!(report.segments >= 1 && report.first_record <= report.first_needed_record, "{report:?}");
-    let kept = segments(&world.data().join("journal"));
-    assert!(kept.len() >= 2, "those since the callback: {:?}", kept.keys());
-    world.dfsp_mut("redmoney").revive();
-    world.start();
-    assert_eq!(world.dfsp("redmoney").next(&owed).text(), body);
-    world.deliver(Message::fulfil(&owed, "COMMITTED").from("redmoney"));
-    assert_eq!(world.dfsp("greenbank").next(&owed).method, "PUT");
-    world.restart();
-    world.stop(AMPLE);
-    let more = run(&world, None, false);
-    assert!(more.segments >= 1, "now they may go: {more:?}");
-    world.start();
-    is_committed(&world, &owed);
-    world.stop_and_audit();
+    assert!(scene.contents() == before, "something was overwritten");
 }

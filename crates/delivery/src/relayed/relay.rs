@@ -18,6 +18,9 @@ use crate::relayed::{
 use crate::render::{Message, Url};
 use crate::{OutgoingRequest, Request, Unroutable};
 
+/// Senders told apart by the bound on bytes; if there are more, some share one.
+const SENDERS: usize = 1_024;
+
 /// The bounds of a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayConfig {
@@ -25,13 +28,20 @@ pub struct RelayConfig {
     pub in_flight_max: usize,
     /// Bytes of those requests; above it requests are refused the same way. One that is alone may exceed it.
     pub bytes_max: usize,
+    /// The same for the requests of one sender.
+    pub sender_bytes_max: usize,
     /// Which version the messages that the hub makes have, by family.
     pub versions: Versions,
 }
 
 impl Default for RelayConfig {
     fn default() -> Self {
-        Self { in_flight_max: 16_384, bytes_max: 64 * 1024 * 1024, versions: Versions::default() }
+        Self {
+            in_flight_max: 16_384,
+            bytes_max: 64 * 1024 * 1024,
+            sender_bytes_max: 32 * 1024 * 1024,
+            versions: Versions::default(),
+        }
     }
 }
 
@@ -50,14 +60,26 @@ struct Inner {
     room: Arc<Semaphore>,
     /// Of the requests that have room.
     bytes: AtomicUsize,
+    /// The same by the number of the sender.
+    sender_bytes: Box<[AtomicUsize]>,
     spans: AtomicU64,
     span_hasher: RandomState,
+}
+
+impl Inner {
+    /// Index of a sender's count. Names that are no participant's share one.
+    fn sender(&self, name: &FspId) -> usize {
+        let number = self.participants.get().named(name).map_or(0, |participant| participant.id.number());
+        number as usize % SENDERS
+    }
 }
 
 /// Room for one accepted request, given back when it is dropped.
 pub struct Permit {
     _permit: OwnedSemaphorePermit,
     bytes: usize,
+    /// Index of the sender's count.
+    sender: usize,
     inner: Arc<Inner>,
 }
 
@@ -67,6 +89,7 @@ impl Permit {
         let freed = self.bytes.saturating_sub(bytes);
         self.bytes -= freed;
         self.inner.bytes.fetch_sub(freed, Ordering::Relaxed);
+        self.inner.sender_bytes[self.sender].fetch_sub(freed, Ordering::Relaxed);
         self.inner.metrics.bytes.dec_by(as_gauge(freed));
     }
 }
@@ -99,9 +122,18 @@ impl Relay {
     ) -> Self {
         let room = Arc::new(Semaphore::new(config.in_flight_max));
         let (spans, span_hasher) = (AtomicU64::new(0), RandomState::new());
-        let bytes = AtomicUsize::new(0);
-        let inner =
-            Inner { config, participants, transport, clock, metrics, room, bytes, spans, span_hasher };
+        let inner = Inner {
+            config,
+            participants,
+            transport,
+            clock,
+            metrics,
+            room,
+            bytes: AtomicUsize::new(0),
+            sender_bytes: (0..SENDERS).map(|_| AtomicUsize::new(0)).collect(),
+            spans,
+            span_hasher,
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -115,20 +147,25 @@ impl Relay {
         self.inner.clock.now()
     }
 
-    /// Takes room for a request that holds so many bytes, until all messages it causes are delivered or given up.
+    /// Takes room for a sender's request that holds so many bytes, until all messages it causes are delivered or given
+    /// up.
     ///
-    /// Errors: 503 with 2005 if there is none; nothing was accepted.
-    pub fn admit(&self, bytes: usize) -> Result<Permit, SyncError> {
+    /// Errors: 503 with 2005 if there is none, in all or for this sender; nothing was accepted.
+    pub fn admit(&self, sender: &FspId, bytes: usize) -> Result<Permit, SyncError> {
         let busy = || SyncError::new(ErrorCode::SERVER_BUSY, "Try again later");
         let inner = &self.inner;
         let permit = Arc::clone(&inner.room).try_acquire_owned().map_err(|_| busy())?;
         // Counted before it is compared, so that no two take the last place; dropping the permit releases it.
         let before = inner.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let sender = inner.sender(sender);
+        let before_of_sender = inner.sender_bytes[sender].fetch_add(bytes, Ordering::Relaxed);
         inner.metrics.bytes.inc_by(as_gauge(bytes));
         inner.metrics.in_flight.inc();
-        let permit = Permit { _permit: permit, bytes, inner: Arc::clone(inner) };
-        let fits = before == 0 || before.saturating_add(bytes) <= inner.config.bytes_max;
-        if fits { Ok(permit) } else { Err(busy()) }
+        let permit = Permit { _permit: permit, bytes, sender, inner: Arc::clone(inner) };
+        let fits = |before: usize, bytes_max| before == 0 || before.saturating_add(bytes) <= bytes_max;
+        let config = &inner.config;
+        let has_room = fits(before, config.bytes_max) && fits(before_of_sender, config.sender_bytes_max);
+        if has_room { Ok(permit) } else { Err(busy()) }
     }
 
     /// Waits until no accepted request is being passed on, or until the deadline; returns how many are left.
@@ -272,12 +309,16 @@ mod tests {
             endpoints: vec![(upesi_ledger::EndpointType::QUOTES, "http://greenbank".into())],
         };
         let participants = SharedParticipants::default();
-        let all = vec![participant(1, "Hub"), participant(2, "greenbank")];
+        let all = vec![participant(1, "Hub"), participant(2, "greenbank"), participant(3, "bluebank")];
         participants.set(Arc::new(Participants::new(all, &[])));
         let script = Arc::new(Scripted(Mutex::new(answers.iter().rev().cloned().collect())));
         let metrics = RelayMetrics::register(registry);
         let config = RelayConfig { in_flight_max, ..RelayConfig::default() };
         (Relay::new(config, participants, script.clone(), Arc::new(SystemClock), metrics), script)
+    }
+
+    fn named(name: &str) -> FspId {
+        FspId::parse(name).unwrap()
     }
 
     fn message() -> Outgoing {
@@ -342,10 +383,11 @@ mod tests {
     #[tokio::test]
     async fn room_is_bounded_and_a_drain_waits_for_it() {
         let (relay, _script) = relay(&[], 2);
-        let permits = (relay.admit(1).unwrap(), relay.admit(1).unwrap());
-        assert_eq!(relay.admit(1).unwrap_err().code, ErrorCode::SERVER_BUSY);
+        let permits =
+            (relay.admit(&named("greenbank"), 1).unwrap(), relay.admit(&named("greenbank"), 1).unwrap());
+        assert_eq!(relay.admit(&named("greenbank"), 1).unwrap_err().code, ErrorCode::SERVER_BUSY);
         drop(permits.0);
-        let third = relay.admit(1).unwrap();
+        let third = relay.admit(&named("greenbank"), 1).unwrap();
         assert_eq!(relay.drain(Instant::now()).await, 2);
         drop((permits.1, third));
         assert_eq!(relay.drain(Instant::now()).await, 0);
@@ -355,19 +397,41 @@ mod tests {
     fn room_is_bounded_in_bytes_and_given_back_with_them() {
         let (relay, _script) = relay(&[], 100);
         let max = relay.inner.config.bytes_max;
+        let [greenbank, other] = ["greenbank", "nobody"].map(named);
         let held = || relay.inner.bytes.load(Ordering::Relaxed);
-        drop(relay.admit(max + 1).unwrap());
-        let mut first = relay.admit(max - 10).unwrap();
-        let second = relay.admit(10).unwrap();
-        assert_eq!(relay.admit(1).unwrap_err().code, ErrorCode::SERVER_BUSY);
+        drop(relay.admit(&greenbank, max + 1).unwrap());
+        let mut first = relay.admit(&greenbank, max - 10).unwrap();
+        let second = relay.admit(&other, 10).unwrap();
+        assert_eq!(relay.admit(&other, 1).unwrap_err().code, ErrorCode::SERVER_BUSY);
         assert_eq!(held(), max, "what was refused holds nothing");
         drop(second);
         first.shrink_to(30);
         first.shrink_to(40);
         assert_eq!((held(), relay.inner.metrics.bytes.get()), (30, 30));
-        let third = relay.admit(max - 30).unwrap();
-        assert!(relay.admit(1).is_err());
+        let third = relay.admit(&other, max - 30).unwrap();
+        assert!(relay.admit(&other, 1).is_err());
         drop((first, third));
         assert_eq!((held(), relay.inner.metrics.bytes.get(), relay.inner.metrics.in_flight.get()), (0, 0, 0));
+    }
+
+    #[test]
+    fn one_sender_leaves_room_for_the_others() {
+        let (relay, _script) = relay(&[], 100);
+        let (max, share) = (relay.inner.config.bytes_max, relay.inner.config.sender_bytes_max);
+        assert!(share <= max / 2, "half of the room at most");
+        let [greenbank, bluebank, stranger] = ["greenbank", "bluebank", "nobody"].map(named);
+        let mut first = relay.admit(&greenbank, share - 10).unwrap();
+        assert_eq!(relay.admit(&greenbank, 11).unwrap_err().code, ErrorCode::SERVER_BUSY);
+        let second = relay.admit(&greenbank, 10).unwrap();
+        assert!(relay.admit(&greenbank, 1).is_err(), "what was refused holds nothing");
+        let others = (relay.admit(&bluebank, share - 7).unwrap(), relay.admit(&stranger, 7).unwrap());
+        first.shrink_to(3);
+        let third = relay.admit(&greenbank, share - 13).unwrap();
+        assert!(relay.admit(&greenbank, 1).is_err());
+        drop((second, third, others));
+        // Alone, one may be larger than the share.
+        drop(first);
+        drop(relay.admit(&greenbank, share + 1).unwrap());
+        assert!(relay.inner.sender_bytes.iter().all(|bytes| bytes.load(Ordering::Relaxed) == 0));
     }
 }

@@ -48,7 +48,8 @@ impl Shared {
         content: BatchContent,
     ) -> Result<Accepted, SyncError> {
         self.check_requester(&request)?;
-        let permit = self.relay.admit(request.bytes() + body_bytes * MEMORY_PER_BODY)?;
+        let permit =
+            self.relay.admit(&request.parties.source, request.bytes() + body_bytes * MEMORY_PER_BODY)?;
         let mut batch = Batch {
             request,
             request_id: content.request_id.to_string(),

@@ -63,7 +63,7 @@ impl Shared {
             self.metrics.count_lookup(LookupOutcome::Refused);
             refusal
         };
-        let permit = self.relay.admit(request.bytes()).map_err(count_refused)?;
+        let permit = self.relay.admit(&request.parties.source, request.bytes()).map_err(count_refused)?;
         let request = Arc::new(request);
         let place = self.pending.begin(&request).map_err(count_refused)?;
         let shared = self;
@@ -194,7 +194,7 @@ impl Shared {
         kind: Kind,
     ) -> Result<Accepted, SyncError> {
         self.check_requester(&request)?;
-        let mut permit = self.relay.admit(request.bytes() + body.len())?;
+        let mut permit = self.relay.admit(&request.parties.source, request.bytes() + body.len())?;
         if let (Some(destination), Resource::Parties) = (&request.parties.destination, request.resource()) {
             let answered = self.pending.answered(destination, &request.ids.as_path());
             let outcome = match kind {

@@ -53,7 +53,7 @@ impl Shared {
     ) -> Result<Accepted, SyncError> {
         let (wish, currency) = wish(&request, message)?;
         self.check_requester(&request)?;
-        let permit = self.relay.admit(request.bytes())?;
+        let permit = self.relay.admit(&request.parties.source, request.bytes())?;
         let oracle = self.oracles.oracle(request.ids.kind, currency);
         let is_kept_by_hub =
             !matches!(wish, Wish::Find) && oracle.is_some_and(|oracle| oracle.is_kept_by_hub());

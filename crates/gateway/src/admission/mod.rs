@@ -210,7 +210,8 @@ impl AdmissionGate {
         self.source(headers) != SourceId::OTHERS
     }
 
-    fn source(&self, headers: &HeaderMap) -> SourceId {
+    /// The sender that these headers name.
+    pub(crate) fn source(&self, headers: &HeaderMap) -> SourceId {
         let name = headers.get("fspiop-source").and_then(|value| value.to_str().ok()).and_then(FspId::parse);
         let Some(name) = name else { return SourceId::OTHERS };
         let participants: Arc<_> = self.participants.get();

@@ -12,12 +12,15 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::time::Instant;
 use upesi_delivery::{Accepted, Handler, Request};
-use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects};
+use upesi_engine::{
+    Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants, SharedParticipants,
+};
 use upesi_fspiop::{Resource, SyncError};
 use upesi_gateway::{Gateway, GatewayConfig};
 use upesi_http::{Limits, Server, Workers};
+use upesi_ledger::{Participant, ParticipantId};
 use upesi_transfers::Transfers;
-use upesi_types::{ErrorCode, Timestamp};
+use upesi_types::{ErrorCode, FspId, Timestamp};
 
 pub mod scheme;
 
@@ -49,6 +52,24 @@ pub struct Settings {
 }
 
 pub type TestGateway = Gateway<(Transfers, Others)>;
+
+/// Participants that can be told apart.
+pub fn with_two_banks(gateway: TestGateway) -> TestGateway {
+    let participant = |number, name: &str| Participant {
+        id: ParticipantId::new(number).unwrap(),
+        name: FspId::parse(name).unwrap(),
+        is_active: true,
+        is_proxy: false,
+        created_at: Timestamp::EPOCH,
+        accounts: Vec::new(),
+        limits: Vec::new(),
+        endpoints: Vec::new(),
+    };
+    let all = vec![participant(1, "Hub"), participant(2, "greenbank"), participant(3, "bluewallet")];
+    let participants = SharedParticipants::default();
+    participants.set(Arc::new(Participants::new(all, &[])));
+    gateway.with_participants(participants)
+}
 
 /// What is not about transfers goes to a recorder, if there is one.
 pub struct Others(Option<Arc<Recorder>>);

@@ -21,6 +21,9 @@ settings! {
         snapshot_every_records: integer(1_000, 1_000_000_000) = "262144",
         /// Cache for archived transfers, in bytes.
         archive_cache_bytes: integer(MIB, 65_536 * MIB) = "33554432",
+        /// Room that the file `reserve` keeps for a full disk, in bytes; 0 for none. Taken by a start that finds this
+        /// room, as much again, and `store.free_bytes_min` on the volume.
+        reserve_bytes: integer(0, 1_048_576 * MIB) = "268435456",
     }
 
     /// How long finished transfers are kept.
@@ -59,6 +62,10 @@ settings! {
         /// Bytes of bodies over 64 KiB in the hub at a time, from their first byte until they are forwarded or given
         /// up; requests beyond are answered 503.
         large_bodies_bytes_max: integer(MIB, 65_536 * MIB) = "67108864",
+        /// Bytes of one sender's bodies in the hub at a time: those over 16 KiB while they are read, those over 64 KiB
+        /// until they are forwarded or given up; requests beyond are answered 503. A sender is a DFSP once its
+        /// connection has carried a sound request of a participant, an address before.
+        sender_bodies_bytes_max: integer(MIB, 65_536 * MIB) = "33554432",
         /// Longest request line and headers in bytes; longer ones are answered 431.
         head_bytes_max: integer(8192, MIB) = "65536",
         /// Connections served at a time. Beyond it, connections without a participant's request make room, longest idle
@@ -207,6 +214,8 @@ settings! {
         in_flight_max: integer(1, 10_000_000) = "16384",
         /// Bytes of those requests, headers and bodies; beyond it requests are answered 503.
         bytes_max: integer(MIB, 65_536 * MIB) = "67108864",
+        /// The same for the requests of one sender.
+        sender_bytes_max: integer(MIB, 65_536 * MIB) = "33554432",
         /// Messages in flight to one DFSP at a time.
         concurrency_max: integer(1, 10_000) = "64",
         /// Messages waiting for one of those; messages beyond fail, with an error callback to the sender.

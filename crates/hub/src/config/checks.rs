@@ -21,9 +21,11 @@ const NOT_ABOVE: &[(&str, &str, u64)] = &[
     ("engine.batch_bytes_max", "data.segment_bytes", 1),
     // One largest message must fit.
     ("fspiop.transfer_body_bytes_max", "callbacks.queue_bytes_max", 1),
-    ("fspiop.body_bytes_max", "fspiop.large_bodies_bytes_max", 1),
+    ("fspiop.body_bytes_max", "fspiop.sender_bodies_bytes_max", 1),
+    ("fspiop.sender_bodies_bytes_max", "fspiop.large_bodies_bytes_max", 1),
     ("fspiop.body_bytes_max", "relay.waiting_bytes_max", 1),
-    ("relay.waiting_bytes_max", "relay.bytes_max", 1),
+    ("relay.waiting_bytes_max", "relay.sender_bytes_max", 1),
+    ("relay.sender_bytes_max", "relay.bytes_max", 1),
     ("oracles.deadline_ms", "lookup.deadline_ms", 1),
     ("oracles.connect_timeout_ms", "oracles.deadline_ms", 1),
     ("oracles.breaker_pause_min_ms", "oracles.breaker_pause_max_ms", 1),

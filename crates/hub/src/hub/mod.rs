@@ -34,6 +34,7 @@ use self::retention::Retention;
 use crate::config::Settings;
 use crate::exit::Exit;
 use crate::logging::LogControl;
+use crate::reserve::{self, Kept};
 
 pub use descriptors::raise_limit;
 pub use serve::serve;
@@ -174,6 +175,7 @@ impl Hub {
             &outbound,
             Arc::clone(&clock) as _,
         )?;
+        keep_reserve(settings);
         let retention = options::retention(settings)
             .map(|policy| Retention::start(policy, handle.clone(), Arc::clone(&clock) as _))
             .transpose()
@@ -256,6 +258,20 @@ impl Hub {
 
 fn bind(setting: &'static str, address: SocketAddr) -> Result<BoundServer, HubError> {
     Server::bind(address).map_err(|source| HubError::Bind { setting, source })
+}
+
+/// Without it the hub serves as well.
+fn keep_reserve(settings: &Settings) {
+    let (data, wanted_bytes) = (&settings.data.dir, settings.data.reserve_bytes);
+    match reserve::keep(data, wanted_bytes, settings.store.free_bytes_min) {
+        Ok(Kept::Whole) => {}
+        Ok(Kept::NoRoom { free_bytes, needed_bytes }) => tracing::warn!(
+            free_bytes,
+            needed_bytes,
+            "the volume has no room for the reserve of the data directory (data.reserve_bytes): the next start tries again"
+        ),
+        Err(error) => tracing::warn!(%error, "there is no reserve in the data directory"),
+    }
 }
 
 fn warn_of_open_admin_port(address: SocketAddr) {

@@ -99,6 +99,7 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
         body_bytes_max: size(fspiop.body_bytes_max),
         transfer_body_bytes_max: size(fspiop.transfer_body_bytes_max),
         large_bodies_bytes_max: size(fspiop.large_bodies_bytes_max),
+        sender_bodies_bytes_max: size(fspiop.sender_bodies_bytes_max),
         body_deadline: ms(fspiop.body_deadline_ms),
         completed_timestamp_lag_ms: i64::try_from(fspiop.completed_timestamp_lag_ms).unwrap_or(i64::MAX),
         completed_timestamp_age_s_max: i64::try_from(fspiop.completed_timestamp_age_s_max)
@@ -168,6 +169,7 @@ pub(super) fn relay(settings: &Settings) -> RelayConfig {
     RelayConfig {
         in_flight_max: size(relay.in_flight_max),
         bytes_max: size(relay.bytes_max),
+        sender_bytes_max: size(relay.sender_bytes_max),
         versions: versions(settings),
     }
 }

@@ -11,7 +11,7 @@ use upesi_engine::{EngineStatus, Serving};
 use super::descriptors::{self, Descriptors};
 use crate::config::Settings;
 use crate::exposition::{gauge, head};
-use crate::version;
+use crate::{reserve, version};
 
 /// Reads `/proc` and the file system at each scrape; keeps nothing but what must not go back.
 pub(super) struct ProcessMetrics {
@@ -66,6 +66,13 @@ impl ProcessMetrics {
             bytes(disk.f_bavail),
         );
         gauge(text, "upesi_disk_size_bytes", "Size of the disk of the hub's data", bytes(disk.f_blocks));
+        let reserve_bytes = reserve::bytes(&self.data);
+        gauge(
+            text,
+            "upesi_disk_reserve_bytes",
+            "Room kept by the reserve of the data directory",
+            reserve_bytes,
+        );
     }
 
     fn write_threads(&self, text: &mut String) {

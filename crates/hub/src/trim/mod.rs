@@ -1,4 +1,4 @@
-//! `upesi trim`: makes room on a full disk by taking old segments of the journal away.
+//! `upesi trim`: makes room on a full disk by releasing the reserve and taking old segments of the journal away.
 
 #[cfg(test)]
 mod tests;
@@ -9,11 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use upesi_engine::{StartError, first_needed_record};
+use upesi_engine::{EngineOptions, StartError, first_needed_record, rehearse};
 use upesi_journal::{DataDirectory, Disk, SegmentInfo, delete_segments_below, durable, segments};
 
 use crate::exit::{Exit, Failure};
 use crate::inspect::{directory_exit, journal_failure};
+use crate::reserve;
+
+/// Of what [`catch_up`] allocates ahead, in bytes: the room is for the archive and a snapshot.
+const SEGMENT_BYTES: u64 = 1 << 20;
 
 /// Arguments of `upesi trim`.
 #[derive(Args, Clone, Debug)]
@@ -22,11 +26,16 @@ pub struct TrimArguments {
     #[arg(value_name = "DIR")]
     pub data: PathBuf,
     /// Directory, on another volume, that the segments are moved to.
-    #[arg(long, value_name = "DIR", conflicts_with = "delete", required_unless_present = "delete")]
+    #[arg(long, value_name = "DIR", conflicts_with = "delete")]
+    #[arg(required_unless_present_any = ["delete", "release_reserve"])]
     pub to: Option<PathBuf>,
     /// Delete the segments. The history in them can then no longer be audited, nor the archive rebuilt.
     #[arg(long)]
     pub delete: bool,
+    /// First give back the room of the file `reserve`, and use it to bring archive and snapshot up to date, so that
+    /// more segments may go. A start with room for it takes the reserve again.
+    #[arg(long)]
+    pub release_reserve: bool,
     /// Only report what would be done.
     #[arg(long)]
     pub dry_run: bool,
@@ -46,6 +55,10 @@ pub struct TrimReport {
     pub segments: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Bytes of the reserve that were given back.
+    pub released_bytes: u64,
+    /// Why archive and snapshot could not be brought up to date with that room.
+    pub held_up: Option<String>,
     /// Whether nothing was done yet.
     pub dry_run: bool,
 }
@@ -54,11 +67,19 @@ impl TrimReport {
     /// For people.
     pub fn to_text(&self) -> String {
         let done = if self.dry_run { "could be taken away" } else { "taken away" };
-        let mut text = format!(
+        let mut text = String::new();
+        if self.released_bytes > 0 {
+            let done = if self.dry_run { "could be released" } else { "released" };
+            text += &format!("the reserve {done} ({} bytes)\n", self.released_bytes);
+        }
+        if let Some(error) = &self.held_up {
+            text += &format!("archive and snapshot are not up to date: {error}\n");
+        }
+        text += &format!(
             "{} segments {done} ({} bytes); the journal begins with record {}, and record {} is needed\n",
             self.segments, self.bytes, self.first_record, self.first_needed_record
         );
-        if self.segments == 0 {
+        if self.segments == 0 && self.released_bytes == 0 {
             text += "Nothing can go: enlarge the volume, or move what is not the hub's away from it.\n";
         }
         text
@@ -69,36 +90,66 @@ impl TrimReport {
 /// room on the volume of the data directory. Interrupted, it leaves a journal without a gap, and can be repeated.
 ///
 /// # Errors
-/// 66 where there is no data directory, 75 where a hub uses it, 65 where its snapshot is damaged, 73 where the
-/// target cannot be written, 74 where the disk fails.
+/// 66 where there is no data directory, 75 where a hub uses it, 65 where a start would fail, 73 where the target
+/// cannot be written, 74 where the disk fails.
 pub fn trim(arguments: &TrimArguments) -> Result<TrimReport, Failure> {
+    let data = &arguments.data;
     let directory_failure = |error| Failure::new(directory_exit(&error), error);
     // Opening for writing makes a directory where there is none.
-    DataDirectory::open_for_reading(&arguments.data).map_err(directory_failure)?;
-    let directory = DataDirectory::open(&arguments.data).map_err(directory_failure)?;
+    DataDirectory::open_for_reading(data).map_err(directory_failure)?;
+    let mut directory = DataDirectory::open(data).map_err(directory_failure)?;
+    let (mut released_bytes, mut held_up) = (0, None);
+    if arguments.release_reserve && arguments.dry_run {
+        released_bytes = reserve::bytes(data);
+    } else if arguments.release_reserve {
+        let failed = |error| Failure::new(Exit::InputOutput, format!("{}: {error}", data.display()));
+        released_bytes = reserve::release(data).map_err(failed)?;
+        // A start locks the directory itself.
+        drop(directory);
+        held_up = catch_up(data)?;
+        directory = DataDirectory::open(data).map_err(directory_failure)?;
+    }
     let disk = directory.disk();
     let needed = first_needed_record(&disk).map_err(start_failure)?;
     let all = segments(&*disk).map_err(journal_failure)?;
-    let goes = |segment: &&SegmentInfo| segment.last_seq.is_some_and(|last| last < needed);
+    let may_go = arguments.delete || arguments.to.is_some();
+    let goes = |segment: &&SegmentInfo| may_go && segment.last_seq.is_some_and(|last| last < needed);
     let going: Vec<&SegmentInfo> = all.iter().take_while(goes).collect();
     let report = TrimReport {
         first_needed_record: needed,
         first_record: all.get(going.len()).map_or(0, |segment| segment.first_seq),
         segments: going.len() as u64,
         bytes: going.iter().map(|segment| segment.bytes).sum(),
+        released_bytes,
+        held_up,
         dry_run: arguments.dry_run,
     };
-    if arguments.dry_run {
-        return Ok(report);
+    if !arguments.dry_run {
+        take_away(&going, &disk, arguments)?;
     }
+    Ok(report)
+}
+
+/// Does what a start and its archivist do before the first command, up to a snapshot. Returns what kept it from that,
+/// if it was a lack of room.
+fn catch_up(data: &Path) -> Result<Option<String>, Failure> {
+    let options = EngineOptions { segment_bytes: SEGMENT_BYTES, ..EngineOptions::new(data) };
+    match rehearse(&options) {
+        Err(error) if error.is_lack_of_room() => Ok(Some(error.to_string())),
+        Err(error) => Err(start_failure(error)),
+        Ok(_) => Ok(None),
+    }
+}
+
+fn take_away(going: &[&SegmentInfo], disk: &Arc<dyn Disk>, arguments: &TrimArguments) -> Result<(), Failure> {
     for segment in going {
         if let Some(to) = &arguments.to {
             copy(&arguments.data.join(&segment.file), to)
                 .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", to.display())))?;
         }
-        remove(&disk, segment)?;
+        remove(disk, segment)?;
     }
-    Ok(report)
+    Ok(())
 }
 
 fn remove(disk: &Arc<dyn Disk>, segment: &SegmentInfo) -> Result<(), Failure> {
@@ -121,6 +172,6 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 fn start_failure(error: StartError) -> Failure {
     match error {
         StartError::Journal(error) => journal_failure(error),
-        other => Failure::new(Exit::Data, other),
+        other => Failure::new(crate::hub::exit_of(&other), other),
     }
 }

@@ -1,7 +1,14 @@
 use super::*;
 
 fn arguments(data: &Path) -> TrimArguments {
-    TrimArguments { data: data.to_owned(), to: None, delete: true, dry_run: false, json: false }
+    TrimArguments {
+        data: data.to_owned(),
+        to: None,
+        delete: true,
+        release_reserve: false,
+        dry_run: false,
+        json: false,
+    }
 }
 
 #[test]
@@ -44,6 +51,8 @@ fn who_trims_says_where_to_or_that_the_segments_may_go() {
     assert!(parsed("upesi trim data --to old"));
     assert!(parsed("upesi trim data --to old --dry-run --json"));
     assert!(parsed("upesi trim data --delete --dry-run"));
+    assert!(parsed("upesi trim data --release-reserve --to old"));
+    assert!(parsed("upesi trim data --release-reserve"));
     for words in ["trim data", "trim --delete", "trim data --dry-run", "trim data --delete --to old"] {
         assert!(!parsed(&format!("upesi {words}")), "{words}");
     }

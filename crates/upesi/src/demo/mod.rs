@@ -101,8 +101,11 @@ impl<'arguments> Demo<'arguments> {
         empty(out)?;
         title(1, "a hub on an empty data directory, and eight simulated DFSPs");
         let binary = binary()?;
-        let hub =
-            HubProcess::start(&binary, &data, &[], Some(&out.join("hub.log"))).await.map_err(unavailable)?;
+        // A demo needs no room for a full disk.
+        let settings = ["--set", "data.reserve_bytes=0"].map(str::to_owned);
+        let hub = HubProcess::start(&binary, &data, &settings, Some(&out.join("hub.log")))
+            .await
+            .map_err(unavailable)?;
         let (watch, seen) = mpsc::channel(64);
         let config = SimConfig {
             watch: Some(watch),

@@ -39,7 +39,7 @@ pub const FUNDS: u64 = 3_000;
 pub const MODEL: &str = r#"{"name":"DEFERREDNETKES","settlementGranularity":"NET","settlementInterchange":"MULTILATERAL","settlementDelay":"DEFERRED","currency":"KES","requireLiquidityCheck":true,"ledgerAccountType":"POSITION","settlementAccountType":"SETTLEMENT","autoPositionReset":true}"#;
 
 /// Waits are short, so that what repeats repeats at once.
-const SETTINGS: [(&str, &str); 11] = [
+const SETTINGS: [(&str, &str); 12] = [
     ("fspiop.listen", "127.0.0.1:0"),
     ("admin.listen", "127.0.0.1:0"),
     ("fspiop.workers", "2"),
@@ -50,6 +50,7 @@ const SETTINGS: [(&str, &str); 11] = [
     ("callbacks.breaker_pause_min_ms", "10"),
     ("callbacks.breaker_pause_max_ms", "20"),
     ("data.segment_bytes", "16777216"),
+    ("data.reserve_bytes", "65536"),
     ("metrics.interval_ms", "1"),
 ];
 

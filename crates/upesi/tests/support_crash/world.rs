@@ -13,6 +13,7 @@ use super::load::{Load, currency};
 /// Small enough for a run to roll segments, fold, archive and write snapshots many times; quick to repeat callbacks.
 pub const SETTINGS: &[&str] = &[
     "data.segment_bytes=1048576",
+    "data.reserve_bytes=65536",
     "data.snapshot_every_records=1000",
     "engine.batch_bytes_max=65536",
     "fspiop.workers=2",

@@ -1,0 +1,103 @@
+//! The reserve: a file that takes up room in the data directory until an operator needs that room.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use upesi_journal::{Access, Disk, RealDisk, durable};
+
+const FILE: &str = "reserve";
+const UNFINISHED: &str = "reserve.tmp";
+/// The unit that a file's room is counted in, in bytes.
+const BLOCK_BYTES: u64 = 512;
+
+/// Result of [`keep`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// The reserve is as large as asked for.
+    Whole,
+    /// The volume has no room for it. One that was there before stays as it is.
+    NoRoom {
+        /// Room on the volume, an earlier reserve included.
+        free_bytes: u64,
+        /// Room from which on it is taken.
+        needed_bytes: u64,
+    },
+}
+
+/// Bytes that the reserve takes; 0 without one.
+pub(crate) fn bytes(data: &Path) -> u64 {
+    fs::metadata(data.join(FILE)).map_or(0, |found| found.len())
+}
+
+/// Makes the reserve of a data directory as large as asked for, if the volume then has as much room again, and
+/// `spare_bytes` beyond. The caller holds the directory's lock.
+///
+/// # Errors
+/// When the file system fails, or takes no room for the file.
+pub(crate) fn keep(data: &Path, wanted_bytes: u64, spare_bytes: u64) -> io::Result<Kept> {
+    let present_bytes = bytes(data);
+    remove(&data.join(UNFINISHED))?;
+    if present_bytes == wanted_bytes {
+        return Ok(Kept::Whole);
+    }
+    let free_bytes = room(data)?.saturating_add(present_bytes);
+    let needed_bytes = wanted_bytes.saturating_mul(2).saturating_add(spare_bytes);
+    if wanted_bytes > 0 && free_bytes < needed_bytes {
+        return Ok(Kept::NoRoom { free_bytes, needed_bytes });
+    }
+    release(data)?;
+    if wanted_bytes > 0 {
+        let taken = take(data, wanted_bytes);
+        if taken.is_err() {
+            remove(&data.join(UNFINISHED))?;
+        }
+        taken?;
+    }
+    Ok(Kept::Whole)
+}
+
+/// Gives the room of the reserve back to the volume; returns how many bytes that is. The caller holds the directory's
+/// lock.
+///
+/// # Errors
+/// When the file system fails.
+pub(crate) fn release(data: &Path) -> io::Result<u64> {
+    let released_bytes = bytes(data);
+    remove(&data.join(FILE))?;
+    durable::sync_directory(data)?;
+    Ok(released_bytes)
+}
+
+/// It has its name once its room is taken.
+fn take(data: &Path, bytes: u64) -> io::Result<()> {
+    let disk = RealDisk::new(data, Access::Write);
+    let file = disk.create(UNFINISHED)?;
+    file.allocate(bytes)?;
+    file.sync()?;
+    let taken_bytes = fs::metadata(data.join(UNFINISHED))?.blocks() * BLOCK_BYTES;
+    if taken_bytes < bytes {
+        return Err(io::Error::other(format!("of {bytes} bytes the file system takes {taken_bytes}")));
+    }
+    disk.rename(UNFINISHED, FILE)?;
+    disk.sync_directory("")
+}
+
+/// Cut to nothing first: a full file system that writes to new places may have no room for removing a long file.
+fn remove(path: &Path) -> io::Result<()> {
+    match File::options().write(true).open(path) {
+        Ok(file) => file.set_len(0)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    fs::remove_file(path)
+}
+
+fn room(data: &Path) -> io::Result<u64> {
+    let volume = rustix::fs::statvfs(data)?;
+    Ok(volume.f_bavail.saturating_mul(volume.f_frsize))
+}
