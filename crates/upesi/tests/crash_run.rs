@@ -14,12 +14,15 @@ use std::time::Instant;
 use rustix::event::Timespec;
 use support_crash::events::{FileEvents, Waited};
 use support_crash::hub::SERVING;
+use support_crash::keeping::Keeping;
 use support_crash::moments::Moment;
 use support_crash::world::World;
 use support_crash::{Chance, setting, verdict};
 use tempfile::TempDir;
 
 const KILLS: u64 = 50;
+/// Of a hub whose transfers leave.
+const KILLS_WITH_RETENTION: u64 = 20;
 
 fn world(directory: &Path) -> World {
     let data = directory.join("data");
@@ -49,17 +52,38 @@ impl Drop for Repeat {
 
 #[test]
 fn nothing_acknowledged_is_lost_by_kills_under_load() {
+    run(KILLS, false);
+}
+
+/// Days pass between the lives; what is old is exported and leaves.
+#[test]
+fn nothing_is_lost_and_nothing_comes_back_where_transfers_leave() {
+    run(KILLS_WITH_RETENTION, true);
+}
+
+fn run(kills: u64, is_kept_for_days: bool) {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
-    let kills = setting("UPESI_CRASH_KILLS").unwrap_or(KILLS);
-    println!("crash run: seed {seed}, {kills} kills");
+    let kills = setting("UPESI_CRASH_KILLS").unwrap_or(kills);
+    println!("crash run: seed {seed}, {kills} kills, retention: {is_kept_for_days}");
     let directory = TempDir::new().unwrap();
-    let world = world(directory.path());
+    let mut world = world(directory.path());
+    let mut keeping = None;
+    if is_kept_for_days {
+        keeping = Keeping::begin(directory.path(), &mut world);
+        if keeping.is_none() {
+            return;
+        }
+    }
     let _repeat = Repeat { seed, kills, directory: Some(directory) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
 
     let mut hub = world.start();
     hub.serves();
-    let mut load = runtime.block_on(world.load(seed));
+    let mut load = if is_kept_for_days {
+        runtime.block_on(world.lasting_load(seed))
+    } else {
+        runtime.block_on(world.load(seed))
+    };
     load.start();
     load.wait_for_accepted(1);
     hub.kill();
@@ -67,6 +91,9 @@ fn nothing_acknowledged_is_lost_by_kills_under_load() {
     let mut chance = Chance::new(upesi_sim::mix(seed));
     let begun = Instant::now();
     for life in 1..kills {
+        if let Some(keeping) = &mut keeping {
+            keeping.pass_a_day(&mut world, &load);
+        }
         let moment = Moment::draw(&mut chance);
         let serves = moment.live(&world, &load);
         println!(
@@ -76,22 +103,31 @@ fn nothing_acknowledged_is_lost_by_kills_under_load() {
         );
     }
 
+    if let Some(keeping) = &mut keeping {
+        keeping.outlive(&mut world, &load);
+        keeping.see_them_leave(&world, &load);
+    }
     let mut hub = world.start();
     hub.serves();
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");
     let admin = world.admin();
+    let known = keeping.as_ref().map_or(&accepted[..], |keeping| keeping.known(&accepted));
     runtime.block_on(async {
         verdict::quiet(&admin, &load).await;
         verdict::books_agree(&admin, &load, &accepted).await;
-        verdict::answers_agree(&admin, &accepted).await;
+        verdict::answers_agree(&admin, known).await;
     });
     drop(admin);
     let (status, log) = hub.stop();
     assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
     let report = verdict::audit_is_clean(&world.data);
-    verdict::journal_agrees(&world.data, &accepted);
-    verdict::archive_agrees(&world.data);
+    if let Some(keeping) = &keeping {
+        println!("{:?}", keeping.judge(&world, &accepted));
+    } else {
+        verdict::journal_agrees(&world.data, &accepted);
+        verdict::archive_agrees(&world.data);
+    }
     if kills >= KILLS {
         // The run has met what it is about.
         assert!(report["records"]["segments"].as_u64() > Some(2), "{report}");

@@ -17,6 +17,7 @@ use std::time::Instant;
 use rustix::event::Timespec;
 use support_crash::events::FileEvents;
 use support_crash::hub::PATIENCE;
+use support_crash::keeping::Keeping;
 use support_crash::load::Load;
 use support_crash::moments::Moment;
 use support_crash::scene::block_on;
@@ -137,10 +138,30 @@ impl Sums {
     }
 }
 
-/// Lives under load, each of which ends with a kill and, as a rule, without power.
-fn live(repeat: &Repeat, world: &World, load: &Load, chance: &mut Chance, sums: &mut Sums) {
+/// How long transfers stay, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// In journal and archive for ever.
+    Whole,
+    /// In the archive, when the journal has let go of them.
+    ArchiveAlone,
+    /// For days.
+    Leaving,
+}
+
+/// Lives under load, each of which ends with a kill and, as a rule, without power. Where transfers leave, days pass.
+fn live(
+    repeat: &Repeat,
+    (world, load): (&mut World, &Load),
+    mut keeping: Option<&mut Keeping>,
+    chance: &mut Chance,
+    sums: &mut Sums,
+) {
     let (machine, begun) = (repeat.machine(), Instant::now());
     for life in 1..repeat.lives {
+        if let Some(keeping) = &mut keeping {
+            keeping.pass_a_day(world, load);
+        }
         let moment = Moment::draw(chance);
         let serves = moment.live(world, load);
         let (loss, seed) = (Loss::draw(chance), chance.below(u64::MAX));
@@ -161,22 +182,25 @@ fn live(repeat: &Repeat, world: &World, load: &Load, chance: &mut Chance, sums: 
 }
 
 /// A hub on what is left, against what the DFSPs saw.
-fn judge(world: &World, load: &mut Load, is_archive_alone: bool) -> usize {
+fn judge(world: &World, load: &mut Load, keeping: Option<&Keeping>, is_archive_alone: bool) -> usize {
     let mut hub = world.start();
     hub.serves();
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");
     let admin = world.admin();
+    let known = keeping.map_or(&accepted[..], |keeping| keeping.known(&accepted));
     block_on(async {
         verdict::quiet(&admin, load).await;
         verdict::books_agree(&admin, load, &accepted).await;
-        verdict::answers_agree(&admin, &accepted).await;
+        verdict::answers_agree(&admin, known).await;
     });
     drop(admin);
     let (status, log) = hub.stop();
     assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
     verdict::audit_is_clean(&world.data);
-    if is_archive_alone {
+    if let Some(keeping) = keeping {
+        println!("{:?}", keeping.judge(world, &accepted));
+    } else if is_archive_alone {
         assert!(verdict::first_record(&world.data) > 1, "the journal has everything");
         verdict::archive_has_all(&world.data, &accepted);
     } else {
@@ -195,20 +219,29 @@ fn nothing_was_missed(log: &Path) {
     }
 }
 
-fn run(settings: &[&'static str], is_archive_alone: bool) {
+fn run(settings: &[&'static str], kind: Kind) {
+    let is_archive_alone = kind == Kind::ArchiveAlone;
     let seed = setting("UPESI_POWER_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let lives = setting("UPESI_POWER_LIVES").unwrap_or(LIVES);
     println!("power loss: seed {seed}, {lives} lives, {settings:?}");
     let Some(machine) = Machine::new() else { return };
     let mut world = machine.world(settings);
+    let mut keeping = None;
+    if kind == Kind::Leaving {
+        keeping = Keeping::begin(machine.directory.path(), &mut world);
+        if keeping.is_none() {
+            return;
+        }
+    }
     let repeat = Repeat { seed, lives, machine: Some(machine) };
-    let mut chance = Chance::new(upesi_sim::mix(seed ^ u64::from(is_archive_alone)));
+    let mut chance = Chance::new(upesi_sim::mix(seed ^ kind as u64));
     let mut sums = Sums::default();
     begin(repeat.machine(), &world, &mut chance, &mut sums);
 
     let mut hub = world.start();
     hub.serves();
-    let mut load = block_on(world.load(seed));
+    let mut load =
+        if keeping.is_some() { block_on(world.lasting_load(seed)) } else { block_on(world.load(seed)) };
     load.start();
     load.wait_for_accepted(BEFORE);
     if is_archive_alone {
@@ -218,10 +251,19 @@ fn run(settings: &[&'static str], is_archive_alone: bool) {
     let lost = repeat.machine().power.goes(Loss::Everything, 0);
     assert!(lost.durable > 0 && lost.unsynced > 0, "the library saw nothing of it: {lost:?}");
     sums.add(&lost);
-    live(&repeat, &world, &load, &mut chance, &mut sums);
-
-    world.environment.clear();
-    let accepted = judge(&world, &mut load, is_archive_alone);
+    if let Some(keeping) = &mut keeping {
+        keeping.outlive(&mut world, &load);
+        repeat.machine().power.stays();
+    }
+    live(&repeat, (&mut world, &load), keeping.as_mut(), &mut chance, &mut sums);
+    if let Some(keeping) = &keeping {
+        // A removal is durable before it is told.
+        keeping.see_them_leave(&world, &load);
+        sums.add(&repeat.machine().power.goes(Loss::Everything, 0));
+    } else {
+        world.environment.clear();
+    }
+    let accepted = judge(&world, &mut load, keeping.as_ref(), is_archive_alone);
     nothing_was_missed(&repeat.machine().log());
     let Sums { cuts, durable, lost } = sums;
     println!(
@@ -231,12 +273,18 @@ fn run(settings: &[&'static str], is_archive_alone: bool) {
 
 #[test]
 fn nothing_acknowledged_is_lost_with_the_power() {
-    run(&[], false);
+    run(&[], Kind::Whole);
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_where_the_archive_is_the_only_copy() {
-    run(&["data.keep_segments=needed"], true);
+    run(&["data.keep_segments=needed"], Kind::ArchiveAlone);
+}
+
+/// Days pass between the lives; what is old is exported and leaves.
+#[test]
+fn nothing_is_lost_and_nothing_comes_back_where_transfers_leave() {
+    run(&[], Kind::Leaving);
 }
 
 /// Accepted transfers that the journal does not hold when everything is lost that was not synced.

@@ -24,11 +24,18 @@ const ATTEMPTS_MAX: u32 = 10_000;
 const LONG: Duration = Duration::from_secs(1_800);
 /// Expiry of the others: some run out while the hub is down.
 const SHORT: Duration = Duration::from_millis(1_500);
+/// Expiry of all where nothing may run out, although the hub's clock is days ahead.
+const MONTH: Duration = Duration::from_secs(29 * 86_400);
+/// What transfers move. Different ones, so that none can be taken for another.
+const AMOUNTS: [&str; 7] = ["12.5", "0.01", "3", "7.77", "21", "99.5", "1.02"];
 
 /// A transfer that was answered 202.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Accepted {
     pub id: TransferId,
+    pub payer: String,
+    pub payee: String,
+    pub amount: Amount,
     /// What its payer was told; `None` until then.
     pub outcome: Option<Outcome>,
 }
@@ -41,8 +48,9 @@ struct Seen {
 }
 
 struct Shared {
-    /// With long and with short expiry.
-    originators: [Originator; 2],
+    /// By the amount; with long and with short expiry.
+    originators: Vec<[Originator; 2]>,
+    names: Vec<String>,
     seed: u64,
     numbers: AtomicU64,
     is_ending: AtomicBool,
@@ -57,9 +65,9 @@ pub struct Load {
     users: Vec<JoinHandle<()>>,
 }
 
-/// What each transfer moves.
-pub fn amount() -> Amount {
-    Amount::parse_decimal("12.5").unwrap()
+/// The largest that a transfer moves.
+pub fn amount_max() -> Amount {
+    AMOUNTS.map(|text| Amount::parse_decimal(text).unwrap()).into_iter().max().unwrap()
 }
 
 pub fn currency() -> Currency {
@@ -80,6 +88,15 @@ fn settings(index: usize) -> DfspSettings {
 impl Load {
     /// The DFSPs of the run, listening; nothing is sent yet.
     pub fn new(hub: &str, seed: u64) -> Self {
+        Self::with(hub, seed, [LONG, SHORT], settings)
+    }
+
+    /// The same for a hub whose clock may be days ahead: nothing is forgotten and nothing expires.
+    pub fn lasting(hub: &str, seed: u64) -> Self {
+        Self::with(hub, seed, [MONTH, MONTH], |index| DfspSettings { drop_per_mille: 0, ..settings(index) })
+    }
+
+    fn with(hub: &str, seed: u64, expiries: [Duration; 2], settings: fn(usize) -> DfspSettings) -> Self {
         let workers = Arc::new(Workers::start(2, "crash-sim").unwrap());
         let mut config = SimConfig::new(DFSPS, Upstream::Hub(hub.to_owned()));
         for (index, (_, behaviour)) in config.dfsps.iter_mut().enumerate() {
@@ -87,10 +104,11 @@ impl Load {
         }
         config.seed = seed;
         config.answer_attempts_max = ATTEMPTS_MAX;
+        let names = config.dfsps.iter().map(|(name, _)| name.to_string()).collect();
         let simulator = Simulator::start(config, &workers).unwrap();
-        let originator = |expiry, nonce| {
+        let originator = |amount, expiry, nonce| {
             let options = OriginatorOptions {
-                amount: amount(),
+                amount,
                 currency: currency(),
                 expiry,
                 seed,
@@ -100,8 +118,14 @@ impl Load {
             };
             Originator::new(&simulator, options)
         };
+        let [long, short] = expiries;
+        let originators = (0..).zip(AMOUNTS).map(|(number, text)| {
+            let (amount, nonce) = (Amount::parse_decimal(text).unwrap(), upesi_sim::mix(seed ^ number));
+            [originator(amount, long, nonce), originator(amount, short, nonce ^ u64::MAX)]
+        });
         let shared = Shared {
-            originators: [originator(LONG, seed), originator(SHORT, seed ^ u64::MAX)],
+            originators: originators.collect(),
+            names,
             seed,
             numbers: AtomicU64::new(0),
             is_ending: AtomicBool::new(false),
@@ -184,13 +208,17 @@ impl Shared {
         let payer = chance.below(DFSPS as u64) as usize;
         let payee = (payer + 1 + chance.below(DFSPS as u64 - 1) as usize) % DFSPS;
         let is_short = payee == FORGETFUL || chance.below(8) == 0;
-        let pending = match self.originators[usize::from(is_short)].send(number, payer, payee).await {
+        let kind = chance.below(AMOUNTS.len() as u64) as usize;
+        let originator = &self.originators[kind][usize::from(is_short)];
+        let pending = match originator.send(number, payer, payee).await {
             Ok(pending) => pending,
             Err(error) => return self.seen().refused.push(format!("transfer {number}: {error}")),
         };
         let place = {
             let mut seen = self.seen();
-            seen.accepted.push(Accepted { id: pending.id, outcome: None });
+            let [payer, payee] = [payer, payee].map(|index| self.names[index].clone());
+            let amount = Amount::parse_decimal(AMOUNTS[kind]).unwrap();
+            seen.accepted.push(Accepted { id: pending.id, payer, payee, amount, outcome: None });
             seen.accepted.len() - 1
         };
         self.changed.notify_all();

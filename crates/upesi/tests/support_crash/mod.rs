@@ -3,6 +3,7 @@
 
 pub mod events;
 pub mod hub;
+pub mod keeping;
 pub mod library;
 pub mod load;
 pub mod may_skip;

@@ -4,23 +4,76 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use upesi_engine::{Followed, follow};
-use upesi_journal::{DataDirectory, EmbeddedLog};
+use upesi_journal::{DataDirectory, EmbeddedLog, SnapshotStore};
 use upesi_lab::AdminClient;
 use upesi_lab::judge::audit::{Evidence, Originated, audit};
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Event, PublicState, Stored as _, Transfer};
+use upesi_ledger::{Event, Ledger, LedgerConfig, ParticipantId, PublicState, Stored as _, Transfer};
 use upesi_sim::Outcome;
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::{Amount, TransferId};
 
 use super::hub::{PATIENCE, upesi};
-use super::load::{Accepted, Load, amount, currency};
+use super::load::{Accepted, Load, amount_max, currency};
 
 /// Transfers that are also asked for over the admin API.
 const ASKED_MAX: usize = 100;
 
-/// What a journal says about each transfer.
-pub type Outcomes = HashMap<TransferId, PublicState>;
+/// What a journal says about each transfer: as it was prepared, and where it stands.
+pub type Outcomes = HashMap<TransferId, (Transfer, PublicState)>;
+
+/// Names of participants.
+pub type Names = HashMap<ParticipantId, String>;
+
+/// What was agreed on, and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    pub payer: String,
+    pub payee: String,
+    pub amount: String,
+    pub is_committed: bool,
+}
+
+/// Of a transfer as its payer knows it, which must have been told how it ended.
+pub fn facts(transfer: &Accepted) -> Facts {
+    let told = transfer.outcome.unwrap_or_else(|| panic!("the payer of {} was told nothing", transfer.id));
+    Facts {
+        payer: transfer.payer.clone(),
+        payee: transfer.payee.clone(),
+        amount: transfer.amount.to_string(),
+        is_committed: told == Outcome::Committed,
+    }
+}
+
+/// Of a transfer as the hub keeps it.
+pub fn facts_of(transfer: &Transfer, names: &Names) -> Facts {
+    facts_in(transfer, transfer.public_state(), names)
+}
+
+fn facts_in(transfer: &Transfer, state: PublicState, names: &Names) -> Facts {
+    let name = |id: Option<ParticipantId>| names[&id.unwrap()].clone();
+    assert_eq!(transfer.currency, currency());
+    assert!(matches!(state, PublicState::Committed | PublicState::Aborted), "{} is {state:?}", transfer.id);
+    Facts {
+        payer: name(transfer.payer),
+        payee: name(transfer.payee),
+        amount: transfer.amount.to_string(),
+        is_committed: state == PublicState::Committed,
+    }
+}
+
+/// A transfer of the archive.
+pub fn decoded(bytes: &[u8]) -> Transfer {
+    Transfer::decode(&mut Decoder(bytes)).unwrap()
+}
+
+/// The participants that the newest snapshot knows.
+pub fn names(data: &Path) -> Names {
+    let disk = DataDirectory::open_for_reading(data).unwrap().disk();
+    let snapshot = SnapshotStore::open_for_reading(disk).latest().unwrap().snapshot.unwrap();
+    let ledger = Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default()).unwrap();
+    ledger.participants().iter().map(|one| (one.id, one.name.to_string())).collect()
+}
 
 /// Reads the whole journal. A transfer that begins twice, ends twice, or ends without beginning is an error of the hub.
 pub fn outcomes(data: &Path) -> Outcomes {
@@ -29,37 +82,39 @@ pub fn outcomes(data: &Path) -> Outcomes {
     let mut outcomes = Outcomes::new();
     while let Some(Followed { seq, record, .. }) = records.next().unwrap() {
         for event in record.events {
-            let (id, before, after) = match event {
-                Event::TransferPrepared(transfer) => (transfer.id, None, transfer.public_state()),
-                Event::TransferCommitted { id, .. } => {
-                    (id, Some(PublicState::Reserved), PublicState::Committed)
+            match event {
+                Event::TransferPrepared(transfer) => {
+                    let (id, state) = (transfer.id, transfer.public_state());
+                    let before = outcomes.insert(id, (transfer, state));
+                    assert!(before.is_none(), "record {seq} prepares {id} again");
                 }
-                Event::TransferAborted { id, .. } => (id, Some(PublicState::Reserved), PublicState::Aborted),
-                _ => continue,
-            };
-            let found = outcomes.insert(id, after);
-            assert_eq!(found, before, "record {seq} makes {id} {after:?}");
+                Event::TransferCommitted { id, .. } => end(&mut outcomes, seq, id, PublicState::Committed),
+                Event::TransferAborted { id, .. } => end(&mut outcomes, seq, id, PublicState::Aborted),
+                _ => {}
+            }
         }
     }
     outcomes
 }
 
-fn is_same(outcome: Outcome, state: PublicState) -> bool {
-    match outcome {
-        Outcome::Committed => state == PublicState::Committed,
-        Outcome::Aborted => state == PublicState::Aborted,
-    }
+fn end(outcomes: &mut Outcomes, seq: u64, id: TransferId, after: PublicState) {
+    let Some((_, state)) = outcomes.get_mut(&id) else { panic!("record {seq} ends {id}, which never began") };
+    assert_eq!(*state, PublicState::Reserved, "record {seq} makes {id} {after:?}");
+    *state = after;
 }
 
 /// Every transfer that was answered 202 is in the journal, and its payer was told what the journal says.
 pub fn journal_agrees(data: &Path, accepted: &[Accepted]) {
-    let outcomes = outcomes(data);
+    let (outcomes, names) = (outcomes(data), names(data));
     for transfer in accepted {
         let id = transfer.id;
-        let state =
+        let (prepared, state) =
             outcomes.get(&id).unwrap_or_else(|| panic!("{id} was answered 202 and is not in the journal"));
-        let told = transfer.outcome.unwrap_or_else(|| panic!("the payer of {id} was told nothing"));
-        assert!(is_same(told, *state), "the payer of {id} was told {told:?}, the journal says {state:?}");
+        assert_eq!(
+            facts_in(prepared, *state, &names),
+            facts(transfer),
+            "{id} in the journal, and to its payer"
+        );
     }
     assert_eq!(outcomes.len(), accepted.len(), "the journal has transfers that nobody sent");
 }
@@ -69,10 +124,13 @@ pub fn archive_agrees(data: &Path) {
     let outcomes = outcomes(data);
     let archive = FjallArchive::open(data.join("archive"), &ArchiveOptions::default()).unwrap();
     let mut archived = 0;
-    for (id, state) in &outcomes {
+    let terms = |transfer: &Transfer| {
+        (transfer.id, transfer.payer, transfer.payee, transfer.amount, transfer.currency, transfer.condition)
+    };
+    for (id, (prepared, state)) in &outcomes {
         let bytes = archive.get(id).unwrap().unwrap_or_else(|| panic!("{id} ({state:?}) is not archived"));
-        let transfer = Transfer::decode(&mut Decoder(&bytes)).unwrap();
-        assert_eq!((transfer.id, transfer.public_state()), (*id, *state));
+        let transfer = decoded(&bytes);
+        assert_eq!((terms(&transfer), transfer.public_state()), (terms(prepared), *state));
         archived += 1;
     }
     let mut stored = 0;
@@ -95,13 +153,13 @@ pub fn first_record(data: &Path) -> u64 {
 /// journal may be gone.
 pub fn archive_has_all(data: &Path, accepted: &[Accepted]) {
     let archive = FjallArchive::open(data.join("archive"), &ArchiveOptions::default()).unwrap();
+    let names = names(data);
     for transfer in accepted {
         let id = transfer.id;
         let bytes = archive.get(&id).unwrap();
         let bytes = bytes.unwrap_or_else(|| panic!("{id} was answered 202 and is not in the archive"));
-        let state = Transfer::decode(&mut Decoder(&bytes)).unwrap().public_state();
-        let told = transfer.outcome.unwrap_or_else(|| panic!("the payer of {id} was told nothing"));
-        assert!(is_same(told, state), "the payer of {id} was told {told:?}, the archive says {state:?}");
+        let archived = facts_of(&decoded(&bytes), &names);
+        assert_eq!(archived, facts(transfer), "{id} in the archive, and to its payer");
     }
     let mut stored = 0;
     let mut count = |_: TransferId, _: &[u8]| {
@@ -126,7 +184,7 @@ pub async fn books_agree(admin: &AdminClient, load: &Load, accepted: &[Accepted]
     let sent = load.sent();
     let evidence = Evidence {
         currency: currency(),
-        amount: amount(),
+        amount: amount_max(),
         before: BTreeMap::new(),
         after: admin.positions(currency()).await.unwrap(),
         expected: load.simulator.expected_positions(),

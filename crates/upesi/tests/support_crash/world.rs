@@ -62,7 +62,15 @@ impl World {
 
     /// DFSPs that are known to the hub, which must be serving.
     pub async fn load(&self, seed: u64) -> Load {
-        let load = Load::new(&self.fspiop_url(), seed);
+        self.onboarded(Load::new(&self.fspiop_url(), seed), seed).await
+    }
+
+    /// The same whose transfers last; see [`Load::lasting`].
+    pub async fn lasting_load(&self, seed: u64) -> Load {
+        self.onboarded(Load::lasting(&self.fspiop_url(), seed), seed).await
+    }
+
+    async fn onboarded(&self, load: Load, seed: u64) -> Load {
         onboard(&self.admin(), &load.simulator, currency(), seed).await.unwrap();
         load
     }

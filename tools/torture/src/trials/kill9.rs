@@ -17,9 +17,15 @@ pub(super) const TRIAL: Trial = Trial {
 };
 
 fn run(seed: u64) -> Tally {
+    let is_leaving = seed % 2 == 1;
+    let test = if is_leaving {
+        "nothing_is_lost_and_nothing_comes_back_where_transfers_leave"
+    } else {
+        "nothing_acknowledged_is_lost_by_kills_under_load"
+    };
     let lives = Lives {
         file: "crash_run",
-        test: "nothing_acknowledged_is_lost_by_kills_under_load",
+        test,
         seed: ("UPESI_CRASH_SEED", seed),
         count: ("UPESI_CRASH_KILLS", KILLS),
     };
@@ -27,6 +33,7 @@ fn run(seed: u64) -> Tally {
     let mut tally = Tally::default();
     tally.add(Tally::UNITS, KILLS);
     tally.add("lives of a data directory", 1);
+    tally.add("data directories that transfers leave", u64::from(is_leaving));
     tally.add("transfers accepted", lives.told(&text, " accepted, "));
     tally
 }

@@ -17,11 +17,11 @@ pub(super) const TRIAL: Trial = Trial {
 };
 
 fn run(seed: u64) -> Tally {
-    let is_archive_alone = seed % 2 == 1;
-    let test = if is_archive_alone {
-        "nothing_acknowledged_is_lost_where_the_archive_is_the_only_copy"
-    } else {
-        "nothing_acknowledged_is_lost_with_the_power"
+    let (is_archive_alone, is_leaving) = (seed % 3 == 1, seed % 3 == 2);
+    let test = match seed % 3 {
+        0 => "nothing_acknowledged_is_lost_with_the_power",
+        1 => "nothing_acknowledged_is_lost_where_the_archive_is_the_only_copy",
+        _ => "nothing_is_lost_and_nothing_comes_back_where_transfers_leave",
     };
     let (seed, count) = (("UPESI_POWER_SEED", seed), ("UPESI_POWER_LIVES", LIVES));
     let lives = Lives { file: "power_loss", test, seed, count };
@@ -30,6 +30,7 @@ fn run(seed: u64) -> Tally {
     tally.add(Tally::UNITS, lives.told(&text, " times the power went, "));
     tally.add("directories", 1);
     tally.add("directories whose archive is the only copy", u64::from(is_archive_alone));
+    tally.add("directories that transfers leave", u64::from(is_leaving));
     tally.add("transfers accepted", lives.told(&text, " accepted, "));
     tally.add("changes that were lost", lives.told(&text, " changes were lost"));
     tally

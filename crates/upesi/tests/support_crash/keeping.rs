@@ -1,0 +1,209 @@
+//! Retention while hubs crash: days pass between lives, what is old is exported and leaves, and nothing comes back.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
+
+use super::hub::PATIENCE;
+use super::library::compile;
+use super::load::{Accepted, Load};
+use super::verdict::{self, Facts};
+use super::world::World;
+
+/// Longer than it takes for a division to be closed, so that one leaves on each such day from the second on.
+const DAY_S: u64 = 95_000;
+/// Then payees' clocks are a week behind, which is as far as they may be.
+const DAYS_MAX: u64 = 6;
+/// So many days are lived through at least.
+const DAYS_MIN: u64 = 4;
+/// More than there are payers: between two days each has got all answers that it waited for.
+const BETWEEN_DAYS: u64 = 64;
+/// The hub's log line of a removal.
+const LEFT: &str = "old transfers have left the archive";
+
+/// Settings under which transfers leave after two days, although they may take a month.
+const SETTINGS: [&str; 6] = [
+    "archive.keep_days=2",
+    "archive.export_format=jsonl",
+    "hub.transfer_validity_max_s=2592000",
+    "fspiop.completed_timestamp_age_s_max=604800",
+    "callbacks.deadline_s=2592000",
+    "engine.tick_interval_ms=20",
+];
+
+/// The clock of the hubs of a world, and where they export to.
+pub struct Keeping {
+    library: PathBuf,
+    export: PathBuf,
+    days: u64,
+    accepted_before: usize,
+}
+
+/// What has become of the transfers.
+#[derive(Debug)]
+pub struct Kept {
+    /// Those that the archive has.
+    pub archived: usize,
+    /// Those that have left.
+    pub left: usize,
+    /// Exported divisions.
+    pub exports: usize,
+}
+
+impl Keeping {
+    /// Lets transfers leave the hubs of a world. `None` where the clock cannot be made.
+    pub fn begin(directory: &Path, world: &mut World) -> Option<Self> {
+        let library = compile(directory, "clock", include_str!("clock.c"))?;
+        let export = directory.join("export");
+        world.settings.extend(SETTINGS);
+        world.settings.push(format!("archive.export_dir={}", export.display()).leak());
+        let keeping = Self { library, export, days: 0, accepted_before: 0 };
+        keeping.set_clock(world);
+        Some(keeping)
+    }
+
+    /// A day passes if payments have gone on since the last.
+    pub fn pass_a_day(&mut self, world: &mut World, load: &Load) {
+        let accepted = load.accepted_count();
+        if self.days < DAYS_MAX && accepted >= self.accepted_before + BETWEEN_DAYS as usize {
+            self.days += 1;
+            self.accepted_before = accepted;
+            self.set_clock(world);
+        }
+    }
+
+    /// Lives until enough days have passed for transfers to leave.
+    pub fn outlive(&mut self, world: &mut World, load: &Load) {
+        while self.days < DAYS_MIN {
+            let mut hub = world.start();
+            hub.serves();
+            load.wait_for_accepted(BETWEEN_DAYS);
+            hub.kill();
+            self.pass_a_day(world, load);
+        }
+    }
+
+    /// A life that ends when transfers have left, in it or before.
+    pub fn see_them_leave(&self, world: &World, load: &Load) {
+        let mut hub = world.start();
+        hub.serves();
+        load.wait_for_accepted(1);
+        let begun = Instant::now();
+        while !self.log(world).contains(LEFT) {
+            assert!(begun.elapsed() < PATIENCE, "no transfers leave within {PATIENCE:?}");
+            load.wait_for_accepted(1);
+        }
+        hub.kill();
+    }
+
+    fn log(&self, world: &World) -> String {
+        fs::read_to_string(world.log.as_ref().unwrap()).unwrap()
+    }
+
+    fn set_clock(&self, world: &mut World) {
+        let is_preload = |(name, _): &&(OsString, OsString)| name == "LD_PRELOAD";
+        let mut preload = OsString::from(&self.library);
+        if let Some((_, others)) = world.environment.iter().find(is_preload)
+            && !others.to_string_lossy().contains("clock.so")
+        {
+            preload.push(":");
+            preload.push(others);
+        } else if let Some((_, others)) = world.environment.iter().find(is_preload) {
+            preload = others.clone();
+        }
+        world.environment.retain(|(name, _)| name != "LD_PRELOAD" && name != "CLOCK_AHEAD_S");
+        world.environment.push(("LD_PRELOAD".into(), preload));
+        world.environment.push(("CLOCK_AHEAD_S".into(), (self.days * DAY_S).to_string().into()));
+    }
+
+    /// The exported transfers with the last record of their division, by id. None is exported twice.
+    fn exported(&self) -> (HashMap<String, (u64, Facts)>, usize) {
+        let (mut exported, mut files) = (HashMap::new(), 0);
+        for file in fs::read_dir(&self.export).unwrap().map(|file| file.unwrap().path()) {
+            let Some(range) = file.file_name().and_then(|name| name.to_str()?.strip_suffix(".jsonl")) else {
+                continue;
+            };
+            files += 1;
+            let last = range.rsplit('-').next().unwrap().parse().unwrap();
+            for line in fs::read_to_string(&file).unwrap().lines() {
+                let row: serde_json::Value = serde_json::from_str(line).unwrap();
+                let text = |name: &str| row[name].as_str().unwrap().to_owned();
+                let facts = Facts {
+                    payer: text("payerFsp"),
+                    payee: text("payeeFsp"),
+                    amount: text("amount"),
+                    is_committed: text("state") == "COMMITTED",
+                };
+                let before = exported.insert(text("transferId"), (last, facts));
+                assert!(
+                    before.is_none(),
+                    "{} is exported twice, also in {}",
+                    text("transferId"),
+                    file.display()
+                );
+            }
+        }
+        (exported, files)
+    }
+
+    /// Each accepted transfer is in the archive, or was exported and has left, as its payer was told it; none that has
+    /// left is in the archive; and what a hub said to have left stays away. The hub is stopped.
+    pub fn judge(&self, world: &World, accepted: &[Accepted]) -> Kept {
+        let path = world.data.join("archive");
+        let first_seq = first_seq_of(&path).unwrap();
+        let log = self.log(world);
+        let told = log.lines().filter(|line| line.contains(LEFT)).filter_map(last_record).max();
+        assert!(
+            told.is_some_and(|last| first_seq > last),
+            "{told:?} had left, the archive begins with {first_seq}"
+        );
+        let archive = FjallArchive::open(path, &ArchiveOptions::default()).unwrap();
+        let names = verdict::names(&world.data);
+        let (exported, exports) = self.exported();
+        let mut kept = Kept { archived: 0, left: 0, exports };
+        for transfer in accepted {
+            let (id, expected) = (transfer.id, verdict::facts(transfer));
+            let archived = archive.get(&id).unwrap().map(|bytes| verdict::decoded(&bytes));
+            let exported = exported.get(&id.to_string());
+            let has_left = exported.is_some_and(|(last, _)| *last < first_seq);
+            if let Some((_, facts)) = exported {
+                assert_eq!(facts, &expected, "{id} as exported");
+            }
+            match archived {
+                Some(archived) => {
+                    assert!(!has_left, "{id} has left and came back");
+                    assert_eq!(verdict::facts_of(&archived, &names), expected, "{id} in the archive");
+                    kept.archived += 1;
+                }
+                None => {
+                    assert!(has_left, "{id} was answered 202, and is neither archived nor exported");
+                    kept.left += 1;
+                }
+            }
+        }
+        let mut stored = 0;
+        let mut count = |_, _: &[u8]| {
+            stored += 1;
+            std::ops::ControlFlow::Continue(())
+        };
+        archive.for_each(&mut count).unwrap();
+        assert_eq!(stored, kept.archived, "the archive has transfers that nobody sent, or that came back");
+        assert!(kept.archived > 0 && kept.left > 0 && kept.exports > 0, "{kept:?}");
+        kept
+    }
+
+    /// Those accepted since the last day began, which a hub must still know.
+    pub fn known<'a>(&self, accepted: &'a [Accepted]) -> &'a [Accepted] {
+        &accepted[self.accepted_before..]
+    }
+}
+
+/// The last record of a division, as a log line names it.
+fn last_record(line: &str) -> Option<u64> {
+    let digits = line.split("last=").nth(1)?.split(|letter: char| !letter.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
