@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
 use common::scheme::position;
 use common::{

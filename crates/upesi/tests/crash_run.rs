@@ -15,7 +15,9 @@ use rustix::event::Timespec;
 use support_crash::events::{FileEvents, Waited};
 use support_crash::hub::SERVING;
 use support_crash::keeping::Keeping;
+use support_crash::load::Load;
 use support_crash::moments::Moment;
+use support_crash::scene::block_on;
 use support_crash::world::World;
 use support_crash::{Chance, setting, verdict};
 use tempfile::TempDir;
@@ -75,15 +77,11 @@ fn run(kills: u64, is_kept_for_days: bool) {
         }
     }
     let _repeat = Repeat { seed, kills, directory: Some(directory) };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
 
     let mut hub = world.start();
     hub.serves();
-    let mut load = if is_kept_for_days {
-        runtime.block_on(world.lasting_load(seed))
-    } else {
-        runtime.block_on(world.load(seed))
-    };
+    let mut load =
+        if is_kept_for_days { block_on(world.lasting_load(seed)) } else { block_on(world.load(seed)) };
     load.start();
     load.wait_for_accepted(1);
     hub.kill();
@@ -107,27 +105,7 @@ fn run(kills: u64, is_kept_for_days: bool) {
         keeping.outlive(&mut world, &load);
         keeping.see_them_leave(&world, &load);
     }
-    let mut hub = world.start();
-    hub.serves();
-    let (accepted, refused) = load.end();
-    assert!(refused.is_empty(), "{refused:?}");
-    let admin = world.admin();
-    let known = keeping.as_ref().map_or(&accepted[..], |keeping| keeping.known(&accepted));
-    runtime.block_on(async {
-        verdict::quiet(&admin, &load).await;
-        verdict::books_agree(&admin, &load, &accepted).await;
-        verdict::answers_agree(&admin, known).await;
-    });
-    drop(admin);
-    let (status, log) = hub.stop();
-    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
-    let report = verdict::audit_is_clean(&world.data);
-    if let Some(keeping) = &keeping {
-        println!("{:?}", keeping.judge(&world, &accepted));
-    } else {
-        verdict::journal_agrees(&world.data, &accepted);
-        verdict::archive_agrees(&world.data);
-    }
+    let report = judge(&world, &mut load, keeping.as_ref());
     if kills >= KILLS {
         // The run has met what it is about.
         assert!(report["records"]["segments"].as_u64() > Some(2), "{report}");
@@ -136,11 +114,37 @@ fn run(kills: u64, is_kept_for_days: bool) {
     println!(
         "{:6} ms  {} accepted, {} segments, {} snapshots compared, {} archived",
         begun.elapsed().as_millis(),
-        accepted.len(),
+        load.accepted_count(),
         report["records"]["segments"],
         report["snapshotsCompared"],
         report["archive"]["stored"]
     );
+}
+
+/// A hub on what is left, against what the DFSPs saw; returns the report of the audit.
+fn judge(world: &World, load: &mut Load, keeping: Option<&Keeping>) -> serde_json::Value {
+    let mut hub = world.start();
+    hub.serves();
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    let admin = world.admin();
+    let known = keeping.map_or(&accepted[..], |keeping| keeping.known(&accepted));
+    block_on(async {
+        verdict::quiet(&admin, load).await;
+        verdict::books_agree(&admin, load, &accepted).await;
+        verdict::answers_agree(&admin, known).await;
+    });
+    drop(admin);
+    let (status, log) = hub.stop();
+    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+    let report = verdict::audit_is_clean(&world.data);
+    if let Some(keeping) = keeping {
+        println!("{:?}", keeping.judge(world, &accepted));
+    } else {
+        verdict::journal_agrees(&world.data, &accepted);
+        verdict::archive_agrees(&world.data);
+    }
+    report
 }
 
 /// The very first start makes files that are not there yet. Wherever it is stopped, the next one finishes the work.
