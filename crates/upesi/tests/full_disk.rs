@@ -65,7 +65,8 @@ async fn health_becomes(admin: &AdminClient, well: bool) {
     }
 }
 
-/// Fills the disk until it stays full: what the hub was preparing when it ran out of room is given back, and taken again.
+/// Fills the disk until it stays full: what the hub was preparing when it ran out of room is given back, and taken
+/// again.
 async fn fill_for_good(disk: &SmallDisk, admin: &AdminClient) {
     let (begun, mut calm) = (Instant::now(), 0);
     while calm < CALM_CHECKS {
