@@ -16,13 +16,14 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use upesi_fspiop::refusal::admin_detail;
+use upesi_ledger::command::FulfilState;
 use upesi_ledger::{
     AdminCommand, AdminOutcome, CallbackContent, Command, Decision, Facts, FundsOutGuard, Ledger,
     LedgerAccountTypeId, LedgerConfig, Reply, StateMethod, audit,
 };
 use upesi_types::{Amount, Timestamp};
 
-use self::ask::{Ask, Known, NAMES, VALIDITY_MS, account, fsp, kes, transfer_id};
+use self::ask::{Ask, Known, NAMES, VALIDITY_MS, Who, account, fsp, kes, transfer_id};
 use self::scheme::{Scheme, Told};
 use self::support::{Twin, snapshot};
 
@@ -34,6 +35,8 @@ struct Run {
     scheme: Scheme,
     now_ms: i64,
     known: BTreeMap<u8, Known>,
+    /// The id of the next payment.
+    next: u8,
 }
 
 impl Run {
@@ -49,7 +52,13 @@ impl Run {
             ..LedgerConfig::default()
         };
         let scheme = Scheme::new(on_us, confirms, guards_positions);
-        let mut run = Self { twin: Twin::new(config), scheme, now_ms: START_MS, known: BTreeMap::new() };
+        let mut run = Self {
+            twin: Twin::new(config),
+            scheme,
+            now_ms: START_MS,
+            known: BTreeMap::new(),
+            next: ask::PAYMENT_FIRST,
+        };
         for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
             run.prepare_hub(AdminCommand::CreateHubAccount {
                 name: fsp("Hub"),
@@ -80,6 +89,7 @@ impl Run {
         let now = Timestamp::from_ms(self.now_ms);
         let (mut expected, decision) = match ask {
             Ask::Drain => return self.twin.drain(),
+            Ask::Pay { payer, payee, units } => return self.pay(payer, payee, *units),
             Ask::Restart => return self.twin.restart(),
             Ask::Prepare(prepare) => {
                 let expires_ms = self.now_ms + prepare.expires_in_ms;
@@ -112,6 +122,19 @@ impl Run {
         }
         assert_eq!(told, expected, "{ask:?}");
         self.compare();
+    }
+
+    /// A payment that ends at once if it may; no more of them than there are ids.
+    fn pay(&mut self, payer: ask::Name, payee: ask::Name, units: i64) {
+        let id = self.next;
+        if id > ask::PAYMENT_LAST {
+            return;
+        }
+        self.next += 1;
+        self.step(1, &Ask::Prepare(ask::AskPrepare::plain(id, payer, payee, units)));
+        let (from, to, state) = (Who::Payee, Who::Payer, FulfilState::Committed);
+        let fulfilment = ask::Given::Right;
+        self.step(1, &Ask::Fulfil { id, from, to, state, is_v10: false, fulfilment, body: 0 });
     }
 
     fn prepare(

@@ -17,6 +17,10 @@ pub const VALIDITY_MS: i64 = 30_000;
 /// How far ahead a transfer may expire.
 pub const EXPIRY_MAX_MS: i64 = 20_000;
 
+/// Ids of payments that are made at once; others are below.
+pub const PAYMENT_FIRST: u8 = 20;
+pub const PAYMENT_LAST: u8 = 100;
+
 /// Two members from the beginning, one that may join, one that never does, one in other letters, and the hub.
 pub const NAMES: [&str; 6] = ["alpha", "beta", "gamma", "ghost", "ALPHA", "Hub"];
 pub type Name = &'static str;
@@ -25,6 +29,12 @@ pub type Name = &'static str;
 #[derive(Clone, Debug)]
 pub enum Ask {
     Prepare(AskPrepare),
+    /// A prepare and its fulfil, of an id of their own.
+    Pay {
+        payer: Name,
+        payee: Name,
+        units: i64,
+    },
     Resend {
         id: u8,
         from: Option<Name>,
@@ -240,12 +250,13 @@ fn operations() -> impl Strategy<Value = Ask> {
 }
 
 fn settlements() -> impl Strategy<Value = Ask> {
-    let number = || proptest::option::weighted(0.2, 0..5_u8);
+    let number = || proptest::option::weighted(0.1, 0..5_u8);
     let names = proptest::collection::vec(name(), 0..4);
     prop_oneof![
+        6 => (name(), name(), units()).prop_map(|(payer, payee, units)| Ask::Pay { payer, payee, units }),
         3 => number().prop_map(Ask::CloseWindow),
-        3 => proptest::option::weighted(0.3, proptest::collection::vec(0..5_u8, 0..3)).prop_map(Ask::Settle),
-        8 => (number(), proptest::option::weighted(0.4, names), proptest::option::weighted(0.2, 0..7_u8))
+        3 => proptest::option::weighted(0.2, proptest::collection::vec(0..5_u8, 0..3)).prop_map(Ask::Settle),
+        8 => (number(), proptest::option::weighted(0.2, names), proptest::option::weighted(0.1, 0..7_u8))
             .prop_map(|(id, names, state)| Ask::Advance { id, names, state }),
         1 => number().prop_map(Ask::AbortSettlement),
     ]
@@ -254,7 +265,7 @@ fn settlements() -> impl Strategy<Value = Ask> {
 /// A step: how many milliseconds after the one before it, and what happens.
 pub fn step() -> impl Strategy<Value = (i64, Ask)> {
     let pause = proptest::sample::select(vec![1_i64, 1, 1, 1, 2, 2, 3, 1_000, 4_000, VALIDITY_MS]);
-    (pause, prop_oneof![6 => transfers(), 2 => operations(), 1 => settlements()])
+    (pause, prop_oneof![6 => transfers(), 2 => operations(), 4 => settlements()])
 }
 
 /// A first prepare, as resends and PUTs need it.
@@ -265,6 +276,12 @@ pub struct Known {
 }
 
 impl AskPrepare {
+    /// One without faults.
+    pub fn plain(id: u8, payer: Name, payee: Name, units: i64) -> Self {
+        let (units, has_condition, expires_in_ms) = (Some(units), true, EXPIRY_MAX_MS);
+        Self { id, from: None, payer, payee, units, has_condition, expires_in_ms, body: 0 }
+    }
+
     pub fn fingerprint(&self, expires_ms: i64) -> [u8; 16] {
         let said = (self.payer, self.payee, self.units, self.has_condition, expires_ms, self.body);
         digest(&format!("{said:?}"))
