@@ -73,8 +73,8 @@ mod addresses {
     }
 }
 mod held {
-    /// What waits until an answer is written: here nothing does.
-    pub(crate) struct Held;
+    /// Callbacks that wait until an answer is written, by the number of that answer.
+    pub(crate) struct Held(pub(crate) usize);
 
     impl Held {
         pub(crate) fn release_all(held: &mut Vec<Self>) {

@@ -23,7 +23,7 @@ const DAYS_MIN: u64 = 4;
 /// More than there are payers: between two days each has got all answers that it waited for.
 const BETWEEN_DAYS: u64 = 64;
 /// The hub's log line of a removal.
-const LEFT: &str = "old transfers have left the archive";
+const LEFT: &str = "old transfers were removed from the archive";
 
 /// Settings under which transfers leave after two days, although they may take a month.
 const SETTINGS: [&str; 6] = [
