@@ -32,6 +32,11 @@ struct Answering {
     settings: DfspSettings,
 }
 
+/// The id of a prepare, if it can be read.
+pub(crate) fn prepared_id(body: &Bytes) -> Option<TransferId> {
+    Some(read(body)?.0)
+}
+
 /// Takes a prepare in and starts to answer it; the status is that of the POST.
 pub(crate) fn take_prepare(
     shared: &Arc<Shared>,

@@ -75,6 +75,9 @@ impl Service for SimService {
         let dfsp = self.shared.dfsp(receiver);
         let settings = dfsp.settings();
         if let Some(refusal) = self.fault(dfsp, &settings).await {
+            if matches!(route, Route::Prepare) {
+                self.note_refused(body, deadline).await;
+            }
             return answer(refusal);
         }
         let Ok(body) = body::read(body, BODY_BYTES_MAX, deadline).await else {
@@ -167,6 +170,14 @@ impl SimService {
         None
     }
 
+    /// Remembers a prepare that is refused and may never be repeated: if it expires first, the hub still says so.
+    async fn note_refused(&self, body: Incoming, deadline: Instant) {
+        let Ok(body) = body::read(body, BODY_BYTES_MAX, deadline).await else { return };
+        if let Some(id) = payee::prepared_id(&body) {
+            self.shared.refused.keep(id, Bytes::new());
+        }
+    }
+
     /// Counts how long a message, and the exchange that it ends, were under way, where its `tracestate` tells when
     /// they began.
     fn observe_way(&self, family: Family, leg: Leg, headers: &HeaderMap) {
@@ -197,9 +208,15 @@ impl SimService {
         let pushed = is_put
             && self.shared.channels.any()
             && self.push(receiver, headers, &format!("transfers/{id}"), is_error);
-        if role.is_none() && !pushed {
-            count(&counters.callbacks_unexpected);
+        if role.is_some() || pushed {
+            return;
         }
+        let was_refused = parsed.is_some_and(|id| self.shared.refused.find(&id).is_some());
+        count(if is_error && was_refused {
+            &counters.callbacks_informative
+        } else {
+            &counters.callbacks_unexpected
+        });
     }
 
     /// Tells the script that waits for a callback on this path, if one does.

@@ -95,6 +95,8 @@ pub(crate) struct Shared {
     pub by_name: HashMap<String, u32, foldhash::fast::RandomState>,
     pub table: Table,
     pub remembered: Remembered,
+    /// Prepares that a fault setting refused.
+    pub refused: Remembered,
     pub currencies: String,
     pub secret: Secret,
     pub seed: u64,
@@ -186,6 +188,7 @@ impl Simulator {
             by_name,
             table: Table::new(),
             remembered: Remembered::new(),
+            refused: Remembered::new(),
             currencies: currency_list(&config.currencies),
             secret: Secret::new(&config.secret),
             seed: config.seed,

@@ -172,6 +172,34 @@ async fn unknown_transfers_and_paths_are_noticed() {
     world.end().await;
 }
 
+/// A payee that refused a prepare may be told that it has expired, and nothing else about it.
+#[tokio::test]
+async fn the_end_of_a_refused_prepare_is_no_surprise() {
+    let world = World::new();
+    let other = ID.replace("5b1c", "6b1c");
+    let expired = json!({"errorInformation": {"errorCode": "3303", "errorDescription": "expired"}});
+    let refuse = async |per_mille: u16| {
+        let settings = json!({ "http_error_per_mille": per_mille });
+        assert_eq!(world.send(Method::PUT, "/_sim/dfsps/dfsp-2", &settings).await.0, StatusCode::OK);
+    };
+    refuse(1000).await;
+    assert_eq!(world.prepare("/dfsp-2", KNOWN_CONDITION).await, StatusCode::SERVICE_UNAVAILABLE);
+    refuse(0).await;
+    for (path, body, informative, unexpected) in [
+        (format!("/dfsp-2/transfers/{ID}/error"), &expired, 1, 0),
+        (format!("/dfsp-2/transfers/{other}/error"), &expired, 1, 1),
+        (format!("/dfsp-2/transfers/{ID}"), &json!({"transferState": "COMMITTED"}), 1, 2),
+    ] {
+        assert_eq!(world.send(Method::PUT, &path, body).await.0, StatusCode::OK);
+        let counters = world.simulator.counters();
+        assert_eq!(
+            (counters.callbacks_informative, counters.callbacks_unexpected),
+            (informative, unexpected)
+        );
+    }
+    world.end().await;
+}
+
 #[tokio::test]
 async fn settings_are_read_and_changed_over_http() {
     let world = World::new();
