@@ -9,19 +9,11 @@ use upesi_tables::archive::Archive;
 
 use super::Run;
 
-/// The state without what only the archive has to remember.
-fn state(ledger: &Ledger) -> Vec<u8> {
-    let mut copy = ledger.clone();
-    copy.drain_finished(u64::MAX).for_each(drop);
-    let mut bytes = Vec::new();
-    copy.encode_snapshot(&mut bytes);
-    bytes
-}
-
 impl Run {
     /// Ends an engine in order and compares what it was and what it left. While it runs its archivist changes files.
     pub(super) async fn end_and_compare(&mut self, engine: Engine, handle: &EngineHandle) {
-        let (live, last_seq) = handle.read(|ledger| (state(ledger), ledger.last_seq())).await.unwrap();
+        let (live, last_seq) =
+            handle.read(|ledger| (ledger.encode_unfinished(), ledger.last_seq())).await.unwrap();
         engine.shutdown();
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let log = EmbeddedLog::for_reading(&disk);
@@ -44,7 +36,7 @@ impl Run {
             callbacks.push((seq, record.callbacks));
             for snapshot in snapshots.iter().filter(|snapshot| snapshot.seq == seq) {
                 assert!(
-                    snapshot.bytes == state(&ledger),
+                    snapshot.bytes == ledger.encode_unfinished(),
                     "seed {}: snapshot {seq} is not the replay",
                     self.seed
                 );
@@ -52,7 +44,7 @@ impl Run {
             }
         }
         assert_eq!(ledger.last_seq(), last_seq);
-        assert!(live == state(&ledger), "seed {}: the live state is not the replay", self.seed);
+        assert!(live == ledger.encode_unfinished(), "seed {}: the live state is not the replay", self.seed);
         self.compare_published(&callbacks);
         self.compare_archive(&ledger);
     }

@@ -7,15 +7,6 @@ use upesi_journal::{Disk, END, EmbeddedLog, SnapshotStore};
 use upesi_ledger::{Ledger, LedgerConfig, Record};
 use upesi_types::Timestamp;
 
-/// The state without what only the archive has to remember.
-fn state(ledger: &Ledger) -> Vec<u8> {
-    let mut copy = ledger.clone();
-    copy.drain_finished(u64::MAX).for_each(drop);
-    let mut bytes = Vec::new();
-    copy.encode_snapshot(&mut bytes);
-    bytes
-}
-
 /// Compares; the disk must be readable and nobody may write to it meanwhile.
 pub(super) fn compare(disk: &Arc<dyn Disk>, live: &Ledger) -> Result<(), String> {
     let said = |error: &dyn std::fmt::Display| error.to_string();
@@ -29,7 +20,10 @@ pub(super) fn compare(disk: &Arc<dyn Disk>, live: &Ledger) -> Result<(), String>
     let mut fold = fold.map_err(|error| said(&error))?;
     while fold.next(END).map_err(|error| said(&error))? {
         let (seq, ledger) = (fold.ledger.last_seq(), &fold.ledger);
-        if snapshots.iter().any(|snapshot| snapshot.seq == seq && snapshot.bytes != state(ledger)) {
+        if snapshots
+            .iter()
+            .any(|snapshot| snapshot.seq == seq && snapshot.bytes != ledger.encode_unfinished())
+        {
             return Err(format!("snapshot {seq} is not what the journal gives"));
         }
     }
@@ -37,7 +31,7 @@ pub(super) fn compare(disk: &Arc<dyn Disk>, live: &Ledger) -> Result<(), String>
     if ledger.last_seq() != live.last_seq() {
         return Err(format!("the journal ends at {}, the state at {}", ledger.last_seq(), live.last_seq()));
     }
-    if state(&ledger) != state(live) {
+    if ledger.encode_unfinished() != live.encode_unfinished() {
         return Err("the live state is not what the journal gives".to_owned());
     }
     Ok(())
@@ -50,7 +44,7 @@ pub(super) fn compare_with(records: &[(Timestamp, Vec<u8>)], live: &Ledger) -> R
         let record = Record::decode(bytes).map_err(|error| error.to_string())?;
         ledger.evolve(seq, *time, record.events, &record.callbacks);
     }
-    if state(&ledger) != state(live) {
+    if ledger.encode_unfinished() != live.encode_unfinished() {
         return Err(format!("the state at {} was never the truth", live.last_seq()));
     }
     Ok(())

@@ -8,7 +8,6 @@ use upesi_journal::{Disk, END, JournalError, Reader, SnapshotStore};
 use super::changes::Change;
 use super::{journal_flips, table_flips};
 use crate::hub::life::Memory;
-use crate::hub::verdict::state;
 use crate::hub::{Remains, Setup, block_on};
 use crate::tally::Tally;
 use crate::trial::{self, Trial};
@@ -216,7 +215,7 @@ fn snapshots(disk: &SimDisk) -> Vec<(u64, Vec<u8>)> {
 fn started(remains: &Remains, setup: &Setup) -> Option<Vec<u8>> {
     block_on(async {
         let (engine, handle) = remains.start(setup).ok()?;
-        let found = handle.read(state).await.ok();
+        let found = handle.read(upesi_ledger::Ledger::encode_unfinished).await.ok();
         engine.shutdown();
         found
     })

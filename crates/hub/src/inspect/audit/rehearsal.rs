@@ -32,23 +32,14 @@ pub(super) fn run(
     match rehearse(&options) {
         Err(error) => findings.add(format!("a hub would not start: {error}")),
         Ok(Rehearsal { ledger, archived }) => {
-            let expected = bytes(replayed);
+            let expected = replayed.encode_unfinished();
             for (who, ledger) in [("the engine", &ledger), ("the archivist", &archived)] {
-                if bytes(ledger) != expected {
+                if ledger.encode_unfinished() != expected {
                     findings.add(format!("a start would bring {who} to another state than the replay"));
                 }
             }
         }
     }
-}
-
-/// A state without the finished transfers that it still holds, of which there may be more or fewer.
-fn bytes(ledger: &Ledger) -> Vec<u8> {
-    let mut ledger = ledger.clone();
-    ledger.drain_finished(u64::MAX).for_each(drop);
-    let mut bytes = Vec::new();
-    ledger.encode_snapshot(&mut bytes);
-    bytes
 }
 
 /// An archive that is read and not written.
