@@ -1,13 +1,12 @@
 //! `/ledgerAccountTypes`: the kinds of account.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_ledger::{AdminCommand, LedgerAccountType};
 
 use crate::body::JsonBody;
-use crate::context::AdminContext;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::json::{empty, ok};
 
@@ -36,16 +35,13 @@ impl AccountTypeView {
     }
 }
 
-pub(crate) async fn list(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
     let types =
         context.ask(|ledger| ledger.account_types().iter().map(AccountTypeView::of).collect::<Vec<_>>());
     ok(&types.await?)
 }
 
-pub(crate) async fn create(
-    State(context): State<AdminContext>,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let name = fields.required("name")?.text_of(2, 30)?.into();
     let description = fields

@@ -1,13 +1,12 @@
 //! `/participants/{name}/accounts`: balances, the hub's accounts, and activity.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_ledger::{Account, AdminCommand};
 
 use crate::body::JsonBody;
-use crate::context::AdminContext;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::extract::{Segments, account_id, participant_name};
 use crate::json::{Decimal, Flag, Instant, empty, ok};
@@ -42,7 +41,7 @@ impl AccountView {
 
 /// Lists the accounts that have been opened; others have no balance yet.
 pub(crate) async fn list(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(name): Segments<String>,
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
@@ -58,7 +57,7 @@ pub(crate) async fn list(
 
 /// Creates one of the hub's own accounts.
 pub(crate) async fn create(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -72,7 +71,7 @@ pub(crate) async fn create(
 }
 
 pub(crate) async fn set_activity(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments((name, account)): Segments<(String, String)>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {

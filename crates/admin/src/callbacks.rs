@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_engine::Payload;
 use upesi_fspiop::Resource;
 use upesi_fspiop::uri::write_path;
+use upesi_ledger::command::Deed;
 use upesi_ledger::{
-    AdminOutcome, AdminRefusal, Callback, CallbackContent, CallbackKey, Command, Ledger, OutboxEntry,
-    ParticipantId, Reply,
+    AdminOutcome, AdminRefusal, Callback, CallbackKey, Change, Ledger, OutboxEntry, ParticipantId,
 };
 use upesi_types::FspId;
 
+use crate::access::Permission;
 use crate::body::{Fields, JsonBody};
+use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::extract::{Parameters, Segments, participant_name};
@@ -96,7 +96,7 @@ impl CallbackView {
 }
 
 fn message_of(callback: &Callback) -> String {
-    let path_id = (callback.content != CallbackContent::ForwardPrepare).then_some("{ID}");
+    let path_id = (callback.content.method() != "POST").then_some("{ID}");
     let mut message = format!("{} ", callback.content.method());
     write_path(Resource::from(callback.subject.resource), path_id, callback.is_error(), &mut message);
     message
@@ -156,10 +156,7 @@ impl Selection {
     }
 }
 
-pub(crate) async fn list(
-    State(context): State<AdminContext>,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
+pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
     let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
     let selection = Selection::of(&parameters)?;
     let page = context.ask(move |ledger| -> Result<Page, ApiError> {
@@ -178,10 +175,7 @@ pub(crate) async fn list(
     ok(&page)
 }
 
-pub(crate) async fn get(
-    State(context): State<AdminContext>,
-    Segments(key): Segments<String>,
-) -> Result<Response, ApiError> {
+pub(crate) async fn get(Call(context): Call, Segments(key): Segments<String>) -> Result<Response, ApiError> {
     let not_found = || ApiError::not_found("There is no undelivered callback with this key");
     let Key(key) = key.parse().map_err(|()| not_found())?;
     let view = context
@@ -231,10 +225,7 @@ struct Redelivered {
 }
 
 /// `{"keys": […]}`, or `{"all": true}` with or without `"fsp"`.
-pub(crate) async fn redeliver(
-    State(context): State<AdminContext>,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+pub(crate) async fn redeliver(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let redelivered = match fields.optional("keys") {
         Some(_) => {
@@ -252,10 +243,11 @@ async fn redeliver_these(
     context: &AdminContext,
     keys: Vec<CallbackKey>,
 ) -> Result<Result<usize, AdminRefusal>, ApiError> {
-    match context.engine.submit(Command::Redeliver(keys), Payload::default()).await? {
-        Reply::Admin(Ok(AdminOutcome::Redelivered(count))) => Ok(Ok(count)),
-        Reply::Admin(Err(refusal)) => Ok(Err(refusal)),
-        _ => Err(ApiError::internal("The engine gave no answer to an operator's command")),
+    let change = Change::of_redelivery(keys.len());
+    match context.try_act(Permission::CallbackRedeliver, Deed::Redeliver(keys), change).await? {
+        Ok(AdminOutcome::Redelivered(count)) => Ok(Ok(count)),
+        Err(refusal) => Ok(Err(refusal)),
+        Ok(_) => Err(ApiError::internal("The engine gave no answer to an operator's command")),
     }
 }
 

@@ -1,12 +1,12 @@
 //! `/clock`: the hub's time, and how it stands to the machine's clocks.
 
-use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_engine::Clock;
 use upesi_ledger::AdminCommand;
 
 use crate::body::JsonBody;
+use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, ok};
@@ -36,15 +36,12 @@ fn view(context: &AdminContext) -> ClockView {
     }
 }
 
-pub(crate) async fn get(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+pub(crate) async fn get(Call(context): Call) -> Result<Response, ApiError> {
     ok(&view(&context))
 }
 
 /// The jump that there is now is right: the hub follows the wall clock, and the journal says who wanted it so.
-pub(crate) async fn accept(
-    State(context): State<AdminContext>,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+pub(crate) async fn accept(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
     fields.only(&["reason"])?;

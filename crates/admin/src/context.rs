@@ -5,17 +5,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use upesi_engine::{Clock, EngineHandle, Payload};
-use upesi_ledger::{AdminCommand, AdminOutcome, Command, Ledger, Reply};
+use upesi_http::Schemes;
+use upesi_ledger::command::{Act, Deed};
+use upesi_ledger::{AdminCommand, AdminOutcome, AdminRefusal, Change, Command, Ledger, Reply};
 use upesi_tables::TablesError;
 use upesi_types::Timestamp;
 
-use crate::changes::Change;
+use crate::access::{Access, Caller, Permission, permission_of};
+use crate::changes;
 use crate::debug::Holders;
 use crate::directory::DirectoryHandle;
 use crate::error::ApiError;
+use crate::hosts::AllowedHosts;
 use crate::lanes::{Lanes, NoLanes};
 use crate::metrics_text::MetricsText;
 use crate::quotes::QuoteView;
+
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is logged, and how that is changed.
 pub trait LogLevel: Send + Sync {
@@ -74,17 +80,29 @@ pub struct AdminContext {
     pub profiling: Option<Holders>,
     /// The log's level.
     pub log_level: Arc<dyn LogLevel>,
+    /// The addresses that endpoints may have.
+    pub schemes: Schemes,
+    /// The hosts that requests may name; `None` for any.
+    pub allowed_hosts: Option<AllowedHosts>,
+    /// How long a body may take.
+    pub body_timeout: Duration,
     /// When the process started, for its uptime.
     pub started: Instant,
     /// The same by the calendar.
     pub started_at: Timestamp,
+    /// How callers are known.
+    pub access: Access,
+    /// Who calls. Each request has its own.
+    pub caller: Arc<Caller>,
 }
 
 impl AdminContext {
     /// A context with the defaults: host name `central-ledger`, no directory, no quotes, no lanes, no metrics, a log
-    /// level that stays.
+    /// level that stays, requests to any host.
     pub fn new(engine: EngineHandle) -> Self {
         let started_at = engine.clock().now();
+        let access = Access::open();
+        let caller = Arc::new(access.stranger(None));
         Self {
             engine,
             hostname: "central-ledger".into(),
@@ -95,28 +113,111 @@ impl AdminContext {
             metrics: MetricsText::new(Duration::ZERO, String::new),
             profiling: None,
             log_level: Arc::new(FixedLog),
+            schemes: Schemes::default(),
+            allowed_hosts: None,
+            body_timeout: BODY_TIMEOUT,
             started: Instant::now(),
             started_at,
+            access,
+            caller,
         }
     }
 
-    /// Makes a change and waits until it is durable. The log tells from what to what; another operator's change of the
-    /// same thing at the same moment may lie between.
-    pub(crate) async fn change(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
-        let asked = command.clone();
-        let change = self.ask(move |ledger| Change::of(&asked, ledger)).await?;
-        let outcome = self.submit(Command::Admin(command)).await?;
-        change.log(&outcome);
-        Ok(outcome)
+    /// The same for a port whose callers are known like this.
+    pub fn with_access(self, access: Access) -> Self {
+        let caller = Arc::new(access.stranger(None));
+        Self { access, caller, ..self }
     }
 
-    pub(crate) async fn submit(&self, command: Command) -> Result<AdminOutcome, ApiError> {
+    /// Makes a change, with its entry in the audit trail, and waits until both are durable. The log has from what to
+    /// what; another operator's change of the same thing at the same moment may lie between.
+    pub(crate) async fn change(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
+        let asked = command.clone();
+        let looked = self.ask(move |ledger| (Change::of(&asked, ledger), permission_of(&asked, ledger)));
+        let (change, permission) = looked.await?;
+        self.act(permission, Deed::Change(command), change).await
+    }
+
+    /// Does something, with its entry in the audit trail.
+    pub(crate) async fn act(
+        &self,
+        permission: Permission,
+        deed: Deed,
+        change: Change,
+    ) -> Result<AdminOutcome, ApiError> {
+        let what = change.what.clone();
+        match self.try_act(permission, deed, change).await? {
+            Ok(outcome) => Ok(outcome),
+            Err(refusal) => {
+                let error = ApiError::from(refusal);
+                self.refused(permission, what, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The same; what the ledger refuses is not entered.
+    pub(crate) async fn try_act(
+        &self,
+        permission: Permission,
+        deed: Deed,
+        change: Change,
+    ) -> Result<Result<AdminOutcome, AdminRefusal>, ApiError> {
+        if let Err(error) = self.caller.check(&[permission]) {
+            self.refused(permission, change.what, &error).await;
+            return Err(error);
+        }
+        let by = self.caller.attribution(permission, deed.reason());
+        let is_elsewhere = matches!(deed, Deed::Elsewhere(_));
+        let command = Command::Act(Box::new(Act { by, deed }));
         match self.engine.submit(command, Payload::default()).await? {
-            Reply::Admin(reply) => Ok(reply?),
+            Reply::Admin(Ok(outcome)) => {
+                if !is_elsewhere {
+                    changes::log(change, &outcome, &self.caller);
+                }
+                Ok(Ok(outcome))
+            }
+            Reply::Admin(Err(refusal)) => Ok(Err(refusal)),
             Reply::Accepted | Reply::UnknownSender(_) | Reply::NeedsArchive => {
                 Err(ApiError::internal("The engine gave no answer to an operator's command"))
             }
         }
+    }
+
+    /// Makes a change of something that is no part of the ledger. Its entry in the audit trail comes first; a further
+    /// one says if the change then failed.
+    pub(crate) async fn elsewhere<T>(
+        &self,
+        permission: Permission,
+        change: Change,
+        make: impl AsyncFnOnce() -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let made = self.elsewhere_unlogged(permission, change.clone(), make).await?;
+        changes::log(change, &AdminOutcome::Done, &self.caller);
+        Ok(made)
+    }
+
+    /// The same for what logs itself.
+    pub(crate) async fn elsewhere_unlogged<T>(
+        &self,
+        permission: Permission,
+        change: Change,
+        make: impl AsyncFnOnce() -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let object = change.what.clone();
+        self.act(permission, Deed::Elsewhere(change.clone()), change).await?;
+        let made = make().await;
+        if let Err(error) = &made {
+            let by = self.caller.attribution(permission, None);
+            self.access.record_failure(&self.engine, by, object, &error.description).await;
+        }
+        made
+    }
+
+    /// Enters a refused attempt into the audit trail.
+    pub(crate) async fn refused(&self, permission: Permission, object: String, error: &ApiError) {
+        let by = self.caller.attribution(permission, None);
+        self.access.record_refusal(&self.engine, by, object, &error.description).await;
     }
 
     /// Asks a question of what is durable.

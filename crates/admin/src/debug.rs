@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use upesi_profile::{Holder, Profile, ProfileError, SECONDS_MAX, memory};
 use upesi_types::ErrorCode;
 
+use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::extract::Parameters;
@@ -27,10 +27,7 @@ enum Form {
     Folded,
 }
 
-pub(crate) async fn profile(
-    State(context): State<AdminContext>,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
+pub(crate) async fn profile(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
     holders(&context)?;
     let seconds_max = usize::try_from(SECONDS_MAX).unwrap_or(usize::MAX);
     let seconds = parameters.count("seconds", SECONDS_DEFAULT, seconds_max)? as u64;
@@ -70,7 +67,7 @@ fn render(profile: &Profile, form: Form, version: &str) -> (&'static str, String
     }
 }
 
-pub(crate) async fn heap(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+pub(crate) async fn heap(Call(context): Call) -> Result<Response, ApiError> {
     let summary = memory::summary(&holders(&context)?());
     let headers = [(CONTENT_TYPE, "application/json; charset=utf-8"), (CACHE_CONTROL, "no-store")];
     Ok((StatusCode::OK, headers, summary.to_json()).into_response())

@@ -1,9 +1,10 @@
 //! `/directory`: the hub's own party directory, as operators see and mend it.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use upesi_ledger::Change;
 use upesi_ledger::ParticipantId;
 use upesi_parties::builtin::{BuiltInDirectory, RegisterError};
 use upesi_parties::import::Imports;
@@ -12,7 +13,9 @@ use upesi_parties::registry::{OracleError, OracleRegistry};
 use upesi_tables::TablesError;
 use upesi_types::{ErrorCode, FspId};
 
+use crate::access::Permission;
 use crate::body::JsonBody;
+use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::extract::{Parameters, Segments};
@@ -118,7 +121,7 @@ impl From<Owner> for EntryView {
     }
 }
 
-pub(crate) async fn summary(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+pub(crate) async fn summary(Call(context): Call) -> Result<Response, ApiError> {
     let directory = context.directory()?;
     ok(&Summary {
         is_enabled: directory.oracles.oracles().builtin_enabled(),
@@ -128,7 +131,7 @@ pub(crate) async fn summary(State(context): State<AdminContext>) -> Result<Respo
 }
 
 pub(crate) async fn get(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments((kind, id)): Segments<(String, String)>,
 ) -> Result<Response, ApiError> {
     let directory = context.directory()?;
@@ -139,7 +142,7 @@ pub(crate) async fn get(
 }
 
 pub(crate) async fn put(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments((kind, id)): Segments<(String, String)>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -155,19 +158,31 @@ pub(crate) async fn put(
         Some(name) if context.dfsp_names().await?.contains(&name) => name,
         _ => return Err(ApiError::unknown_participant(&fsp)),
     };
+    let change = Change::new(party(kind, &id), "", format!("served by {fsp}"));
     let entry = Entry { kind, id: id.into(), sub_id: sub_id.map(Into::into), currency, fsp };
-    directory.built_in.put(&entry).await?;
+    let put = async || Ok(directory.built_in.put(&entry).await?);
+    context.elsewhere(Permission::PartyManage, change, put).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn delete(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments((kind, id)): Segments<(String, String)>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let directory = context.directory()?;
     let kind = party_id_type("Type", &kind)?;
     let sub_id = parameters.get("partySubIdOrType");
-    directory.built_in.remove(kind, &id, sub_id, parameters.currency()?, None).await?;
+    let currency = parameters.currency()?;
+    let change = Change::new(party(kind, &id), "", "not registered");
+    let remove = async || Ok(directory.built_in.remove(kind, &id, sub_id, currency, None).await?);
+    context.elsewhere(Permission::PartyManage, change, remove).await?;
     empty(StatusCode::NO_CONTENT)
+}
+
+/// A party as the audit trail has it: not by its number, but so that an auditor who knows it finds it.
+fn party(kind: PartyIdType, id: &str) -> String {
+    let digest = Sha256::digest(id.as_bytes());
+    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("party {} with SHA-256 {digest}…", kind.as_str())
 }

@@ -1,6 +1,5 @@
 //! `/participants/{name}/endpoints`: where a DFSP takes callbacks, and whom the hub writes to.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -10,7 +9,7 @@ use upesi_ledger::command::ENDPOINT_VALUE_BYTES_MAX;
 use upesi_ledger::{AdminCommand, EndpointType};
 
 use crate::body::JsonBody;
-use crate::context::AdminContext;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::extract::{Parameters, Segments, participant_name};
 use crate::json::{EmptyObject, empty, ok};
@@ -23,7 +22,7 @@ struct EndpointView {
 }
 
 pub(crate) async fn set(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -35,6 +34,10 @@ pub(crate) async fn set(
     let value_field = fields.required("value")?;
     let value = value_field.text()?;
     check_endpoint(kind, &value).map_err(|reason| value_field.refuse(&reason))?;
+    if kind.is_called() {
+        let refused = context.schemes.check(&value).err().and_then(|error| error.demand());
+        refused.map_or(Ok(()), |demand| Err(value_field.refuse(demand)))?;
+    }
     fields.only(&["type", "value"])?;
     context.change(AdminCommand::SetEndpoint { name, kind, value: value.into() }).await?;
     empty(StatusCode::CREATED)
@@ -78,6 +81,14 @@ fn fill(kind: EndpointType, value: &str) -> Result<String, String> {
         EndpointType::TRANSFER_POST | EndpointType::TRANSFER_PUT | EndpointType::TRANSFER_ERROR => {
             (fill_template(value, "0", &mut url), "transferId, id, ID")
         }
+        EndpointType::FX_TRANSFER_POST | EndpointType::FX_TRANSFER_PUT | EndpointType::FX_TRANSFER_ERROR => {
+            (fill_template(value, "0", &mut url), "commitRequestId, id, ID")
+        }
+        EndpointType::BULK_TRANSFER_POST
+        | EndpointType::BULK_TRANSFER_PUT
+        | EndpointType::BULK_TRANSFER_ERROR => {
+            (fill_template(value, "0", &mut url), "bulkTransferId, id, ID")
+        }
         EndpointType::PARTICIPANT_BATCH_PUT | EndpointType::PARTICIPANT_BATCH_PUT_ERROR => {
             let values = PathValues::of("/participants/0", "0");
             (fill_template(value, &values, &mut url), "requestId, id, ID, fsp")
@@ -86,7 +97,8 @@ fn fill(kind: EndpointType, value: &str) -> Result<String, String> {
         | EndpointType::BULK_QUOTES
         | EndpointType::FX_QUOTES
         | EndpointType::AUTHORIZATIONS
-        | EndpointType::TRX_REQ_SERVICE => {
+        | EndpointType::TRX_REQ_SERVICE
+        | EndpointType::SERVICES => {
             let is_base = !value.contains("{{") && !value.contains('?');
             let refusal = "must have neither query nor placeholders: paths are appended to it";
             return is_base.then(|| value.to_owned()).ok_or_else(|| refusal.to_owned());
@@ -106,7 +118,7 @@ fn fill(kind: EndpointType, value: &str) -> Result<String, String> {
 }
 
 pub(crate) async fn list(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(name): Segments<String>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
@@ -159,9 +171,13 @@ mod tests {
             ("PARTIES_SUB_ID_PUT", "http://d/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}", ""),
             ("PARTICIPANT_BATCH_PUT", "http://d/participants/{{requestId}}?fsp={{fsp}}", ""),
             ("QUOTES", "http://[::1]:3000/base", ""),
-            ("TRANSFER_POST", "https://dfsp/transfers", "does not speak TLS yet"),
-            ("QUOTES", "https://dfsp", "does not speak TLS yet"),
+            ("TRANSFER_POST", "https://dfsp/transfers", ""),
+            ("QUOTES", "https://dfsp:8443/base", ""),
             ("TRANSFER_PUT", "http://dfsp/{{transferID}}", "placeholders transferId, id, ID; not transferID"),
+            ("FX_TRANSFER_PUT", "http://dfsp/fxTransfers/{{commitRequestId}}", ""),
+            ("FX_TRANSFER_ERROR", "http://dfsp/{{fsp}}", "placeholders commitRequestId, id, ID; not fsp"),
+            ("BULK_TRANSFER_PUT", "http://dfsp/bulkTransfers/{{id}}", ""),
+            ("BULK_TRANSFER_ERROR", "http://dfsp/{{fsp}}", "placeholders bulkTransferId, id, ID; not fsp"),
             ("TRANSFER_PUT", "http://dfsp/{{fsp}}", "placeholders transferId, id, ID; not fsp"),
             ("PARTICIPANT_BATCH_PUT", "http://d/{{x}}", "placeholders requestId, id, ID, fsp; not x"),
             ("PARTIES_PUT", "http://d/{{x}}", "partyIdType, partyIdentifier, partySubIdOrType, fsp; not x"),

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_ledger::{EndpointType, LedgerAccountType, ParticipantId};
 
-use crate::context::AdminContext;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::json::{Flag, Instant, ok};
 use crate::limits::NET_DEBIT_CAP;
@@ -121,7 +120,7 @@ fn to_themselves(states: &[(&'static str, &'static str)]) -> Names {
     states.iter().map(|(name, _)| (*name, *name)).collect()
 }
 
-pub(crate) async fn get(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+pub(crate) async fn get(Call(context): Call) -> Result<Response, ApiError> {
     let enums = context.ask(|ledger| {
         let hub = ledger.participant(ParticipantId::HUB);
         let number = |kind: &LedgerAccountType| (kind.name.to_string(), u32::from(kind.id.0));

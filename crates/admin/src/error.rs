@@ -1,7 +1,7 @@
 //! The one error of this API: a status and an FSPIOP `errorInformation` object.
 
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use upesi_engine::SubmitError;
 use upesi_fspiop::refusal::admin_detail;
@@ -76,7 +76,12 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut body = Vec::with_capacity(192);
         write_error(&mut body, self.code, &self.description);
-        (self.status, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()
+        let mut response =
+            (self.status, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
     }
 }
 

@@ -1,7 +1,7 @@
 //! One value of a request's body, read by the rule that its resource has for it.
 
 use serde_json::value::RawValue;
-use upesi_types::{Amount, AmountError, Currency, FspId, TransferId};
+use upesi_types::{Amount, AmountError, Currency, FspId, Timestamp, TransferId};
 
 use crate::body::Fields;
 use crate::error::ApiError;
@@ -72,6 +72,21 @@ impl<'a> Field<'a> {
                 AmountError::Precision => "must have no more than 14 digits before the decimal point",
             })
         })
+    }
+
+    /// A whole number from 0 to `max`, or a text that holds one.
+    pub(crate) fn whole(&self, max: u8) -> Result<u8, ApiError> {
+        let quoted: Option<String> = serde_json::from_str(self.json).ok();
+        let number = quoted.as_deref().unwrap_or(self.json).parse().ok();
+        number
+            .filter(|number| *number <= max)
+            .ok_or_else(|| self.refuse(&format!("must be a whole number from 0 to {max}")))
+    }
+
+    /// An instant in milliseconds, by UTC.
+    pub(crate) fn instant(&self) -> Result<Timestamp, ApiError> {
+        let refuse = || self.refuse("must be an instant such as 2031-04-01T12:00:00.000Z");
+        Timestamp::parse_iso(&self.text()?).ok_or_else(refuse)
     }
 
     /// One of a list of names.

@@ -4,13 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_engine::{ArchivePlace as Place, Search, SearchPlace};
 use upesi_ledger::{AbortKind, Ledger, ParticipantId, PublicState, Transfer, TransferState};
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
+use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::extract::{Parameters, participant_name};
@@ -112,6 +112,8 @@ impl WantedState {
 
 /// What is asked for.
 struct Wanted {
+    /// The DFSP whose operator asks.
+    own: Option<ParticipantId>,
     fsp: Option<ParticipantId>,
     payer: Option<ParticipantId>,
     payee: Option<ParticipantId>,
@@ -126,15 +128,17 @@ impl Wanted {
     async fn read(context: &AdminContext, parameters: &Parameters) -> Result<Self, ApiError> {
         let named = ["fsp", "payer", "payee"].map(|name| parameters.get(name).map(str::to_owned));
         let [fsp, payer, payee] = named;
+        let own = context.caller.participant.map(|name| name.to_string());
         let participants = context.ask(move |ledger| -> Result<_, ApiError> {
-            Ok([known(ledger, fsp)?, known(ledger, payer)?, known(ledger, payee)?])
+            Ok([known(ledger, fsp)?, known(ledger, payer)?, known(ledger, payee)?, known(ledger, own)?])
         });
-        let [fsp, payer, payee] = participants.await??;
+        let [fsp, payer, payee, own] = participants.await??;
         let amount = parameters.get("amount").map(|text| {
             Amount::parse_decimal(text)
                 .map_err(|_| ApiError::malformed("\"amount\" must be a number in plain decimal digits"))
         });
         Ok(Self {
+            own,
             fsp,
             payer,
             payee,
@@ -147,7 +151,8 @@ impl Wanted {
     }
 
     fn is_met_by(&self, transfer: &Transfer) -> bool {
-        self.fsp.is_none_or(|fsp| transfer.has_party(fsp))
+        self.own.is_none_or(|own| transfer.has_party(own))
+            && self.fsp.is_none_or(|fsp| transfer.has_party(fsp))
             && self.payer.is_none_or(|payer| transfer.payer == Some(payer))
             && self.payee.is_none_or(|payee| transfer.payee == Some(payee))
             && self.state.is_none_or(|state| state.is_of(transfer))
@@ -170,10 +175,7 @@ fn instant(parameters: &Parameters, name: &str) -> Result<Option<Timestamp>, Api
     Timestamp::parse_iso(text).map(Some).ok_or_else(|| ApiError::malformed(&refuse()))
 }
 
-pub(crate) async fn list(
-    State(context): State<AdminContext>,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
+pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
     parameters.only(&NAMES)?;
     let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
     let place = match parameters.get("cursor").map(str::parse) {

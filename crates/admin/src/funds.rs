@@ -1,6 +1,5 @@
 //! Funds in and out: `/participants/{name}/accounts/{id}` and `…/transfers/{transferId}`.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -11,7 +10,7 @@ use upesi_ledger::{AdminCommand, FundsDirection, FundsState, FundsTransfer};
 use upesi_types::{Amount, ErrorCode};
 
 use crate::body::{Fields, JsonBody};
-use crate::context::AdminContext;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::extract::{Segments, account_id, participant_name, transfer_id};
 use crate::field::Field;
@@ -62,7 +61,7 @@ fn read_extensions(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
 /// A deposit, or the first step of a withdrawal. A withdrawal that the cover does not allow is recorded as refused and
 /// taken all the same; [`show`] tells.
 pub(crate) async fn prepare(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments((name, account)): Segments<(String, String)>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -97,7 +96,7 @@ pub(crate) async fn prepare(
 
 /// The second step of a withdrawal.
 pub(crate) async fn end(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments((name, account, id)): Segments<(String, String, String)>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -163,7 +162,7 @@ impl FundsView {
 
 /// Where a movement of funds stands.
 pub(crate) async fn show(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments((name, account, id)): Segments<(String, String, String)>,
 ) -> Result<Response, ApiError> {
     let (name, account, id) = (participant_name(&name)?, account_id(&account)?, transfer_id(&id)?);

@@ -1,13 +1,12 @@
 //! `GET /health` with the state of each part, and `GET /live`.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_engine::{EngineStatus, Serving, StopReason};
 use upesi_tables::store::StoreStats;
 
-use crate::context::AdminContext;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::json::{Instant, Seconds, json, ok};
 
@@ -85,7 +84,7 @@ fn services(status: &EngineStatus, store: Option<StoreStats>) -> Vec<Service> {
 }
 
 /// 200 while payments are taken, else 502.
-pub(crate) async fn get(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+pub(crate) async fn get(Call(context): Call) -> Result<Response, ApiError> {
     let status = context.engine.status();
     let store = context.directory.as_ref().map(|directory| directory.built_in.store().stats());
     let is_up = takes_payments(&status);

@@ -1,15 +1,17 @@
 //! `/directory/imports`: parties in bulk, chunk by chunk.
 
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_http::Bytes;
+use upesi_ledger::Change;
 use upesi_parties::import::{Chunk, Columns, Conflict, ImportError, ImportId, Progress};
 use upesi_types::ErrorCode;
 
-use crate::context::AdminContext;
+use crate::access::Permission;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::extract::{Parameters, Segments};
 use crate::json::ok;
@@ -87,17 +89,14 @@ impl<S: Send + Sync> FromRequest<S> for CsvBody {
     }
 }
 
-pub(crate) async fn get(
-    State(context): State<AdminContext>,
-    Segments(id): Segments<String>,
-) -> Result<Response, ApiError> {
+pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
     let imports = &context.directory()?.imports;
     let id = import_id(&id)?;
     ok(&ImportView::of(&id, imports.progress(&id)?.unwrap_or_default(), None))
 }
 
 pub(crate) async fn take(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(id): Segments<String>,
     parameters: Parameters,
     CsvBody(body): CsvBody,
@@ -114,7 +113,9 @@ pub(crate) async fn take(
     let conflict = if parameters.is_set("replace") { Conflict::Replace } else { Conflict::Refuse };
     let known = context.dfsp_names().await?;
     let chunk = Chunk::read(&body, from, &columns, conflict, |fsp| known.contains(fsp))?;
-    let outcome = imports.take(&id, chunk).await?;
+    let change = Change::new(format!("import {} of parties", id.as_str()), "", format!("from line {from}"));
+    let take = async || Ok(imports.take(&id, chunk).await?);
+    let outcome = context.elsewhere(Permission::PartyManage, change, take).await?;
     let refusals = outcome.refusals.into_iter();
     let refusals = refusals.map(|refusal| RefusalView { line: refusal.line, reason: refusal.reason });
     let chunk = ChunkView { taken: outcome.taken, refused: outcome.refused, refusals: refusals.collect() };

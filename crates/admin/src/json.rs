@@ -66,7 +66,7 @@ impl Serialize for Seconds {
 }
 
 /// Writes digits as they are: numbers never pass through a float.
-fn number<S: Serializer>(digits: String, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn number<S: Serializer>(digits: String, serializer: S) -> Result<S::Ok, S::Error> {
     RawValue::from_string(digits).map_err(S::Error::custom)?.serialize(serializer)
 }
 

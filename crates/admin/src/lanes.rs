@@ -1,13 +1,12 @@
 //! `GET /lanes`: the state of the callbacks to each participant.
 
-use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_delivery::lanes::{Courier, Failure, LaneStatus};
 use upesi_ledger::CallbackKey;
 
+use crate::call::Call;
 use crate::callbacks::Key;
-use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::ok;
 
@@ -88,7 +87,7 @@ impl LaneView {
     }
 }
 
-pub(crate) async fn list(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
     let lanes = context.lanes.lanes();
     let views = context.ask(move |ledger| {
         let name = |lane: &LaneStatus| {

@@ -1,6 +1,5 @@
 //! Net debit caps: `/participants/{name}/initialPositionAndLimits`, `…/limits` and `/participants/limits`.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -8,7 +7,7 @@ use upesi_ledger::{AdminCommand, Limit};
 use upesi_types::{Amount, Currency};
 
 use crate::body::{Fields, JsonBody};
-use crate::context::AdminContext;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::extract::{Parameters, Segments, participant_name};
 use crate::field::Field;
@@ -89,7 +88,7 @@ fn read_percentage(field: &Field<'_>) -> Result<u16, ApiError> {
 }
 
 pub(crate) async fn open(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -107,7 +106,7 @@ pub(crate) async fn open(
 }
 
 pub(crate) async fn set(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -124,7 +123,7 @@ pub(crate) async fn set(
 }
 
 pub(crate) async fn list(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(name): Segments<String>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
@@ -138,10 +137,7 @@ pub(crate) async fn list(
     ok(&limits.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?)
 }
 
-pub(crate) async fn list_all(
-    State(context): State<AdminContext>,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
+pub(crate) async fn list_all(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
     let filter = Filter::of(&parameters)?;
     let limits = context.ask(move |ledger| {
         let mut views = Vec::new();

@@ -1,15 +1,17 @@
 //! What concerns the process and not the scheme: metadata, metrics, the log level.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use upesi_ledger::Change;
 
+use crate::access::Permission;
 use crate::body::JsonBody;
-use crate::context::AdminContext;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::json::ok;
+use crate::metrics_service::OPEN_METRICS;
 
 /// Longest log level, in characters; a level may be a list of filters.
 const LOG_LEVEL_CHARS_MAX: usize = 256;
@@ -18,10 +20,10 @@ const LOG_LEVEL_CHARS_MAX: usize = 256;
 struct Metadata {
     name: &'static str,
     version: &'static str,
-    resources: [&'static str; 21],
+    resources: [&'static str; 23],
 }
 
-pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+pub(crate) async fn metadata(Call(context): Call) -> Result<Response, ApiError> {
     ok(&Metadata {
         name: "upesi admin",
         version: context.version,
@@ -39,6 +41,8 @@ pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Resp
             "/directory",
             "/callbacks",
             "/lanes",
+            "/operators",
+            "/self",
             "/log-level",
             "/clock",
             "/health",
@@ -51,9 +55,8 @@ pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Resp
     })
 }
 
-pub(crate) async fn metrics(State(context): State<AdminContext>) -> Response {
-    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    (StatusCode::OK, [(CONTENT_TYPE, content_type)], context.metrics.text().await).into_response()
+pub(crate) async fn metrics(Call(context): Call) -> Response {
+    (StatusCode::OK, [(CONTENT_TYPE, OPEN_METRICS)], context.metrics.text().await).into_response()
 }
 
 #[derive(Serialize)]
@@ -63,19 +66,18 @@ struct Level {
     targets: Option<Vec<String>>,
 }
 
-pub(crate) async fn log_level(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+pub(crate) async fn log_level(Call(context): Call) -> Result<Response, ApiError> {
     ok(&Level { level: context.log_level.level(), targets: Some(context.log_level.targets()) })
 }
 
-pub(crate) async fn set_log_level(
-    State(context): State<AdminContext>,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+pub(crate) async fn set_log_level(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let field = fields.required("level")?;
     let level = field.text_of(1, LOG_LEVEL_CHARS_MAX)?;
     fields.only(&["level"])?;
+    let change = Change::new("log level", context.log_level.level(), level.clone());
     // The log tells of it itself: one of the two levels may keep the line back.
-    context.log_level.set_level(&level).map_err(|error| field.refuse(&error))?;
+    let set = async || context.log_level.set_level(&level).map_err(|error| field.refuse(&error));
+    context.elsewhere_unlogged(Permission::ProcessLog, change, set).await?;
     ok(&Level { level, targets: None })
 }

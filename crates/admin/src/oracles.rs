@@ -2,18 +2,19 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use upesi_ledger::{AdminOutcome, Change};
 use upesi_parties::party::PartyIdType;
 use upesi_parties::registry::{Oracle, OracleChange, OracleRegistry, OracleSpec, URL_CHARS_MAX};
 use upesi_types::{Currency, ErrorCode, Timestamp};
 
+use crate::access::Permission;
 use crate::body::{Fields, JsonBody};
-use crate::changes::Change;
-use crate::context::AdminContext;
+use crate::call::Call;
+use crate::changes;
 use crate::error::ApiError;
 use crate::extract::{Parameters, Segments};
 use crate::field::Field;
@@ -53,10 +54,7 @@ impl OracleView {
     }
 }
 
-pub(crate) async fn list(
-    State(context): State<AdminContext>,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
+pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
     let kind = parameters.get("type").map(|text| parse_kind("type", text)).transpose()?;
     let currency = parameters.get("currency").map(|text| parse_currency("currency", text)).transpose()?;
     let oracles = context.directory()?.oracles.oracles();
@@ -67,10 +65,7 @@ pub(crate) async fn list(
     ok(&wanted.map(OracleView::of).collect::<Vec<_>>())
 }
 
-pub(crate) async fn create(
-    State(context): State<AdminContext>,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let registry = &context.directory()?.oracles;
     let fields = body.fields()?;
     let kind = read_kind(&fields.required_in_lookup("oracleIdType")?)?;
@@ -79,13 +74,17 @@ pub(crate) async fn create(
     let is_default = change.is_default.unwrap_or(false);
     let spec = OracleSpec { kind, currency: change.currency, url, is_default };
     let to = described(&spec);
-    let id = registry.create(spec, now()).await?;
-    Change::new(format!("oracle {id}"), "none", to).tell();
+    let create = async || Ok(registry.create(spec, now()).await?);
+    // Its number is known once it is there.
+    let change = Change::new("a new oracle", "none", to.as_str());
+    let id = context.elsewhere_unlogged(Permission::OracleManage, change, create).await?;
+    let change = Change::new(format!("oracle {id}"), "none", to);
+    changes::log(change, &AdminOutcome::Done, &context.caller);
     Ok((StatusCode::CREATED, [(LOCATION, format!("/oracles/{id}"))]).into_response())
 }
 
 pub(crate) async fn update(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -95,20 +94,21 @@ pub(crate) async fn update(
     change.kind = fields.optional("oracleIdType").map(|field| read_kind(&field)).transpose()?;
     change.url = fields.optional("endpoint").map(|field| read_endpoint(&field)).transpose()?;
     let id = number(&id);
-    let from = description(registry, id);
-    registry.update(id, change).await?;
-    Change::new(format!("oracle {id}"), from, description(registry, id)).tell();
+    let to = registry.oracles().get(id).map(|oracle| described(&change.clone().applied_to(&oracle.spec)));
+    let told = Change::new(format!("oracle {id}"), description(registry, id), to.unwrap_or_default());
+    let update = async || Ok(registry.update(id, change).await?);
+    context.elsewhere(Permission::OracleManage, told, update).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn delete(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
     let (registry, id) = (&context.directory()?.oracles, number(&id));
-    let from = description(registry, id);
-    registry.delete(id).await?;
-    Change::new(format!("oracle {id}"), from, "none").tell();
+    let change = Change::new(format!("oracle {id}"), description(registry, id), "none");
+    let delete = async || Ok(registry.delete(id).await?);
+    context.elsewhere(Permission::OracleManage, change, delete).await?;
     empty(StatusCode::NO_CONTENT)
 }
 

@@ -1,6 +1,5 @@
 //! `/participants`: the hub and the DFSPs.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -9,6 +8,7 @@ use upesi_ledger::{AdminCommand, Ledger, Participant};
 use upesi_types::FspId;
 
 use crate::body::JsonBody;
+use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::extract::{Parameters, Segments, participant_name};
@@ -84,10 +84,7 @@ pub(crate) async fn show(
     json(status, &view)
 }
 
-pub(crate) async fn list(
-    State(context): State<AdminContext>,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
+pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
     let only_proxies = parameters.is_set("isProxy");
     let hostname = context.hostname.clone();
     let views = context.ask(move |ledger| {
@@ -97,17 +94,11 @@ pub(crate) async fn list(
     ok(&views.await?)
 }
 
-pub(crate) async fn get(
-    State(context): State<AdminContext>,
-    Segments(name): Segments<String>,
-) -> Result<Response, ApiError> {
+pub(crate) async fn get(Call(context): Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
     show(&context, participant_name(&name)?, StatusCode::OK).await
 }
 
-pub(crate) async fn create(
-    State(context): State<AdminContext>,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let name = fields.required("name")?.participant_name()?;
     let currency = fields.required("currency")?.currency()?;
@@ -118,7 +109,7 @@ pub(crate) async fn create(
 }
 
 pub(crate) async fn set_activity(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {

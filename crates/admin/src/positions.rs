@@ -1,12 +1,11 @@
 //! Positions: of one participant as portals know them, and of all participants with what bounds them.
 
-use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_ledger::{Account, AccountRef, Ledger, LedgerAccountTypeId, Participant};
 use upesi_types::Amount;
 
-use crate::context::AdminContext;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::extract::{Parameters, Segments, participant_name};
 use crate::json::{Decimal, EmptyObject, Flag, Instant, ok};
@@ -27,7 +26,7 @@ fn positions<'a>(ledger: &'a Ledger, participant: &'a Participant) -> impl Itera
 }
 
 pub(crate) async fn list(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(name): Segments<String>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
@@ -103,7 +102,7 @@ fn utilisation(position: Amount, bound: Amount) -> Option<i64> {
     Some(i64::try_from(used).unwrap_or(i64::MAX))
 }
 
-pub(crate) async fn summary(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+pub(crate) async fn summary(Call(context): Call) -> Result<Response, ApiError> {
     let views = context.ask(|ledger| {
         let mut views = Vec::new();
         for participant in ledger.participants() {

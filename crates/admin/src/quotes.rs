@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -10,7 +9,7 @@ use upesi_fspiop::Resource;
 use upesi_fspiop::headers::Block;
 use upesi_types::{ErrorCode, FspId, Timestamp, TransferId};
 
-use crate::context::AdminContext;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::extract::Segments;
 use crate::json::{Instant, ok};
@@ -42,10 +41,7 @@ pub struct MessageView {
     body: Option<String>,
 }
 
-pub(crate) async fn get(
-    State(context): State<AdminContext>,
-    Segments(id): Segments<String>,
-) -> Result<Response, ApiError> {
+pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
     let find = context
         .quotes
         .as_ref()

@@ -1,87 +1,255 @@
-//! The table of resources.
+//! The table of operations: path, method, what the caller needs, whose data it reaches, handler.
 
 use axum::Router;
-use axum::routing::{get, post, put};
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodFilter, on};
 
+use crate::access::Permission::{self, *};
+use crate::call::Needs::{self, Identity, Nothing, OneOf};
+use crate::call::Reach::{self, Named, Own, Scheme};
+use crate::call::{Guard, admit};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
-    account_types, accounts, callbacks, clock, debug, directory, docs, endpoints, enums, find, funds, health,
-    imports, lanes, limits, operations, oracles, participants, positions, quotes, settlement_models,
-    transactions, transfers,
+    account_types, accounts, bindings, callbacks, clock, debug, directory, docs, endpoints, enums, fee_rules,
+    find, funds, health, imports, lanes, limits, operations, operators, oracles, participants, positions,
+    quotes, settlement_models, settlement_pairs, settlement_windows, settlements, transactions, transfers,
 };
 
-pub(crate) fn router(context: AdminContext) -> Router {
-    Router::new()
-        .merge(participant_routes())
-        .merge(hub_routes())
-        .merge(directory_routes())
-        .merge(operator_routes())
+const GET: Method = Method::GET;
+const POST: Method = Method::POST;
+const PUT: Method = Method::PUT;
+const DELETE: Method = Method::DELETE;
+
+/// An operation and who may use it, as documents and tests have it.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// The method.
+    pub method: Method,
+    /// The path, with names in braces where anything may stand.
+    pub path: &'static str,
+    /// One of these permissions is needed; none if it is open to all, or to all that say who they are.
+    pub permissions: Vec<&'static str>,
+    /// Whether callers need not say who they are.
+    pub is_open: bool,
+    /// Whether a DFSP's operators may use it for what is the DFSP's own.
+    pub is_for_dfsps: bool,
+}
+
+impl Operation {
+    fn new(method: Method, path: &'static str, needs: Needs, reach: Reach) -> Self {
+        let permissions = match needs {
+            Needs::OneOf(permissions) => permissions.iter().map(|permission| permission.name()).collect(),
+            Needs::Nothing | Needs::Identity => Vec::new(),
+        };
+        let is_for_dfsps = reach != Reach::Scheme || permissions.is_empty();
+        Self { method, path, permissions, is_open: needs == Needs::Nothing, is_for_dfsps }
+    }
+}
+
+/// A router that has no operation without a guard.
+struct Table {
+    router: Router<AdminContext>,
+    context: AdminContext,
+    operations: Vec<Operation>,
+}
+
+impl Table {
+    fn new(context: AdminContext) -> Self {
+        Self { router: Router::new(), context, operations: Vec::new() }
+    }
+
+    fn add<H, T>(mut self, (path, method): (&'static str, Method), guard: (Needs, Reach), handler: H) -> Self
+    where
+        H: Handler<T, AdminContext>,
+        T: 'static,
+    {
+        let (needs, reach) = guard;
+        let Ok(filter) = MethodFilter::try_from(method.clone()) else {
+            unreachable!("{method} is a method of this table")
+        };
+        let admit = from_fn_with_state((Guard { needs, reach }, self.context.clone()), admit);
+        self.router = self.router.route(path, on(filter, handler).route_layer(admit));
+        self.operations.push(Operation::new(method, path, needs, reach));
+        self
+    }
+
+    /// An operation on the whole scheme.
+    fn scheme<H, T>(
+        self,
+        method: Method,
+        path: &'static str,
+        needs: &'static [Permission],
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, AdminContext>,
+        T: 'static,
+    {
+        self.add((path, method), (OneOf(needs), Scheme), handler)
+    }
+
+    /// An operation on the participant `{name}`, which its own operators may use, too.
+    fn named<H, T>(self, method: Method, path: &'static str, needs: &'static [Permission], handler: H) -> Self
+    where
+        H: Handler<T, AdminContext>,
+        T: 'static,
+    {
+        self.add((path, method), (OneOf(needs), Named), handler)
+    }
+}
+
+/// What serves the operations, and the operations.
+pub(crate) fn router(context: AdminContext) -> (Router, Vec<Operation>) {
+    let table = table(context.clone());
+    let router = table
+        .router
         .fallback(async || ApiError::unknown_path())
         .method_not_allowed_fallback(async || ApiError::wrong_method())
-        .with_state(context)
+        .with_state(context);
+    (router, table.operations)
+}
+
+fn table(context: AdminContext) -> Table {
+    let table = participants_table(Table::new(context));
+    operators_table(process_table(payments_table(directory_table(settlement_table(scheme_table(table))))))
 }
 
 /// What belongs to participants.
-fn participant_routes() -> Router<AdminContext> {
+fn participants_table(table: Table) -> Table {
+    let one = "/participants/{name}";
+    let endpoints_of = "/participants/{name}/endpoints";
+    let bindings_of = "/participants/{name}/bindings";
+    let limits_of = "/participants/{name}/limits";
+    let accounts_of = "/participants/{name}/accounts";
     let account = "/participants/{name}/accounts/{id}";
     let funds = "/participants/{name}/accounts/{id}/transfers/{transferId}";
-    Router::new()
-        .route("/participants", get(participants::list).post(participants::create))
-        .route("/participants/limits", get(limits::list_all))
-        .route("/participants/{name}", get(participants::get).put(participants::set_activity))
-        .route("/participants/{name}/endpoints", get(endpoints::list).post(endpoints::set))
-        .route("/participants/{name}/initialPositionAndLimits", post(limits::open))
-        .route("/participants/{name}/limits", get(limits::list).put(limits::set))
-        .route("/participants/{name}/positions", get(positions::list))
-        .route("/participants/{name}/accounts", get(accounts::list).post(accounts::create))
-        .route(account, put(accounts::set_activity).post(funds::prepare))
-        .route(funds, get(funds::show).put(funds::end))
+    table
+        .scheme(GET, "/participants", &[ParticipantRead], participants::list)
+        .scheme(POST, "/participants", &[ParticipantCreate], participants::create)
+        .scheme(GET, "/participants/limits", &[ParticipantRead], limits::list_all)
+        .named(GET, one, &[ParticipantRead], participants::get)
+        .named(PUT, one, &[ParticipantEnable, ParticipantDisable], participants::set_activity)
+        .named(GET, endpoints_of, &[ParticipantRead], endpoints::list)
+        .named(POST, endpoints_of, &[EndpointSet], endpoints::set)
+        .named(GET, bindings_of, &[ParticipantRead], bindings::list)
+        .named(POST, bindings_of, &[BindingAdd], bindings::add)
+        .named(DELETE, bindings_of, &[BindingRemove], bindings::remove)
+        .named(POST, "/participants/{name}/initialPositionAndLimits", &[LimitRaise], limits::open)
+        .named(GET, limits_of, &[ParticipantRead], limits::list)
+        .named(PUT, limits_of, &[LimitRaise, LimitLower], limits::set)
+        .named(GET, "/participants/{name}/positions", &[ParticipantRead], positions::list)
+        .named(GET, accounts_of, &[ParticipantRead], accounts::list)
+        .named(POST, accounts_of, &[AccountCreate], accounts::create)
+        .named(PUT, account, &[AccountEnable, AccountDisable], accounts::set_activity)
+        .named(POST, account, &[FundsIn, FundsOutReserve], funds::prepare)
+        .named(GET, funds, &[ParticipantRead], funds::show)
+        .named(PUT, funds, &[FundsOutCommit, FundsOutAbort], funds::end)
 }
 
 /// What belongs to the scheme.
-fn hub_routes() -> Router<AdminContext> {
-    Router::new()
-        .route("/settlementModels", get(settlement_models::list).post(settlement_models::create))
-        .route("/settlementModels/{name}", get(settlement_models::get).put(settlement_models::set_activity))
-        .route("/ledgerAccountTypes", get(account_types::list).post(account_types::create))
-        .route("/transactions/{id}", get(transactions::get))
-        .route("/enums", get(enums::get))
+fn scheme_table(table: Table) -> Table {
+    table
+        .scheme(GET, "/settlementModels", &[SettlementRead], settlement_models::list)
+        .scheme(POST, "/settlementModels", &[ModelManage], settlement_models::create)
+        .scheme(GET, "/settlementModels/{name}", &[SettlementRead], settlement_models::get)
+        .scheme(PUT, "/settlementModels/{name}", &[ModelManage], settlement_models::set_activity)
+        .scheme(GET, "/feeRules", &[SettlementRead], fee_rules::list)
+        .scheme(POST, "/feeRules", &[ModelManage], fee_rules::create)
+        .scheme(GET, "/feeRules/{name}", &[SettlementRead], fee_rules::get)
+        .scheme(PUT, "/feeRules/{name}", &[ModelManage], fee_rules::end)
+        .scheme(GET, "/ledgerAccountTypes", &[SettlementRead], account_types::list)
+        .scheme(POST, "/ledgerAccountTypes", &[ModelManage], account_types::create)
+        .add(("/enums", GET), (Identity, Scheme), enums::get)
 }
+
+/// Windows and settlements.
+fn settlement_table(table: Table) -> Table {
+    let one = "/v2/settlements/{id}";
+    let participant = "/v2/settlements/{id}/participants/{participantId}";
+    let account = "/v2/settlements/{id}/participants/{participantId}/accounts/{accountId}";
+    table
+        .scheme(GET, "/v2/settlementWindows", &[SettlementRead], settlement_windows::list)
+        .scheme(GET, "/v2/settlementWindows/{id}", &[SettlementRead], settlement_windows::get)
+        .scheme(POST, "/v2/settlementWindows/{id}", &[WindowClose], settlement_windows::close)
+        .scheme(GET, "/v2/settlementWindows/{id}/pairs", &[SettlementRead], settlement_pairs::list)
+        .scheme(GET, "/v2/settlements", &[SettlementRead], settlements::list)
+        .scheme(POST, "/v2/settlements", &[SettlementCreate], settlements::create)
+        .scheme(GET, one, &[SettlementRead], settlements::get)
+        .scheme(PUT, one, SETTLE_OR_ABORT, settlements::update)
+        .scheme(GET, participant, &[SettlementRead], settlements::get_participant)
+        .scheme(PUT, participant, SETTLE, settlements::update_participant)
+        .scheme(GET, account, &[SettlementRead], settlements::get_account)
+        .scheme(PUT, account, SETTLE, settlements::update_account)
+}
+
+const SETTLE: &[Permission] = &[SettlementAdvance, SettlementFinalise];
+const SETTLE_OR_ABORT: &[Permission] = &[SettlementAdvance, SettlementFinalise, SettlementAbort];
 
 /// Who serves which party.
-fn directory_routes() -> Router<AdminContext> {
-    let party = get(directory::get).put(directory::put).delete(directory::delete);
-    Router::new()
-        .route("/oracles", get(oracles::list).post(oracles::create))
-        .route("/oracles/{id}", put(oracles::update).delete(oracles::delete))
-        .route("/directory", get(directory::summary))
-        .route("/directory/parties/{Type}/{ID}", party)
-        .route("/directory/imports/{importId}", get(imports::get))
-        .route("/directory/imports/{importId}/chunks", post(imports::take))
+fn directory_table(table: Table) -> Table {
+    let party = "/directory/parties/{Type}/{ID}";
+    table
+        .scheme(GET, "/oracles", &[DirectoryRead], oracles::list)
+        .scheme(POST, "/oracles", &[OracleManage], oracles::create)
+        .scheme(PUT, "/oracles/{id}", &[OracleManage], oracles::update)
+        .scheme(DELETE, "/oracles/{id}", &[OracleManage], oracles::delete)
+        .scheme(GET, "/directory", &[DirectoryRead], directory::summary)
+        .scheme(GET, party, &[PartyRead], directory::get)
+        .scheme(PUT, party, &[PartyManage], directory::put)
+        .scheme(DELETE, party, &[PartyManage], directory::delete)
+        .scheme(GET, "/directory/imports/{importId}", &[PartyManage], imports::get)
+        .scheme(POST, "/directory/imports/{importId}/chunks", &[PartyManage], imports::take)
 }
 
-/// What operators watch and steer.
-fn operator_routes() -> Router<AdminContext> {
-    Router::new()
-        .route("/", get(operations::metadata))
-        .route("/transfers", get(find::list))
-        .route("/transfers/{id}", get(transfers::get).put(transfers::end))
-        .route("/quotes/{id}", get(quotes::get))
-        .route("/positions", get(positions::summary))
-        .route("/callbacks", get(callbacks::list))
-        .route("/callbacks/redeliver", post(callbacks::redeliver))
-        .route("/callbacks/{key}", get(callbacks::get))
-        .route("/lanes", get(lanes::list))
-        .route("/log-level", get(operations::log_level).put(operations::set_log_level))
-        .route("/clock", get(clock::get))
-        .route("/clock/accept", post(clock::accept))
-        .route("/health", get(health::get))
-        .route("/live", get(health::live))
-        .route("/metrics", get(operations::metrics))
-        .route("/debug/profile", get(debug::profile))
-        .route("/debug/heap", get(debug::heap))
-        .route("/openapi.yaml", get(docs::get))
-        .route("/docs", get(docs::get))
-        .route("/docs/{file}", get(docs::get))
+/// Transfers, quotes, positions and callbacks.
+fn payments_table(table: Table) -> Table {
+    table
+        .add(("/transfers", GET), (OneOf(&[TransferSearch]), Own), find::list)
+        .add(("/transfers/{id}", GET), (OneOf(&[TransferRead]), Own), transfers::get)
+        .scheme(PUT, "/transfers/{id}", &[TransferEnd], transfers::end)
+        .scheme(GET, "/transactions/{id}", &[TransferMessages], transactions::get)
+        .scheme(GET, "/quotes/{id}", &[TransferMessages], quotes::get)
+        .scheme(GET, "/positions", &[ParticipantRead], positions::summary)
+        .scheme(GET, "/callbacks", &[CallbackRead], callbacks::list)
+        .scheme(POST, "/callbacks/redeliver", &[CallbackRedeliver], callbacks::redeliver)
+        .scheme(GET, "/callbacks/{key}", &[CallbackRead], callbacks::get)
+        .scheme(GET, "/lanes", &[CallbackRead], lanes::list)
+}
+
+/// The process and its documents.
+fn process_table(table: Table) -> Table {
+    table
+        .add(("/", GET), (Nothing, Scheme), operations::metadata)
+        .add(("/health", GET), (Nothing, Scheme), health::get)
+        .add(("/live", GET), (Nothing, Scheme), health::live)
+        .add(("/openapi.yaml", GET), (Nothing, Scheme), docs::get)
+        .add(("/docs", GET), (Nothing, Scheme), docs::get)
+        .add(("/docs/{file}", GET), (Nothing, Scheme), docs::get)
+        .scheme(GET, "/log-level", &[ProcessRead], operations::log_level)
+        .scheme(PUT, "/log-level", &[ProcessLog], operations::set_log_level)
+        .scheme(GET, "/clock", &[ProcessRead], clock::get)
+        .scheme(POST, "/clock/accept", &[ProcessClock], clock::accept)
+        .scheme(GET, "/metrics", &[ProcessMetrics], operations::metrics)
+        .scheme(GET, "/debug/profile", &[ProcessProfile], debug::profile)
+        .scheme(GET, "/debug/heap", &[ProcessProfile], debug::heap)
+}
+
+/// Operators and their credentials.
+fn operators_table(table: Table) -> Table {
+    table
+        .add(("/self", GET), (Identity, Own), operators::itself)
+        .scheme(GET, "/operators", &[IamRead], operators::list)
+        .scheme(POST, "/operators", &[IamUser], operators::create)
+        .scheme(GET, "/operators/{operator}", &[IamRead], operators::get)
+        .scheme(PUT, "/operators/{operator}", &[IamUser], operators::update)
+        .scheme(POST, "/operators/{operator}/tokens", &[IamUser], operators::add_token)
+        .scheme(
+            DELETE,
+            "/operators/{operator}/credentials/{credentialId}",
+            &[IamUser],
+            operators::remove_credential,
+        )
 }

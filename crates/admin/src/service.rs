@@ -1,5 +1,6 @@
 //! Between the server loop and the resources: bodies read within limits, changes logged.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,9 +8,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::CONNECTION;
+use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use tokio::time::Instant;
 use tower_service::Service as _;
+use upesi_engine::EngineHandle;
 use upesi_fspiop::SyncError;
 use upesi_http::body::read;
 use upesi_http::server::Refusal;
@@ -19,15 +22,14 @@ use upesi_http::{
 };
 use upesi_types::ErrorCode;
 
+use crate::access::{Access, unauthenticated};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::hosts::AllowedHosts;
-use crate::routes::router;
+use crate::routes::{Operation, router};
 
 /// Longest body that is read.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// How long a body may take, unless a service is told otherwise.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What connections to this API may use. Those of one address may fill half of it; whoever comes then, others that idle
 /// make room for.
@@ -45,29 +47,48 @@ fn is_paced(path: &str) -> bool {
     matches!(path, "/" | "/health" | "/live" | "/openapi.yaml" | "/docs") || path.starts_with("/docs/")
 }
 
+/// Whether a request may be read before its caller is known: it changes nothing.
+fn is_open(head: &Parts) -> bool {
+    matches!(head.method, Method::GET | Method::HEAD)
+}
+
+/// The body of the request has not been read, and nobody could tell it from the next request.
+fn last(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
 /// The operator's API as a service for [`upesi_http::Server`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AdminService {
     router: Router,
     body_timeout: Duration,
     hosts: Option<AllowedHosts>,
     pace: Arc<Pace>,
+    access: Access,
+    engine: EngineHandle,
+    operations: Arc<[Operation]>,
+}
+
+impl fmt::Debug for AdminService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdminService").field("access", &self.access).finish_non_exhaustive()
+    }
 }
 
 impl AdminService {
     /// The API over these parts.
     pub fn new(context: AdminContext) -> Self {
-        Self { router: router(context), body_timeout: BODY_TIMEOUT, hosts: None, pace: Arc::default() }
+        let (hosts, body_timeout) = (context.allowed_hosts.clone(), context.body_timeout);
+        let (access, engine) = (context.access.clone(), context.engine.clone());
+        let (router, operations) = router(context);
+        let (pace, operations) = (Arc::default(), operations.into());
+        Self { router, body_timeout, hosts, pace, access, engine, operations }
     }
 
-    /// The same for requests that name one of these hosts. Without it any will do.
-    pub fn with_allowed_hosts(self, hosts: AllowedHosts) -> Self {
-        Self { hosts: Some(hosts), ..self }
-    }
-
-    /// The same with another time for bodies.
-    pub fn with_body_timeout(self, body_timeout: Duration) -> Self {
-        Self { body_timeout, ..self }
+    /// All operations, and who may use them.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
     }
 
     async fn answer(&self, request: Request<Incoming>, connection: &Connection) -> Response<Body> {
@@ -77,7 +98,15 @@ impl AdminService {
         if is_paced(request.uri().path()) {
             self.pace.keep_patiently(connection).await;
         }
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        let caller = match self.access.identify(&self.engine, &head, connection).await {
+            Ok(caller) => caller,
+            Err(error) => return last(error.into_response()),
+        };
+        if caller.check_known().is_err() && !is_open(&head) {
+            return last(unauthenticated().into_response());
+        }
+        head.extensions.insert(caller);
         let body = read(body, BODY_BYTES_MAX, Instant::now() + self.body_timeout);
         let body = match connection.wait_for(body).await {
             Ok(body) => body,

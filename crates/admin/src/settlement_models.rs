@@ -1,6 +1,5 @@
 //! `/settlementModels`: which accounts a currency uses and how they are settled.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -8,6 +7,7 @@ use upesi_ledger::command::NewSettlementModel;
 use upesi_ledger::{AdminCommand, Delay, Granularity, Interchange, Ledger, SettlementModel};
 
 use crate::body::JsonBody;
+use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::extract::Segments;
@@ -51,7 +51,7 @@ impl ModelView {
 }
 
 /// Lists the active models.
-pub(crate) async fn list(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
     let models = context.ask(|ledger| {
         let active = ledger.models().iter().filter(|model| model.is_active);
         active.map(|model| ModelView::of(ledger, model)).collect::<Vec<_>>()
@@ -59,10 +59,7 @@ pub(crate) async fn list(State(context): State<AdminContext>) -> Result<Response
     ok(&models.await?)
 }
 
-pub(crate) async fn get(
-    State(context): State<AdminContext>,
-    Segments(name): Segments<String>,
-) -> Result<Response, ApiError> {
+pub(crate) async fn get(Call(context): Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
     show(&context, &name).await
 }
 
@@ -75,10 +72,7 @@ async fn show(context: &AdminContext, name: &str) -> Result<Response, ApiError> 
         .ok_or_else(|| ApiError::not_found(&format!("Settlement Model '{name}' does not exist")))?)
 }
 
-pub(crate) async fn create(
-    State(context): State<AdminContext>,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
     let fields = body.fields()?;
     let name = fields.required("name")?;
     let text = name.text_of(2, 30)?;
@@ -121,7 +115,7 @@ pub(crate) async fn create(
 }
 
 pub(crate) async fn set_activity(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {

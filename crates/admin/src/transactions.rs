@@ -1,20 +1,16 @@
 //! `GET /transactions/{id}`: the transaction inside a transfer's ILP packet. The id is the transfer's.
 
-use axum::extract::State;
 use axum::response::Response;
 use serde_json::value::RawValue;
 use upesi_fspiop::body::parse_prepare;
 use upesi_fspiop::ilp::decode_transaction;
 
-use crate::context::AdminContext;
+use crate::call::Call;
 use crate::error::ApiError;
 use crate::extract::{Segments, transfer_id};
 use crate::json::ok;
 
-pub(crate) async fn get(
-    State(context): State<AdminContext>,
-    Segments(id): Segments<String>,
-) -> Result<Response, ApiError> {
+pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
     let id = transfer_id(&id)?;
     let not_found = || ApiError::not_found(&format!("There is no transfer {id}"));
     let transfer = context.engine.transfer(id).await?.ok_or_else(not_found)?;

@@ -1,16 +1,16 @@
 //! `/transfers/{id}`: a transfer as operators see it, and its end by an operator.
 
-use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use upesi_fspiop::encode_octets;
-use upesi_ledger::command::Expire;
-use upesi_ledger::{AccountId, Command, Ledger, Transfer, TransferState};
-use upesi_types::{ErrorCode, TransferId};
+use upesi_ledger::command::{Deed, Expire};
+use upesi_ledger::{AccountId, Change, Ledger, Transfer, TransferState};
+use upesi_types::{ErrorCode, FspId, TransferId};
 
+use crate::access::Permission;
 use crate::body::JsonBody;
-use crate::changes::Change;
+use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::extract::{Segments, transfer_id};
@@ -63,16 +63,13 @@ struct ErrorInformation {
     error_description: Box<str>,
 }
 
-pub(crate) async fn get(
-    State(context): State<AdminContext>,
-    Segments(id): Segments<String>,
-) -> Result<Response, ApiError> {
+pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
     show(&context, transfer_id(&id)?).await
 }
 
 /// Ends a reservation by the rules of expiry; the answer is the transfer as it stands then.
 pub(crate) async fn end(
-    State(context): State<AdminContext>,
+    Call(context): Call,
     Segments(id): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
@@ -81,22 +78,26 @@ pub(crate) async fn end(
     fields.required("action")?.one_of(["expire"].iter(), |name| name)?;
     let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into_boxed_str();
     fields.only(&["action", "reason"])?;
-    let change = Change::new(format!("transfer {id}"), "RESERVED", format!("EXPIRED_RESERVED: {reason}"));
     let expire = Expire { transfer: id, reason };
-    change.log(&context.submit(Command::Expire(expire)).await?);
+    let change = Change::of_expire(&expire);
+    context.act(Permission::TransferEnd, Deed::Expire(expire), change).await?;
     show(&context, id).await
 }
 
 async fn show(context: &AdminContext, id: TransferId) -> Result<Response, ApiError> {
-    let transfer =
-        context.engine.transfer(id).await?.ok_or_else(|| {
-            ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, &format!("There is no transfer {id}"))
-        })?;
+    let unknown = || ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, &format!("There is no transfer {id}"));
+    let transfer = context.engine.transfer(id).await?.ok_or_else(unknown)?;
+    let own = context.caller.participant;
     let shown = context.ask(move |ledger| {
+        let is_own = |own: &FspId| ledger.participant_id(own).is_some_and(|own| transfer.has_party(own));
+        if !own.as_ref().is_none_or(is_own) {
+            return None;
+        }
         let [payer, payee] = parties_of(ledger, &transfer);
-        view(transfer, payer, payee)
+        Some(view(transfer, payer, payee))
     });
-    ok(&shown.await?)
+    // Whose transfer it is not learns nothing of it.
+    ok(&shown.await?.ok_or_else(unknown)?)
 }
 
 /// Payer and payee of a transfer.

@@ -128,7 +128,7 @@ async fn endpoints(hub: &Hub) {
         ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "http://old/transfers"),
         ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "http://green/transfers"),
         // Not called by this hub, so that it may need what the hub cannot do.
-        ("FSPIOP_CALLBACK_URL_FX_TRANSFER_POST", "https://green/fxTransfers"),
+        ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_POST", "http://green/bulkTransfers"),
     ] {
         let body = format!(r#"{{"type":"{kind}","value":"{value}"}}"#);
         assert_eq!(hub.expect("POST", path, &body, 201).await, "");
@@ -136,8 +136,8 @@ async fn endpoints(hub: &Hub) {
     let post = r#"{"type":"FSPIOP_CALLBACK_URL_TRANSFER_POST","value":"http://green/transfers"}"#;
     let put =
         r#"{"type":"FSPIOP_CALLBACK_URL_TRANSFER_PUT","value":"http://green/transfers/{{transferId}}"}"#;
-    let fx = r#"{"type":"FSPIOP_CALLBACK_URL_FX_TRANSFER_POST","value":"https://green/fxTransfers"}"#;
-    assert_eq!(hub.get(path).await, format!("[{post},{put},{fx}]"));
+    let bulk = r#"{"type":"FSPIOP_CALLBACK_URL_BULK_TRANSFER_POST","value":"http://green/bulkTransfers"}"#;
+    assert_eq!(hub.get(path).await, format!("[{post},{put},{bulk}]"));
     assert_eq!(hub.get(&format!("{path}?type=FSPIOP_CALLBACK_URL_TRANSFER_POST")).await, post);
     assert_eq!(hub.get(&format!("{path}?type=FSPIOP_CALLBACK_URL_QUOTES")).await, "{}");
     assert_eq!(hub.get(&format!("{path}?type=NOTHING")).await, "{}");

@@ -81,7 +81,7 @@ async fn endpoints() {
         POST /participants/green/endpoints {"type":"NOTHING","value":"http://x"} => 3101 "type" must be a known endpoint type; GET /enums lists them
         POST /participants/green/endpoints {"type":"@POST"} => 3101 "value" is required
         POST /participants/green/endpoints {"type":"@POST","value":"x/transfers"} => 3101 "value" must be a URL that begins with http:// or https:// and has no fragment
-        POST /participants/green/endpoints {"type":"@POST","value":"https://green/transfers"} => 3101 "value" must begin with http://; this hub does not speak TLS yet, so name a proxy that does
+        POST /participants/green/endpoints {"type":"@POST","value":"https://green/transfers"} => 3101 "value" must begin with http:// (https:// needs outbound_tls.anchors_file)
         POST /participants/green/endpoints {"type":"@POST","value":"http://green:port/"} => 3101 "value" must have a port from 1 to 65535 without leading zeros, or none
         POST /participants/green/endpoints {"type":"@POST","value":"http://green:0/"} => 3101 "value" must have a port from 1 to 65535 without leading zeros, or none
         POST /participants/green/endpoints {"type":"@POST","value":"http://{{transferId}}.example/"} => 3101 "value" must not have placeholders in its host or port
@@ -320,4 +320,57 @@ async fn all_combinations_of_a_settlement_model() {
         );
         assert_eq!(answer.contains(r#""errorCode":"3000""#), !is_allowed, "{answer}");
     }
+}
+
+#[tokio::test]
+async fn fee_rules() {
+    let hub = Hub::with_dfsps(&["green"]).await;
+    let good = r#"{"name":"WALLET","currency":"KES","ratePercent":0.6,"paidBy":"PAYER"}"#;
+    check(
+        &hub,
+        &vary(
+            good,
+            r#"
+        POST /feeRules "name":"WALLET",~ => 3101 "name" is required
+        POST /feeRules WALLET~W => 3101 "name" length must be at least 2 characters long
+        POST /feeRules WALLET~NO-DASH => 3101 "name" must only contain alpha-numeric characters
+        POST /feeRules ,"paidBy":"PAYER"~ => 3101 "paidBy" is required
+        POST /feeRules "PAYER"~"HUB" => 3101 "paidBy" must be one of [PAYER, PAYEE]
+        POST /feeRules "currency":"KES",~ => 3101 "currency" is required
+        POST /feeRules 0.6~100.0001 => 3101 "ratePercent" must be 0 to 100 percent
+        POST /feeRules 0.6~-0.6 => 3101 "ratePercent" must be 0 to 100 percent
+        POST /feeRules 0.6~0.00001 => 3101 "ratePercent" must have no more than 4 decimal places
+        POST /feeRules 0.6~0 => 3100 A fee is 0 to 1000000 millionths of the amount, rounded to at most 4 decimals, plus a fixed amount; a rule names at most 100 DFSPs on a side, and no maximum below its minimum
+        POST /feeRules 0.6~0.6,"fixed":-1 => 3101 "fixed" must not be negative
+        POST /feeRules 0.6~0.6,"amountMin":-1 => 3101 "amountMin" must not be negative
+        POST /feeRules 0.6~0.6,"amountMin":2,"amountMax":1 => 3100 A fee is 0 to 1000000 millionths of the amount, rounded to at most 4 decimals, plus a fixed amount; a rule names at most 100 DFSPs on a side, and no maximum below its minimum
+        POST /feeRules 0.6~0.6,"decimals":5 => 3101 "decimals" must be a whole number from 0 to 4
+        POST /feeRules 0.6~0.6,"decimals":1.5 => 3101 "decimals" must be a whole number from 0 to 4
+        POST /feeRules 0.6~0.6,"payers":"green" => 3101 "payers" must be an array
+        POST /feeRules 0.6~0.6,"payers":["green",7] => 3101 "payers[1]" must be a string
+        POST /feeRules 0.6~0.6,"payees":["nobody"] => 3200 Participant 'nobody' does not exist
+        POST /feeRules 0.6~0.6,"payees":["Hub"] => 3200 Participant 'Hub' does not exist
+        POST /feeRules 0.6~0.6,"from":"tomorrow" => 3101 "from" must be an instant such as 2031-04-01T12:00:00.000Z
+        POST /feeRules 0.6~0.6,"from":"2031-03-01T12:00:00.000Z" => 3100 A fee rule begins now or later, and ends after that
+        POST /feeRules 0.6~0.6,"until":"2031-03-01T12:00:00.000Z" => 3100 A fee rule begins now or later, and ends after that
+        POST /feeRules 0.6~0.6,"script":"x" => 3101 "script" is not allowed
+        "#,
+        ),
+    )
+    .await;
+    hub.expect("POST", "/feeRules", good, 201).await;
+    check(
+        &hub,
+        r#"
+        POST /feeRules {"name":"WALLET","currency":"KES","fixed":1,"paidBy":"PAYER"} => 3100 A fee rule of that name exists
+        GET /feeRules/NOTHING => 3200 There is no such fee rule
+        PUT /feeRules/NOTHING {"until":"now"} => 3200 There is no such fee rule
+        PUT /feeRules/WALLET {} => 3101 "until" is required
+        PUT /feeRules/WALLET {"until":null} => 3101 "until" is required
+        PUT /feeRules/WALLET {"until":"later"} => 3101 "until" must be an instant such as 2031-04-01T12:00:00.000Z
+        PUT /feeRules/WALLET {"until":"now","from":"now"} => 3101 "from" is not allowed
+        PUT /feeRules/WALLET {"until":"2031-03-01T12:00:00.000Z"} => 3100 A fee rule begins now or later, and ends after that
+        "#,
+    )
+    .await;
 }

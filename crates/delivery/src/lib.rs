@@ -4,13 +4,15 @@
 //! - [`lanes`] delivers: one lane per DFSP, so that a slow or dead one delays no other.
 //! - [`owed`] brings the callbacks of the engine's outbox to the lanes.
 //! - [`relayed`] forwards messages between DFSPs over the same lanes.
-//! - `render` puts the headers and the body of either together.
+//! - `render` puts the headers and the body of either together; [`Signer`] signs those that the hub makes itself.
 
 mod handler;
 pub mod lanes;
 pub mod owed;
 pub mod relayed;
 mod render;
+mod signer;
 
 pub use handler::{Accepted, Handler, Request};
 pub use render::{OutgoingRequest, Unroutable};
+pub use signer::Signer;

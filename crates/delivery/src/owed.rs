@@ -13,11 +13,14 @@ use std::time::Duration;
 use upesi_engine::{Clock as _, DurableRecord, SharedParticipants, SystemClock};
 use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId};
 use upesi_fspiop::refusal;
-use upesi_fspiop::render::{Extensions, cause_text, write_error, write_transfer_state};
+use upesi_fspiop::render::{
+    Extensions, cause_text, write_bulk_request, write_bulk_state, write_conversion_state, write_error,
+    write_transfer_state,
+};
 use upesi_fspiop::uri::write_path;
 use upesi_fspiop::{Method, Resource, Version};
 use upesi_http::{Bytes, StatusCode};
-use upesi_ledger::{Callback, CallbackContent, CallbackKey, ParticipantId, StateMethod};
+use upesi_ledger::{Callback, CallbackContent, CallbackKey, ParticipantId, ResourceKind, StateMethod};
 
 pub use self::effects::{CourierEffects, to_asker};
 pub use self::outbox::OutboxBacklog;
@@ -50,17 +53,20 @@ impl Renderer for CallbackRenderer {
         let participants = self.participants.get();
         let receiver = participants.get(key.target).ok_or_else(|| bad("its target is unknown"))?;
         let hub = participants.hub_name().ok_or_else(|| bad("the hub has no name"))?;
+        let (id, endpoint) = (callback.subject.id.to_string(), callback.endpoint_type());
+        let resource = Resource::from(callback.subject.resource);
         let source = if callback.content.is_forwarded() {
             let name = Block(&record.payload.headers).find("fspiop-source");
             let name = name.and_then(|name| str::from_utf8(name).ok());
             MessageSource::Dfsp { name: name.ok_or_else(|| bad("its request names no source"))? }
         } else {
             // The instant of the decision, so that every repetition has the same bytes.
-            MessageSource::Hub { name: hub.as_str(), version: self.version, now: record.time }
+            let version = self.version.max(resource.since());
+            MessageSource::Hub { name: hub.as_str(), version, now: record.time }
         };
-        let (id, endpoint) = (callback.subject.id.to_string(), callback.endpoint_type());
-        let resource = Resource::from(callback.subject.resource);
-        let path_id = (callback.content != CallbackContent::ForwardPrepare).then_some(&*id);
+        let is_post =
+            matches!(callback.content, CallbackContent::ForwardPrepare | CallbackContent::BulkRequest(_));
+        let path_id = (!is_post).then_some(&*id);
         let mut uri = String::with_capacity(64);
         write_path(resource, path_id, callback.is_error(), &mut uri);
         let forward = Forward {
@@ -92,6 +98,9 @@ impl Renderer for CallbackRenderer {
     }
 
     fn hop_timing(&self, key: CallbackKey, record: &DurableRecord) -> Option<HopTiming> {
+        if record.callbacks.get(usize::from(key.index))?.subject.resource != ResourceKind::Transfer {
+            return None;
+        }
         // From the record's instant, so that it holds for callbacks that an earlier life of the hub owed.
         let took = || SystemClock.now().since(record.time);
         match &record.callbacks.get(usize::from(key.index))?.content {
@@ -127,12 +136,20 @@ fn body(callback: &Callback, record: &DurableRecord) -> Bytes {
             let cause = view.cause.as_ref().map(refusal::cause);
             let cause = cause.map(|(code, text)| cause_text(code, &text));
             let extensions = Extensions { items: view.extensions.as_deref(), cause: cause.as_deref() };
-            write_transfer_state(&mut body, view.completed_at, view.state.as_str(), fulfilment, extensions);
+            let write = match callback.subject.resource {
+                ResourceKind::Transfer => write_transfer_state,
+                ResourceKind::Conversion | ResourceKind::Bulk => write_conversion_state,
+            };
+            write(&mut body, view.completed_at, view.state.as_str(), fulfilment, extensions);
         }
         CallbackContent::Error(cause) => {
             let (code, description) = refusal::cause(cause);
             write_error(&mut body, code, &description);
         }
+        CallbackContent::BulkRequest(request) => {
+            write_bulk_request(&mut body, &callback.subject.id.to_string(), request);
+        }
+        CallbackContent::BulkState(view) => write_bulk_state(&mut body, view),
         CallbackContent::ForwardPrepare
         | CallbackContent::ForwardFulfil
         | CallbackContent::ForwardAbort

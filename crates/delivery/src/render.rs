@@ -1,13 +1,14 @@
 //! The one place where the headers and the body of an outgoing message are put together, and its URL is found.
 //!
 //! Callbacks of the ledger ([`owed`](crate::owed)) and messages between DFSPs ([`relayed`](crate::relayed)) say what
-//! they are made of in a [`Message`]. Whatever an outgoing message needs as a whole, such as a signature of the hub's
-//! own, is added in [`Message::into_request`].
+//! they are made of in a [`Message`]. What the hub makes itself is signed in [`OutgoingRequest::into_http`].
 
-use upesi_fspiop::headers::{Forward, rewrite_for_forward};
+use upesi_fspiop::headers::{Forward, MessageSource, rewrite_for_forward};
 use upesi_fspiop::uri::{PathValues, append_to_base, fill_template};
 use upesi_http::{Bytes, Full, HeaderMap, Method, Request, Target, header_block};
 use upesi_ledger::{EndpointType, Participant};
+
+use crate::Signer;
 
 /// A message to a DFSP, before its URL and headers are made.
 pub(crate) struct Message<'a> {
@@ -48,6 +49,7 @@ impl Message<'_> {
             },
             headers: self.headers()?,
             body: self.body,
+            is_hub_made: matches!(self.forward.source, MessageSource::Hub { .. }),
         })
     }
 
@@ -98,6 +100,8 @@ pub struct OutgoingRequest {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
+    /// Whether the hub makes it itself, and not a DFSP.
+    pub is_hub_made: bool,
 }
 
 impl OutgoingRequest {
@@ -107,12 +111,16 @@ impl OutgoingRequest {
         self.body.len() + headers.sum::<usize>()
     }
 
-    /// As a connection to its origin takes it.
-    pub(crate) fn into_http(self) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(self.body));
-        *request.method_mut() = self.method;
-        *request.headers_mut() = self.headers;
-        *request.uri_mut() = self.target.into_uri();
+    /// As a connection to its origin takes it; signed if the hub makes it itself and has a signer.
+    pub(crate) async fn into_http(self, signer: Option<&Signer>) -> Request<Full<Bytes>> {
+        let signed = match signer {
+            Some(signer) if self.is_hub_made => signer.sign(self).await,
+            _ => self,
+        };
+        let mut request = Request::new(Full::new(signed.body));
+        *request.method_mut() = signed.method;
+        *request.headers_mut() = signed.headers;
+        *request.uri_mut() = signed.target.into_uri();
         request
     }
 }

@@ -23,6 +23,7 @@ fn request(world: &World, seq: u64) -> OutgoingRequest {
         method: Method::GET,
         headers,
         body: Bytes::new(),
+        is_hub_made: false,
     }
 }
 

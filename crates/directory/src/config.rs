@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use upesi_http::Outbound;
+use upesi_http::{ClientTls, Outbound};
 
 /// How lookups behave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub struct OracleConfig {
     pub connection_idle_timeout: Duration,
     /// The bound on the connections to all oracles, and to others outside, together.
     pub outbound: Outbound,
+    /// TLS for `https://` addresses; without it they cannot be called.
+    pub tls: Option<ClientTls>,
     /// Largest answer to a lookup or registration.
     pub answer_bytes_max: usize,
     /// Largest answer to a batch, which tells each of up to 10,000 parties again and what is wrong with it.
@@ -87,6 +89,7 @@ impl Default for OracleConfig {
             connections_max: 64,
             connection_idle_timeout: Duration::from_secs(30),
             outbound: Outbound::default(),
+            tls: None,
             answer_bytes_max: 64 << 10,
             batch_answer_bytes_max: 8 << 20,
             batches_in_flight_max: 4,

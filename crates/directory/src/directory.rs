@@ -22,6 +22,7 @@ use crate::{ConfigError, DirectoryConfig, DirectoryMetrics};
 mod batch;
 mod lookup;
 mod participants;
+mod services;
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +30,7 @@ mod tests;
 /// Least time between two looks for expired lookups, so that those which expire close together are found together.
 const EXPIRY_PAUSE_MIN: Duration = Duration::from_millis(10);
 
-/// Account lookup: `participants/…` and `parties/…`. Cheap to clone.
+/// Account lookup: `participants/…` and `parties/…`; and `services/…`. Cheap to clone.
 #[derive(Clone)]
 pub struct Directory {
     shared: Arc<Shared>,
@@ -81,7 +82,7 @@ pub(crate) type PartyRequest = Request<PathParty>;
 
 impl Handler for Directory {
     fn serves(&self, resource: Resource) -> bool {
-        matches!(resource, Resource::Participants | Resource::Parties)
+        matches!(resource, Resource::Participants | Resource::Parties | Resource::Services)
     }
 
     fn handle(&self, request: Request) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
@@ -114,6 +115,7 @@ impl Shared {
                 drop(body);
                 Box::pin(self.take_batch(request, body_bytes, batch)).await
             }
+            (Ids::Providers(pair), _) => self.take_services(request.with_ids(pair).0),
             _ => Err(SyncError::not_implemented()),
         }
     }

@@ -14,8 +14,10 @@ use upesi_engine::{Participants, SharedParticipants, SystemClock};
 use upesi_fspiop::headers::Parties;
 use upesi_fspiop::{Action, Message, Method, PartyIdType, Resource, Route, SyncError, Version};
 use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
-use upesi_ledger::{EndpointType, Participant, ParticipantId};
-use upesi_types::{Currency, FspId, Timestamp};
+use upesi_ledger::{
+    Account, AccountId, AccountRef, EndpointType, LedgerAccountTypeId, Participant, ParticipantId,
+};
+use upesi_types::{Amount, Currency, FspId, Timestamp};
 
 use crate::oracle::{BatchInquiry, BatchOutcome, Inquiry, Oracle, OracleFailure, OracleFuture, OracleSource};
 use crate::{Directory, DirectoryConfig, DirectoryMetrics};
@@ -219,6 +221,42 @@ impl World {
         Self { directory, oracle, metrics, transport, participants }
     }
 
+    /// Adds participants that convert KES to UGX, and some that do so only in part.
+    pub(crate) fn add_exchangers(&self, count: usize) {
+        let mut all = scheme();
+        let names = (0..count).map(|number| format!("fx-{number:02}"));
+        let odd = ["fx-idle", "fx-mute", "fx-shut", "fx-wide"].map(str::to_owned);
+        for name in names.chain(odd) {
+            let id = ParticipantId::new(all.len() as u32 + 1).unwrap();
+            let mut endpoints = endpoints(&name);
+            let url: Box<str> = format!("http://{name}.example").into();
+            endpoints.push((EndpointType::FX_QUOTES, url.clone()));
+            if name != "fx-mute" {
+                endpoints.push((EndpointType::FX_TRANSFER_POST, url));
+            }
+            endpoints.sort();
+            let (name, is_active) = (fsp(&name), name != "fx-idle");
+            all.push(Participant { id, name, is_active, endpoints, ..all[1].clone() });
+        }
+        let mut accounts = Vec::new();
+        for participant in &mut all {
+            let currencies = match participant.name.as_str() {
+                "Hub" => &[][..],
+                "fx-wide" => &["KES", "TZS", "UGX"],
+                name if name.starts_with("fx-") => &["KES", "UGX"],
+                _ => &["KES"],
+            };
+            for code in currencies {
+                let is_active = (participant.name.as_str(), *code) != ("fx-shut", "UGX");
+                let account = position(accounts.len() as u32 + 1, participant.id, code, is_active);
+                let Account { id, currency, kind, .. } = account;
+                participant.accounts.push(AccountRef { id, currency, kind });
+                accounts.push(account);
+            }
+        }
+        self.participants.set(Arc::new(Participants::new(all, &accounts)));
+    }
+
     pub(crate) fn set_manner(&self, name: &str, manner: Manner) {
         let id = self.participants.get().named(&fsp(name)).unwrap().id;
         lock(&self.transport.manners).insert(id, manner);
@@ -265,8 +303,24 @@ fn scheme() -> Vec<Participant> {
         accounts: Vec::new(),
         limits: Vec::new(),
         endpoints: if ["Hub", "poorbank"].contains(&&*name) { Vec::new() } else { endpoints(&name) },
+        bindings: Vec::new(),
     };
     names.enumerate().map(participant).collect()
+}
+
+fn position(id: u32, participant: ParticipantId, code: &str, is_active: bool) -> Account {
+    Account {
+        id: AccountId::new(id).unwrap(),
+        participant,
+        currency: Currency::parse(code).unwrap(),
+        kind: LedgerAccountTypeId::POSITION,
+        is_active,
+        is_opened: true,
+        balance: Amount::ZERO,
+        pending_credits: Amount::ZERO,
+        created_at: Timestamp::from_ns(0),
+        changed_at: Timestamp::from_ns(0),
+    }
 }
 
 fn endpoints(name: &str) -> Vec<(EndpointType, Box<str>)> {
@@ -285,6 +339,7 @@ fn endpoints(name: &str) -> Vec<(EndpointType, Box<str>)> {
         (EndpointType::PARTIES_SUB_ID_PUT, format!("parties/{sub}")),
         (EndpointType::PARTIES_PUT_ERROR, format!("parties/{party}/error")),
         (EndpointType::PARTIES_SUB_ID_PUT_ERROR, format!("parties/{sub}/error")),
+        (EndpointType::SERVICES, String::new()),
     ];
     templates.map(|(kind, path)| (kind, format!("http://{name}.example/{path}").into())).into()
 }

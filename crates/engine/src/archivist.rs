@@ -115,16 +115,22 @@ impl Archivist {
     /// Records between snapshots: at least as many as the state has entries, so that writing it costs little per
     /// record.
     fn snapshot_distance(&self) -> u64 {
-        let entries = self.fold.ledger.reserved_len() + self.fold.ledger.outbox().len();
+        let ledger = &self.fold.ledger;
+        let entries = ledger.reserved_len()
+            + ledger.live_conversions_len()
+            + ledger.live_bulks_len()
+            + ledger.outbox().len();
         self.snapshot_every_records.max(entries as u64)
     }
 
-    /// Folds all records up to `goal` and hands the transfers that finished to the archive.
+    /// Folds all records up to `goal` and hands the transfers and conversions that finished to the archive.
     pub(crate) fn fold_to(&mut self, goal: u64) -> Result<(), StartError> {
         // What an attempt without room has left comes first.
         self.archive_finished()?;
         while self.fold.next(goal)? {
-            if self.fold.ledger.finished_len() >= ENTRIES_PER_APPLY_MAX {
+            let ledger = &self.fold.ledger;
+            let others = ledger.finished_conversions_len() + ledger.finished_bulks_len();
+            if ledger.finished_len() + others >= ENTRIES_PER_APPLY_MAX {
                 self.archive_finished()?;
             }
         }
@@ -138,6 +144,16 @@ impl Archivist {
             let mut value = Vec::with_capacity(256);
             transfer.encode(&mut Encoder(&mut value));
             (transfer.id, value)
+        }));
+        self.entries.extend(self.fold.ledger.take_finished_conversions(seq).map(|(_, conversion)| {
+            let mut value = Vec::with_capacity(256);
+            conversion.encode(&mut Encoder(&mut value));
+            (conversion.id.archive_key(), value)
+        }));
+        self.entries.extend(self.fold.ledger.take_finished_bulks(seq).map(|(_, bulk)| {
+            let mut value = Vec::with_capacity(64 * bulk.items.len() + 256);
+            bulk.encode(&mut Encoder(&mut value));
+            (bulk.id.archive_key(), value)
         }));
         let started = Instant::now();
         self.archive.apply_at(&self.entries, seq, self.fold.ledger.last_time())?;

@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender};
 
 use upesi_journal::JournalError;
+use upesi_ledger::Decision;
 
 use crate::committer::Committer;
 use crate::pending_batch::PendingBatch;
@@ -32,6 +33,9 @@ pub(crate) trait CommitThread {
 
     /// Waits for the batch that was submitted; `None` if the thread has ended.
     fn recv(&mut self) -> Option<Box<CommitJob>>;
+
+    /// Sees each decision before it is recorded. A simulation makes mistakes here; nothing else does anything.
+    fn decided(&mut self, _decision: &mut Decision) {}
 }
 
 /// The channels to and from the commit thread.

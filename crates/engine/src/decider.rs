@@ -1,5 +1,6 @@
 //! The engine's thread: decides commands, journals the decisions, releases their effects.
 
+mod bulks;
 mod observe;
 mod room;
 mod time;
@@ -10,9 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use upesi_journal::JournalError;
-use upesi_ledger::command::EXPIRIES_PER_TICK_MAX;
 use upesi_ledger::{
-    Actor, Archived, Callback, Command, Decision, Event, Facts, Ledger, ParticipantId, Reply,
+    Actor, Archived, Callback, Command, Decision, Event, Facts, Ledger, Limits, ParticipantId, Reply,
 };
 
 use time::Moment;
@@ -37,7 +37,7 @@ const DECISION_BYTES_MAX: usize = 128 * 1024;
 
 /// What the expiry of one transfer adds to a record: its event and its callbacks, which hold ids and numbers only.
 const EXPIRY_BYTES_MAX: usize = 512;
-const _: () = assert!(EXPIRIES_PER_TICK_MAX * EXPIRY_BYTES_MAX <= DECISION_BYTES_MAX);
+const _: () = assert!(Limits::SHIPPED.expiries_per_tick * EXPIRY_BYTES_MAX <= DECISION_BYTES_MAX);
 
 /// The engine's work, on a thread of its own ([`Decider::run`]) or turn by turn.
 pub(crate) struct Decider<H> {
@@ -60,6 +60,8 @@ pub(crate) struct Decider<H> {
     /// Reports that came while the disk was full.
     held_back: VecDeque<Command>,
     eviction: Eviction,
+    /// Whether bulks wait for room on the disk.
+    stalls_bulks: bool,
     ticks: Ticks,
     /// As it was logged last.
     clock_state: ClockState,
@@ -88,6 +90,7 @@ impl<H: CommitThread> Decider<H> {
             participants_changed: false,
             held_back: VecDeque::new(),
             eviction: Eviction::default(),
+            stalls_bulks: false,
             ticks,
             clock_state: ClockState::default(),
             options,
@@ -99,6 +102,8 @@ impl<H: CommitThread> Decider<H> {
         let mut submissions = VecDeque::new();
         let reason = loop {
             let patience = match self.ticks {
+                // Bulks go on at once.
+                _ if self.has_bulk_to_step() => Duration::ZERO,
                 Ticks::At(instant) => instant.saturating_duration_since(Instant::now()),
                 Ticks::Asked(_) => Duration::ZERO,
             };
@@ -154,6 +159,9 @@ impl<H: CommitThread> Decider<H> {
                 self.take_without_room(submission);
             }
         }
+        if has_room {
+            self.step_bulks()?;
+        }
         let ticks = self.ticks.is_due();
         if ticks {
             self.tick(has_room);
@@ -184,7 +192,9 @@ impl<H: CommitThread> Decider<H> {
                 batcher,
             } => {
                 let kind = CommandKind::of(&command);
-                if let (CommandKind::Prepare, true) = (kind, self.is_archive_behind()) {
+                if let (CommandKind::Prepare, true) =
+                    (kind, self.is_archive_behind() || self.is_full_of_bulks(&command))
+                {
                     self.metrics.refused_busy.inc();
                     let _ = answer.send(Err(SubmitError::Busy));
                     return;
@@ -223,6 +233,7 @@ impl<H: CommitThread> Decider<H> {
         let facts = Facts { clock_jump_ms: self.jump_to_accept(command), ..Facts::new(present, archived) };
         self.ledger.decide(command, &facts, &mut self.decision);
         self.metrics.commands.inc();
+        self.commit_thread.decided(&mut self.decision);
         if self.decision.is_empty() {
             return Some(payload);
         }
@@ -239,11 +250,15 @@ impl<H: CommitThread> Decider<H> {
         for event in events.iter() {
             self.participants_changed |= Participants::is_changed_by(event);
             match event {
-                Event::TransferPrepared(_) => self.open.positions += 1,
+                Event::TransferPrepared(_)
+                | Event::ConversionPrepared(_)
+                | Event::ConversionCommitted { .. }
+                | Event::ConversionAborted { .. } => self.open.positions += 1,
                 Event::TransferCommitted { id, .. } | Event::TransferAborted { id, .. } => {
                     self.open.positions += 1;
-                    // A tick may end many at once, and none by a message that somebody waits for.
-                    if self.metrics.records_metrics && !matches!(command, Command::Tick) {
+                    // A tick may end many at once. Nobody waits for a tick or for a bulk's step.
+                    let is_waited_for = !matches!(command, Command::Tick | Command::StepBulk);
+                    if self.metrics.records_metrics && is_waited_for {
                         let ended = self.ledger.transfer(*id);
                         prepared_before = ended.map(|transfer| now.since(transfer.prepared_at));
                     }

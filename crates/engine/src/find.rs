@@ -145,6 +145,10 @@ fn in_archive(archive: &dyn Archive, place: upesi_tables::archive::Place, mut bu
             is_over = false;
             return ControlFlow::Break(());
         }
+        if here.after.is_some_and(|key| !key.is_transfer()) {
+            last = here;
+            return ControlFlow::Continue(());
+        }
         match Transfer::decode(&mut Decoder(bytes)) {
             Ok(transfer) => budget.look_at(&transfer),
             Err(error) => {

@@ -65,6 +65,8 @@ impl Fold {
         self.records.reuse(events, callbacks);
         if seq <= self.archived_to {
             self.ledger.drain_finished(seq).for_each(drop);
+            self.ledger.take_finished_conversions(seq).for_each(drop);
+            self.ledger.take_finished_bulks(seq).for_each(drop);
         }
         Ok(true)
     }

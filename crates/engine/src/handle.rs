@@ -1,5 +1,6 @@
 //! How the edges talk to the engine.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -7,7 +8,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use upesi_journal::Log;
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Archived, CallbackKey, Command, Ledger, ParticipantId, Reply, Stored as _, Transfer};
+use upesi_ledger::command::{BulkCommand, ConversionCommand};
+use upesi_ledger::{
+    Archived, Bulk, CallbackKey, Command, Conversion, Ledger, ParticipantId, Reply, Stored, Transfer,
+};
 use upesi_tables::archive::{Archive, ArchiveStats};
 use upesi_types::TransferId;
 
@@ -45,6 +49,10 @@ impl EngineHandle {
         let mut archive_epoch = self.inner.shared.archive.epoch();
         let mut archived = match &command {
             Command::Prepare(prepare) => self.look_up(prepare.id).await?,
+            Command::Conversion(command @ ConversionCommand::Prepare(_)) => {
+                self.look_up_conversion(command).await?
+            }
+            Command::Bulk(command @ BulkCommand::Prepare(_)) => self.look_up_bulk(command).await?,
             _ => Archived::Unknown,
         };
         for _ in 0..LOOKUPS_MAX {
@@ -54,8 +62,14 @@ impl EngineHandle {
                 Verdict::LookUp(kept, kept_payload) => (command, payload) = (*kept, kept_payload),
             }
             archive_epoch = self.inner.shared.archive.epoch();
-            let Some(id) = command.transfer_id() else { return Err(SubmitError::Stopped) };
-            archived = self.look_up(id).await?;
+            archived = match &command {
+                Command::Conversion(command) => self.look_up_conversion(command).await?,
+                Command::Bulk(command) => self.look_up_bulk(command).await?,
+                other => {
+                    let Some(id) = other.transfer_id() else { return Err(SubmitError::Stopped) };
+                    self.look_up(id).await?
+                }
+            };
         }
         Err(SubmitError::Busy)
     }
@@ -114,7 +128,7 @@ impl EngineHandle {
         }
         match self.look_up(id).await? {
             Archived::Found(transfer) => Ok(Some(*transfer)),
-            Archived::Absent | Archived::Unknown => Ok(None),
+            _ => Ok(None),
         }
     }
 
@@ -157,11 +171,44 @@ impl EngineHandle {
         blocking(read).await?
     }
 
-    /// Mostly answered from memory; a read of the disk goes to a thread where it may wait.
     async fn look_up(&self, id: TransferId) -> Result<Archived, SubmitError> {
+        let found: Option<Transfer> = self.read_archive(id).await?;
+        Ok(found.map_or(Archived::Absent, |transfer| Archived::Found(Box::new(transfer))))
+    }
+
+    /// What the archive holds for a command about a conversion.
+    async fn look_up_conversion(&self, command: &ConversionCommand) -> Result<Archived, SubmitError> {
+        let conversion = match command.conversion() {
+            Some(id) => self.read_archive::<Conversion>(id.archive_key()).await?.map(Box::new),
+            None => None,
+        };
+        let has_transfer = match command.determining_transfer() {
+            Some(id) if conversion.is_none() => self.read_archive::<Transfer>(id).await?.is_some(),
+            _ => false,
+        };
+        Ok(Archived::Conversion { conversion, has_transfer })
+    }
+
+    /// What the archive holds for a command about a bulk.
+    async fn look_up_bulk(&self, command: &BulkCommand) -> Result<Archived, SubmitError> {
+        let bulk = match command.bulk() {
+            Some(id) => self.read_archive::<Bulk>(id.archive_key()).await?.map(Box::new),
+            None => None,
+        };
+        let mut transfers = BTreeSet::new();
+        for id in command.transfers() {
+            if self.read_archive::<Transfer>(id).await?.is_some() {
+                transfers.insert(id);
+            }
+        }
+        Ok(Archived::Bulk { bulk, transfers })
+    }
+
+    /// Mostly answered from memory; a read of the disk goes to a thread where it may wait.
+    async fn read_archive<T: Stored>(&self, id: TransferId) -> Result<Option<T>, SubmitError> {
         let archive = self.inner.archive.upgrade().ok_or(SubmitError::Stopped)?;
         if !archive.may_contain(&id) {
-            return Ok(Archived::Absent);
+            return Ok(None);
         }
         let failed = |error: &dyn std::fmt::Display| SubmitError::Archive(error.to_string());
         let durations = self.inner.metrics.archive_read_seconds.clone();
@@ -169,13 +216,8 @@ impl EngineHandle {
             let started = Instant::now();
             archive.get(&id).inspect(|_| durations.observe(started.elapsed().as_secs_f64()))
         };
-        match blocking(read).await?.map_err(|error| failed(&error))? {
-            None => Ok(Archived::Absent),
-            Some(bytes) => {
-                let transfer = Transfer::decode(&mut Decoder(&bytes)).map_err(|error| failed(&error))?;
-                Ok(Archived::Found(Box::new(transfer)))
-            }
-        }
+        let bytes = blocking(read).await?.map_err(|error| failed(&error))?;
+        bytes.map(|bytes| T::decode(&mut Decoder(&bytes)).map_err(|error| failed(&error))).transpose()
     }
 
     /// The journal's records from `seq` on, and new ones as they become durable. The stream ends when the engine has

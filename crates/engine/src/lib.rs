@@ -47,6 +47,6 @@ pub use participants::{Participants, SharedParticipants};
 pub use record::{Answered, DurableRecord, Effects, NoEffects, Payload};
 pub use recovery::{Rehearsal, rehearse};
 pub use shared::{EngineStatus, Serving};
-pub use stepped::SteppedEngine;
+pub use stepped::{Mistake, SteppedEngine};
 pub use trim::first_needed_record;
 pub use upesi_tables::archive::Place as ArchivePlace;

@@ -57,6 +57,28 @@ pub struct EngineMetrics {
     pub transfers_expired: Gauge,
     /// Prepares refused since the ledger began.
     pub prepares_refused: Gauge,
+    /// Conversions that wait for their FXP or their transfer.
+    pub conversions_live: Gauge,
+    /// Conversions committed since the ledger began.
+    pub conversions_committed: Gauge,
+    /// Conversions aborted since the ledger began, expired ones included.
+    pub conversions_aborted: Gauge,
+    /// Conversions expired since the ledger began.
+    pub conversions_expired: Gauge,
+    /// Requests for conversions refused since the ledger began.
+    pub conversions_refused: Gauge,
+    /// Bulks that are not final.
+    pub bulks_live: Gauge,
+    /// Bulks with a committed item that ended since the ledger began.
+    pub bulks_completed: Gauge,
+    /// Bulks without one that ended since the ledger began.
+    pub bulks_rejected: Gauge,
+    /// Bulks refused as a whole since the ledger began.
+    pub bulks_refused: Gauge,
+    /// Items of bulks since the ledger began.
+    pub bulk_items: Gauge,
+    /// Items of bulks committed since the ledger began.
+    pub bulk_items_committed: Gauge,
     /// Callbacks not yet delivered, parked ones included.
     pub callbacks_undelivered: Gauge,
     /// Callbacks parked.
@@ -113,6 +135,17 @@ impl EngineMetrics {
             transfers_aborted: Gauge::default(),
             transfers_expired: Gauge::default(),
             prepares_refused: Gauge::default(),
+            conversions_live: Gauge::default(),
+            conversions_committed: Gauge::default(),
+            conversions_aborted: Gauge::default(),
+            conversions_expired: Gauge::default(),
+            conversions_refused: Gauge::default(),
+            bulks_live: Gauge::default(),
+            bulks_completed: Gauge::default(),
+            bulks_rejected: Gauge::default(),
+            bulks_refused: Gauge::default(),
+            bulk_items: Gauge::default(),
+            bulk_items_committed: Gauge::default(),
             callbacks_undelivered: Gauge::default(),
             callbacks_parked: Gauge::default(),
             clock_jump_seconds: Gauge::default(),
@@ -132,6 +165,26 @@ impl EngineMetrics {
         };
         metrics.register(registry);
         metrics
+    }
+
+    /// What is made of several transfers, or goes along with one.
+    fn register_composed(&self, r: &mut Registry) {
+        let m = self;
+        for (name, help, gauge) in [
+            ("upesi_conversions_live", "Conversions live now", &m.conversions_live),
+            ("upesi_conversions_committed", "Conversions committed", &m.conversions_committed),
+            ("upesi_conversions_aborted", "Conversions aborted or expired", &m.conversions_aborted),
+            ("upesi_conversions_expired", "Conversions expired", &m.conversions_expired),
+            ("upesi_conversions_refused", "Conversions refused", &m.conversions_refused),
+            ("upesi_bulks_live", "Bulks live now", &m.bulks_live),
+            ("upesi_bulks_completed", "Bulks completed", &m.bulks_completed),
+            ("upesi_bulks_rejected", "Bulks rejected", &m.bulks_rejected),
+            ("upesi_bulks_refused", "Bulks refused as a whole", &m.bulks_refused),
+            ("upesi_bulk_items", "Items of bulks", &m.bulk_items),
+            ("upesi_bulk_items_committed", "Items of bulks committed", &m.bulk_items_committed),
+        ] {
+            r.register(name, help, gauge.clone());
+        }
     }
 
     fn register(&self, registry: &mut Registry) {
@@ -154,6 +207,7 @@ impl EngineMetrics {
         r.register("upesi_transfers_aborted", "Transfers aborted or expired", m.transfers_aborted.clone());
         r.register("upesi_transfers_expired", "Transfers expired", m.transfers_expired.clone());
         r.register("upesi_prepares_refused", "Prepares refused", m.prepares_refused.clone());
+        self.register_composed(r);
         r.register(
             "upesi_callbacks_undelivered",
             "Callbacks not yet delivered",

@@ -1,9 +1,12 @@
 //! Participants as the edges need them: names, endpoints, and who may take part.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use upesi_ledger::{Account, EndpointType, Event, Ledger, LedgerAccountTypeId, Participant, ParticipantId};
+use upesi_ledger::{
+    Account, Binding, EndpointType, Event, Ledger, LedgerAccountTypeId, Participant, ParticipantId,
+};
 use upesi_types::{Currency, FspId};
 
 /// Participants with their endpoints and active accounts at some moment.
@@ -12,6 +15,7 @@ pub struct Participants {
     /// In order of identifier, without gaps.
     participants: Vec<Participant>,
     by_name: HashMap<FspId, ParticipantId, foldhash::fast::RandomState>,
+    by_binding: HashMap<Binding, ParticipantId>,
     /// Whose position account in which currency is active.
     active_positions: BTreeSet<(ParticipantId, Currency)>,
 }
@@ -29,7 +33,11 @@ impl Participants {
             |account: &&Account| account.is_active && account.kind == LedgerAccountTypeId::POSITION;
         let active = accounts.iter().filter(is_active_position);
         let active_positions = active.map(|account| (account.participant, account.currency)).collect();
-        Self { participants, by_name, active_positions }
+        let bindings = participants.iter().flat_map(|participant| {
+            participant.bindings.iter().map(|binding| (binding.clone(), participant.id))
+        });
+        let by_binding = bindings.collect();
+        Self { participants, by_name, by_binding, active_positions }
     }
 
     pub(crate) const fn is_changed_by(event: &Event) -> bool {
@@ -41,6 +49,8 @@ impl Participants {
                 | Event::AccountOpened { .. }
                 | Event::AccountActivitySet { .. }
                 | Event::EndpointSet { .. }
+                | Event::BindingAdded { .. }
+                | Event::BindingRemoved { .. }
         )
     }
 
@@ -52,6 +62,17 @@ impl Participants {
     /// The participant of that name; names are compared as they were registered.
     pub fn named(&self, name: &FspId) -> Option<&Participant> {
         self.by_name.get(name).and_then(|id| self.get(*id))
+    }
+
+    /// The participant of that name, in whatever case.
+    pub fn named_in_any_case(&self, name: &FspId) -> Option<&Participant> {
+        let any_case = || self.participants.iter().find(|participant| participant.name.eq_ignore_case(name));
+        self.named(name).or_else(any_case)
+    }
+
+    /// The participant that a caller is whose certificate has a value.
+    pub fn bound_by(&self, binding: &Binding) -> Option<ParticipantId> {
+        self.by_binding.get(binding).copied()
     }
 
     /// A participant's name.
@@ -82,16 +103,28 @@ impl Participants {
 
 /// The participants as of now, shared between the engine's thread and the edges.
 #[derive(Clone, Debug, Default)]
-pub struct SharedParticipants(Arc<RwLock<Arc<Participants>>>);
+pub struct SharedParticipants(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    participants: RwLock<Arc<Participants>>,
+    generation: AtomicU64,
+}
 
 impl SharedParticipants {
     /// Replaces them.
     pub fn set(&self, participants: Arc<Participants>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = participants;
+        *self.0.participants.write().unwrap_or_else(PoisonError::into_inner) = participants;
+        self.0.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Number of replacements so far. What was found in [`Self::get`] after it was read holds as long as it stays.
+    pub fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
     }
 
     /// Those of this moment.
     pub fn get(&self) -> Arc<Participants> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.participants.read().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use upesi_journal::Batch;
+use upesi_ledger::command::{BulkCommand, ConversionCommand};
 use upesi_ledger::{CallbackKey, Command, Reply};
 
 use crate::error::SubmitError;
@@ -39,9 +40,16 @@ pub(crate) enum CommandKind {
 impl CommandKind {
     pub(crate) const fn of(command: &Command) -> Self {
         match command {
-            Command::Prepare(_) => Self::Prepare,
-            Command::Fulfil(_) | Command::Abort(_) => Self::Fulfil,
-            Command::Get(_) => Self::Get,
+            Command::Prepare(_)
+            | Command::Conversion(ConversionCommand::Prepare(_))
+            | Command::Bulk(BulkCommand::Prepare(_)) => Self::Prepare,
+            Command::Fulfil(_)
+            | Command::Abort(_)
+            | Command::Conversion(ConversionCommand::Fulfil(_) | ConversionCommand::Abort(_))
+            | Command::Bulk(BulkCommand::Fulfil(_) | BulkCommand::Abort(_)) => Self::Fulfil,
+            Command::Get(_)
+            | Command::Conversion(ConversionCommand::Get(_))
+            | Command::Bulk(BulkCommand::Get(_)) => Self::Get,
             _ => Self::Other,
         }
     }

@@ -69,7 +69,9 @@ impl Submission {
         };
         match self {
             Self::Command { command, payload, .. } => {
-                payload.headers.len() + payload.body.len() + keys(command)
+                // What the body of a bulk says is in the record a second time, as its events.
+                let copies = if matches!(command, Command::Bulk(_)) { 3 } else { 1 };
+                payload.headers.len() + copies * payload.body.len() + keys(command)
             }
             Self::Quiet(command) => keys(command),
             Self::Question(_) => 0,

@@ -28,6 +28,8 @@ impl Payload {
     pub(crate) fn kept_for(mut self, events: &[Event]) -> Self {
         let changes_nothing = |event: &Event| match event {
             Event::TransferPrepared(transfer) => transfer.state != TransferState::Reserved,
+            Event::ConversionPrepared(conversion) => !conversion.is_live(),
+            Event::BulkReceived(bulk) => !bulk.is_live(),
             _ => false,
         };
         if events.iter().all(changes_nothing) {

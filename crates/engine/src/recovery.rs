@@ -53,7 +53,13 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     }
     let ledger = Fold::new(&log, snapshot.clone(), archive.watermark()).finish()?;
     // A removal that is recorded, but that a crash kept from the archive; or this archive was lost and is made again.
-    archive.remove_to(ledger.removed_to())?;
+    let removed_to = ledger.removed_to();
+    if archive.remove_to(removed_to)? > 0 {
+        tracing::info!(
+            last = removed_to,
+            "old transfers were removed from the archive, as it was recorded before"
+        );
+    }
     if archive.watermark() < snapshot.last_seq() {
         rebuild_archive(&log, &snapshots, &archive, &config, snapshot.last_seq(), options)?;
     }

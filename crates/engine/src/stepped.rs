@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use upesi_journal::DataDirectory;
-use upesi_ledger::Ledger;
+use upesi_ledger::{Decision, Ledger};
 use upesi_tables::archive::Archive;
 
 use crate::archivist::Archivist;
@@ -18,6 +18,9 @@ use crate::options::EngineOptions;
 use crate::queue::Submission;
 use crate::record::Effects;
 use crate::shared::SharedState;
+
+/// A mistake in decisions, made before they are recorded.
+pub type Mistake = Box<dyn FnMut(&mut Decision) + Send>;
 
 /// An engine that works only when it is told to, on the thread that tells it: for simulations, where one seed decides
 /// everything. The step that takes, decides, commits and lets go is the one that [`Engine`](crate::Engine)'s threads
@@ -54,6 +57,11 @@ impl SteppedEngine {
             _directory: directory,
         };
         Ok((engine, handle))
+    }
+
+    /// Lets every decision from now on pass through a mistake, to prove that an auditor finds it.
+    pub fn plant(&mut self, mistake: Mistake) {
+        self.decider.commit_thread().mistake = Some(mistake);
     }
 
     /// One turn of the engine's thread: everything that has queued up, and with `ticks` the deadlines. False once it
@@ -119,6 +127,7 @@ impl std::fmt::Debug for SteppedEngine {
 struct SteppedCommitThread {
     waiting: Option<Box<CommitJob>>,
     done: Option<Box<CommitJob>>,
+    mistake: Option<Mistake>,
 }
 
 impl SteppedCommitThread {
@@ -143,5 +152,11 @@ impl CommitThread for SteppedCommitThread {
     fn recv(&mut self) -> Option<Box<CommitJob>> {
         self.run();
         self.done.take()
+    }
+
+    fn decided(&mut self, decision: &mut Decision) {
+        if let Some(mistake) = &mut self.mistake {
+            mistake(decision);
+        }
     }
 }

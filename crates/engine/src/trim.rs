@@ -8,7 +8,8 @@ use upesi_ledger::{Ledger, LedgerConfig};
 use crate::error::StartError;
 
 /// The first record that a start and the callbacks still need: all before are in the oldest snapshot, in the archive,
-/// and concern no reserved transfer and no undelivered callback. 1 where there is no sound snapshot.
+/// and concern no reserved transfer, no live conversion and no undelivered callback. 1 where there is no sound
+/// snapshot.
 ///
 /// It is judged by the newest snapshot alone, so later deliveries free nothing yet.
 ///
@@ -21,6 +22,6 @@ pub fn first_needed_record(disk: &Arc<dyn Disk>) -> Result<u64, StartError> {
         .map_err(|source| StartError::Snapshot { seq: newest.seq, source })?;
     let oldest_snapshot = store.list()?.iter().map(|snapshot| snapshot.seq).min().unwrap_or(0);
     let owed = ledger.outbox().oldest_seq();
-    let reserved = ledger.reserved_transfers().map(|transfer| transfer.prepare_seq).min();
+    let reserved = ledger.oldest_reserved_seq();
     Ok([Some(oldest_snapshot + 1), owed, reserved].into_iter().flatten().min().unwrap_or(1))
 }

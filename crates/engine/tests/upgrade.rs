@@ -16,7 +16,8 @@ use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects
 use upesi_journal::DataDirectoryError;
 use upesi_ledger::command::{Abort, FundsPrepare};
 use upesi_ledger::{
-    AdminCommand, CallbackKey, Command, FundsDirection, FundsState, LedgerAccountTypeId, PublicState,
+    AdminCommand, Binding, BindingKind, CallbackKey, Command, FundsDirection, FundsState,
+    LedgerAccountTypeId, PublicState,
 };
 use upesi_types::{ErrorCode, Timestamp};
 
@@ -110,6 +111,8 @@ async fn first_life(engine: &EngineHandle, clock: &TestClock) {
         fingerprint: [5; 16],
     };
     submit(engine, Command::Admin(AdminCommand::PrepareFunds(funds))).await;
+    let (kind, value) = (BindingKind::SanDns, "green.example".into());
+    submit(engine, Command::Admin(AdminCommand::AddBinding { name: payer, kind, value })).await;
     clock.advance(10);
     while state(engine, EXPIRED).await != Some(PublicState::Aborted) {
         submit(engine, Command::Tick).await;
@@ -144,6 +147,10 @@ async fn check(engine: &EngineHandle) {
     // Committed 101, reserved 70.
     assert_eq!(position(engine, DFSPS[0]).await, amount("171"));
     assert_eq!(position(engine, DFSPS[1]).await, amount("101").negated());
+    let bound = Binding::new(BindingKind::SanDns, "green.example").unwrap();
+    let bindings = engine
+        .read(|ledger| ledger.participants().iter().flat_map(|one| one.bindings.clone()).collect::<Vec<_>>());
+    assert_eq!(bindings.await.unwrap(), [bound]);
     let findings = engine.read(upesi_ledger::audit::check).await.unwrap();
     assert!(findings.is_empty(), "{findings:?}");
     let (funds, parked, owed) = engine

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt::{self, Write};
 
-use upesi_types::{ErrorCode, TransferId};
+use upesi_types::{Currency, ErrorCode, TransferId};
 
 use crate::party::{PATH_ID_CHARS_MAX, check_path_id};
 use crate::percent::decode_segment;
@@ -21,6 +21,17 @@ pub enum Ids {
     Id(PathId),
     /// A party.
     Party(PathParty),
+    /// Providers of foreign exchange, of one pair of currencies or of any.
+    Providers(Option<CurrencyPair>),
+}
+
+/// What is sold and what is bought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CurrencyPair {
+    /// What is sold.
+    pub source: Currency,
+    /// What is bought.
+    pub target: Currency,
 }
 
 /// An id in a path. Prints as it was received.
@@ -101,6 +112,13 @@ impl PathNames for Ids {
             Self::Family => ().write_path(resource, is_error, out),
             Self::Id(id) => id.write_path(resource, is_error, out),
             Self::Party(party) => party.write_path(resource, is_error, out),
+            Self::Providers(pair) => {
+                write_path(resource, Some("FXP"), false, out);
+                for currency in pair.iter().flat_map(|pair| [pair.source, pair.target]) {
+                    out.push('/');
+                    out.push_str(currency.as_str());
+                }
+            }
         }
     }
 
@@ -109,6 +127,7 @@ impl PathNames for Ids {
             Self::Family => 0,
             Self::Id(id) => id.bytes(),
             Self::Party(party) => party.bytes(),
+            Self::Providers(_) => "FXP/KES/TZS".len(),
         }
     }
 }
@@ -122,8 +141,22 @@ impl Segments<'_> {
             Self::Family => Ok(Ids::Family),
             Self::Id(segment) => PathId::read(resource, segment).map(Ids::Id),
             Self::Party(party) => party.check(extended_party_id_types).map(|party| Ids::Party(party.into())),
+            Self::Providers(None) => Ok(Ids::Providers(None)),
+            Self::Providers(Some([source, target])) => {
+                let source = currency_of("SourceCurrency", source)?;
+                let target = currency_of("TargetCurrency", target)?;
+                Ok(Ids::Providers(Some(CurrencyPair { source, target })))
+            }
         }
     }
+}
+
+fn currency_of(name: &str, segment: &str) -> Result<Currency, SyncError> {
+    Currency::parse(segment).ok_or_else(|| {
+        let detail =
+            format!("/path/{name} must be equal to one of the allowed values: ISO 4217 codes such as KES");
+        SyncError::new(ErrorCode::VALIDATION, &detail)
+    })
 }
 
 impl From<PartyPath<'_>> for PathParty {
@@ -140,8 +173,9 @@ impl PathParty {
 }
 
 impl PathId {
-    /// Reads the `{ID}` of a path. The ids of quotes are those of the schema. For transfers FSPIOP has no pattern, so
-    /// what is no transfer id is answered by an error callback under that very path; about others the receiver decides.
+    /// Reads the `{ID}` of a path. The ids of quotes are those of the schema. For transfers and conversions FSPIOP
+    /// has no pattern, so what is no transfer id is answered by an error callback under that very path; about others
+    /// the receiver decides.
     ///
     /// Errors: 400 with 3100 for an id that is not as the schema wants it, is too long, or that no path should carry.
     pub fn read(resource: Resource, segment: &str) -> Result<Self, SyncError> {
@@ -149,7 +183,7 @@ impl PathId {
             return Ok(Self::Plain(id));
         }
         let text = || segment.into();
-        if resource == Resource::Transfers {
+        if resource.moves_money() {
             return check_transfer_id(segment).map(|id| Self::Text { text: text(), id });
         }
         let id = TransferId::parse(&check_path_id(resource, segment)?);
@@ -260,14 +294,40 @@ mod tests {
             "/participants/ALIAS/error/error",
             "/participants/BUSINESS/acme/shop%207",
             "/parties/BUSINESS/acme/7/error",
+            "/services/FXP",
+            "/services/FXP/KES/UGX",
         ] {
-            let method = if path == "/participants" { Method::Post } else { Method::Put };
+            let method = match path {
+                "/participants" => Method::Post,
+                _ if path.starts_with("/services") => Method::Get,
+                _ => Method::Put,
+            };
             let route = Route::resolve(Some(method), path).unwrap();
             let ids = route.segments.check(route.resource(), true).unwrap();
             let mut written = String::new();
             ids.write_path(route.resource(), route.operation.action() == Action::PutError, &mut written);
             assert_eq!(written, path);
             assert!(path.contains("/error") || ids.bytes() < path.len(), "{path}");
+        }
+    }
+
+    #[test]
+    fn currencies_in_paths_are_codes() {
+        for (path, name) in [
+            ("/services/FXP/kes/UGX", "SourceCurrency"),
+            ("/services/FXP/KES/UG", "TargetCurrency"),
+            ("/services/FXP/KES/%55GX", "TargetCurrency"),
+            ("/services/FXP/XXY/UGX", "SourceCurrency"),
+        ] {
+            let route = Route::resolve(Some(Method::Get), path).unwrap();
+            let error = route.segments.check(route.resource(), true).unwrap_err();
+            assert_eq!((error.status, error.code), (400, ErrorCode::VALIDATION), "{path}");
+            assert!(error.description.contains(&format!("/path/{name} must be equal")), "{error}");
+        }
+        for path in
+            ["/services", "/services/LOAN", "/services/FXP/KES", "/services/FXP/KES/UGX/TZS", "/services/fxp"]
+        {
+            assert!(Route::resolve(Some(Method::Get), path).is_err(), "{path}");
         }
     }
 

@@ -22,7 +22,7 @@ pub mod uri;
 mod version;
 
 pub use fingerprint::fingerprint;
-pub use ids::{Ids, PathId, PathNames, PathParty};
+pub use ids::{CurrencyPair, Ids, PathId, PathNames, PathParty};
 pub use message::Message;
 pub use octets::{decode_octets, encode_octets};
 pub use party::{

@@ -5,7 +5,10 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
-use crate::body::{self, FulfilBody, RefusedAmount, parse_error_body_of};
+use crate::body::{
+    self, BulkFulfilBody, BulkTransferBody, ConversionFulfilBody, FulfilBody, RefusedAmount,
+    parse_error_body_of,
+};
 use crate::{Action, Operation, PartyIdType, Resource, SyncError};
 
 /// What the body of a request says, read once, in the check of its schema, as that costs ten microseconds.
@@ -18,8 +21,16 @@ pub enum Message {
     Prepare(Prepare),
     /// `PUT /transfers/{ID}`
     Fulfil(FulfilBody),
-    /// `PUT /transfers/{ID}/error`
+    /// `PUT …/error` of `/transfers`, `/fxTransfers` and `/bulkTransfers`
     Abort(Abort),
+    /// `POST /fxTransfers`
+    Conversion(Box<Conversion>),
+    /// `PUT /fxTransfers/{ID}`
+    ConversionFulfil(ConversionFulfilBody),
+    /// `POST /bulkTransfers`
+    BulkTransfer(Box<BulkTransferBody>),
+    /// `PUT /bulkTransfers/{ID}`
+    BulkFulfil(Box<BulkFulfilBody>),
     /// `POST /quotes`
     Quote(QuoteContent),
     /// `POST /bulkQuotes`
@@ -84,7 +95,37 @@ pub struct Prepare {
     pub extensions: Option<Box<str>>,
 }
 
-/// `PUT /transfers/{ID}/error`
+/// `POST /fxTransfers`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversion {
+    /// Identifies the conversion in all messages about it.
+    pub commit_request_id: TransferId,
+    /// The transfer whose outcome decides that of the conversion.
+    pub determining_transfer_id: Option<TransferId>,
+    /// The DFSP that converts.
+    pub initiating_fsp: FspId,
+    /// The FXP.
+    pub counter_party_fsp: FspId,
+    /// What is sold.
+    pub source: ConversionMoney,
+    /// What is bought.
+    pub target: ConversionMoney,
+    /// SHA-256 of the fulfilment; `None` when no fulfilment could match the text. Its refusal is an asynchronous one.
+    pub condition: Option<[u8; 32]>,
+    /// When the conversion lapses. Its absence is refused asynchronously.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// One side of a conversion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversionMoney {
+    /// The amount, or, as it was written, one that the ledger cannot hold; its refusal is an asynchronous one.
+    pub amount: Result<Amount, (AmountError, Box<str>)>,
+    /// The currency.
+    pub currency: Currency,
+}
+
+/// `PUT …/error` of `/transfers`, `/fxTransfers` and `/bulkTransfers`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abort {
     /// The code as given.
@@ -157,7 +198,7 @@ impl Message {
             Action::Get | Action::Delete => Ok(Self::Other),
             Action::Post => Self::read_post(resource, operation, body),
             Action::Put => Self::read_put(resource, body),
-            Action::PutError if resource == Resource::Transfers => {
+            Action::PutError if resource.moves_money() => {
                 let error = body::parse_error_body(body)?;
                 Ok(Self::Abort(Abort { code: error.code, description: error.description.into() }))
             }
@@ -188,15 +229,16 @@ impl Message {
                 let expires_at = quote.terms.expiration;
                 Self::FxQuote { id: quote.conversion_request_id, source, target, expires_at }
             }
+            Resource::FxTransfers => Self::Conversion(body::parse_conversion(body)?.into()),
             Resource::TransactionRequests => {
                 let id = body::parse_transaction_request(body)?.transaction_request_id;
                 Self::TransactionRequest { id }
             }
-            // These are asked for with a GET, or not built.
-            Resource::Parties
-            | Resource::Authorizations
-            | Resource::BulkTransfers
-            | Resource::FxTransfers => return Err(SyncError::not_implemented()),
+            Resource::BulkTransfers => Self::BulkTransfer(Box::new(body::parse_bulk_transfer(body)?)),
+            // These are asked for with a GET.
+            Resource::Parties | Resource::Authorizations | Resource::Services => {
+                return Err(SyncError::not_implemented());
+            }
         })
     }
 
@@ -217,7 +259,9 @@ impl Message {
             Resource::FxQuotes => other(body::parse_fx_quote_response(body)),
             Resource::TransactionRequests => other(body::parse_transaction_request_response(body)),
             Resource::Authorizations => other(body::parse_authorization(body)),
-            Resource::BulkTransfers | Resource::FxTransfers => Err(SyncError::not_implemented()),
+            Resource::FxTransfers => Ok(Self::ConversionFulfil(body::parse_conversion_fulfil(body)?)),
+            Resource::BulkTransfers => Ok(Self::BulkFulfil(Box::new(body::parse_bulk_fulfil(body)?))),
+            Resource::Services => Err(SyncError::not_implemented()),
         }
     }
 }
@@ -234,6 +278,25 @@ impl From<body::PrepareBody<'_>> for Prepare {
             expires_at: prepare.expiration,
             extensions: prepare.extensions.map(Into::into),
         }
+    }
+}
+
+impl From<body::ConversionBody<'_>> for Box<Conversion> {
+    fn from(conversion: body::ConversionBody<'_>) -> Self {
+        let money = |side: body::ConvertedAmount<'_>| ConversionMoney {
+            amount: side.amount.map_err(|RefusedAmount { error, text }| (error, text.into())),
+            currency: side.currency,
+        };
+        Self::new(Conversion {
+            commit_request_id: conversion.commit_request_id,
+            determining_transfer_id: conversion.determining_transfer_id,
+            initiating_fsp: conversion.initiating_fsp,
+            counter_party_fsp: conversion.counter_party_fsp,
+            source: money(conversion.source),
+            target: money(conversion.target),
+            condition: conversion.condition,
+            expires_at: conversion.expiration,
+        })
     }
 }
 
@@ -272,6 +335,7 @@ fn other<T>(read: Result<T, SyncError>) -> Result<Message, SyncError> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
     use alloc::{format, vec};
 
     use super::*;
@@ -392,8 +456,54 @@ mod tests {
     }
 
     #[test]
+    fn messages_about_conversions_are_read_whole() {
+        let post = format!(
+            r#"{{"commitRequestId":"{ID}","determiningTransferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d",
+            "initiatingFsp":"greenbank","counterPartyFsp":"forex",
+            "sourceAmount":{{"currency":"BWP","amount":"300"}},"targetAmount":{{"currency":"TZS","amount":"48000.5"}},
+            "condition":"zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s","expiration":"2031-04-01T12:00:30.000Z"}}"#
+        );
+        let Ok(Message::Conversion(conversion)) = read("POST /fxTransfers", &post) else { panic!("none") };
+        assert_eq!(conversion.commit_request_id, TransferId::parse(ID).unwrap());
+        let determining = TransferId::parse("5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d");
+        assert_eq!(conversion.determining_transfer_id, determining);
+        let names = (conversion.initiating_fsp.as_str(), conversion.counter_party_fsp.as_str());
+        assert_eq!(names, ("greenbank", "forex"));
+        let money = |side: ConversionMoney| (side.amount.unwrap().to_string(), side.currency);
+        assert_eq!(money(conversion.source), ("300".into(), currency("BWP")));
+        assert_eq!(money(conversion.target), ("48000.5".into(), currency("TZS")));
+        assert_eq!(conversion.expires_at, Timestamp::parse_iso("2031-04-01T12:00:30.000Z"));
+        let bare = post
+            .replace(r#""determiningTransferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d","#, "")
+            .replace(r#","expiration":"2031-04-01T12:00:30.000Z""#, "");
+        let Ok(Message::Conversion(bare)) = read("POST /fxTransfers", &bare) else { panic!("none") };
+        assert_eq!((bare.determining_transfer_id, bare.expires_at), (None, None), "refused later");
+        let digits = "1234567890123456.78";
+        let Ok(Message::Conversion(refused)) = read("POST /fxTransfers", &post.replace("48000.5", digits))
+        else {
+            panic!("none")
+        };
+        assert_eq!(&*refused.target.amount.unwrap_err().1, digits, "as it was written");
+
+        let put = format!("PUT /fxTransfers/{ID}");
+        let fulfil =
+            r#"{"conversionState":"RESERVED","fulfilment":"WLctttbu2HvTX1XWvMoRbcO_ruKfyQfsbzt1pQJ6b1Y"}"#;
+        let Ok(Message::ConversionFulfil(fulfil)) = read(&put, fulfil) else { panic!("no fulfil") };
+        assert_eq!(fulfil.conversion_state, body::TransferState::Reserved);
+        assert!(fulfil.fulfilment.is_some());
+        assert_eq!(read(&put, r#"{"conversionState":"DONE"}"#), Err(3100));
+        let error = r#"{"errorInformation":{"errorCode":"5001","errorDescription":"no liquidity"}}"#;
+        let expected =
+            Abort { code: ErrorCode::from_number(5001).unwrap(), description: "no liquidity".into() };
+        assert_eq!(read(&format!("{put}/error"), error), Ok(Message::Abort(expected)));
+        for line in ["POST /fxTransfers", &put, &format!("{put}/error")] {
+            assert_eq!(read(line, "{}"), Err(3102), "{line}");
+        }
+    }
+
+    #[test]
     fn what_only_hubs_send_is_refused() {
-        for line in ["PUT /participants/", "PATCH /transfers/"] {
+        for line in ["PUT /participants/", "PATCH /transfers/", "PATCH /fxTransfers/"] {
             assert_eq!(read(&format!("{line}{ID}"), "{}"), Err(2002), "{line}");
         }
     }

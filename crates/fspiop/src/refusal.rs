@@ -5,13 +5,14 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use upesi_ledger::command::{
-    ACCOUNTS_MAX, AdminRefusal, ENDPOINT_VALUE_BYTES_MAX, FUNDS_TRANSFERS_MAX, LEDGER_ACCOUNT_TYPES_MAX,
-    PARTICIPANTS_MAX, SETTLEMENT_ACCOUNTS_MAX, SETTLEMENT_MODELS_MAX, SETTLEMENTS_MAX, WINDOWS_MAX,
-    WINDOWS_PER_SETTLEMENT_MAX,
+use upesi_ledger::command::{AdminRefusal, ENDPOINT_VALUE_BYTES_MAX};
+use upesi_ledger::{
+    CREDENTIALS_MAX, Cause, LedgerAccountTypeId, Limits, OPERATORS_MAX, Refusal, TOKEN_DAYS_MAX,
 };
-use upesi_ledger::{Cause, LedgerAccountTypeId, Refusal};
 use upesi_types::ErrorCode;
+
+/// What a hub ships with: refusals name it.
+const LIMITS: Limits = Limits::SHIPPED;
 
 type Detail = Cow<'static, str>;
 
@@ -24,10 +25,27 @@ pub fn refusal(refusal: &Refusal) -> (ErrorCode, Detail) {
         Refusal::CoverShort => (ErrorCode::PAYER_INSUFFICIENT_LIQUIDITY, "".into()),
         Refusal::CapExceeded => (ErrorCode::PAYER_LIMIT, "".into()),
         Refusal::Modified => (ErrorCode::MODIFIED_REQUEST, "".into()),
+        Refusal::BulkItemKnown => {
+            (ErrorCode::MODIFIED_REQUEST, "Individual transfer prepare duplicate".into())
+        }
+        Refusal::BulkPayerUnknown { name } => {
+            (ErrorCode::PAYER_FSP_NOT_FOUND, format!("Participant {name} not found or inactive").into())
+        }
+        Refusal::BulkPayeeUnknown { name } => {
+            (ErrorCode::PAYEE_FSP_NOT_FOUND, format!("Participant {name} not found or inactive").into())
+        }
+        Refusal::BulkUnknown => (
+            ErrorCode::BULK_TRANSFER_NOT_FOUND,
+            "Provided Bulk Transfer ID was not found on the server.".into(),
+        ),
         Refusal::TransferMissing => (ErrorCode::INTERNAL, "transfer not found".into()),
         Refusal::TransferUnknown => {
             (ErrorCode::TRANSFER_NOT_FOUND, "Provided Transfer ID was not found on the server.".into())
         }
+        Refusal::ConversionUnknown => {
+            (ErrorCode::TRANSFER_NOT_FOUND, "Provided commitRequest ID was not found on the server.".into())
+        }
+        Refusal::ConversionMissing => (ErrorCode::TRANSFER_NOT_FOUND, "fxTransfer not found".into()),
         Refusal::NotParty => (ErrorCode::CLIENT, "".into()),
         Refusal::Expired => (ErrorCode::TRANSFER_EXPIRED, "".into()),
         // Every other failure of validation has the same code (scheme practice); only the words tell them apart.
@@ -77,15 +95,56 @@ fn validation(refusal: &Refusal) -> Detail {
             "transferState ABORTED is not a fulfilment, use PUT /transfers/{ID}/error".into()
         }
         Refusal::ErrorCodeUndefined => "API specification undefined errorCode".into(),
-        // Those have codes of their own.
-        Refusal::CurrencyUngoverned { .. }
-        | Refusal::CoverShort
-        | Refusal::CapExceeded
-        | Refusal::Modified
-        | Refusal::TransferMissing
-        | Refusal::TransferUnknown
-        | Refusal::NotParty
-        | Refusal::Expired => "".into(),
+        // Those of conversions and bulks; others have codes of their own.
+        other => match conversion(other) {
+            "" => bulk(other).into(),
+            text => text.into(),
+        },
+    }
+}
+
+/// What is wrong with a bulk, or with an item of one.
+const fn bulk(refusal: &Refusal) -> &'static str {
+    use Refusal as R;
+    match refusal {
+        R::BulkPartiesEqual => "Payer FSP and Payee FSP should be different",
+        R::BulkItemConverted => "A bulk has no part in currency conversions",
+        R::BulkItemAlone => "The transfer is an item of a bulk, which is answered as a whole",
+        R::BulkNotAccepted => "non-ACCEPTED bulk transfer state",
+        R::BulkDestination => {
+            "fspiop-destination does not match payer fsp or the hub on the bulk transfer callback"
+        }
+        R::BulkStateNoAnswer => "bulkTransferState is no answer to a bulk transfer",
+        R::BulkResultInvalid => "an individual transfer result has either fulfilment or errorInformation",
+        // Those are of transfers and conversions.
+        _ => "",
+    }
+}
+
+/// What is wrong with a conversion, or with a transfer for want of one.
+const fn conversion(refusal: &Refusal) -> &'static str {
+    use Refusal as R;
+    match refusal {
+        R::DestinationNotFxp => "FSPIOP-Destination header should match counterPartyFsp",
+        R::ExpirationMissing => "Expiration is required for conditional transfer",
+        R::CurrenciesEqual => "sourceAmount and targetAmount must be of different currencies",
+        R::DeterminingTransferMissing => "determiningTransferId is required",
+        R::DeterminingTransferFinal => "The determining transfer is not RESERVED",
+        R::InitiatorNotPayee => "initiatingFsp is not the payee of the determining transfer",
+        R::DeterminingAmountDiffers => "sourceAmount is not the amount of the determining transfer",
+        R::ConversionInProgress => {
+            "initiatingFsp has another FX Transfer in progress for the determining transfer"
+        }
+        R::ConversionUnfulfilled => "Related FX Transfer is not fulfilled",
+        R::ConversionDiffers => "amount is not the targetAmount of the related FX Transfer",
+        R::SourceNotFxp => "fspiop-source does not match the FXP on the Fulfil callback response",
+        R::DestinationNotInitiator => {
+            "fspiop-destination does not match initiatingFsp on the Fulfil callback response"
+        }
+        R::ConversionNotReserved => "Non-RESERVED fxTransfer state",
+        R::ConversionReceived => "conversionState RECEIVED is not a fulfilment",
+        // Those are of transfers alone.
+        _ => "",
     }
 }
 
@@ -112,6 +171,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
     match refusal {
         R::ParticipantName
         | R::EndpointValue
+        | R::BindingValue { .. }
         | R::LimitNegative
         | R::LimitOrAlarmInvalid
         | R::ModelName
@@ -128,15 +188,18 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::SettlementTypeUnknown
         | R::TypeNotSettled { .. } => (ErrorCode::ADD_PARTY_INFORMATION, party_information(refusal)),
         R::ParticipantNameInOtherCase
+        | R::BindingTaken { .. }
         | R::CurrencyRegistered
         | R::ModelCombination { .. }
         | R::ModelExists
         | R::ModelGovernsAlready { .. }
         | R::AccountTypeExists => (ErrorCode::CLIENT, client(refusal)),
         R::ParticipantUnknown { .. }
+        | R::BindingUnknown
         | R::PositionAccountMissing { .. }
         | R::LimitMissing { .. }
         | R::ModelUnknown { .. }
+        | R::FeeRuleUnknown
         | R::NothingParked => (ErrorCode::ID_NOT_FOUND, not_found(refusal)),
         R::ModelMissing => {
             (ErrorCode::SETTLEMENT, "Unable to find a matching or default, Settlement Model".into())
@@ -148,6 +211,14 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
             (ErrorCode::TRANSFER_NOT_FOUND, "This account has no such movement of funds".into())
         }
         R::TransferUnknown => (ErrorCode::TRANSFER_NOT_FOUND, "There is no such transfer".into()),
+        R::OperatorName | R::CredentialLife => (ErrorCode::MALFORMED_SYNTAX, operator(refusal)),
+        R::OperatorUnknown { .. } | R::CredentialUnknown => (ErrorCode::ID_NOT_FOUND, operator(refusal)),
+        R::OperatorFixed
+        | R::OperatorScope
+        | R::RolesExcluded { .. }
+        | R::OperatorsFull
+        | R::CredentialsFull
+        | R::CredentialTaken => (ErrorCode::VALIDATION, operator(refusal)),
         R::WithdrawalExpired => (ErrorCode::TRANSFER_EXPIRED, "The withdrawal expired".into()),
         other => (ErrorCode::VALIDATION, admin_validation(other)),
     }
@@ -160,6 +231,7 @@ fn malformed(refusal: &AdminRefusal) -> Detail {
         R::EndpointValue => {
             format!("\"value\" length must be 1 to {ENDPOINT_VALUE_BYTES_MAX} characters").into()
         }
+        R::BindingValue { kind } => format!("\"value\" {}", kind.demand()).into(),
         R::LimitNegative => "\"limit.value\" must not be negative".into(),
         R::LimitOrAlarmInvalid => {
             "\"limit.value\" must not be negative and \"limit.alarmPercentage\" must be 0 to 100".into()
@@ -196,6 +268,7 @@ fn client(refusal: &AdminRefusal) -> Detail {
     use AdminRefusal as R;
     match refusal {
         R::ParticipantNameInOtherCase => "Participant name differs from another one in case only".into(),
+        R::BindingTaken { owner } => format!("Participant '{owner}' has this binding").into(),
         R::CurrencyRegistered => "Participant currency has already been registered".into(),
         R::ModelCombination { delay, granularity, interchange } => {
             let (delay, granularity) = (delay.as_str(), granularity.as_str());
@@ -216,12 +289,32 @@ fn not_found(refusal: &AdminRefusal) -> Detail {
         R::PositionAccountMissing { name, currency } => {
             format!("Participant '{name}' has no POSITION account in {currency}").into()
         }
+        R::BindingUnknown => "The participant has no such binding".into(),
         R::LimitMissing { name, currency } => {
             format!("Participant '{name}' has no limit in {currency} yet: set initialPositionAndLimits first")
                 .into()
         }
         R::ModelUnknown { name } => format!("Settlement Model '{name}' does not exist").into(),
+        R::FeeRuleUnknown => "There is no such fee rule".into(),
         _ => "None of these callbacks is parked".into(),
+    }
+}
+
+fn fee_rule(refusal: &AdminRefusal) -> Detail {
+    use AdminRefusal as R;
+    match refusal {
+        R::FeeRuleName => "A fee rule's name has 2 to 30 alphanumeric characters".into(),
+        R::FeeRuleInvalid => "A fee is 0 to 1000000 millionths of the amount, rounded to at most 4 decimals, plus a fixed \
+                              amount; a rule names at most 100 DFSPs on a side, and no maximum below its minimum"
+            .into(),
+        R::FeeRuleTime => "A fee rule begins now or later, and ends after that".into(),
+        R::FeeRuleExists => "A fee rule of that name exists".into(),
+        R::FeeRulesFull => format!(
+            "A hub has at most {} fee rules, and {} that have not ended", LIMITS.fee_rules, LIMITS.fee_rules_live
+        )
+        .into(),
+        // Those are worded elsewhere.
+        _ => "".into(),
     }
 }
 
@@ -231,21 +324,22 @@ fn settlement(refusal: &AdminRefusal) -> Detail {
         R::WindowUnknown { window } => format!("Window {window} does not exist").into(),
         R::WindowNotOpen { window } => format!("Window {window} is not open").into(),
         R::WindowEmpty { window } => format!("Window {window} is empty").into(),
-        R::WindowsFull => format!("A hub has at most {WINDOWS_MAX} settlement windows").into(),
+        R::WindowsFull => format!("A hub has at most {} settlement windows", LIMITS.windows).into(),
         R::WindowsUnsettled => {
             "Too many windows are not settled: settle some before another is closed".into()
         }
         R::SettlementModelUnknown { name } => format!("Settlement model not found: {name}").into(),
         R::SettlementModelGross => "Settlement can not be created for GROSS or IMMEDIATE models".into(),
         R::SettlementWindowsMany => {
-            format!("A settlement has at most {WINDOWS_PER_SETTLEMENT_MAX} windows").into()
+            format!("A settlement has at most {} windows", LIMITS.windows_per_settlement).into()
         }
         R::WindowsInapplicable { windows } => {
             let windows: Vec<_> = windows.iter().map(ToString::to_string).collect();
             format!("Inapplicable windows {}", windows.join(", ")).into()
         }
         R::SettlementsFull => format!(
-            "A hub has at most {SETTLEMENTS_MAX} settlements, with {SETTLEMENT_ACCOUNTS_MAX} accounts"
+            "A hub has at most {} settlements, with {} accounts",
+            LIMITS.settlements, LIMITS.settlement_accounts
         )
         .into(),
         R::SettlementUnknown => "Settlement not found".into(),
@@ -254,11 +348,34 @@ fn settlement(refusal: &AdminRefusal) -> Detail {
     }
 }
 
+fn operator(refusal: &AdminRefusal) -> Detail {
+    use AdminRefusal as R;
+    match refusal {
+        R::OperatorName => "\"name\" must be 1 to 64 of a-z, 0-9 and . _ - @, a letter or digit first".into(),
+        R::CredentialLife => {
+            format!("A token must expire in the future and within {TOKEN_DAYS_MAX} days").into()
+        }
+        R::OperatorUnknown { name } => format!("Operator '{name}' does not exist").into(),
+        R::CredentialUnknown => "The operator has no such credential".into(),
+        R::OperatorFixed => "\"participant\" of an operator does not change".into(),
+        R::OperatorScope => "Roles of a DFSP need a participant, and no other roles have one".into(),
+        R::RolesExcluded { one, other } => {
+            format!("No operator has the roles {} and {} together", one.name(), other.name()).into()
+        }
+        R::OperatorsFull => format!("A hub has at most {OPERATORS_MAX} operators").into(),
+        R::CredentialsFull => format!("An operator has at most {CREDENTIALS_MAX} credentials").into(),
+        // One in 2^256, unless the digest was copied.
+        _ => "Another credential has the same token".into(),
+    }
+}
+
 fn admin_validation(refusal: &AdminRefusal) -> Detail {
     use AdminRefusal as R;
     match refusal {
-        R::ParticipantsFull => format!("A scheme has at most {PARTICIPANTS_MAX} participants").into(),
-        R::AccountsFull => format!("A scheme has at most {ACCOUNTS_MAX} accounts").into(),
+        R::ParticipantsFull => format!("A scheme has at most {} participants", LIMITS.participants).into(),
+        R::BindingOfHub => "The hub is not a caller and has no bindings".into(),
+        R::BindingsFull => format!("A participant has at most {} bindings", LIMITS.bindings).into(),
+        R::AccountsFull => format!("A scheme has at most {} accounts", LIMITS.accounts).into(),
         R::AccountsOpened => "Participant Limit or Initial Position already set".into(),
         R::HubSettlementAccountMissing { currency } => {
             format!("The hub has no HUB_MULTILATERAL_SETTLEMENT account in {currency}").into()
@@ -268,14 +385,14 @@ fn admin_validation(refusal: &AdminRefusal) -> Detail {
         R::AccountOfAnother => "Participant/account mismatch".into(),
         R::AccountNotPosition => "Only position account update is permitted".into(),
         R::AccountUnopened => "The account has no balance yet: set initialPositionAndLimits first".into(),
-        R::ModelsFull => format!("A hub has at most {SETTLEMENT_MODELS_MAX} settlement models").into(),
+        R::ModelsFull => format!("A hub has at most {} settlement models", LIMITS.settlement_models).into(),
         R::AccountTypesFull => {
-            format!("A hub has at most {LEDGER_ACCOUNT_TYPES_MAX} ledger account types").into()
+            format!("A hub has at most {} ledger account types", LIMITS.ledger_account_types).into()
         }
         R::FundsAccountMismatch => "The account does not match participant or currency specified".into(),
         R::FundsParticipantInactive => "Participant is currently set inactive".into(),
         R::FundsAccountInactive => "Account is currently set inactive".into(),
-        R::FundsFull => format!("A hub keeps at most {FUNDS_TRANSFERS_MAX} movements of funds").into(),
+        R::FundsFull => format!("A hub keeps at most {} movements of funds", LIMITS.funds_transfers).into(),
         R::ReconciliationAccountMissing { currency } => {
             format!("The hub has no HUB_RECONCILIATION account in {currency}").into()
         }
@@ -293,6 +410,9 @@ fn admin_validation(refusal: &AdminRefusal) -> Detail {
         | R::SettlementUnknown
         | R::SettlementStateChange
         | R::SettlementCommitted => settlement(refusal),
+        R::FeeRuleName | R::FeeRuleInvalid | R::FeeRuleTime | R::FeeRuleExists | R::FeeRulesFull => {
+            fee_rule(refusal)
+        }
         R::BalanceFull => "The balance cannot hold the amount".into(),
         R::FundsFinal { state } => format!("The movement of funds is {} already", state.as_str()).into(),
         R::TransferFinal { state } => {

@@ -12,9 +12,13 @@ use upesi_types::{ErrorCode, FspId, Money, Timestamp, TransferId};
 use crate::body::EXTENSION_ITEMS_MAX;
 use crate::{Version, encode_octets};
 
+mod bulk;
 mod participants;
+mod services;
 
+pub use bulk::{write_bulk_request, write_bulk_state};
 pub use participants::{BatchResult, PartyEntry, write_batch_result, write_fsp_id, write_party_list};
+pub use services::write_providers;
 
 /// What stands in the extension list of a hub-made message.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,6 +59,31 @@ pub fn write_transfer_state(
     }
     out.extend_from_slice(b"\"transferState\":");
     ByteWriter(out).text(state);
+    out.push(b'}');
+}
+
+/// Appends the body of a `PUT` or `PATCH /fxTransfers/{ID}`.
+pub fn write_conversion_state(
+    out: &mut Vec<u8>,
+    completed: Option<Timestamp>,
+    state: &str,
+    fulfilment: Option<&[u8; 32]>,
+    extensions: Extensions<'_>,
+) {
+    out.push(b'{');
+    if let Some(completed) = completed {
+        let _ = write!(ByteWriter(out), "\"completedTimestamp\":\"{completed}\",");
+    }
+    out.extend_from_slice(b"\"conversionState\":");
+    ByteWriter(out).text(state);
+    out.push(b',');
+    write_extension_list(out, extensions);
+    if let Some(fulfilment) = fulfilment {
+        out.extend_from_slice(b"\"fulfilment\":\"");
+        out.extend_from_slice(&encode_octets(fulfilment));
+        out.extend_from_slice(b"\",");
+    }
+    out.pop();
     out.push(b'}');
 }
 

@@ -89,19 +89,22 @@ resources! {
     FxTransfers = "fxTransfers", since V2_0, "A currency conversion.";
     TransactionRequests = "transactionRequests", since V1_0, "A payee asks to be paid.";
     Authorizations = "authorizations", since V1_0, "A payer's consent, asked for at a device of the payee.";
+    Services = "services", since V2_0, "Who provides a service to DFSPs.";
 }
 
 /// The status with which only hubs send a request; to DFSPs it is answered 501.
 const HUBS_ONLY: u16 = 501;
 
+const GET: &[(Method, u16)] = &[(Method::Get, 202)];
 const GET_PUT: &[(Method, u16)] = &[(Method::Get, 202), (Method::Put, 200)];
+const MONEY_ITEM: &[(Method, u16)] = &[(Method::Get, 202), (Method::Put, 200), (Method::Patch, HUBS_ONLY)];
 const REGISTRATION: &[(Method, u16)] =
     &[(Method::Get, 202), (Method::Post, 202), (Method::Put, 200), (Method::Delete, 202)];
 const POST: &[(Method, u16)] = &[(Method::Post, 202)];
 const PUT: &[(Method, u16)] = &[(Method::Put, 200)];
 
 /// Every path of the API. Statuses are those of the answer to a request that passes (FSPIOP API v1.1 §3.2.3).
-pub static PATHS: [ResourcePath; 28] = {
+pub static PATHS: [ResourcePath; 36] = {
     use Resource::*;
     use Shape::*;
     [
@@ -127,22 +130,25 @@ pub static PATHS: [ResourcePath; 28] = {
         path(BulkQuotes, Family, "/bulkQuotes", POST),
         path(BulkQuotes, Item, "/bulkQuotes/{ID}", GET_PUT),
         path(BulkQuotes, ItemError, "/bulkQuotes/{ID}/error", PUT),
+        path(BulkTransfers, Family, "/bulkTransfers", POST),
+        path(BulkTransfers, Item, "/bulkTransfers/{ID}", GET_PUT),
+        path(BulkTransfers, ItemError, "/bulkTransfers/{ID}/error", PUT),
         path(FxQuotes, Family, "/fxQuotes", POST),
         path(FxQuotes, Item, "/fxQuotes/{ID}", GET_PUT),
         path(FxQuotes, ItemError, "/fxQuotes/{ID}/error", PUT),
+        path(FxTransfers, Family, "/fxTransfers", POST),
+        path(FxTransfers, Item, "/fxTransfers/{ID}", MONEY_ITEM),
+        path(FxTransfers, ItemError, "/fxTransfers/{ID}/error", PUT),
         path(TransactionRequests, Family, "/transactionRequests", POST),
         path(TransactionRequests, Item, "/transactionRequests/{ID}", GET_PUT),
         path(TransactionRequests, ItemError, "/transactionRequests/{ID}/error", PUT),
         // An authorization is asked for with a GET.
         path(Authorizations, Item, "/authorizations/{ID}", GET_PUT),
         path(Authorizations, ItemError, "/authorizations/{ID}/error", PUT),
+        path(Services, Service, "/services/FXP", GET),
+        path(Services, ServiceOfPair, "/services/FXP/{SourceCurrency}/{TargetCurrency}", GET),
         path(Transfers, Family, "/transfers", POST),
-        path(
-            Transfers,
-            Item,
-            "/transfers/{ID}",
-            &[(Method::Get, 202), (Method::Put, 200), (Method::Patch, HUBS_ONLY)],
-        ),
+        path(Transfers, Item, "/transfers/{ID}", MONEY_ITEM),
         path(Transfers, ItemError, "/transfers/{ID}/error", PUT),
     ]
 };
@@ -164,10 +170,14 @@ pub(crate) enum Shape {
     SubParty,
     /// `{Type}/{ID}/{SubId}/error`
     SubPartyError,
+    /// `FXP`
+    Service,
+    /// `FXP/{SourceCurrency}/{TargetCurrency}`
+    ServiceOfPair,
 }
 
 impl Shape {
-    const COUNT: usize = 7;
+    const COUNT: usize = 9;
 
     const fn is_error(self) -> bool {
         matches!(self, Self::ItemError | Self::PartyError | Self::SubPartyError)
@@ -405,9 +415,8 @@ mod tests {
     }
 
     #[test]
-    fn families_that_move_bulk_or_foreign_money_are_not_built() {
-        let missing: Vec<_> = Resource::ALL.iter().filter(|resource| !resource.is_built()).collect();
-        assert_eq!(missing, [&Resource::BulkTransfers, &Resource::FxTransfers]);
+    fn every_family_is_built() {
+        assert!(Resource::ALL.iter().all(|resource| resource.is_built()));
     }
 
     #[test]

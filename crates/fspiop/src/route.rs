@@ -23,6 +23,8 @@ pub enum Segments<'a> {
     Id(&'a str),
     /// `{Type}/{ID}[/{SubId}]`
     Party(PartySegments<'a>),
+    /// `FXP[/{SourceCurrency}/{TargetCurrency}]`
+    Providers(Option<[&'a str; 2]>),
 }
 
 /// A request line that leads nowhere.
@@ -55,6 +57,7 @@ impl<'a> Route<'a> {
         }
         let found = match segments.next() {
             Some(_) => None,
+            None if resource == Resource::Services => shape_of_service(rest),
             None if is_about_parties(resource) => shape_of_party(resource, rest),
             None => shape_of_id(rest),
         };
@@ -78,6 +81,17 @@ fn shape_of_id(segments: [Option<&str>; 4]) -> Option<(Shape, Segments<'_>)> {
         [None, ..] => Some((Shape::Family, Segments::Family)),
         [Some(id), None, ..] => Some((Shape::Item, Segments::Id(id))),
         [Some(id), Some("error"), None, _] => Some((Shape::ItemError, Segments::Id(id))),
+        _ => None,
+    }
+}
+
+/// Foreign exchange is the one service.
+fn shape_of_service(segments: [Option<&str>; 4]) -> Option<(Shape, Segments<'_>)> {
+    match segments {
+        [Some("FXP"), None, ..] => Some((Shape::Service, Segments::Providers(None))),
+        [Some("FXP"), Some(source), Some(target), None] => {
+            Some((Shape::ServiceOfPair, Segments::Providers(Some([source, target]))))
+        }
         _ => None,
     }
 }

@@ -8,6 +8,8 @@ impl From<ResourceKind> for Resource {
     fn from(kind: ResourceKind) -> Self {
         match kind {
             ResourceKind::Transfer => Self::Transfers,
+            ResourceKind::Conversion => Self::FxTransfers,
+            ResourceKind::Bulk => Self::BulkTransfers,
         }
     }
 }

@@ -31,7 +31,9 @@ pub trait TemplateValues {
 /// The id of the one thing that a message is about, under all the names that templates call it by.
 impl TemplateValues for str {
     fn value(&self, name: &str) -> Option<&str> {
-        ["transferId", "commitRequestId", "requestId", "id", "ID"].contains(&name).then_some(self)
+        ["transferId", "commitRequestId", "bulkTransferId", "requestId", "id", "ID"]
+            .contains(&name)
+            .then_some(self)
     }
 }
 

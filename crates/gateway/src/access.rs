@@ -3,10 +3,11 @@
 //! A line names what was asked, by whom, how it was answered and how long that took. Party identifiers are personal, so
 //! of paths only those of transfers show their ids, which are not; bodies never show.
 
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use tokio::time::Instant;
 use upesi_fspiop::{Route, Segments};
 
+use crate::caller::Caller;
 use crate::metrics::Labels;
 
 /// The target of the lines, for directives such as `upesi_access=off`.
@@ -21,16 +22,15 @@ pub(crate) struct Access {
 
 impl Access {
     /// Of a request, where lines are wanted.
-    pub(crate) fn of(is_wanted: bool, headers: &HeaderMap, route: Option<Route<'_>>) -> Option<Self> {
+    pub(crate) fn of(is_wanted: bool, caller: Caller<'_>, route: Option<Route<'_>>) -> Option<Self> {
         if !is_wanted {
             return None;
         }
-        let source = headers.get("fspiop-source").and_then(|source| source.to_str().ok()).unwrap_or("-");
         let id = match route {
             Some(Route { operation, segments: Segments::Id(id) }) if operation.resource().moves_money() => id,
             _ => "-",
         };
-        Some(Self { source: source.into(), id: id.into() })
+        Some(Self { source: caller.name().into(), id: id.into() })
     }
 
     /// Writes the line.

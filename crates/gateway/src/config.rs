@@ -7,6 +7,7 @@ use upesi_http::PaceLimits;
 use upesi_types::FspId;
 
 use crate::admission::AdmissionSettings;
+use crate::caller::AddressLists;
 
 /// What the gateway accepts and how long it waits.
 #[derive(Clone, Debug)]
@@ -38,8 +39,16 @@ pub struct GatewayConfig {
     pub records_metrics: bool,
     /// Whether each request is logged, at `info` under the target `upesi_access`.
     pub logs_access: bool,
+    /// Whether a caller's certificate must be bound to a participant. If not, an unbound one may name participants that
+    /// have no bindings.
+    pub are_bindings_required: bool,
+    /// From where participants may call.
+    pub addresses: AddressLists,
     /// The pace of what anybody may ask without saying who: health, pages, unknown paths.
     pub pace: PaceLimits,
+    /// Whether health shows more than whether requests are taken, and whether what the API is, its documents and the
+    /// endpoint for operators' scripts are served.
+    pub shows_diagnostics: bool,
     /// When requests are refused for the sake of those that are taken.
     pub admission: AdmissionSettings,
 }
@@ -59,6 +68,9 @@ impl Default for GatewayConfig {
             extended_party_id_types: false,
             records_metrics: true,
             logs_access: false,
+            are_bindings_required: true,
+            shows_diagnostics: true,
+            addresses: AddressLists::default(),
             pace: PaceLimits::default(),
             admission: AdmissionSettings::default(),
         }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use upesi_admission::{ORDINARY_BODY_BYTES_MAX, SourceId};
 use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
-use upesi_fspiop::{Operation, Route, SyncError};
+use upesi_fspiop::{Operation, Route, SyncError, Unroutable};
 use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, Pace, Service, body, server};
 use upesi_types::{ErrorCode, Timestamp};
 
@@ -20,6 +20,7 @@ use crate::access::Access;
 use crate::admission::{AdmissionGate, Refusal, class_of};
 use crate::answer::{self, Answer};
 use crate::authenticator::{Authenticator, TrustEveryone};
+use crate::caller::{Caller, Callers, Denial};
 use crate::config::GatewayConfig;
 use crate::large_bodies::{LargeBodies, SMALL_BODY_BYTES_MAX, Unread};
 use crate::metrics::{GatewayMetrics, Labels};
@@ -37,6 +38,7 @@ pub struct Gateway<H> {
     engine: EngineHandle,
     config: GatewayConfig,
     gate: AdmissionGate,
+    callers: Callers,
     clock: Arc<dyn Clock>,
     authenticator: Box<dyn Authenticator>,
     handler: H,
@@ -49,30 +51,70 @@ pub struct Gateway<H> {
     started_at: Timestamp,
 }
 
+/// What a gateway works with.
+pub struct GatewayContext<H> {
+    /// The engine whose health it shows.
+    pub engine: EngineHandle,
+    /// What takes the requests.
+    pub handler: H,
+    /// The hub's time.
+    pub clock: Arc<dyn Clock>,
+    /// Decides whether requests come from whom they say.
+    pub authenticator: Box<dyn Authenticator>,
+    /// Tells the DFSPs apart if they must share, and whose certificate a caller has. Those that it does not have count
+    /// as one, and no certificate is theirs.
+    pub participants: SharedParticipants,
+    /// Called at `DELETE /endpointcache`. Endpoints are never cached, but what oracles said may be.
+    pub endpoint_cache: Box<dyn Fn() + Send + Sync>,
+}
+
+impl<H> GatewayContext<H> {
+    /// A context with the defaults: the engine's time, trust in every sender, no participants, nothing cached.
+    pub fn new(engine: EngineHandle, handler: H) -> Self {
+        Self {
+            clock: engine.clock(),
+            engine,
+            handler,
+            authenticator: Box::new(TrustEveryone),
+            participants: SharedParticipants::default(),
+            endpoint_cache: Box::new(|| {}),
+        }
+    }
+}
+
+/// A request before its body is read.
+#[derive(Clone, Copy)]
+struct Head<'a> {
+    parts: &'a Parts,
+    caller: Caller<'a>,
+    connection: &'a Connection,
+    received: Instant,
+}
+
 fn success(operation: Operation) -> StatusCode {
     StatusCode::from_u16(operation.success_status()).unwrap_or(StatusCode::ACCEPTED)
 }
 
 impl<H: Handler> Gateway<H> {
-    /// A gateway in front of a handler, with its metrics registered. It trusts every sender until it gets an
-    /// authenticator. The engine is the one whose health it shows.
-    pub fn new(
-        engine: EngineHandle,
-        config: GatewayConfig,
-        registry: &mut Registry,
-        clock: Arc<dyn Clock>,
-        handler: H,
-    ) -> Self {
+    /// A gateway in front of a handler, with its metrics registered.
+    pub fn new(context: GatewayContext<H>, config: GatewayConfig, registry: &mut Registry) -> Self {
+        let GatewayContext { engine, handler, clock, authenticator, participants, endpoint_cache } = context;
         Self {
             engine,
             handler,
-            authenticator: Box::new(TrustEveryone),
-            endpoint_cache: Box::new(|| {}),
+            authenticator,
+            endpoint_cache,
             large_bodies: LargeBodies::new(config.large_bodies_bytes_max, config.sender_bodies_bytes_max),
+            callers: Callers::new(
+                participants.clone(),
+                config.are_bindings_required,
+                config.addresses.clone(),
+                registry,
+            ),
             metrics: GatewayMetrics::register(registry, config.records_metrics),
             pace: Pace::new(config.pace),
             strangers: StrangersBodies::new(STRANGERS_BODIES_MAX),
-            gate: AdmissionGate::new(config.admission.clone(), registry),
+            gate: AdmissionGate::new(config.admission.clone(), participants, registry),
             metadata: operations::metadata(&config),
             started_at: clock.now(),
             config,
@@ -80,41 +122,58 @@ impl<H: Handler> Gateway<H> {
         }
     }
 
-    /// Lets this decide whether requests come from whom they say.
-    pub fn with_authenticator(mut self, authenticator: impl Authenticator) -> Self {
-        self.authenticator = Box::new(authenticator);
-        self
-    }
-
-    /// Lets it tell the DFSPs apart where they must share. Without it they all count as one.
-    pub fn with_participants(mut self, participants: SharedParticipants) -> Self {
-        self.gate.set_participants(participants);
-        self
-    }
-
-    /// Calls this at `DELETE /endpointcache`. Endpoints are never cached, but what oracles said may be.
-    pub fn with_endpoint_cache(mut self, clear: impl Fn() + Send + Sync + 'static) -> Self {
-        self.endpoint_cache = Box::new(clear);
-        self
-    }
-
     /// Decides by the head alone whether a request is taken.
-    fn admit(
-        &self,
-        operation: Operation,
-        parts: &Parts,
-        body: &Incoming,
-        received: Instant,
-    ) -> Result<(), Refusal> {
-        let class = class_of(&parts.method);
+    fn admit(&self, operation: Operation, head: Head<'_>, body: &Incoming) -> Result<(), Refusal> {
+        let class = class_of(&head.parts.method);
         if operation.resource().moves_money() {
-            self.gate.ask_engine(class, received)?;
+            self.gate.ask_engine(class, head.received)?;
         }
-        self.gate.ask(class, &parts.headers, body.size_hint().lower(), received)
+        self.gate.ask(class, head.caller, body.size_hint().lower(), head.received)
     }
 
-    /// Answers a request that is not taken. Its body is read, as long as it is small, so that the connection can be
-    /// used again; with a larger one the connection is closed.
+    /// Answers a request that does not come from whom it says, at the pace of what anybody may ask.
+    async fn deny(
+        &self,
+        denial: Denial,
+        route: Route<'_>,
+        (parts, body): (&Parts, Incoming),
+        connection: &Connection,
+        received: Instant,
+    ) -> Answer {
+        let labels = route.operation.into();
+        let access = || {
+            let caller = self.callers.known(&parts.headers, connection);
+            Access::of(self.config.logs_access, caller, Some(route))
+        };
+        let mut answer = match self.pace.keep(connection).await {
+            Err(OverPace) => self.answer_over_pace(),
+            Ok(()) => {
+                self.skip_body(parts, body, received).await;
+                let error = denial.error();
+                self.metrics.count_turned_away(labels, &error);
+                answer::refusal(&error)
+            }
+        };
+        if denial.ends_connection() {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if let Some(access) = access() {
+            access.log(labels, answer.status(), received);
+        }
+        answer
+    }
+
+    /// Reads the body of a request that is not taken, as long as it is small, so that the connection can be used again;
+    /// with a larger one the connection is closed.
+    async fn skip_body(&self, parts: &Parts, body: Incoming, received: Instant) {
+        let is_small = body.size_hint().lower() <= SMALL_BODY_BYTES_MAX as u64;
+        if is_small && !parts.headers.contains_key(http::header::EXPECT) {
+            // What is wrong with the body of a request that is refused does not matter.
+            let _ = body::read(body, SMALL_BODY_BYTES_MAX, received + self.config.body_deadline).await;
+        }
+    }
+
+    /// Answers a request that is not taken.
     async fn turn_away(
         &self,
         refusal: Refusal,
@@ -123,12 +182,7 @@ impl<H: Handler> Gateway<H> {
         request_body: Incoming,
         received: Instant,
     ) -> Answer {
-        let is_small = request_body.size_hint().lower() <= SMALL_BODY_BYTES_MAX as u64;
-        if is_small && !parts.headers.contains_key(http::header::EXPECT) {
-            // What is wrong with the body of a request that is refused does not matter.
-            let _ =
-                body::read(request_body, SMALL_BODY_BYTES_MAX, received + self.config.body_deadline).await;
-        }
+        self.skip_body(&parts, request_body, received).await;
         drop(parts);
         if let Some(delay) = self.gate.refusal_delay() {
             sleep(delay).await;
@@ -139,81 +193,65 @@ impl<H: Handler> Gateway<H> {
     }
 
     /// Reads body and request, of a family that a handler serves.
-    async fn read(
-        &self,
-        route: Route<'_>,
-        parts: &Parts,
-        body: Incoming,
-        connection: &Connection,
-        received: Instant,
-    ) -> Result<Request, SyncError> {
+    async fn read(&self, route: Route<'_>, head: Head<'_>, body: Incoming) -> Result<Request, SyncError> {
         if !self.handler.serves(route.resource()) {
             return Err(SyncError::not_implemented());
         }
         let mut max = self.config.body_bytes_max;
-        if route.resource().moves_money() {
+        // A bulk has up to a thousand transfers.
+        if route.resource().moves_money() && route.resource() != upesi_fspiop::Resource::BulkTransfers {
             max = max.min(self.config.transfer_body_bytes_max);
             if body.size_hint().lower() > max as u64 {
                 return Err(answer::unreadable_body(BodyError::TooLarge, max));
             }
         }
-        let bytes = self.read_body(parts, body, max, connection, received).await?;
+        let bytes = self.read_body(head, body, max).await?;
         let present = || self.clock.present();
-        let request = request::read(route, parts, bytes, &self.config, &*self.authenticator, present)?;
-        self.introduce(parts, connection);
+        let request = request::read(route, head.parts, bytes, &self.config, &*self.authenticator, present)?;
+        self.introduce(head);
         Ok(request)
     }
 
     /// Counts a body that may be large and that comes from a stranger who names no participant.
-    fn seat_for(
-        &self,
-        body: &Incoming,
-        parts: &Parts,
-        connection: &Connection,
-    ) -> Result<Option<Seat<'_>>, SyncError> {
+    fn seat_for(&self, body: &Incoming, head: Head<'_>) -> Result<Option<Seat<'_>>, SyncError> {
+        let Head { caller, connection, .. } = head;
         let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES_MAX as u64);
-        if is_small || connection.is_known() || self.gate.knows(&parts.headers) {
+        if is_small || connection.is_known() || self.gate.knows(caller) {
             return Ok(None);
         }
         self.strangers.seat(connection.address()).map(Some).ok_or_else(answer::busy)
     }
 
     /// Origin of a body: an address until its connection is known.
-    fn sender(&self, parts: &Parts, connection: &Connection) -> Sender {
-        match self.gate.source(&parts.headers) {
+    fn sender(&self, Head { caller, connection, .. }: Head<'_>) -> Sender {
+        match self.gate.source(caller) {
             source if connection.is_known() && source != SourceId::OTHERS => Sender::Dfsp(source),
             _ => Sender::Address(connection.address()),
         }
     }
 
     /// Once a connection has carried a sound request of a participant it is no stranger's any more.
-    fn introduce(&self, parts: &Parts, connection: &Connection) {
-        if !connection.is_known() && self.gate.knows(&parts.headers) {
+    fn introduce(&self, Head { caller, connection, .. }: Head<'_>) {
+        if !connection.is_known() && self.gate.knows(caller) {
             connection.become_known();
         }
     }
 
-    async fn read_body(
-        &self,
-        parts: &Parts,
-        body: Incoming,
-        max: usize,
-        connection: &Connection,
-        received: Instant,
-    ) -> Result<Bytes, SyncError> {
+    async fn read_body(&self, head: Head<'_>, body: Incoming, max: usize) -> Result<Bytes, SyncError> {
+        let Head { parts, caller, connection, received } = head;
         // Who asks before it sends need not send what will not be read.
         if body.size_hint().lower() > max as u64 && parts.headers.contains_key(http::header::EXPECT) {
             return Err(answer::unreadable_body(BodyError::TooLarge, max));
         }
         let is_announced = body.size_hint().exact().is_some();
-        let _seat = self.seat_for(&body, parts, connection)?;
+        let _seat = self.seat_for(&body, head)?;
         let deadline = received + self.config.body_deadline;
-        let read = self.large_bodies.read(body, max, deadline, || self.sender(parts, connection));
+        let read = self.large_bodies.read(body, max, deadline, || self.sender(head));
         let read = connection.wait_for(read).await;
         if let (Ok(bytes), false) = (&read, is_announced)
             && bytes.len() as u64 > ORDINARY_BODY_BYTES_MAX
         {
-            self.gate.charge(class_of(&parts.method), &parts.headers, bytes.len() as u64);
+            self.gate.charge(class_of(&parts.method), caller, bytes.len() as u64);
         }
         read.map_err(|unread| match unread {
             Unread::Failed(error) => answer::unreadable_body(error, max),
@@ -278,7 +316,12 @@ impl<H: Handler> Gateway<H> {
 
     fn answer_paced(&self, endpoint: Result<Endpoint<'_>, NoEndpoint>, headers: &HeaderMap) -> Answer {
         let refused = match endpoint {
-            Ok(Endpoint::Operator(endpoint)) => return self.answer_own(endpoint, headers),
+            Ok(Endpoint::Operator(endpoint)) if self.serves(endpoint) => {
+                return self.answer_own(endpoint, headers);
+            }
+            Ok(Endpoint::Operator(_)) => {
+                NoEndpoint { error: Unroutable::UnknownPath.to_error(), allow: None }
+            }
             Ok(_) => NoEndpoint { error: SyncError::not_implemented(), allow: None },
             Err(no_endpoint) => no_endpoint,
         };
@@ -295,9 +338,16 @@ impl<H: Handler> Gateway<H> {
         answer
     }
 
+    fn serves(&self, endpoint: OperatorEndpoint) -> bool {
+        self.config.shows_diagnostics || endpoint.is_for_probes()
+    }
+
     fn answer_own(&self, endpoint: OperatorEndpoint, headers: &HeaderMap) -> Answer {
         match endpoint {
             OperatorEndpoint::Metadata => answer::json(StatusCode::OK, self.metadata.clone()),
+            OperatorEndpoint::Health if !self.config.shows_diagnostics => {
+                operations::bare_health(&self.engine.status())
+            }
             OperatorEndpoint::Health => {
                 operations::health(&self.engine.status(), self.started_at, self.clock.now())
             }
@@ -318,11 +368,18 @@ impl<H: Handler> Service for Gateway<H> {
         let (labels, answer) = match route::resolve(&parts.method, parts.uri.path()) {
             Ok(Endpoint::Api(route)) => {
                 let operation = route.operation;
-                if let Err(refusal) = self.admit(operation, &parts, &body, received) {
+                let caller = match self.callers.identify(&parts.headers, connection) {
+                    Ok(caller) => caller,
+                    Err(denial) => {
+                        return self.deny(denial, route, (&parts, body), connection, received).await;
+                    }
+                };
+                let head = Head { parts: &parts, caller, connection, received };
+                if let Err(refusal) = self.admit(operation, head, &body) {
                     return self.turn_away(refusal, operation.into(), parts, body, received).await;
                 }
-                let access = Access::of(self.config.logs_access, &parts.headers, Some(route));
-                let read = self.read(route, &parts, body, connection, received).await;
+                let access = Access::of(self.config.logs_access, caller, Some(route));
+                let read = self.read(route, head, body).await;
                 // The head is a slice of the connection's buffer, which the next request needs.
                 drop(parts);
                 let answer = self.answer(operation, read, received).await;
@@ -334,7 +391,8 @@ impl<H: Handler> Service for Gateway<H> {
             other => self.answer_others(other, &parts, connection).await,
         };
         self.metrics.count_other(labels, answer.status(), received.elapsed());
-        if let Some(access) = Access::of(self.config.logs_access, &parts.headers, None) {
+        let caller = self.callers.known(&parts.headers, connection);
+        if let Some(access) = Access::of(self.config.logs_access, caller, None) {
             access.log(labels, answer.status(), received);
         }
         answer

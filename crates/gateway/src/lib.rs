@@ -4,6 +4,7 @@ mod access;
 mod admission;
 mod answer;
 mod authenticator;
+mod caller;
 mod config;
 mod gateway;
 mod headers;
@@ -17,6 +18,8 @@ mod strangers;
 
 pub use admission::AdmissionSettings;
 pub use authenticator::{Authenticator, TrustEveryone};
+pub use caller::{AddressLists, IPV6_PREFIX_MAX};
 pub use config::GatewayConfig;
-pub use gateway::Gateway;
+pub use gateway::{Gateway, GatewayContext};
+pub use http::request::Parts;
 pub use request::read_request;

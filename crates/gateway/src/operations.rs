@@ -113,6 +113,16 @@ pub(crate) fn health(status: &EngineStatus, started_at: Timestamp, now: Timestam
     answer::json(code, body)
 }
 
+/// The same without anything else: for those who are not operators.
+pub(crate) fn bare_health(status: &EngineStatus) -> Answer {
+    match status.serving {
+        Serving::Yes => answer::json(StatusCode::OK, r#"{"status":"OK"}"#),
+        Serving::ReadOnly | Serving::Stopped(_) => {
+            answer::json(StatusCode::BAD_GATEWAY, r#"{"status":"DOWN"}"#)
+        }
+    }
+}
+
 fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> (StatusCode, String) {
     let (code, overall, ledger, journal) = match status.serving {
         Serving::Yes => (StatusCode::OK, "OK", "OK", "OK"),

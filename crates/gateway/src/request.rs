@@ -43,18 +43,22 @@ pub(crate) fn read(
     let headers = Lookup(&parts.headers);
     refuse_repeated(&parts.headers)?;
     let checked = check_headers(method, resource, &headers, &config.headers)?;
-    authenticator.authenticate(parts, &body)?;
+    authenticator.authenticate(operation, parts, &body)?;
     let message = Message::read(operation, &body)?;
     let ids = segments.check(resource, config.extended_party_id_types)?;
     if (resource, method) == (Resource::Authorizations, Method::Get) {
         parse_authorization_query(parts.uri.query().unwrap_or_default())?;
     }
     let parties = check_parties(resource, &headers)?;
-    if let Message::Fulfil(fulfil) = &message
-        && fulfil.completed_timestamp.is_some()
-    {
+    let completed = match &message {
+        Message::Fulfil(fulfil) => fulfil.completed_timestamp,
+        Message::ConversionFulfil(fulfil) => fulfil.completed_timestamp,
+        Message::BulkFulfil(fulfil) => fulfil.completed_timestamp,
+        _ => None,
+    };
+    if completed.is_some() {
         check_completed_timestamp(
-            fulfil.completed_timestamp,
+            completed,
             present(),
             config.completed_timestamp_lag_ms,
             config.completed_timestamp_age_s_max,

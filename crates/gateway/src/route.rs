@@ -53,7 +53,6 @@ mod tests {
     #[test]
     fn paths_lead_to_endpoints() {
         for (method, path, expected) in [
-            ("BREW", "/bulkTransfers/x", Endpoint::NotBuilt(Resource::BulkTransfers)),
             ("GET", "/", Endpoint::Operator(OperatorEndpoint::Metadata)),
             ("HEAD", "/health", Endpoint::Operator(OperatorEndpoint::Health)),
             ("GET", "/live", Endpoint::Operator(OperatorEndpoint::Live)),

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Answer, Client, Recorder, Running, Settings, chunked, request, with_two_banks};
+use common::{Answer, Client, Recorder, Running, Settings, chunked, request, two_banks};
 use upesi_delivery::Request;
 use upesi_gateway::GatewayConfig;
 
@@ -103,7 +103,7 @@ fn start_with_shares() -> (Running, Arc<Recorder>) {
     };
     let recorder = Arc::<Recorder>::default();
     let passed_on = Some(Arc::clone(&recorder));
-    let settings = Settings { gateway, dress: with_two_banks, recorder: passed_on, ..Settings::default() };
+    let settings = Settings { gateway, dress: two_banks, recorder: passed_on, ..Settings::default() };
     (Running::start(settings), recorder)
 }
 

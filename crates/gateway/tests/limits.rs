@@ -218,7 +218,7 @@ fn beyond_the_pace_pages_and_unknown_paths_are_refused_and_health_is_not() {
         clients.iter_mut().for_each(|client| client.send(&request));
         clients.iter_mut().map(common::Client::answer).collect::<Vec<_>>()
     };
-    for (line, usual) in [("GET /docs", 200), ("GET /unknown", 404), ("BREW /bulkTransfers/x", 501)] {
+    for (line, usual) in [("GET /docs", 200), ("GET /unknown", 404)] {
         let answers = ask(line);
         let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 503).collect();
         // 100 at once, 100 that wait a second at most, and what the time that this took allows.

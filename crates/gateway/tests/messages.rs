@@ -5,7 +5,7 @@ mod common;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use common::{Answer, ERROR_BODY, Recorder, Running, Settings, TestGateway, request};
+use common::{Answer, ERROR_BODY, Recorder, Running, Settings, TestContext, request};
 use upesi_delivery::Request;
 
 /// How long it is waited for what must happen.
@@ -196,7 +196,8 @@ fn counters_tell_families_apart_and_never_show_what_a_sender_chose() {
 #[test]
 fn clearing_the_endpoint_cache_is_passed_on() {
     static CLEARED: Mutex<u32> = Mutex::new(0);
-    let dress = |gateway: TestGateway| gateway.with_endpoint_cache(|| *CLEARED.lock().unwrap() += 1);
+    let dress =
+        |context: &mut TestContext| context.endpoint_cache = Box::new(|| *CLEARED.lock().unwrap() += 1);
     let running = Running::start(Settings { dress, ..Settings::default() });
     assert_eq!(running.ask(b"DELETE /endpointcache HTTP/1.1\r\nhost: h\r\n\r\n").status, 202);
     assert_eq!(*CLEARED.lock().unwrap(), 1);

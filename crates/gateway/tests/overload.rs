@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use common::scheme::position;
 use common::{
-    Answer, Client, ID, Running, Settings, fulfil_body, get, post, prepare_body, put, request, with_two_banks,
+    Answer, Client, ID, Running, Settings, fulfil_body, get, post, prepare_body, put, request, two_banks,
 };
 use upesi_gateway::{AdmissionSettings, GatewayConfig};
 
@@ -14,7 +14,7 @@ const FLOOD: usize = 300;
 
 fn start(admission: AdmissionSettings) -> Running {
     let gateway = GatewayConfig { admission, ..GatewayConfig::default() };
-    Running::start(Settings { gateway, dress: with_two_banks, ..Settings::default() })
+    Running::start(Settings { gateway, dress: two_banks, ..Settings::default() })
 }
 
 /// A hub that takes one new request a second, and what each DFSP has saved up: two.

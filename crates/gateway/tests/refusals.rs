@@ -5,8 +5,8 @@ mod common;
 use common::{
     Answer, ERROR_BODY, ID, Running, Settings, fulfil_body, get, post, prepare_body, put, put_error, request,
 };
-use upesi_fspiop::SyncError;
 use upesi_fspiop::headers::HeaderRules;
+use upesi_fspiop::{Operation, SyncError};
 use upesi_gateway::{Authenticator, GatewayConfig};
 use upesi_types::ErrorCode;
 
@@ -54,8 +54,7 @@ fn paths_and_methods() {
             (request("POST /quotes", &[], "{}"), 501, 2002, "Not implemented"),
             (request("GET /parties/MSISDN/123", &[], ""), 501, 2002, "Not implemented"),
             (request("GET /participants/MSISDN/123", &[], ""), 501, 2002, "Not implemented"),
-            (request("POST /fxTransfers", &[], "{}"), 501, 2002, "Not implemented"),
-            (request("PUT /bulkTransfers/x/error", &[], ERROR_BODY), 501, 2002, "Not implemented"),
+            (request("PATCH /bulkTransfers/x", &[], "{}"), 405, 3000, "Method Not Allowed"),
         ],
     );
     let allow = |line: &str| running.ask(&request(line, &[], "")).header("allow").map(str::to_owned);
@@ -285,14 +284,14 @@ fn repeated_headers() {
 struct RefuseEveryone;
 
 impl Authenticator for RefuseEveryone {
-    fn authenticate(&self, _: &http::request::Parts, _: &[u8]) -> Result<(), SyncError> {
+    fn authenticate(&self, _: Operation, _: &http::request::Parts, _: &[u8]) -> Result<(), SyncError> {
         Err(SyncError::new(ErrorCode::INVALID_SIGNATURE, "no key for this DFSP"))
     }
 }
 
 #[test]
 fn signatures() {
-    let dress = |gateway: common::TestGateway| gateway.with_authenticator(RefuseEveryone);
+    let dress = |context: &mut common::TestContext| context.authenticator = Box::new(RefuseEveryone);
     let running = Running::start(Settings { dress, ..Settings::default() });
     let description = "Invalid signature - no key for this DFSP";
     let refused = |answer: Answer, status: u16, code: u16, contains: &str| {

@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use http_body_util::Full;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
+use upesi_tls::ClientTls;
 
 use crate::Origin;
 use live::{Failure, Live};
@@ -19,7 +20,6 @@ mod interim;
 mod live;
 mod outbound;
 
-pub use connector::Connector;
 pub use outbound::Outbound;
 
 /// What to do with the bodies of responses.
@@ -51,8 +51,10 @@ pub struct PoolConfig {
     pub response_body: ResponseBody,
     /// Whether a connection serves more than one request.
     pub keep_alive: bool,
-    /// The bound that it shares with other pools.
+    /// The bound that it shares with other pools, and where connections may lead.
     pub outbound: Outbound,
+    /// TLS for origins that want it; without it they cannot be connected to.
+    pub tls: Option<ClientTls>,
 }
 
 impl Default for PoolConfig {
@@ -65,6 +67,7 @@ impl Default for PoolConfig {
             response_body: ResponseBody::Keep,
             keep_alive: true,
             outbound: Outbound::default(),
+            tls: None,
         }
     }
 }
@@ -83,7 +86,7 @@ pub struct Answer {
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// No connection: refused, unreachable, unknown host.
+    /// No connection: refused, unreachable, unknown host, a certificate that is not trusted.
     #[error("cannot connect to {origin}: {source}")]
     Connect {
         /// Where to.
@@ -141,13 +144,12 @@ pub enum SendError {
 /// The future that [`Pool::send`] gives drives its connection itself: there is no task per connection, and dropping the
 /// future closes the connection it uses. Idle connections belong to the runtime they were opened on, so a pool may be
 /// used only as long as that runtime lives. A connection that outlives `idle_timeout` is closed when the pool is next
-/// used or by [`Pool::close_expired`].
+/// used or by [`Pool::close_expired`]; so is one whose certificates have been replaced.
 #[derive(Debug)]
 pub struct Pool {
     origin: Origin,
     host: HeaderValue,
     config: PoolConfig,
-    connector: Connector,
     /// One permit per connection that may be open and busy; waiting is in order.
     permits: Semaphore,
     /// The one that idled longest first.
@@ -157,15 +159,10 @@ pub struct Pool {
 impl Pool {
     /// A pool without connections yet.
     pub fn new(origin: Origin, config: PoolConfig) -> Self {
-        Self::with_connector(origin, config, Connector::default())
-    }
-
-    /// A pool whose connections are opened in a particular way.
-    pub fn with_connector(origin: Origin, config: PoolConfig, connector: Connector) -> Self {
         // A host that parsed as part of a URL is a valid header value; an empty one makes the peer answer 400.
         let host = HeaderValue::try_from(origin.to_string()).unwrap_or_else(|_| HeaderValue::from_static(""));
         let permits = Semaphore::new(config.connections_max.clamp(1, Semaphore::MAX_PERMITS));
-        Self { origin, host, config, connector, permits, idle: Mutex::new(VecDeque::new()) }
+        Self { origin, host, config, permits, idle: Mutex::new(VecDeque::new()) }
     }
 
     /// Where it connects to.
@@ -285,15 +282,28 @@ impl Pool {
             return Err(SendError::Busy { origin: origin() });
         };
         let within = deadline.min(Instant::now() + self.config.connect_timeout);
-        match timeout_at(within, self.connector.connect(&self.origin)).await {
-            Ok(Ok(stream)) => Live::handshake(stream, place).await.map_err(SendError::Protocol),
+        // Before the configuration is taken: one that is replaced meanwhile counts as old.
+        let generation = self.generation();
+        let connecting =
+            connector::connect(&self.origin, self.config.outbound.guard(), self.config.tls.as_ref());
+        match timeout_at(within, connecting).await {
+            Ok(Ok(stream)) => Live::handshake(stream, place, generation).await.map_err(SendError::Protocol),
             Ok(Err(source)) => Err(SendError::Connect { origin: origin(), source }),
             Err(_) => Err(SendError::ConnectTimeout { origin: origin() }),
         }
     }
 
+    /// Whether it idled too long, or was opened with certificates that have been replaced since.
     fn is_expired(&self, live: &Live, now: Instant) -> bool {
-        now.duration_since(live.idle_since) > self.config.idle_timeout
+        now.duration_since(live.idle_since) > self.config.idle_timeout || live.generation != self.generation()
+    }
+
+    /// Of the certificates in force; without TLS always the same.
+    fn generation(&self) -> u64 {
+        match &self.config.tls {
+            Some(tls) if self.origin.is_secure() => tls.generation(),
+            _ => 0,
+        }
     }
 
     fn idle(&self) -> MutexGuard<'_, VecDeque<Box<Live>>> {

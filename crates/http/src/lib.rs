@@ -4,8 +4,10 @@
 //! - [`server`]: bind, accept, hand connections round-robin to the workers, serve them within [`server::Limits`].
 //! - [`body`]: read a request body within a size and a time.
 //! - [`client`]: a pool of kept-alive connections to one origin, with a maximum.
+//! - [`Guard`]: where connections may lead.
 //! - [`Breaker`] and [`Jitter`]: when to call a peer again that fails.
-//! - [`url`]: absolute `http://` URLs split into an origin and a path.
+//! - [`server::Secured`]: TLS of a server; [`PoolConfig::tls`]: TLS of a pool.
+//! - [`url`]: absolute `http://` and `https://` URLs split into an origin and a path.
 //! - [`header_block`]: headers as the bytes in which the journal carries them.
 
 mod address;
@@ -13,6 +15,7 @@ mod backoff;
 pub mod body;
 mod breaker;
 pub mod client;
+mod guard;
 pub mod header_block;
 pub mod server;
 mod sync;
@@ -24,8 +27,13 @@ pub use backoff::Jitter;
 pub use body::BodyError;
 pub use breaker::{Breaker, BreakerState, Passage};
 pub use client::{Answer, Outbound, Pool, PoolConfig, ResponseBody, SendError};
-pub use server::{BindError, BoundServer, Connection, Limits, OverPace, Pace, PaceLimits, Server, Service};
-pub use url::{Origin, Target, UrlError};
+pub use guard::{Guard, GuardRules, Network, NotANetwork, Refused};
+pub use server::{
+    BindError, BoundServer, Connection, Failures, HandshakeCounts, Limits, OtherIdentity, Outcome, OverPace,
+    Pace, PaceLimits, PeerIdentity, Secured, Server, Service,
+};
+pub use upesi_tls::{ClientTls, Facts, Peer, ServerTls};
+pub use url::{Origin, Schemes, Target, UrlError};
 pub use workers::{WorkerHandle, Workers, WorkersError, available_cores, current_worker};
 
 // The types in the signatures above, so that a user needs no dependency of its own to name them.

@@ -12,6 +12,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
+use upesi_tls::Peer;
 
 use crate::Workers;
 use accept::{Accept, Shared};
@@ -24,13 +25,17 @@ mod framing;
 mod open_connections;
 mod pace;
 mod room;
+mod secured;
+mod socket;
 mod strict;
 mod supervision;
 mod transport;
 
-pub use connection::Connection;
+pub use accept::Failures;
+pub use connection::{Connection, OtherIdentity, PeerIdentity};
 pub use direct::Direct;
 pub use pace::{OverPace, Pace, PaceLimits};
+pub use secured::{HandshakeCounts, Outcome, Secured};
 pub use strict::Refusal;
 
 /// Answers requests. One value serves all connections of all workers.
@@ -174,9 +179,21 @@ impl Server {
 
     /// Starts to accept (on worker 0) and to serve, each connection wholly on one worker, in turn.
     pub fn serve<S: Service>(bound: BoundServer, limits: Limits, workers: &Workers, service: Arc<S>) -> Self {
-        let shared = Arc::new(Shared::new(&limits, workers));
+        Self::serve_with(bound, limits, workers, service, None)
+    }
+
+    /// The same over TLS, if it is given.
+    pub fn serve_with<S: Service>(
+        bound: BoundServer,
+        limits: Limits,
+        workers: &Workers,
+        service: Arc<S>,
+        secured: Option<Secured>,
+    ) -> Self {
+        let shared = Arc::new(Shared::new(&limits, workers, secured.as_ref()));
         let (stop, stopped) = watch::channel(false);
-        let accept = Accept::new(limits, workers.iter().cloned().collect(), service, shared.clone(), stopped);
+        let workers_of_server = workers.iter().cloned().collect();
+        let accept = Accept::new(limits, workers_of_server, service, shared.clone(), stopped, secured);
         workers.get(0).spawn(accept.run(bound.listener));
         Self { local_addr: bound.local_addr, shared, stop }
     }
@@ -204,6 +221,12 @@ impl Server {
     /// Times since the start that the system gave no connection, for want of descriptors.
     pub fn accepts_failed(&self) -> usize {
         self.shared.failed()
+    }
+
+    /// Lets the connections finish whose certificates are not trusted any more: each ends after the request in flight.
+    /// Gives their number. Each certificate is asked for once.
+    pub fn recheck(&self, trusts: impl Fn(&Peer) -> bool) -> usize {
+        self.shared.recheck(trusts)
     }
 
     /// Stops accepting, lets every connection finish the request in flight, and waits until all are closed or the

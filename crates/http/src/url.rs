@@ -1,10 +1,12 @@
-//! Absolute `http://` URLs, split into the origin that is connected to and the path that is asked for.
+//! Absolute `http://` and `https://` URLs, split into the origin that is connected to and the path that is asked for.
 
 use std::fmt;
 use std::sync::Arc;
 
 use http::Uri;
 use http::uri::{PathAndQuery, Scheme};
+
+use crate::{Guard, Refused};
 
 /// Why a URL cannot be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,12 +17,18 @@ pub enum UrlError {
         /// The text given.
         url: String,
     },
-    /// Another scheme than `http`.
-    #[error("{url:?} does not begin with http://, the one scheme that can be called")]
+    /// Another scheme than `http` and `https`.
+    #[error("{url:?} does not begin with http:// or https://, the schemes that can be called")]
     Scheme {
         /// The text given.
         url: String,
     },
+    /// `https`, without anything that says whom to trust.
+    #[error("{SECURE_DEMAND}")]
+    NoTls,
+    /// `http`, although only `https` is allowed.
+    #[error("{INSECURE_DEMAND}")]
+    Insecure,
     /// User name and password in a URL are not sent anywhere, so they are refused.
     #[error("a URL may not carry credentials before its host")]
     Credentials,
@@ -39,6 +47,9 @@ pub enum UrlError {
     /// An odd spelling of an IPv6 address.
     #[error("an IPv6 address in a URL must have its shortest form, such as [2001:db8::1], and no zone")]
     Ipv6,
+    /// A host or port that is not to be called.
+    #[error(transparent)]
+    Refused(Refused),
     /// A fragment is never sent, and one right after the host would leave the request without a target.
     #[error("{url:?} has a fragment; a URL to call ends before its #")]
     Fragment {
@@ -47,15 +58,21 @@ pub enum UrlError {
     },
 }
 
+const PORT_DEMAND: &str =
+    "must have a port of outbound.ports (80, 443 and those from 1024 on, unless it is set)";
+const ADDRESS_DEMAND: &str = "must have a public host, or one in outbound.networks";
+const SECURE_DEMAND: &str = "must begin with http:// (https:// needs outbound_tls.anchors_file)";
+const INSECURE_DEMAND: &str = "must begin with https:// (outbound_tls.https_only)";
+
 impl UrlError {
     /// What an address that somebody sets must be like instead; `None` for what is no URL at all, of which they are
     /// told the form that is wanted.
     pub const fn demand(&self) -> Option<&'static str> {
         match self {
             Self::Malformed { .. } => None,
-            Self::Scheme { .. } => {
-                Some("must begin with http://; this hub does not speak TLS yet, so name a proxy that does")
-            }
+            Self::Scheme { .. } => Some("must begin with http:// or https://"),
+            Self::NoTls => Some(SECURE_DEMAND),
+            Self::Insecure => Some(INSECURE_DEMAND),
             Self::Credentials => Some("must not carry credentials before its host"),
             Self::Placeholder => Some("must not have placeholders in its host or port"),
             Self::Port => Some("must have a port from 1 to 65535 without leading zeros, or none"),
@@ -67,22 +84,74 @@ impl UrlError {
                 Some("must have an IPv6 address in its shortest form, such as [2001:db8::1], without a zone")
             }
             Self::Fragment { .. } => Some("must not have a fragment"),
+            Self::Refused(Refused::Port(_)) => Some(PORT_DEMAND),
+            Self::Refused(_) => Some(ADDRESS_DEMAND),
         }
     }
 }
 
-/// Where to connect: a host and a port. Cheap to clone; equal when host and port are.
+/// What addresses may be registered, as far as their text tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schemes {
+    /// `http://`.
+    pub http: bool,
+    /// `https://`.
+    pub https: bool,
+    /// Hosts that are addresses, and ports.
+    pub guard: Guard,
+}
+
+impl Default for Schemes {
+    /// Those of a hub without trust anchors.
+    fn default() -> Self {
+        Self { http: true, https: false, guard: Guard::default() }
+    }
+}
+
+impl Schemes {
+    /// Whether an address, or a template of one, may be registered.
+    pub fn check(&self, url: &str) -> Result<(), UrlError> {
+        let is_secure = url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
+        match is_secure {
+            true if !self.https => return Err(UrlError::NoTls),
+            false if !self.http => return Err(UrlError::Insecure),
+            _ => {}
+        }
+        // What stands behind the authority may be a template, which is no URL yet.
+        let authority = url.find("://").map_or(0, |at| at + 3);
+        let end = url[authority..].find(['/', '?', '#']).map_or(url.len(), |at| authority + at);
+        match Target::parse(&url[..end]) {
+            Ok(target) => self.guard.check_target(&target).map_err(UrlError::Refused),
+            // It is refused as no URL elsewhere.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Where to connect: a host and a port, with TLS or without. Cheap to clone; equal if all three are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     host: Arc<str>,
     port: u16,
+    is_secure: bool,
 }
 
 impl Origin {
-    /// A host name or an address (an IPv6 address without brackets) and a port.
+    /// A host name or an address (an IPv6 address without brackets) and a port, without TLS.
     pub fn new(host: &str, port: u16) -> Self {
         let is_lower = !host.bytes().any(|byte| byte.is_ascii_uppercase());
-        Self { host: if is_lower { host.into() } else { host.to_ascii_lowercase().into() }, port }
+        let host = if is_lower { host.into() } else { host.to_ascii_lowercase().into() };
+        Self { host, port, is_secure: false }
+    }
+
+    /// The same with TLS.
+    pub fn secure(host: &str, port: u16) -> Self {
+        Self { is_secure: true, ..Self::new(host, port) }
+    }
+
+    /// Whether it is connected to with TLS.
+    pub const fn is_secure(&self) -> bool {
+        self.is_secure
     }
 
     /// The host in lower case, an IPv6 address without brackets.
@@ -90,18 +159,22 @@ impl Origin {
         &self.host
     }
 
-    /// The port; 80 where the URL had none.
+    /// The port; that of the scheme, 80 or 443, if the URL had none.
     pub const fn port(&self) -> u16 {
         self.port
     }
 }
 
-/// As the `Host` header has it: the port is left out where it is 80.
+const fn default_port(is_secure: bool) -> u16 {
+    if is_secure { 443 } else { 80 }
+}
+
+/// As the `Host` header has it: the port is left out if it is that of the scheme.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
         write!(f, "{open}{}{close}", self.host)?;
-        if self.port == 80 { Ok(()) } else { write!(f, ":{}", self.port) }
+        if self.port == default_port(self.is_secure) { Ok(()) } else { write!(f, ":{}", self.port) }
     }
 }
 
@@ -121,18 +194,19 @@ pub struct Target {
 }
 
 impl Target {
-    /// Parses `http://host[:port][/path][?query]`.
+    /// Parses `http[s]://host[:port][/path][?query]`.
     pub fn parse(url: &str) -> Result<Self, UrlError> {
         let malformed = || UrlError::Malformed { url: url.to_owned() };
         if url.contains('#') {
             return Err(UrlError::Fragment { url: url.to_owned() });
         }
         let uri: Uri = url.parse().map_err(|_| malformed())?;
-        match uri.scheme() {
-            Some(scheme) if *scheme == Scheme::HTTP => {}
+        let is_secure = match uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTP => false,
+            Some(scheme) if *scheme == Scheme::HTTPS => true,
             Some(_) => return Err(UrlError::Scheme { url: url.to_owned() }),
             None => return Err(malformed()),
-        }
+        };
         let authority = uri.authority().ok_or_else(malformed)?;
         if authority.as_str().contains('@') {
             return Err(UrlError::Credentials);
@@ -144,7 +218,8 @@ impl Target {
         {
             return Err(malformed());
         }
-        let origin = Origin::new(host, authority.port_u16().unwrap_or(80));
+        let port = authority.port_u16().unwrap_or(default_port(is_secure));
+        let origin = Origin { is_secure, ..Origin::new(host, port) };
         let path = match uri.into_parts().path_and_query {
             None => PathAndQuery::from_static("/"),
             Some(path) if path.as_str().starts_with('/') => path,
@@ -171,13 +246,34 @@ mod tests {
             ("http://127.0.0.1:9/a/b?c=d", "127.0.0.1", 9, "/a/b?c=d", "127.0.0.1:9"),
             ("http://[::1]:9/", "::1", 9, "/", "[::1]:9"),
             ("http://host?x=1", "host", 80, "/?x=1", "host"),
+            ("http://host:443", "host", 443, "/", "host:443"),
+            ("https://host/a", "host", 443, "/a", "host"),
+            ("https://host:443", "host", 443, "/", "host"),
+            ("https://HOST:80/", "host", 80, "/", "host:80"),
+            ("https://[::1]:8443/", "::1", 8443, "/", "[::1]:8443"),
         ] {
             let target = Target::parse(url).expect(url);
             assert_eq!((target.origin.host(), target.origin.port()), (host, port), "{url}");
+            assert_eq!(target.origin.is_secure(), url.starts_with("https:"), "{url}");
             assert_eq!(target.path.as_str(), path, "{url}");
             assert_eq!(target.origin.to_string(), shown, "{url}");
             assert_eq!(target.into_uri().to_string(), path, "{url}");
         }
+    }
+
+    #[test]
+    fn schemes_are_allowed_one_by_one() {
+        for (http, https, plain, secure) in [
+            (true, false, Ok(()), Err(UrlError::NoTls)),
+            (true, true, Ok(()), Ok(())),
+            (false, true, Err(UrlError::Insecure), Ok(())),
+        ] {
+            let schemes = Schemes { http, https, ..Schemes::default() };
+            assert_eq!(schemes.check("http://dfsp/{{id}}"), plain);
+            assert_eq!(schemes.check("HTTPS://dfsp/{{id}}"), secure);
+            assert_eq!(schemes.check("https"), plain, "it is refused as no URL elsewhere");
+        }
+        assert!(Schemes::default().http && !Schemes::default().https);
     }
 
     #[test]
@@ -196,7 +292,7 @@ mod tests {
         ] {
             assert_eq!(Target::parse(url), Err(malformed(url)), "{url}");
         }
-        let url = "https://host/".to_owned();
+        let url = "ftp://host/".to_owned();
         assert_eq!(Target::parse(&url), Err(UrlError::Scheme { url }));
         assert_eq!(Target::parse("http://me:secret@host/"), Err(UrlError::Credentials));
         for url in ["http://df#sp.example:3001/", "http://host/path#part"] {

@@ -24,8 +24,9 @@ async fn strangers_that_idle_make_room_and_the_known_stay() {
     let running = start(3);
     let mut known = running.connect().await;
     ask(&mut known, KNOWN).await;
-    let (mut asked, mut silent) = (running.connect().await, running.connect().await);
+    let mut asked = running.connect().await;
     ask(&mut asked, COUNT).await;
+    let mut silent = running.connect().await;
     let mut next = running.connect().await;
     ask(&mut next, COUNT).await;
     // Of the two strangers the one that came first, though it has asked and the other never did.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use upesi_http::{Bytes, Full, Pool, PoolConfig, Request, SendError, StatusCode, Target};
+use upesi_http::{Bytes, ClientTls, Full, Pool, PoolConfig, Request, SendError, StatusCode, Target};
 
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -18,13 +18,16 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// 64 for a URL that cannot be called, 69 if nothing answered in time.
-pub async fn await_hub(url: &str, wait: Duration) -> Outcome {
+pub async fn await_hub(url: &str, tls: Option<&ClientTls>, wait: Duration) -> Outcome {
     if wait.is_zero() {
         return Ok(());
     }
     let target = Target::parse(url).map_err(|error| Failure::new(Exit::Usage, error))?;
     let path = format!("{}/health", target.path.path().trim_end_matches('/'));
-    let pool = Pool::new(target.origin, PoolConfig { connections_max: 1, ..PoolConfig::default() });
+    let pool = Pool::new(
+        target.origin,
+        PoolConfig { connections_max: 1, tls: tls.cloned(), ..PoolConfig::default() },
+    );
     let end = Instant::now() + wait;
     let mut is_told = false;
     loop {
@@ -96,7 +99,7 @@ mod tests {
         // The address is known and nothing listens there yet.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let url = format!("http://{address}/hub/");
-        let waiting = tokio::spawn(async move { await_hub(&url, LONG).await });
+        let waiting = tokio::spawn(async move { await_hub(&url, None, LONG).await });
         // One attempt has failed before there is a listener.
         tokio::task::yield_now().await;
         sleep(POLL).await;
@@ -112,20 +115,20 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let hub = answering(listener, &["404 Not Found"]);
-        assert_eq!(await_hub(&url, LONG).await, Ok(()));
+        assert_eq!(await_hub(&url, None, LONG).await, Ok(()));
         assert_eq!(hub.join().unwrap(), "GET /health HTTP/1.1");
     }
 
     #[tokio::test]
     async fn silence_ends_with_an_error_that_says_what_to_do() {
         let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
-        let failure = await_hub(&url, Duration::from_secs(1)).await.unwrap_err();
+        let failure = await_hub(&url, None, Duration::from_secs(1)).await.unwrap_err();
         assert_eq!(failure.exit, Exit::Unavailable);
         let expected = format!("no hub answered at {url} within 1 s: cannot connect");
         assert!(failure.message.starts_with(&expected), "{failure}");
         assert!(failure.message.contains("--wait SECONDS waits longer"), "{failure}");
         // Without waiting nothing is asked, so nothing can fail.
-        assert_eq!(await_hub(&url, Duration::ZERO).await, Ok(()));
-        assert_eq!(await_hub("nowhere", LONG).await.unwrap_err().exit, Exit::Usage);
+        assert_eq!(await_hub(&url, None, Duration::ZERO).await, Ok(()));
+        assert_eq!(await_hub("nowhere", None, LONG).await.unwrap_err().exit, Exit::Usage);
     }
 }

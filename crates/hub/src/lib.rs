@@ -16,10 +16,13 @@ pub mod output;
 pub mod panics;
 mod reserve;
 pub mod scheme;
+pub mod settlement;
 pub mod signals;
+pub mod trial;
 pub mod trim;
 pub mod values;
 pub mod version;
 
 pub use await_hub::await_hub;
 pub use hub::{Hub, HubError, raise_limit, serve};
+pub use upesi_admin::{BOOTSTRAP_MINUTES, make_bootstrap};

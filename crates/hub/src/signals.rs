@@ -1,5 +1,6 @@
-//! How a process is told to stop.
+//! How a process is told to stop, and to read its certificates again.
 
+use std::convert::Infallible;
 use std::future::pending;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,4 +17,13 @@ pub async fn stop_signal() -> &'static str {
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
     }
+}
+
+/// Waits for SIGHUPs, and calls this at each.
+pub async fn at_hang_up(mut act: impl FnMut()) -> Infallible {
+    let Ok(mut hang_up) = signal(SignalKind::hangup()) else { return pending().await };
+    while hang_up.recv().await.is_some() {
+        act();
+    }
+    pending().await
 }

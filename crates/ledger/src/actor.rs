@@ -19,6 +19,8 @@ pub enum Actor {
     Delivery,
     /// The hub: finished transfers are old enough to leave.
     Retention,
+    /// The hub: a bulk takes its next step.
+    Bulks,
 }
 
 impl Actor {
@@ -30,6 +32,7 @@ impl Actor {
             Self::Clock => "clock",
             Self::Delivery => "delivery",
             Self::Retention => "retention",
+            Self::Bulks => "bulks",
         }
     }
 }
@@ -42,6 +45,7 @@ impl core::fmt::Display for Actor {
             Self::Clock => f.write_str("the hub's clock"),
             Self::Delivery => f.write_str("the hub's delivery"),
             Self::Retention => f.write_str("the hub's retention"),
+            Self::Bulks => f.write_str("the hub's bulks"),
         }
     }
 }
@@ -57,6 +61,7 @@ impl Stored for Actor {
             Self::Clock => encoder.u8(3),
             Self::Delivery => encoder.u8(4),
             Self::Retention => encoder.u8(5),
+            Self::Bulks => encoder.u8(6),
         }
     }
 
@@ -67,6 +72,7 @@ impl Stored for Actor {
             3 => Ok(Self::Clock),
             4 => Ok(Self::Delivery),
             5 => Ok(Self::Retention),
+            6 => Ok(Self::Bulks),
             _ => Err(DecodeError("unknown actor")),
         }
     }

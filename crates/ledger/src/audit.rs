@@ -8,24 +8,29 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency};
 
 use crate::account::AccountId;
+use crate::bulk;
 use crate::callback::CallbackKey;
+use crate::conversion;
 use crate::funds::{FundsDirection, FundsState};
 use crate::settlement::Settlement;
-use crate::state::Ledger;
+use crate::state::{Ledger, Totals};
 use crate::transfer::TransferState;
 use crate::window::{Net, Pair, Sum, Window, WindowState};
 
 /// Checks a state; each finding is a sentence for people. Empty when all holds.
 ///
 /// I1: per currency, all accounts and reservations sum to zero. I5: memory holds each transfer once, in one state.
-/// Every committed transfer is in exactly one window; the nets of a window, and of a settlement, are those of its pairs
-/// and sum to zero. Further: reservations per account match the transfers in flight; totals match; outbox keys point to
+/// Every committed transfer, and every leg of a committed conversion, is in exactly one window or settled at once; the
+/// nets of a window, and of a settlement, are those of its pairs and sum to zero. No conversion outlives its transfer.
+/// Further: reservations per account match the transfers and conversions in flight; totals match; outbox keys point to
 /// known targets.
 pub fn check(ledger: &Ledger) -> Vec<String> {
     let mut findings = Vec::new();
     check_sums(ledger, &mut findings);
     check_pending(ledger, &mut findings);
     check_totals(ledger, &mut findings);
+    conversion::audit::check(ledger, &mut findings);
+    bulk::audit::check(ledger, &mut findings);
     check_windows(ledger, &mut findings);
     ledger.settlements().iter().for_each(|settlement| check_settlement(ledger, settlement, &mut findings));
     for (key, _) in ledger.outbox().iter() {
@@ -51,6 +56,7 @@ pub fn sums(ledger: &Ledger) -> BTreeMap<Currency, i128> {
             add(funds.currency, funds.amount, -1);
         }
     }
+    conversion::audit::take_reserved(ledger, &mut sums);
     sums
 }
 
@@ -74,11 +80,12 @@ fn check_pending(ledger: &Ledger, findings: &mut Vec<String>) {
             }
         }
     }
+    conversion::audit::add_pending(ledger, &mut pending);
     for account in ledger.accounts() {
         let expected = pending.get(&account.id).copied().unwrap_or(0);
         if i128::from(account.pending_credits.units()) != expected {
             findings.push(format!(
-                "account {} carries reservations that no transfer explains",
+                "account {} carries reservations that no transfer or conversion explains",
                 account.id.number()
             ));
         }
@@ -120,10 +127,12 @@ fn check_windows(ledger: &Ledger, findings: &mut Vec<String>) {
     let counts =
         closed.map(|content| content.sum.transfers).chain(open.iter().map(|pair| pair.sum.transfers));
     let in_windows: u128 = counts.map(u128::from).sum();
-    let committed = ledger.totals().committed;
-    if in_windows != u128::from(committed) {
+    let Totals { committed, settled_at_once, fees, .. } = ledger.totals();
+    let legs = ledger.conversion_totals().committed_legs;
+    if in_windows + u128::from(settled_at_once) != [committed, legs, fees].into_iter().map(u128::from).sum() {
         findings.push(format!(
-            "{committed} transfers were committed, but {in_windows} are in settlement windows"
+            "{committed} transfers and {legs} legs of conversions were committed with {fees} fees, and \
+             {settled_at_once} of them settled at once, but {in_windows} are in settlement windows"
         ));
     }
     for window in ledger.windows() {

@@ -5,6 +5,7 @@ use core::fmt;
 
 use upesi_types::{Timestamp, TransferId};
 
+use crate::bulk::{BulkRequest, BulkView};
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::endpoint::EndpointType;
 use crate::participant::ParticipantId;
@@ -29,6 +30,10 @@ pub struct CallbackKey {
 pub enum ResourceKind {
     /// `/transfers`.
     Transfer = 1,
+    /// `/fxTransfers`.
+    Conversion = 2,
+    /// `/bulkTransfers`.
+    Bulk = 3,
 }
 
 /// The endpoint types of a resource's callbacks.
@@ -40,12 +45,14 @@ struct Endpoints {
 
 impl ResourceKind {
     /// Every kind.
-    pub const ALL: [Self; 1] = [Self::Transfer];
+    pub const ALL: [Self; 3] = [Self::Transfer, Self::Conversion, Self::Bulk];
 
     /// The name for people and printers.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Transfer => "transfer",
+            Self::Conversion => "conversion",
+            Self::Bulk => "bulk",
         }
     }
 
@@ -55,6 +62,16 @@ impl ResourceKind {
                 post: EndpointType::TRANSFER_POST,
                 put: EndpointType::TRANSFER_PUT,
                 error: EndpointType::TRANSFER_ERROR,
+            },
+            Self::Conversion => Endpoints {
+                post: EndpointType::FX_TRANSFER_POST,
+                put: EndpointType::FX_TRANSFER_PUT,
+                error: EndpointType::FX_TRANSFER_ERROR,
+            },
+            Self::Bulk => Endpoints {
+                post: EndpointType::BULK_TRANSFER_POST,
+                put: EndpointType::BULK_TRANSFER_PUT,
+                error: EndpointType::BULK_TRANSFER_ERROR,
             },
         }
     }
@@ -160,10 +177,21 @@ impl Subject {
         Self { resource: ResourceKind::Transfer, id: id.into() }
     }
 
+    /// A conversion.
+    pub fn conversion(id: impl Into<ResourceId>) -> Self {
+        Self { resource: ResourceKind::Conversion, id: id.into() }
+    }
+
+    /// A bulk.
+    pub fn bulk(id: impl Into<ResourceId>) -> Self {
+        Self { resource: ResourceKind::Bulk, id: id.into() }
+    }
+
     /// The id of a transfer, when well-formed.
     pub const fn transfer_id(&self) -> Option<TransferId> {
         match self.resource {
             ResourceKind::Transfer => self.id.id(),
+            ResourceKind::Conversion | ResourceKind::Bulk => None,
         }
     }
 }
@@ -182,7 +210,8 @@ pub struct Callback {
 /// What a callback says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallbackContent {
-    /// `POST /transfers`: the payer's own headers and bytes.
+    /// `POST /transfers`: the payer's own headers and bytes. Of `/fxTransfers` the initiator takes the payer's part,
+    /// the FXP the payee's.
     ForwardPrepare,
     /// `PUT /transfers/{ID}`: the payee's own headers and bytes.
     ForwardFulfil,
@@ -196,6 +225,10 @@ pub enum CallbackContent {
     State(StateMethod, TransferView),
     /// `PUT /transfers/{ID}/error`, from the hub.
     Error(Cause),
+    /// `POST /bulkTransfers`, from the hub.
+    BulkRequest(Box<BulkRequest>),
+    /// `PUT /bulkTransfers/{ID}` with the state and the items, from the hub.
+    BulkState(Box<BulkView>),
 }
 
 /// How a state is told.
@@ -228,10 +261,19 @@ impl CallbackContent {
         matches!(self, Self::ForwardPrepare | Self::ForwardFulfil | Self::ForwardAbort)
     }
 
+    /// About how many bytes it holds itself, beside what is in the request that caused it.
+    pub fn own_bytes(&self) -> usize {
+        match self {
+            Self::BulkRequest(request) => request.bytes(),
+            Self::BulkState(view) => view.bytes(),
+            _ => 0,
+        }
+    }
+
     /// HTTP method.
     pub const fn method(&self) -> &'static str {
         match self {
-            Self::ForwardPrepare => "POST",
+            Self::ForwardPrepare | Self::BulkRequest(_) => "POST",
             Self::State(StateMethod::Patch, _) => "PATCH",
             _ => "PUT",
         }
@@ -243,10 +285,11 @@ impl Callback {
     pub const fn endpoint_type(&self) -> EndpointType {
         let endpoints = self.subject.resource.endpoints();
         match self.content {
-            CallbackContent::ForwardPrepare => endpoints.post,
-            CallbackContent::ForwardFulfil | CallbackContent::ConfirmFulfil | CallbackContent::State(..) => {
-                endpoints.put
-            }
+            CallbackContent::ForwardPrepare | CallbackContent::BulkRequest(_) => endpoints.post,
+            CallbackContent::ForwardFulfil
+            | CallbackContent::ConfirmFulfil
+            | CallbackContent::State(..)
+            | CallbackContent::BulkState(_) => endpoints.put,
             CallbackContent::ForwardAbort | CallbackContent::ConfirmAbort | CallbackContent::Error(_) => {
                 endpoints.error
             }
@@ -281,6 +324,14 @@ impl Stored for CallbackContent {
                 encoder.u8(7);
                 cause.encode(encoder);
             }
+            Self::BulkRequest(request) => {
+                encoder.u8(8);
+                request.encode(encoder);
+            }
+            Self::BulkState(view) => {
+                encoder.u8(9);
+                view.encode(encoder);
+            }
         }
     }
 
@@ -294,6 +345,8 @@ impl Stored for CallbackContent {
             5 => Self::State(StateMethod::Put, Stored::decode(decoder)?),
             6 => Self::State(StateMethod::Patch, Stored::decode(decoder)?),
             7 => Self::Error(Stored::decode(decoder)?),
+            8 => Self::BulkRequest(Stored::decode(decoder)?),
+            9 => Self::BulkState(Stored::decode(decoder)?),
             _ => return Err(DecodeError("unknown content of a callback")),
         })
     }

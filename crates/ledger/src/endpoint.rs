@@ -37,6 +37,18 @@ impl EndpointType {
     pub const PARTIES_SUB_ID_PUT_ERROR: Self = Self(24);
     /// Base URL for fxQuotes.
     pub const FX_QUOTES: Self = Self(3);
+    /// `POST /fxTransfers` to an FXP.
+    pub const FX_TRANSFER_POST: Self = Self(4);
+    /// `PUT` and `PATCH /fxTransfers/{ID}`.
+    pub const FX_TRANSFER_PUT: Self = Self(5);
+    /// `PUT /fxTransfers/{ID}/error`.
+    pub const FX_TRANSFER_ERROR: Self = Self(6);
+    /// `POST /bulkTransfers` to a payee.
+    pub const BULK_TRANSFER_POST: Self = Self(7);
+    /// `PUT /bulkTransfers/{ID}`.
+    pub const BULK_TRANSFER_PUT: Self = Self(8);
+    /// `PUT /bulkTransfers/{ID}/error`.
+    pub const BULK_TRANSFER_ERROR: Self = Self(9);
     /// Base URL for bulkQuotes.
     pub const BULK_QUOTES: Self = Self(10);
     /// Base URL for quotes.
@@ -45,6 +57,9 @@ impl EndpointType {
     pub const AUTHORIZATIONS: Self = Self(26);
     /// Base URL for transactionRequests.
     pub const TRX_REQ_SERVICE: Self = Self(27);
+
+    /// Base URL for services.
+    pub const SERVICES: Self = Self(62);
 
     /// Reads a name of the catalogue.
     pub fn parse(name: &str) -> Option<Self> {
@@ -82,7 +97,7 @@ impl EndpointType {
     }
 }
 
-const CALLED: [EndpointType; 20] = [
+const CALLED: [EndpointType; 27] = [
     EndpointType::TRANSFER_POST,
     EndpointType::TRANSFER_PUT,
     EndpointType::TRANSFER_ERROR,
@@ -99,14 +114,21 @@ const CALLED: [EndpointType; 20] = [
     EndpointType::PARTIES_PUT_ERROR,
     EndpointType::PARTIES_SUB_ID_PUT_ERROR,
     EndpointType::FX_QUOTES,
+    EndpointType::FX_TRANSFER_POST,
+    EndpointType::FX_TRANSFER_PUT,
+    EndpointType::FX_TRANSFER_ERROR,
+    EndpointType::BULK_TRANSFER_POST,
+    EndpointType::BULK_TRANSFER_PUT,
+    EndpointType::BULK_TRANSFER_ERROR,
     EndpointType::BULK_QUOTES,
     EndpointType::QUOTES,
     EndpointType::AUTHORIZATIONS,
     EndpointType::TRX_REQ_SERVICE,
+    EndpointType::SERVICES,
 ];
 
 /// Append only: the index is the stored number.
-const NAMES: [&str; 62] = [
+const NAMES: [&str; 63] = [
     "FSPIOP_CALLBACK_URL_TRANSFER_POST",
     "FSPIOP_CALLBACK_URL_TRANSFER_PUT",
     "FSPIOP_CALLBACK_URL_TRANSFER_ERROR",
@@ -169,6 +191,7 @@ const NAMES: [&str; 62] = [
     "TP_CB_URL_SERVICES_GET",
     "TP_CB_URL_SERVICES_PUT",
     "TP_CB_URL_SERVICES_PUT_ERROR",
+    "FSPIOP_CALLBACK_URL_SERVICES",
 ];
 
 #[cfg(test)]
@@ -199,10 +222,17 @@ mod tests {
             (EndpointType::PARTIES_PUT_ERROR, "PARTIES_PUT_ERROR"),
             (EndpointType::PARTIES_SUB_ID_PUT_ERROR, "PARTIES_SUB_ID_PUT_ERROR"),
             (EndpointType::FX_QUOTES, "FX_QUOTES"),
+            (EndpointType::FX_TRANSFER_POST, "FX_TRANSFER_POST"),
+            (EndpointType::FX_TRANSFER_PUT, "FX_TRANSFER_PUT"),
+            (EndpointType::FX_TRANSFER_ERROR, "FX_TRANSFER_ERROR"),
+            (EndpointType::BULK_TRANSFER_POST, "BULK_TRANSFER_POST"),
+            (EndpointType::BULK_TRANSFER_PUT, "BULK_TRANSFER_PUT"),
+            (EndpointType::BULK_TRANSFER_ERROR, "BULK_TRANSFER_ERROR"),
             (EndpointType::BULK_QUOTES, "BULK_QUOTES"),
             (EndpointType::QUOTES, "QUOTES"),
             (EndpointType::AUTHORIZATIONS, "AUTHORIZATIONS"),
             (EndpointType::TRX_REQ_SERVICE, "TRX_REQ_SERVICE"),
+            (EndpointType::SERVICES, "SERVICES"),
         ] {
             assert_eq!(kind.name(), format!("FSPIOP_CALLBACK_URL_{name}"));
             assert!(kind.is_called(), "{name}");

@@ -4,20 +4,27 @@
 //! prints; [`Ledger::evolve`](crate::Ledger::evolve) has the fold.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, BulkId, ConversionId, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::binding::BindingKind;
+use crate::bulk::{Bulk, BulkAnswer, ItemResult};
 use crate::callback::CallbackKey;
+use crate::conversion::{Conversion, ConversionAnswer};
 use crate::endpoint::EndpointType;
+use crate::fee::FeeRule;
 use crate::funds::{FundsState, FundsTransfer};
+use crate::operator::{Credential, Roles};
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
 use crate::settlement::{SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;
 use crate::table::events;
-use crate::transfer::{AbortKind, Fingerprint, Transfer};
+use crate::trail::AuditEntry;
+use crate::transfer::{AbortKind, Fingerprint, Settled, Transfer};
 use crate::window::{ContentRef, NewContent, SettlementId, WindowId};
 
 events! {
@@ -34,7 +41,9 @@ events! {
             fingerprint: Fingerprint,
             /// The fulfil's extensions.
             extensions: Option<Box<str>>,
-        } = "transfer {id} COMMITTED";
+            /// What the amount was added to.
+            settled as "settledAtOnce": Settled,
+        } = "transfer {id} COMMITTED{settled}";
         /// A reserved transfer was aborted.
         3 TransferAborted {
             id as "transferId": TransferId,
@@ -116,6 +125,12 @@ events! {
             /// The operator's reason.
             reason: Box<str>,
         } = "funds {id} {state} \"{reason}\"";
+        /// A caller is this participant if its certificate has the value.
+        23 BindingAdded { participant: ParticipantId, kind: BindingKind, value: Box<str> }
+            = "binding {participant} {kind}:{value} added";
+        /// A caller is not this participant any more, whatever its certificate.
+        24 BindingRemoved { participant: ParticipantId, kind: BindingKind, value: Box<str> }
+            = "binding {participant} {kind}:{value} removed";
         /// Callbacks were delivered.
         30 CallbacksDelivered(callbacks: Vec<CallbackKey>) = "delivered {callbacks}";
         /// A callback was given up until an operator looks.
@@ -174,5 +189,92 @@ events! {
             /// The bank's reference.
             external_reference as "externalReference": Option<Box<str>>,
         } = "settlement {id} ABORTED: \"{reason}\"";
+        /// A rule for interchange fees was created.
+        60 FeeRuleCreated(rule: FeeRule) = "fee rule {rule} created";
+        /// The end of a rule for interchange fees was set.
+        61 FeeRuleEnded {
+            id as "feeRuleId": u32,
+            /// First instant that it does not apply to any more.
+            until: Timestamp,
+        } = "fee rule {id} ends at {until}";
+        /// A committed transfer owes a fee; it follows the commit in its record.
+        62 FeeCharged {
+            transfer as "transferId": TransferId,
+            /// Number of the rule.
+            rule as "feeRuleId": u32,
+            /// The account that owes the fee.
+            payer as "payerAccount": AccountId,
+            /// The account that is owed it.
+            payee as "payeeAccount": AccountId,
+            amount: Amount,
+        } = "fee of transfer {transfer} by rule {rule}: {amount} from {payer} to {payee}";
+        /// A conversion was reserved, or refused (its state says which).
+        70 ConversionPrepared(conversion: Box<Conversion>) = "conversion {conversion}";
+        /// The FXP fulfilled a conversion: its transfer decides.
+        71 ConversionFulfilled {
+            id as "commitRequestId": ConversionId,
+            /// Preimage of the condition.
+            fulfilment: [u8; 32],
+            /// The FXP's PUT.
+            answer: ConversionAnswer,
+        } = "conversion {id} fulfilled";
+        /// A conversion was committed with its transfer.
+        72 ConversionCommitted {
+            id as "commitRequestId": ConversionId,
+            /// What the reserved amount was added to.
+            settled as "settledAtOnce": Settled,
+            /// The same of what the payee passes on to the FXP; absent on the payer's side.
+            further as "passedOnAtOnce": Option<Settled>,
+        } = "conversion {id} COMMITTED{settled}";
+        /// A conversion was aborted, by itself or with its transfer.
+        73 ConversionAborted {
+            id as "commitRequestId": ConversionId,
+            kind: AbortKind,
+            cause: Cause,
+            /// The FXP's PUT that did it.
+            answer: Option<ConversionAnswer>,
+        } = "conversion {id} {kind} {cause}";
+        /// A bulk was taken, or refused as a whole (its state says which).
+        80 BulkReceived(bulk: Box<Bulk>) = "bulk {bulk}";
+        /// The next item of a bulk was decided: its transfer stands before this in the record, unless its id was known.
+        81 BulkItemDecided {
+            id as "bulkTransferId": BulkId,
+            /// Among the items, from 0.
+            place as "item": u32,
+            /// Why it was not reserved; absent when it was.
+            refused: Option<Cause>,
+        } = "item {place} of bulk {id} decided, refused: {refused}";
+        /// All items of a bulk are decided, and the payee was asked for those that are reserved.
+        82 BulkAccepted { id as "bulkTransferId": BulkId } = "bulk {id} ACCEPTED";
+        /// The payee's PUT was taken. Its results take effect by further records.
+        83 BulkAnswered {
+            id as "bulkTransferId": BulkId,
+            /// The payee's PUT.
+            answer: BulkAnswer,
+            /// What is to become of the items, by their place.
+            results: BTreeMap<u32, ItemResult>,
+        } = "bulk {id} answered: {results}";
+        /// Nothing of a bulk is left to decide: it is COMPLETED if an item was committed, and else REJECTED.
+        84 BulkEnded {
+            id as "bulkTransferId": BulkId,
+            /// Why the payee refused it as a whole.
+            cause: Option<Cause>,
+        } = "bulk {id} ended, refused: {cause}";
+        /// An operator's change, or a refusal of one; it is the last event of its record.
+        92 OperatorActed(entry: Box<AuditEntry>) = "{entry}";
+        /// An operator was created or changed.
+        93 OperatorSet {
+            name as "operator": Box<str>,
+            roles: Roles,
+            /// The DFSP whose operator it is.
+            participant: Option<ParticipantId>,
+            is_active: bool,
+        } = "operator {name}: {roles}, active: {is_active}";
+        /// An operator has a further credential.
+        94 CredentialAdded { name as "operator": Box<str>, credential: Credential }
+            = "operator {name} has {credential}";
+        /// A credential is refused from here on.
+        95 CredentialRemoved { name as "operator": Box<str>, credential as "credentialId": u32 }
+            = "operator {name} lost credential {credential}";
     }
 }

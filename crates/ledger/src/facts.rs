@@ -1,9 +1,12 @@
 //! What a decision knows of the world beside its command.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 
-use upesi_types::{Present, Timestamp};
+use upesi_types::{Present, Timestamp, TransferId};
 
+use crate::bulk::Bulk;
+use crate::conversion::Conversion;
 use crate::transfer::Transfer;
 
 /// What the world is like when a command is decided.
@@ -11,7 +14,7 @@ use crate::transfer::Transfer;
 pub struct Facts<'a> {
     /// The hub's time.
     pub present: Present,
-    /// What the archive holds of the transfer that the command is about.
+    /// What the archive holds of the transfer or conversion that the command is about.
     pub archived: &'a Archived,
     /// How far the wall clock has jumped, in milliseconds; 0 if it has not. Only [`AcceptClock`] asks for it.
     ///
@@ -19,7 +22,7 @@ pub struct Facts<'a> {
     pub clock_jump_ms: i64,
 }
 
-/// What is known of a transfer id beyond the ledger's memory.
+/// What is known of an id beyond the ledger's memory.
 #[derive(Clone, Debug, Default)]
 pub enum Archived {
     /// The archive was not asked.
@@ -29,6 +32,20 @@ pub enum Archived {
     Absent,
     /// The archive holds it.
     Found(Box<Transfer>),
+    /// What the archive holds for a command about a conversion.
+    Conversion {
+        /// The conversion.
+        conversion: Option<Box<Conversion>>,
+        /// Whether it holds the determining transfer, which is final then.
+        has_transfer: bool,
+    },
+    /// What the archive holds for a command about a bulk.
+    Bulk {
+        /// The bulk.
+        bulk: Option<Box<Bulk>>,
+        /// Those of its items' transfers that the archive holds.
+        transfers: BTreeSet<TransferId>,
+    },
 }
 
 impl Facts<'static> {

@@ -1,10 +1,11 @@
 //! Funds in and out: deposits to and withdrawals from a DFSP's settlement account.
 
 use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
-use crate::account::AccountId;
+use crate::account::{Account, AccountId};
 use crate::callback::TransferView;
 use crate::participant::ParticipantId;
 use crate::settlement_model::wire_enum;
@@ -84,6 +85,50 @@ impl FundsTransfer {
         };
         let completed_at = (self.state != FundsState::Reserved).then_some(self.changed_at);
         TransferView { state, completed_at, fulfilment: None, extensions: None, cause: None }
+    }
+}
+
+/// The withdrawals that are reserved: when each lapses, and what their ends may yet take from balances. An abort takes
+/// the amount from the DFSP's account, a commit from the hub's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpenWithdrawals {
+    deadlines: BTreeSet<(Timestamp, TransferId)>,
+    pending: BTreeMap<AccountId, i128>,
+}
+
+impl OpenWithdrawals {
+    /// A withdrawal is reserved.
+    pub(crate) fn open(&mut self, funds: &FundsTransfer) {
+        self.deadlines.insert((funds.expires_at, funds.id));
+        self.add(funds, funds.amount.units().into());
+    }
+
+    /// It ends.
+    pub(crate) fn close(&mut self, funds: &FundsTransfer) {
+        self.deadlines.remove(&(funds.expires_at, funds.id));
+        self.add(funds, -i128::from(funds.amount.units()));
+    }
+
+    fn add(&mut self, funds: &FundsTransfer, units: i128) {
+        for account in [funds.account, funds.hub_account] {
+            let pending = self.pending.entry(account).or_default();
+            *pending += units;
+            if *pending == 0 {
+                self.pending.remove(&account);
+            }
+        }
+    }
+
+    /// Deadlines, the earliest first.
+    pub(crate) fn deadlines(&self) -> impl Iterator<Item = (Timestamp, TransferId)> {
+        self.deadlines.iter().copied()
+    }
+
+    /// Whether a balance that loses an amount stays in range however the reserved withdrawals end.
+    pub(crate) fn leave_room(&self, account: &Account, amount: Amount) -> bool {
+        let pending = self.pending.get(&account.id).copied().unwrap_or(0);
+        let lowest = i128::from(account.balance.units()) - pending - i128::from(amount.units());
+        lowest >= i128::from(Amount::MAX.negated().units())
     }
 }
 

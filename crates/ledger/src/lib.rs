@@ -10,15 +10,21 @@ extern crate alloc;
 mod account;
 mod actor;
 pub mod audit;
+mod binding;
+mod bulk;
 mod callback;
+mod change;
 pub mod codec;
 pub mod command;
 mod config;
+mod conversion;
 mod endpoint;
 mod event;
 mod facts;
+mod fee;
 mod funds;
 mod limits;
+mod operator;
 mod outbox;
 mod participant;
 mod query;
@@ -33,22 +39,38 @@ mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trail;
 mod transfer;
 mod transfer_table;
 mod window;
 
 pub use account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
 pub use actor::Actor;
+pub use binding::{Binding, BindingKind};
+pub use bulk::{
+    AskedItem, BULK_ITEMS_MAX, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkTotals, BulkView,
+    ItemOutcome, ItemResult, ItemState, ItemsFault, NewItems, PublicBulkState,
+};
 pub use callback::{
     Callback, CallbackContent, CallbackKey, ResourceId, ResourceKind, StateMethod, Subject, TransferView,
 };
+pub use change::Change;
 pub use command::{AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Reply};
 pub use config::{FundsOutGuard, LedgerConfig, UnknownTransfer};
+pub use conversion::{
+    Conversion, ConversionAccounts, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState,
+    ConversionTotals,
+};
 pub use endpoint::EndpointType;
 pub use event::Event;
 pub use facts::{Archived, Facts};
+pub use fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, RATE_WHOLE};
 pub use funds::{FundsDirection, FundsState, FundsTransfer};
-pub use limits::CALLBACKS_PER_RECORD_MAX;
+pub use limits::{CALLBACKS_PER_RECORD_MAX, Limits};
+pub use operator::{
+    CREDENTIALS_MAX, Credential, EXCLUSIONS, OPERATORS_MAX, Operator, Operators, Role, Roles, Secret,
+    TOKEN_DAYS_MAX,
+};
 pub use outbox::{Outbox, OutboxEntry, Parked};
 pub use participant::{AccountRef, Limit, Participant, ParticipantId};
 pub use record::{Payload, Record};
@@ -59,7 +81,8 @@ pub use show::{Names, Show, Shown};
 pub use snapshot::SnapshotError;
 pub use state::{Ledger, Totals};
 pub use stored::Stored;
-pub use transfer::{AbortKind, Fingerprint, PublicState, Transfer, TransferState};
+pub use trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail};
+pub use transfer::{AbortKind, Fingerprint, PublicState, Settled, Transfer, TransferState};
 pub use window::{
     Content, ContentId, ContentRef, Net, NewContent, Pair, SettlementId, Sum, Window, WindowId, WindowState,
 };

@@ -1,9 +1,7 @@
-//! How the limits of the ledger relate, checked when it is compiled.
+//! How much a ledger holds, and how its limits relate, checked when it is compiled.
 
 use crate::account::SEEDED_TYPES;
-use crate::command::{
-    ACCOUNTS_MAX, EXPIRIES_PER_TICK_MAX, LEDGER_ACCOUNT_TYPES_MAX, PARTICIPANTS_MAX, SETTLEMENT_MODELS_MAX,
-};
+use crate::command::CONVERSIONS_PER_TRANSFER_MAX;
 
 /// Most callbacks that one record may owe: their index is stored in a byte.
 pub const CALLBACKS_PER_RECORD_MAX: usize = u8::MAX as usize + 1;
@@ -11,14 +9,116 @@ pub const CALLBACKS_PER_RECORD_MAX: usize = u8::MAX as usize + 1;
 /// Callbacks that one transfer owes when it ends: payer, payee, and the payee's PATCH.
 const CALLBACKS_PER_TRANSFER_MAX: usize = 3;
 
-/// A tick ends most transfers of all commands, and every other command ends one at most.
-const _: () = assert!(EXPIRIES_PER_TICK_MAX * CALLBACKS_PER_TRANSFER_MAX <= CALLBACKS_PER_RECORD_MAX);
-/// An account type's number is a byte, and 0 is none.
-const _: () = assert!(SEEDED_TYPES.len() <= LEDGER_ACCOUNT_TYPES_MAX);
-const _: () = assert!(LEDGER_ACCOUNT_TYPES_MAX <= u8::MAX as usize);
-/// The numbers of participants, accounts and settlement models are 32 bits, and 0 is none.
-const _: () = assert!(PARTICIPANTS_MAX < u32::MAX as usize);
-const _: () = assert!(ACCOUNTS_MAX < u32::MAX as usize);
-const _: () = assert!(SETTLEMENT_MODELS_MAX < u32::MAX as usize);
-/// Each participant has room for accounts of every seeded type in one currency.
-const _: () = assert!(PARTICIPANTS_MAX * SEEDED_TYPES.len() <= ACCOUNTS_MAX);
+/// Callbacks that one conversion owes when it ends: initiator and FXP.
+const CALLBACKS_PER_CONVERSION_MAX: usize = 2;
+
+/// Callbacks of a transfer that takes its conversions along.
+const CALLBACKS_PER_CONVERTED_MAX: usize =
+    CALLBACKS_PER_TRANSFER_MAX + CONVERSIONS_PER_TRANSFER_MAX * CALLBACKS_PER_CONVERSION_MAX;
+
+/// How many of each a ledger takes. Whatever would be one more is refused. A hub ships with [`Limits::SHIPPED`]; with
+/// [`Limits::TINY`] simulated worlds come to every limit within a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Participants, the hub among them.
+    pub participants: usize,
+    /// Accounts of all participants.
+    pub accounts: usize,
+    /// Bindings of one participant.
+    pub bindings: usize,
+    /// Settlement models, those switched off included.
+    pub settlement_models: usize,
+    /// Ledger account types, the seeded ones included.
+    pub ledger_account_types: usize,
+    /// Deposits and withdrawals, finished ones included.
+    pub funds_transfers: usize,
+    /// Fee rules, ended ones included.
+    pub fee_rules: usize,
+    /// Fee rules that have not ended: each commit looks at them.
+    pub fee_rules_live: usize,
+    /// Settlement windows, settled ones included.
+    pub windows: usize,
+    /// Sums between two accounts that windows keep: those of settled windows are dropped first, and no window closes
+    /// while those of unsettled ones are as many.
+    pub pairs: usize,
+    /// Settlements, ended ones included.
+    pub settlements: usize,
+    /// Accounts in all settlements.
+    pub settlement_accounts: usize,
+    /// Windows of one settlement.
+    pub windows_per_settlement: usize,
+    /// Transfers that one tick ends, so that a flood of deadlines cannot hold up the queue: the engine ticks again as
+    /// long as something is due.
+    pub expiries_per_tick: usize,
+}
+
+impl Limits {
+    /// What a hub ships with.
+    pub const SHIPPED: Self = Self {
+        participants: 10_000,
+        accounts: 1_000_000,
+        bindings: 16,
+        settlement_models: 1_000,
+        ledger_account_types: 200,
+        funds_transfers: 1_000_000,
+        fee_rules: 1_000,
+        fee_rules_live: 100,
+        windows: 100_000,
+        pairs: 1_000_000,
+        settlements: 100_000,
+        settlement_accounts: 1_000_000,
+        windows_per_settlement: 1_000,
+        expiries_per_tick: 64,
+    }
+    .related();
+
+    /// Limits that a simulated day reaches.
+    pub const TINY: Self = Self {
+        participants: 16,
+        accounts: 256,
+        bindings: 2,
+        settlement_models: 4,
+        ledger_account_types: 8,
+        funds_transfers: 20,
+        fee_rules: 4,
+        fee_rules_live: 2,
+        windows: 8,
+        pairs: 96,
+        settlements: 6,
+        settlement_accounts: 160,
+        windows_per_settlement: 2,
+        expiries_per_tick: 4,
+    }
+    .related();
+
+    /// The same, if what one limit promises another can hold.
+    const fn related(self) -> Self {
+        // A tick ends most transfers of all commands, and every other command ends one at most.
+        assert!(self.expiries_per_tick * CALLBACKS_PER_TRANSFER_MAX <= CALLBACKS_PER_RECORD_MAX);
+        // While conversions are live, a tick ends as many transfers by their own deadlines as by those of conversions.
+        assert!(
+            2 * self.converted_expiries_per_tick() * CALLBACKS_PER_CONVERTED_MAX <= CALLBACKS_PER_RECORD_MAX
+        );
+        assert!(self.converted_expiries_per_tick() > 0);
+        // An account type's number is a byte, and 0 is none.
+        assert!(SEEDED_TYPES.len() <= self.ledger_account_types);
+        assert!(self.ledger_account_types <= u8::MAX as usize);
+        // The numbers of participants, accounts, models, windows and settlements are 32 bits, and 0 is none.
+        assert!(self.participants < u32::MAX as usize);
+        assert!(self.accounts < u32::MAX as usize);
+        assert!(self.settlement_models < u32::MAX as usize);
+        assert!(self.windows < u32::MAX as usize);
+        assert!(self.settlements < u32::MAX as usize);
+        // Each participant has room for accounts of every seeded type in one currency.
+        assert!(self.participants * SEEDED_TYPES.len() <= self.accounts);
+        // A settlement may take windows that one hub holds, and a live fee rule is one of all.
+        assert!(self.windows_per_settlement <= self.windows);
+        assert!(self.fee_rules_live <= self.fee_rules);
+        self
+    }
+
+    /// Transfers that one tick ends while conversions are live: each end may take a transfer's conversions along.
+    pub(crate) const fn converted_expiries_per_tick(&self) -> usize {
+        self.expiries_per_tick / 4
+    }
+}

@@ -7,6 +7,7 @@ use core::num::NonZeroU32;
 use upesi_types::{Amount, Currency, FspId, Timestamp};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::binding::Binding;
 use crate::endpoint::EndpointType;
 use crate::stored::stored_struct;
 
@@ -52,6 +53,8 @@ pub struct Participant {
     pub limits: Vec<Limit>,
     /// Callback URLs and e-mail addresses, by type, in order of type.
     pub endpoints: Vec<(EndpointType, Box<str>)>,
+    /// What proves that a caller is it, in order.
+    pub bindings: Vec<Binding>,
 }
 
 /// An entry of a participant's account list.
@@ -100,5 +103,5 @@ impl Participant {
 stored_struct! {
     AccountRef { currency, kind, id }
     Limit { currency, value, alarm_basis_points }
-    Participant { id, name, is_active, is_proxy, created_at, accounts, limits, endpoints }
+    Participant { id, name, is_active, is_proxy, created_at, accounts, limits, endpoints, bindings }
 }

@@ -7,16 +7,29 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
 use crate::config::LedgerConfig;
+use crate::fee::FeeRule;
 use crate::funds::FundsTransfer;
+use crate::operator::Operators;
 use crate::outbox::Outbox;
 use crate::participant::{Participant, ParticipantId};
 use crate::settlement::Settlement;
 use crate::settlement_model::SettlementModel;
 use crate::state::{Ledger, Totals};
+use crate::trail::Trail;
 use crate::transfer::Transfer;
 use crate::window::{Pair, SettlementId, Window, WindowId, WindowState};
 
 impl Ledger {
+    /// The people and machines that the hub itself lets use the admin API.
+    pub const fn operators(&self) -> &Operators {
+        &self.operators
+    }
+
+    /// The end of the audit trail.
+    pub const fn trail(&self) -> Trail {
+        self.trail
+    }
+
     /// The scheme's policy.
     pub const fn config(&self) -> &LedgerConfig {
         &self.config
@@ -175,9 +188,10 @@ impl Ledger {
         self.transfers.reserved()
     }
 
-    /// The record that prepared the oldest of the reserved transfers.
+    /// The record that prepared the oldest of the reserved transfers and live conversions.
     pub fn oldest_reserved_seq(&self) -> Option<u64> {
-        self.transfers.oldest_reserved_seq()
+        let conversions = self.conversions.oldest_live_seq();
+        [self.transfers.oldest_reserved_seq(), conversions].into_iter().flatten().min()
     }
 
     /// The finished transfers in memory, oldest first.
@@ -247,14 +261,15 @@ impl Ledger {
     }
 
     pub(crate) fn due_funds(&self, now: Timestamp) -> impl Iterator<Item = &FundsTransfer> {
-        let due = self.funds_deadlines.iter().take_while(move |(deadline, _)| *deadline < now);
-        due.filter_map(|(_, id)| self.funds.get(id))
+        let due = self.withdrawals.deadlines().take_while(move |(deadline, _)| *deadline < now);
+        due.filter_map(|(_, id)| self.funds.get(&id))
     }
 
-    /// When the next transfer or withdrawal expires.
+    /// When the next transfer, conversion or withdrawal expires.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        let funds = self.funds_deadlines.first().map(|(deadline, _)| *deadline);
-        [self.transfers.next_deadline(), funds].into_iter().flatten().min()
+        let funds = self.withdrawals.deadlines().next().map(|(deadline, _)| deadline);
+        let conversions = self.conversions.next_deadline();
+        [self.transfers.next_deadline(), funds, conversions].into_iter().flatten().min()
     }
 
     /// All settlement windows in order of opening; the last one is open.
@@ -265,6 +280,11 @@ impl Ledger {
     /// A settlement window.
     pub fn window(&self, id: WindowId) -> Option<&Window> {
         self.windows.get(id)
+    }
+
+    /// How many committed transfers the open window has.
+    pub fn open_window_transfers(&self) -> u64 {
+        self.windows.open_transfers()
     }
 
     /// What each account owes each other one by a window's transfers, in order of accounts: of the open window so far.
@@ -284,6 +304,16 @@ impl Ledger {
     /// A settlement.
     pub fn settlement(&self, id: SettlementId) -> Option<&Settlement> {
         self.settlements.get(id.index())
+    }
+
+    /// All rules for interchange fees in order of creation.
+    pub fn fee_rules(&self) -> &[FeeRule] {
+        &self.fee_rules
+    }
+
+    /// A rule for interchange fees by name.
+    pub fn fee_rule_named(&self, name: &str) -> Option<&FeeRule> {
+        self.fee_rules.iter().find(|rule| &*rule.terms.name == name)
     }
 
     /// The undelivered callbacks.

@@ -70,6 +70,60 @@ stored_enum! {
         32 NotParty;
         /// The deadline passed, or an operator ended the transfer by the same rules.
         40 Expired;
+        /// A conversion is not addressed to its FXP.
+        50 DestinationNotFxp;
+        /// A conversion has no expiration.
+        51 ExpirationMissing;
+        /// A conversion from a currency to itself.
+        52 CurrenciesEqual;
+        /// A conversion names no transfer that determines it.
+        53 DeterminingTransferMissing;
+        /// The transfer of a conversion is final.
+        54 DeterminingTransferFinal;
+        /// A conversion of a reserved transfer does not come from its payee.
+        55 InitiatorNotPayee;
+        /// A conversion of a reserved transfer sells another amount or currency than the transfer brings.
+        56 DeterminingAmountDiffers;
+        /// The initiator has another live conversion for the transfer.
+        57 ConversionInProgress;
+        /// A transfer whose conversion the FXP has not fulfilled.
+        60 ConversionUnfulfilled;
+        /// A transfer of another amount or currency than its conversion buys.
+        61 ConversionDiffers;
+        /// The conversion is unknown.
+        62 ConversionUnknown;
+        /// A fulfil or abort of an unknown conversion.
+        63 ConversionMissing;
+        /// A fulfil or abort of a conversion does not come from its FXP.
+        64 SourceNotFxp;
+        /// A fulfil or abort of a conversion is not addressed to its initiator.
+        65 DestinationNotInitiator;
+        /// The conversion is fulfilled or final.
+        66 ConversionNotReserved;
+        /// A fulfil of a conversion with RECEIVED.
+        67 ConversionReceived;
+        /// The payer of a bulk is unknown or inactive.
+        70 BulkPayerUnknown { name: FspId };
+        /// The payee of a bulk is unknown or inactive.
+        71 BulkPayeeUnknown { name: FspId };
+        /// Payer and payee of a bulk are the same.
+        72 BulkPartiesEqual;
+        /// The id of an item was used before.
+        73 BulkItemKnown;
+        /// The payer has a conversion for an item.
+        74 BulkItemConverted;
+        /// A request about a transfer that is an item of a bulk.
+        75 BulkItemAlone;
+        /// The bulk is unknown.
+        76 BulkUnknown;
+        /// The bulk was answered, or is not there to be answered yet.
+        77 BulkNotAccepted;
+        /// A PUT about a bulk that is not addressed to its payer or the hub.
+        78 BulkDestination;
+        /// A PUT about a bulk whose state is no answer.
+        79 BulkStateNoAnswer;
+        /// An item's result has a fulfilment and an error, or neither.
+        80 BulkResultInvalid;
     }
 }
 

@@ -11,13 +11,6 @@ use crate::settlement_model::wire_enum;
 use crate::stored::stored_struct;
 use crate::window::{ContentRef, SettlementId, WindowState, Windows};
 
-/// Most settlements of a hub.
-pub const SETTLEMENTS_MAX: usize = 100_000;
-/// Most accounts of all settlements together.
-pub const SETTLEMENT_ACCOUNTS_MAX: usize = 1_000_000;
-/// Most windows of one settlement.
-pub const WINDOWS_PER_SETTLEMENT_MAX: usize = 1_000;
-
 const SOME_SETTLED: &str = "Some settlement accounts are SETTLED";
 const ALL_SETTLED: &str = "All settlement accounts are SETTLED";
 

@@ -112,6 +112,11 @@ pub struct SettlementModel {
 }
 
 impl SettlementModel {
+    /// Whether it is in force and settles each transfer by its commit.
+    pub fn settles_commits(&self) -> bool {
+        self.is_active && self.granularity == Granularity::Gross
+    }
+
     /// Whether the combination of delay, granularity and interchange is one that schemes allow.
     pub const fn is_combination_allowed(
         granularity: Granularity,

@@ -11,14 +11,16 @@ use core::fmt::{self, Display, Formatter};
 use upesi_types::{Amount, AmountError, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::binding::BindingKind;
 use crate::callback::CallbackKey;
 use crate::endpoint::EndpointType;
+use crate::fee::{FeeRule, FeeTerms};
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
 use crate::settlement::{SettlementNet, SettlementStage, SettlementState};
 use crate::settlement_model::SettlementModel;
-use crate::transfer::{AbortKind, Transfer, TransferState};
+use crate::transfer::{AbortKind, Settled, Transfer, TransferState};
 use crate::window::{ContentId, ContentRef, NewContent, SettlementId, WindowId};
 
 /// Most items of a list that a line of text shows.
@@ -141,7 +143,10 @@ macro_rules! shown_as_word {
     };
 }
 
-shown_as_word!(EndpointType: name, AbortKind: as_str, FundsDirection: as_str, FundsState: as_str, SettlementState: as_str);
+shown_as_word!(
+    EndpointType: name, BindingKind: name, AbortKind: as_str, FundsDirection: as_str, FundsState: as_str,
+    SettlementState: as_str,
+);
 
 macro_rules! shown_as_number {
     ($($type:ty),*) => {
@@ -260,6 +265,26 @@ impl Show for Transfer {
     }
 }
 
+impl Show for Settled {
+    fn show(&self) -> Shown<'_> {
+        match self {
+            Self::InWindow => Shown::Absent,
+            Self::AtOnce { payer, payee } => {
+                Shown::Fields(vec![("payerAccount", payer.show()), ("payeeAccount", payee.show())])
+            }
+        }
+    }
+
+    fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InWindow => Ok(()),
+            Self::AtOnce { payer, payee } => {
+                write!(f, ", settled from {} to {}", names.account(*payer), names.account(*payee))
+            }
+        }
+    }
+}
+
 impl Show for FundsTransfer {
     fn show(&self) -> Shown<'_> {
         Shown::Fields(vec![
@@ -305,6 +330,33 @@ impl Show for SettlementModel {
 
     fn describe(&self, _names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
+    }
+}
+
+impl Show for FeeRule {
+    fn show(&self) -> Shown<'_> {
+        let terms = &self.terms;
+        Shown::Fields(vec![
+            ("id", self.id.show()),
+            ("name", terms.name.show()),
+            ("currency", terms.currency.show()),
+            ("payers", terms.payers.show()),
+            ("payees", terms.payees.show()),
+            ("amountMin", terms.amount_min.show()),
+            ("amountMax", terms.amount_max.show()),
+            ("rateMillionths", terms.rate.show()),
+            ("decimals", Shown::Number(i128::from(terms.decimals))),
+            ("fixed", terms.fixed.show()),
+            ("paidBy", Shown::Text(Cow::Borrowed(terms.paid_by.as_str()))),
+            ("from", self.from.show()),
+            ("until", self.until.show()),
+        ])
+    }
+
+    fn describe(&self, _names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        let FeeTerms { name, currency, rate, fixed, paid_by, .. } = &self.terms;
+        let (id, paid_by) = (self.id, paid_by.as_str());
+        write!(f, "{id} {name} {currency}, {rate} millionths and {fixed}, paid by {paid_by}")
     }
 }
 

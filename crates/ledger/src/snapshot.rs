@@ -7,12 +7,16 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::account::AccountId;
+use crate::bulk;
 use crate::callback::CallbackKey;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::config::LedgerConfig;
+use crate::conversion;
+use crate::fee::FeeRule;
 use crate::funds::{FundsState, FundsTransfer};
+use crate::operator::Operators;
 use crate::outbox::Parked;
-use crate::participant::ParticipantId;
+use crate::participant::{Participant, ParticipantId};
 use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
 use crate::stored::{Stored, stored_struct};
@@ -55,10 +59,10 @@ macro_rules! sections {
 }
 
 sections! {
-    1 "progress" 1: write_progress, read_progress;
+    1 "progress" 2: write_progress, read_progress;
     2 "account types" 1: write_account_types, read_account_types;
     3 "settlement models" 1: write_models, read_models;
-    4 "participants" 1: write_participants, read_participants;
+    4 "participants" 2: write_participants, read_participants;
     5 "accounts" 1: write_accounts, read_accounts;
     6 "funds" 1: write_funds, read_funds;
     7 "reserved transfers" 1: write_reserved, read_reserved;
@@ -66,6 +70,11 @@ sections! {
     9 "outbox" 1: write_outbox, read_outbox;
     10 "settlement windows" 1: write_windows, read_windows;
     11 "settlements" 1: write_settlements, read_settlements;
+    12 "fee rules" 1: write_fee_rules, read_fee_rules;
+    30 "conversions" 1: conversion::snapshot::write, conversion::snapshot::read;
+    40 "bulks" 1: bulk::snapshot::write, bulk::snapshot::read;
+    50 "audit trail" 1: write_trail, read_trail;
+    51 "operators" 1: write_operators, read_operators;
 }
 
 impl Ledger {
@@ -85,6 +94,8 @@ impl Ledger {
     pub fn encode_unfinished(&self) -> Vec<u8> {
         let mut unfinished = self.clone();
         unfinished.drain_finished(u64::MAX).for_each(drop);
+        unfinished.take_finished_conversions(u64::MAX).for_each(drop);
+        unfinished.take_finished_bulks(u64::MAX).for_each(drop);
         let mut bytes = Vec::new();
         unfinished.encode_snapshot(&mut bytes);
         bytes
@@ -128,12 +139,17 @@ impl Ledger {
         let are_numbered = self.participants.iter().enumerate().all(|(at, item)| item.id.index() == at)
             && self.accounts.iter().enumerate().all(|(at, item)| item.id.index() == at)
             && self.account_types.iter().enumerate().all(|(at, item)| usize::from(item.id.0) == at + 1)
-            && self.models.iter().enumerate().all(|(at, item)| item.id as usize == at + 1);
+            && self.models.iter().enumerate().all(|(at, item)| item.id as usize == at + 1)
+            && self.fee_rules.iter().enumerate().all(|(at, item)| item.id as usize == at + 1);
         if !are_numbered {
             return Err(DecodeError("it numbers its items with gaps"));
         }
         if !self.windows.are_sound() || !are_numbered_from_1(&self.settlements) {
             return Err(DecodeError("its settlement windows contradict each other"));
+        }
+        let are_in_order = |item: &Participant| item.bindings.is_sorted_by(|before, after| before < after);
+        if !self.participants.iter().all(are_in_order) {
+            return Err(DecodeError("it has bindings twice or out of order"));
         }
         let mut transfers = self.reserved_transfers().chain(self.finished_transfers());
         let are_known = self.accounts.iter().all(|item| participant(item.participant))
@@ -146,7 +162,11 @@ impl Ledger {
                 [item.payer, item.payee].into_iter().flatten().all(participant)
                     && [item.payer_account, item.payee_account].into_iter().flatten().all(account)
             })
+            && conversion::snapshot::are_references_known(self, participant, account)
+            && bulk::snapshot::are_references_known(self, participant)
             && self.outbox.iter().all(|(key, _)| participant(key.target))
+            && self.fee_rules.iter().flat_map(FeeRule::parties).all(participant)
+            && self.operators.iter().filter_map(|item| item.participant).all(participant)
             && self.windows.refer_to(account)
             && self.settlements.iter().all(|item| item.refers_to(account, self.models.len(), &self.windows));
         if are_known { Ok(()) } else { Err(DecodeError("it refers to something that it does not contain")) }
@@ -169,7 +189,7 @@ fn read_progress(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
 }
 
 stored_struct! {
-    Totals { reserved, refused, committed, aborted, expired }
+    Totals { reserved, refused, committed, aborted, expired, settled_at_once, fees }
 }
 
 /// Items behind their count, each behind its length.
@@ -227,8 +247,9 @@ fn write_funds(ledger: &Ledger, encoder: &mut Encoder<'_>) {
 
 fn read_funds(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     let funds: Vec<FundsTransfer> = read_items(d)?;
-    let reserved = funds.iter().filter(|funds| funds.state == FundsState::Reserved);
-    ledger.funds_deadlines = reserved.map(|funds| (funds.expires_at, funds.id)).collect();
+    for funds in funds.iter().filter(|funds| funds.state == FundsState::Reserved) {
+        ledger.withdrawals.open(funds);
+    }
     ledger.funds = funds.into_iter().map(|funds| (funds.id, funds)).collect::<BTreeMap<_, _>>();
     Ok(())
 }
@@ -290,6 +311,33 @@ fn write_settlements(ledger: &Ledger, encoder: &mut Encoder<'_>) {
 
 fn read_settlements(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     ledger.settlements = read_items(d)?;
+    Ok(())
+}
+
+fn write_fee_rules(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    write_items(encoder, ledger.fee_rules.iter());
+}
+
+fn read_fee_rules(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.fee_rules = read_items(d)?;
+    Ok(())
+}
+
+fn write_trail(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    ledger.trail.encode(encoder);
+}
+
+fn read_trail(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.trail = Stored::decode(d)?;
+    Ok(())
+}
+
+fn write_operators(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    write_items(encoder, ledger.operators.iter());
+}
+
+fn read_operators(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.operators = Operators::restore(read_items(d)?)?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The state, and how events change it.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use foldhash::fast::FixedState;
@@ -9,15 +9,21 @@ use hashbrown::HashMap;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId, SEEDED_TYPES};
+use crate::binding::Binding;
+use crate::bulk::Bulks;
 use crate::callback::{Callback, CallbackKey};
 use crate::config::LedgerConfig;
+use crate::conversion::Conversions;
 use crate::event::Event;
-use crate::funds::{FundsDirection, FundsState, FundsTransfer};
+use crate::fee::FeeRule;
+use crate::funds::{FundsDirection, FundsState, FundsTransfer, OpenWithdrawals};
+use crate::operator::{OperatorFields, Operators};
 use crate::outbox::{Outbox, Parked};
 use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
 use crate::settlement::{Settlement, SettlementNet};
 use crate::settlement_model::SettlementModel;
-use crate::transfer::{Transfer, TransferState};
+use crate::trail::Trail;
+use crate::transfer::{Settled, Transfer, TransferState};
 use crate::transfer_table::TransferTable;
 use crate::window::{ContentRef, SettlementId, WindowState, Windows};
 
@@ -34,6 +40,10 @@ pub struct Totals {
     pub aborted: u64,
     /// Of the aborted, those that expired.
     pub expired: u64,
+    /// Of the committed, those that were settled by their commit, and are in no window. Legs of conversions count, too.
+    pub settled_at_once: u64,
+    /// Fees that committed transfers owe.
+    pub fees: u64,
 }
 
 /// The whole state of a scheme's money.
@@ -46,11 +56,16 @@ pub struct Ledger {
     pub(crate) account_types: Vec<LedgerAccountType>,
     pub(crate) models: Vec<SettlementModel>,
     pub(crate) transfers: TransferTable,
+    pub(crate) conversions: Conversions,
+    pub(crate) bulks: Bulks,
     pub(crate) funds: BTreeMap<TransferId, FundsTransfer>,
-    pub(crate) funds_deadlines: BTreeSet<(Timestamp, TransferId)>,
+    pub(crate) withdrawals: OpenWithdrawals,
     pub(crate) windows: Windows,
     pub(crate) settlements: Vec<Settlement>,
+    pub(crate) fee_rules: Vec<FeeRule>,
     pub(crate) outbox: Outbox,
+    pub(crate) operators: Operators,
+    pub(crate) trail: Trail,
     pub(crate) totals: Totals,
     /// Retention has removed the transfers that finished up to this record.
     pub(crate) removed_to: u64,
@@ -61,7 +76,7 @@ pub struct Ledger {
 impl Ledger {
     /// A scheme with nothing but its hub and the seeded ledger account types.
     pub fn new(config: LedgerConfig) -> Self {
-        let hash_seed = config.hash_seed;
+        let (hash_seed, limits) = (config.hash_seed, config.limits);
         let mut ledger = Self {
             config,
             participants: Vec::new(),
@@ -70,11 +85,16 @@ impl Ledger {
             account_types: Vec::new(),
             models: Vec::new(),
             transfers: TransferTable::new(hash_seed),
+            conversions: Conversions::new(hash_seed),
+            bulks: Bulks::new(hash_seed),
             funds: BTreeMap::new(),
-            funds_deadlines: BTreeSet::new(),
-            windows: Windows::new(hash_seed),
+            withdrawals: OpenWithdrawals::default(),
+            windows: Windows::new(hash_seed, limits.pairs),
             settlements: Vec::new(),
+            fee_rules: Vec::new(),
             outbox: Outbox::default(),
+            operators: Operators::default(),
+            trail: Trail::default(),
             totals: Totals::default(),
             removed_to: 0,
             last_seq: 0,
@@ -123,18 +143,13 @@ impl Ledger {
     fn apply(&mut self, seq: u64, now: Timestamp, event: Event) {
         match event {
             Event::TransferPrepared(transfer) => self.apply_prepared(seq, now, transfer),
-            Event::TransferCommitted { id, fulfilment, fingerprint, extensions } => {
-                self.end_transfer(
-                    seq,
-                    now,
-                    id,
-                    TransferState::Committed { fulfilment, fingerprint, at: now },
-                    extensions,
-                );
+            Event::TransferCommitted { id, fulfilment, fingerprint, extensions, settled } => {
+                let state = TransferState::Committed { fulfilment, fingerprint, at: now };
+                self.end_transfer(seq, now, id, state, (extensions, settled));
             }
             Event::TransferAborted { id, kind, cause, fingerprint, operator_reason } => {
                 let state = TransferState::Aborted { kind, cause, fingerprint, operator_reason, at: now };
-                self.end_transfer(seq, now, id, state, None);
+                self.end_transfer(seq, now, id, state, (None, Settled::InWindow));
             }
             Event::ParticipantCreated { id, name, is_proxy } => {
                 self.add_participant(now, id, name, is_proxy);
@@ -160,6 +175,18 @@ impl Ledger {
                     Ok(at) => endpoints[at].1 = value,
                     Err(at) => endpoints.insert(at, (kind, value)),
                 }
+            }
+            Event::BindingAdded { participant, kind, value } => {
+                let bindings = &mut self.participant_mut(participant).bindings;
+                let binding = Binding { kind, value };
+                match bindings.binary_search(&binding) {
+                    Ok(_) => panic!("a participant has a binding once"),
+                    Err(at) => bindings.insert(at, binding),
+                }
+            }
+            Event::BindingRemoved { participant, kind, value } => {
+                let binding = Binding { kind, value };
+                self.participant_mut(participant).bindings.retain(|known| *known != binding);
             }
             Event::LimitSet { participant, currency, value, alarm_basis_points } => {
                 let limits = &mut self.participant_mut(participant).limits;
@@ -204,6 +231,17 @@ impl Ledger {
                 let settlement = &mut self.settlements[id.index()];
                 settlement.abort(now, reason, external_reference, &mut self.windows);
             }
+            Event::FeeRuleCreated(rule) => {
+                assert!(rule.id as usize == self.fee_rules.len() + 1, "fee rules are numbered without gaps");
+                self.fee_rules.push(rule);
+            }
+            Event::FeeRuleEnded { id, until } => self.fee_rules[id as usize - 1].until = Some(until),
+            Event::FeeCharged { payer, payee, amount, .. } => {
+                self.totals.fees += 1;
+                self.post(payer, amount, now);
+                self.post(payee, amount.negated(), now);
+                self.windows.add(payer, payee, amount);
+            }
             Event::DecidedAt(_) | Event::ClockAccepted { .. } => {}
             Event::CallbacksDelivered(keys) => keys.into_iter().for_each(|key| self.outbox.remove(key)),
             Event::CallbackParked { key, attempts, reason } => {
@@ -216,6 +254,31 @@ impl Ledger {
                 self.removed_to = to_seq;
                 // Whoever folds late may still hold them; their ids may come again from here on.
                 self.transfers.drain_finished(to_seq).for_each(drop);
+                self.conversions.drain_finished(to_seq).for_each(drop);
+                self.bulks.drain_finished(to_seq).for_each(drop);
+            }
+            Event::ConversionPrepared(conversion) => self.apply_conversion_prepared(seq, now, conversion),
+            Event::ConversionFulfilled { id, fulfilment, answer } => {
+                self.apply_conversion_fulfilled(id, fulfilment, answer);
+            }
+            Event::ConversionCommitted { id, settled, further } => {
+                self.apply_conversion_committed(seq, now, id, (settled, further));
+            }
+            Event::ConversionAborted { id, kind, cause, answer } => {
+                self.apply_conversion_aborted(seq, now, id, (kind, cause), answer);
+            }
+            Event::BulkReceived(bulk) => self.apply_bulk_received(seq, bulk),
+            Event::BulkItemDecided { id, place, refused } => self.apply_bulk_item(id, place, refused),
+            Event::BulkAccepted { id } => self.apply_bulk_accepted(id),
+            Event::BulkAnswered { id, answer, results } => self.apply_bulk_answered(id, answer, results),
+            Event::BulkEnded { id, cause } => self.apply_bulk_ended(seq, now, id, cause),
+            Event::OperatorActed(entry) => self.trail.add(&entry),
+            Event::OperatorSet { name, roles, participant, is_active } => {
+                self.operators.set(now, OperatorFields { name, roles, participant, is_active });
+            }
+            Event::CredentialAdded { name, credential } => self.operators.add_credential(&name, credential),
+            Event::CredentialRemoved { name, credential } => {
+                self.operators.remove_credential(&name, credential);
             }
         }
     }
@@ -233,14 +296,14 @@ impl Ledger {
         self.transfers.insert(seq, transfer);
     }
 
-    /// Ends a reserved transfer: commit credits the payee, abort reverses the payer.
+    /// Ends a reserved transfer: commit credits the payee, or settles it at once; abort reverses the payer.
     fn end_transfer(
         &mut self,
         seq: u64,
         now: Timestamp,
         id: TransferId,
         state: TransferState,
-        extensions: Option<Box<str>>,
+        (extensions, settled): (Option<Box<str>>, Settled),
     ) {
         let transfer =
             self.transfer(id).unwrap_or_else(|| panic!("transfer {id} ends but was never prepared"));
@@ -249,8 +312,7 @@ impl Ledger {
         let credited = match &state {
             TransferState::Committed { .. } => {
                 self.totals.committed += 1;
-                self.windows.add(payer, payee, amount.negated());
-                payee
+                self.settle_commit(now, (payer, payee), amount.negated(), settled)
             }
             TransferState::Aborted { kind, .. } => {
                 self.totals.aborted += 1;
@@ -268,6 +330,32 @@ impl Ledger {
             }
             transfer.state = state;
         });
+        if self.bulks.holding(id).is_some() {
+            self.note_end_of_item(id);
+        }
+    }
+
+    /// Settles a committed transfer or leg of a conversion, or has it settled with the open window. Returns the
+    /// position that the amount is taken from.
+    pub(crate) fn settle_commit(
+        &mut self,
+        now: Timestamp,
+        (payer, payee): (AccountId, AccountId),
+        amount: Amount,
+        settled: Settled,
+    ) -> AccountId {
+        match settled {
+            Settled::InWindow => {
+                self.windows.add(payer, payee, amount);
+                payee
+            }
+            Settled::AtOnce { payer: payer_cover, payee: payee_cover } => {
+                self.totals.settled_at_once += 1;
+                self.post(payer_cover, amount, now);
+                self.post(payee_cover, amount.negated(), now);
+                payer
+            }
+        }
     }
 
     fn apply_funds_prepared(&mut self, now: Timestamp, funds: FundsTransfer) {
@@ -278,7 +366,7 @@ impl Ledger {
             }
             (FundsDirection::Out, FundsState::Reserved) => {
                 self.post(funds.account, funds.amount, now);
-                self.funds_deadlines.insert((funds.expires_at, funds.id));
+                self.withdrawals.open(&funds);
             }
             (FundsDirection::Out, _) => {}
         }
@@ -293,8 +381,8 @@ impl Ledger {
         funds.reason = reason;
         funds.changed_at = now;
         let credited = if state == FundsState::Committed { funds.hub_account } else { funds.account };
-        let (amount, deadline) = (funds.amount, funds.expires_at);
-        self.funds_deadlines.remove(&(deadline, id));
+        let amount = funds.amount;
+        self.withdrawals.close(funds);
         self.post(credited, amount.negated(), now);
     }
 
@@ -313,7 +401,7 @@ impl Ledger {
         self.settlements.push(Settlement::new((id, model), now, reason, contents, nets));
     }
 
-    fn post(&mut self, account: AccountId, change: Amount, now: Timestamp) {
+    pub(crate) fn post(&mut self, account: AccountId, change: Amount, now: Timestamp) {
         let account = self.account_mut(account);
         let Some(balance) = account.balance.checked_add(change) else {
             panic!("account {} leaves the range of amounts", account.id.number())
@@ -322,7 +410,7 @@ impl Ledger {
         account.changed_at = now;
     }
 
-    fn add_pending(&mut self, account: AccountId, change: Amount) {
+    pub(crate) fn add_pending(&mut self, account: AccountId, change: Amount) {
         let account = self.account_mut(account);
         let pending = account.pending_credits.checked_add(change).filter(|pending| !pending.is_negative());
         let Some(pending) = pending else {
@@ -343,6 +431,7 @@ impl Ledger {
             accounts: Vec::new(),
             limits: Vec::new(),
             endpoints: Vec::new(),
+            bindings: Vec::new(),
         });
     }
 
@@ -380,7 +469,7 @@ impl Ledger {
 }
 
 /// The accounts of a transfer that was reserved.
-fn accounts_of(transfer: &Transfer) -> (AccountId, AccountId) {
+pub(crate) fn accounts_of(transfer: &Transfer) -> (AccountId, AccountId) {
     match (transfer.payer_account, transfer.payee_account) {
         (Some(payer), Some(payee)) => (payer, payee),
         _ => panic!("transfer {} was reserved without accounts", transfer.id),

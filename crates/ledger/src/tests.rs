@@ -1,7 +1,9 @@
 //! Tests that need the state's inside, and a small state for them.
 
 mod audit;
+mod fees;
 mod limits;
+mod operators;
 mod questions;
 mod references;
 mod settlement;
@@ -19,7 +21,7 @@ use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
 use crate::state::Ledger;
-use crate::transfer::{Transfer, TransferState};
+use crate::transfer::{Settled, Transfer, TransferState};
 
 pub(crate) fn id(number: u8) -> TransferId {
     TransferId::from_random_bytes([number; 16])
@@ -109,8 +111,13 @@ pub(crate) fn sound() -> Ledger {
         fingerprint: None,
         operator_reason: None,
     };
-    let commit =
-        Event::TransferCommitted { id: id(2), fulfilment: [0; 32], fingerprint: [0; 16], extensions: None };
+    let commit = Event::TransferCommitted {
+        id: id(2),
+        fulfilment: [0; 32],
+        fingerprint: [0; 16],
+        extensions: None,
+        settled: Settled::InWindow,
+    };
     let records = [
         vec![
             dfsp(2, "greenbank"),

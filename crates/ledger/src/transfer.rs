@@ -77,6 +77,20 @@ pub enum TransferState {
     },
 }
 
+/// How a committed transfer is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// With the settlement window that is open at its commit.
+    InWindow,
+    /// By its commit itself: the amount goes from one of these accounts to the other, and back from the positions.
+    AtOnce {
+        /// The payer's account that gives cover.
+        payer: AccountId,
+        /// The payee's.
+        payee: AccountId,
+    },
+}
+
 wire_enum! {
     /// How a transfer came to be aborted. The name is what operators see; DFSPs see ABORTED.
     AbortKind {
@@ -187,6 +201,27 @@ impl Stored for TransferState {
                 at: decoder.timestamp()?,
             },
             _ => return Err(DecodeError("unknown state of transfer")),
+        })
+    }
+}
+
+impl Stored for Settled {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        match self {
+            Self::InWindow => encoder.u8(0),
+            Self::AtOnce { payer, payee } => {
+                encoder.u8(1);
+                payer.encode(encoder);
+                payee.encode(encoder);
+            }
+        }
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        Ok(match decoder.u8()? {
+            0 => Self::InWindow,
+            1 => Self::AtOnce { payer: Stored::decode(decoder)?, payee: Stored::decode(decoder)? },
+            _ => return Err(DecodeError("unknown way to settle a transfer")),
         })
     }
 }

@@ -18,12 +18,6 @@ use crate::codec::{Decoded, Decoder, Encoder};
 use crate::settlement_model::wire_enum;
 use crate::stored::{Stored, stored_struct};
 
-/// Most windows of a hub, the open one included.
-pub const WINDOWS_MAX: usize = 100_000;
-/// Most sums that closed windows keep together. Beyond it the oldest settled windows lose theirs, and no window is
-/// closed while those that are not settled hold as many.
-pub const PAIRS_KEPT_MAX: usize = 1_000_000;
-
 /// Most transfers that a stored sum may claim; their sums add up without leaving 128 bits.
 const TRANSFERS_MAX: u64 = 1 << 40;
 
@@ -107,7 +101,7 @@ pub struct Window {
     /// One per currency and ledger account type that its transfers used; none while it is open.
     pub contents: Vec<Content>,
     /// What each account owes each other one, in order of accounts; none while it is open, `None` once they were
-    /// dropped ([`PAIRS_KEPT_MAX`]).
+    /// dropped ([`Limits::pairs`](crate::Limits::pairs)).
     pub pairs: Option<Vec<Pair>>,
 }
 
@@ -148,6 +142,22 @@ impl Sum {
     fn add(&mut self, other: Self) {
         self.units += other.units;
         self.transfers += other.transfers;
+    }
+}
+
+impl fmt::Display for Sum {
+    /// The shortest exact decimal text of the amount.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.units < 0 { "-" } else { "" };
+        let (whole, fraction) = (self.units.unsigned_abs() / 10_000, self.units.unsigned_abs() % 10_000);
+        write!(f, "{sign}{whole}")?;
+        match fraction {
+            0 => Ok(()),
+            n if n % 1000 == 0 => write!(f, ".{}", n / 1000),
+            n if n % 100 == 0 => write!(f, ".{:02}", n / 100),
+            n if n % 10 == 0 => write!(f, ".{:03}", n / 10),
+            n => write!(f, ".{n:04}"),
+        }
     }
 }
 
@@ -217,7 +227,7 @@ pub(crate) struct Windows {
 
 impl Windows {
     /// The first window, open and empty.
-    pub(crate) fn new(hash_seed: u64) -> Self {
+    pub(crate) fn new(hash_seed: u64, pairs_kept_max: usize) -> Self {
         let open = HashMap::with_hasher(FixedState::with_seed(hash_seed));
         let mut windows = Self {
             all: Vec::new(),
@@ -226,7 +236,7 @@ impl Windows {
             unsettled_pairs: 0,
             settled_pairs: 0,
             dropped_before: 0,
-            pairs_kept_max: PAIRS_KEPT_MAX,
+            pairs_kept_max,
         };
         windows.begin(WindowId(1), Timestamp::EPOCH);
         windows
@@ -261,6 +271,11 @@ impl Windows {
 
     pub(crate) fn get(&self, id: WindowId) -> Option<&Window> {
         self.all.get(id.index())
+    }
+
+    /// How many transfers the open window has.
+    pub(crate) fn open_transfers(&self) -> u64 {
+        self.open.values().map(|sum| sum.transfers).sum()
     }
 
     pub(crate) fn is_open_empty(&self) -> bool {

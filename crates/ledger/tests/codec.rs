@@ -5,13 +5,20 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{
-    AbortKind, AccountId, Actor, Callback, CallbackContent, CallbackKey, Cause, ContentId, ContentRef, Delay,
-    EndpointType, Event, FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger,
-    LedgerAccountTypeId, LedgerConfig, NewContent, ParticipantId, Payload, PublicState, Record, Refusal,
-    ResourceId, ResourceKind, SettlementId, SettlementModel, SettlementNet, SettlementStage, SettlementState,
+    AbortKind, AccountId, Actor, Attribution, AuditEntry, BindingKind, Callback, CallbackContent,
+    CallbackKey, Cause, ContentId, ContentRef, Conversion, ConversionAccounts, ConversionAnswer,
+    ConversionSide, ConversionState, Credential, Delay, EndpointType, Event, FeePayer, FeeRule, FeeTerms,
+    FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger, LedgerAccountTypeId,
+    LedgerConfig, NewContent, ParticipantId, Payload, PublicState, Record, Refusal, ResourceId, ResourceKind,
+    Role, Secret, Settled, SettlementId, SettlementModel, SettlementNet, SettlementStage, SettlementState,
     StateMethod, Stored, Subject, Transfer, TransferState, TransferView, WindowId,
 };
-use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{
+    Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Timestamp, TransferId,
+};
+
+#[path = "codec/bulks.rs"]
+mod bulks;
 
 fn text() -> impl Strategy<Value = Box<str>> {
     "\\PC{0,40}".prop_map(String::into_boxed_str)
@@ -52,6 +59,10 @@ fn endpoint_type() -> impl Strategy<Value = EndpointType> {
     proptest::sample::select(EndpointType::all().collect::<Vec<_>>())
 }
 
+fn binding_kind() -> impl Strategy<Value = BindingKind> {
+    proptest::sample::select(&BindingKind::ALL)
+}
+
 fn callback_key() -> impl Strategy<Value = CallbackKey> {
     (participant_id(), any::<u64>(), any::<u8>()).prop_map(|(target, seq, index)| CallbackKey {
         target,
@@ -66,7 +77,7 @@ fn name() -> impl Strategy<Value = FspId> {
 
 /// Every kind of actor.
 fn actor() -> impl Strategy<Value = Actor> {
-    let hub = [Actor::Operator, Actor::Clock, Actor::Delivery, Actor::Retention];
+    let hub = [Actor::Operator, Actor::Clock, Actor::Delivery, Actor::Retention, Actor::Bulks];
     prop_oneof![name().prop_map(Actor::Dfsp), proptest::sample::select(hub.to_vec())]
 }
 
@@ -104,6 +115,33 @@ fn refusals(name: FspId, currency: Currency, amount: Amount, at: Timestamp, text
         Refusal::TransferUnknown,
         Refusal::NotParty,
         Refusal::Expired,
+        Refusal::DestinationNotFxp,
+        Refusal::ExpirationMissing,
+        Refusal::CurrenciesEqual,
+        Refusal::DeterminingTransferMissing,
+        Refusal::DeterminingTransferFinal,
+        Refusal::InitiatorNotPayee,
+        Refusal::DeterminingAmountDiffers,
+        Refusal::ConversionInProgress,
+        Refusal::ConversionUnfulfilled,
+        Refusal::ConversionDiffers,
+        Refusal::ConversionUnknown,
+        Refusal::ConversionMissing,
+        Refusal::SourceNotFxp,
+        Refusal::DestinationNotInitiator,
+        Refusal::ConversionNotReserved,
+        Refusal::ConversionReceived,
+        Refusal::BulkPayerUnknown { name },
+        Refusal::BulkPayeeUnknown { name },
+        Refusal::BulkPartiesEqual,
+        Refusal::BulkItemKnown,
+        Refusal::BulkItemConverted,
+        Refusal::BulkItemAlone,
+        Refusal::BulkUnknown,
+        Refusal::BulkNotAccepted,
+        Refusal::BulkDestination,
+        Refusal::BulkStateNoAnswer,
+        Refusal::BulkResultInvalid,
     ]
 }
 
@@ -235,19 +273,20 @@ fn funds() -> impl Strategy<Value = FundsTransfer> {
     })
 }
 
+fn settled() -> impl Strategy<Value = Settled> {
+    let at_once = (account_id(), account_id()).prop_map(|(payer, payee)| Settled::AtOnce { payer, payee });
+    prop_oneof![Just(Settled::InWindow), at_once]
+}
+
 /// Every kind of event.
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn event() -> impl Strategy<Value = Event> {
     let transfers = prop_oneof![
         transfer().prop_map(Event::TransferPrepared),
-        (transfer_id(), any::<[u8; 32]>(), any::<[u8; 16]>(), proptest::option::of(text())).prop_map(
-            |(id, fulfilment, fingerprint, extensions)| Event::TransferCommitted {
-                id,
-                fulfilment,
-                fingerprint,
-                extensions
-            }
-        ),
+        (transfer_id(), any::<[u8; 32]>(), any::<[u8; 16]>(), proptest::option::of(text()), settled())
+            .prop_map(|(id, fulfilment, fingerprint, extensions, settled)| {
+                Event::TransferCommitted { id, fulfilment, fingerprint, extensions, settled }
+            }),
         (
             transfer_id(),
             proptest::sample::select(AbortKind::ALL),
@@ -287,6 +326,10 @@ fn event() -> impl Strategy<Value = Event> {
         }),
         (participant_id(), endpoint_type(), text())
             .prop_map(|(participant, kind, value)| Event::EndpointSet { participant, kind, value }),
+        (participant_id(), binding_kind(), text())
+            .prop_map(|(participant, kind, value)| Event::BindingAdded { participant, kind, value }),
+        (participant_id(), binding_kind(), text())
+            .prop_map(|(participant, kind, value)| Event::BindingRemoved { participant, kind, value }),
         (participant_id(), currency(), amount(), any::<u16>()).prop_map(
             |(participant, currency, value, alarm_basis_points)| Event::LimitSet {
                 participant,
@@ -318,7 +361,121 @@ fn event() -> impl Strategy<Value = Event> {
             proptest::collection::vec(callback_key(), 0..4).prop_map(Event::CallbacksRedelivered),
             any::<u64>().prop_map(|to_seq| Event::FinishedRemoved { to_seq }),
         ];
-    prop_oneof![transfers, participants, schemes, settlements()]
+    prop_oneof![
+        transfers,
+        participants,
+        schemes,
+        settlements(),
+        fees(),
+        conversions(),
+        bulks::events(),
+        operators()
+    ]
+}
+
+fn conversion() -> impl Strategy<Value = Conversion> {
+    let money = || (amount(), currency()).prop_map(|(amount, currency)| Money { amount, currency });
+    let accounts = (account_id(), proptest::option::of(account_id()), account_id(), account_id()).prop_map(
+        |(initiator_source, initiator_target, fxp_source, fxp_target)| ConversionAccounts {
+            initiator_source,
+            initiator_target,
+            fxp_source,
+            fxp_target,
+        },
+    );
+    let state = prop_oneof![
+        Just(ConversionState::Reserved),
+        Just(ConversionState::Fulfilled),
+        timestamp().prop_map(|at| ConversionState::Committed { at }),
+        (proptest::sample::select(AbortKind::ALL), cause(), timestamp())
+            .prop_map(|(kind, cause, at)| ConversionState::Aborted { kind, cause, at }),
+    ];
+    let ids = (transfer_id(), proptest::option::of(transfer_id()));
+    let parties = (proptest::option::of(participant_id()), proptest::option::of(participant_id()));
+    let side = proptest::sample::select(ConversionSide::ALL);
+    let bytes = (any::<[u8; 32]>(), any::<[u8; 16]>(), any::<Option<[u8; 32]>>());
+    let rest = (timestamp(), timestamp(), any::<u64>(), proptest::option::of(answer()), state);
+    (ids, side, parties, (money(), money()), proptest::option::of(accounts), bytes, rest).prop_map(
+        |((id, determining_transfer), side, parties, amounts, accounts, bytes, rest)| Conversion {
+            id: ConversionId::new(id),
+            determining_transfer,
+            side,
+            initiator: parties.0,
+            fxp: parties.1,
+            source: amounts.0,
+            target: amounts.1,
+            accounts,
+            condition: bytes.0,
+            prepare_fingerprint: bytes.1,
+            fulfilment: bytes.2,
+            expires_at: rest.0,
+            prepared_at: rest.1,
+            prepare_seq: rest.2,
+            answer: rest.3,
+            state: rest.4,
+        },
+    )
+}
+
+fn answer() -> impl Strategy<Value = ConversionAnswer> {
+    (any::<bool>(), any::<[u8; 16]>())
+        .prop_map(|(is_error, fingerprint)| ConversionAnswer { is_error, fingerprint })
+}
+
+fn operators() -> impl Strategy<Value = Event> {
+    let texts = || (text(), text(), proptest::option::of(text()), proptest::option::of(text()));
+    let by = (texts(), text(), proptest::option::of(text())).prop_map(
+        |((operator, known_by, address, on_behalf_of), action, reason)| Attribution {
+            operator,
+            known_by,
+            address,
+            on_behalf_of,
+            action,
+            reason,
+        },
+    );
+    let about = (text(), text(), text(), proptest::option::of(text()));
+    let entry = (any::<u64>(), timestamp(), by, about, any::<[u8; 32]>()).prop_map(
+        |(number, at, by, (object, before, after, refused), chain)| {
+            let entry = AuditEntry { number, at, by, object, before, after, refused, chain };
+            Event::OperatorActed(Box::new(entry))
+        },
+    );
+    let roles = proptest::sample::subsequence(Role::ALL.to_vec(), 0..=Role::ALL.len());
+    let set = (text(), roles, proptest::option::of(participant_id()), any::<bool>()).prop_map(
+        |(name, roles, participant, is_active)| {
+            let roles = roles.into_iter().collect();
+            Event::OperatorSet { name, roles, participant, is_active }
+        },
+    );
+    let credential = (any::<u32>(), any::<[u8; 32]>(), timestamp(), timestamp()).prop_map(
+        |(id, digest, created_at, expires_at)| {
+            let secret = Secret::Token(digest);
+            Credential { id, secret, created_at, expires_at }
+        },
+    );
+    prop_oneof![
+        entry,
+        set,
+        (text(), credential).prop_map(|(name, credential)| Event::CredentialAdded { name, credential }),
+        (text(), any::<u32>()).prop_map(|(name, credential)| Event::CredentialRemoved { name, credential }),
+    ]
+}
+
+fn conversions() -> impl Strategy<Value = Event> {
+    let id = || transfer_id().prop_map(ConversionId::new);
+    prop_oneof![
+        conversion().prop_map(|conversion| Event::ConversionPrepared(Box::new(conversion))),
+        (id(), any::<[u8; 32]>(), answer()).prop_map(|(id, fulfilment, answer)| Event::ConversionFulfilled {
+            id,
+            fulfilment,
+            answer
+        }),
+        (id(), settled(), proptest::option::of(settled()))
+            .prop_map(|(id, settled, further)| Event::ConversionCommitted { id, settled, further }),
+        (id(), proptest::sample::select(AbortKind::ALL), cause(), proptest::option::of(answer()))
+            .prop_map(|(id, kind, cause, answer)| Event::ConversionAborted { id, kind, cause, answer }),
+    ]
 }
 
 fn settlements() -> impl Strategy<Value = Event> {
@@ -368,6 +525,42 @@ fn settlements() -> impl Strategy<Value = Event> {
     ]
 }
 
+fn fee_rule() -> impl Strategy<Value = FeeRule> {
+    let parties = || proptest::collection::vec(participant_id(), 0..3);
+    let which = (currency(), parties(), parties(), amount(), proptest::option::of(amount()));
+    let how = (any::<u32>(), any::<u8>(), amount(), proptest::sample::select(FeePayer::ALL));
+    let when = (timestamp(), proptest::option::of(timestamp()), timestamp());
+    (any::<u32>(), text(), which, how, when).prop_map(|(id, name, which, how, when)| {
+        let (currency, payers, payees, amount_min, amount_max) = which;
+        let (rate, decimals, fixed, paid_by) = how;
+        let (from, until, created_at) = when;
+        let terms = FeeTerms {
+            name,
+            currency,
+            payers,
+            payees,
+            amount_min,
+            amount_max,
+            rate,
+            decimals,
+            fixed,
+            paid_by,
+        };
+        FeeRule { id, terms, from, until, created_at }
+    })
+}
+
+fn fees() -> impl Strategy<Value = Event> {
+    let charged = (transfer_id(), any::<u32>(), account_id(), account_id(), amount());
+    prop_oneof![
+        fee_rule().prop_map(Event::FeeRuleCreated),
+        (any::<u32>(), timestamp()).prop_map(|(id, until)| Event::FeeRuleEnded { id, until }),
+        charged.prop_map(|(transfer, rule, payer, payee, amount)| {
+            Event::FeeCharged { transfer, rule, payer, payee, amount }
+        }),
+    ]
+}
+
 /// Every kind of callback.
 fn callback() -> impl Strategy<Value = Callback> {
     let reference = prop_oneof![transfer_id().prop_map(ResourceId::Id), text().prop_map(ResourceId::Text)];
@@ -392,6 +585,7 @@ fn callback() -> impl Strategy<Value = Callback> {
             )
         }),
         cause().prop_map(CallbackContent::Error),
+        bulks::contents(),
     ];
     let resource = proptest::sample::select(&ResourceKind::ALL);
     (participant_id(), resource, reference, content).prop_map(|(target, resource, id, content)| Callback {

@@ -5,6 +5,8 @@
 
 #[path = "model/ask.rs"]
 mod ask;
+#[path = "model/fees.rs"]
+mod fees;
 #[path = "model/scheme.rs"]
 mod scheme;
 #[path = "model/settle.rs"]
@@ -40,7 +42,8 @@ struct Run {
 }
 
 impl Run {
-    fn new([on_us, confirms, guards_positions]: [bool; 3], hash_seed: u64) -> Self {
+    fn new(policy: [bool; 5], hash_seed: u64) -> Self {
+        let [on_us, confirms, guards_positions, has_gross, has_fee_model] = policy;
         let guard = if guards_positions { FundsOutGuard::Position } else { FundsOutGuard::SettlementAccount };
         let config = LedgerConfig {
             on_us_transfers: on_us,
@@ -51,7 +54,7 @@ impl Run {
             hash_seed,
             ..LedgerConfig::default()
         };
-        let scheme = Scheme::new(on_us, confirms, guards_positions);
+        let scheme = Scheme::new(policy);
         let mut run = Self {
             twin: Twin::new(config),
             scheme,
@@ -67,6 +70,12 @@ impl Run {
             });
         }
         run.prepare_hub(ask::new_model("NET"));
+        if has_gross {
+            run.prepare_hub(ask::gross_model());
+        }
+        if has_fee_model {
+            run.prepare_hub(ask::fee_model());
+        }
         run.scheme.members.insert("Hub", scheme::Member::default());
         for (name, cap, position, units) in [("alpha", 50, 0, 60), ("beta", 30, -5, 20)] {
             let id = 10 + units as u8;
@@ -85,6 +94,11 @@ impl Run {
 
     /// Does one thing in both and compares.
     fn step(&mut self, pause_ms: i64, ask: &Ask) {
+        // Positions stay governed where fees have a model of their own.
+        let ask = match ask {
+            Ask::ActivateModel(false) if self.scheme.has_fee_model => &Ask::ActivateModel(true),
+            ask => ask,
+        };
         self.now_ms += pause_ms;
         let now = Timestamp::from_ms(self.now_ms);
         let (mut expected, decision) = match ask {
@@ -109,7 +123,7 @@ impl Run {
                     Ask::Fulfil { id, .. } | Ask::Abort { id, .. } => self.known.get(id),
                     _ => None,
                 };
-                let command = ask::command(other, known, &self.twin.live);
+                let command = ask::command(other, known, &self.twin.live, self.now_ms);
                 let expected = self.scheme.hear(other, known, self.now_ms);
                 (expected, self.twin.submit(command, now))
             }
@@ -166,6 +180,8 @@ impl Run {
         for name in NAMES {
             assert_eq!(balance(name, LedgerAccountTypeId::POSITION), self.scheme.position(name), "{name}");
             assert_eq!(balance(name, LedgerAccountTypeId::SETTLEMENT), -self.scheme.cover(name), "{name}");
+            let fees = balance(name, LedgerAccountTypeId::INTERCHANGE_FEE);
+            assert_eq!(fees, self.scheme.fees(name), "{name}: fees");
             let owed = self.scheme.owed.get(name).map_or(&[][..], Vec::as_slice);
             let target = ledger.participant_named(&fsp(name)).map(|participant| participant.id);
             let entries: Vec<_> =
@@ -198,28 +214,43 @@ impl Run {
     fn compare_settlement(&self) {
         let ledger = &self.twin.live;
         let states = ledger.windows().iter().map(|window| window.state.as_str());
-        assert!(states.eq(self.scheme.windows.iter().copied().chain(["OPEN"])), "{:?}", ledger.windows());
+        assert!(
+            states.eq(self.scheme.windows.iter().map(|window| window.state()).chain(["OPEN"])),
+            "{:?}",
+            ledger.windows()
+        );
         for window in ledger.windows() {
             let pairs = ledger.window_pairs(window).expect("nothing is dropped so soon");
-            let of_window = self.scheme.deals.values().filter(|deal| deal.window == Some(window.id.0));
+            let of_window: Vec<_> =
+                self.scheme.flows().filter(|flow| flow.window == Some(window.id.0)).collect();
             let transfers: u64 = pairs.iter().map(|pair| pair.sum.transfers).sum();
-            assert_eq!(transfers, of_window.clone().count() as u64, "window {}", window.id);
+            assert_eq!(transfers, of_window.len() as u64, "window {}", window.id);
             for pair in pairs.iter() {
                 let [payer, payee] = [pair.payer, pair.payee].map(|id| {
                     let owner = ledger.account(id).expect("an account").participant;
                     ledger.participant(owner).name.to_string()
                 });
-                let deals = of_window.clone().filter(|deal| deal.payer == payer && deal.payee == payee);
-                let units = deals.map(|deal| i128::from(deal.units)).sum::<i128>();
+                let kind = ledger.account(pair.payer).expect("an account").kind;
+                let is_fee = kind == LedgerAccountTypeId::INTERCHANGE_FEE;
+                let flows = of_window
+                    .iter()
+                    .filter(|flow| flow.from == payer && flow.to == payee && flow.is_fee == is_fee);
+                let units = flows.map(|flow| i128::from(flow.units)).sum::<i128>();
                 assert_eq!(units, pair.sum.units, "window {}: {payer} to {payee}", window.id);
             }
         }
+        let at_once = self.scheme.paid_at_once().count() as u64;
+        assert_eq!(ledger.totals().settled_at_once, at_once, "transfers that their commits settled");
         assert_eq!(ledger.settlements().len(), self.scheme.settlings.len());
         for (settlement, settling) in ledger.settlements().iter().zip(&self.scheme.settlings) {
             assert_eq!(settlement.state.as_str(), settling.state(), "{settlement:?}");
             assert_eq!(settlement.accounts.len(), settling.parties.len(), "{settlement:?}");
             for (name, party) in &settling.parties {
-                let id = account(ledger, name, LedgerAccountTypeId::POSITION);
+                let kind = match settling.is_fee {
+                    true => LedgerAccountTypeId::INTERCHANGE_FEE,
+                    false => LedgerAccountTypeId::POSITION,
+                };
+                let id = account(ledger, name, kind);
                 let found = settlement.account(id).expect("an account of the settlement");
                 assert_eq!(found.state.as_str(), party.state(), "{name}");
                 assert_eq!(found.net.units(), self.scheme.net_in(name, settling), "{name}");
@@ -257,6 +288,9 @@ fn told(ledger: &Ledger, decision: &Decision) -> Told {
                 format!("PATCH {}", view.state.as_str())
             }
             CallbackContent::Error(cause) => format!("ERROR {}", upesi_fspiop::refusal::cause(cause).0),
+            CallbackContent::BulkRequest(_) | CallbackContent::BulkState(_) => {
+                panic!("bulks have a model of their own")
+            }
         };
         format!("{} {what}", ledger.participant(callback.target).name)
     });
@@ -276,7 +310,7 @@ proptest! {
 
     #[test]
     fn the_ledger_does_what_the_model_does(
-        policy: [bool; 3],
+        policy: [bool; 5],
         steps in proptest::collection::vec(ask::step(), 1..120),
     ) {
         let mut run = Run::new(policy, 1);
@@ -294,7 +328,7 @@ proptest! {
         (id, other_id) in (0..6_u8, 0..6_u8),
         cut: proptest::sample::Index,
     ) {
-        let mut run = Run::new([true; 3], 1);
+        let mut run = Run::new([true; 5], 1);
         steps.iter().for_each(|(pause_ms, ask)| run.step(*pause_ms, ask));
         let bytes = snapshot(&run.twin.live);
         let cut = &bytes[..cut.index(bytes.len())];
@@ -311,7 +345,7 @@ proptest! {
             audit::check(&ledger);
             for (_, ask) in &steps {
                 let Ask::Fulfil { id, .. } = ask else { continue };
-                let command = ask::command(ask, run.known.get(id), &ledger);
+                let command = ask::command(ask, run.known.get(id), &ledger, run.now_ms);
                 ledger.decide(&command, &Facts::at(Timestamp::from_ms(run.now_ms)), &mut Decision::default());
             }
         }

@@ -15,8 +15,9 @@ macro_rules! stories {
 }
 
 stories! {
-    abort, activity, admin_accounts, admin_participants, admin_settlement, callbacks, capacity, duplicates, expiry, fulfil, funds,
-    get, positions, prepare, settlements, validity, windows,
+    abort, activity, admin_accounts, admin_participants, admin_settlement, bindings, bulks, bulks_refused, callbacks, capacity,
+    conversions, conversions_payee, duplicates, expiry, fees, fulfil, funds, get, gross, positions,
+    prepare, settlements, validity, windows,
 }
 
 fn tell(name: &str) {

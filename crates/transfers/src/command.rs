@@ -4,20 +4,29 @@ use std::mem::take;
 
 use upesi_delivery::Request;
 use upesi_engine::Payload;
-use upesi_fspiop::body::{FulfilBody, TransferState};
-use upesi_fspiop::{Ids, Message, PathId, SyncError, Version, fingerprint, message};
+use upesi_fspiop::body::TransferState;
+use upesi_fspiop::{Ids, Message, PathId, Resource, SyncError, Version, fingerprint, message};
 use upesi_ledger::command::{Abort, Fulfil, FulfilState, Fulfilment, Get, Prepare};
 use upesi_ledger::{Command, ResourceId};
 
-/// The command of a request about transfers, and what the journal keeps of it.
+use crate::{bulk, conversion};
+
+/// The command of a request about transfers, conversions or bulks, and what the journal keeps of it.
 ///
 /// Errors: 501 for any other request.
 pub fn into_command(mut request: Request) -> Result<(Command, Payload), SyncError> {
     let (headers, body) = (take(&mut request.headers), take(&mut request.body));
-    let command = match request.with_ids(()) {
-        (request, Ids::Family) => prepare(request, &body)?,
-        (request, Ids::Id(id)) => about(request, transfer_ref(id), &body)?,
-        (_, Ids::Party(_)) => return Err(SyncError::not_implemented()),
+    let resource = request.resource();
+    let command = match (resource, request.with_ids(())) {
+        (Resource::FxTransfers, (request, Ids::Family)) => conversion::prepare(request, &body)?,
+        (Resource::FxTransfers, (request, Ids::Id(id))) => {
+            conversion::about(request, transfer_ref(id), &body)?
+        }
+        (Resource::BulkTransfers, (request, Ids::Family)) => bulk::prepare(request, &body)?,
+        (Resource::BulkTransfers, (request, Ids::Id(id))) => bulk::about(request, transfer_ref(id), &body)?,
+        (_, (request, Ids::Family)) => prepare(request, &body)?,
+        (_, (request, Ids::Id(id))) => about(request, transfer_ref(id), &body)?,
+        (_, (_, Ids::Party(_) | Ids::Providers(_))) => return Err(SyncError::not_implemented()),
     };
     Ok((command, Payload { headers, body }))
 }
@@ -55,7 +64,7 @@ fn about(request: Request<()>, transfer: ResourceId, body: &[u8]) -> Result<Comm
             transfer,
             source,
             destination,
-            state: state(&fulfil),
+            state: state(fulfil.transfer_state),
             may_reserve: request.version.is_some_and(Version::allows_reserved),
             fulfilment: fulfil.fulfilment.map_or(Fulfilment::Missing, Fulfilment::Preimage),
             fingerprint: fingerprint(body),
@@ -74,8 +83,8 @@ fn about(request: Request<()>, transfer: ResourceId, body: &[u8]) -> Result<Comm
     })
 }
 
-const fn state(fulfil: &FulfilBody) -> FulfilState {
-    match fulfil.transfer_state {
+pub(crate) const fn state(said: TransferState) -> FulfilState {
+    match said {
         TransferState::Received => FulfilState::Received,
         TransferState::Reserved => FulfilState::Reserved,
         TransferState::Committed => FulfilState::Committed,
@@ -86,7 +95,7 @@ const fn state(fulfil: &FulfilBody) -> FulfilState {
 #[cfg(test)]
 mod tests {
     use upesi_fspiop::headers::Parties;
-    use upesi_fspiop::{Method, Resource, Route};
+    use upesi_fspiop::{Method, Route};
     use upesi_types::{FspId, TransferId};
 
     use super::*;

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
+mod bulk;
 mod command;
+mod conversion;
 mod outcome;
 
 use upesi_delivery::{Accepted, Handler, Request};
@@ -10,7 +12,7 @@ use upesi_fspiop::{Resource, SyncError};
 pub use command::into_command;
 pub use outcome::outcome;
 
-/// Takes requests about transfers. Cheap to clone.
+/// Takes requests about transfers, conversions and bulks. Cheap to clone.
 #[derive(Clone)]
 pub struct Transfers {
     engine: EngineHandle,
@@ -25,7 +27,7 @@ impl Transfers {
 
 impl Handler for Transfers {
     fn serves(&self, resource: Resource) -> bool {
-        resource == Resource::Transfers
+        matches!(resource, Resource::Transfers | Resource::FxTransfers | Resource::BulkTransfers)
     }
 
     async fn handle(&self, request: Request) -> Result<Accepted, SyncError> {

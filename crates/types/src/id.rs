@@ -5,12 +5,20 @@ use core::fmt;
 /// Identifies a transfer: a lower-case RFC 4122 UUID or a 26-character Crockford ULID, as the CorrelationId type of the
 /// FSPIOP API allows both. Prints exactly as it was read.
 ///
-/// One tag byte tells the form (0: UUID; 1–4: ULID, whose 26 characters carry 130 bits), sixteen carry the value.
+/// One tag byte tells the form (0: UUID; 1–4: ULID, whose 26 characters carry 130 bits), sixteen carry the value. As a
+/// key of the archive it may also stand for a [`ConversionId`] or a [`BulkId`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId {
     tag: u8,
     value: [u8; 16],
 }
+
+/// Set in the tag of a key that stands for a conversion.
+const CONVERSION: u8 = 0x80;
+/// The same of a bulk.
+const BULK: u8 = 0x40;
+/// What a tag may have set beside the form of the id.
+const KINDS: u8 = CONVERSION | BULK;
 
 const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
@@ -77,16 +85,40 @@ impl TransferId {
 
     /// Reads the stored form; `None` when the tag is unknown.
     pub fn from_bytes(bytes: &[u8; 17]) -> Option<Self> {
+        Self::from_key(bytes).filter(|id| id.tag & KINDS == 0)
+    }
+
+    /// Reads the stored form of a key of the archive: of a transfer, of a conversion or of a bulk.
+    pub fn from_key(bytes: &[u8; 17]) -> Option<Self> {
         let mut value = [0; 16];
         value.copy_from_slice(&bytes[1..]);
-        (bytes[0] <= 4).then_some(Self { tag: bytes[0], value })
+        let is_known = bytes[0] & KINDS != KINDS && bytes[0] & !KINDS <= 4;
+        is_known.then_some(Self { tag: bytes[0], value })
+    }
+
+    /// Whether a key of the archive stands for a transfer.
+    pub const fn is_transfer(self) -> bool {
+        self.tag & KINDS == 0
+    }
+
+    /// The conversion that a key of the archive stands for, if it stands for one.
+    pub fn as_conversion(self) -> Option<ConversionId> {
+        let id = Self { tag: self.tag & !KINDS, ..self };
+        (self.tag & CONVERSION != 0).then_some(ConversionId(id))
+    }
+
+    /// The bulk that a key of the archive stands for, if it stands for one.
+    pub fn as_bulk(self) -> Option<BulkId> {
+        let id = Self { tag: self.tag & !KINDS, ..self };
+        (self.tag & BULK != 0).then_some(BulkId(id))
     }
 }
 
 impl fmt::Display for TransferId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [0_u8; 36];
-        let length = if self.tag == 0 {
+        let tag = self.tag & !KINDS;
+        let length = if tag == 0 {
             let mut at = 0;
             for (index, byte) in self.value.iter().enumerate() {
                 if matches!(index, 4 | 6 | 8 | 10) {
@@ -100,7 +132,7 @@ impl fmt::Display for TransferId {
             36
         } else {
             let value = u128::from_be_bytes(self.value);
-            let first = ((self.tag - 1) << 3) | (value >> 125) as u8;
+            let first = ((tag - 1) << 3) | (value >> 125) as u8;
             text[0] = CROCKFORD[usize::from(first)];
             for (index, symbol) in text.iter_mut().enumerate().take(26).skip(1) {
                 *symbol = CROCKFORD[(value >> (5 * (25 - index))) as usize & 31];
@@ -114,6 +146,74 @@ impl fmt::Display for TransferId {
 impl fmt::Debug for TransferId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// Identifies a currency conversion: a `commitRequestId`. Its forms are those of a [`TransferId`]; the id space is its
+/// own, so that a conversion and a transfer may have equal ids.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConversionId(TransferId);
+
+impl ConversionId {
+    /// From the id as it was read.
+    pub const fn new(id: TransferId) -> Self {
+        Self(id)
+    }
+
+    /// The id as it was read.
+    pub const fn id(self) -> TransferId {
+        self.0
+    }
+
+    /// The key under which the archive keeps the conversion, apart from every transfer.
+    pub const fn archive_key(self) -> TransferId {
+        TransferId { tag: self.0.tag | CONVERSION, ..self.0 }
+    }
+}
+
+impl fmt::Display for ConversionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for ConversionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Identifies a bulk of transfers: a `bulkTransferId`. Its forms are those of a [`TransferId`]; the id space is its
+/// own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BulkId(TransferId);
+
+impl BulkId {
+    /// From the id as it was read.
+    pub const fn new(id: TransferId) -> Self {
+        Self(id)
+    }
+
+    /// The id as it was read.
+    pub const fn id(self) -> TransferId {
+        self.0
+    }
+
+    /// The key under which the archive keeps the bulk, apart from every transfer.
+    pub const fn archive_key(self) -> TransferId {
+        TransferId { tag: self.0.tag | BULK, ..self.0 }
+    }
+}
+
+impl fmt::Display for BulkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for BulkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -204,6 +304,20 @@ mod tests {
         let ulid = TransferId { tag: 1, value: uuid.value };
         assert_ne!(uuid, ulid);
         assert_eq!(TransferId::parse(&ulid.to_string()), Some(ulid));
+    }
+
+    #[test]
+    fn a_conversion_and_a_transfer_of_one_id_have_keys_of_their_own() {
+        for text in ["01563e3a-b5d3-4676-8c61-efb99302bd5b", "ZZZZZZZZZZZZZZZZZZZZZZZZZZ"] {
+            let id = TransferId::parse(text).unwrap();
+            let key = ConversionId::new(id).archive_key();
+            assert_ne!(key, id);
+            assert_eq!((key.as_conversion(), id.as_conversion()), (Some(ConversionId::new(id)), None));
+            assert_eq!((key.to_string(), ConversionId::new(id).to_string()), (text.into(), text.into()));
+            assert_eq!(TransferId::from_key(&key.to_bytes()), Some(key));
+            assert_eq!(TransferId::from_bytes(&key.to_bytes()), None, "a key is not the id of a transfer");
+        }
+        assert_eq!(TransferId::from_key(&[0x85; 17]), None);
     }
 
     #[test]

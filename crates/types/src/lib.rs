@@ -15,6 +15,6 @@ mod timestamp;
 pub use amount::{Amount, AmountError, Money};
 pub use currency::Currency;
 pub use error_code::ErrorCode;
-pub use id::{FspId, TransferId};
+pub use id::{BulkId, ConversionId, FspId, TransferId};
 pub use present::Present;
 pub use timestamp::Timestamp;

@@ -124,7 +124,7 @@ fn wrong_usage_exits_64_and_help_exits_0() {
     }
     let help = run(&["help"]);
     assert_eq!(code(&help), 0);
-    for command in ["serve", "config", "scheme", "sim", "lab", "journal", "audit"] {
+    for command in ["serve", "config", "scheme", "settlement", "sim", "lab", "journal", "audit"] {
         assert!(stdout(&help).contains(&format!("\n  {command} ")), "{command}");
         assert_eq!(code(&run(&[command, "--help"])), 0, "{command}");
     }

@@ -1,9 +1,17 @@
 //! The demo: what it points to at its end is there.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use upesi_http::{ClientTls, Full, Pool, PoolConfig, Request, Target};
+use upesi_tls::{ClientFiles, Identity, Trust};
+use upesi_types::Amount;
+
+/// Longer than any answer takes.
+const AMPLE: Duration = Duration::from_secs(30);
 
 fn upesi(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_upesi"));
@@ -27,7 +35,7 @@ impl Drop for Demo {
 
 /// What the last section of the demo's output points to.
 fn places(output: &str) -> Vec<String> {
-    let (_, section) = output.split_once("── 6 ──").unwrap_or_else(|| panic!("{output}"));
+    let (_, section) = output.split_once("── 7 ──").unwrap_or_else(|| panic!("{output}"));
     let lines = section.lines().skip(1).filter_map(|line| line.strip_prefix("   "));
     let places = lines.take_while(|line| !line.starts_with("Hub and simulators"));
     places.map(|line| line.split("  ").next().unwrap_or_default().to_owned()).collect()
@@ -35,20 +43,8 @@ fn places(output: &str) -> Vec<String> {
 
 /// Goes where a line points to: a URL that is to answer 200, a command that is to succeed, a file that is to be there.
 fn follow(place: &str) {
-    let target = place.strip_prefix("curl ").unwrap_or(place);
-    if let Some(rest) = target.strip_prefix("http://") {
-        let (host, path) = rest.split_once('/').unwrap();
-        let mut stream = TcpStream::connect(host).unwrap_or_else(|error| panic!("{place}: {error}"));
-        let request = format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let answer = String::from_utf8_lossy(&answer);
-        assert!(
-            answer.starts_with("HTTP/1.1 200 OK"),
-            "{place}: {}",
-            answer.lines().next().unwrap_or_default()
-        );
+    if let Some((arguments, url)) = place.strip_prefix("curl -K ").and_then(|rest| rest.split_once(' ')) {
+        assert_eq!(get(arguments, url), 200, "{place}");
     } else if let Some((command, arguments)) = place.split_once(' ') {
         let output = Command::new(command).args(arguments.split(' ')).output().unwrap();
         assert!(output.status.success(), "{place}: {output:?}");
@@ -56,6 +52,31 @@ fn follow(place: &str) {
     } else {
         assert!(Path::new(place).is_file(), "{place}");
     }
+}
+
+/// The status of a URL, called with the certificate that a file of curl's arguments names.
+fn get(arguments: &str, url: &str) -> u16 {
+    let text = std::fs::read_to_string(arguments).unwrap();
+    let file = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
+        PathBuf::from(line.unwrap_or_else(|| panic!("{name}: {text}")).trim_matches('"'))
+    };
+    let servers = Trust { anchors_file: file("cacert"), crl_file: None, refuses_stale_crls: false };
+    let identity = Some(Identity { certificate_file: file("cert"), key_file: file("key") });
+    let tls = Some(ClientTls::load(ClientFiles { servers, identity }).unwrap());
+    let target = Target::parse(url).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let pool = Pool::new(target.origin, PoolConfig { tls, ..PoolConfig::default() });
+        let request = Request::get(target.path.as_str()).body(Full::default()).unwrap();
+        pool.send(request, Instant::now() + AMPLE).await.unwrap().status.as_u16()
+    })
+}
+
+/// An amount, which may be negative, in the smallest units.
+fn units(amount: &str) -> Option<i64> {
+    let (sign, digits) = amount.strip_prefix('-').map_or((1, amount), |digits| (-1, digits));
+    Some(sign * Amount::parse_decimal(digits).ok()?.units())
 }
 
 #[test]
@@ -66,7 +87,14 @@ fn the_demo_points_to_what_is_there_after_its_end() {
     let text = String::from_utf8(output.stdout).unwrap();
     let places = places(&text);
     assert_eq!(places.len(), 3, "{text}");
-    assert!(!places.iter().any(|place| place.contains("http://")), "the hub has ended: {places:?}");
+    assert!(!places.iter().any(|place| place.contains("https://")), "the hub has ended: {places:?}");
+    // All that was paid is settled: the nets of the DFSPs, each in its last state, sum to zero.
+    let nets: Vec<i64> = text
+        .lines()
+        .filter(|line| line.contains(" KES ") && line.trim_start().starts_with("dfsp-"))
+        .filter_map(|line| line.contains("SETTLED").then(|| units(line.split_whitespace().nth(2)?)).flatten())
+        .collect();
+    assert_eq!((nets.len(), nets.iter().sum::<i64>()), (8, 0), "{text}");
     places.iter().for_each(|place| follow(place));
 }
 
@@ -86,7 +114,7 @@ fn the_demo_points_to_what_answers_while_it_is_kept() {
         }
     }
     let places = places(&text);
-    let urls = places.iter().filter(|place| place.contains("http://")).count();
-    assert_eq!((urls, places.len()), (4, 7), "{text}");
+    let urls = places.iter().filter(|place| place.contains("https://")).count();
+    assert_eq!((urls, places.len()), (3, 6), "{text}");
     places.iter().for_each(|place| follow(place));
 }

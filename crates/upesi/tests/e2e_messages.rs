@@ -335,7 +335,8 @@ fn refusals_leave_the_transfer_unharmed() {
         (Message { path: "/transfers/".into(), ..fulfil() }, "404 3002"),
         (Message { path: "/elsewhere".into(), ..fulfil() }, "404 3002"),
         (Message { method: "DELETE", ..fulfil() }, "405 3000"),
-        (Message { path: format!("/fxTransfers/{id}"), ..fulfil() }, "501 2002"),
+        (Message { path: format!("/bulkTransfers/{id}"), ..fulfil() }, "400 3101"),
+        (Message { method: "PATCH", ..fulfil() }, "501 2002"),
     ] {
         let (answer, sent) = world.send(message);
         let found = format!("{} {}", answer.status, answer.error_code().unwrap_or_default());

@@ -110,6 +110,53 @@ fn a_sweep_becomes_a_suite_that_can_be_reported_and_compared() {
     ended(0, &["lab", "report", text(&merged)]);
 }
 
+/// A run of some operation with some settlement, whose audit must hold; its result.
+fn settled_run(sections: &str, operation: &str) -> Value {
+    let directory = tempfile::tempdir().unwrap();
+    let scenario =
+        SMALL.replace("\"transfers\"", &format!("\"{operation}\"")).replace("count = 2", "count = 3");
+    let file = write(directory.path(), "settled.toml", &format!("{scenario}{sections}"));
+    let out = directory.path().join("out");
+    ended(0, &["lab", "run", &file, "--out", text(&out)]);
+    let result = json(&out.join("result.json"));
+    assert_eq!(
+        (&result["audit"]["ok"], &result["audit"]["findings"]),
+        (&true.into(), &serde_json::json!([]))
+    );
+    assert!(result["completed"].as_u64() > Some(0), "{result}");
+    result
+}
+
+#[test]
+fn transfers_are_converted_and_settled_while_they_go_on() {
+    for operation in ["transfers", "converted-transfers"] {
+        let result = settled_run("[settlement]\nevery = \"300ms\"\n", operation);
+        let settled = &result["settlement"];
+        assert!(settled["settlements"].as_u64() > Some(1), "{settled}");
+        assert!(settled["windows"].as_u64() <= settled["runs"].as_u64(), "{settled}");
+    }
+    let gross = settled_run("[settlement]\nmodel = \"gross\"\n", "converted-transfers");
+    // All of it in both currencies, FXPs included.
+    let positions = gross["audit"]["positions"].as_array().unwrap();
+    assert_eq!(positions.len(), 2 * (3 + 2), "{positions:?}");
+    assert!(
+        positions.iter().any(|check| check["currency"] == "XTS" && check["books"] != "0"),
+        "{positions:?}"
+    );
+}
+
+#[test]
+fn fxps_that_misbehave_leave_sound_books() {
+    let faults =
+        "[behaviour]\nabort_per_mille = 150\nwrong_fulfilment_per_mille = 100\nduplicate_per_mille = 300\n";
+    let result = settled_run(faults, "converted-transfers");
+    let counters = &result["simulators"];
+    for fault in ["aborts_sent", "wrong_fulfilments_sent", "duplicated", "conversions_received"] {
+        assert!(counters[fault].as_u64() > Some(0), "{fault}: {counters}");
+    }
+    assert!(result["phases"]["conversion"]["exchanges"]["errors"].as_u64() > Some(0), "{}", result["phases"]);
+}
+
 /// What was seen of a hub under load: samples with their stages and threads, and the same as a graph with boxes
 /// below the whole.
 fn assert_shows_a_busy_hub(directory: &Path) {
@@ -400,4 +447,30 @@ fn what_is_built_in_is_listed_and_can_be_copied() {
     let file = write(directory.path(), "copy.toml", &copy);
     let (described, _) = ended(0, &["lab", "describe", &file]);
     assert!(described.starts_with("copy: Transfers with everything that goes wrong"), "{described}");
+}
+
+#[test]
+fn a_run_is_secured_and_its_baselines_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "small.toml", SMALL);
+    let out = directory.path().join("out");
+    let secured = ["--tls", "mutual", "--jws", "enforce", "--sign-ahead", "20"];
+    let arguments = ["lab", "run", &file, "--baseline", "sims-only,forwarder", "--out", text(&out)];
+    let temporary = directory.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_upesi"));
+    let output = command.args(arguments).args(secured).env("TMPDIR", &temporary).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let result = json(&out.join("result.json"));
+    let security = serde_json::json!({"tls": "mutual", "jws": "enforce", "sign_ahead": 20});
+    assert_eq!(result["options"]["security"], security);
+    let count = |name: &str| result["simulators"][name].as_u64().unwrap();
+    // Of the first transfers both messages were signed before; all that came after them as they left.
+    assert_eq!(count("signatures_made_ahead"), 2 * 20);
+    assert!(count("signatures_made") > 0 && count("signatures_refused") == 0, "{}", result["simulators"]);
+    for baseline in [&result["baseline"], &result["more_baselines"][0]] {
+        assert!(baseline["completed"].as_u64().is_some_and(|completed| completed > 0), "{baseline}");
+    }
+    // The keys that were made for the run are gone.
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
 }

@@ -16,7 +16,9 @@ use common::simulation::Scene;
 use dashboard::Dashboard;
 
 /// Metrics that are there only once something has happened; each stands in the source of the hub or of the lab.
-const ONLY_ONCE: [&str; 12] = [
+/// Those of TLS are there only if a port has it.
+const ONLY_ONCE: [&str; 18] = [
+    "upesi_auth_refused_total",
     "upesi_fspiop_refusals_total",
     "upesi_admission_refused_by_dfsp_total",
     "upesi_oracle_request_seconds_bucket",
@@ -25,6 +27,11 @@ const ONLY_ONCE: [&str; 12] = [
     "upesi_quoting_messages_total",
     "upesi_lookups_total",
     "upesi_relay_messages_total",
+    "upesi_jws_faults_total",
+    "upesi_jws_reload_failing",
+    "upesi_tls_handshakes_total",
+    "upesi_tls_expiry_seconds",
+    "upesi_tls_reload_failing",
     "upesi_lab_run_valid",
     "upesi_lab_audit_holds",
     "upesi_lab_throughput_per_second",
@@ -138,14 +145,17 @@ fn what_is_asked_for_is_there() {
     let exposition = Exposition::read(&answer.body);
     let series = exposition.samples.keys().map(|series| series.split('{').next().unwrap().to_owned());
     let mut known: BTreeSet<String> = series.collect();
-    let sources = [read("tools/lab/src/cli/metrics.rs"), read("crates/directory/src/metrics.rs")]
-        .into_iter()
-        .chain([read("crates/gateway/src/metrics.rs"), read("crates/quoting/src/metrics.rs")])
-        .chain([
-            read("crates/delivery/src/relayed/metrics.rs"),
-            read("crates/gateway/src/admission/metrics.rs"),
-        ])
-        .collect::<String>();
+    let sources = [
+        read("tools/lab/src/cli/metrics.rs"),
+        read("crates/directory/src/metrics.rs"),
+        read("crates/hub/src/hub/signatures.rs"),
+        read("crates/hub/src/hub/tls.rs"),
+        read("crates/gateway/src/caller.rs"),
+    ]
+    .into_iter()
+    .chain([read("crates/gateway/src/metrics.rs"), read("crates/quoting/src/metrics.rs")])
+    .chain([read("crates/delivery/src/relayed/metrics.rs"), read("crates/gateway/src/admission/metrics.rs")])
+    .collect::<String>();
     for name in ONLY_ONCE {
         let family = name.trim_end_matches("_total").trim_end_matches("_bucket");
         assert!(sources.contains(&format!("\"{family}\"")), "{name} is in no source");

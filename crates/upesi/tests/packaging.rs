@@ -164,12 +164,13 @@ fn the_health_check_of_the_container_asks_a_hub_as_it_should() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
         let answering = std::thread::spawn(move || {
-            use std::io::{Read, Write};
+            use std::io::{BufRead, BufReader, Write};
             let (mut stream, _) = listener.accept().unwrap();
-            let mut request = vec![0; 1024];
-            let count = stream.read(&mut request).unwrap();
+            // bash writes line by line: all of them are read, or closing would reset the connection.
+            let (mut request, mut reader) = (String::new(), BufReader::new(&stream));
+            while !request.ends_with("\r\n\r\n") && reader.read_line(&mut request).unwrap() > 0 {}
             stream.write_all(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes()).unwrap();
-            String::from_utf8_lossy(&request[..count]).into_owned()
+            request
         });
         let [program, arguments @ ..] = &words[..] else { panic!("{words:?}") };
         let arguments = arguments.iter().map(|word| word.replace("4001", &port));

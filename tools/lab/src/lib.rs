@@ -20,7 +20,7 @@ pub mod report;
 pub mod result;
 
 pub use drive::admin_client::{AdminClient, AdminError};
-pub use drive::child::{ChildError, HubProcess};
+pub use drive::child::{ChildError, HubProcess, HubTls};
 pub use drive::execute::{Surroundings, execute};
 pub use drive::parallel::LoadResult;
 pub use drive::run::{LabError, run};
@@ -36,6 +36,7 @@ pub use plan::load_profile::{Load, ParallelLoad, Stage};
 pub use plan::options::{Baseline, Identity, OptionsError, Role, RunOptions};
 pub use plan::pairs::{ListedPair, PairChoice};
 pub use plan::scenario::{Scenario, phase_name};
+pub use plan::security::{Security, Signatures, Transport};
 pub use result::latency::{LatencyMs, PhaseResult, Phases};
 pub use result::merge::{MergeError, merge};
 pub use result::{

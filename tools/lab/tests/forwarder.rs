@@ -4,13 +4,15 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use upesi_http::{StatusCode, Workers};
-use upesi_lab::AdminClient;
-use upesi_lab::drive::forwarder::{ForwarderError, Prefix, Route, serve};
+use upesi_http::{ClientTls, StatusCode, Workers};
+use upesi_lab::drive::forwarder::{ForwarderError, ForwarderSecurity, Prefix, Route, serve};
+use upesi_lab::{AdminClient, Security, Signatures, Transport};
+use upesi_pki::Trial;
 use upesi_sim::{
     DfspSettings, ExchangeError, OriginateError, Originator, OriginatorOptions, Outcome, PartyId, SimConfig,
-    Simulator, Upstream, prefix_of,
+    SimSecurity, Simulator, Upstream, prefix_of,
 };
+use upesi_tls::present_s;
 use upesi_types::{Amount, Currency, ErrorCode, FspId};
 
 const PAYMENTS: u64 = 100;
@@ -34,10 +36,29 @@ fn options() -> OriginatorOptions {
 
 #[tokio::test]
 async fn transfers_and_whole_payments_pass_through_the_forwarder() {
+    pay(None).await;
+}
+
+#[tokio::test]
+async fn they_pass_by_mutual_tls_with_signatures_which_it_verifies() {
+    let directory = tempfile::tempdir().unwrap();
+    let names = ["dfsp-1", "dfsp-2", "dfsp-3"].map(str::to_owned);
+    pay(Some(Trial::make(directory.path(), &names, &["127.0.0.1"], present_s()).unwrap())).await;
+}
+
+async fn pay(trial: Option<Trial>) {
     let (sims, forwarders) = (Workers::start(1, "sim").unwrap(), Workers::start(2, "forwarder").unwrap());
     let address = free_address();
-    let simulator =
-        Simulator::start(SimConfig::new(3, Upstream::Hub(format!("http://{address}"))), &sims).unwrap();
+    let scheme = if trial.is_some() { "https" } else { "http" };
+    let mut config = SimConfig::new(3, Upstream::Hub(format!("{scheme}://{address}")));
+    let mut security = ForwarderSecurity::default();
+    if let Some(trial) = &trial {
+        let names: Vec<FspId> = config.dfsps.iter().map(|(name, _)| *name).collect();
+        config.security = SimSecurity::of_trial(trial, &names, true, true).unwrap();
+        let all = Security { tls: Transport::Mutual, jws: Signatures::Enforce, sign_ahead: 0 };
+        security = ForwarderSecurity::of_trial(trial, all).unwrap();
+    }
+    let simulator = Simulator::start(config, &sims).unwrap();
     let routes: Vec<Route> = simulator
         .names()
         .map(|dfsp| Route { dfsp: dfsp.to_string(), url: simulator.base_url(&dfsp) })
@@ -47,7 +68,7 @@ async fn transfers_and_whole_payments_pass_through_the_forwarder() {
         .enumerate()
         .map(|(index, dfsp)| Prefix { prefix: prefix_of(index), dfsp: dfsp.to_string() })
         .collect();
-    let server = serve(address, &routes, &prefixes, &forwarders).unwrap();
+    let server = serve(address, &routes, &prefixes, &forwarders, security).unwrap();
     let originator = Originator::new(&simulator, options());
     let send = sims.get(0).spawn(async move {
         for number in 0..PAYMENTS {
@@ -72,12 +93,26 @@ async fn transfers_and_whole_payments_pass_through_the_forwarder() {
     assert_eq!(simulator.transfer_counts().committed, 2 * PAYMENTS);
 
     // What it does not understand it refuses.
-    let client = AdminClient::new(&format!("http://{address}")).unwrap();
+    let tls = trial.as_ref().map(|trial| ClientTls::load(trial.caller()).unwrap());
+    let client = AdminClient::with_tls(&format!("{scheme}://{address}"), tls.as_ref()).unwrap();
     client.get("/health").await.unwrap();
     for (path, body) in
         [("/transfers", "{}"), ("/transfers", "not json"), ("/quotes", "{}"), ("/participants", "{}")]
     {
         assert!(client.create(path, body.to_owned()).await.is_err(), "{path} {body}");
+    }
+    if let Some(trial) = &trial {
+        // What nobody signed, too, of whoever it comes.
+        let mut config = SimConfig::new(3, Upstream::Hub(format!("{scheme}://{address}")));
+        let names: Vec<FspId> = config.dfsps.iter().map(|(name, _)| *name).collect();
+        config.security = SimSecurity::of_trial(trial, &names, true, false).unwrap();
+        let silent = Simulator::start(config, &sims).unwrap();
+        let originator = Originator::new(&silent, options());
+        let sent =
+            sims.get(0).spawn(async move { originator.send(1, 0, 1).await.map(|_| ()) }).await.unwrap();
+        let is_refused =
+            matches!(&sent, Err(OriginateError::Refused { status: StatusCode::BAD_REQUEST, .. }));
+        assert!(is_refused, "{sent:?}");
     }
     server.shutdown(Instant::now() + Duration::from_secs(1)).await;
     simulator.shutdown(Instant::now() + Duration::from_secs(1)).await;
@@ -94,7 +129,7 @@ fn errors_come_back_through_the_forwarder() {
     let route = |dfsp: FspId| Route { dfsp: dfsp.to_string(), url: simulator.base_url(&dfsp) };
     let routes: Vec<Route> = simulator.names().map(route).collect();
     let prefixes = [Prefix { prefix: prefix_of(1), dfsp: "dfsp-2".to_owned() }];
-    let _server = serve(address, &routes, &prefixes, &forwarders).unwrap();
+    let _server = serve(address, &routes, &prefixes, &forwarders, ForwarderSecurity::default()).unwrap();
     let originator = Originator::new(&simulator, options());
     let (sender, errors) = std::sync::mpsc::channel();
     drop(sims.get(0).spawn(async move {
@@ -112,12 +147,13 @@ fn errors_come_back_through_the_forwarder() {
 fn a_port_in_use_and_a_bad_route_are_named() {
     let workers = Workers::start(1, "forwarder").unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let error = serve(taken.local_addr().unwrap(), &[], &[], &workers).unwrap_err();
+    let error =
+        serve(taken.local_addr().unwrap(), &[], &[], &workers, ForwarderSecurity::default()).unwrap_err();
     assert!(matches!(error, ForwarderError::Bind(_)), "{error}");
     let route = Route { dfsp: "dfsp-1".to_owned(), url: "ftp://x".to_owned() };
-    let error = serve(free_address(), &[route], &[], &workers).unwrap_err();
+    let error = serve(free_address(), &[route], &[], &workers, ForwarderSecurity::default()).unwrap_err();
     assert!(matches!(error, ForwarderError::Url { .. }), "{error}");
     let prefix = Prefix { prefix: "26".to_owned(), dfsp: "dfsp-1".to_owned() };
-    let error = serve(free_address(), &[], &[prefix], &workers).unwrap_err();
+    let error = serve(free_address(), &[], &[prefix], &workers, ForwarderSecurity::default()).unwrap_err();
     assert!(matches!(error, ForwarderError::Prefix(_)), "{error}");
 }

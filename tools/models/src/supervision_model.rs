@@ -23,7 +23,7 @@ fn wait_for_order(watched: &Watched) -> Order {
 fn an_order_given_while_a_connection_is_first_polled_reaches_it() {
     check(3, || {
         let supervisor = Arc::new(Supervisor::new(&LIMITS));
-        let connection = supervisor.watch(1, None);
+        let connection = supervisor.watch(1, None, None);
         let of_operator = Arc::clone(&supervisor);
         let operator = loom::thread::spawn(move || of_operator.finish_all());
         // Ends only if the order comes: Loom reports who waits for a waking that was forgotten.
@@ -40,7 +40,7 @@ fn a_connection_that_comes_while_all_are_told_is_told_too() {
         let supervisor = Arc::new(Supervisor::new(&LIMITS));
         let of_operator = Arc::clone(&supervisor);
         let operator = loom::thread::spawn(move || of_operator.finish_all());
-        let connection = supervisor.watch(1, None);
+        let connection = supervisor.watch(1, None, None);
         assert_eq!(wait_for_order(&connection.0), Order::Finish);
         operator.join().unwrap();
         drop(connection);
@@ -52,7 +52,7 @@ fn a_connection_that_comes_while_all_are_told_is_told_too() {
 fn a_connection_that_ends_while_it_is_to_make_way_is_counted_once() {
     check(3, || {
         let supervisor = Arc::new(Supervisor::new(&LIMITS));
-        let connection = supervisor.watch(1, None);
+        let connection = supervisor.watch(1, None, None);
         let watched = Arc::clone(&connection.0);
         let accepting = loom::thread::spawn(move || watched.make_way(Order::Abort));
         drop(connection);
@@ -65,7 +65,7 @@ fn a_connection_that_ends_while_it_is_to_make_way_is_counted_once() {
 fn who_is_to_make_way_hears_of_it() {
     check(3, || {
         let supervisor = Arc::new(Supervisor::new(&LIMITS));
-        let connection = supervisor.watch(1, None);
+        let connection = supervisor.watch(1, None, None);
         let watched = Arc::clone(&connection.0);
         let accepting = loom::thread::spawn(move || assert!(watched.make_way(Order::Abort)));
         assert_eq!(wait_for_order(&connection.0), Order::Abort);

@@ -142,6 +142,8 @@ impl IncomingState {
 struct Page {
     outgoing: [Sum; 4],
     incoming: [Sum; 6],
+    /// What an FXP gives for conversions, by their states.
+    sold: [Sum; 6],
 }
 
 /// Transfers in one state.
@@ -207,6 +209,24 @@ impl Book {
         shift(sums, amount, from.map(|state| state as usize), to as usize);
     }
 
+    /// The same for what a conversion gives.
+    pub fn move_sold(
+        &mut self,
+        currency: Currency,
+        amount: Amount,
+        from: Option<IncomingState>,
+        to: IncomingState,
+    ) {
+        let sums = &mut self.pages.entry(currency).or_default().sold;
+        shift(sums, amount, from.map(|state| state as usize), to as usize);
+    }
+
+    /// How many outgoing transfers are committed in a currency.
+    pub fn committed_in(&self, currency: Currency) -> u64 {
+        let page = self.pages.get(&currency);
+        page.map_or(0, |page| page.outgoing[OutgoingState::Committed as usize].count.unsigned_abs())
+    }
+
     /// How many outgoing transfers are in that state, in all currencies.
     pub fn outgoing_count(&self, state: OutgoingState) -> u64 {
         self.pages.values().map(|page| page.outgoing[state as usize].count.unsigned_abs()).sum()
@@ -227,14 +247,17 @@ impl Page {
     fn expected(&self) -> ExpectedPosition {
         let outgoing = |state: OutgoingState| self.outgoing[state as usize].units;
         let incoming = |state: IncomingState| self.incoming[state as usize].units;
-        let paid = outgoing(OutgoingState::Committed);
+        let sold = |state: IncomingState| self.sold[state as usize].units;
+        let paid = outgoing(OutgoingState::Committed) + sold(IncomingState::Confirmed);
         let reserved = outgoing(OutgoingState::Accepted);
         let received = incoming(IncomingState::Committed) + incoming(IncomingState::Confirmed);
         let certain = paid + reserved - received;
-        let unsure_incoming = incoming(IncomingState::Answered) + incoming(IncomingState::AwaitingPatch);
+        let unsure = [IncomingState::Answered, IncomingState::AwaitingPatch];
+        let unsure_incoming: i128 = unsure.into_iter().map(incoming).sum();
+        let unsure_sold: i128 = unsure.into_iter().map(sold).sum();
         ExpectedPosition {
             low: certain - unsure_incoming,
-            high: certain + outgoing(OutgoingState::Sent),
+            high: certain + outgoing(OutgoingState::Sent) + unsure_sold,
             reserved,
             paid,
             received,

@@ -129,3 +129,25 @@ proptest! {
         prop_assert_eq!(high, certain + sum_out(&[OutgoingState::Sent]));
     }
 }
+
+/// An FXP gives what it sells when the hub says so, and never before.
+#[test]
+fn an_fxp_gives_only_what_the_hub_commits() {
+    for (path, low, high) in [
+        (&[IncomingState::Received][..], 0, 0),
+        (&[IncomingState::Received, IncomingState::Answered], 0, 90),
+        (&[IncomingState::Received, IncomingState::Answered, IncomingState::AwaitingPatch], 0, 90),
+        (&[IncomingState::Received, IncomingState::Answered, IncomingState::Confirmed], 90, 90),
+        (&[IncomingState::Received, IncomingState::Answered, IncomingState::Aborted], 0, 0),
+    ] {
+        let mut book = Book::default();
+        let mut from = None;
+        for &to in path {
+            book.move_sold(KES(), amount(90), from, to);
+            from = Some(to);
+        }
+        let expected = book.expected()[&KES()];
+        assert_eq!((expected.low, expected.high), (low, high), "{path:?}");
+        assert_eq!(expected.paid, if from == Some(IncomingState::Confirmed) { 90 } else { 0 });
+    }
+}

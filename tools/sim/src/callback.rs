@@ -1,5 +1,7 @@
 //! Callbacks: what a DFSP is told about its transfers.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use upesi_types::TransferId;
 
@@ -41,7 +43,8 @@ fn saying(is_error: bool, body: &[u8]) -> Saying {
             _ => Saying::Aborted,
         };
     }
-    match scan::text_member(body, b"\"transferState\"") {
+    let state = scan::text_member(body, b"\"transferState\"");
+    match state.or_else(|| scan::text_member(body, b"\"conversionState\"")) {
         Some(b"COMMITTED" | b"SETTLED") => Saying::Committed,
         Some(b"ABORTED") => Saying::Aborted,
         _ => Saying::NothingFinal,
@@ -74,7 +77,14 @@ pub(crate) fn take(
         (false, true) => Role::Payee,
         (false, false) => return None,
     };
-    if pays && saying == Saying::Committed {
+    // The initiator of a conversion waits for its fulfilment; a transfer decides later.
+    let waiting = match saying {
+        Saying::NothingFinal if pays && !is_error => {
+            shared.table.with_outgoing(id, |conversion| conversion.fulfilled.take()).flatten()
+        }
+        _ => None,
+    };
+    if pays && (saying == Saying::Committed || waiting.is_some()) {
         let fulfilment = scan::text_member(body, b"\"fulfilment\"");
         let right = match outgoing.and_then(|(_, condition)| condition) {
             None => fulfilment == Some(&shared.secret.fulfilment(id)[..]),
@@ -86,7 +96,9 @@ pub(crate) fn take(
     }
     let settled = match (saying, pays) {
         (Saying::NothingFinal, _) => {
-            count(&counters.callbacks_informative);
+            count(if waiting.is_some() { &counters.callbacks } else { &counters.callbacks_informative });
+            // The load generator may have given up waiting.
+            let _ = waiting.map(|waiting| waiting.send(Instant::now()));
             return Some(role);
         }
         (Saying::Committed, true) => settle_outgoing(shared, id, OutgoingEvent::Committed, None),

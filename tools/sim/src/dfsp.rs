@@ -46,7 +46,9 @@ counters! {
     Counters, AtomicCounters {
         /// Transfers received as payee, without repetitions.
         prepares_received,
-        /// POSTs received again for a known transfer.
+        /// Conversions received as FXP, without repetitions.
+        conversions_received,
+        /// POSTs received again for a known transfer or conversion.
         prepares_repeated,
         /// Prepares that this DFSP sent a second time by the fault setting, and the hub accepted again.
         prepares_sent_twice,
@@ -84,6 +86,12 @@ counters! {
         contradictions,
         /// Commits whose fulfilment does not answer the condition: a violation.
         wrong_fulfilments_received,
+        /// Signatures made as a message left.
+        signatures_made,
+        /// Signatures of messages that were made before the run.
+        signatures_made_ahead,
+        /// Messages refused because their signature is missing or not their sender's: a violation.
+        signatures_refused,
         /// Callbacks pushed to a web socket.
         pushed,
         /// Lookups received.
@@ -117,7 +125,10 @@ counters! {
 impl Counters {
     /// Messages that a correct hub never sends.
     pub const fn violations(&self) -> u64 {
-        self.contradictions + self.wrong_fulfilments_received + self.callbacks_unexpected
+        self.contradictions
+            + self.wrong_fulfilments_received
+            + self.callbacks_unexpected
+            + self.signatures_refused
     }
 }
 
@@ -127,6 +138,8 @@ pub(crate) fn count(counter: &AtomicU64) {
 
 #[derive(Debug)]
 pub(crate) struct Dfsp {
+    /// Its place among all.
+    pub index: usize,
     pub name: FspId,
     pub name_value: HeaderValue,
     pub counters: AtomicCounters,
@@ -170,8 +183,9 @@ pub struct DfspReport {
 }
 
 impl Dfsp {
-    pub fn new(name: FspId, settings: DfspSettings) -> Self {
+    pub fn new(index: usize, name: FspId, settings: DfspSettings) -> Self {
         Self {
+            index,
             name,
             name_value: name_value(&name),
             counters: AtomicCounters::default(),

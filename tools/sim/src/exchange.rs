@@ -82,25 +82,31 @@ impl Terms {
     }
 }
 
-/// The steps of a payment, in order.
+/// The steps of a payment, with or without a conversion, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// `GET /parties` until `PUT /parties`.
     Lookup,
     /// `POST /quotes` until `PUT /quotes`.
     Quote,
+    /// `POST /fxTransfers` until `PUT /fxTransfers`.
+    Conversion,
     /// `POST /transfers` until `PUT /transfers`.
     Transfer,
 }
 
 impl Phase {
-    pub const ALL: [Self; 3] = [Self::Lookup, Self::Quote, Self::Transfer];
+    pub const ALL: [Self; 4] = [Self::Lookup, Self::Quote, Self::Conversion, Self::Transfer];
 
-    /// The name, as in reports: `lookup`, `quote`, `transfer`.
+    /// Those of a payment in one currency.
+    pub const OF_PAYMENT: [Self; 3] = [Self::Lookup, Self::Quote, Self::Transfer];
+
+    /// The name, as in reports: `lookup`, `quote`, `conversion`, `transfer`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lookup => "lookup",
             Self::Quote => "quote",
+            Self::Conversion => "conversion",
             Self::Transfer => "transfer",
         }
     }
@@ -123,9 +129,9 @@ pub struct PaymentReport {
     /// The id of its transfer, sent or not.
     pub transfer_id: TransferId,
     pub intended: Instant,
-    /// When the callback of each finished phase arrived, in the order of [`Phase::ALL`]; a phase begins where the one
-    /// before it ended, the first at `intended`. Phases that failed or were not reached have none.
-    pub ends: [Option<Instant>; 3],
+    /// When the callback of each finished phase arrived, by [`Phase`]; a phase begins where the one before it ended,
+    /// the first at `intended`. Phases that failed or were not reached have none.
+    pub ends: [Option<Instant>; Phase::ALL.len()],
     /// When it was over, with success or without.
     pub ended: Instant,
     /// Whether the money moved, as far as the payer was told.
@@ -135,9 +141,9 @@ pub struct PaymentReport {
 impl PaymentReport {
     /// How long a phase took; `None` when it did not end with success.
     pub fn duration(&self, phase: Phase) -> Option<Duration> {
-        let index = phase as usize;
-        let began = if index == 0 { self.intended } else { self.ends[index - 1]? };
-        Some(self.ends[index]?.saturating_duration_since(began))
+        let before = Phase::OF_PAYMENT.into_iter().take_while(|before| *before != phase).last();
+        let began = before.map_or(Some(self.intended), |before| self.ends[before as usize])?;
+        Some(self.ends[phase as usize]?.saturating_duration_since(began))
     }
 
     /// How long the whole took, from the intended beginning.
@@ -177,11 +183,11 @@ mod tests {
             number: 1,
             transfer_id: TransferId::from_random_bytes([1; 16]),
             intended,
-            ends: [Some(at(3)), Some(at(10)), None],
+            ends: [Some(at(3)), Some(at(10)), None, None],
             ended: at(30),
             result: Err(failure),
         };
-        let durations = Phase::ALL.map(|phase| report.duration(phase).map(|time| time.as_millis()));
+        let durations = Phase::OF_PAYMENT.map(|phase| report.duration(phase).map(|time| time.as_millis()));
         assert_eq!(durations, [Some(3), Some(7), None]);
         assert_eq!(report.total(), Duration::from_millis(30));
         assert_eq!(failure.to_string(), "the transfer failed: no callback in time");

@@ -29,6 +29,8 @@
 //! | [`Originator::lookup`] | `GET /parties` | [`Awaiting`]`<`[`FoundParty`]`>` | [`Awaiting::answer`] gives an [`Answer`] |
 //! | [`Originator::quote`] | `POST /quotes` | [`Awaiting`]`<`[`Terms`]`>` | the same |
 //! | [`Originator::send`] | `POST /transfers` | [`Pending`] | its receiver gives a [`Finished`] |
+//! | [`Originator::convert`] | `POST /fxTransfers` | [`PendingConversion`] | its receiver tells of the FXP's fulfilment |
+//! | [`Originator::send_converted`] | `POST /transfers` that a conversion pays | [`Pending`] | the same |
 //! | [`Originator::transfer_quoted`] | `POST /transfers` with the packet and condition of a quote | [`Pending`] | the same |
 //! | [`Originator::register`] | `POST /participants` for a batch of a DFSP's parties | [`Awaiting`]`<`[`Registered`]`>` | as with lookups |
 //! | [`Originator::payment`] | all three, one after the other | | gives a [`PaymentReport`] when it is over |
@@ -37,7 +39,7 @@
 //! # use upesi_sim::{Originator, Phase};
 //! # async fn one(originator: &Originator, intended: std::time::Instant) {
 //! let report = originator.payment(17, 0, 1, intended).await;
-//! for phase in Phase::ALL {
+//! for phase in Phase::OF_PAYMENT {
 //!     println!("{} {:?}", phase.name(), report.duration(phase));
 //! }
 //! println!("{:?} {:?}", report.total(), report.result);
@@ -49,12 +51,14 @@
 //! Simulators share the machine with the hub they load, so what runs per message avoids parsing and locks.
 #![expect(missing_docs, reason = "a field whose name says it has no comment")]
 
+mod ahead;
 mod awaited;
 pub mod books;
 mod callback;
 mod condition;
 mod control;
 mod conversion;
+mod converting;
 mod dfsp;
 mod exchange;
 mod lookup;
@@ -76,6 +80,7 @@ mod reply;
 mod request;
 mod route;
 mod scan;
+mod secured;
 mod service;
 mod settings;
 mod simulator;
@@ -85,9 +90,11 @@ mod tracestate;
 mod upstream;
 mod watch;
 
+pub use ahead::Coming;
 pub use awaited::{Answer, Awaiting};
 pub use books::ExpectedPosition;
 pub use condition::{Secret, Text};
+pub use converting::{ConversionOptions, PendingConversion};
 pub use dfsp::{Counters, DfspReport, PositionReport};
 pub use exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
 pub use message::units_text;
@@ -99,6 +106,7 @@ pub use party::{PARTIES_PER_DFSP, PartyId, owner_of, party_of, prefix_of};
 pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, transfer_id};
 pub use payment::{AmountType, PaymentOptions};
 pub use registration::{REGISTRATION_PARTIES_MAX, Registered};
+pub use secured::{SecurityError, SimSecurity, SimSignatures, SimTls};
 pub use settings::{DfspSettings, FX_RATE_PER_MILLE_USUAL, Flavour, SettingsError, mix};
 pub use simulator::{SimConfig, SimError, Simulator, TransferCounts};
 pub use table::{Finished, Outcome};

@@ -25,15 +25,19 @@ pub(crate) enum Family {
     BulkQuotes,
     FxQuotes,
     Transfers,
+    FxTransfers,
     TransactionRequests,
     Authorizations,
 }
 
 impl Family {
     /// How many there are.
-    pub(crate) const COUNT: usize = Self::CONVERSATIONS.len() + 1;
+    pub(crate) const COUNT: usize = Self::CONVERSATIONS.len() + Self::OF_MONEY.len();
 
-    /// Those that begin the paths of messages other than transfers.
+    /// Those that move money.
+    pub(crate) const OF_MONEY: [Self; 2] = [Self::Transfers, Self::FxTransfers];
+
+    /// All others.
     pub(crate) const CONVERSATIONS: [Self; 7] = [
         Self::Participants,
         Self::Parties,
@@ -47,7 +51,7 @@ impl Family {
     /// The family with whose name a path begins; the path has no slash before it.
     pub(crate) fn of_path(path: &str) -> Option<Self> {
         let name = path.split('/').next()?;
-        Self::CONVERSATIONS.into_iter().chain([Self::Transfers]).find(|family| family.name() == name)
+        Self::CONVERSATIONS.into_iter().chain(Self::OF_MONEY).find(|family| family.name() == name)
     }
 
     /// The resource's name, with which its paths begin.
@@ -59,6 +63,7 @@ impl Family {
             Self::BulkQuotes => "bulkQuotes",
             Self::FxQuotes => "fxQuotes",
             Self::Transfers => "transfers",
+            Self::FxTransfers => "fxTransfers",
             Self::TransactionRequests => "transactionRequests",
             Self::Authorizations => "authorizations",
         }
@@ -73,6 +78,7 @@ impl Family {
             Self::BulkQuotes => "application/vnd.interoperability.bulkQuotes+json;version=1.1",
             Self::FxQuotes => "application/vnd.interoperability.fxQuotes+json;version=2.0",
             Self::Transfers => "application/vnd.interoperability.transfers+json;version=1.1",
+            Self::FxTransfers => "application/vnd.interoperability.fxTransfers+json;version=2.0",
             Self::TransactionRequests => {
                 "application/vnd.interoperability.transactionRequests+json;version=1.1"
             }
@@ -215,16 +221,48 @@ pub(crate) fn prepare_terms(currency: &str, amount: &str, packet: &str) -> Vec<u
     .into_bytes()
 }
 
-/// The body of a fulfilment (FSPIOP API v1.1 §6.7.4).
-pub(crate) fn fulfil_body(fulfilment: &Text, at: Timestamp, flavour: Flavour) -> Bytes {
+/// The body of a `POST /fxTransfers`. `terms` is what all of a run share: both amounts and the name of the condition.
+pub(crate) fn convert_body(
+    id: &IdText,
+    transfer: &IdText,
+    initiator: &FspId,
+    fxp: &FspId,
+    terms: &[u8],
+    condition: &Text,
+    expiration: Timestamp,
+) -> Bytes {
+    let mut body = Vec::with_capacity(terms.len() + 320);
+    for piece in [
+        &b"{\"commitRequestId\":\""[..],
+        id.as_bytes(),
+        b"\",\"determiningTransferId\":\"",
+        transfer.as_bytes(),
+        b"\",\"initiatingFsp\":\"",
+        initiator.as_str().as_bytes(),
+        b"\",\"counterPartyFsp\":\"",
+        fxp.as_str().as_bytes(),
+        terms,
+        condition,
+        b"\",\"expiration\":\"",
+    ] {
+        body.extend_from_slice(piece);
+    }
+    push_instant(&mut body, expiration);
+    body.extend_from_slice(b"\"}");
+    body.into()
+}
+
+/// The body of a fulfilment (FSPIOP API v1.1 §6.7.4). An FXP's says RESERVED: the transfer decides.
+pub(crate) fn fulfil_body(family: Family, fulfilment: &Text, at: Timestamp, flavour: Flavour) -> Bytes {
     let mut body = Vec::with_capacity(160);
     body.extend_from_slice(b"{\"fulfilment\":\"");
     body.extend_from_slice(fulfilment);
     body.extend_from_slice(b"\",\"completedTimestamp\":\"");
     push_instant(&mut body, at);
-    body.extend_from_slice(match flavour {
-        Flavour::Committed => b"\",\"transferState\":\"COMMITTED\"}",
-        Flavour::Reserved => b"\",\"transferState\":\"RESERVED\"}",
+    body.extend_from_slice(match (family, flavour) {
+        (Family::FxTransfers, _) => b"\",\"conversionState\":\"RESERVED\"}",
+        (_, Flavour::Committed) => b"\",\"transferState\":\"COMMITTED\"}",
+        (_, Flavour::Reserved) => b"\",\"transferState\":\"RESERVED\"}",
     });
     body.into()
 }
@@ -268,10 +306,13 @@ mod tests {
             "expiration": "2031-04-01T12:00:30.000Z"});
         assert_eq!(json, expected);
         let json: serde_json::Value =
-            serde_json::from_slice(&fulfil_body(&[b'f'; 43], at, Flavour::Reserved)).unwrap();
+            serde_json::from_slice(&fulfil_body(Family::Transfers, &[b'f'; 43], at, Flavour::Reserved))
+                .unwrap();
         let expected = serde_json::json!({"fulfilment": "f".repeat(43), "completedTimestamp":
             "2031-04-01T12:00:30.000Z", "transferState": "RESERVED"});
         assert_eq!(json, expected);
+        let fulfil = fulfil_body(Family::FxTransfers, &[b'f'; 43], at, Flavour::Committed);
+        assert!(fulfil.ends_with(b"\",\"conversionState\":\"RESERVED\"}"), "{fulfil:?}");
     }
 
     #[test]
@@ -281,7 +322,8 @@ mod tests {
             ("transfers/x/error", Some(Family::Transfers)),
             ("bulkQuotes/x", Some(Family::BulkQuotes)),
             ("authorizations/x", Some(Family::Authorizations)),
-            ("fxTransfers/x", None),
+            ("fxTransfers/x", Some(Family::FxTransfers)),
+            ("bulkTransfers/x", None),
             ("/quotes", None),
             ("", None),
         ] {

@@ -281,8 +281,8 @@ mod tests {
 
     #[test]
     fn what_dfsps_counted_is_told_by_name() {
-        let dfsps =
-            ["dfsp-1", "dfsp-2"].map(|name| Dfsp::new(FspId::parse(name).unwrap(), DfspSettings::default()));
+        let dfsps = ["dfsp-1", "dfsp-2"]
+            .map(|name| Dfsp::new(0, FspId::parse(name).unwrap(), DfspSettings::default()));
         count(&dfsps[1].counters.prepares_received);
         count(&dfsps[1].counters.prepares_received);
         let text = SimMetrics::new().text(&dfsps);

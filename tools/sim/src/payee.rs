@@ -1,4 +1,4 @@
-//! The payee's side: taking transfers in and answering them, well or with a fault.
+//! The payee's side, and that of an FXP: taking transfers and conversions in and answering them, well or with a fault.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +9,11 @@ use upesi_types::{Amount, Currency, TransferId};
 
 use crate::books::{IncomingEvent, IncomingState};
 use crate::condition::{Text, wrong_fulfilment};
-use crate::dfsp::count;
+use crate::converting::compare_ends;
+use crate::dfsp::{Dfsp, count};
 use crate::message::{self, Family, IdText};
 use crate::payer::Settled;
+use crate::quoting::{amount_of, currency_of, id};
 use crate::reply;
 use crate::scan;
 use crate::settings::{DfspSettings, Fault, Flavour, hits};
@@ -27,35 +29,40 @@ enum Plan {
 struct Answering {
     shared: Arc<Shared>,
     payee: u32,
+    family: Family,
     id: TransferId,
     headers: HeaderMap,
     settings: DfspSettings,
 }
 
-/// The id of a prepare, if it can be read.
-pub(crate) fn prepared_id(body: &Bytes) -> Option<TransferId> {
-    Some(read(body)?.0)
+/// The id of a prepare or of a conversion, if it can be read.
+pub(crate) fn prepared_id(family: Family, body: &Bytes) -> Option<TransferId> {
+    Some(read(family, body)?.id)
 }
 
-/// Takes a prepare in and starts to answer it; the status is that of the POST.
+/// Takes a prepare in, or the question for a conversion, and starts to answer it; the status is that of the POST.
 pub(crate) fn take_prepare(
     shared: &Arc<Shared>,
     payee: u32,
+    family: Family,
     headers: &HeaderMap,
     body: &Bytes,
 ) -> StatusCode {
     let dfsp = shared.dfsp(payee);
-    let Some((id, currency, amount, condition)) = read(body) else {
+    let Some(Read { id, received: (amount, currency), sold, condition }) = read(family, body) else {
         count(&dfsp.counters.unreadable);
         return StatusCode::BAD_REQUEST;
     };
-    let incoming = Incoming { payee, amount, currency, state: IncomingState::Received };
+    let incoming = Incoming { payee, amount, currency, state: IncomingState::Received, sold };
     if !shared.table.enter_incoming(id, incoming) {
         count(&dfsp.counters.prepares_repeated);
         return StatusCode::ACCEPTED;
     }
-    count(&dfsp.counters.prepares_received);
-    dfsp.book().move_incoming(currency, amount, None, IncomingState::Received);
+    count(match sold {
+        None => &dfsp.counters.prepares_received,
+        Some(_) => &dfsp.counters.conversions_received,
+    });
+    enter(dfsp, (amount, currency), sold, None, IncomingState::Received);
 
     let settings = dfsp.settings();
     let key = fault_key(&id);
@@ -83,8 +90,8 @@ pub(crate) fn take_prepare(
             Plan::Fulfil { fulfilment, right: true, copies: 1 + u32::from(twice) }
         }
     };
-    let headers = reply::headers(shared, payee, Family::Transfers, headers);
-    let answering = Answering { shared: shared.clone(), payee, id, headers, settings };
+    let headers = reply::headers(shared, payee, family, headers);
+    let answering = Answering { shared: shared.clone(), payee, family, id, headers, settings };
     tokio::spawn(answering.run(plan));
     StatusCode::ACCEPTED
 }
@@ -97,12 +104,48 @@ pub(crate) fn fault_key(id: &TransferId) -> u64 {
     u64::from_be_bytes(low)
 }
 
-fn read(body: &Bytes) -> Option<(TransferId, Currency, Amount, &[u8])> {
+/// What books need of a prepare or of a conversion.
+struct Read<'body> {
+    id: TransferId,
+    received: (Amount, Currency),
+    /// What a conversion gives for it.
+    sold: Option<(Amount, Currency)>,
+    condition: &'body [u8],
+}
+
+fn read(family: Family, body: &Bytes) -> Option<Read<'_>> {
+    if family == Family::FxTransfers {
+        let money = |name: &[u8]| {
+            let money = scan::member(body, name)?;
+            Some((amount_of(money)?, currency_of(money)?))
+        };
+        return Some(Read {
+            id: id(scan::member(body, b"commitRequestId")?)?,
+            received: money(b"sourceAmount")?,
+            sold: Some(money(b"targetAmount")?),
+            condition: scan::text(scan::member(body, b"condition")?)?,
+        });
+    }
     let found = scan::prepare(body)?;
     let id = TransferId::parse(std::str::from_utf8(found.transfer_id).ok()?)?;
     let currency = Currency::parse(std::str::from_utf8(found.currency).ok()?)?;
     let amount = Amount::parse_wire(std::str::from_utf8(found.amount).ok()?).ok()?;
-    Some((id, currency, amount, found.condition))
+    Some(Read { id, received: (amount, currency), sold: None, condition: found.condition })
+}
+
+/// Moves a transfer or both sides of a conversion in the books of who receives it.
+fn enter(
+    dfsp: &Dfsp,
+    (amount, currency): (Amount, Currency),
+    sold: Option<(Amount, Currency)>,
+    from: Option<IncomingState>,
+    to: IncomingState,
+) {
+    let mut book = dfsp.book();
+    book.move_incoming(currency, amount, from, to);
+    if let Some((amount, currency)) = sold {
+        book.move_sold(currency, amount, from, to);
+    }
 }
 
 impl Answering {
@@ -119,8 +162,14 @@ impl Answering {
             }
             Plan::Fulfil { fulfilment, right, copies } => {
                 count(&counters.fulfilments_sent);
-                let flavour = self.settings.flavour;
-                let body = message::fulfil_body(&fulfilment, message::now(), flavour);
+                let flavour = match self.family {
+                    // The transfer decides.
+                    Family::FxTransfers => Flavour::Reserved,
+                    _ => self.settings.flavour,
+                };
+                let ahead = self.shared.signing.as_ref().and_then(|signing| signing.ahead.get());
+                let completed_at = ahead.map_or_else(message::now, |ahead| ahead.completed_at);
+                let body = message::fulfil_body(self.family, &fulfilment, completed_at, flavour);
                 let before = if right { IncomingEvent::Answered } else { IncomingEvent::GivenUp };
                 settle_incoming(&self.shared, &self.id, before);
                 for _ in 0..copies {
@@ -147,7 +196,15 @@ impl Answering {
     /// Sends the answer until the hub takes or refuses it; `None` when it did neither.
     async fn put(&self, error: bool, body: Bytes) -> Option<StatusCode> {
         let id_text = IdText::new(&self.id);
-        let resource = if error { Resource::Error(&id_text) } else { Resource::Transfer(&id_text) };
+        let path;
+        let resource = match (self.family, error) {
+            (Family::FxTransfers, _) => {
+                path = format!("fxTransfers/{}{}", self.id, if error { "/error" } else { "" });
+                Resource::Other(&path)
+            }
+            (_, true) => Resource::Error(&id_text),
+            (_, false) => Resource::Transfer(&id_text),
+        };
         reply::put(&self.shared, self.payee, resource, &self.headers, &body).await
     }
 }
@@ -158,11 +215,14 @@ pub(crate) fn settle_incoming(shared: &Shared, id: &TransferId, event: IncomingE
         let from = transfer.state;
         let (to, delivery) = from.after(event);
         transfer.state = to;
-        (transfer.payee, transfer.currency, transfer.amount, from, to, delivery)
+        (transfer.payee, (transfer.amount, transfer.currency), transfer.sold, from, to, delivery)
     });
-    let Some((payee, currency, amount, from, to, delivery)) = changed else { return Settled::Unknown };
+    let Some((payee, received, sold, from, to, delivery)) = changed else { return Settled::Unknown };
     if from != to {
-        shared.dfsp(payee).book().move_incoming(currency, amount, Some(from), to);
+        enter(shared.dfsp(payee), received, sold, Some(from), to);
+        if sold.is_some() {
+            compare_ends(shared, id);
+        }
     }
     Settled::Known(delivery)
 }

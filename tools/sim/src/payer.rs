@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use upesi_fspiop::ilp;
 use upesi_http::{Bytes, HeaderMap, HeaderValue, Method, SendError, StatusCode};
-use upesi_types::{Amount, Currency, ErrorCode, Timestamp, TransferId};
+use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::books::{OutgoingEvent, OutgoingState};
-use crate::condition::Text;
+use crate::converting::{Converting, compare_ends};
 use crate::dfsp::Dfsp;
 use crate::message::{self, Family, IdText};
 use crate::payment::PaymentOptions;
@@ -67,8 +67,9 @@ pub struct Originator {
     pub(crate) shared: Arc<Shared>,
     pub(crate) options: OriginatorOptions,
     /// The part of all bodies between the payee's name and the condition.
-    terms: Vec<u8>,
+    pub(crate) terms: Vec<u8>,
     pub(crate) payments: PaymentOptions,
+    pub(crate) converting: Option<Converting>,
 }
 
 /// The id of transfer `number` of a run. Its lower half depends on seed and number only, so that faults hit the same
@@ -82,8 +83,9 @@ pub fn transfer_id(seed: u64, nonce: u64, number: u64) -> TransferId {
 
 /// The part of all bodies between the payee's name and the condition. Of a note in its packet 16 characters come of
 /// every 9: it is in base64 twice.
-fn terms(options: &OriginatorOptions, note_bytes: usize) -> Vec<u8> {
-    let (currency, amount) = (options.currency.to_string(), options.amount.to_string());
+pub(crate) fn terms((amount, currency): (Amount, Currency), note_bytes: usize) -> Vec<u8> {
+    let minor_units = u64::try_from(amount.units() / 100).unwrap_or(0);
+    let (currency, amount) = (currency.to_string(), amount.to_string());
     let note =
         if note_bytes == 0 { String::new() } else { format!(",\"note\":\"{}\"", "n".repeat(note_bytes)) };
     let transaction = format!(
@@ -91,7 +93,6 @@ fn terms(options: &OriginatorOptions, note_bytes: usize) -> Vec<u8> {
          \"initiatorType\":\"CONSUMER\",\"scenario\":\"TRANSFER\"}},\"payee\":{{\"partyIdInfo\":\
          {{\"partyIdType\":\"MSISDN\",\"partyIdentifier\":\"19012345001\"}}}}{note}}}"
     );
-    let minor_units = u64::try_from(options.amount.units() / 100).unwrap_or(0);
     let packet = ilp::encode_packet_v1(minor_units, "g.payee.msisdn.19012345001", &transaction);
     message::prepare_terms(&currency, &amount, &packet)
 }
@@ -103,8 +104,8 @@ impl Originator {
     }
 
     pub(crate) fn over(shared: Arc<Shared>, options: OriginatorOptions) -> Self {
-        let terms = terms(&options, 0);
-        Self { shared, options, terms, payments: PaymentOptions::default() }
+        let terms = terms((options.amount, options.currency), 0);
+        Self { shared, options, terms, payments: PaymentOptions::default(), converting: None }
     }
 
     /// Lets the packet say so much more that the bodies of prepares become about `body_bytes` long; they are never
@@ -112,7 +113,7 @@ impl Originator {
     #[must_use]
     pub fn with_body_bytes(mut self, body_bytes: usize) -> Self {
         let missing = body_bytes.saturating_sub(BODY_BESIDE_TERMS_BYTES + self.terms.len());
-        self.terms = terms(&self.options, missing * 9 / 16);
+        self.terms = terms((self.options.amount, self.options.currency), missing * 9 / 16);
         self
     }
 
@@ -128,41 +129,32 @@ impl Originator {
     pub async fn send(&self, number: u64, payer: usize, payee: usize) -> Result<Pending, OriginateError> {
         let (payer_dfsp, payee_dfsp) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
         let id = transfer_id(self.options.seed, self.options.nonce, number);
-        let (headers, body) = self.message(number, &id, payer_dfsp, payee_dfsp);
-        let moved = Moved { amount: self.options.amount, currency: self.options.currency, condition: None };
-        self.originate(number, id, payer, payee_dfsp.name.as_str(), moved, headers, body).await
+        let (headers, body) = self.message(number, &id, payer_dfsp, payee_dfsp, &self.terms);
+        let moved = (self.options.amount, self.options.currency);
+        let sending = Sending::new(number, id, payer, &payee_dfsp.name, moved);
+        self.originate(sending, Resource::Transfers, headers, body).await
     }
 
-    /// Enters a transfer into the books and sends it until the hub takes or refuses it; once more where the payer
-    /// is told to.
-    #[expect(clippy::too_many_arguments, reason = "one message; a struct for two callers would say it again")]
+    /// Enters a transfer or a conversion into the books and sends it until the hub takes or refuses it; once more where
+    /// the payer is told to.
     pub(crate) async fn originate(
         &self,
-        number: u64,
-        id: TransferId,
-        payer: usize,
-        payee: &str,
-        moved: Moved,
+        sending: Sending<'_>,
+        resource: Resource<'_>,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Pending, OriginateError> {
+        let Sending { number, id, payer, receiver, mut outgoing } = sending;
         let payer_dfsp = &self.shared.dfsps[payer];
         let (waiter, finished) = oneshot::channel();
-        let Moved { amount, currency, condition } = moved;
-        let outgoing = Outgoing {
-            payer: payer as u32,
-            amount,
-            currency,
-            state: OutgoingState::Sent,
-            condition,
-            waiter: Some(waiter),
-        };
+        outgoing.waiter = Some(waiter);
+        let (amount, currency) = (outgoing.amount, outgoing.currency);
         if !self.shared.table.enter_outgoing(id, outgoing) {
             return Err(OriginateError::Repeated(number));
         }
         payer_dfsp.book().move_outgoing(currency, amount, None, OutgoingState::Sent);
-        let repeat = Repeat::draw(&self.shared, payer, payee, &id, &headers, &body);
-        let sent = self.deliver(payer_dfsp, Method::POST, payee, Resource::Transfers, headers, body).await;
+        let repeat = Repeat::draw(&self.shared, (payer, receiver), resource, &id, &headers, &body);
+        let sent = self.deliver(payer_dfsp, Method::POST, receiver, resource, headers, body).await;
         match sent {
             Ok(()) => {
                 settle_outgoing(&self.shared, &id, OutgoingEvent::Accepted, None);
@@ -205,14 +197,33 @@ impl Originator {
         }
     }
 
-    fn message(&self, number: u64, id: &TransferId, payer: &Dfsp, payee: &Dfsp) -> (HeaderMap, Bytes) {
+    pub(crate) fn message(
+        &self,
+        number: u64,
+        id: &TransferId,
+        payer: &Dfsp,
+        payee: &Dfsp,
+        terms: &[u8],
+    ) -> (HeaderMap, Bytes) {
         let now = message::now();
-        let condition = self.shared.secret.condition(id);
-        let expiration = self.expiration(now);
-        let id_text = IdText::new(id);
-        let body =
-            message::prepare_body(&id_text, &payer.name, &payee.name, &self.terms, &condition, expiration);
+        let ahead = self.shared.signing.as_ref().and_then(|signing| signing.ahead.get());
+        let expiration = ahead.map_or_else(|| self.expiration(now), |ahead| ahead.expiration);
+        let body = self.body(id, payer, payee, terms, expiration);
         (self.headers(Family::Transfers, number, payer, Some(&payee.name_value), now), body)
+    }
+
+    /// The body of a prepare.
+    pub(crate) fn body(
+        &self,
+        id: &TransferId,
+        payer: &Dfsp,
+        payee: &Dfsp,
+        terms: &[u8],
+        expiration: Timestamp,
+    ) -> Bytes {
+        let condition = self.shared.secret.condition(id);
+        let id_text = IdText::new(id);
+        message::prepare_body(&id_text, &payer.name, &payee.name, terms, &condition, expiration)
     }
 
     /// The headers of a request, with a trace context where the options ask for one.
@@ -248,11 +259,36 @@ pub(crate) fn trace_id(nonce: u64, number: u64) -> u128 {
     u128::from(mix(nonce)) << 64 | u128::from(mix(nonce ^ number))
 }
 
-/// What a transfer moves, and the condition where it does not follow from the id.
-pub(crate) struct Moved {
-    pub amount: Amount,
-    pub currency: Currency,
-    pub condition: Option<Box<Text>>,
+/// A transfer or a conversion that is about to leave.
+pub(crate) struct Sending<'receiver> {
+    pub number: u64,
+    pub id: TransferId,
+    pub payer: usize,
+    pub receiver: &'receiver str,
+    pub outgoing: Outgoing,
+}
+
+impl<'receiver> Sending<'receiver> {
+    pub fn new(
+        number: u64,
+        id: TransferId,
+        payer: usize,
+        receiver: &'receiver FspId,
+        (amount, currency): (Amount, Currency),
+    ) -> Self {
+        let outgoing = Outgoing {
+            payer: payer as u32,
+            amount,
+            currency,
+            state: OutgoingState::Sent,
+            condition: None,
+            waiter: None,
+            conversion: None,
+            fulfilled: None,
+            is_conversion: false,
+        };
+        Self { number, id, payer, receiver: receiver.as_str(), outgoing }
+    }
 }
 
 /// What became of a message about an outgoing transfer.
@@ -273,13 +309,27 @@ pub(crate) fn settle_outgoing(
         let (to, delivery) = from.after(event);
         transfer.state = to;
         let waiter = if to.is_final() { transfer.waiter.take() } else { None };
-        (transfer.payer, transfer.currency, transfer.amount, from, to, delivery, waiter)
+        if to.is_final() {
+            // Whoever waits for the fulfilment learns that there will be none.
+            transfer.fulfilled = None;
+        }
+        let conversion = transfer.conversion.filter(|_| to.is_final() && event != OutgoingEvent::Refused);
+        let entry = (transfer.payer, transfer.currency, transfer.amount);
+        (entry, (from, to, delivery), waiter, (transfer.is_conversion, conversion))
     });
-    let Some((payer, currency, amount, from, to, delivery, waiter)) = changed else {
+    let Some(((payer, currency, amount), (from, to, delivery), waiter, (is_conversion, conversion))) =
+        changed
+    else {
         return Settled::Unknown;
     };
     if from != to {
         shared.dfsp(payer).book().move_outgoing(currency, amount, Some(from), to);
+        if is_conversion {
+            compare_ends(shared, id);
+        }
+        if let Some(conversion) = conversion {
+            settle_outgoing(shared, &conversion, event, error_code);
+        }
     }
     if let Some(waiter) = waiter {
         let outcome = if to == OutgoingState::Committed { Outcome::Committed } else { Outcome::Aborted };
@@ -321,7 +371,7 @@ mod tests {
         let length = |originator: &Originator| {
             let dfsps = &simulator.shared().dfsps;
             let id = transfer_id(1, 1, 1);
-            originator.message(1, &id, &dfsps[0], &dfsps[1]).1.len()
+            originator.message(1, &id, &dfsps[0], &dfsps[1], &originator.terms).1.len()
         };
         let natural = length(&Originator::new(&simulator, options.clone()));
         assert_eq!(length(&Originator::new(&simulator, options.clone()).with_body_bytes(10)), natural);

@@ -10,7 +10,7 @@ use crate::awaited::{Awaiting, Place};
 use crate::exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
 use crate::message::{self, Family, IdText};
 use crate::party::{PARTIES_PER_DFSP, PartyId, party_of};
-use crate::payer::{Moved, OriginateError, Originator, Pending, trace_id, transfer_id};
+use crate::payer::{OriginateError, Originator, Pending, Sending, trace_id, transfer_id};
 use crate::settings::mix;
 use crate::table::{Finished, Outcome};
 use crate::upstream::Resource;
@@ -184,9 +184,9 @@ impl Originator {
             message::prepare_body(&id_text, &payer_dfsp.name, payee, &prepared, &terms.condition, expiration);
         let headers =
             self.headers(Family::Transfers, number, payer_dfsp, Some(&message::name_value(payee)), now);
-        let condition = Some(Box::new(terms.condition));
-        let moved = Moved { amount: terms.amount, currency: terms.currency, condition };
-        self.originate(number, id, payer, payee.as_str(), moved, headers, body).await
+        let mut sending = Sending::new(number, id, payer, payee, (terms.amount, terms.currency));
+        sending.outgoing.condition = Some(Box::new(terms.condition));
+        self.originate(sending, Resource::Transfers, headers, body).await
     }
 
     /// Does a whole payment: looks the payee's party up, asks whoever has it for terms, and transfers by these terms.
@@ -196,7 +196,7 @@ impl Originator {
             number,
             transfer_id: transfer_id(self.options.seed, self.options.nonce, number),
             intended,
-            ends: [None; 3],
+            ends: [None; Phase::ALL.len()],
             ended: intended,
             result: Ok(()),
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use upesi_http::{Answer, HeaderMap, Method, Origin, Pool, PoolConfig, Request, SendError, Uri};
+use upesi_http::{Answer, ClientTls, HeaderMap, Method, Origin, Pool, PoolConfig, Request, SendError, Uri};
 use upesi_http::{Full, Workers, current_worker};
 
 /// Connections to one origin, apart for each worker.
@@ -14,16 +14,18 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// Pools of `connections_max` connections together. Response bodies may have 64 KiB.
+    /// Pools of `connections_max` connections together; `https` origins need TLS. Response bodies may have 64 KiB.
     pub fn new(
         origin: &Origin,
         workers: &Workers,
         connections_max: usize,
         request_timeout: Duration,
+        tls: Option<&ClientTls>,
     ) -> Self {
         let config = PoolConfig {
             connections_max: connections_max.div_ceil(workers.count()),
             response_body_bytes_max: 64 * 1024,
+            tls: tls.cloned(),
             ..PoolConfig::default()
         };
         let pool = || Pool::new(origin.clone(), config.clone());

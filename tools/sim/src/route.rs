@@ -7,9 +7,11 @@ use crate::message::Family;
 /// What a message is, by its method and path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route<'path> {
-    /// A transfer that the DFSP is to receive.
-    Prepare,
+    /// A transfer that the DFSP is to receive, or a conversion that it is to make.
+    Prepare(Family),
+    /// About one of these.
     Callback {
+        family: Family,
         id: &'path str,
         is_error: bool,
     },
@@ -26,9 +28,8 @@ impl Route<'_> {
     /// The family of the message.
     pub const fn family(&self) -> Family {
         match self {
-            Self::Prepare | Self::Callback { .. } => Family::Transfers,
             Self::Asked(asked) => asked.family(),
-            Self::Answer { family, .. } => *family,
+            Self::Prepare(family) | Self::Callback { family, .. } | Self::Answer { family, .. } => *family,
         }
     }
 }
@@ -69,8 +70,8 @@ impl Asked<'_> {
 /// `path` is what follows the base path and its slash.
 pub(crate) fn route<'path>(method: &Method, path: &'path str) -> Option<Route<'path>> {
     let (family, rest) = path.split_once('/').map_or((path, None), |(family, rest)| (family, Some(rest)));
-    if family == "transfers" {
-        return transfers(method, rest);
+    if let Some(family) = Family::OF_MONEY.into_iter().find(|known| known.name() == family) {
+        return of_money(method, family, rest);
     }
     let family = Family::CONVERSATIONS.into_iter().find(|known| known.name() == family)?;
     if *method == Method::PUT {
@@ -79,12 +80,12 @@ pub(crate) fn route<'path>(method: &Method, path: &'path str) -> Option<Route<'p
     asked(method, family, rest).map(Route::Asked)
 }
 
-fn transfers<'path>(method: &Method, rest: Option<&'path str>) -> Option<Route<'path>> {
-    let Some(rest) = rest else { return (*method == Method::POST).then_some(Route::Prepare) };
+fn of_money<'path>(method: &Method, family: Family, rest: Option<&'path str>) -> Option<Route<'path>> {
+    let Some(rest) = rest else { return (*method == Method::POST).then_some(Route::Prepare(family)) };
     let (id, error) = rest.split_once('/').map_or((rest, None), |(id, error)| (id, Some(error)));
     match (method, error) {
-        (&Method::PUT | &Method::PATCH, None) => Some(Route::Callback { id, is_error: false }),
-        (&Method::PUT, Some("error")) => Some(Route::Callback { id, is_error: true }),
+        (&Method::PUT | &Method::PATCH, None) => Some(Route::Callback { family, id, is_error: false }),
+        (&Method::PUT, Some("error")) => Some(Route::Callback { family, id, is_error: true }),
         _ => None,
     }
 }
@@ -130,10 +131,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transfers_are_routed() {
-        let callback = |id, is_error| Some(Route::Callback { id, is_error });
+    fn transfers_and_conversions_are_routed() {
+        let (transfers, conversions) = (Family::Transfers, Family::FxTransfers);
+        let callback = |id, is_error| Some(Route::Callback { family: transfers, id, is_error });
+        let converted = |id, is_error| Some(Route::Callback { family: conversions, id, is_error });
         for (method, path, expected) in [
-            (Method::POST, "transfers", Some(Route::Prepare)),
+            (Method::POST, "transfers", Some(Route::Prepare(transfers))),
+            (Method::POST, "fxTransfers", Some(Route::Prepare(conversions))),
+            (Method::PUT, "fxTransfers/x", converted("x", false)),
+            (Method::PATCH, "fxTransfers/x", converted("x", false)),
+            (Method::PUT, "fxTransfers/x/error", converted("x", true)),
             (Method::PUT, "transfers/x", callback("x", false)),
             (Method::PATCH, "transfers/x", callback("x", false)),
             (Method::PUT, "transfers/x/error", callback("x", true)),
@@ -181,6 +188,8 @@ mod tests {
     fn the_family_of_a_message_is_the_one_that_its_path_names() {
         for (method, path) in [
             (Method::POST, "transfers"),
+            (Method::POST, "fxTransfers"),
+            (Method::PATCH, "fxTransfers/x"),
             (Method::PATCH, "transfers/x"),
             (Method::GET, "parties/MSISDN/1"),
             (Method::POST, "quotes"),

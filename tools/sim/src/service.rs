@@ -75,8 +75,8 @@ impl Service for SimService {
         let dfsp = self.shared.dfsp(receiver);
         let settings = dfsp.settings();
         if let Some(refusal) = self.fault(dfsp, &settings).await {
-            if matches!(route, Route::Prepare) {
-                self.note_refused(body, deadline).await;
+            if let Route::Prepare(family) = route {
+                self.note_refused(family, body, deadline).await;
             }
             return answer(refusal);
         }
@@ -84,6 +84,13 @@ impl Service for SimService {
             count(&dfsp.counters.unreadable);
             return answer(StatusCode::BAD_REQUEST);
         };
+        if let Some(signing) = &self.shared.signing
+            && let Err(fault) = signing.verify(&head.method, &head.headers, &body)
+        {
+            count(&dfsp.counters.signatures_refused);
+            tracing::warn!(dfsp = %dfsp.name, %fault, uri = %head.uri, "a message is not its sender's");
+            return answer(StatusCode::BAD_REQUEST);
+        }
         // Before anything is done about it: what it causes comes after it.
         let arrived = self.shared.watch.is_on().then(std::time::Instant::now);
         let taken = if is_community { StatusCode::ACCEPTED } else { StatusCode::OK };
@@ -116,12 +123,12 @@ impl SimService {
     fn handle(&self, head: &Received<'_>, route: Route<'_>, body: &Bytes) -> Option<StatusCode> {
         let (family, receiver) = (route.family(), head.receiver);
         match route {
-            Route::Prepare => {
+            Route::Prepare(_) => {
                 self.observe_way(family, Leg::Request, head.headers);
-                Some(payee::take_prepare(&self.shared, receiver, head.headers, body))
+                Some(payee::take_prepare(&self.shared, receiver, family, head.headers, body))
             }
-            Route::Callback { id, is_error } => {
-                self.callback(receiver, id, is_error, head.method, head.headers, body);
+            Route::Callback { id, is_error, .. } => {
+                self.callback(head, family, (id, is_error), body);
                 None
             }
             Route::Answer { path, is_error, .. } => {
@@ -171,9 +178,9 @@ impl SimService {
     }
 
     /// Remembers a prepare that is refused and may never be repeated: if it expires first, the hub still says so.
-    async fn note_refused(&self, body: Incoming, deadline: Instant) {
+    async fn note_refused(&self, family: Family, body: Incoming, deadline: Instant) {
         let Ok(body) = body::read(body, BODY_BYTES_MAX, deadline).await else { return };
-        if let Some(id) = payee::prepared_id(&body) {
+        if let Some(id) = payee::prepared_id(family, &body) {
             self.shared.refused.keep(id, Bytes::new());
         }
     }
@@ -188,26 +195,19 @@ impl SimService {
         }
     }
 
-    fn callback(
-        &self,
-        receiver: u32,
-        id: &str,
-        is_error: bool,
-        method: &Method,
-        headers: &HeaderMap,
-        body: &Bytes,
-    ) {
+    fn callback(&self, head: &Received<'_>, family: Family, (id, is_error): (&str, bool), body: &Bytes) {
+        let (receiver, headers) = (head.receiver, head.headers);
         let counters = &self.shared.dfsp(receiver).counters;
         let parsed = TransferId::parse(id);
         let role = parsed.and_then(|id| callback::take(&self.shared, receiver, &id, is_error, body));
-        let is_put = *method == Method::PUT;
+        let is_put = *head.method == Method::PUT;
         // What a payee is told about a transfer that it received answers no request of its own.
         if is_put && role != Some(Role::Payee) {
-            self.observe_way(Family::Transfers, Leg::Answer, headers);
+            self.observe_way(family, Leg::Answer, headers);
         }
         let pushed = is_put
             && self.shared.channels.any()
-            && self.push(receiver, headers, &format!("transfers/{id}"), is_error);
+            && self.push(receiver, headers, &format!("{}/{id}", family.name()), is_error);
         if role.is_some() || pushed {
             return;
         }

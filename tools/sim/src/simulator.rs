@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
-use upesi_http::{BindError, Limits, Method, Server, UrlError, Workers};
+use upesi_http::{BindError, Limits, Method, Secured, Server, ServerTls, Uri, UrlError, Workers};
 use upesi_types::{Currency, FspId, TransferId};
 
 use crate::books::{ExpectedPosition, IncomingState, OutgoingState};
@@ -17,6 +17,7 @@ use crate::lookup::currency_list;
 use crate::metrics::SimMetrics;
 use crate::order::Orders;
 use crate::remembered::Remembered;
+use crate::secured::{Signing, SimSecurity};
 use crate::service::SimService;
 use crate::settings::{DfspSettings, SettingsError};
 use crate::socket::{Channels, SocketServer};
@@ -26,6 +27,10 @@ use crate::watch::{Direction, SeenMessage, Watch};
 
 /// Most DFSPs in one simulator.
 pub const DFSPS_MAX: usize = 10_000;
+
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Unfinished handshakes at a time: a hub opens all its connections at once.
+const HANDSHAKES_MAX: usize = 4_096;
 
 /// What to simulate.
 #[derive(Clone, Debug)]
@@ -52,6 +57,8 @@ pub struct SimConfig {
     /// Whether to measure messages, for those who run Mojaloop's load scripts, and to show that at `GET /metrics`.
     /// Only then do answers carry a further instant in `tracestate`.
     pub metrics: bool,
+    /// How they prove who they are.
+    pub security: SimSecurity,
 }
 
 impl SimConfig {
@@ -71,6 +78,7 @@ impl SimConfig {
             answer_attempts_max: 8,
             watch: None,
             metrics: false,
+            security: SimSecurity::default(),
         }
     }
 }
@@ -106,12 +114,19 @@ pub(crate) struct Shared {
     pub watch: Watch,
     /// `None` where nobody reads them: then nothing is measured.
     pub metrics: Option<SimMetrics>,
+    /// `None` where messages are unsigned.
+    pub signing: Option<Signing>,
     route: Route,
 }
 
 impl Shared {
     pub fn dfsp(&self, index: u32) -> &Dfsp {
         &self.dfsps[index as usize]
+    }
+
+    /// Whose connections take a message, and its path there.
+    pub fn way(&self, receiver: &str, resource: Resource<'_>) -> (usize, Uri) {
+        self.route.way(receiver, resource)
     }
 
     /// Sends a message of `sender` towards `receiver`.
@@ -121,10 +136,13 @@ impl Shared {
         method: Method,
         receiver: &str,
         resource: Resource<'_>,
-        headers: upesi_http::HeaderMap,
+        mut headers: upesi_http::HeaderMap,
         body: bytes::Bytes,
     ) -> Result<upesi_http::Answer, upesi_http::SendError> {
-        let way = self.route.way(receiver, resource);
+        let way = self.way(receiver, resource);
+        if let Some(signing) = &self.signing {
+            signing.sign(sender, &method, &way.1, &mut headers, &body);
+        }
         let seen = self.watch.is_on().then(|| SeenMessage {
             at: Instant::now(),
             dfsp: sender.name,
@@ -139,7 +157,7 @@ impl Shared {
             .metrics
             .as_ref()
             .and_then(|metrics| Some((metrics, method.clone(), resource.family()?, Instant::now())));
-        let answer = self.route.send(method, way, headers, body).await;
+        let answer = self.route.send(sender, method, way, headers, body).await;
         if let Some((metrics, method, family, began)) = timed {
             metrics.called(&method, family, began.elapsed());
         }
@@ -170,6 +188,7 @@ pub struct Simulator {
     shared: Arc<Shared>,
     server: Server,
     sockets: Option<SocketServer>,
+    is_secure: bool,
 }
 
 impl Simulator {
@@ -181,8 +200,18 @@ impl Simulator {
         let (dfsps, by_name) = dfsps(&config)?;
         let bound = Server::bind(config.listen)?;
         let address = bound.local_addr();
+        let SimSecurity { tls, signatures } = config.security;
+        let (server_tls, client_tls) = match tls {
+            None => (None, None),
+            Some(tls) if tls.clients.len() == dfsps.len() => (Some(tls.server), Some(tls.clients)),
+            Some(_) => return Err(SimError::Dfsps),
+        };
+        if signatures.as_ref().is_some_and(|signatures| signatures.keys.len() != dfsps.len()) {
+            return Err(SimError::Dfsps);
+        }
         let (connections_max, timeout) = (config.connections_max, config.request_timeout);
-        let route = Route::new(&config.upstream, address, workers, connections_max, timeout)?;
+        let tls = client_tls.as_deref();
+        let route = Route::new(&config.upstream, address, workers, connections_max, timeout, tls)?;
         let shared = Arc::new(Shared {
             dfsps,
             by_name,
@@ -197,6 +226,7 @@ impl Simulator {
             answer_attempts_max: config.answer_attempts_max.max(1),
             watch: Watch::new(config.watch),
             metrics: config.metrics.then(SimMetrics::new),
+            signing: signatures.map(Signing::new),
             route,
         });
         let sockets = match config.socket_listen {
@@ -207,8 +237,10 @@ impl Simulator {
             ),
         };
         let service = Arc::new(SimService::new(shared.clone()));
-        let server = Server::serve(bound, Limits::default(), workers, service);
-        Ok(Self { shared, server, sockets })
+        let is_secure = server_tls.is_some();
+        let secured = server_tls.map(|tls| secured(tls, workers));
+        let server = Server::serve_with(bound, Limits::default(), workers, service, secured);
+        Ok(Self { shared, server, sockets, is_secure })
     }
 
     /// Where the DFSPs listen.
@@ -223,7 +255,8 @@ impl Simulator {
 
     /// The base URL of a DFSP; its callback endpoints lie below it.
     pub fn base_url(&self, dfsp: &FspId) -> String {
-        format!("http://{}/{dfsp}", self.local_addr())
+        let scheme = if self.is_secure { "https" } else { "http" };
+        format!("{scheme}://{}/{dfsp}", self.local_addr())
     }
 
     /// The names of the DFSPs, in order.
@@ -258,7 +291,12 @@ impl Simulator {
         self.shared.dfsps.iter().map(|dfsp| (dfsp.name, dfsp.book().expected())).collect()
     }
 
-    /// How many transfers are in each state, by the books of all DFSPs.
+    /// How many transfers and conversions of a currency their payers and initiators know to be committed.
+    pub fn committed_in(&self, currency: Currency) -> u64 {
+        self.shared.dfsps.iter().map(|dfsp| dfsp.book().committed_in(currency)).sum()
+    }
+
+    /// How many transfers and conversions are in each state, by the books of all DFSPs.
     pub fn transfer_counts(&self) -> TransferCounts {
         let mut counts = TransferCounts::default();
         for dfsp in &self.shared.dfsps {
@@ -298,6 +336,17 @@ impl Simulator {
     }
 }
 
+/// TLS of the port; handshakes run on the last worker.
+fn secured(tls: ServerTls, workers: &Workers) -> Secured {
+    Secured {
+        tls,
+        worker: workers.get(workers.count().saturating_sub(1)).clone(),
+        handshake_timeout: HANDSHAKE_TIMEOUT,
+        handshakes_max: HANDSHAKES_MAX,
+        counts: Arc::default(),
+    }
+}
+
 type ByName = HashMap<String, u32, foldhash::fast::RandomState>;
 
 fn dfsps(config: &SimConfig) -> Result<(Vec<Dfsp>, ByName), SimError> {
@@ -311,7 +360,7 @@ fn dfsps(config: &SimConfig) -> Result<(Vec<Dfsp>, ByName), SimError> {
         if by_name.insert(name.to_string(), index as u32).is_some() {
             return Err(SimError::Dfsps);
         }
-        dfsps.push(Dfsp::new(*name, *settings));
+        dfsps.push(Dfsp::new(index, *name, *settings));
     }
     Ok((dfsps, by_name))
 }

@@ -33,6 +33,7 @@ pub struct Finished {
     pub error_code: Option<ErrorCode>,
 }
 
+/// A transfer for its payer, or a conversion for its initiator.
 pub(crate) struct Outgoing {
     pub payer: u32,
     pub amount: Amount,
@@ -41,13 +42,21 @@ pub(crate) struct Outgoing {
     /// What the fulfilment must answer, where the payee chose it; absent where it follows from the id.
     pub condition: Option<Box<Text>>,
     pub waiter: Option<oneshot::Sender<Finished>>,
+    /// The conversion that pays it, and ends as it does.
+    pub conversion: Option<TransferId>,
+    /// Of a conversion: who waits for the FXP's fulfilment.
+    pub fulfilled: Option<oneshot::Sender<Instant>>,
+    pub is_conversion: bool,
 }
 
+/// A transfer for its payee, or a conversion for its FXP.
 pub(crate) struct Incoming {
     pub payee: u32,
     pub amount: Amount,
     pub currency: Currency,
     pub state: IncomingState,
+    /// Of a conversion: what the FXP gives for it.
+    pub sold: Option<(Amount, Currency)>,
 }
 
 struct Side<T> {
@@ -152,6 +161,9 @@ mod tests {
             state: OutgoingState::Sent,
             condition: None,
             waiter: None,
+            conversion: None,
+            fulfilled: None,
+            is_conversion: false,
         }
     }
 

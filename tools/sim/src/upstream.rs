@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use upesi_http::{Answer, HeaderMap, Method, Origin, SendError, Target, Uri, UrlError, Workers};
+use upesi_http::{Answer, ClientTls, HeaderMap, Method, Origin, SendError, Target, Uri, UrlError, Workers};
 
+use crate::dfsp::Dfsp;
 use crate::message::{Family, IdText};
 use crate::pools::Pools;
 
@@ -28,7 +29,7 @@ pub struct ServiceUrls {
     pub lookups: String,
     /// For `/quotes`, `/bulkQuotes` and `/fxQuotes`.
     pub quotes: String,
-    /// For `/transfers`.
+    /// For `/transfers` and `/fxTransfers`.
     pub transfers: String,
     pub others: String,
 }
@@ -66,6 +67,7 @@ impl Resource<'_> {
         match path.split('/').next() {
             Some("parties" | "participants") => Service::Lookups,
             Some("quotes" | "bulkQuotes" | "fxQuotes") => Service::Quotes,
+            Some("fxTransfers") => Service::Transfers,
             _ => Service::Others,
         }
     }
@@ -81,18 +83,21 @@ struct Place {
 /// The way of every message, and the connections that take it.
 pub(crate) struct Route {
     places: [Place; 4],
-    /// One for each address, however many services are there.
-    pools: Vec<Pools>,
+    /// For each address, however many services are there: connections that all DFSPs share, or with TLS those of each
+    /// DFSP, since a connection has one certificate.
+    pools: Vec<Vec<Pools>>,
 }
 
 impl Route {
-    /// `own` is where the DFSPs listen themselves. `connections_max` are those to one address.
+    /// `own` is where the DFSPs listen themselves. `connections_max` are those to one address. `tls` is that of each
+    /// DFSP, for addresses that begin with `https`.
     pub fn new(
         upstream: &Upstream,
         own: SocketAddr,
         workers: &Workers,
         connections_max: usize,
         request_timeout: Duration,
+        tls: Option<&[ClientTls]>,
     ) -> Result<Self, UrlError> {
         let mut origins: Vec<Origin> = Vec::new();
         let mut place = |origin: Origin, prefix: Option<String>| {
@@ -114,25 +119,38 @@ impl Route {
                 [hub(&urls.lookups)?, hub(&urls.quotes)?, hub(&urls.transfers)?, hub(&urls.others)?]
             }
             Upstream::Peers => {
-                let peers = || Origin::new(&own.ip().to_string(), own.port());
+                let peers = || match tls {
+                    Some(_) => Origin::secure(&own.ip().to_string(), own.port()),
+                    None => Origin::new(&own.ip().to_string(), own.port()),
+                };
                 std::array::from_fn(|_| place(peers(), None))
             }
         };
-        let pools =
-            origins.iter().map(|origin| Pools::new(origin, workers, connections_max, request_timeout));
-        Ok(Self { places, pools: pools.collect() })
+        let pools = |origin: &Origin| match tls {
+            Some(tls) if origin.is_secure() => {
+                // What a few busy DFSPs need beside idle ones.
+                let connections_max = (2 * connections_max.div_ceil(tls.len())).min(connections_max);
+                let pools = |tls| Pools::new(origin, workers, connections_max, request_timeout, Some(tls));
+                tls.iter().map(pools).collect()
+            }
+            _ => vec![Pools::new(origin, workers, connections_max, request_timeout, None)],
+        };
+        let pools = origins.iter().map(pools).collect();
+        Ok(Self { places, pools })
     }
 
     /// Sends a message from the connections of the worker that runs this.
     pub async fn send(
         &self,
+        sender: &Dfsp,
         method: Method,
         way: (usize, Uri),
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Answer, SendError> {
         let (pools, path) = way;
-        self.pools[pools].send(method, path, headers, body).await
+        let pools = &self.pools[pools];
+        pools[sender.index.min(pools.len() - 1)].send(method, path, headers, body).await
     }
 
     /// Whose connections take a message, and its path there.
@@ -173,7 +191,7 @@ mod tests {
     fn ways(upstream: &Upstream) -> Vec<(usize, String)> {
         let workers = Workers::start(1, "upstream").unwrap();
         let own = SocketAddr::from(([127, 0, 0, 1], 7000));
-        let route = Route::new(upstream, own, &workers, 1, Duration::from_secs(1)).unwrap();
+        let route = Route::new(upstream, own, &workers, 1, Duration::from_secs(1), None).unwrap();
         let id = IdText::new(&TransferId::from_random_bytes([0; 16]));
         let resources = [
             Resource::Other("parties/MSISDN/1"),
@@ -182,6 +200,7 @@ mod tests {
             Resource::Other("fxQuotes/x"),
             Resource::Transfers,
             Resource::Error(&id),
+            Resource::Other("fxTransfers/x"),
             Resource::Other("transactionRequests"),
         ];
         let ways = resources.map(|resource| route.way("payee", resource));
@@ -206,6 +225,7 @@ mod tests {
             (1, "/base/fxQuotes/x"),
             (0, "/ml/transfers"),
             (0, error),
+            (0, "/ml/fxTransfers/x"),
             (2, "/transactionRequests"),
         ];
         assert_eq!(ways(&Upstream::Services(urls)), expected.map(|(pools, path)| (pools, path.to_owned())));

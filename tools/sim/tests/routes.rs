@@ -162,7 +162,7 @@ async fn unknown_transfers_and_paths_are_noticed() {
     assert_eq!(world.simulator.counters().callbacks_unexpected, 1);
     for (method, path) in [
         (Method::PUT, format!("/nobody/transfers/{ID}")),
-        (Method::POST, "/dfsp-1/fxTransfers".to_owned()),
+        (Method::POST, "/dfsp-1/thirdpartyRequests".to_owned()),
         (Method::GET, "/".to_owned()),
     ] {
         assert_eq!(world.send(method, &path, &committed).await.0, StatusCode::NOT_FOUND, "{path}");

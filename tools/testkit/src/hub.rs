@@ -151,8 +151,12 @@ impl Hub {
         let let_go = Arc::<Mutex<LetGo>>::default();
         let participants = SharedParticipants::default();
         let outlet = Outlet { let_go: Arc::clone(&let_go), participants: participants.clone() };
-        let (engine, handle) = SteppedEngine::start(options, EngineMetrics::default(), Box::new(outlet))?;
+        let (mut engine, handle) = SteppedEngine::start(options, EngineMetrics::default(), Box::new(outlet))?;
         let backlog = OutboxBacklog(Arc::new(OnceLock::from(handle.clone())));
+        let bugs = Bugs::new(bug, lives);
+        if let Some(mistake) = bugs.in_decisions() {
+            engine.plant(mistake);
+        }
         let mut hub = Self {
             engine,
             handle,
@@ -172,7 +176,7 @@ impl Hub {
             next_sending: first_sending,
             gateway: GatewayConfig::default(),
             epoch,
-            bugs: Bugs::new(bug, lives),
+            bugs,
         };
         for target in participants.get().ids() {
             hub.open(target);

@@ -27,6 +27,12 @@ pub struct Faults {
     /// What has finished is exported and removed after a while, half of the worlds long; its requests come again; and
     /// the archive is lost between two lives.
     pub retention: bool,
+    /// Operators close windows and settle them meanwhile, account by account, give settlements up, change between
+    /// models, one of which may be gross, and ask for what cannot be.
+    pub settlements: bool,
+    /// Payments in two currencies: conversions on the payer's side, on the payee's and on both, whose transfer comes
+    /// first, last or never, and whose FXP answers late, twice, wrong or never.
+    pub conversions: bool,
 }
 
 impl Faults {
@@ -42,6 +48,8 @@ impl Faults {
         ambushes: true,
         rot: false,
         retention: true,
+        settlements: true,
+        conversions: true,
     };
 
     /// A quiet world.
@@ -56,6 +64,8 @@ impl Faults {
         ambushes: false,
         rot: false,
         retention: false,
+        settlements: false,
+        conversions: false,
     };
 }
 
@@ -86,11 +96,33 @@ pub enum Bug {
     ForgetsOutbox,
     /// It takes whatever the wall clock says for the time.
     FollowsJumps,
+    /// Its windows keep the payer's leg of a transfer and lose the payee's.
+    SettlesOneLeg,
+    /// Its windows count a transfer twice.
+    SettlesTwice,
+    /// It closes the next window too.
+    ClosesTwice,
+    /// A stage of a settlement moves its money twice.
+    MovesTwice,
+    /// It gives a settlement up and leaves the caps that it raised.
+    LeavesCapsRaised,
+    /// It leaves transfers of a gross model to the open window.
+    IgnoresGross,
+    /// It commits without charging fees.
+    ForgetsFees,
+    /// A transfer is committed and leaves its conversions behind.
+    StrandsConversions,
+    /// A transfer is committed and its conversions are aborted.
+    SplitsEnds,
+    /// It takes a stranger's fulfil for the FXP's.
+    BelievesAnyFxp,
+    /// It reserves another amount for a conversion than its initiator asked for.
+    AltersRates,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 23] = [
         Self::AcknowledgesEarly,
         Self::SyncsNothing,
         Self::ForgetsFinished,
@@ -103,6 +135,17 @@ impl Bug {
         Self::NeverExpires,
         Self::ForgetsOutbox,
         Self::FollowsJumps,
+        Self::SettlesOneLeg,
+        Self::SettlesTwice,
+        Self::ClosesTwice,
+        Self::MovesTwice,
+        Self::LeavesCapsRaised,
+        Self::IgnoresGross,
+        Self::ForgetsFees,
+        Self::StrandsConversions,
+        Self::SplitsEnds,
+        Self::BelievesAnyFxp,
+        Self::AltersRates,
     ];
 }
 

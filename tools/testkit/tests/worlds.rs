@@ -114,6 +114,7 @@ const FAULTS: &[Kind] = &[
     ("forged prepares", 500, |counts| counts.forged_prepares),
     ("oddities", 500, |counts| counts.oddities),
     ("strangers' questions", 500, |counts| counts.strangers_questions),
+    ("lies about conversions", 2_000, |counts| counts.conversion_lies),
     ("endings of nothing", 500, |counts| counts.endings_of_nothing),
     ("contradictions", 200, |counts| counts.contradictions),
     ("replays", 300, |counts| counts.replays),
@@ -141,6 +142,23 @@ const LIFE: &[Kind] = &[
     ("removals", 500, |counts| counts.removals),
     ("transfers removed", 2_000, |counts| counts.removed),
     ("recalled callbacks", 100, |counts| counts.recalled),
+    ("settlement windows closed", 1_000, |counts| counts.windows_closed),
+    ("settlements", 1_000, |counts| counts.settlements),
+    ("settlements to the end", 300, |counts| counts.settled),
+    ("settlements that were given up", 100, |counts| counts.settlements_aborted),
+    ("stages in pieces", 500, |counts| counts.stages_in_pieces),
+    ("caps raised by settlements", 50, |counts| counts.caps_raised),
+    ("caps lowered with settlements", 10, |counts| counts.caps_lowered),
+    ("transfers settled by their commit", 500, |counts| counts.settled_at_once),
+    ("fees", 1_000, |counts| counts.fees),
+    ("conversions committed", 500, |counts| counts.conversions_committed),
+    ("conversions aborted", 1_000, |counts| counts.conversions_aborted),
+    ("conversions expired", 500, |counts| counts.conversions_expired),
+    ("conversions of payees", 500, |counts| counts.conversions_of_payees),
+    ("transfers before their conversion", 500, |counts| counts.determining_early),
+    ("transfers that never came", 300, |counts| counts.determining_never),
+    ("requests beyond a limit of the ledger", 200, |counts| counts.limits_met),
+    ("refusals about settlement", 1_000, |counts| counts.settlements_refused),
 ];
 
 fn assert_tried(outcomes: &[Outcome], what: &str, least_permille: u64, count: Count) {
@@ -298,6 +316,14 @@ fn findings_of(bug: Bug) -> &'static [&'static str] {
         Bug::IgnoresCaps => &["the cap of"],
         Bug::NeverExpires | Bug::ForgetsOutbox => &["liveness"],
         Bug::FollowsJumps => &["the hub followed a jump"],
+        Bug::SettlesOneLeg | Bug::SettlesTwice => &["its windows have"],
+        Bug::ClosesTwice => &["0 paid in it"],
+        Bug::StrandsConversions | Bug::SplitsEnds => &["I10"],
+        Bug::BelievesAnyFxp => &["its FXP never did that"],
+        Bug::AltersRates => &["that is not what its initiator sent"],
+        Bug::ForgetsFees => &["its fees are"],
+        Bug::IgnoresGross => &["its model says"],
+        Bug::MovesTwice | Bug::LeavesCapsRaised => &["its stages are"],
     }
 }
 
@@ -321,8 +347,16 @@ const FOUND: [(u64, &str); 6] = [
 
 #[test]
 fn what_was_found_stays_fixed() {
-    let plan =
-        Plan { faults: Faults { ambushes: false, retention: false, ..Faults::ALL }, ..Plan::default() };
+    let plan = Plan {
+        faults: Faults {
+            ambushes: false,
+            retention: false,
+            settlements: false,
+            conversions: false,
+            ..Faults::ALL
+        },
+        ..Plan::default()
+    };
     for (seed, what) in FOUND {
         let outcome = run(seed, &plan);
         assert!(outcome.is_sound(), "seed {seed}: {what}: {:?}", outcome.findings);

@@ -38,6 +38,8 @@ enum Command {
     DiskFull(TrialArguments),
     /// kill -9 of the real binary under load.
     Kill9(TrialArguments),
+    /// kill -9 of the real binary while it closes windows and settles them.
+    Kill9Settlement(TrialArguments),
     /// Power that goes under the real binary: what no sync has made durable is undone, in its archive and its store,
     /// too.
     PowerLoss(TrialArguments),
@@ -89,6 +91,7 @@ impl Arguments {
             Command::BitFlips(trial) => trial.run("bit-flips"),
             Command::DiskFull(trial) => trial.run("disk-full"),
             Command::Kill9(trial) => trial.run("kill9"),
+            Command::Kill9Settlement(trial) => trial.run("kill9-settlement"),
             Command::PowerLoss(trial) => trial.run("power-loss"),
             Command::BlackHole(lost) => lost.run(),
             Command::Attacks(attacked) => attacked.run(),

@@ -11,10 +11,13 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use upesi_admin::{AdminContext, AdminService, AllowedHosts, DirectoryHandle, FindQuote, Lanes, MetricsText};
+use upesi_admin::{
+    Access, AdminContext, AdminService, AllowedHosts, BOOTSTRAP_FILE, DirectoryHandle, FindQuote, Lanes,
+    MetricsText, Operation,
+};
 use upesi_delivery::lanes::{Failure, LaneStatus};
-use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
-use upesi_http::{BreakerState, Limits, Server, Workers};
+use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Storage};
+use upesi_http::{BreakerState, Limits, Schemes, Server, Workers};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::command::Prepare;
 use upesi_ledger::{CallbackKey, Command, ParticipantId, Reply};
@@ -86,6 +89,10 @@ pub struct Settings {
     pub queue_commands_max: usize,
     /// A disk in memory that the store's log is on.
     pub store_log: Option<SimDisk>,
+    /// In place of the engine's data directory.
+    pub storage: Option<Storage>,
+    /// Whether callers must say who they are.
+    pub authentication: bool,
 }
 
 impl Default for Settings {
@@ -96,6 +103,8 @@ impl Default for Settings {
             body_timeout: None,
             queue_commands_max: 1_000,
             store_log: None,
+            storage: None,
+            authentication: false,
         }
     }
 }
@@ -115,10 +124,12 @@ pub struct Hub {
     pub address: SocketAddr,
     /// The log levels that were asked for.
     pub levels: Arc<Mutex<Vec<String>>>,
+    /// All operations.
+    pub operations: Vec<Operation>,
     pub engine: Option<Engine>,
     server: Server,
     workers: Workers,
-    _directory: TempDir,
+    pub directory: TempDir,
 }
 
 impl Hub {
@@ -136,7 +147,8 @@ impl Hub {
     }
 
     pub fn launch(settings: Settings) -> Self {
-        let Settings { quotes, limits, body_timeout, queue_commands_max, store_log } = settings;
+        let Settings { quotes, limits, body_timeout, queue_commands_max, store_log, storage, authentication } =
+            settings;
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(Timestamp::parse_iso(START).unwrap().as_ms())));
         let options = EngineOptions {
@@ -146,15 +158,21 @@ impl Hub {
             clock: Arc::clone(&clock) as _,
             // Time passes when a test says so.
             tick_interval: Duration::from_secs(3_600),
+            storage,
             ..EngineOptions::new(directory.path())
         };
         let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
         let store = open_store(&directory.path().join("store"), store_log);
         let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
-        let oracles = OracleRegistry::open(&store, true).unwrap();
+        let oracles = OracleRegistry::open(&store, true, Schemes::default()).unwrap();
         let levels = Arc::<Mutex<Vec<String>>>::default();
         let asked = Arc::clone(&levels);
+        let workers = Workers::start(1, "admin").unwrap();
+        let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = bound.local_addr();
         let context = AdminContext {
+            allowed_hosts: Some(AllowedHosts::new(address, ["hub"])),
+            body_timeout: body_timeout.unwrap_or(Duration::from_secs(30)),
             directory: Some(DirectoryHandle::new(built_in, oracles).unwrap()),
             quotes,
             lanes: Arc::new(OneLane),
@@ -162,16 +180,14 @@ impl Hub {
             log_level: Arc::new(Levels(asked)),
             ..AdminContext::new(handle.clone())
         };
-        let workers = Workers::start(1, "admin").unwrap();
-        let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = bound.local_addr();
-        let service = AdminService::new(context).with_allowed_hosts(AllowedHosts::new(address, ["hub"]));
-        let service = match body_timeout {
-            Some(timeout) => service.with_body_timeout(timeout),
-            None => service,
+        let context = match authentication {
+            true => context.with_access(Access::required(directory.path().join(BOOTSTRAP_FILE))),
+            false => context,
         };
+        let service = AdminService::new(context);
+        let operations = service.operations().to_vec();
         let server = Server::serve(bound, limits, &workers, Arc::new(service));
-        Self { handle, clock, address, levels, engine: Some(engine), server, workers, _directory: directory }
+        Self { handle, clock, address, levels, operations, engine: Some(engine), server, workers, directory }
     }
 
     /// A hub with its accounts and a default model, and these DFSPs with a cap of 1000 and funds of 5000 in KES.

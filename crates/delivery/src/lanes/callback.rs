@@ -31,11 +31,12 @@ impl OwedCallback {
     /// The callback `key` of a record, which must be one of the record's own.
     pub fn new(key: CallbackKey, record: &Arc<DurableRecord>) -> Self {
         let mut hasher = DefaultHasher::new();
-        record.callbacks[usize::from(key.index)].subject.hash(&mut hasher);
+        let callback = &record.callbacks[usize::from(key.index)];
+        callback.subject.hash(&mut hasher);
         Self {
             key,
             order: hasher.finish(),
-            bytes: record.payload.headers.len() + record.payload.body.len(),
+            bytes: record.payload.headers.len() + record.payload.body.len() + callback.content.own_bytes(),
             awaits_answer: record.asker == Some(key.target),
             record: Arc::clone(record),
         }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use upesi_http::Outbound;
+use upesi_http::{ClientTls, Outbound};
+
+use crate::Signer;
 
 /// Bounds of a lane and its repetitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +29,10 @@ pub struct CourierConfig {
     pub idle_timeout: Duration,
     /// The bound on the connections of all lanes, and of others outside, together.
     pub outbound: Outbound,
+    /// TLS for `https://` addresses; without it they cannot be called.
+    pub tls: Option<ClientTls>,
+    /// Signs what the hub makes itself; without it those messages go out unsigned.
+    pub signer: Option<Signer>,
     /// Response body that is read and thrown away; a longer one costs the connection.
     pub response_body_bytes_max: usize,
     /// Upper end of the wait before the first repetition; it doubles with each.
@@ -73,6 +79,8 @@ impl Default for CourierConfig {
             keep_alive: true,
             idle_timeout: Duration::from_secs(60),
             outbound: Outbound::default(),
+            tls: None,
+            signer: None,
             response_body_bytes_max: 64 * 1024,
             backoff_min: Duration::from_millis(200),
             backoff_max: Duration::from_secs(30),

@@ -10,9 +10,9 @@
 
 use crate::lanes::{Refusal, Repetition};
 use upesi_engine::{Clock as _, DurableRecord, SystemClock};
-use upesi_fspiop::body::{parse_error_body, parse_prepare};
+use upesi_fspiop::body::{parse_conversion, parse_error_body, parse_prepare};
 use upesi_http::StatusCode;
-use upesi_ledger::{CallbackContent, CallbackKey};
+use upesi_ledger::{CallbackContent, CallbackKey, ResourceKind};
 use upesi_types::{ErrorCode, Timestamp};
 
 /// What an answer other than 2xx means.
@@ -40,11 +40,18 @@ pub(crate) fn moot(key: CallbackKey, record: &DurableRecord) -> Option<String> {
 
 fn moot_at(key: CallbackKey, record: &DurableRecord, now: Timestamp) -> Option<String> {
     let callback = record.callbacks.get(usize::from(key.index))?;
-    if callback.content != CallbackContent::ForwardPrepare {
-        return None;
-    }
-    let prepare = parse_prepare(&record.payload.body).ok()?;
-    (prepare.expiration < now).then(|| "the transfer has expired meanwhile".to_owned())
+    let body = &record.payload.body;
+    let (what, expiration) = match (&callback.content, callback.subject.resource) {
+        (CallbackContent::BulkRequest(request), _) => ("bulk", request.expires_at),
+        (CallbackContent::ForwardPrepare, ResourceKind::Transfer) => {
+            ("transfer", parse_prepare(body).ok()?.expiration)
+        }
+        (CallbackContent::ForwardPrepare, ResourceKind::Conversion) => {
+            ("conversion", parse_conversion(body).ok()?.expiration?)
+        }
+        _ => return None,
+    };
+    (expiration < now).then(|| format!("the {what} has expired meanwhile"))
 }
 
 #[cfg(test)]

@@ -307,6 +307,7 @@ mod tests {
             accounts: Vec::new(),
             limits: Vec::new(),
             endpoints: vec![(upesi_ledger::EndpointType::QUOTES, "http://greenbank".into())],
+            bindings: Vec::new(),
         };
         let participants = SharedParticipants::default();
         let all = vec![participant(1, "Hub"), participant(2, "greenbank"), participant(3, "bluebank")];

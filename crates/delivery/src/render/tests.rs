@@ -33,6 +33,7 @@ fn participants(endpoints: &[(&str, &str)]) -> Participants {
             .iter()
             .map(|(kind, url)| (EndpointType::parse(kind).unwrap(), (*url).into()))
             .collect(),
+        bindings: Vec::new(),
     };
     Participants::new(vec![participant(1, "Hub", &[]), participant(2, GREENBANK, endpoints)], &[])
 }

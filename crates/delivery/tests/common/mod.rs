@@ -209,7 +209,13 @@ impl Renderer for Endpoints {
         })?;
         let mut headers = HeaderMap::new();
         headers.insert("x-seq", HeaderValue::from(key.seq));
-        Ok(OutgoingRequest { target, method: Method::PUT, headers, body: record.payload.body.clone() })
+        Ok(OutgoingRequest {
+            target,
+            method: Method::PUT,
+            headers,
+            body: record.payload.body.clone(),
+            is_hub_made: false,
+        })
     }
 
     /// Of three callbacks in a row one brings a prepare, one a fulfil, and one is the hub's own.

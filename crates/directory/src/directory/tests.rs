@@ -3,3 +3,4 @@ mod expiry;
 mod kept;
 mod lookups;
 mod participants;
+mod services;

@@ -48,13 +48,16 @@ impl<H: CommitThread> Decider<H> {
     }
 
     pub(super) fn is_archive_behind(&self) -> bool {
-        self.ledger.finished_len() >= self.options.finished_transfers_max
+        let others = self.ledger.finished_conversions_len() + self.ledger.finished_bulks_len();
+        self.ledger.finished_len() + others >= self.options.finished_transfers_max
     }
 
     /// Takes finished transfers out of memory that every look-up finds in the archive by now.
     pub(super) fn evict(&mut self) {
         if let Some(due) = self.eviction.due(&self.shared.archive) {
             self.ledger.drain_finished(due.forget_to).for_each(drop);
+            self.ledger.take_finished_conversions(due.forget_to).for_each(drop);
+            self.ledger.take_finished_bulks(due.forget_to).for_each(drop);
             self.metrics.archived_seq.set(due.watermark as i64);
         }
     }

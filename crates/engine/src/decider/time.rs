@@ -63,8 +63,8 @@ impl<H: CommitThread> Decider<H> {
 
     /// The jump of the wall clock that an operator accepts, in milliseconds; 0 for every other command.
     pub(super) fn jump_to_accept(&self, command: &Command) -> i64 {
-        match command {
-            Command::Admin(AdminCommand::AcceptClock { .. }) => {
+        match command.admin() {
+            Some(AdminCommand::AcceptClock { .. }) => {
                 self.shared.clock.compare(self.ledger.last_time()).jump_ms
             }
             _ => 0,
@@ -74,7 +74,7 @@ impl<H: CommitThread> Decider<H> {
     /// An accepted jump is the hub's time from now on.
     pub(super) fn follow_accepted(&mut self, command: &Command, reply: &Reply) {
         let is_accepted = matches!(reply, Reply::Admin(Ok(AdminOutcome::Done)));
-        if let (Command::Admin(AdminCommand::AcceptClock { .. }), true) = (command, is_accepted) {
+        if let (Some(AdminCommand::AcceptClock { .. }), true) = (command.admin(), is_accepted) {
             self.shared.clock.accept();
             self.compare_clocks();
         }

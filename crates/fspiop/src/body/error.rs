@@ -1,6 +1,7 @@
 //! The body of `PUT /transfers/{ID}/error` and all its kin (FSPIOP API v1.1 §7.6).
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::string::String;
 
 use upesi_types::ErrorCode;
@@ -60,6 +61,15 @@ fn read<'a>(
     let description = information.required("errorDescription").bounded_text(1, DESCRIPTION_CHARS_MAX)?;
     let extensions = read_optional(information.optional("extensionList"), parse_extension_list)?;
     Ok(ErrorBody { code, description, extensions })
+}
+
+/// Reads the `errorInformation` of one transfer of a bulk.
+pub(crate) fn read_error_information(value: Value<'_, '_>) -> Result<(ErrorCode, Box<str>), SyncError> {
+    let information = INFORMATION.read(value)?;
+    let code = information.required("errorCode").error_code()?;
+    let description = information.required("errorDescription").bounded_text(1, DESCRIPTION_CHARS_MAX)?;
+    check(information.optional("extensionList"), check_extension_list)?;
+    Ok((code, description.into()))
 }
 
 /// Checks the `errorInformation` of one quote of a bulk.

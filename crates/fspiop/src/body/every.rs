@@ -14,6 +14,10 @@ macro_rules! parsers {
 const PARSERS: &[Parser] = parsers![
     parse_prepare,
     parse_fulfil,
+    parse_conversion,
+    parse_conversion_fulfil,
+    parse_bulk_transfer,
+    parse_bulk_fulfil,
     parse_error_body,
     parse_participant_post,
     parse_participant_put,

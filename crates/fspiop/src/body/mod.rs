@@ -7,7 +7,9 @@
 //! counts as the characters it is written with, `null` as the empty text. The bytes themselves are never changed.
 
 mod bulk_quote;
+mod bulk_transfer;
 mod completed;
+mod conversion;
 mod error;
 mod every;
 mod extensions;
@@ -28,7 +30,11 @@ pub use bulk_quote::{
     BULK_QUOTES_MAX, BulkQuoteRequest, BulkQuoteResponse, IndividualQuote, IndividualQuoteResult,
     parse_bulk_quote_request, parse_bulk_quote_response,
 };
+pub use bulk_transfer::{BulkFulfilBody, BulkTransferBody, parse_bulk_fulfil, parse_bulk_transfer};
 pub use completed::check_completed_timestamp;
+pub use conversion::{
+    ConversionBody, ConversionFulfilBody, ConvertedAmount, parse_conversion, parse_conversion_fulfil,
+};
 pub use error::{ErrorBody, parse_error_body, parse_error_body_of};
 pub use every::refusals;
 pub(crate) use extensions::EXTENSION_ITEMS_MAX;

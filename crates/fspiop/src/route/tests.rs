@@ -31,8 +31,7 @@ fn targets_resolve_to_operations() {
         ("PUT", "/transfers/x/error/y", error(404, 3002)),
         ("POST", "/Transfers", error(404, 3002)),
         ("POST", "/transactions", error(404, 3002)),
-        ("POST", "/bulkTransfers", error(501, 2002)),
-        ("BREW", "/fxTransfers/..", error(501, 2002)),
+        ("BREW", "/bulkTransfers/x", error(405, 3000)),
         ("POST", "transfers", error(404, 3002)),
         ("GET", "/", error(404, 3002)),
         ("GET", "", error(404, 3002)),
@@ -72,6 +71,9 @@ const TABLE: &str = "
     /quotes                             POST 202
     /quotes/x                           GET 202, PUT 200
     /quotes/x/error                     PUT 200
+    /bulkTransfers                      POST 202
+    /bulkTransfers/x                    GET 202, PUT 200
+    /bulkTransfers/x/error              PUT 200
     /bulkQuotes                         POST 202
     /bulkQuotes/x                       GET 202, PUT 200
     /bulkQuotes/x/error                 PUT 200

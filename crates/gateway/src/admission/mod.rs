@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::Method;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use upesi_admission::{
@@ -32,6 +32,7 @@ use self::engine_backlog::EngineBacklog;
 pub(crate) use self::engine_backlog::InFlight;
 use self::metrics::AdmissionMetrics;
 pub use self::settings::AdmissionSettings;
+use crate::caller::Caller;
 
 /// DFSPs remembered under a limit; a scheme has far fewer that are busy at a time.
 const SOURCES_MAX: usize = 4_096;
@@ -105,7 +106,12 @@ struct Core {
 }
 
 impl AdmissionGate {
-    pub(crate) fn new(settings: AdmissionSettings, registry: &mut Registry) -> Self {
+    /// DFSPs that are not among the participants share what one gets.
+    pub(crate) fn new(
+        settings: AdmissionSettings,
+        participants: SharedParticipants,
+        registry: &mut Registry,
+    ) -> Self {
         let quota = |rate: u64| (rate > 0).then(|| quota_of_rate(rate));
         let admission = Admission::new(AdmissionConfig {
             delay_target_us: u32::try_from(settings.delay_target.as_micros()).unwrap_or(u32::MAX),
@@ -118,7 +124,7 @@ impl AdmissionGate {
         });
         Self {
             started: Instant::now(),
-            participants: SharedParticipants::default(),
+            participants,
             probes: DelayProbes::default(),
             engine: EngineBacklog::new(&settings),
             next_interval_ns: AtomicU64::new(INTERVAL_NS),
@@ -130,16 +136,11 @@ impl AdmissionGate {
         }
     }
 
-    /// Lets it know the DFSPs; those it does not know share what one gets.
-    pub(crate) fn set_participants(&mut self, participants: SharedParticipants) {
-        self.participants = participants;
-    }
-
     /// Whether a request is taken whose body announces so many bytes. Must be called on a worker's runtime.
     pub(crate) fn ask(
         &self,
         class: Class,
-        headers: &HeaderMap,
+        caller: Caller<'_>,
         body_bytes: u64,
         received: Instant,
     ) -> Result<(), Refusal> {
@@ -153,7 +154,7 @@ impl AdmissionGate {
             probe.take(class);
             return Ok(());
         }
-        let source = self.source(headers);
+        let source = self.source(caller);
         let answer = self.core().admission.ask_for(class, source, body_bytes).map_err(Refusal::from);
         match answer {
             Ok(()) => self.metrics.take(class, 1),
@@ -163,8 +164,8 @@ impl AdmissionGate {
     }
 
     /// Notes that a request that was taken had a large body, which it had not announced.
-    pub(crate) fn charge(&self, class: Class, headers: &HeaderMap, body_bytes: u64) {
-        let source = self.source(headers);
+    pub(crate) fn charge(&self, class: Class, caller: Caller<'_>, body_bytes: u64) {
+        let source = self.source(caller);
         self.core().admission.charge(class, source, body_bytes);
     }
 
@@ -205,15 +206,17 @@ impl AdmissionGate {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether these headers name a participant as the sender.
-    pub(crate) fn knows(&self, headers: &HeaderMap) -> bool {
-        self.source(headers) != SourceId::OTHERS
+    /// Whether the sender is a participant.
+    pub(crate) fn knows(&self, caller: Caller<'_>) -> bool {
+        self.source(caller) != SourceId::OTHERS
     }
 
-    /// The sender that these headers name.
-    pub(crate) fn source(&self, headers: &HeaderMap) -> SourceId {
-        let name = headers.get("fspiop-source").and_then(|value| value.to_str().ok()).and_then(FspId::parse);
-        let Some(name) = name else { return SourceId::OTHERS };
+    /// The sender as rates and shares count it.
+    pub(crate) fn source(&self, caller: Caller<'_>) -> SourceId {
+        if let Some(identity) = caller.identity() {
+            return SourceId(identity.number);
+        }
+        let Some(name) = caller.source() else { return SourceId::OTHERS };
         let participants: Arc<_> = self.participants.get();
         participants.named(&name).map_or(SourceId::OTHERS, |participant| SourceId(participant.id.number()))
     }

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use upesi_admission::INTERVALS_PER_S;
+use upesi_http::PeerIdentity;
 use upesi_ledger::Participant;
 
 use super::*;
@@ -9,7 +10,6 @@ use super::*;
 const LONG: Duration = Duration::from_millis(50);
 
 fn gate(settings: AdmissionSettings) -> AdmissionGate {
-    let mut gate = AdmissionGate::new(settings, &mut Registry::default());
     let participant = |number, name: &str| Participant {
         id: ParticipantId::new(number).unwrap(),
         name: FspId::parse(name).unwrap(),
@@ -19,12 +19,12 @@ fn gate(settings: AdmissionSettings) -> AdmissionGate {
         accounts: Vec::new(),
         limits: Vec::new(),
         endpoints: Vec::new(),
+        bindings: Vec::new(),
     };
     let all = vec![participant(1, "Hub"), participant(2, "greenbank"), participant(3, "bluewallet")];
     let participants = SharedParticipants::default();
     participants.set(Arc::new(upesi_engine::Participants::new(all, &[])));
-    gate.set_participants(participants);
-    gate
+    AdmissionGate::new(settings, participants, &mut Registry::default())
 }
 
 fn from(name: &str) -> HeaderMap {
@@ -46,7 +46,9 @@ impl AdmissionGate {
         self.end_interval(interval * INTERVAL_NS);
         let ask = |(name, count): &(&str, usize)| {
             let headers = from(name);
-            (0..*count).filter(|_| self.ask(Class::New, &headers, 0, self.at(interval)).is_ok()).count()
+            (0..*count)
+                .filter(|_| self.ask(Class::New, Caller::named(&headers), 0, self.at(interval)).is_ok())
+                .count()
         };
         asking.iter().map(ask).collect()
     }
@@ -71,7 +73,7 @@ async fn one_that_does_not_limits_new_work_and_nothing_else() {
     }
     assert!(taken < 200, "{taken}");
     let put = HeaderMap::new();
-    assert!((0..1_000).all(|_| gate.ask(Class::Finishing, &put, 0, gate.at(59)).is_ok()));
+    assert!((0..1_000).all(|_| gate.ask(Class::Finishing, Caller::named(&put), 0, gate.at(59)).is_ok()));
     for interval in 60..60 + INTERVALS_PER_S {
         taken = gate.pass(interval, Duration::ZERO, &[("greenbank", 50)])[0];
     }
@@ -96,17 +98,18 @@ async fn a_flood_leaves_the_others_their_share() {
 async fn names_that_nobody_has_share_one_share() {
     let gate = gate(AdmissionSettings { rate_per_dfsp: 50, ..AdmissionSettings::default() });
     let name = |index| format!("made-up-{index}");
-    let taken = (0..1_000).filter(|index| gate.ask(Class::New, &from(&name(*index)), 0, gate.at(1)).is_ok());
+    let taken = (0..1_000)
+        .filter(|index| gate.ask(Class::New, Caller::named(&from(&name(*index))), 0, gate.at(1)).is_ok());
     assert_eq!(taken.count(), 50);
-    assert_eq!(gate.ask(Class::New, &HeaderMap::new(), 0, gate.at(1)), Err(Refusal::Rate));
-    assert_eq!(gate.ask(Class::New, &from("greenbank"), 0, gate.at(1)), Ok(()));
+    assert_eq!(gate.ask(Class::New, Caller::named(&HeaderMap::new()), 0, gate.at(1)), Err(Refusal::Rate));
+    assert_eq!(gate.ask(Class::New, Caller::named(&from("greenbank")), 0, gate.at(1)), Ok(()));
 }
 
 #[tokio::test]
 async fn bytes_are_a_rate_of_each_dfsp_and_small_bodies_pass() {
     let settings = AdmissionSettings { bytes_per_dfsp: 1_000_000, ..AdmissionSettings::default() };
     let gate = gate(settings);
-    let ask = |name: &str, bytes| gate.ask(Class::New, &from(name), bytes, gate.at(1));
+    let ask = |name: &str, bytes| gate.ask(Class::New, Caller::named(&from(name)), bytes, gate.at(1));
     // What is saved up, and one that is taken on credit.
     let taken = (0..20).filter(|_| ask("greenbank", 300_000).is_ok()).count();
     assert_eq!(taken, 4);
@@ -114,10 +117,10 @@ async fn bytes_are_a_rate_of_each_dfsp_and_small_bodies_pass() {
     assert_eq!(ask("greenbank", ORDINARY_BODY_BYTES_MAX + 1), Err(Refusal::Bytes));
     assert_eq!(ask("greenbank", ORDINARY_BODY_BYTES_MAX), Ok(()));
     assert_eq!(ask("bluewallet", 300_000), Ok(()));
-    let finishing = gate.ask(Class::Finishing, &from("greenbank"), 300_000, gate.at(1));
+    let finishing = gate.ask(Class::Finishing, Caller::named(&from("greenbank")), 300_000, gate.at(1));
     assert_eq!(finishing, Ok(()));
     // What was not announced is charged afterwards.
-    gate.charge(Class::New, &from("bluewallet"), 900_000);
+    gate.charge(Class::New, Caller::named(&from("bluewallet")), 900_000);
     assert_eq!(ask("bluewallet", 300_000), Err(Refusal::Bytes));
     // A quarter of a second pays back the 200,000 that were owed.
     gate.end_interval(14 * INTERVAL_NS);
@@ -193,5 +196,17 @@ fn methods_have_classes() {
         (Method::PATCH, Class::Finishing),
     ] {
         assert_eq!(class_of(&method), class);
+    }
+}
+
+#[test]
+fn the_identity_of_a_certificate_counts_and_not_the_header() {
+    let gate = gate(AdmissionSettings::default());
+    let identity = PeerIdentity { number: 3, name: "bluewallet".into() };
+    for (name, named) in [("greenbank", SourceId(2)), ("farbank", SourceId::OTHERS)] {
+        let headers = from(name);
+        assert_eq!(gate.source(Caller::named(&headers)), named);
+        let caller = Caller::new(&headers, Some(&identity));
+        assert_eq!((gate.source(caller), gate.knows(caller)), (SourceId(3), true), "{name}");
     }
 }

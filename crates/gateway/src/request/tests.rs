@@ -1,7 +1,7 @@
 use super::*;
 use http::{HeaderName, HeaderValue};
-use upesi_fspiop::fingerprint;
 use upesi_fspiop::headers::HeaderRules;
+use upesi_fspiop::{Operation, fingerprint};
 use upesi_ledger::command::{FulfilState, Fulfilment};
 use upesi_ledger::{Command, ResourceId};
 use upesi_types::{Amount, AmountError, ErrorCode, FspId, Timestamp, TransferId};
@@ -243,7 +243,7 @@ fn completed_timestamps_are_held_against_the_clock() {
 struct RefuseEveryone;
 
 impl Authenticator for RefuseEveryone {
-    fn authenticate(&self, _parts: &Parts, body: &[u8]) -> Result<(), SyncError> {
+    fn authenticate(&self, _operation: Operation, _parts: &Parts, body: &[u8]) -> Result<(), SyncError> {
         Err(SyncError::new(ErrorCode::INVALID_SIGNATURE, &format!("{} bytes", body.len())))
     }
 }

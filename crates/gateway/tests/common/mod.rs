@@ -12,11 +12,9 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::time::Instant;
 use upesi_delivery::{Accepted, Handler, Request};
-use upesi_engine::{
-    Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants, SharedParticipants,
-};
+use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants};
 use upesi_fspiop::{Resource, SyncError};
-use upesi_gateway::{Gateway, GatewayConfig};
+use upesi_gateway::{Gateway, GatewayConfig, GatewayContext};
 use upesi_http::{Limits, Server, Workers};
 use upesi_ledger::{Participant, ParticipantId};
 use upesi_transfers::Transfers;
@@ -46,15 +44,15 @@ pub struct Settings {
     pub gateway: GatewayConfig,
     pub http: Limits,
     pub queue_commands_max: usize,
-    pub dress: fn(TestGateway) -> TestGateway,
+    pub dress: fn(&mut TestContext),
     /// Takes what is not about transfers.
     pub recorder: Option<Arc<Recorder>>,
 }
 
-pub type TestGateway = Gateway<(Transfers, Others)>;
+pub type TestContext = GatewayContext<(Transfers, Others)>;
 
 /// Participants that can be told apart.
-pub fn with_two_banks(gateway: TestGateway) -> TestGateway {
+pub fn two_banks(context: &mut TestContext) {
     let participant = |number, name: &str| Participant {
         id: ParticipantId::new(number).unwrap(),
         name: FspId::parse(name).unwrap(),
@@ -64,11 +62,10 @@ pub fn with_two_banks(gateway: TestGateway) -> TestGateway {
         accounts: Vec::new(),
         limits: Vec::new(),
         endpoints: Vec::new(),
+        bindings: Vec::new(),
     };
     let all = vec![participant(1, "Hub"), participant(2, "greenbank"), participant(3, "bluewallet")];
-    let participants = SharedParticipants::default();
-    participants.set(Arc::new(Participants::new(all, &[])));
-    gateway.with_participants(participants)
+    context.participants.set(Arc::new(Participants::new(all, &[])));
 }
 
 /// What is not about transfers goes to a recorder, if there is one.
@@ -99,7 +96,7 @@ impl Default for Settings {
             gateway: GatewayConfig::default(),
             http: Limits::default(),
             queue_commands_max: 1_000,
-            dress: |gateway| gateway,
+            dress: |_| {},
             recorder: None,
         }
     }
@@ -130,9 +127,10 @@ impl Running {
         let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
         let mut registry = Registry::default();
         let handler = (Transfers::new(handle.clone()), Others(settings.recorder));
-        let gateway = Gateway::new(handle.clone(), settings.gateway, &mut registry, clock, handler);
+        let mut context = GatewayContext { clock, ..GatewayContext::new(handle.clone(), handler) };
+        (settings.dress)(&mut context);
+        let gateway = Gateway::new(context, settings.gateway, &mut registry);
         let registry = Arc::new(registry);
-        let gateway = (settings.dress)(gateway);
         let workers = Workers::start(2, "test").unwrap();
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let server = Server::serve(bound, settings.http, &workers, Arc::new(gateway));

@@ -5,20 +5,15 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use upesi_tls::ClientTls;
 
 use super::interim::Interim;
-use crate::Origin;
-
-/// How connections are opened. TLS becomes a second variant here and in the stream; nothing else needs to know.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub enum Connector {
-    /// TCP without encryption.
-    #[default]
-    Plain,
-}
+use crate::{Guard, Origin};
 
 /// An open connection.
 #[derive(Debug)]
@@ -30,27 +25,40 @@ pub(super) struct Stream {
 #[derive(Debug)]
 enum Transport {
     Plain(TcpStream),
+    Secure(Box<TlsStream<TcpStream>>),
 }
 
-impl Connector {
-    pub(super) async fn connect(&self, origin: &Origin) -> io::Result<Stream> {
-        let transport = match self {
-            Self::Plain => {
-                let stream = TcpStream::connect((origin.host(), origin.port())).await?;
-                stream.set_nodelay(true)?;
-                Transport::Plain(stream)
-            }
-        };
-        Ok(Stream { transport, interim: Interim::new() })
-    }
-}
-
-impl Stream {
-    fn inner(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
-        match &mut self.get_mut().transport {
-            Transport::Plain(stream) => Pin::new(stream),
+/// Opens a connection to where the guard allows, with TLS if the origin wants it: the server's certificate must name
+/// the origin's host.
+pub(super) async fn connect(origin: &Origin, guard: &Guard, tls: Option<&ClientTls>) -> io::Result<Stream> {
+    let stream = guard.connect(origin.host(), origin.port()).await?;
+    stream.set_nodelay(true)?;
+    let transport = match (origin.is_secure(), tls) {
+        (false, _) => Transport::Plain(stream),
+        (true, Some(tls)) => {
+            let name = ServerName::try_from(origin.host().to_owned())
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+            let connected = TlsConnector::from(tls.config()).connect(name, stream).await?;
+            Transport::Secure(Box::new(connected))
         }
-    }
+        (true, None) => return Err(io::Error::new(io::ErrorKind::Unsupported, NoTls)),
+    };
+    Ok(Stream { transport, interim: Interim::new() })
+}
+
+/// Nothing says whom to trust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no trust anchors are set for https://")]
+struct NoTls;
+
+/// Hands a call to the transport.
+macro_rules! of_transport {
+    ($stream:expr, $call:ident($($argument:expr),*)) => {
+        match &mut $stream.get_mut().transport {
+            Transport::Plain(stream) => Pin::new(stream).$call($($argument),*),
+            Transport::Secure(stream) => Pin::new(&mut **stream).$call($($argument),*),
+        }
+    };
 }
 
 impl AsyncRead for Stream {
@@ -60,7 +68,7 @@ impl AsyncRead for Stream {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
-        ready!(self.as_mut().inner().poll_read(context, into))?;
+        ready!(of_transport!(self.as_mut(), poll_read(context, into)))?;
         Poll::Ready(self.interim.read(&into.filled()[before..]))
     }
 }
@@ -72,7 +80,7 @@ impl AsyncWrite for Stream {
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.interim.request_begins();
-        self.inner().poll_write(context, from)
+        of_transport!(self, poll_write(context, from))
     }
 
     fn poll_write_vectored(
@@ -81,20 +89,21 @@ impl AsyncWrite for Stream {
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.interim.request_begins();
-        self.inner().poll_write_vectored(context, from)
+        of_transport!(self, poll_write_vectored(context, from))
     }
 
     fn is_write_vectored(&self) -> bool {
         match &self.transport {
             Transport::Plain(stream) => stream.is_write_vectored(),
+            Transport::Secure(stream) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.inner().poll_flush(context)
+        of_transport!(self, poll_flush(context))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.inner().poll_shutdown(context)
+        of_transport!(self, poll_shutdown(context))
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Live {
     pub(super) used: bool,
     /// When its last exchange ended.
     pub(super) idle_since: Instant,
+    /// Of the certificates that it was opened with.
+    pub(super) generation: u64,
     _place: Place,
 }
 
@@ -53,11 +55,11 @@ impl std::fmt::Debug for Live {
 
 impl Live {
     /// Wraps an open transport.
-    pub(super) async fn handshake(stream: Stream, place: Place) -> hyper::Result<Box<Self>> {
+    pub(super) async fn handshake(stream: Stream, place: Place, generation: u64) -> hyper::Result<Box<Self>> {
         let (sender, connection) =
             http1::Builder::new().max_buf_size(BUFFER_BYTES_MAX).handshake(TokioIo::new(stream)).await?;
         let (connection, idle_since) = (Some(connection), Instant::now());
-        Ok(Box::new(Self { sender, connection, used: false, idle_since, _place: place }))
+        Ok(Box::new(Self { sender, connection, used: false, idle_since, generation, _place: place }))
     }
 
     /// Lets the connection read and write what it can.

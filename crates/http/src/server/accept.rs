@@ -1,18 +1,24 @@
 //! The accept loop: counts, makes room, refuses, hands over.
 
+use std::collections::HashMap;
+use std::future::{Future as _, poll_fn};
 use std::net::{IpAddr, TcpListener as StdListener, TcpStream as StdStream};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use upesi_tls::Peer;
 
 use super::addresses::origin_of;
 use super::connection::{self, Accepted};
 use super::room::Room;
-use super::supervision::Supervisor;
+use super::secured::{Established, Secured};
+use super::supervision::{Order, Phase, Supervisor};
 use super::{Limits, Service};
 use crate::{WorkerHandle, Workers};
 
@@ -35,9 +41,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(limits: &Limits, workers: &Workers) -> Self {
-        let supervisors: Vec<_> = workers.iter().map(|_| Arc::new(Supervisor::new(limits))).collect();
-        for (worker, supervisor) in workers.iter().zip(&supervisors) {
+    /// With TLS, handshakes have a supervisor of their own, behind those of the workers.
+    pub(super) fn new(limits: &Limits, workers: &Workers, secured: Option<&Secured>) -> Self {
+        let handles: Vec<_> = workers.iter().chain(secured.map(|secured| &secured.worker)).collect();
+        let supervisors: Vec<_> = handles.iter().map(|_| Arc::new(Supervisor::new(limits))).collect();
+        for (worker, supervisor) in handles.iter().zip(&supervisors) {
             worker.spawn(supervisor.clone().run());
         }
         let room = Room::new(limits, supervisors);
@@ -64,6 +72,19 @@ impl Shared {
         self.failed.load(Ordering::Relaxed)
     }
 
+    pub(super) fn recheck(&self, trusts: impl Fn(&Peer) -> bool) -> usize {
+        let mut known: HashMap<Vec<u8>, bool> = HashMap::new();
+        let mut judge = |peer: &Peer| {
+            if let Some(trusted) = known.get(peer.certificate()) {
+                return *trusted;
+            }
+            let trusted = trusts(peer);
+            known.insert(peer.certificate().to_vec(), trusted);
+            trusted
+        };
+        self.room.supervisors().iter().map(|supervisor| supervisor.finish_untrusted(&mut judge)).sum()
+    }
+
     pub(super) fn finish_all(&self) {
         for supervisor in self.room.supervisors() {
             supervisor.finish_all();
@@ -80,6 +101,7 @@ pub(super) struct Accept<S> {
     shared: Arc<Shared>,
     stopped: watch::Receiver<bool>,
     failures: Failures,
+    secured: Option<Secured>,
 }
 
 impl<S: Service> Accept<S> {
@@ -89,8 +111,10 @@ impl<S: Service> Accept<S> {
         service: Arc<S>,
         shared: Arc<Shared>,
         stopped: watch::Receiver<bool>,
+        secured: Option<Secured>,
     ) -> Self {
-        Self { limits, workers, number: 0, service, shared, stopped, failures: Failures::default() }
+        let failures = Failures::default();
+        Self { limits, workers, number: 0, service, shared, stopped, failures, secured }
     }
 
     pub(super) async fn run(mut self, listener: StdListener) {
@@ -137,8 +161,15 @@ impl<S: Service> Accept<S> {
         let _ = stream.set_nodelay(true);
         let worker = self.number % self.workers.len();
         self.number = self.number.wrapping_add(1);
+        if let Some(secured) = &self.secured {
+            // A refusal would cost a handshake.
+            if !over_cap && self.shared.room.is_there_for_handshake(secured.handshakes_max) {
+                self.secure(stream, address, worker, secured.clone());
+            }
+            return;
+        }
         let (open, seat) = self.shared.room.take(address);
-        let guard = self.shared.room.supervisors()[worker].watch(self.number, Some(seat));
+        let guard = self.shared.room.supervisors()[worker].watch(self.number, Some(seat), None);
         let accepted = Accepted { service: self.service.clone(), over_cap, address: Some(address), guard };
         let head_bytes_max = self.limits.head_bytes_max;
         self.workers[worker].spawn(async move {
@@ -147,6 +178,45 @@ impl<S: Service> Accept<S> {
                 Ok(stream) => connection::serve(stream, head_bytes_max, accepted).await,
                 Err(error) => tracing::warn!(%error, "an accepted connection cannot be polled"),
             }
+        });
+    }
+}
+
+impl<S: Service> Accept<S> {
+    /// Does the handshake on its own thread, then hands the connection to the worker that serves it.
+    fn secure(&self, stream: StdStream, address: IpAddr, worker: usize, secured: Secured) {
+        let (open, seat) = self.shared.room.take(address);
+        let (number, shared) = (self.number, self.shared.clone());
+        let (worker, to) = (self.workers[worker].clone(), worker);
+        let (service, head_bytes_max) = (self.service.clone(), self.limits.head_bytes_max);
+        let guard = shared.room.handshakes().watch(number, Some(seat), None);
+        guard.0.enter(Phase::Head);
+        let handshaking = shared.room.take_handshake();
+        secured.worker.clone().spawn(async move {
+            let Ok(stream) = TcpStream::from_std(stream) else { return };
+            let mut handshake = pin!(secured.establish(stream, address));
+            let established = poll_fn(|context| match guard.0.order(context) {
+                Order::Serve => handshake.as_mut().poll(context),
+                Order::Finish | Order::Abort => {
+                    secured.made_way(address);
+                    Poll::Ready(None)
+                }
+            });
+            let Some(Established { mut stream, peer }) = established.await else { return };
+            drop(handshaking);
+            // The seat goes along: it is a stranger's still.
+            let Some(seat) = guard.0.take_seat() else { return };
+            let guard = shared.room.supervisors()[to].watch(number, Some(seat), peer);
+            worker.spawn(async move {
+                let _open = open;
+                match stream.get_mut().0.attach() {
+                    Ok(()) => {
+                        let accepted = Accepted { service, over_cap: false, address: Some(address), guard };
+                        connection::serve(stream, head_bytes_max, accepted).await;
+                    }
+                    Err(error) => tracing::warn!(%error, "an accepted connection cannot be polled"),
+                }
+            });
         });
     }
 }
@@ -165,16 +235,16 @@ fn is_of_one_connection(error: &std::io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Failures to accept, which come many times a second while descriptors are short.
+/// Failures that may come many times a second, of which few are logged.
 #[derive(Debug, Default)]
-struct Failures {
+pub struct Failures {
     since_log: u64,
     logged_at: Option<Instant>,
 }
 
 impl Failures {
-    /// Counts one; tells how many there were since the last log line, where another is due.
-    fn note(&mut self, now: Instant) -> Option<u64> {
+    /// Counts one; returns how many there were since the last log line if another is due.
+    pub fn note(&mut self, now: Instant) -> Option<u64> {
         self.since_log += 1;
         if self.logged_at.is_some_and(|logged_at| now < logged_at + FAILURES_LOG_INTERVAL) {
             return None;

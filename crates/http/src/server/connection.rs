@@ -4,13 +4,15 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
+use upesi_tls::Peer;
 
 use super::supervision::{Guard, Order, Phase, Watched};
 use super::transport::Transport;
@@ -21,12 +23,58 @@ use super::{Service, last, strict};
 pub struct Connection {
     address: Option<IpAddr>,
     watched: Arc<Watched>,
+    identity: OnceLock<PeerIdentity>,
+    /// Generation of the service's knowledge by which the identity was looked up.
+    looked_up_at: AtomicU64,
 }
+
+/// The participant that the peer of a connection is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerIdentity {
+    /// Its number.
+    pub number: u32,
+    /// Its name.
+    pub name: Box<str>,
+}
+
+/// A connection's peer is another participant than before, or none any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherIdentity;
+
+/// No look-up has this generation.
+const NEVER: u64 = u64::MAX;
 
 impl Connection {
     /// The address of the peer; an IPv6 address only by its network half. `None` without a socket.
     pub const fn address(&self) -> Option<IpAddr> {
         self.address
+    }
+
+    /// The peer by the certificate that it has proven to hold; `None` without TLS, or if the listener asks for none.
+    pub fn peer(&self) -> Option<&Peer> {
+        self.watched.peer()
+    }
+
+    /// The identity noted by [`Self::identify`] with this generation, which may be none; `None` if it must be looked
+    /// up.
+    pub fn identity(&self, generation: u64) -> Option<Option<&PeerIdentity>> {
+        (self.looked_up_at.load(Ordering::Relaxed) == generation).then(|| self.identity.get())
+    }
+
+    /// Notes who the peer is, or that it is no participant, by the service's knowledge of a generation.
+    ///
+    /// # Errors
+    /// It was somebody else: the connection should end.
+    pub fn identify(&self, identity: Option<PeerIdentity>, generation: u64) -> Result<(), OtherIdentity> {
+        let is_same = match (self.identity.get(), identity) {
+            (None, Some(first)) => self.identity.set(first).is_ok(),
+            (before, now) => before == now.as_ref(),
+        };
+        if !is_same {
+            return Err(OtherIdentity);
+        }
+        self.looked_up_at.store(generation, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether [`Self::become_known`] was called.
@@ -70,7 +118,12 @@ where
     S: Service,
 {
     let Accepted { service, over_cap, address, guard } = accepted;
-    let connection = Connection { address, watched: guard.0.clone() };
+    let connection = Connection {
+        address,
+        watched: guard.0.clone(),
+        identity: OnceLock::new(),
+        looked_up_at: AtomicU64::new(NEVER),
+    };
     let serving = Arc::new(Serving { service, over_cap, connection });
     let answer = service_fn(|request| {
         let serving = serving.clone();

@@ -27,7 +27,7 @@ impl<S: Service> Direct<S> {
     where
         T: AsyncRead + AsyncWrite + Unpin,
     {
-        let guard = self.supervisor.watch(0, None);
+        let guard = self.supervisor.watch(0, None, None);
         let (service, address) = (self.service.clone(), None);
         let accepted = Accepted { service, over_cap: is_over_cap, address, guard };
         connection::serve(stream, self.head_bytes_max, accepted).await;

@@ -21,9 +21,11 @@ pub(super) struct Room {
     connections_max: usize,
     strangers_per_address_max: usize,
     open: Arc<OpenConnections>,
+    /// Handshakes that are not finished.
+    handshaking: Arc<OpenConnections>,
     addresses: Arc<Addresses>,
     made_way: AtomicUsize,
-    /// One per worker.
+    /// One per worker; with TLS, that of the handshakes is the last.
     supervisors: Vec<Arc<Supervisor>>,
 }
 
@@ -33,6 +35,7 @@ impl Room {
             connections_max: limits.connections_max,
             strangers_per_address_max: limits.strangers_per_address_max,
             open: Arc::new(OpenConnections::new()),
+            handshaking: Arc::new(OpenConnections::new()),
             addresses: Arc::default(),
             made_way: AtomicUsize::new(0),
             supervisors,
@@ -45,6 +48,28 @@ impl Room {
 
     pub(super) fn supervisors(&self) -> &[Arc<Supervisor>] {
         &self.supervisors
+    }
+
+    /// The supervisor of unfinished handshakes.
+    pub(super) fn handshakes(&self) -> &Arc<Supervisor> {
+        // There is a worker at least.
+        &self.supervisors[self.supervisors.len() - 1]
+    }
+
+    /// Counts a handshake, until what it gives is dropped.
+    pub(super) fn take_handshake(&self) -> OpenConnection {
+        self.handshaking.open()
+    }
+
+    /// Whether one more handshake may begin: within the bound, or in the place of those that have waited longest.
+    pub(super) fn is_there_for_handshake(&self, handshakes_max: usize) -> bool {
+        let handshakes = self.handshakes();
+        if self.handshaking.count().saturating_sub(handshakes.leaving()) < handshakes_max {
+            return true;
+        }
+        let mut candidates = Vec::new();
+        handshakes.candidates(None, &mut candidates);
+        handshakes.leaving() < LEAVING_MAX && self.let_go(candidates, handshakes_max)
     }
 
     /// Connections that made room since the start.
@@ -90,6 +115,10 @@ impl Room {
         for supervisor in &self.supervisors {
             supervisor.candidates(of, &mut candidates);
         }
+        self.let_go(candidates, bound)
+    }
+
+    fn let_go(&self, mut candidates: Vec<Candidate>, bound: usize) -> bool {
         let count = (bound / 16).clamp(1, LEAVING_BATCH);
         if candidates.len() > count {
             candidates.select_nth_unstable_by_key(count, |candidate| candidate.rank);

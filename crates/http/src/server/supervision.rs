@@ -11,6 +11,8 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use upesi_tls::Peer;
+
 use super::Limits;
 use super::addresses::Seat;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Mutex, MutexGuard, OnceLock, fence};
@@ -76,9 +78,16 @@ pub(super) struct Watched {
     /// Held until it is known.
     seat: Mutex<Option<Seat>>,
     waker: OnceLock<Waker>,
+    /// The peer by its certificate.
+    peer: Option<Peer>,
 }
 
 impl Watched {
+    /// The peer by its certificate; `None` without TLS, or if the listener asks for none.
+    pub(super) const fn peer(&self) -> Option<&Peer> {
+        self.peer.as_ref()
+    }
+
     pub(super) fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Relaxed) {
             0 => Phase::Idle,
@@ -118,7 +127,7 @@ impl Watched {
         drop(self.take_seat());
     }
 
-    fn take_seat(&self) -> Option<Seat> {
+    pub(super) fn take_seat(&self) -> Option<Seat> {
         self.seat().take()
     }
 
@@ -229,7 +238,7 @@ impl Supervisor {
     }
 
     /// Begins to watch a new connection, the one that came as the `number`th.
-    pub(super) fn watch(self: &Arc<Self>, number: usize, seat: Option<Seat>) -> Guard {
+    pub(super) fn watch(self: &Arc<Self>, number: usize, seat: Option<Seat>, peer: Option<Peer>) -> Guard {
         let watched = Arc::new(Watched {
             supervisor: self.clone(),
             number,
@@ -240,6 +249,7 @@ impl Supervisor {
             is_known: AtomicBool::new(false),
             seat: Mutex::new(seat),
             waker: OnceLock::new(),
+            peer,
         });
         let mut connections = self.connections();
         if connections.finishing {
@@ -256,6 +266,21 @@ impl Supervisor {
         for watched in &connections.watched {
             watched.tell(Order::Finish);
         }
+    }
+
+    /// Tells the connections to finish whose peer is not trusted any more; gives their number.
+    pub(super) fn finish_untrusted(&self, trusts: &mut impl FnMut(&Peer) -> bool) -> usize {
+        // Judged without the lock: that takes long, and connections come and go.
+        let has_peer = |watched: &&Arc<Watched>| {
+            watched.peer.is_some() && watched.fate.load(Ordering::Acquire) != Fate::Ended as u8
+        };
+        let of_peers: Vec<_> = self.connections().watched.iter().filter(has_peer).cloned().collect();
+        let is_untrusted = |watched: &Arc<Watched>| watched.peer().is_some_and(|peer| !trusts(peer));
+        let untrusted: Vec<_> = of_peers.into_iter().filter(is_untrusted).collect();
+        for watched in &untrusted {
+            watched.tell(Order::Finish);
+        }
+        untrusted.len()
     }
 
     /// Sweeps until the runtime ends, or until the last connection has ended after [`Self::finish_all`].

@@ -183,7 +183,8 @@ mod tests {
     fn turns(
         mut poll: impl FnMut(Pin<&mut Transport<Endless>>, &mut Context<'_>) -> Poll<io::Result<()>>,
     ) -> usize {
-        let Guard(watched) = &Arc::new(Supervisor::new(&crate::server::Limits::default())).watch(1, None);
+        let Guard(watched) =
+            &Arc::new(Supervisor::new(&crate::server::Limits::default())).watch(1, None, None);
         let mut transport = Transport::new(Endless, watched.clone());
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());

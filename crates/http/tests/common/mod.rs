@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use upesi_http::{
-    BodyError, Bytes, Connection, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode,
-    Workers, body,
+    BodyError, Bytes, Connection, Full, Incoming, Limits, Request, Response, Secured, Server, Service,
+    StatusCode, Workers, body,
 };
 
 /// Long enough never to be reached by a test that passes.
@@ -22,9 +22,9 @@ pub fn ample() -> Instant {
 }
 
 /// `/echo` gives the body back (at most 1,000 bytes within 50 ms), `/hold` answers when released,
-/// `/large/N` answers N bytes, `/count` the number of requests so far,
-/// `/ignore` answers at once without reading the body, `/known` makes the connection one of somebody known, `/wait`
-/// waits for its peer for ever.
+/// `/large/N` answers N bytes, `/who` the common name of the caller's certificate, `/count` the number of requests so
+/// far, `/ignore` answers at once without reading the body, `/known` makes the connection one of somebody known,
+/// `/wait` waits for its peer for ever.
 pub struct Script {
     pub requests: AtomicUsize,
     pub holding: Semaphore,
@@ -61,6 +61,10 @@ impl Service for Script {
                 connection.become_known();
                 (StatusCode::OK, Bytes::new())
             }
+            "/who" => {
+                let name = connection.peer().and_then(|peer| peer.facts().common_name.clone());
+                (StatusCode::OK, Bytes::from(name.unwrap_or_else(|| "-".to_owned())))
+            }
             "/count" => (StatusCode::OK, Bytes::from(count.to_string())),
             "/ignore" => (StatusCode::ACCEPTED, Bytes::new()),
             large => match large.strip_prefix("/large/").and_then(|length| length.parse().ok()) {
@@ -82,6 +86,10 @@ pub struct Running {
 
 impl Running {
     pub fn start(limits: Limits) -> Self {
+        Self::start_with(limits, None)
+    }
+
+    pub fn start_with(limits: Limits, secured: Option<Secured>) -> Self {
         let workers = Workers::start(2, "test").unwrap();
         let script = Arc::new(Script {
             requests: AtomicUsize::new(0),
@@ -89,7 +97,7 @@ impl Running {
             release: Semaphore::new(0),
         });
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let server = Server::serve(bound, limits, &workers, script.clone());
+        let server = Server::serve_with(bound, limits, &workers, script.clone(), secured);
         Self { server, script, workers }
     }
 

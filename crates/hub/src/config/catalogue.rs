@@ -29,7 +29,8 @@ settings! {
     /// How long finished transfers are kept.
     archive: Archive {
         /// Days after which finished transfers leave the hub, and their journal segments after them; 0 keeps them for
-        /// ever. They leave in portions, at most an eighth of this late, and are unknown afterwards.
+        /// ever. They leave in portions, at most an eighth of this late, and are unknown afterwards: a prepare that is
+        /// sent again then is a new one. A start warns if this is less than `hub.transfer_validity_max_s`.
         keep_days: integer(0, 36_500) = "0",
         /// Directory to which they are exported before they leave; empty for none. Without a successful export they
         /// stay.
@@ -92,15 +93,26 @@ settings! {
         completed_timestamp_lag_ms: integer(0, 3_600_000) = "200",
         /// Tolerance for a `completedTimestamp` of a fulfil in the past, in seconds.
         completed_timestamp_age_s_max: integer(1, 604_800) = "300",
+        /// From where DFSPs may call: `greenbank=192.0.2.0/24, greenbank=2001:db8:7::/48, bluewallet=198.51.100.7/32`.
+        /// Requests of a DFSP in the list from elsewhere are answered 403 with code 3000, and their connection is
+        /// closed; others may call from anywhere. IPv6 networks have prefixes of up to 64 bits.
+        address_lists: text(65536) = "",
+        /// Whether this port shows what operators look at: versions and parts of the hub in `GET /health`, what is
+        /// served at `GET /`, the API's documents, `DELETE /endpointcache`. If not, it has `GET /health` and `GET
+        /// /live` for balancers, without details, and everything else beside the API is unknown. The admin port shows
+        /// all.
+        diagnostics: flag = "true",
         /// Whether paths may have the party-id types CONSENT and THIRD_PARTY_LINK of third-party schemes.
         extended_party_id_types: flag = "false",
     }
 
-    /// The port of the admin API, health and metrics. It has no authentication of its own: keep it on a private
-    /// network.
+    /// The port of the admin API, health and metrics.
     admin: Admin {
         /// Address to listen on. Port 0 takes any free one.
         listen: address = "127.0.0.1:4001",
+        /// Whether callers must say who they are by a token (`required`), or may do everything (`off`): then keep the
+        /// port on a private network. [Operators](operators.md) has the first steps.
+        authentication: choice("off", "required") = "off",
         /// Host in participants' `id` and `links.self` of answers.
         hostname: text(253) = "central-ledger",
         /// Hosts of requests, beside `localhost`, loopback addresses and the address of `admin.listen` (any address if
@@ -111,6 +123,123 @@ settings! {
         connections_max: integer(2, 100_000) = "64",
         /// Whether `GET /debug/profile` and `GET /debug/heap` are served. They cost nothing until called.
         profiling: flag = "true",
+    }
+
+    /// How much the hub insists on.
+    security: Security {
+        /// `production`: it does not start without mutual TLS and bindings of DFSPs, TLS towards them, signatures both
+        /// ways, and TLS and authentication on the admin port. `development`: it starts, and logs what is missing.
+        profile: choice("development", "production") = "development",
+        /// What `production` goes without, separated by commas: `fspiop-tls`, `bindings`, `callbacks-tls`,
+        /// `signatures`, `signing`, `admin-tls`, `admin-authentication`. Each is logged at the start.
+        relaxed: text(1024) = "",
+    }
+
+    /// TLS of the FSPIOP port.
+    fspiop_tls: FspiopTls {
+        /// `plain`: no TLS; `tls`: the hub shows its certificate; `mutual`: callers must show one, too.
+        mode: choice("plain", "tls", "mutual") = "plain",
+        /// PEM file of the hub's certificate and its intermediates.
+        certificate_file: text(4096) = "",
+        /// PEM file of its private key. The hub does not start if every user may read it.
+        key_file: text(4096) = "",
+        /// PEM file of the authorities whose certificates callers may have, for `mutual`.
+        anchors_file: text(4096) = "",
+        /// PEM file of the revocation lists of these authorities, for `mutual`; empty for none. With it each authority
+        /// of a caller's chain needs a list.
+        crl_file: text(4096) = "",
+        /// With `mutual`: whether a caller's certificate must be bound to a DFSP. If not, callers whose certificate is
+        /// bound to none may name any DFSP that has no bindings: for the time in which DFSPs are bound one by one.
+        bindings_required: flag = "true",
+    }
+
+    /// TLS of the admin port. Its authorities should not be those of DFSPs: who has a certificate of theirs is an
+    /// operator.
+    admin_tls: AdminTls {
+        /// `plain`: no TLS; `tls`: the hub shows its certificate; `mutual`: callers must show one, too.
+        mode: choice("plain", "tls", "mutual") = "plain",
+        /// PEM file of the hub's certificate and its intermediates.
+        certificate_file: text(4096) = "",
+        /// PEM file of its private key. The hub does not start if every user may read it.
+        key_file: text(4096) = "",
+        /// PEM file of the authorities whose certificates callers may have, for `mutual`.
+        anchors_file: text(4096) = "",
+        /// PEM file of the revocation lists of these authorities, for `mutual`; empty for none. With it each authority
+        /// of a caller's chain needs a list.
+        crl_file: text(4096) = "",
+    }
+
+    /// TLS of the port of metrics (`metrics.listen`).
+    metrics_tls: MetricsTls {
+        /// `plain`: no TLS; `tls`: the hub shows its certificate; `mutual`: callers must show one, too.
+        mode: choice("plain", "tls", "mutual") = "plain",
+        /// PEM file of the hub's certificate and its intermediates.
+        certificate_file: text(4096) = "",
+        /// PEM file of its private key. The hub does not start if every user may read it.
+        key_file: text(4096) = "",
+        /// PEM file of the authorities whose certificates callers may have, for `mutual`.
+        anchors_file: text(4096) = "",
+        /// PEM file of the revocation lists of these authorities, for `mutual`; empty for none. With it each authority
+        /// of a caller's chain needs a list.
+        crl_file: text(4096) = "",
+    }
+
+    /// TLS of connections to DFSPs and oracles with `https://` addresses.
+    outbound_tls: OutboundTls {
+        /// PEM file of the authorities whose certificates DFSPs and oracles may have; empty: `https://` addresses are
+        /// refused.
+        anchors_file: text(4096) = "",
+        /// PEM file of the revocation lists of these authorities; empty for none.
+        crl_file: text(4096) = "",
+        /// PEM file of the certificate that the hub shows, with its intermediates; empty for none.
+        certificate_file: text(4096) = "",
+        /// PEM file of its private key.
+        key_file: text(4096) = "",
+        /// Whether `http://` addresses are refused when they are registered.
+        https_only: flag = "false",
+    }
+
+    /// Where callbacks and lookups may lead. [Security](security.md#outbound-connections) has the ranges.
+    outbound: Outbound {
+        /// `any`: wherever a registered address leads. `public`: to no private, link-local, loopback or otherwise
+        /// special address, whatever name leads to it, unless it is in `outbound.networks`; names are resolved for each
+        /// connection.
+        addresses: choice("any", "public") = "any",
+        /// With `public`: networks that may be called although they are not public, such as a VPN with the DFSPs:
+        /// `10.20.0.0/16, fd00:20::/64`.
+        networks: text(4096) = "",
+        /// With `public`: ports that may be called, such as `443, 8443`; empty for 80, 443 and those from 1024 on.
+        ports: text(1024) = "",
+    }
+
+    /// Signatures of messages (`FSPIOP-Signature`). [Signatures](signatures.md) has the steps.
+    jws: Jws {
+        /// What a message without its sender's signature meets: nothing (`off`); it is taken and counted (`warn`); it
+        /// is refused with 3105 (`enforce`).
+        mode: choice("off", "warn", "enforce") = "off",
+        /// Participants with another mode, such as `greenbank=warn, bluebank=off`.
+        exceptions: text(65_536) = "",
+        /// Directory of the participants' public keys: `NAME.pem`, with up to three keys or certificates each. Read
+        /// again every `tls.reload_interval_s`.
+        keys_dir: text(4096) = "",
+        /// Whether keys on P-256 are taken (ES256), beside RSA.
+        es256: flag = "false",
+        /// Path that a proxy in front of the hub takes off requests, such as `/switch`: signed URIs may have it.
+        base_path: text(256) = "",
+        /// PEM file of the private key by which the hub signs what it makes itself; empty: it signs nothing.
+        signing_key_file: text(4096) = "",
+    }
+
+    /// What all TLS has in common.
+    tls: Tls {
+        /// Time for a handshake on a port, in milliseconds.
+        handshake_deadline_ms: integer(100, 60_000) = "5000",
+        /// Unfinished handshakes at a time on each port; for a further one those that have waited longest make room.
+        handshakes_max: integer(1, 100_000) = "512",
+        /// Interval at which the files are read again and connections are checked, in seconds. SIGHUP does it at once.
+        reload_interval_s: integer(1, 3600) = "10",
+        /// Certificates whose revocation list is past its `nextUpdate`: `accept` with an alarm, or `refuse`.
+        crl_stale: choice("accept", "refuse") = "accept",
     }
 
     /// The scheme's rules. Changing them never changes what was decided before.
@@ -303,6 +432,9 @@ settings! {
         /// Whether requests, batches and callbacks are timed and counted. `false` is for measuring the cost of that;
         /// values read at scrape time stay, such as positions and queues.
         record: flag = "true",
+        /// Address of a port that serves `GET /metrics` and nothing else, for a monitoring system; empty for none. The
+        /// admin port serves them in any case.
+        listen: text(64) = "",
         /// Shortest time between two computations of the metrics, in milliseconds; requests in between wait for the
         /// next.
         interval_ms: integer(1, 60_000) = "1000",

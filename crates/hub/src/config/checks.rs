@@ -1,9 +1,12 @@
 //! Settings that contradict each other although each is right by itself.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
+use super::networks::{address_lists, guard_rules};
 use super::origin::{Mistake, Origin};
 use super::setting::Value;
+use super::signatures::SignatureModes;
 
 /// The understood values with where they came from; settings with a mistake are missing.
 pub(super) type Understood = BTreeMap<&'static str, (Value, Origin)>;
@@ -35,10 +38,19 @@ const NOT_ABOVE: &[(&str, &str, u64)] = &[
 pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     let mut mistakes: Vec<Mistake> =
         NOT_ABOVE.iter().filter_map(|(low, high, factor)| not_above(values, low, high, *factor)).collect();
+    mistakes.extend(signatures(values));
     mistakes.extend(same_port(values));
+    mistakes.extend(metrics_address(values));
     mistakes.extend(default_version(values));
     mistakes.extend(log_level(values));
     mistakes.extend(quote_rules(values));
+    mistakes.extend(
+        ["fspiop_tls", "admin_tls", "metrics_tls"]
+            .iter()
+            .filter_map(|section| listener_files(values, section)),
+    );
+    mistakes.extend(outbound_files(values));
+    mistakes.extend(outbound_networks(values));
     mistakes
 }
 
@@ -70,6 +82,16 @@ fn same_port(values: &Understood) -> Option<Mistake> {
     Some(Mistake { origin: origin.clone(), text })
 }
 
+/// The port of metrics has an address, or there is none.
+fn metrics_address(values: &Understood) -> Option<Mistake> {
+    let (address, origin) = text(values, "metrics.listen")?;
+    let wanted = "give an address with port, such as 127.0.0.1:4002, or nothing for no such port";
+    address
+        .parse::<SocketAddr>()
+        .is_err()
+        .then(|| Mistake { origin: origin.clone(), text: format!("metrics.listen = {address:?}: {wanted}") })
+}
+
 fn default_version(values: &Understood) -> Option<Mistake> {
     let (Value::Versions(accepted), accepted_origin) = values.get("fspiop.versions_accepted")? else {
         return None;
@@ -93,4 +115,77 @@ fn quote_rules(values: &Understood) -> Option<Mistake> {
     let (Value::Text(file), origin) = values.get("quotes.rules_file")? else { return None };
     let error = super::quote_rules(file).err()?;
     Some(Mistake { origin: origin.clone(), text: format!("quotes.rules_file = {file}: {error}") })
+}
+
+/// Who verifies signatures needs keys.
+fn signatures(values: &Understood) -> Option<Mistake> {
+    let (Value::Choice(mode), origin) = values.get("jws.mode")? else { return None };
+    let (exceptions, of_exceptions) = text(values, "jws.exceptions").unwrap_or(("", origin));
+    let modes = match SignatureModes::read(mode, exceptions) {
+        Ok(modes) => modes,
+        Err(problem) => {
+            let text = format!("jws.exceptions: {problem}");
+            return Some(Mistake { origin: of_exceptions.clone(), text });
+        }
+    };
+    if !modes.verifies_any() || text(values, "jws.keys_dir").is_some() {
+        return None;
+    }
+    let text = "jws.keys_dir is needed to verify signatures (jws.mode, jws.exceptions)".to_owned();
+    let origin = if *origin == Origin::Default { of_exceptions } else { origin };
+    Some(Mistake { origin: origin.clone(), text })
+}
+
+/// A text with its origin, if it is not empty.
+fn text<'a>(values: &'a Understood, key: &str) -> Option<(&'a str, &'a Origin)> {
+    let (Value::Text(text), origin) = values.get(key)? else { return None };
+    (!text.is_empty()).then_some((text.as_str(), origin))
+}
+
+/// A listener's mode needs its files, and a list without authorities means nothing.
+fn listener_files(values: &Understood, section: &str) -> Option<Mistake> {
+    let key = |name: &str| format!("{section}.{name}");
+    let (Value::Choice(mode), origin) = values.get(&*key("mode"))? else { return None };
+    let needed: &[&str] = match *mode {
+        "plain" => &[],
+        "tls" => &["certificate_file", "key_file"],
+        _ => &["certificate_file", "key_file", "anchors_file"],
+    };
+    let missing = needed.iter().map(|name| key(name)).find(|key| text(values, key).is_none())?;
+    Some(Mistake { origin: origin.clone(), text: format!("{section}.mode = {mode} needs {missing}") })
+}
+
+/// Networks and ports must be some.
+fn outbound_networks(values: &Understood) -> Option<Mistake> {
+    let of = |key| text(values, key).unwrap_or(("", &Origin::Default));
+    let ((networks, networks_origin), (ports, ports_origin)) =
+        (of("outbound.networks"), of("outbound.ports"));
+    if let (lists, Err(error)) = (of("fspiop.address_lists"), address_lists(of("fspiop.address_lists").0)) {
+        return Some(Mistake { origin: lists.1.clone(), text: format!("fspiop.address_lists: {error}") });
+    }
+    let (origin, text) = match (guard_rules(networks, ""), guard_rules("", ports)) {
+        (Err(error), _) => (networks_origin, format!("outbound.networks: {error}")),
+        (_, Err(error)) => (ports_origin, format!("outbound.ports: {error}")),
+        (Ok(_), Ok(_)) => return None,
+    };
+    Some(Mistake { origin: origin.clone(), text })
+}
+
+fn outbound_files(values: &Understood) -> Option<Mistake> {
+    let needs = |one: &str, other: &str| {
+        let (_, origin) = text(values, one)?;
+        let missing = text(values, other).is_none();
+        missing.then(|| Mistake { origin: origin.clone(), text: format!("{one} needs {other}") })
+    };
+    let https_only = || {
+        let (Value::Flag(true), origin) = values.get("outbound_tls.https_only")? else { return None };
+        let missing = text(values, "outbound_tls.anchors_file").is_none();
+        let text = "outbound_tls.https_only needs outbound_tls.anchors_file".to_owned();
+        missing.then(|| Mistake { origin: origin.clone(), text })
+    };
+    needs("outbound_tls.certificate_file", "outbound_tls.key_file")
+        .or_else(|| needs("outbound_tls.key_file", "outbound_tls.certificate_file"))
+        .or_else(|| needs("outbound_tls.certificate_file", "outbound_tls.anchors_file"))
+        .or_else(|| needs("outbound_tls.crl_file", "outbound_tls.anchors_file"))
+        .or_else(https_only)
 }

@@ -3,9 +3,12 @@
 
 mod catalogue;
 mod checks;
+mod networks;
 mod origin;
 mod print;
+mod profile;
 mod setting;
+mod signatures;
 mod similar;
 mod sources;
 #[cfg(test)]
@@ -15,12 +18,15 @@ mod variables;
 use std::collections::BTreeMap;
 
 pub use catalogue::{
-    Admin, Admission, CATALOGUE, Callbacks, Data, Engine, Fspiop, Hub, Log, Lookup, Metrics, Oracles, Quotes,
-    Relay, SECTIONS, Settings, Shutdown, Store,
+    Admin, AdminTls, Admission, CATALOGUE, Callbacks, Data, Engine, Fspiop, FspiopTls, Hub, Jws, Log, Lookup,
+    Metrics, Oracles, OutboundTls, Quotes, Relay, SECTIONS, Security, Settings, Shutdown, Store, Tls,
 };
+pub(crate) use networks::{address_lists, guard_rules};
 pub use origin::{Mistake, Origin};
 pub use print::{reference, to_json, to_toml};
+pub use profile::missing_for_production;
 pub use setting::{Kind, Raw, Setting, Value};
+pub use signatures::{SignatureMode, SignatureModes};
 pub use similar::nearest;
 pub use sources::{Sources, VARIABLE_PREFIX};
 pub use variables::mistakes as environment_mistakes;
@@ -61,6 +67,12 @@ pub fn load(sources: &Sources) -> Result<Effective, Vec<Mistake>> {
     }
     let values = understood.iter().map(|(key, (value, _))| (*key, value.clone())).collect();
     let settings = Settings::from_values(&Values(&values));
+    let origin_of = |key: &str| understood.get(key).map_or(Origin::Default, |(_, origin)| origin.clone());
+    let (profile, relaxed) = (origin_of("security.profile"), origin_of("security.relaxed"));
+    let mistakes = profile::contradictions(&settings, &profile, &relaxed);
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
     let entries = CATALOGUE
         .iter()
         .filter_map(|setting| {

@@ -122,8 +122,8 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
         (
             "[kafka]\n",
             vec![
-                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, hub, engine, admission, \
-                callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
+                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, security, fspiop_tls, \
+                admin_tls, metrics_tls, outbound_tls, outbound, jws, tls, hub, engine, admission, callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
             ],
         ),
         ("workers = 2\n", vec!["1: \"workers\" stands outside any section; write it under [fspiop]"]),
@@ -216,6 +216,25 @@ fn contradictions_name_both_sides() {
             "[engine]\nqueue_commands_max = 100\n",
             "2: engine.queue_commands_max = 100 is too low for engine.batch_commands_max = 4096 (default)",
         ),
+        (
+            "[jws]\nmode = \"warn\"\n",
+            "2: jws.keys_dir is needed to verify signatures (jws.mode, jws.exceptions)",
+        ),
+        (
+            "[jws]\nkeys_dir = \"keys\"\nexceptions = \"greenbank=on\"\n",
+            "3: jws.exceptions: \"greenbank=on\": give a participant and off, warn or enforce, such as greenbank=warn",
+        ),
+        ("[fspiop_tls]\nmode = \"tls\"\n", "2: fspiop_tls.mode = tls needs fspiop_tls.certificate_file"),
+        (
+            "[admin_tls]\nmode = \"mutual\"\ncertificate_file = \"c\"\nkey_file = \"k\"\n",
+            "2: admin_tls.mode = mutual needs admin_tls.anchors_file",
+        ),
+        (
+            "[outbound_tls]\nanchors_file = \"a\"\nkey_file = \"k\"\n",
+            "3: outbound_tls.key_file needs outbound_tls.certificate_file",
+        ),
+        ("[outbound_tls]\ncrl_file = \"l\"\n", "2: outbound_tls.crl_file needs outbound_tls.anchors_file"),
+        ("[outbound_tls]\nhttps_only = true\n", "2: outbound_tls.https_only needs outbound_tls.anchors_file"),
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");
     }
@@ -295,4 +314,65 @@ fn json_tells_the_origin() {
             "origin": {"kind": "environment", "name": "UPESI__FSPIOP__WORKERS"},
         })
     );
+}
+
+const SECURED: &str = "[fspiop_tls]
+mode = 'mutual'
+certificate_file = 'c'
+key_file = 'k'
+anchors_file = 'a'
+[admin_tls]
+mode = 'tls'
+certificate_file = 'c'
+key_file = 'k'
+[outbound_tls]
+anchors_file = 'a'
+https_only = true
+[jws]
+mode = 'enforce'
+keys_dir = 'd'
+signing_key_file = 's'
+[admin]
+authentication = 'required'
+";
+
+#[test]
+fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
+    assert_eq!(load(&Sources::default()).unwrap().settings.security.profile, "development");
+    let production = "[security]\nprofile = 'production'\n";
+    let mistakes = mistakes_of(production);
+    assert_eq!(mistakes.len(), 7, "{mistakes:?}");
+    let names: Vec<_> = mistakes.iter().map(|text| text.rsplit(' ').next().unwrap()).collect();
+    let all = names.join(",");
+    let relaxed = file(&format!("{production}relaxed = '{all}'\n"));
+    let settings =
+        load(&Sources { file: Some(relaxed.path.clone()), ..Sources::default() }).unwrap().settings;
+    assert_eq!(missing_for_production(&settings), names);
+    let secured = file(&format!("{production}{SECURED}"));
+    let settings =
+        load(&Sources { file: Some(secured.path.clone()), ..Sources::default() }).unwrap().settings;
+    assert_eq!(missing_for_production(&settings), [""; 0]);
+    // Each line of it is needed.
+    for (line, without, name) in [
+        ("mode = 'tls'", "mode = 'plain'", "admin-tls"),
+        ("https_only = true", "https_only = false", "callbacks-tls"),
+        ("mode = 'enforce'", "mode = 'warn'", "signatures"),
+        ("mode = 'enforce'", "mode = 'enforce'\nexceptions = 'greenbank=off'", "signatures"),
+        ("signing_key_file = 's'", "signing_key_file = ''", "signing"),
+        ("'required'", "'off'", "admin-authentication"),
+        (
+            "anchors_file = 'a'\n[admin_tls]",
+            "anchors_file = 'a'\nbindings_required = false\n[admin_tls]",
+            "bindings",
+        ),
+    ] {
+        let changed = format!("{production}{}", SECURED.replacen(line, without, 1));
+        let mistakes = mistakes_of(&changed);
+        assert!(
+            mistakes.len() == 1 && mistakes[0].ends_with(&format!("security.relaxed = {name}")),
+            "{mistakes:?}"
+        );
+    }
+    let unknown = mistakes_of("[security]\nrelaxed = 'admin-tsl, signing'\n");
+    assert!(unknown.len() == 1 && unknown[0].ends_with("did you mean admin-tls?"), "{unknown:?}");
 }

@@ -20,11 +20,12 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use upesi_http::ClientTls;
 use upesi_parties::import::{CHUNK_LINES_MAX, Columns, IMPORT_ID_CHARS_MAX, ImportId, LINE_BYTES_MAX};
 
 use crate::await_hub::await_hub;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::scheme::admin_api::AdminApi;
+use crate::scheme::admin_api::{AdminApi, AdminToken};
 use hub::{HubImport, RefusedLine};
 
 /// Bytes of a chunk: with its last line it stays below the largest body that the admin API reads.
@@ -42,6 +43,10 @@ pub struct ImportOptions {
     pub file: PathBuf,
     /// Base URL of the hub's admin API.
     pub admin_url: String,
+    /// TLS towards it, for `https://`.
+    pub admin_tls: Option<ClientTls>,
+    /// The operator's token, if the admin port asks for one.
+    pub admin_token: Option<AdminToken>,
     /// How long to wait for a hub that does not answer yet.
     pub wait: Duration,
     /// The import's name instead of one from the file's content.
@@ -102,14 +107,13 @@ pub async fn import(
 /// # Errors
 /// 69 where the hub does not answer, 1 where it refuses or nobody serves the party.
 pub async fn get(
-    admin_url: &str,
+    api: &AdminApi,
     kind: &str,
     id: &str,
     json: bool,
     output: &mut (dyn Write + Send),
 ) -> Outcome {
-    let api = AdminApi::new(admin_url).map_err(|error| hub::failure(&error))?;
-    let party = hub::get(&api, kind, id).await?;
+    let party = hub::get(api, kind, id).await?;
     if json {
         let json = serde_json::to_string(&party).map_err(|error| Failure::new(Exit::Software, error))?;
         write(output, &format!("{json}\n"))?;
@@ -131,7 +135,8 @@ pub async fn get(
 }
 
 async fn send(options: &ImportOptions) -> Result<Summary, Failure> {
-    let api = AdminApi::new(&options.admin_url).map_err(|error| hub::failure(&error))?;
+    let api = AdminApi::with_tls(&options.admin_url, options.admin_tls.clone())
+        .map_err(|error| hub::failure(&error))?;
     let unreadable = |error: io::Error| {
         Failure::new(Exit::NoInput, format!("{} cannot be read: {error}", options.file.display()))
     };
@@ -150,7 +155,7 @@ async fn send(options: &ImportOptions) -> Result<Summary, Failure> {
     let mut header = Vec::new();
     let header_bytes = lines::read_line(&mut reader, &mut header, LINE_BYTES_MAX).map_err(unreadable)?;
     let header = check_header(&options.file, header)?;
-    await_hub(&options.admin_url, options.wait).await?;
+    await_hub(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
     let import = HubImport::new(api, &name, &header, options.replace);
     let mut progress = import.progress().await?;
     // Line 1 is the header.

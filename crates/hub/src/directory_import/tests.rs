@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use upesi_admin::{AdminContext, AdminService, DirectoryHandle};
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
-use upesi_http::{Server, Workers};
+use upesi_http::{Schemes, Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
 use upesi_ledger::{AdminCommand, Command};
 use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
@@ -32,7 +32,7 @@ impl Operated {
         let options = StoreOptions { free_bytes_min: 0, pending_bytes: 64 << 10, ..StoreOptions::default() };
         let store = Store::open(path.join("store"), &options).unwrap();
         let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
-        let oracles = OracleRegistry::open(&store, true).unwrap();
+        let oracles = OracleRegistry::open(&store, true, Schemes::default()).unwrap();
         let directory = Some(DirectoryHandle::new(built_in, oracles).unwrap());
         let context = AdminContext { directory, ..AdminContext::new(handle) };
         let workers = Workers::start(1, "admin").unwrap();
@@ -47,6 +47,8 @@ impl Operated {
         ImportOptions {
             file: file.to_owned(),
             admin_url: format!("http://{}", self.address),
+            admin_tls: None,
+            admin_token: None,
             wait: Duration::ZERO,
             name: None,
             replace: false,
@@ -57,7 +59,14 @@ impl Operated {
     /// What is printed for an identifier, or the exit code.
     async fn get(&self, id: &str) -> Result<String, Exit> {
         let mut output = Vec::new();
-        let outcome = get(&format!("http://{}", self.address), "MSISDN", id, false, &mut output).await;
+        let outcome = get(
+            &AdminApi::new(&format!("http://{}", self.address)).unwrap(),
+            "MSISDN",
+            id,
+            false,
+            &mut output,
+        )
+        .await;
         outcome.map(|()| String::from_utf8(output).unwrap()).map_err(|failure| failure.exit)
     }
 

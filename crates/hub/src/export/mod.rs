@@ -29,6 +29,7 @@ use crate::inspect::journal_failure;
 use crate::inspect::names::Names;
 use columns::ParquetTable;
 use row::Row;
+pub(crate) use text::push_csv;
 
 /// What an export looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -102,7 +103,10 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
         })
     };
     let mut outcome = Ok(());
-    let visited = archive.for_each(&mut |_, bytes| {
+    let visited = archive.for_each(&mut |id, bytes| {
+        if !id.is_transfer() {
+            return ControlFlow::Continue(());
+        }
         outcome = add(&mut table, bytes, &names, &is_asked);
         if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
@@ -222,6 +226,9 @@ pub(crate) fn export_division(
     let mut table = Table::create(path, format).map_err(|error| error.to_string())?;
     let mut outcome = Ok(());
     let visited = archive.for_each_in(first_seq, &mut |id, bytes| {
+        if !id.is_transfer() {
+            return ControlFlow::Continue(());
+        }
         outcome = Transfer::decode(&mut Decoder(bytes))
             .map_err(|error| format!("transfer {id}: {error}"))
             .and_then(|transfer| table.add(&transfer, names).map_err(|error| error.to_string()));

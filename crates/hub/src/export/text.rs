@@ -76,7 +76,7 @@ pub(super) fn write_json(row: Row<'_>, line: &mut String) {
 }
 
 /// Quoted where it must be (RFC 4180). A text that a spreadsheet would take for a formula is no concern of the format.
-pub(super) fn push_csv(text: &str, line: &mut String) {
+pub(crate) fn push_csv(text: &str, line: &mut String) {
     if text.contains([',', '"', '\r', '\n']) {
         line.push('"');
         line.push_str(&text.replace('"', "\"\""));

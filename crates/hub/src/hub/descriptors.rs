@@ -88,7 +88,8 @@ impl Descriptors {
     pub(super) fn of(settings: &Settings, workers: usize) -> Result<Self, TooFewDescriptors> {
         let admin =
             upesi_admin::limits(super::options::size(settings.admin.connections_max)).open_max() as u64;
-        let threads = (workers as u64 + 2) * PER_WORKER;
+        // Beside them those of operators, of handshakes, and of the process.
+        let threads = (workers as u64 + 3) * PER_WORKER;
         let storage = JOURNAL + MERGES + STORE + DIVISION * divisions(settings);
         Self::divide(limit(), PROCESS + threads + storage + admin, settings.fspiop.connections_max)
     }

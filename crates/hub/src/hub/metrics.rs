@@ -7,7 +7,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use upesi_delivery::lanes::{Courier, Histogram, LaneMetrics, LaneStatus};
-use upesi_engine::{EngineHandle, EngineMetrics, SharedParticipants};
+use upesi_engine::{Clock as _, EngineHandle, EngineMetrics, SharedParticipants};
 use upesi_http::{BreakerState, Outbound, Server};
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
 use upesi_profile::Holder;
@@ -15,6 +15,9 @@ use upesi_tables::store::Store;
 use upesi_types::Amount;
 
 use super::process::ProcessMetrics;
+use super::settlement_metrics::SettlementSample;
+use super::signatures::Signatures;
+use super::tls::Tls;
 use crate::exposition::{counter, gauge, head};
 
 /// Labels by which Mojaloop's dashboards select deliveries.
@@ -43,6 +46,8 @@ pub(super) struct Ports {
     pub(super) outbound: Outbound,
     pub(super) fspiop: Arc<Server>,
     pub(super) admin: Arc<Server>,
+    pub(super) tls: Arc<Tls>,
+    pub(super) signatures: Arc<Signatures>,
 }
 
 /// Gives the text of `/metrics`.
@@ -58,6 +63,8 @@ pub(super) struct MetricsText {
     pub(super) ports: OnceLock<Ports>,
     /// Positions as of the last second or so; the engine's thread is not asked at each scrape.
     positions: Mutex<Vec<PositionSample>>,
+    /// The same of windows and settlements.
+    settlement: Mutex<SettlementSample>,
 }
 
 /// A metric of every lane: its name without `_total`, its kind, its help, its value.
@@ -114,13 +121,27 @@ impl MetricsText {
         participants: SharedParticipants,
         store: Store,
     ) -> Self {
-        let (ports, positions) = (OnceLock::new(), Mutex::default());
-        Self { registry, counted, engine, courier, participants, store, process, ports, positions }
+        let (ports, positions, settlement) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        Self {
+            registry,
+            counted,
+            engine,
+            courier,
+            participants,
+            store,
+            process,
+            ports,
+            positions,
+            settlement,
+        }
     }
 
-    /// Reads the positions anew.
+    /// Reads positions, windows and settlements anew.
     pub(super) async fn refresh(&self) {
-        if let Ok(samples) = self.engine.read(sample_positions).await {
+        let now = self.engine.clock().now();
+        let sample = move |ledger: &Ledger| (sample_positions(ledger), SettlementSample::new(ledger, now));
+        if let Ok((samples, settlement)) = self.engine.read(sample).await {
+            *self.settlement.lock().unwrap_or_else(PoisonError::into_inner) = settlement;
             let mut known = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
             tell_alarms(&known, &samples);
             *known = samples;
@@ -137,9 +158,14 @@ impl MetricsText {
         }
         self.write_connections(&mut text);
         self.write_positions(&mut text);
+        self.settlement.lock().unwrap_or_else(PoisonError::into_inner).clone().write(&mut text);
         self.write_lanes(&mut text);
         self.write_store(&mut text);
         self.write_archive(&mut text);
+        if let Some(ports) = self.ports.get() {
+            ports.tls.write(&mut text);
+            ports.signatures.write(&mut text);
+        }
         self.process.write(&mut text, &self.engine.status());
         text.push_str("# EOF\n");
         text
@@ -173,7 +199,7 @@ impl MetricsText {
     }
 
     fn write_connections(&self, text: &mut String) {
-        let Some(Ports { outbound, fspiop, admin }) = self.ports.get() else { return };
+        let Some(Ports { outbound, fspiop, admin, .. }) = self.ports.get() else { return };
         let to_others = outbound.open().unwrap_or(0) as u64;
         gauge(text, "upesi_outbound_connections", "Open connections to DFSPs and oracles", to_others);
         gauge(

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use upesi_admin::AllowedHosts;
+use upesi_admin::{Access, AllowedHosts, BOOTSTRAP_FILE};
 use upesi_delivery::lanes::CourierConfig;
 use upesi_delivery::relayed::RelayConfig;
 use upesi_directory::{DirectoryConfig, OracleConfig};
@@ -12,7 +12,9 @@ use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
 use upesi_fspiop::headers::HeaderRules;
 use upesi_gateway::{AdmissionSettings, GatewayConfig};
-use upesi_http::{Limits, Outbound, PaceLimits, Workers, WorkersError, available_cores};
+use upesi_http::{
+    ClientTls, Guard, Limits, Outbound, PaceLimits, Schemes, Workers, WorkersError, available_cores,
+};
 use upesi_journal::Durability;
 use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_quoting::{QuotingConfig, Retention};
@@ -21,7 +23,7 @@ use upesi_tables::store::StoreOptions;
 
 use super::descriptors::Descriptors;
 use super::retention::Policy;
-use crate::config::Settings;
+use crate::config::{Settings, address_lists, guard_rules};
 use crate::export::Format;
 
 const fn ms(count: u64) -> Duration {
@@ -95,6 +97,9 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
             versions: versions(settings),
             content_type_required: fspiop.content_type_required,
         },
+        shows_diagnostics: fspiop.diagnostics,
+        // The settings were checked.
+        addresses: address_lists(&fspiop.address_lists).unwrap_or_default(),
         hub_name: hub.name,
         body_bytes_max: size(fspiop.body_bytes_max),
         transfer_body_bytes_max: size(fspiop.transfer_body_bytes_max),
@@ -109,6 +114,7 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
         pace: PaceLimits::default(),
         records_metrics: settings.metrics.record,
         logs_access: settings.log.access,
+        are_bindings_required: settings.fspiop_tls.bindings_required,
     }
 }
 
@@ -137,7 +143,7 @@ pub(super) fn limits(settings: &Settings, descriptors: &Descriptors) -> Limits {
     }
 }
 
-pub(super) fn courier(settings: &Settings, outbound: &Outbound) -> CourierConfig {
+pub(super) fn courier(settings: &Settings, outbound: &Outbound, tls: Option<ClientTls>) -> CourierConfig {
     let callbacks = &settings.callbacks;
     CourierConfig {
         concurrency_max: size(callbacks.concurrency_max),
@@ -149,6 +155,7 @@ pub(super) fn courier(settings: &Settings, outbound: &Outbound) -> CourierConfig
         keep_alive: callbacks.keep_alive,
         idle_timeout: ms(callbacks.idle_timeout_ms),
         outbound: outbound.clone(),
+        tls,
         records_metrics: settings.metrics.record,
         backoff_min: ms(callbacks.backoff_min_ms),
         backoff_max: ms(callbacks.backoff_max_ms),
@@ -182,7 +189,7 @@ pub(super) fn store(settings: &Settings) -> StoreOptions {
     }
 }
 
-pub(super) fn directory(settings: &Settings, outbound: &Outbound) -> DirectoryConfig {
+pub(super) fn directory(settings: &Settings, outbound: &Outbound, tls: Option<ClientTls>) -> DirectoryConfig {
     let Settings { lookup, oracles, fspiop, .. } = settings;
     DirectoryConfig {
         lookup_deadline: ms(lookup.deadline_ms),
@@ -197,6 +204,7 @@ pub(super) fn directory(settings: &Settings, outbound: &Outbound) -> DirectoryCo
             in_flight_max: size(oracles.in_flight_max),
             connections_max: size(oracles.connections_max),
             outbound: outbound.clone(),
+            tls,
             breaker_threshold: u32::try_from(oracles.breaker_threshold).unwrap_or(u32::MAX),
             breaker_pause_min: ms(oracles.breaker_pause_min_ms),
             breaker_pause_max: ms(oracles.breaker_pause_max_ms),
@@ -220,6 +228,22 @@ pub(super) fn quoting(settings: &Settings) -> QuotingConfig {
     }
 }
 
+/// Where the hub may connect to.
+pub(super) fn guard(settings: &Settings) -> Guard {
+    let outbound = &settings.outbound;
+    match outbound.addresses {
+        // The settings were checked.
+        "public" => Guard::new(guard_rules(&outbound.networks, &outbound.ports).unwrap_or_default()),
+        _ => Guard::default(),
+    }
+}
+
+/// The addresses that may be registered.
+pub(super) fn schemes(settings: &Settings, outbound: &Outbound) -> Schemes {
+    let tls = &settings.outbound_tls;
+    Schemes { http: !tls.https_only, https: !tls.anchors_file.is_empty(), guard: outbound.guard().clone() }
+}
+
 /// Starts the worker threads: as many as asked for, or one per core.
 pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> {
     let count = match size(settings.fspiop.workers) {
@@ -228,6 +252,14 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
     };
     let start = if settings.fspiop.workers_pinned { Workers::start_on_cores } else { Workers::start };
     start(count, "upesi-edge")
+}
+
+/// How callers of the admin port are known.
+pub(super) fn access(settings: &Settings) -> Access {
+    match settings.admin.authentication {
+        "required" => Access::required(settings.data.dir.join(BOOTSTRAP_FILE)),
+        _ => Access::open(),
+    }
 }
 
 /// What the admin port answers to.
@@ -261,9 +293,9 @@ mod tests {
         let same = |set: &dyn std::fmt::Debug, own: &dyn std::fmt::Debug| {
             assert_eq!(format!("{set:#?}"), format!("{own:#?}"));
         };
-        same(&CourierConfig { seed: 0, ..courier(&settings, &outbound) }, &CourierConfig::default());
+        same(&CourierConfig { seed: 0, ..courier(&settings, &outbound, None) }, &CourierConfig::default());
         same(&relay(&settings), &RelayConfig::default());
-        same(&directory(&settings, &outbound), &DirectoryConfig::default());
+        same(&directory(&settings, &outbound, None), &DirectoryConfig::default());
         same(&gateway(&settings), &GatewayConfig::default());
         same(&store(&settings), &StoreOptions::default());
         let mut kept = settings.clone();

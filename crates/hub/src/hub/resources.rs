@@ -12,7 +12,7 @@ use upesi_delivery::relayed::{Relay, RelayMetrics};
 use upesi_directory::oracle::{BuiltInOracle, RegisteredOracles};
 use upesi_directory::{Directory, DirectoryMetrics};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
-use upesi_http::{Outbound, WorkerHandle};
+use upesi_http::{ClientTls, Outbound, WorkerHandle};
 use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_parties::registry::OracleRegistry;
 use upesi_quoting::{KeptMessage, KeptQuote, Quoting, QuotingMetrics};
@@ -42,7 +42,7 @@ impl Resources {
         registry: &mut Registry,
         participants: SharedParticipants,
         courier: Courier,
-        outbound: &Outbound,
+        (outbound, tls): (&Outbound, Option<ClientTls>),
         clock: Arc<dyn Clock>,
     ) -> Result<Self, HubError> {
         let store = Store::open(settings.data.dir.join(STORE), &options::store(settings))?;
@@ -55,8 +55,9 @@ impl Resources {
                 memory_bytes_max: settings.lookup.directory_memory_bytes_max,
             },
         )?;
-        let oracles = OracleRegistry::open(&store, settings.lookup.builtin_directory)?;
-        let config = options::directory(settings, outbound);
+        let schemes = options::schemes(settings, outbound);
+        let oracles = OracleRegistry::open(&store, settings.lookup.builtin_directory, schemes)?;
+        let config = options::directory(settings, outbound, tls);
         let metrics = DirectoryMetrics::register(registry);
         let source = RegisteredOracles::new(
             oracles.clone(),

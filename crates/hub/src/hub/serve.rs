@@ -1,23 +1,24 @@
 //! `upesi serve`: a hub as a process, from start to orderly end.
 
 use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tracing::Level;
-use upesi_engine::StopReason;
+use upesi_engine::{StopReason, SystemClock};
 
 use super::Hub;
-use crate::config::Settings;
+use crate::config::{Settings, missing_for_production};
 use crate::exit::Exit;
 use crate::logging::LogControl;
-use crate::signals::stop_signal;
+use crate::signals::{at_hang_up, stop_signal};
 
 /// Runs a hub until it is told to stop or its disk fails.
 ///
 /// Why it ends otherwise than in order is said on stderr, whatever the log's level.
 pub fn serve(settings: &Settings, log: LogControl) -> Exit {
-    let hub = match Hub::start(settings, log) {
+    let hub = match Hub::start(settings, log, Arc::new(SystemClock)) {
         Ok(hub) => hub,
         Err(error) => {
             report(&error, "the hub does not start");
@@ -32,6 +33,7 @@ pub fn serve(settings: &Settings, log: LogControl) -> Exit {
         version = crate::version::VERSION,
         "the hub is serving"
     );
+    tell_what_is_missing(settings);
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -42,12 +44,22 @@ pub fn serve(settings: &Settings, log: LogControl) -> Exit {
     runtime.block_on(run(hub, Duration::from_millis(settings.shutdown.drain_deadline_ms)))
 }
 
+/// A line about what the profile lets the hub go without.
+fn tell_what_is_missing(settings: &Settings) {
+    let missing = missing_for_production(settings);
+    if !missing.is_empty() {
+        let (profile, missing) = (settings.security.profile, missing.join(", "));
+        tracing::warn!(profile, missing, "this hub lacks what payments over a network need");
+    }
+}
+
 async fn run(hub: Hub, patience: Duration) -> Exit {
     let exit = tokio::select! {
         name = stop_signal() => {
             tracing::info!(signal = name, "stopping in order");
             Exit::Success
         }
+        never = at_hang_up(|| hub.reload_keys()) => match never {},
         reason = hub.failed() => {
             report(&reason, "the hub stops; acknowledged requests are on disk");
             exit_of_stop(&reason)

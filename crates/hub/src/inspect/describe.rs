@@ -37,6 +37,10 @@ fn describe_callback(callback: &Callback, names: &Names) -> String {
         }
         CallbackContent::ConfirmFulfil | CallbackContent::ConfirmAbort => "confirmed".to_owned(),
         CallbackContent::State(_, view) => view.state.as_str().to_owned(),
+        CallbackContent::BulkRequest(request) => format!("a bulk of {} items", request.items.len()),
+        CallbackContent::BulkState(view) => {
+            format!("{} with {} items", view.state.as_str(), view.items.len())
+        }
         CallbackContent::Error(cause) => format!("error {}", refusal::cause(cause).0),
     };
     format!("tell {target} {} {what}", callback.content.method())

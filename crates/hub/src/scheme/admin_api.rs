@@ -1,11 +1,15 @@
 //! The admin API as a client sees it.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
-use upesi_http::{Bytes, Full, Method, Pool, PoolConfig, Request, SendError, Target, UrlError, header};
+use upesi_http::{
+    Bytes, ClientTls, Full, HeaderValue, Method, Pool, PoolConfig, Request, SendError, Target, UrlError,
+    header,
+};
 use upesi_types::Amount;
 
 /// Time for one answer.
@@ -106,11 +110,33 @@ fn read<T: for<'de> Deserialize<'de>>(path: &str, body: &[u8]) -> Result<T, Admi
         .map_err(|error| AdminError::Malformed { path: path.to_owned(), reason: error.to_string() })
 }
 
+/// The token by which an operator calls. It prints as a mask.
+#[derive(Clone)]
+pub struct AdminToken(HeaderValue);
+
+impl AdminToken {
+    /// A token; `None` if the text cannot be one.
+    pub fn new(token: &str) -> Option<Self> {
+        let token = token.trim();
+        let is_plain = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| is_plain)?;
+        value.set_sensitive(true);
+        Some(Self(value))
+    }
+}
+
+impl fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminToken")
+    }
+}
+
 /// A hub's admin API.
 #[derive(Debug)]
 pub struct AdminApi {
     pool: Pool,
     prefix: String,
+    token: Option<AdminToken>,
 }
 
 impl AdminApi {
@@ -119,14 +145,29 @@ impl AdminApi {
     /// # Errors
     /// The URL cannot be called.
     pub fn new(url: &str) -> Result<Self, AdminError> {
+        Self::with_tls(url, None)
+    }
+
+    /// The same; a URL that begins with `https://` is called by this TLS.
+    ///
+    /// # Errors
+    /// The URL cannot be called.
+    pub fn with_tls(url: &str, tls: Option<ClientTls>) -> Result<Self, AdminError> {
         let target = Target::parse(url)?;
         let prefix = target.path.path().trim_end_matches('/').to_owned();
         let config = PoolConfig {
             connections_max: 4,
             response_body_bytes_max: ANSWER_BYTES_MAX,
+            tls,
             ..PoolConfig::default()
         };
-        Ok(Self { pool: Pool::new(target.origin, config), prefix })
+        Ok(Self { pool: Pool::new(target.origin, config), prefix, token: None })
+    }
+
+    /// The same, called by an operator.
+    #[must_use]
+    pub fn with_token(self, token: Option<AdminToken>) -> Self {
+        Self { token, ..self }
     }
 
     /// Whether the base URL has no path.
@@ -163,6 +204,14 @@ impl AdminApi {
         read(path, &self.call(Method::POST, path, content_type, body).await?)
     }
 
+    /// Changes something, and reads the answer.
+    ///
+    /// # Errors
+    /// No answer, a refusal, or an answer of another form.
+    pub async fn put<T: for<'de> Deserialize<'de>>(&self, path: &str, body: String) -> Result<T, AdminError> {
+        read(path, &self.call(Method::PUT, path, JSON, body.into()).await?)
+    }
+
     /// Changes something; what the answer says is not looked at.
     ///
     /// # Errors
@@ -183,8 +232,12 @@ impl AdminApi {
             .method(method.clone())
             .uri(&uri)
             .header(header::ACCEPT, JSON)
-            .header(header::CONTENT_TYPE, content_type)
-            .body(Full::new(body));
+            .header(header::CONTENT_TYPE, content_type);
+        let request = match &self.token {
+            Some(AdminToken(value)) => request.header(header::AUTHORIZATION, value.clone()),
+            None => request,
+        };
+        let request = request.body(Full::new(body));
         let request = request
             .map_err(|error| AdminError::Malformed { path: uri.clone(), reason: error.to_string() })?;
         let answer =

@@ -78,12 +78,40 @@ pub async fn make(api: &AdminApi, scheme: &str, change: &Change) -> Result<(), A
         }
         Change::Limit { name, currency, from, to } => set_limit(api, name, *currency, *from, *to).await?,
         Change::Funds { name, currency, to, .. } => return deposit(api, scheme, name, *currency, *to).await,
+        Change::Bind { name, binding } => {
+            let (kind, value) = binding.split_once(':').unwrap_or((binding, ""));
+            let body = json!({"kind": kind, "value": value});
+            api.send(Method::POST, &format!("/participants/{name}/bindings"), &body.to_string()).await?;
+        }
+        Change::Unbind { name, binding } => {
+            let (kind, value) = binding.split_once(':').unwrap_or((binding, ""));
+            let value = percent_encoded(value);
+            let path = format!("/participants/{name}/bindings?kind={kind}&value={value}");
+            api.send(Method::DELETE, &path, "").await?;
+        }
+        Change::FeeRule(rule) => api.send(Method::POST, "/feeRules", &rule.body()).await?,
+        Change::FeeRuleEnd { name, to, .. } => {
+            let body = json!({"until": to.to_string()});
+            api.send(Method::PUT, &format!("/feeRules/{name}"), &body.to_string()).await?;
+        }
         Change::Endpoint { name, kind, to, .. } => {
             let body = json!({"type": kind, "value": to});
             api.send(Method::POST, &format!("/participants/{name}/endpoints"), &body.to_string()).await?;
         }
     }
     Ok(())
+}
+
+/// A text as a value of a query.
+fn percent_encoded(text: &str) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+    text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
+        match is_plain(&byte) {
+            true => encoded.push(char::from(byte)),
+            false => encoded += &format!("%{byte:02X}"),
+        }
+        encoded
+    })
 }
 
 fn model_body(model: &Model) -> String {

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use upesi_ledger::Binding;
 use upesi_types::{Amount, Currency};
 
+use super::fees::FeeRule;
 use super::reading::Reading;
 
 /// A scheme file larger than this is refused, in bytes.
@@ -26,6 +28,8 @@ pub struct Scheme {
     pub hub_endpoints: BTreeMap<String, String>,
     /// DFSPs, in the order of the file.
     pub dfsps: Vec<Dfsp>,
+    /// Rules for interchange fees.
+    pub fee_rules: Vec<FeeRule>,
 }
 
 /// Where something stands: `FILE:LINE`.
@@ -67,6 +71,8 @@ pub struct Dfsp {
     pub is_active: Option<bool>,
     /// Whether it must stand for other schemes or not; `None` leaves it as it is, and a new one does not.
     pub is_proxy: Option<bool>,
+    /// What its callers' certificates must have; `None` leaves that as it is.
+    pub bindings: Option<Vec<Binding>>,
     /// Its accounts by currency.
     pub accounts: BTreeMap<Currency, AccountTerms>,
     /// Endpoints by type.

@@ -2,6 +2,7 @@
 
 pub mod admin_api;
 pub mod apply;
+pub mod fees;
 pub mod file;
 pub mod plan;
 mod reading;
@@ -16,10 +17,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use upesi_http::ClientTls;
 
 use crate::await_hub::await_hub;
 use crate::exit::{Exit, Failure, Outcome};
-use admin_api::{AdminApi, AdminError};
+use admin_api::{AdminApi, AdminError, AdminToken};
 use apply::ApplyError;
 use file::Scheme;
 use plan::Plan;
@@ -32,6 +34,10 @@ pub struct ApplyOptions {
     pub file: PathBuf,
     /// Base URL of the hub's admin API.
     pub admin_url: String,
+    /// TLS towards it, for `https://`.
+    pub admin_tls: Option<ClientTls>,
+    /// The operator's token, if the admin port asks for one.
+    pub admin_token: Option<AdminToken>,
     /// How long to wait for a hub that does not answer yet.
     pub wait: Duration,
     /// Only show what would be changed.
@@ -64,8 +70,10 @@ pub async fn run(options: &ApplyOptions, output: &mut (dyn Write + Send)) -> Out
 /// # Errors
 /// 69 where the hub does not answer, 1 where it refuses a change or something cannot be changed.
 pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Write + Send)) -> Outcome {
-    let api = AdminApi::new(&options.admin_url).map_err(|error| admin_failure(&error))?;
-    await_hub(&options.admin_url, options.wait).await?;
+    let tls = options.admin_tls.clone();
+    let api = AdminApi::with_tls(&options.admin_url, tls).map_err(|error| admin_failure(&error))?;
+    let api = api.with_token(options.admin_token.clone());
+    await_hub(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
     let state = HubState::read(&api, scheme).await.map_err(|error| admin_failure(&error))?;
     let plan = plan::plan(scheme, &state);
     if !plan.conflicts.is_empty() {
@@ -123,14 +131,14 @@ fn summary(plan: &Plan, made: usize, plan_only: bool) -> Value {
 }
 
 /// A reader that went away must not stop changes half-way.
-fn write(output: &mut (dyn Write + Send), text: &str) -> Outcome {
+pub(crate) fn write(output: &mut (dyn Write + Send), text: &str) -> Outcome {
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|error| Failure::new(Exit::InputOutput, format!("cannot write: {error}"))),
     }
 }
 
-fn admin_failure(error: &AdminError) -> Failure {
+pub(crate) fn admin_failure(error: &AdminError) -> Failure {
     Failure::new(admin_exit(error), error)
 }
 

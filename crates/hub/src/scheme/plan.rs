@@ -1,8 +1,11 @@
 //! What must be changed so that a hub is as the scheme file says.
 
-use serde_json::{Value, json};
-use upesi_types::{Amount, Currency};
+use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
+use upesi_types::{Amount, Currency, Timestamp};
+
+use super::fees::FeeRule;
 use super::file::{AccountTerms, Dfsp, Model, Scheme};
 use super::state::{HubState, Limit, ModelState, ParticipantState};
 
@@ -63,6 +66,31 @@ pub enum Change {
         /// The cover to reach.
         to: Amount,
     },
+    /// A certificate is bound to a participant.
+    Bind {
+        /// The participant.
+        name: String,
+        /// `KIND:VALUE`.
+        binding: String,
+    },
+    /// A certificate is not the participant's any more.
+    Unbind {
+        /// The participant.
+        name: String,
+        /// `KIND:VALUE`.
+        binding: String,
+    },
+    /// A rule for an interchange fee is added.
+    FeeRule(FeeRule),
+    /// The end of a rule is set.
+    FeeRuleEnd {
+        /// Its name.
+        name: String,
+        /// The present end.
+        from: Option<Timestamp>,
+        /// The new one.
+        to: Timestamp,
+    },
     /// An endpoint is set.
     Endpoint {
         /// The participant.
@@ -104,10 +132,12 @@ pub fn plan(scheme: &Scheme, state: &HubState) -> Plan {
     for model in &scheme.models {
         plan.model(model, state.models.get(&model.name));
     }
+    plan.move_bindings(scheme, state);
     for dfsp in &scheme.dfsps {
         plan.dfsp(dfsp, state.participants.get(&dfsp.name).unwrap_or(&nobody), state);
     }
     plan.endpoints(&scheme.hub, scheme.hub_endpoints.iter(), hub);
+    plan.fee_rules(scheme, state);
     plan
 }
 
@@ -259,9 +289,49 @@ impl Plan {
                 to: *funds,
             });
         }
+        self.bindings(dfsp, exists, present);
         self.endpoints(name, dfsp.endpoints.iter(), present);
         if !wants_active && dfsp.is_active.is_some() {
             self.need(was_active, activity);
+        }
+    }
+
+    /// A binding that goes from one DFSP to another is removed first: it is one's only.
+    fn move_bindings(&mut self, scheme: &Scheme, state: &HubState) {
+        let wanted = |dfsp: &Dfsp, text: &str| {
+            dfsp.bindings.iter().flatten().any(|binding| binding.to_string() == text)
+        };
+        for dfsp in scheme.dfsps.iter().filter(|dfsp| dfsp.bindings.is_some()) {
+            let present = state.participants.get(&dfsp.name).and_then(|present| present.bindings.as_ref());
+            for binding in present.into_iter().flatten() {
+                if !wanted(dfsp, binding) && scheme.dfsps.iter().any(|other| wanted(other, binding)) {
+                    self.changes.push(Change::Unbind { name: dfsp.name.clone(), binding: binding.clone() });
+                }
+            }
+        }
+    }
+
+    /// The bindings are those of the file and no others: a key that is forgotten there must not stay valid.
+    fn bindings(&mut self, dfsp: &Dfsp, exists: bool, present: &ParticipantState) {
+        let Some(wanted) = &dfsp.bindings else { return };
+        let name = &dfsp.name;
+        if exists && present.bindings.is_none() {
+            self.conflicts
+                .push(format!("{}: this hub knows no bindings, which {name} has in the file", dfsp.place));
+            return;
+        }
+        let wanted: BTreeSet<String> = wanted.iter().map(ToString::to_string).collect();
+        let none = BTreeSet::new();
+        let present = present.bindings.as_ref().unwrap_or(&none);
+        for binding in &wanted {
+            let bind = || Change::Bind { name: name.clone(), binding: binding.clone() };
+            self.need(!present.contains(binding), bind);
+        }
+        for binding in present.difference(&wanted) {
+            let unbind = Change::Unbind { name: name.clone(), binding: binding.clone() };
+            if !self.changes.contains(&unbind) {
+                self.changes.push(unbind);
+            }
         }
     }
 
@@ -320,13 +390,17 @@ fn text(currency: Option<&String>) -> String {
     currency.map_or_else(|| "none".to_owned(), Clone::clone)
 }
 
+fn no_end(until: Option<Timestamp>) -> String {
+    until.map_or_else(|| "none".to_owned(), |until| until.to_string())
+}
+
 /// Both sides where they differ.
 fn step(from: Amount, to: Amount) -> String {
     if from == to { to.to_string() } else { format!("{from} → {to}") }
 }
 
 impl Change {
-    /// One line: `+` for what is made, `~` for what is changed.
+    /// One line: `+` for what is made, `~` for what is changed, `-` for what is removed.
     pub fn line(&self) -> String {
         match self {
             Self::HubAccount { currency, kind, .. } => format!("+ hub account {currency} {kind}"),
@@ -349,6 +423,12 @@ impl Change {
                 format!("+ funds {name} {currency} {to}")
             }
             Self::Funds { name, currency, from, to } => format!("~ funds {name} {currency} {from} → {to}"),
+            Self::Bind { name, binding } => format!("+ binding {name} {binding}"),
+            Self::Unbind { name, binding } => format!("- binding {name} {binding}"),
+            Self::FeeRule(rule) => rule.line(),
+            Self::FeeRuleEnd { name, from, to } => {
+                format!("~ fee rule {name} until {} → {to}", no_end(*from))
+            }
             Self::Endpoint { name, kind, from: None, to } => format!("+ endpoint {name} {kind} {to}"),
             Self::Endpoint { name, kind, from: Some(from), to } => {
                 format!("~ endpoint {name} {kind} {from} → {to}")
@@ -384,6 +464,19 @@ impl Change {
                 "name": name,
                 "currency": currency.as_str(),
                 "from": from.to_string(),
+                "to": to.to_string(),
+            }),
+            Self::Bind { name, binding } => {
+                json!({"what": "binding", "name": name, "binding": binding, "isBound": true})
+            }
+            Self::Unbind { name, binding } => {
+                json!({"what": "binding", "name": name, "binding": binding, "isBound": false})
+            }
+            Self::FeeRule(rule) => json!({"what": "feeRule", "name": &*rule.terms.name}),
+            Self::FeeRuleEnd { name, from, to } => json!({
+                "what": "feeRule",
+                "name": name,
+                "from": from.map(|from| from.to_string()),
                 "to": to.to_string(),
             }),
             Self::Endpoint { name, kind, from, to } => {

@@ -6,7 +6,8 @@ use std::fmt;
 use toml::Spanned;
 use toml::de::DeTable;
 use upesi_http::{Target, check_address};
-use upesi_ledger::{Delay, EndpointType, Granularity, Interchange, SettlementModel};
+use upesi_ledger::Limits;
+use upesi_ledger::{Binding, BindingKind, Delay, EndpointType, Granularity, Interchange, SettlementModel};
 use upesi_types::{Amount, Currency};
 
 use super::file::{AccountTerms, Dfsp, Model, Place, Scheme};
@@ -65,7 +66,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn place(&self, start: usize) -> Place {
+    pub(super) fn place(&self, start: usize) -> Place {
         let line = 1 + self.text.bytes().take(start).filter(|byte| *byte == b'\n').count();
         format!("{}:{line}", self.path)
     }
@@ -88,10 +89,11 @@ impl<'a> Reading<'a> {
         let hub_endpoints = self.endpoints(&hub_endpoints, hub.get_ref());
         let defaults = file.section("defaults", self).map(|section| self.defaults(section, &codes));
         let dfsps = self.dfsps(&mut file, &hub, &defaults.unwrap_or_default(), &codes);
+        let fee_rules = self.fee_rules(&mut file, &codes);
         file.end(self);
         let hub_place = self.place(hub.span().start);
         let (name, hub) = (name?.into_inner(), hub.into_inner());
-        Some(Scheme { name, hub, hub_place, currencies, models, hub_endpoints, dfsps })
+        Some(Scheme { name, hub, hub_place, currencies, models, hub_endpoints, dfsps, fee_rules })
     }
 
     fn currencies(&mut self, file: &mut Section<'_>) -> Vec<(Currency, Place)> {
@@ -238,6 +240,12 @@ impl<'a> Reading<'a> {
                 };
                 self.mistake(name, text);
             }
+            for binding in dfsp.bindings.iter().flatten() {
+                let has_it = |other: &&Dfsp| other.bindings.iter().flatten().any(|one| one == binding);
+                if let Some(other) = dfsps.iter().find(has_it) {
+                    self.mistake(name, format!("{:?} has the binding {binding}, too", other.name));
+                }
+            }
             dfsps.push(dfsp);
         }
         dfsps
@@ -254,6 +262,7 @@ impl<'a> Reading<'a> {
         let is_active = section.optional("is_active", self).map(Spanned::into_inner);
         let is_proxy = section.optional("is_proxy", self).map(Spanned::into_inner);
         let base_url = section.optional("base_url", self);
+        let bindings = section.optional("bindings", self).map(|list| self.bindings(list));
         let own_accounts = section.tables("accounts", self).map(|tables| self.accounts(tables, currencies));
         let own_endpoints = section.texts("endpoints", self);
         section.end(self);
@@ -273,7 +282,32 @@ impl<'a> Reading<'a> {
         }
         let accounts = self.checked_accounts(accounts, currencies);
         let place = self.place(start);
-        Some((start, Dfsp { name, place, is_active, is_proxy, accounts, endpoints }))
+        Some((start, Dfsp { name, place, is_active, is_proxy, bindings, accounts, endpoints }))
+    }
+
+    fn bindings(&mut self, list: Spanned<Vec<Spanned<String>>>) -> Vec<Binding> {
+        let mut bindings: Vec<Binding> = Vec::new();
+        let list_start = list.span().start;
+        for text in list.into_inner() {
+            let (start, text) = (text.span().start, text.get_ref());
+            match Binding::parse(text) {
+                Some(binding) if bindings.contains(&binding) => {
+                    self.mistake(start, format!("binding {text:?} stands twice"));
+                }
+                Some(binding) => bindings.push(binding),
+                None => {
+                    let kind = text.split_once(':').and_then(|(kind, _)| BindingKind::parse(kind));
+                    let demand = kind.map_or_else(kinds_of_bindings, |kind| {
+                        format!("what follows {}: {}", kind.name(), kind.demand())
+                    });
+                    self.mistake(start, format!("{text:?} is no binding: {demand}"));
+                }
+            }
+        }
+        if bindings.len() > Limits::SHIPPED.bindings {
+            self.mistake(list_start, format!("a DFSP has at most {} bindings", Limits::SHIPPED.bindings));
+        }
+        bindings
     }
 
     fn accounts(&mut self, tables: Vec<(String, Section<'_>)>, currencies: &[Currency]) -> Vec<AccountEntry> {
@@ -297,24 +331,26 @@ impl<'a> Reading<'a> {
         accounts.iter().filter_map(|(code, terms)| Some((known(code)?, (*terms)?))).collect()
     }
 
+    /// An amount that is not negative.
+    pub(super) fn amount(&mut self, key: &str, text: Spanned<DecimalText>) -> Option<Amount> {
+        let (start, text) = (text.span().start, text.into_inner().0);
+        match Amount::parse_decimal(&text) {
+            Ok(amount) if !amount.is_negative() => return Some(amount),
+            Ok(_) => self.mistake(start, format!("{key} {text} must not be negative")),
+            Err(error) => self.mistake(start, format!("{key} {text:?} {error}")),
+        }
+        None
+    }
+
     fn terms(&mut self, mut section: Section<'_>) -> Option<AccountTerms> {
         let cap = section.required::<DecimalText>("net_debit_cap", self);
         let alarm = section.optional::<DecimalText>("alarm_percentage", self);
         let funds = section.optional::<DecimalText>("funds", self);
         section.end(self);
-        let mut read = |key: &str, text: Spanned<DecimalText>| {
-            let (start, text) = (text.span().start, text.into_inner().0);
-            match Amount::parse_decimal(&text) {
-                Ok(amount) if !amount.is_negative() => return Some(amount),
-                Ok(_) => self.mistake(start, format!("{key} {text} must not be negative")),
-                Err(error) => self.mistake(start, format!("{key} {text:?} {error}")),
-            }
-            None
-        };
-        let net_debit_cap = cap.and_then(|text| read("net_debit_cap", text));
-        let funds = funds.map_or(Some(Amount::ZERO), |text| read("funds", text));
+        let net_debit_cap = cap.and_then(|text| self.amount("net_debit_cap", text));
+        let funds = funds.map_or(Some(Amount::ZERO), |text| self.amount("funds", text));
         let alarm_start = alarm.as_ref().map_or(0, |text| text.span().start);
-        let alarm_percentage = alarm.and_then(|text| read("alarm_percentage", text));
+        let alarm_percentage = alarm.and_then(|text| self.amount("alarm_percentage", text));
         if alarm_percentage.is_some_and(|percentage| !is_percentage(percentage)) {
             self.mistake(alarm_start, "alarm_percentage must be 0 to 100 with at most two decimal places");
         }
@@ -367,6 +403,10 @@ impl<'a> Reading<'a> {
         }
         endpoints
     }
+}
+
+fn kinds_of_bindings() -> String {
+    format!("write KIND:VALUE, where KIND is one of {}", BindingKind::ALL.map(BindingKind::name).join(", "))
 }
 
 /// What is wrong with the braces of a URL in which `{name}` is filled in. The hub fills in `{{these}}`, if they are

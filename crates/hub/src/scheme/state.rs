@@ -1,11 +1,12 @@
 //! What a hub looks like at present, read through its admin API.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use upesi_types::Amount;
 
 use super::admin_api::{AdminApi, AdminError, ApiAmount, ApiFlag};
+use super::fees::{FeeRuleState, fee_rules_of};
 use super::file::Scheme;
 
 /// The parts of a hub's state that a scheme speaks of.
@@ -15,6 +16,8 @@ pub struct HubState {
     pub participants: BTreeMap<String, ParticipantState>,
     /// Settlement models by name.
     pub models: BTreeMap<String, ModelState>,
+    /// Rules for interchange fees, if the scheme has any and the hub knows such.
+    pub fee_rules: Option<Vec<FeeRuleState>>,
 }
 
 /// A participant.
@@ -30,6 +33,8 @@ pub struct ParticipantState {
     pub limits: BTreeMap<String, Limit>,
     /// Cover by currency: the negated balance of the settlement account.
     pub cover: BTreeMap<String, Amount>,
+    /// Bindings as `KIND:VALUE`, if the scheme has any for it and the hub knows such.
+    pub bindings: Option<BTreeSet<String>>,
     /// Endpoints by type.
     pub endpoints: BTreeMap<String, String>,
 }
@@ -141,6 +146,12 @@ struct EndpointListing {
     value: String,
 }
 
+#[derive(Deserialize)]
+struct BindingListing {
+    kind: String,
+    value: String,
+}
+
 impl HubState {
     /// Reads what the scheme speaks of.
     ///
@@ -173,6 +184,13 @@ impl HubState {
             let Some(participant) = state.participants.get_mut(name) else { continue };
             participant.read_details(api, name, *name != scheme.hub).await?;
         }
+        for dfsp in scheme.dfsps.iter().filter(|dfsp| dfsp.bindings.is_some()) {
+            let Some(participant) = state.participants.get_mut(&dfsp.name) else { continue };
+            participant.bindings = bindings(api, &dfsp.name).await?;
+        }
+        if !scheme.fee_rules.is_empty() {
+            state.fee_rules = fee_rules_of(api).await?;
+        }
         Ok(state)
     }
 }
@@ -197,6 +215,18 @@ impl ParticipantState {
             self.cover.insert(balance.currency.clone(), balance.cover());
         }
         Ok(())
+    }
+}
+
+/// A participant's bindings; `None` if the hub has no such call.
+async fn bindings(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>, AdminError> {
+    match api.get::<Vec<BindingListing>>(&format!("/participants/{name}/bindings")).await {
+        Ok(bindings) => {
+            let texts = bindings.into_iter().map(|BindingListing { kind, value }| format!("{kind}:{value}"));
+            Ok(Some(texts.collect()))
+        }
+        Err(error) if error.is_unknown() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

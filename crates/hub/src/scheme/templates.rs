@@ -48,6 +48,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("FSPIOP_CALLBACK_URL_FX_TRANSFER_ERROR", "/fxTransfers/{{commitRequestId}}/error"),
     ("FSPIOP_CALLBACK_URL_AUTHORIZATIONS", ""),
     ("FSPIOP_CALLBACK_URL_TRX_REQ_SERVICE", ""),
+    ("FSPIOP_CALLBACK_URL_SERVICES", ""),
 ];
 
 /// The endpoints of a DFSP that serves everything below one base URL.

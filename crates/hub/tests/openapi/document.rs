@@ -49,7 +49,9 @@ fn references_lead_somewhere_and_components_are_used() {
                 used.insert(reference.trim_start_matches('#').to_owned());
             }
         });
-        for (kind, components) in document.0["components"].as_object().unwrap() {
+        // Those are named where they are asked for, without a reference.
+        let components = document.0["components"].as_object().unwrap();
+        for (kind, components) in components.iter().filter(|(kind, _)| *kind != "securitySchemes") {
             for name in components.as_object().unwrap().keys() {
                 let pointer = format!("/components/{kind}/{name}");
                 assert!(used.contains(&pointer), "{surface:?}: nothing refers to {pointer}");

@@ -48,10 +48,13 @@ impl Ledger {
             Ok(Some(transfer)) => transfer,
             Ok(None) => return self.answer_unknown_transfer(put.sender, &abort.transfer, out),
         };
+        if self.is_item_of_bulk(transfer.id) {
+            return put::refuse(&put, transfer, Refusal::BulkItemAlone, out);
+        }
         if !self.may_end(&put, transfer, out) {
             return;
         }
-        if transfer.expires_at <= now {
+        if self.deadline(transfer) <= now {
             return self.expire(transfer, Some(&put), now, out);
         }
         if !abort.code.is_known_to_api() {

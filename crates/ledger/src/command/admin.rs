@@ -3,14 +3,17 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, Currency, FspId, TransferId};
+use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
+use super::fees::NewFeeRule;
 use super::funds::{FundsEnd, FundsPrepare};
+use super::operators::{NewCredential, NewOperator};
 use super::settlement_models::NewSettlementModel;
 use super::settlements::{AdvanceFault, NewSettlement, SettlementAbort, SettlementAdvance};
 use super::{AdminRefusal, Decision};
 use crate::Ledger;
 use crate::account::AccountId;
+use crate::binding::BindingKind;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::facts::Facts;
@@ -43,6 +46,24 @@ pub enum AdminCommand {
         /// The type of endpoint.
         kind: EndpointType,
         /// URL template or address.
+        value: Box<str>,
+    },
+    /// `POST /participants/{name}/bindings`.
+    AddBinding {
+        /// The name of the participant.
+        name: FspId,
+        /// The part of the caller's certificate.
+        kind: BindingKind,
+        /// What must stand there.
+        value: Box<str>,
+    },
+    /// `DELETE /participants/{name}/bindings`.
+    RemoveBinding {
+        /// The name of the participant.
+        name: FspId,
+        /// The part of the caller's certificate.
+        kind: BindingKind,
+        /// What no longer suffices.
         value: Box<str>,
     },
     /// `POST /participants/{name}/initialPositionAndLimits`.
@@ -116,6 +137,15 @@ pub enum AdminCommand {
     AdvanceSettlement(SettlementAdvance),
     /// `PUT /settlements/{id}` with the state ABORTED.
     AbortSettlement(SettlementAbort),
+    /// A new rule for interchange fees.
+    CreateFeeRule(NewFeeRule),
+    /// The end of a rule for interchange fees.
+    EndFeeRule {
+        /// The name of the rule.
+        name: Box<str>,
+        /// First instant that it does not apply to any more; now, if not given.
+        until: Option<Timestamp>,
+    },
     /// `POST /ledgerAccountTypes`.
     CreateLedgerAccountType {
         /// Name, 2–30 word characters.
@@ -127,6 +157,32 @@ pub enum AdminCommand {
         /// Whether settlement models may settle it.
         is_settleable: bool,
     },
+    /// `POST /operators`, `PUT /operators/{name}`.
+    SetOperator(NewOperator),
+    /// `POST /operators/{name}/tokens`.
+    AddCredential(NewCredential),
+    /// `DELETE /operators/{name}/credentials/{id}`.
+    RemoveCredential {
+        /// The name of the operator.
+        name: Box<str>,
+        /// The number of the credential.
+        id: u32,
+    },
+}
+
+impl AdminCommand {
+    /// Why it is wanted, if it says so itself.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::PrepareFunds(funds) => Some(&funds.reason),
+            Self::EndFunds(end) => Some(&end.reason),
+            Self::AcceptClock { reason } | Self::CloseWindow { reason, .. } => Some(reason),
+            Self::CreateSettlement(new) => Some(&new.reason),
+            Self::AbortSettlement(abort) => Some(&abort.reason),
+            Self::AdvanceSettlement(advance) => advance.items.first().map(|item| &*item.reason),
+            _ => None,
+        }
+    }
 }
 
 /// What came of an operator's change.
@@ -168,6 +224,12 @@ impl Ledger {
             AdminCommand::SetEndpoint { name, kind, value } => {
                 self.decide_set_endpoint(name, *kind, value, out)
             }
+            AdminCommand::AddBinding { name, kind, value } => {
+                self.decide_add_binding(name, *kind, value, out)
+            }
+            AdminCommand::RemoveBinding { name, kind, value } => {
+                self.decide_remove_binding(name, *kind, value, out)
+            }
             AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position } => {
                 self.decide_open_accounts(name, *currency, *net_debit_cap, *initial_position, out)
             }
@@ -196,9 +258,16 @@ impl Ledger {
             AdminCommand::CreateSettlement(new) => self.decide_create_settlement(new, out),
             AdminCommand::AdvanceSettlement(advance) => self.decide_advance_settlement(advance, out),
             AdminCommand::AbortSettlement(abort) => self.decide_abort_settlement(abort, out),
+            AdminCommand::CreateFeeRule(new) => self.decide_create_fee_rule(new, facts.now(), out),
+            AdminCommand::EndFeeRule { name, until } => {
+                self.decide_end_fee_rule(name, *until, facts.now(), out)
+            }
             AdminCommand::CreateLedgerAccountType { name, description, is_active, is_settleable } => {
                 self.decide_create_account_type(name, description, *is_active, *is_settleable, out)
             }
+            AdminCommand::SetOperator(new) => self.decide_set_operator(new, out),
+            AdminCommand::AddCredential(new) => self.decide_add_credential(new, facts.now(), out),
+            AdminCommand::RemoveCredential { name, id } => self.decide_remove_credential(name, *id, out),
         }
     }
 }

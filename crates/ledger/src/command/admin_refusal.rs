@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 use upesi_types::{Currency, FspId};
 
 use crate::account::LedgerAccountTypeId;
+use crate::binding::BindingKind;
 use crate::funds::FundsState;
+use crate::operator::Role;
 use crate::settlement_model::{Delay, Granularity, Interchange};
 use crate::window::WindowId;
 
@@ -32,6 +34,16 @@ pub enum AdminRefusal {
     AccountsFull,
     /// An endpoint's value is empty or too long.
     EndpointValue,
+    /// The hub calls, and is not called as a participant.
+    BindingOfHub,
+    /// A binding's value is no value of its kind.
+    BindingValue { kind: BindingKind },
+    /// Another participant has the binding.
+    BindingTaken { owner: FspId },
+    /// The participant has as many bindings as a participant can have.
+    BindingsFull,
+    /// The participant has no such binding.
+    BindingUnknown,
     /// The participant has no POSITION account in the currency.
     PositionAccountMissing { name: FspId, currency: Currency },
     /// The accounts have their first limit and position.
@@ -144,6 +156,38 @@ pub enum AdminRefusal {
     SettlementStateChange,
     /// An account of the settlement is committed.
     SettlementCommitted,
+    /// The name of a fee rule is not 2 to 30 alphanumeric characters.
+    FeeRuleName,
+    /// A fee rule charges nothing or more than the whole amount, or its limits contradict each other.
+    FeeRuleInvalid,
+    /// A fee rule would change what was charged, or ends before it begins.
+    FeeRuleTime,
+    /// The fee rule's name is taken.
+    FeeRuleExists,
+    /// There is no such fee rule.
+    FeeRuleUnknown,
+    /// The hub has as many fee rules as a hub can have.
+    FeeRulesFull,
     /// None of the callbacks is parked.
     NothingParked,
+    /// An operator's name is not 1 to 64 lower-case letters, digits and `. _ - @`.
+    OperatorName,
+    /// There is no such operator.
+    OperatorUnknown { name: Box<str> },
+    /// The hub's operator does not become a DFSP's.
+    OperatorFixed,
+    /// The roles of a DFSP's operators need a DFSP, and no other roles have one.
+    OperatorScope,
+    /// No operator has both roles.
+    RolesExcluded { one: Role, other: Role },
+    /// The hub has as many operators as a hub can have.
+    OperatorsFull,
+    /// A token ends in the future, and within so many days.
+    CredentialLife,
+    /// The operator has as many credentials as an operator can have.
+    CredentialsFull,
+    /// Another credential has the same token.
+    CredentialTaken,
+    /// The operator has no such credential.
+    CredentialUnknown,
 }

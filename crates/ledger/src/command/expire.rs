@@ -25,27 +25,29 @@ impl Ledger {
         out.reply = match self.find(&expire.transfer.into(), facts) {
             Err(ArchiveLookupNeeded) => Reply::NeedsArchive,
             Ok(None) => Reply::Admin(Err(AdminRefusal::TransferUnknown)),
-            Ok(Some(transfer)) => Reply::Admin(expire_known(transfer, expire, facts.now(), out)),
+            Ok(Some(transfer)) => Reply::Admin(self.expire_known(transfer, expire, facts.now(), out)),
         };
     }
-}
 
-fn expire_known(
-    transfer: &Transfer,
-    expire: &Expire,
-    now: Timestamp,
-    out: &mut Decision,
-) -> Result<AdminOutcome, AdminRefusal> {
-    let state = match &transfer.state {
-        TransferState::Reserved => {
-            let ending = Ending::expiry(Some(expire.reason.clone()));
-            put::tell_parties(transfer, &ending, out);
-            put::end(transfer, ending, None, false, now, out);
-            return Ok(AdminOutcome::Done);
-        }
-        TransferState::Aborted { operator_reason: Some(_), .. } => return Ok(AdminOutcome::AlreadyDone),
-        TransferState::Aborted { kind, .. } => kind.as_str(),
-        TransferState::Committed { .. } => "COMMITTED",
-    };
-    Err(AdminRefusal::TransferFinal { state })
+    fn expire_known(
+        &self,
+        transfer: &Transfer,
+        expire: &Expire,
+        now: Timestamp,
+        out: &mut Decision,
+    ) -> Result<AdminOutcome, AdminRefusal> {
+        let state = match &transfer.state {
+            TransferState::Reserved if self.is_answered_item(transfer.id) => "PROCESSING",
+            TransferState::Reserved => {
+                let ending = Ending::expiry(Some(expire.reason.clone()));
+                self.tell_parties(transfer, &ending, out);
+                put::end(transfer, ending, None, false, now, out);
+                return Ok(AdminOutcome::Done);
+            }
+            TransferState::Aborted { operator_reason: Some(_), .. } => return Ok(AdminOutcome::AlreadyDone),
+            TransferState::Aborted { kind, .. } => kind.as_str(),
+            TransferState::Committed { .. } => "COMMITTED",
+        };
+        Err(AdminRefusal::TransferFinal { state })
+    }
 }

@@ -3,16 +3,20 @@
 use alloc::boxed::Box;
 
 use sha2::{Digest, Sha256};
-use upesi_types::{FspId, Timestamp};
+use upesi_types::{Amount, FspId, Timestamp};
 
 use super::put::{self, Put, PutKind};
 use super::{ArchiveLookupNeeded, Decision, Reply};
 use crate::Ledger;
+use crate::account::AccountId;
 use crate::callback::{CallbackContent, ResourceId, StateMethod, TransferView};
 use crate::event::Event;
 use crate::facts::Facts;
+use crate::participant::ParticipantId;
 use crate::refusal::Refusal;
-use crate::transfer::{Fingerprint, PublicState, Transfer};
+use crate::settlement_model::SettlementModel;
+use crate::state::accounts_of;
+use crate::transfer::{Fingerprint, PublicState, Settled, Transfer};
 
 /// A fulfil as the gateway read it.
 #[derive(Clone, Debug)]
@@ -76,6 +80,10 @@ impl Ledger {
             Ok(Some(transfer)) => transfer,
             Ok(None) => return self.answer_unknown_transfer(put.sender, &fulfil.transfer, out),
         };
+        if self.is_item_of_bulk(transfer.id) {
+            let put = Put { reserves: false, ..put };
+            return put::refuse(&put, transfer, Refusal::BulkItemAlone, out);
+        }
         if let Some(refusal) = refuses_outright(fulfil) {
             return put::refuse(&put, transfer, refusal, out);
         }
@@ -84,8 +92,10 @@ impl Ledger {
         }
         match fulfil.fulfilment {
             Fulfilment::Preimage(preimage) if Sha256::digest(preimage).as_slice() == transfer.condition => {
-                if transfer.expires_at <= now {
+                if self.deadline(transfer) <= now {
                     self.expire(transfer, Some(&put), now, out);
+                } else if self.awaits_conversion(transfer, now) {
+                    put::refuse(&put, transfer, Refusal::ConversionUnfulfilled, out);
                 } else {
                     self.commit(transfer, fulfil, preimage, now, out);
                 }
@@ -102,15 +112,8 @@ impl Ledger {
         now: Timestamp,
         out: &mut Decision,
     ) {
-        let (Some(payer), Some(payee)) = (transfer.payer, transfer.payee) else {
-            unreachable!("a reserved transfer has both parties")
-        };
-        out.events.push(Event::TransferCommitted {
-            id: transfer.id,
-            fulfilment: preimage,
-            fingerprint: fulfil.fingerprint,
-            extensions: fulfil.extensions.clone(),
-        });
+        let said = (preimage, fulfil.fingerprint, fulfil.extensions.clone());
+        let (payer, payee) = self.record_commit(transfer, said, now, out);
         if fulfil.state == FulfilState::Reserved {
             let view = TransferView {
                 state: PublicState::Committed,
@@ -128,6 +131,51 @@ impl Ledger {
                 out.tell(payee, transfer.id, CallbackContent::ConfirmFulfil);
             }
         }
+    }
+}
+
+impl Ledger {
+    /// Records the commit of a reserved transfer with its fees. The answer is payer and payee.
+    pub(super) fn record_commit(
+        &self,
+        transfer: &Transfer,
+        (fulfilment, fingerprint, extensions): ([u8; 32], Fingerprint, Option<Box<str>>),
+        now: Timestamp,
+        out: &mut Decision,
+    ) -> (ParticipantId, ParticipantId) {
+        let (Some(payer), Some(payee)) = (transfer.payer, transfer.payee) else {
+            unreachable!("a reserved transfer has both parties")
+        };
+        let settled = self.settled_by_commit(accounts_of(transfer), transfer.amount);
+        let id = transfer.id;
+        out.events.push(Event::TransferCommitted { id, fulfilment, fingerprint, extensions, settled });
+        if !self.fee_rules().is_empty() {
+            self.charge_fees(transfer, (payer, payee), now, out);
+        }
+        (payer, payee)
+    }
+
+    /// Whether a model of gross settlement governs the positions of a debtor and a creditor at a commit. Without the
+    /// accounts of cover, or without room on them, it is left to the open window, for a fulfil is never refused for
+    /// that.
+    pub(crate) fn settled_by_commit(
+        &self,
+        (debtor, creditor): (AccountId, AccountId),
+        amount: Amount,
+    ) -> Settled {
+        if !self.models().iter().any(SettlementModel::settles_commits) {
+            return Settled::InWindow;
+        }
+        let currency = self.account_ref(debtor).currency;
+        let model = self.position_model(currency).filter(|model| model.settles_commits());
+        let cover = |position: AccountId| {
+            let owner = self.participant(self.account_ref(position).participant);
+            Some(self.account_ref(owner.account(currency, model?.settlement_account_type)?))
+        };
+        let payer = cover(debtor).filter(|account| account.balance.checked_add(amount).is_some());
+        let payee = cover(creditor).filter(|account| self.withdrawals.leave_room(account, amount));
+        let accounts = payer.zip(payee).map(|(payer, payee)| (payer.id, payee.id));
+        accounts.map_or(Settled::InWindow, |(payer, payee)| Settled::AtOnce { payer, payee })
     }
 }
 

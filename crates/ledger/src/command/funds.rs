@@ -13,9 +13,6 @@ use crate::funds::{FundsDirection, FundsState, FundsTransfer, REASON_NOT_COVERED
 use crate::participant::{Participant, ParticipantId};
 use crate::transfer::Fingerprint;
 
-/// Most movements of funds that a hub keeps; they are few beside transfers.
-pub const FUNDS_TRANSFERS_MAX: usize = 1_000_000;
-
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 /// A deposit, or the first step of a withdrawal.
@@ -94,7 +91,7 @@ impl Ledger {
         if funds.amount <= Amount::ZERO {
             return Err(AdminRefusal::FundsAmount);
         }
-        if self.funds_len() >= FUNDS_TRANSFERS_MAX {
+        if self.funds_len() >= self.config.limits.funds_transfers {
             return Err(AdminRefusal::FundsFull);
         }
         let hub = self.participant(ParticipantId::HUB);
@@ -104,7 +101,7 @@ impl Ledger {
         let state = match funds.direction {
             FundsDirection::In => self.check_deposit(account, hub_account, funds.amount)?,
             FundsDirection::Out if self.covers_withdrawal(participant, account, funds.amount) => {
-                FundsState::Reserved
+                self.check_withdrawal(hub_account, funds.amount)?
             }
             FundsDirection::Out => FundsState::Aborted,
         };
@@ -155,9 +152,16 @@ impl Ledger {
         hub_account: AccountId,
         amount: Amount,
     ) -> Result<FundsState, AdminRefusal> {
-        let fits = account.balance.checked_sub(amount).is_some()
+        let fits = self.withdrawals.leave_room(account, amount)
             && self.account_ref(hub_account).balance.checked_add(amount).is_some();
         if fits { Ok(FundsState::Committed) } else { Err(AdminRefusal::BalanceFull) }
+    }
+
+    /// Its end cannot be refused, so the hub's account must have room for it now. The DFSP's has: an abort brings back
+    /// what the reservation took.
+    fn check_withdrawal(&self, hub_account: AccountId, amount: Amount) -> Result<FundsState, AdminRefusal> {
+        let fits = self.withdrawals.leave_room(self.account_ref(hub_account), amount);
+        if fits { Ok(FundsState::Reserved) } else { Err(AdminRefusal::BalanceFull) }
     }
 
     /// Whether enough stays after a withdrawal: the settlement account alone answers for the position then, whichever

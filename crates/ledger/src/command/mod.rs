@@ -1,13 +1,19 @@
 //! Commands: what the outside asks of the ledger, one file per kind of decision.
 
 mod abort;
+mod act;
 mod admin;
 mod admin_refusal;
+mod bindings;
+mod bulks;
 mod callbacks;
+mod conversions;
 mod expire;
+mod fees;
 mod fulfil;
 mod funds;
 mod get;
+mod operators;
 mod participants;
 mod prepare;
 mod put;
@@ -23,28 +29,34 @@ use alloc::vec::Vec;
 use upesi_types::{FspId, TransferId};
 
 pub use abort::Abort;
+pub use act::{Act, Deed};
 pub use admin::{AdminCommand, AdminOutcome};
 pub use admin_refusal::AdminRefusal;
+pub use bulks::{AbortBulk, BulkCommand, FulfilBulk, GetBulk, PrepareBulk};
+pub(crate) use conversions::CONVERSIONS_PER_TRANSFER_MAX;
+pub use conversions::{
+    AbortConversion, AskedMoney, ConversionCommand, FulfilConversion, GetConversion, PrepareConversion,
+};
 pub use expire::Expire;
+pub use fees::{FEE_RULE_PARTIES_MAX, NewFeeRule};
 pub use fulfil::{Fulfil, FulfilState, Fulfilment};
-pub use funds::{FUNDS_TRANSFERS_MAX, FundsAction, FundsEnd, FundsPrepare};
+pub use funds::{FundsAction, FundsEnd, FundsPrepare};
 pub use get::Get;
-pub use participants::{ACCOUNTS_MAX, ENDPOINT_VALUE_BYTES_MAX, PARTICIPANTS_MAX};
+pub use operators::{NewCredential, NewOperator};
+pub use participants::ENDPOINT_VALUE_BYTES_MAX;
 pub use prepare::Prepare;
-pub use settlement_models::{LEDGER_ACCOUNT_TYPES_MAX, NewSettlementModel, SETTLEMENT_MODELS_MAX};
+pub use settlement_models::NewSettlementModel;
 pub use settlements::{AdvanceFault, AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
-pub use tick::EXPIRIES_PER_TICK_MAX;
 
 use crate::Ledger;
 use crate::actor::Actor;
+pub use crate::binding::BINDING_VALUE_BYTES_MAX;
 use crate::callback::{Callback, CallbackContent, CallbackKey, ResourceId, Subject};
 use crate::event::Event;
 use crate::facts::{Archived, Facts};
 use crate::participant::ParticipantId;
 use crate::refusal::Refusal;
-pub use crate::settlement::{SETTLEMENT_ACCOUNTS_MAX, SETTLEMENTS_MAX, WINDOWS_PER_SETTLEMENT_MAX};
 use crate::transfer::Transfer;
-pub use crate::window::WINDOWS_MAX;
 
 /// What the outside asks of the ledger.
 #[derive(Clone, Debug)]
@@ -57,6 +69,12 @@ pub enum Command {
     Abort(Abort),
     /// `GET /transfers/{ID}`.
     Get(Get),
+    /// `/fxTransfers`.
+    Conversion(ConversionCommand),
+    /// `/bulkTransfers`.
+    Bulk(BulkCommand),
+    /// The bulk whose turn it is takes its next step.
+    StepBulk,
     /// Time has passed: expire what is due.
     Tick,
     /// An operator ends a reservation.
@@ -81,6 +99,8 @@ pub enum Command {
     },
     /// An operator's change.
     Admin(AdminCommand),
+    /// An operator's change or attempt, with its entry in the audit trail.
+    Act(Box<Act>),
 }
 
 impl Command {
@@ -91,21 +111,40 @@ impl Command {
             Self::Fulfil(fulfil) => Actor::Dfsp(fulfil.source),
             Self::Abort(abort) => Actor::Dfsp(abort.source),
             Self::Get(get) => Actor::Dfsp(get.source),
+            Self::Conversion(command) => Actor::Dfsp(command.source()),
+            Self::Bulk(command) => Actor::Dfsp(command.source()),
+            Self::StepBulk => Actor::Bulks,
             Self::Tick => Actor::Clock,
             Self::Delivered(_) | Self::Park { .. } => Actor::Delivery,
             Self::RemoveFinished { .. } => Actor::Retention,
-            Self::Expire(_) | Self::Redeliver(_) | Self::Admin(_) => Actor::Operator,
+            Self::Expire(_) | Self::Redeliver(_) | Self::Admin(_) | Self::Act(_) => Actor::Operator,
+        }
+    }
+
+    /// The operator's change that it makes.
+    pub fn admin(&self) -> Option<&AdminCommand> {
+        match self {
+            Self::Admin(command) => Some(command),
+            Self::Act(act) => match &act.deed {
+                Deed::Change(command) => Some(command),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
     /// The transfer whose state decides the command: what memory does not hold of it, the archive may.
-    pub const fn transfer_id(&self) -> Option<TransferId> {
+    pub fn transfer_id(&self) -> Option<TransferId> {
         match self {
             Self::Prepare(prepare) => Some(prepare.id),
             Self::Fulfil(fulfil) => fulfil.transfer.id(),
             Self::Abort(abort) => abort.transfer.id(),
             Self::Get(get) => get.transfer.id(),
             Self::Expire(expire) => Some(expire.transfer),
+            Self::Act(act) => match &act.deed {
+                Deed::Expire(expire) => Some(expire.transfer),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -184,20 +223,32 @@ impl Ledger {
             Command::Fulfil(fulfil) => self.decide_fulfil(fulfil, facts, out),
             Command::Abort(abort) => self.decide_abort(abort, facts, out),
             Command::Get(get) => self.decide_get(get, facts, out),
+            Command::Conversion(command) => self.decide_conversion(command, facts, out),
+            Command::Bulk(command) => self.decide_bulk(command, facts, out),
+            Command::StepBulk => self.decide_bulk_step(facts.present, out),
             Command::Tick => self.decide_tick(now, out),
             Command::Expire(expire) => self.decide_expire(expire, facts, out),
             Command::Delivered(keys) => self.decide_delivered(keys, out),
             Command::Park { key, attempts, reason } => self.decide_park(*key, *attempts, reason, out),
             Command::Redeliver(keys) => self.decide_redeliver(keys, out),
             Command::RemoveFinished { to_seq } => self.decide_removal(*to_seq, out),
-            Command::Admin(command) => {
-                let reply = self.decide_admin(command, facts, out);
-                if reply.is_err() {
-                    out.clear();
-                }
-                out.reply = Reply::Admin(reply);
-            }
+            Command::Admin(command) => self.decide_change(command, facts, out),
+            Command::Act(act) => self.decide_deed(act, facts, out),
         }
+        if !self.conversions.are_none_live() {
+            self.cascade(now, out);
+        }
+        if let Command::Act(act) = command {
+            self.record_act(act, now, out);
+        }
+    }
+
+    fn decide_change(&self, command: &AdminCommand, facts: &Facts<'_>, out: &mut Decision) {
+        let reply = self.decide_admin(command, facts, out);
+        if reply.is_err() {
+            out.clear();
+        }
+        out.reply = Reply::Admin(reply);
     }
 
     /// Finds a transfer in memory or in the archive's answer; an error if the archive must be asked first.
@@ -212,7 +263,7 @@ impl Ledger {
         }
         match facts.archived {
             Archived::Unknown => Err(ArchiveLookupNeeded),
-            Archived::Absent => Ok(None),
+            Archived::Absent | Archived::Conversion { .. } | Archived::Bulk { .. } => Ok(None),
             Archived::Found(transfer) => {
                 debug_assert_eq!(transfer.id, id);
                 Ok(Some(transfer))

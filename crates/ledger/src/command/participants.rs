@@ -12,10 +12,6 @@ use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::participant::{Participant, ParticipantId};
 
-/// Most participants of a scheme, the hub included.
-pub const PARTICIPANTS_MAX: usize = 10_000;
-/// Most accounts of all participants.
-pub const ACCOUNTS_MAX: usize = 1_000_000;
 /// Longest endpoint value, in bytes.
 pub const ENDPOINT_VALUE_BYTES_MAX: usize = 512;
 /// Alarm threshold of a limit set without one, in hundredths of a percent. Reference hubs set 10 %, which nearly every
@@ -25,7 +21,7 @@ const ALARM_BASIS_POINTS_DEFAULT: u16 = 8_000;
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 impl Ledger {
-    fn known_participant(&self, name: &FspId) -> Result<&Participant, AdminRefusal> {
+    pub(super) fn known_participant(&self, name: &FspId) -> Result<&Participant, AdminRefusal> {
         self.participant_named(name).ok_or(AdminRefusal::ParticipantUnknown { name: *name })
     }
 
@@ -62,7 +58,7 @@ impl Ledger {
         if kinds.is_empty() {
             return Err(AdminRefusal::ModelMissing);
         }
-        if existing.is_none() && self.participants().len() >= PARTICIPANTS_MAX {
+        if existing.is_none() && self.participants().len() >= self.config.limits.participants {
             return Err(AdminRefusal::ParticipantsFull);
         }
         let participant = match existing {
@@ -76,7 +72,8 @@ impl Ledger {
         self.create_accounts(participant, currency, &kinds, false, out)
     }
 
-    /// The account types that the models of a currency use: its own models, else the default ones.
+    /// The account types that the models of a currency use: its own models, else the default ones. The one for fees if
+    /// there are rules for some.
     fn account_kinds_for(&self, currency: Currency) -> impl Iterator<Item = LedgerAccountTypeId> {
         let mut kinds = Vec::new();
         for model in self.models_governing(currency) {
@@ -85,6 +82,11 @@ impl Ledger {
                     kinds.push(kind);
                 }
             }
+        }
+        let has_fees =
+            !kinds.is_empty() && self.fee_rules().iter().any(|rule| rule.terms.currency == currency);
+        if has_fees && !kinds.contains(&LedgerAccountTypeId::INTERCHANGE_FEE) {
+            kinds.push(LedgerAccountTypeId::INTERCHANGE_FEE);
         }
         kinds.into_iter()
     }
@@ -98,7 +100,7 @@ impl Ledger {
         out: &mut Decision,
     ) -> Outcome {
         let first = self.accounts().len() + 1;
-        if self.accounts().len() + kinds.len() > ACCOUNTS_MAX {
+        if self.accounts().len() + kinds.len() > self.config.limits.accounts {
             return Err(AdminRefusal::AccountsFull);
         }
         for (offset, kind) in kinds.iter().enumerate() {

@@ -8,6 +8,7 @@ use super::{ArchiveLookupNeeded, Decision, Reply};
 use crate::Ledger;
 use crate::account::{Account, AccountId, LedgerAccountTypeId};
 use crate::callback::{CallbackContent, StateMethod};
+use crate::conversion::Conversion;
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::participant::{Participant, ParticipantId};
@@ -53,6 +54,9 @@ impl Ledger {
         let Some(sender) = self.participant_id(&prepare.source) else {
             return out.reply = Reply::UnknownSender(prepare.source);
         };
+        if self.is_item_of_bulk(prepare.id) {
+            return out.tell_error(sender, prepare.id, Refusal::Modified);
+        }
         match self.find(&prepare.id.into(), facts) {
             Err(ArchiveLookupNeeded) => out.reply = Reply::NeedsArchive,
             Ok(Some(original)) => self.answer_duplicate_prepare(prepare, sender, original, out),
@@ -67,13 +71,29 @@ impl Ledger {
         present: Present,
         out: &mut Decision,
     ) {
-        let now = present.at;
         let payer = if prepare.payer == prepare.source {
             Some(self.participant(sender))
         } else {
             self.participant_named(&prepare.payer)
         };
         let payee = self.participant_named(&prepare.payee);
+        let conversion = self.payers_conversion(prepare, payer);
+        match self.reserve(prepare, (payer, payee), conversion, present, out) {
+            Ok(payee) => out.tell(payee, prepare.id, CallbackContent::ForwardPrepare),
+            Err(cause) => out.tell(sender, prepare.id, CallbackContent::Error(cause)),
+        }
+    }
+
+    /// Records a new transfer, reserved or refused. The answer is the payee, or why it was refused.
+    pub(super) fn reserve(
+        &self,
+        prepare: &Prepare,
+        (payer, payee): (Option<&Participant>, Option<&Participant>),
+        conversion: Option<&Conversion>,
+        present: Present,
+        out: &mut Decision,
+    ) -> Result<ParticipantId, Cause> {
+        let now = present.at;
         let mut transfer = Transfer {
             id: prepare.id,
             payer: payer.map(|payer| payer.id),
@@ -90,29 +110,31 @@ impl Ledger {
             extensions: prepare.extensions.clone(),
             state: TransferState::Reserved,
         };
-        match self.check_prepare(prepare, payer, payee, present) {
+        let outcome = match self.check_prepare(prepare, (payer, payee), conversion, present) {
             Ok(reservation) => {
                 transfer.payer_account = Some(reservation.payer_account);
                 transfer.payee_account = Some(reservation.payee_account);
-                out.tell(reservation.payee, prepare.id, CallbackContent::ForwardPrepare);
+                Ok(reservation.payee)
             }
             Err(refusal) => {
                 let kind = refusal.kind();
                 let cause = Cause::Hub(refusal);
-                out.tell(sender, prepare.id, CallbackContent::Error(cause.clone()));
+                let reason = cause.clone();
                 transfer.state =
                     TransferState::Aborted { kind, cause, fingerprint: None, operator_reason: None, at: now };
+                Err(reason)
             }
-        }
+        };
         out.events.push(Event::TransferPrepared(transfer));
+        outcome
     }
 
     /// The rules of a prepare, in the order in which they are reported.
     fn check_prepare(
         &self,
         prepare: &Prepare,
-        payer: Option<&Participant>,
-        payee: Option<&Participant>,
+        (payer, payee): (Option<&Participant>, Option<&Participant>),
+        conversion: Option<&Conversion>,
         present: Present,
     ) -> Result<Reservation, Refusal> {
         if prepare.source != prepare.payer {
@@ -133,27 +155,37 @@ impl Ledger {
         if prepare.condition.is_none() {
             return Err(Refusal::ConditionInvalid);
         }
-        if prepare.expires_at < present.at {
-            return Err(Refusal::ExpirationPassed { expires_at: prepare.expires_at });
+        self.check_expiration(prepare.expires_at, present)?;
+        if prepare.payer.eq_ignore_case(&prepare.payee) && !self.config().on_us_transfers {
+            return Err(Refusal::PartiesEqual);
+        }
+        // An FXP pays what the payer has converted.
+        let (debtor, payer_account) = match conversion {
+            None => (payer, self.active_position_account(payer, prepare.currency)?),
+            Some(conversion) => self.check_converted(conversion, (amount, prepare.currency), present.at)?,
+        };
+        let payee_account = self.active_position_account(payee, prepare.currency)?;
+        self.check_liquidity(debtor, payer_account, amount)?;
+        check_room((debtor, payer_account), (payee, payee_account), amount)?;
+        Ok(Reservation { payee: payee.id, payer_account: payer_account.id, payee_account: payee_account.id })
+    }
+
+    /// Not in the past, and not further ahead than the scheme allows.
+    pub(super) fn check_expiration(&self, expires_at: Timestamp, present: Present) -> Result<(), Refusal> {
+        if expires_at < present.at {
+            return Err(Refusal::ExpirationPassed { expires_at });
         }
         // While clocks disagree, DFSPs may go by the latest of them.
         let latest = present.latest.max(self.last_time());
         let validity_max_ms = self.config().transfer_validity_max_ms;
-        if prepare.expires_at > latest.plus_ms(validity_max_ms) {
+        if expires_at > latest.plus_ms(validity_max_ms) {
             return Err(Refusal::ExpirationTooFar { ahead_s_max: validity_max_ms / 1_000 });
         }
-        if prepare.payer.eq_ignore_case(&prepare.payee) && !self.config().on_us_transfers {
-            return Err(Refusal::PartiesEqual);
-        }
-        let payer_account = self.active_position_account(payer, prepare.currency)?;
-        let payee_account = self.active_position_account(payee, prepare.currency)?;
-        self.check_liquidity(payer, payer_account, amount)?;
-        check_room((payer, payer_account), (payee, payee_account), amount)?;
-        Ok(Reservation { payee: payee.id, payer_account: payer_account.id, payee_account: payee_account.id })
+        Ok(())
     }
 
     /// Cover first, then the net debit cap; reaching either exactly is allowed.
-    fn check_liquidity(
+    pub(super) fn check_liquidity(
         &self,
         payer: &Participant,
         position: &Account,
@@ -173,7 +205,11 @@ impl Ledger {
         Ok(())
     }
 
-    fn active_position_account(&self, owner: &Participant, currency: Currency) -> Result<&Account, Refusal> {
+    pub(super) fn active_position_account(
+        &self,
+        owner: &Participant,
+        currency: Currency,
+    ) -> Result<&Account, Refusal> {
         let account = owner.account(currency, LedgerAccountTypeId::POSITION).map(|id| self.account_ref(id));
         match account {
             None => Err(Refusal::AccountUnknown { name: owner.name, currency }),
@@ -202,7 +238,7 @@ impl Ledger {
     }
 }
 
-fn active<'a>(found: Option<&'a Participant>, name: &FspId) -> Result<&'a Participant, Refusal> {
+pub(super) fn active<'a>(found: Option<&'a Participant>, name: &FspId) -> Result<&'a Participant, Refusal> {
     match found {
         None => Err(Refusal::ParticipantUnknown { name: *name }),
         Some(participant) if !participant.is_active => Err(Refusal::ParticipantInactive { name: *name }),

@@ -92,18 +92,21 @@ impl Ledger {
     /// Ends a reserved transfer whose deadline has passed; both parties are told.
     pub(super) fn expire(&self, transfer: &Transfer, late: Option<&Put>, now: Timestamp, out: &mut Decision) {
         let ending = Ending::expiry(None);
-        tell_parties(transfer, &ending, out);
+        self.tell_parties(transfer, &ending, out);
         let reserves = late.is_some_and(|put| put.reserves);
         // An expiry remembers the late fulfil only, as the kind of abort does not tell of which kind a PUT was.
         let late_fulfil = late.filter(|put| put.kind == PutKind::Fulfil);
         end(transfer, ending, late_fulfil.map(|put| put.fingerprint), reserves, now, out);
     }
-}
 
-/// Tells both parties of a transfer why it ends.
-pub(super) fn tell_parties(transfer: &Transfer, ending: &Ending, out: &mut Decision) {
-    for party in [transfer.payer, transfer.payee].into_iter().flatten() {
-        out.tell(party, transfer.id, CallbackContent::Error(ending.cause.clone()));
+    /// Tells both parties of a transfer why it ends. Of the items of a bulk its end tells.
+    pub(super) fn tell_parties(&self, transfer: &Transfer, ending: &Ending, out: &mut Decision) {
+        if self.is_item_of_bulk(transfer.id) {
+            return;
+        }
+        for party in [transfer.payer, transfer.payee].into_iter().flatten() {
+            out.tell(party, transfer.id, CallbackContent::Error(ending.cause.clone()));
+        }
     }
 }
 

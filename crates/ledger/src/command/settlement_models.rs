@@ -10,11 +10,6 @@ use crate::account::LedgerAccountTypeId;
 use crate::event::Event;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 
-/// Most settlement models of a hub.
-pub const SETTLEMENT_MODELS_MAX: usize = 1_000;
-/// Most ledger account types of a hub, the seeded ones included.
-pub const LEDGER_ACCOUNT_TYPES_MAX: usize = 200;
-
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 /// A settlement model to be created.
@@ -98,7 +93,7 @@ impl Ledger {
         if let Some(other) = self.models().iter().find(governs_same) {
             return Err(AdminRefusal::ModelGovernsAlready { model: other.name.clone() });
         }
-        if self.models().len() >= SETTLEMENT_MODELS_MAX {
+        if self.models().len() >= self.config.limits.settlement_models {
             return Err(AdminRefusal::ModelsFull);
         }
         out.events.push(Event::SettlementModelCreated(SettlementModel {
@@ -144,7 +139,7 @@ impl Ledger {
         if self.account_type_named(name).is_some() {
             return Err(AdminRefusal::AccountTypeExists);
         }
-        if self.account_types().len() >= LEDGER_ACCOUNT_TYPES_MAX {
+        if self.account_types().len() >= self.config.limits.ledger_account_types {
             return Err(AdminRefusal::AccountTypesFull);
         }
         out.events.push(Event::LedgerAccountTypeCreated {

@@ -11,10 +11,7 @@ use crate::Ledger;
 use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::event::Event;
 use crate::participant::ParticipantId;
-use crate::settlement::{
-    SETTLEMENT_ACCOUNTS_MAX, SETTLEMENTS_MAX, Settlement, SettlementAccount, SettlementNet, SettlementStage,
-    SettlementState, WINDOWS_PER_SETTLEMENT_MAX,
-};
+use crate::settlement::{Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState};
 use crate::settlement_model::{Delay, Granularity, SettlementModel};
 use crate::window::{ContentRef, SettlementId, WindowId};
 
@@ -98,7 +95,7 @@ impl Ledger {
         if model.granularity == Granularity::Gross || model.delay == Delay::Immediate {
             return Err(AdminRefusal::SettlementModelGross);
         }
-        if new.windows.len() > WINDOWS_PER_SETTLEMENT_MAX {
+        if new.windows.len() > self.config.limits.windows_per_settlement {
             return Err(AdminRefusal::SettlementWindowsMany);
         }
         let windows: BTreeSet<_> = new.windows.iter().copied().collect();
@@ -110,7 +107,9 @@ impl Ledger {
         let contents: Vec<_> = windows.into_iter().flat_map(|id| self.contents_for(model, id)).collect();
         let accounts = self.nets_of(&contents)?;
         let kept: usize = self.settlements().iter().map(|settlement| settlement.accounts.len()).sum();
-        if self.settlements().len() >= SETTLEMENTS_MAX || kept + accounts.len() > SETTLEMENT_ACCOUNTS_MAX {
+        if self.settlements().len() >= self.config.limits.settlements
+            || kept + accounts.len() > self.config.limits.settlement_accounts
+        {
             return Err(AdminRefusal::SettlementsFull);
         }
         let id = SettlementId(self.settlements().len() as u32 + 1);

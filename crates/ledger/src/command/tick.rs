@@ -1,4 +1,4 @@
-//! The passing of time: transfers and withdrawals whose deadline is behind us end.
+//! The passing of time: transfers, conversions and withdrawals whose deadline is behind us end.
 
 use upesi_types::Timestamp;
 
@@ -6,17 +6,23 @@ use super::Decision;
 use crate::Ledger;
 use crate::event::Event;
 use crate::funds::{FundsState, REASON_LATE};
-
-/// Most transfers that one tick expires, so that a flood of deadlines cannot hold up the queue: the engine ticks again
-/// as long as something is due.
-pub const EXPIRIES_PER_TICK_MAX: usize = 64;
+use crate::transfer::Transfer;
 
 impl Ledger {
     pub(super) fn decide_tick(&self, now: Timestamp, out: &mut Decision) {
-        for transfer in self.due_transfers(now).take(EXPIRIES_PER_TICK_MAX) {
+        let limits = &self.config.limits;
+        let max = if self.conversions.are_none_live() {
+            limits.expiries_per_tick
+        } else {
+            limits.converted_expiries_per_tick()
+        };
+        // What the payee of a bulk has fulfilled is not expired any more.
+        let is_open = |transfer: &&Transfer| !self.is_answered_item(transfer.id);
+        for transfer in self.due_transfers(now).filter(is_open).take(max) {
             self.expire(transfer, None, now, out);
         }
-        let room = EXPIRIES_PER_TICK_MAX - out.events.len();
+        self.expire_conversions(now, max, out);
+        let room = limits.expiries_per_tick - out.events.len();
         for funds in self.due_funds(now).take(room) {
             let reason = REASON_LATE.into();
             out.events.push(Event::FundsEnded { id: funds.id, state: FundsState::Aborted, reason });

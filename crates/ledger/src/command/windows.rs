@@ -6,7 +6,7 @@ use alloc::collections::BTreeSet;
 use super::{AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
 use crate::event::Event;
-use crate::window::{ContentId, NewContent, WINDOWS_MAX, WindowId, WindowState};
+use crate::window::{ContentId, NewContent, WindowId, WindowState};
 
 impl Ledger {
     /// Closes the open window and opens the next one, in one record. What belongs to it was added at each commit.
@@ -23,7 +23,7 @@ impl Ledger {
         if self.windows.is_open_empty() {
             return Err(AdminRefusal::WindowEmpty { window: id });
         }
-        if self.windows().len() >= WINDOWS_MAX {
+        if self.windows().len() >= self.config.limits.windows {
             return Err(AdminRefusal::WindowsFull);
         }
         if self.windows.are_unsettled_full() {

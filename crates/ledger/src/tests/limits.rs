@@ -9,12 +9,12 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 use super::{account, amount, id, kes, participant, sound, transfer};
 use crate::account::LedgerAccountTypeId;
 use crate::command::{
-    AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, EXPIRIES_PER_TICK_MAX, FundsPrepare,
-    NewSettlementModel, Reply,
+    AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, FundsPrepare, NewSettlementModel, Reply,
 };
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::funds::{FundsDirection, FundsState};
+use crate::limits::Limits;
 use crate::settlement_model::SettlementModel;
 use crate::state::Ledger;
 
@@ -151,15 +151,19 @@ fn a_tick_ends_so_many_and_no_more() {
         let model = model.unwrap_or_else(|| unreachable!("a withdrawal is in flight"));
         for number in 1..withdrawals {
             let id = TransferId::from_random_bytes([20 + number as u8; 16]);
-            ledger.funds_deadlines.insert((model.expires_at, id));
-            ledger.funds.insert(id, crate::FundsTransfer { id, ..model.clone() });
+            let another = crate::FundsTransfer { id, ..model.clone() };
+            ledger.withdrawals.open(&another);
+            ledger.funds.insert(id, another);
         }
         let events = decide(&ledger, Command::Tick).events;
         let expired = events.iter().filter(|event| matches!(event, Event::TransferAborted { .. })).count();
         let given_back = events.iter().filter(|event| matches!(event, Event::FundsEnded { .. })).count();
         // One transfer of the state itself is in flight.
-        let expected = EXPIRIES_PER_TICK_MAX.min(transfers + 1);
-        assert_eq!((expired, given_back), (expected, withdrawals.min(EXPIRIES_PER_TICK_MAX - expected)));
+        let expected = Limits::SHIPPED.expiries_per_tick.min(transfers + 1);
+        assert_eq!(
+            (expired, given_back),
+            (expected, withdrawals.min(Limits::SHIPPED.expiries_per_tick - expected))
+        );
     }
 }
 

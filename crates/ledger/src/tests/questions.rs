@@ -20,14 +20,15 @@ use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::state::{Ledger, Totals};
-use crate::transfer::TransferState;
+use crate::transfer::{Settled, TransferState};
 
 #[test]
 fn the_next_deadline_is_the_earliest_of_transfers_and_withdrawals() {
     assert_eq!(Ledger::new(LedgerConfig::default()).next_deadline(), None);
     let mut ledger = sound();
     assert_eq!(ledger.next_deadline(), Some(Timestamp::from_ms(1_000)));
-    ledger.funds_deadlines.insert((Timestamp::from_ms(700), id(50)));
+    let earlier = funds(50, FundsDirection::Out, FundsState::Reserved, 1);
+    ledger.withdrawals.open(&crate::FundsTransfer { expires_at: Timestamp::from_ms(700), ..earlier });
     assert_eq!(ledger.next_deadline(), Some(Timestamp::from_ms(700)));
     ledger.transfers.insert(9, crate::Transfer { expires_at: Timestamp::from_ms(600), ..transfer(51, 1) });
     assert_eq!(ledger.next_deadline(), Some(Timestamp::from_ms(600)));
@@ -36,7 +37,8 @@ fn the_next_deadline_is_the_earliest_of_transfers_and_withdrawals() {
 #[test]
 fn totals_and_lengths_count_what_happened() {
     let mut ledger = sound();
-    let expected = Totals { reserved: 3, refused: 0, committed: 1, aborted: 1, expired: 0 };
+    let expected =
+        Totals { reserved: 3, refused: 0, committed: 1, aborted: 1, expired: 0, settled_at_once: 0, fees: 0 };
     assert_eq!(ledger.totals(), expected);
     assert_eq!((ledger.reserved_len(), ledger.finished_len(), ledger.funds_len()), (1, 2, 2));
     let late = Event::TransferAborted {
@@ -57,7 +59,8 @@ fn totals_and_lengths_count_what_happened() {
         ..transfer(4, 1)
     };
     ledger.evolve(9, Timestamp::from_ms(9), [late, Event::TransferPrepared(refused)], &[]);
-    let expected = Totals { reserved: 3, refused: 1, committed: 1, aborted: 2, expired: 1 };
+    let expected =
+        Totals { reserved: 3, refused: 1, committed: 1, aborted: 2, expired: 1, settled_at_once: 0, fees: 0 };
     assert_eq!(ledger.totals(), expected);
     assert_eq!((ledger.reserved_len(), ledger.finished_len()), (0, 4));
     assert_eq!((ledger.last_seq(), ledger.last_time()), (9, Timestamp::from_ms(9)));
@@ -249,7 +252,7 @@ fn urls_are_told_from_addresses_and_topics() {
         "ALARM_NOTIFICATION_TOPIC",
     ];
     assert_eq!(others, expected);
-    assert_eq!(EndpointType::from_number(62), None);
+    assert_eq!(EndpointType::from_number(63), None);
 }
 
 #[test]
@@ -287,17 +290,17 @@ fn what_cannot_be_read_says_why() {
     for (bytes, why) in [
         (Vec::from([1]), "unknown record format; another version wrote it"),
         (Vec::from([3]), "unknown record format; another version wrote it"),
-        (Vec::from([2, 6]), "unknown actor"),
+        (Vec::from([2, 7]), "unknown actor"),
         (event(99, &[]), "unknown event; it was written by a newer version"),
         (event(11, &[0, 0, 0, 0, 1]), "participant 0"),
         (event(11, &[1, 0, 0, 0, 2]), "a flag is neither 0 nor 1"),
         (event(13, &[0, 0, 0, 0]), "account 0"),
         (event(13, &[1, 0, 0]), "it ends too early"),
-        (event(16, &[1, 0, 0, 0, 62]), "unknown endpoint type"),
+        (event(16, &[1, 0, 0, 0, 63]), "unknown endpoint type"),
         (callback(&[0, 0, 0, 0]), "participant 0"),
-        (callback(&[1, 0, 0, 0, 2]), "unknown kind of resource"),
+        (callback(&[1, 0, 0, 0, 4]), "unknown kind of resource"),
         (callback(&[1, 0, 0, 0, 1, 2]), "unknown form of id"),
-        (callback(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 8]), "unknown content of a callback"),
+        (callback(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 10]), "unknown content of a callback"),
         (callback(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 5, 9]), "unknown PublicState"),
         (callback(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 7, 1, 0, 0]), "unknown error code"),
         (callback(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 7, 2]), "unknown cause"),
@@ -317,7 +320,13 @@ fn events_have_the_names_of_their_kinds() {
     let ended = FundsState::Committed;
     for event in [
         Event::TransferPrepared(transfer(1, 1)),
-        Event::TransferCommitted { id: id(1), fulfilment: [0; 32], fingerprint: [0; 16], extensions: None },
+        Event::TransferCommitted {
+            id: id(1),
+            fulfilment: [0; 32],
+            fingerprint: [0; 16],
+            extensions: None,
+            settled: Settled::InWindow,
+        },
         Event::ParticipantActivitySet { id: participant(2), is_active: true },
         Event::AccountOpened { id: account(1) },
         Event::AccountActivitySet { id: account(1), is_active: true },

@@ -1,5 +1,6 @@
 //! A snapshot whose parts do not fit together is refused: the rules index by what it says, without asking.
 
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -7,6 +8,7 @@ use upesi_types::Timestamp;
 
 use super::{account, id, participant, sound, transfer};
 use crate::account::LedgerAccountTypeId;
+use crate::binding::Binding;
 use crate::callback::CallbackKey;
 use crate::config::LedgerConfig;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
@@ -122,6 +124,20 @@ fn who_reserves_has_both_accounts() {
     }
 }
 
+#[test]
+fn bindings_are_in_order_and_stand_once() {
+    let bind = |texts: &[&str]| {
+        let mut ledger = sound();
+        let bindings = texts.iter().map(|text| Binding::parse(text).expect("a binding"));
+        ledger.participants[1].bindings = bindings.collect();
+        said_of(&ledger)
+    };
+    let refused = Some("it has bindings twice or out of order");
+    assert_eq!(bind(&["san-uri:a:b", "san-dns:a.example"]), None);
+    assert_eq!(bind(&["san-dns:a.example", "san-uri:a:b"]), refused);
+    assert_eq!(bind(&["san-uri:a:b", "san-uri:a:b"]), refused);
+}
+
 /// Each section has a version of its own: a snapshot with another one is refused, which names the section.
 #[test]
 fn a_section_of_another_version_is_refused_by_name() {
@@ -131,11 +147,12 @@ fn a_section_of_another_version_is_refused_by_name() {
         |bytes: &[u8]| Ledger::decode_snapshot(bytes, LedgerConfig::default()).err().map(|error| error.0);
     let (mut at, mut names) = (1, Vec::new());
     while at < bytes.len() {
+        let mismatch = format!("is missing or not of version {}; another version wrote it", bytes[at + 1]);
         for place in [at, at + 1] {
             let mut changed = bytes.clone();
             changed[place] += 100;
             let why = read(&changed).unwrap_or_default();
-            assert!(why.ends_with("is missing or not of version 1; another version wrote it"), "{why}");
+            assert!(why.ends_with(&mismatch), "{why}");
             names.extend(why.split('"').nth(1));
         }
         let [a, b, c, d] = [2, 3, 4, 5].map(|offset| bytes[at + offset]);
@@ -154,6 +171,11 @@ fn a_section_of_another_version_is_refused_by_name() {
         "outbox",
         "settlement windows",
         "settlements",
+        "fee rules",
+        "conversions",
+        "bulks",
+        "audit trail",
+        "operators",
     ];
     assert_eq!(names, expected);
     bytes[0] = 2;

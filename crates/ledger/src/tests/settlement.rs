@@ -7,18 +7,21 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Timestamp};
 
 use super::{account, amount, kes, sound};
-use crate::account::LedgerAccountTypeId;
+use crate::account::{Account, LedgerAccountTypeId};
 use crate::audit::check;
 use crate::command::{
     AdminCommand, AdminOutcome, AdminRefusal, AdvanceItem, Command, Decision, NewSettlement,
-    NewSettlementModel, Reply, SETTLEMENT_ACCOUNTS_MAX, SETTLEMENTS_MAX, SettlementAdvance, WINDOWS_MAX,
-    WINDOWS_PER_SETTLEMENT_MAX,
+    NewSettlementModel, Reply, SettlementAdvance,
 };
 use crate::config::LedgerConfig;
 use crate::event::Event;
 use crate::facts::Facts;
+use crate::limits::Limits;
+use crate::participant::AccountRef;
 use crate::settlement::SettlementState;
+use crate::settlement_model::Granularity;
 use crate::state::Ledger;
+use crate::transfer::Settled;
 use crate::window::{ContentId, ContentRef, Net, Pair, SettlementId, Sum, Window, WindowId, WindowState};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
@@ -86,6 +89,7 @@ fn settling() -> Ledger {
         fulfilment: [0; 32],
         fingerprint: [0; 16],
         extensions: None,
+        settled: Settled::InWindow,
     };
     evolve(&mut ledger, vec![commit]);
     ledger
@@ -102,7 +106,10 @@ fn each_damage_is_found() {
         (|_| {}, &[]),
         (
             |ledger| ledger.windows.add(account(2), account(4), amount(1)),
-            &["2 transfers were committed, but 3 are in settlement windows"],
+            &[
+                "2 transfers and 0 legs of conversions were committed with 0 fees, and 0 of them settled at once, but \
+                 3 are in settlement windows",
+            ],
         ),
         (|ledger| ledger.windows.all[0].contents[0].nets[1].units = -19, &[content, nets]),
         (|ledger| ledger.windows.all[0].contents[0].sum.units = 19, &[content]),
@@ -176,8 +183,8 @@ fn windows_are_at_most_a_hundred_thousand() {
     let mut ledger = hub();
     let model = ledger.windows.all[0].clone();
     let window = |number| Window { id: WindowId(number as u32), ..model.clone() };
-    ledger.windows.all = (1..WINDOWS_MAX).map(window).collect();
-    let last = WINDOWS_MAX as u32 - 1;
+    ledger.windows.all = (1..Limits::SHIPPED.windows).map(window).collect();
+    let last = Limits::SHIPPED.windows as u32 - 1;
     assert_eq!(close(&mut ledger, last), Ok(AdminOutcome::WindowOpened(WindowId(last + 1))));
     ledger.windows.add(account(2), account(4), amount(1));
     assert_eq!(close(&mut ledger, last + 1), Err(AdminRefusal::WindowsFull));
@@ -216,10 +223,10 @@ fn old_settled_windows_lose_their_pairs() {
 fn settlements_and_their_accounts_are_bounded() {
     let mut ledger = hub();
     assert!(close(&mut ledger, 1).is_ok());
-    let many: Vec<u32> = (1..=WINDOWS_PER_SETTLEMENT_MAX as u32 + 1).collect();
+    let many: Vec<u32> = (1..=Limits::SHIPPED.windows_per_settlement as u32 + 1).collect();
     assert_eq!(settle(&mut ledger, &many), Err(AdminRefusal::SettlementWindowsMany));
-    let inapplicable = (2..=WINDOWS_PER_SETTLEMENT_MAX as u32).map(WindowId).collect();
-    let refused = settle(&mut ledger, &many[..WINDOWS_PER_SETTLEMENT_MAX]);
+    let inapplicable = (2..=Limits::SHIPPED.windows_per_settlement as u32).map(WindowId).collect();
+    let refused = settle(&mut ledger, &many[..Limits::SHIPPED.windows_per_settlement]);
     assert_eq!(refused, Err(AdminRefusal::WindowsInapplicable { windows: inapplicable }));
     assert_eq!(settle(&mut ledger, &[]), Err(AdminRefusal::WindowsInapplicable { windows: Vec::new() }));
     let created = {
@@ -229,10 +236,10 @@ fn settlements_and_their_accounts_are_bounded() {
     };
     let empty = crate::Settlement { accounts: Vec::new(), ..created.clone() };
     for (accounts, settlements, is_room) in [
-        (0, SETTLEMENTS_MAX - 1, true),
-        (0, SETTLEMENTS_MAX, false),
-        (SETTLEMENT_ACCOUNTS_MAX - 2, 1, true),
-        (SETTLEMENT_ACCOUNTS_MAX - 1, 1, false),
+        (0, Limits::SHIPPED.settlements - 1, true),
+        (0, Limits::SHIPPED.settlements, false),
+        (Limits::SHIPPED.settlement_accounts - 2, 1, true),
+        (Limits::SHIPPED.settlement_accounts - 1, 1, false),
     ] {
         let mut ledger = ledger.clone();
         ledger.settlements = vec![empty.clone(); settlements];
@@ -274,6 +281,67 @@ fn nets_and_movements_stay_in_range() {
     // What is reserved may yet come back to the sender's position.
     assert_eq!(settle_with([27 - max, 0, 0], 7, &stages), [true, true, true]);
     assert_eq!(settle_with([26 - max, 0, 0], 7, &stages), [true, true, false]);
+}
+
+/// Each of two recipients could be paid by the hub's account, and both together cannot.
+#[test]
+fn the_movements_of_one_call_add_up_on_the_hubs_account() {
+    let max = Amount::MAX.units();
+    let ledger_with = |balance: i64| {
+        let mut ledger = hub();
+        ledger.accounts.push(Account { id: account(6), ..ledger.accounts[3].clone() });
+        ledger.windows.add(account(2), account(6), amount(30));
+        assert!(close(&mut ledger, 1).is_ok() && settle(&mut ledger, &[1]).is_ok());
+        assert!(advance(&mut ledger, 1, SettlementState::Recorded).is_ok());
+        ledger.accounts[4].balance = amount(balance);
+        ledger
+    };
+    let states = |ledger: &Ledger| {
+        let accounts = ledger.settlements()[0].accounts.iter();
+        accounts.map(|one| (one.account.number(), one.state)).collect::<Vec<_>>()
+    };
+    use SettlementState::{Committed, Recorded, Reserved};
+    let mut ledger = ledger_with(50 - max);
+    assert!(advance(&mut ledger, 1, Reserved).is_ok());
+    assert_eq!(ledger.accounts[4].balance, amount(-max));
+    assert!(advance(&mut ledger, 1, Committed).is_ok());
+    assert_eq!(ledger.accounts[4].balance, amount(50 - max));
+
+    let mut ledger = ledger_with(49 - max);
+    assert_eq!(advance(&mut ledger, 1, Reserved), Err(AdminRefusal::BalanceFull));
+    assert_eq!(states(&ledger), [(2, Recorded), (4, Recorded), (6, Recorded)]);
+    assert_eq!(ledger.accounts[4].balance, amount(49 - max));
+    for number in [4, 6] {
+        let mut ledger = ledger.clone();
+        let item = AdvanceItem {
+            participant: 3,
+            account: number,
+            state: Reserved,
+            reason: "sent".into(),
+            external_reference: None,
+        };
+        let alone = SettlementAdvance { id: SettlementId(1), items: vec![item] };
+        assert!(submit(&mut ledger, AdminCommand::AdvanceSettlement(alone)).is_ok(), "{number}");
+    }
+}
+
+/// A commit whose parties' cover cannot hold the amount is left to the open window.
+#[test]
+fn a_commit_that_cover_cannot_hold_is_not_settled_at_once() {
+    let max = Amount::MAX.units();
+    for (payer, payee, is_at_once) in [(max - 7, 7 - max, true), (max - 6, 0, false), (0, 6 - max, false)] {
+        let mut ledger = hub();
+        let owner = ledger.accounts[3].participant;
+        ledger.accounts.push(Account { id: account(6), ..ledger.accounts[2].clone() });
+        ledger.accounts[5].participant = owner;
+        let (currency, kind) = (kes(), LedgerAccountTypeId::SETTLEMENT);
+        ledger.participants[2].accounts.push(AccountRef { currency, kind, id: account(6) });
+        ledger.models[0].granularity = Granularity::Gross;
+        (ledger.accounts[2].balance, ledger.accounts[5].balance) = (amount(payer), amount(payee));
+        let settled = ledger.settled_by_commit((account(2), account(4)), amount(7));
+        let at_once = Settled::AtOnce { payer: account(3), payee: account(6) };
+        assert_eq!(settled, if is_at_once { at_once } else { Settled::InWindow }, "{payer}, {payee}");
+    }
 }
 
 #[test]

@@ -4,11 +4,12 @@ use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{
     Abort, AdvanceItem, Expire, Fulfil, FulfilState, Fulfilment, FundsAction, FundsEnd, FundsPrepare, Get,
-    NewSettlement, NewSettlementModel, Prepare, SettlementAbort, SettlementAdvance,
+    NewFeeRule, NewSettlement, NewSettlementModel, Prepare, SettlementAbort, SettlementAdvance,
 };
 use upesi_ledger::{
-    AccountId, AdminCommand, CallbackKey, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId,
-    ResourceId, SettlementId, SettlementState, Window, WindowId,
+    AccountId, AdminCommand, CallbackKey, Command, Delay, EndpointType, FeePayer, FeeTerms, FundsDirection,
+    Granularity, Interchange, Ledger, LedgerAccountTypeId, ResourceId, SettlementId, SettlementState, Window,
+    WindowId,
 };
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
@@ -102,8 +103,17 @@ pub enum Ask {
     AccountType,
     /// A number, or the open one.
     CloseWindow(Option<u8>),
-    /// Numbers, or all that can be settled.
-    Settle(Option<Vec<u8>>),
+    /// Numbers, or all that can be settled; by the model of positions, or the one of fees.
+    Settle {
+        windows: Option<Vec<u8>>,
+        is_fee: bool,
+    },
+    FeeRule(RuleAsk),
+    /// Now, or some milliseconds from now.
+    EndFee {
+        id: u8,
+        in_ms: Option<i64>,
+    },
     /// The last settlement, all of its parties and the next state, if not given.
     Advance {
         id: Option<u8>,
@@ -123,6 +133,24 @@ pub enum Ask {
         name: Name,
         is_commit: bool,
     },
+}
+
+/// The payers of a rule that names some.
+pub const PAYERS: [Name; 2] = ["alpha", "gamma"];
+
+/// A rule for a fee. Ids count in order of names.
+#[derive(Clone, Debug)]
+pub struct RuleAsk {
+    pub id: u8,
+    pub names_payers: bool,
+    pub least: i64,
+    pub most: Option<i64>,
+    pub rate: u32,
+    pub decimals: u8,
+    pub fixed: i64,
+    pub is_paid_by_payer: bool,
+    pub begins_in_ms: i64,
+    pub lasts_ms: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
@@ -255,17 +283,38 @@ fn settlements() -> impl Strategy<Value = Ask> {
     prop_oneof![
         6 => (name(), name(), units()).prop_map(|(payer, payee, units)| Ask::Pay { payer, payee, units }),
         3 => number().prop_map(Ask::CloseWindow),
-        3 => proptest::option::weighted(0.2, proptest::collection::vec(0..5_u8, 0..3)).prop_map(Ask::Settle),
+        3 => (proptest::option::weighted(0.2, proptest::collection::vec(0..5_u8, 0..3)), proptest::bool::ANY)
+            .prop_map(|(windows, is_fee)| Ask::Settle { windows, is_fee }),
         8 => (number(), proptest::option::weighted(0.2, names), proptest::option::weighted(0.1, 0..7_u8))
             .prop_map(|(id, names, state)| Ask::Advance { id, names, state }),
         1 => number().prop_map(Ask::AbortSettlement),
     ]
 }
 
+fn fees() -> impl Strategy<Value = Ask> {
+    let which =
+        (0..4_u8, proptest::bool::weighted(0.2), 0..8_i64, proptest::option::weighted(0.2, 0..40_i64));
+    let rate = proptest::sample::select(vec![0_u32, 1, 120_000, 500_000, 1_000_000]);
+    let how = (rate, 3..5_u8, 0..3_i64, proptest::bool::ANY);
+    let begins = proptest::sample::select(vec![0_i64, 0, 0, 1, 4_000, -1]);
+    let lasts = proptest::option::weighted(0.3, proptest::sample::select(vec![0_i64, 1, 3, 4_000]));
+    let ends = proptest::sample::select(vec![None, None, Some(0_i64), Some(2), Some(4_000), Some(-1)]);
+    prop_oneof![
+        2 => (which, how, begins, lasts).prop_map(|(which, how, begins_in_ms, lasts_ms)| {
+            let (id, names_payers, least, most) = which;
+            let (rate, decimals, fixed, is_paid_by_payer) = how;
+            Ask::FeeRule(RuleAsk {
+                id, names_payers, least, most, rate, decimals, fixed, is_paid_by_payer, begins_in_ms, lasts_ms
+            })
+        }),
+        1 => (0..4_u8, ends).prop_map(|(id, in_ms)| Ask::EndFee { id, in_ms }),
+    ]
+}
+
 /// A step: how many milliseconds after the one before it, and what happens.
 pub fn step() -> impl Strategy<Value = (i64, Ask)> {
     let pause = proptest::sample::select(vec![1_i64, 1, 1, 1, 2, 2, 3, 1_000, 4_000, VALIDITY_MS]);
-    (pause, prop_oneof![6 => transfers(), 2 => operations(), 4 => settlements()])
+    (pause, prop_oneof![12 => transfers(), 4 => operations(), 8 => settlements(), 1 => fees()])
 }
 
 /// A first prepare, as resends and PUTs need it.
@@ -323,7 +372,7 @@ pub fn put_fingerprint(ask: &Ask) -> [u8; 16] {
 }
 
 /// The command of anything that does not depend on earlier prepares. `ledger` tells numbers that operators look up.
-pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger) -> Command {
+pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger, now_ms: i64) -> Command {
     match ask {
         Ask::Fulfil { id, from, to, state, is_v10, fulfilment, .. } => Command::Fulfil(Fulfil {
             transfer: ResourceId::Id(transfer_id('t', *id)),
@@ -363,6 +412,7 @@ pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger) -> Command {
             let key = owed(ledger, name).first().copied().unwrap_or(nothing);
             Command::Park { key, attempts: 3, reason: "connection refused".into() }
         }
+        Ask::FeeRule(_) | Ask::EndFee { .. } => Command::Admin(rule(ask, now_ms)),
         other => Command::Admin(admin(other, ledger)),
     }
 }
@@ -437,6 +487,35 @@ fn admin(ask: &Ask, ledger: &Ledger) -> AdminCommand {
     }
 }
 
+/// A rule, which begins and ends by the present.
+fn rule(ask: &Ask, now_ms: i64) -> AdminCommand {
+    let name = |id: &u8| format!("FEE{id}").into();
+    let said = match ask {
+        Ask::FeeRule(said) => said,
+        Ask::EndFee { id, in_ms } => {
+            let until = in_ms.map(|in_ms| Timestamp::from_ms(now_ms + in_ms));
+            return AdminCommand::EndFeeRule { name: name(id), until };
+        }
+        other => panic!("{other:?} is about no rule"),
+    };
+    let from_ms = now_ms + said.begins_in_ms;
+    let terms = FeeTerms {
+        name: name(&said.id),
+        currency: kes(),
+        payers: if said.names_payers { PAYERS.map(fsp).to_vec() } else { Vec::new() },
+        payees: Vec::new(),
+        amount_min: amount(said.least),
+        amount_max: said.most.map(amount),
+        rate: said.rate,
+        decimals: said.decimals,
+        fixed: amount(said.fixed),
+        paid_by: if said.is_paid_by_payer { FeePayer::Payer } else { FeePayer::Payee },
+    };
+    let from = (said.begins_in_ms != 0).then_some(Timestamp::from_ms(from_ms));
+    let until = said.lasts_ms.map(|lasts_ms| Timestamp::from_ms(from_ms + lasts_ms));
+    AdminCommand::CreateFeeRule(NewFeeRule { terms, from, until })
+}
+
 fn settlement(ask: &Ask, ledger: &Ledger) -> AdminCommand {
     match *ask {
         Ask::CloseWindow(number) => {
@@ -444,13 +523,17 @@ fn settlement(ask: &Ask, ledger: &Ledger) -> AdminCommand {
             let id = WindowId(number.map_or(open, u32::from));
             AdminCommand::CloseWindow { id, reason: "end of day".into() }
         }
-        Ask::Settle(ref windows) => {
-            let can_be_settled = |window: &&Window| window.state.can_be_settled();
+        Ask::Settle { ref windows, is_fee } => {
+            let kind =
+                if is_fee { LedgerAccountTypeId::INTERCHANGE_FEE } else { LedgerAccountTypeId::POSITION };
+            let can_be_settled = |window: &&Window| {
+                window.contents.iter().any(|content| content.kind == kind && content.state.can_be_settled())
+            };
             let all = || ledger.windows().iter().filter(can_be_settled).map(|window| window.id).collect();
             let numbers = |numbers: &Vec<u8>| numbers.iter().map(|id| WindowId(u32::from(*id))).collect();
             let windows = windows.as_ref().map_or_else(all, numbers);
             AdminCommand::CreateSettlement(NewSettlement {
-                model: "NET".into(),
+                model: if is_fee { "FEES" } else { "NET" }.into(),
                 reason: "end of day".into(),
                 windows,
             })
@@ -469,6 +552,13 @@ fn settlement_id(id: Option<u8>, ledger: &Ledger) -> SettlementId {
     SettlementId(id.map_or(ledger.settlements().len() as u32, u32::from))
 }
 
+/// The accounts that settle by the model of a settlement.
+fn kind_of(ledger: &Ledger, id: SettlementId) -> LedgerAccountTypeId {
+    let accounts = ledger.settlement(id).into_iter().flat_map(|settlement| &settlement.accounts);
+    let kinds = accounts.filter_map(|item| Some(ledger.account(item.account)?.kind));
+    kinds.max().unwrap_or(LedgerAccountTypeId::POSITION)
+}
+
 fn advance(id: Option<u8>, names: Option<&[Name]>, state: Option<u8>, ledger: &Ledger) -> AdminCommand {
     let id = settlement_id(id, ledger);
     let settlement = ledger.settlement(id);
@@ -485,7 +575,7 @@ fn advance(id: Option<u8>, names: Option<&[Name]>, state: Option<u8>, ledger: &L
         names.into_iter().map(|item| item.account).collect()
     };
     let by_name = |names: &[Name]| {
-        names.iter().map(|name| account(ledger, name, LedgerAccountTypeId::POSITION)).collect::<Vec<_>>()
+        names.iter().map(|name| account(ledger, name, kind_of(ledger, id))).collect::<Vec<_>>()
     };
     let item = |account: AccountId| AdvanceItem {
         participant: ledger.account(account).map_or(0, |account| account.participant.number()),
@@ -500,6 +590,25 @@ fn advance(id: Option<u8>, names: Option<&[Name]>, state: Option<u8>, ledger: &L
 
 pub fn new_model(name: &str) -> AdminCommand {
     AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net(name, Some(kes())))
+}
+
+/// Settles what fees are owed.
+pub fn fee_model() -> AdminCommand {
+    AdminCommand::CreateSettlementModel(NewSettlementModel {
+        ledger_account_type: "INTERCHANGE_FEE".into(),
+        settlement_account_type: "INTERCHANGE_FEE_SETTLEMENT".into(),
+        ..NewSettlementModel::deferred_net("FEES", Some(kes()))
+    })
+}
+
+/// Settles each transfer by its commit, in every currency without a model of its own.
+pub fn gross_model() -> AdminCommand {
+    AdminCommand::CreateSettlementModel(NewSettlementModel {
+        granularity: Granularity::Gross,
+        interchange: Interchange::Bilateral,
+        delay: Delay::Immediate,
+        ..NewSettlementModel::deferred_net("GROSS", None)
+    })
 }
 
 /// An account that there is none of has the number 999.

@@ -7,7 +7,8 @@ use upesi_ledger::command::FulfilState;
 use super::ask::{
     Ask, AskPrepare, EXPIRY_MAX_MS, Given, Known, NAMES, Name, VALIDITY_MS, Who, named, put_fingerprint,
 };
-use super::settle::Settling;
+use super::fees::{FeeRule, Flow};
+use super::settle::{Closed, Settling};
 
 type Print = [u8; 16];
 /// What is told: lines such as `alpha PUT COMMITTED`, or `= refused 3100` for an operator.
@@ -18,13 +19,18 @@ pub struct Scheme {
     on_us: bool,
     confirms: bool,
     guards_positions: bool,
+    /// Whether the default model is one of gross settlement, which governs while the currency's own is off.
+    has_gross: bool,
     pub is_model_off: bool,
     has_other_type: bool,
     pub members: BTreeMap<Name, Member>,
     pub deals: BTreeMap<u8, Deal>,
     pub movements: BTreeMap<u8, Movement>,
-    /// States of the closed windows.
-    pub windows: Vec<&'static str>,
+    /// Whether fees have a model of their own; the one of positions stays in force then.
+    pub has_fee_model: bool,
+    pub fee_rules: BTreeMap<u8, FeeRule>,
+    /// The closed windows.
+    pub windows: Vec<Closed>,
     pub settlings: Vec<Settling>,
     /// Callbacks owed, and whether each is parked, oldest first.
     pub owed: BTreeMap<Name, Vec<bool>>,
@@ -48,8 +54,10 @@ pub struct Deal {
     pub units: i64,
     expires_ms: i64,
     pub end: End,
-    /// The window that was open when it was committed.
+    /// The window that was open when it was committed; none if the commit settled it.
     pub window: Option<u32>,
+    /// What its commit charged.
+    pub fees: Vec<Flow>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -78,8 +86,12 @@ pub struct Movement {
 }
 
 impl Scheme {
-    pub fn new(on_us: bool, confirms: bool, guards_positions: bool) -> Self {
-        Self { on_us, confirms, guards_positions, ..Self::default() }
+    pub fn new([on_us, confirms, guards_positions, has_gross, has_fee_model]: [bool; 5]) -> Self {
+        Self { on_us, confirms, guards_positions, has_gross, has_fee_model, ..Self::default() }
+    }
+
+    const fn is_ungoverned(&self) -> bool {
+        self.is_model_off && !self.has_gross
     }
 
     /// Everything that a member's position went through.
@@ -88,21 +100,32 @@ impl Scheme {
         for deal in self.deals.values() {
             let (debits, credits) = match deal.end {
                 End::Open => (true, false),
-                End::Committed(_) => (true, true),
+                End::Committed(_) => (deal.window.is_some(), deal.window.is_some()),
                 End::Aborted(_) | End::Expired | End::Refused => (false, false),
             };
             sum += if debits && deal.payer == name { deal.units } else { 0 };
             sum -= if credits && deal.payee == name { deal.units } else { 0 };
         }
-        sum + self.settled(name)
+        sum + self.settled(name, false)
     }
 
     pub fn begins_with(&self, name: Name) -> i64 {
         self.members.get(name).map_or(0, |member| member.begins_with)
     }
 
+    /// What commits settled, outside of any window.
+    pub fn paid_at_once(&self) -> impl Iterator<Item = &Deal> {
+        let deals = self.deals.values();
+        deals.filter(|deal| matches!(deal.end, End::Committed(_)) && deal.window.is_none())
+    }
+
     /// The negated settlement account.
     pub fn cover(&self, name: Name) -> i64 {
+        let gross = self.paid_at_once().map(|deal| {
+            let [paid, got] = [deal.payer, deal.payee].map(|party| i64::from(party == name) * deal.units);
+            got - paid
+        });
+        let gross: i64 = gross.sum();
         let of_name = self.movements.values().filter(|movement| movement.said.0 == name);
         of_name
             .map(|movement| match movement {
@@ -110,7 +133,8 @@ impl Scheme {
                 Movement { state: "ABORTED_REJECTED", .. } => 0,
                 Movement { said: (_, _, units), .. } => -units,
             })
-            .sum()
+            .sum::<i64>()
+            + gross
     }
 
     /// What the hub's reconciliation account answers for.
@@ -150,7 +174,8 @@ impl Scheme {
                 vec![self.move_funds(*id, (name, *is_deposit, *units), now_ms)]
             }
             Ask::EndFunds { id, name, is_commit } => vec![self.end_funds(*id, name, *is_commit, now_ms)],
-            Ask::CloseWindow(_) | Ask::Settle(_) | Ask::Advance { .. } | Ask::AbortSettlement(_) => {
+            Ask::FeeRule(_) | Ask::EndFee { .. } => vec![self.hear_rule(ask, now_ms)],
+            Ask::CloseWindow(_) | Ask::Settle { .. } | Ask::Advance { .. } | Ask::AbortSettlement(_) => {
                 vec![self.operate_settlement(ask)]
             }
             Ask::Drain | Ask::Restart => vec![],
@@ -203,6 +228,7 @@ impl Scheme {
                 expires_ms,
                 end: if refusal.is_some() { End::Refused } else { End::Open },
                 window: None,
+                fees: vec![],
             };
             self.deals.insert(ask.id, deal);
         }
@@ -227,15 +253,27 @@ impl Scheme {
         let after = self.position(ask.payer) + ask.units.unwrap_or(0);
         match () {
             () if !is_valid => Some(3100),
-            () if self.is_model_off => Some(6000),
+            () if self.is_ungoverned() => Some(6000),
             () if after > self.cover(ask.payer) => Some(4001),
             () if after > self.cap(ask.payer) => Some(4200),
             () => None,
         }
     }
 
-    #[allow(clippy::too_many_lines, reason = "a table of cases")]
+    /// A PUT, and what it charges if it commits.
     fn hear_put(&mut self, id: u8, ask: &Ask, known: Option<&Known>, now_ms: i64) -> Told {
+        let was_open = self.deals.get(&id).is_some_and(|deal| deal.end == End::Open);
+        let told = self.answer_put(id, ask, known, now_ms);
+        let committed = self.deals.get(&id).filter(|deal| matches!(deal.end, End::Committed(_)));
+        if let Some(deal) = committed.filter(|_| was_open) {
+            let fees = self.fees_of(deal, now_ms);
+            self.deals.entry(id).and_modify(|deal| deal.fees = fees);
+        }
+        told
+    }
+
+    #[allow(clippy::too_many_lines, reason = "a table of cases")]
+    fn answer_put(&mut self, id: u8, ask: &Ask, known: Option<&Known>, now_ms: i64) -> Told {
         let print = put_fingerprint(ask);
         let (from, to, kind) = match ask {
             Ask::Fulfil { from, to, .. } => (*from, *to, Kind::Fulfil),
@@ -303,7 +341,8 @@ impl Scheme {
             }
             Ask::Fulfil { .. } => {
                 deal.end = End::Committed(print);
-                deal.window = Some(self.windows.len() as u32 + 1);
+                let is_gross = self.has_gross && self.is_model_off;
+                deal.window = (!is_gross).then_some(self.windows.len() as u32 + 1);
                 if waits_for_patch {
                     return patch(deal, vec![format!("{payer} PUT COMMITTED")]);
                 }
@@ -413,12 +452,14 @@ impl Scheme {
             Ask::Create(name) if self.members.keys().any(|member| member.eq_ignore_ascii_case(name)) => {
                 refused(3000)
             }
-            Ask::Create(_) if self.is_model_off => refused(6000),
+            Ask::Create(_) if self.is_ungoverned() => refused(6000),
             Ask::Create(name) => {
                 self.members.insert(name, Member { has_accounts: true, ..Member::default() });
                 done()
             }
-            Ask::ActivateModel(is_active) => change(&mut self.is_model_off, !is_active),
+            Ask::ActivateModel(is_active) => {
+                change(&mut self.is_model_off, !is_active && !self.has_fee_model)
+            }
             Ask::Model { .. } => refused(3000),
             Ask::AccountType if self.has_other_type => refused(3000),
             Ask::AccountType => change(&mut self.has_other_type, true),

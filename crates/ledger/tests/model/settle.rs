@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ask::{Ask, NAMES, Name};
-use super::scheme::{End, Scheme, done, refused};
+use super::scheme::{Scheme, done, refused};
 
 /// In order; an account never stands at the fifth.
 const STATES: [&str; 7] = [
@@ -24,6 +24,7 @@ const ABORTED: usize = 6;
 /// A settlement and its parties.
 pub struct Settling {
     windows: BTreeSet<u32>,
+    pub is_fee: bool,
     state: usize,
     pub parties: BTreeMap<Name, Party>,
 }
@@ -47,73 +48,97 @@ impl Party {
     }
 }
 
+/// A closed window: states of what it has of positions and of fees.
+pub struct Closed {
+    pub contents: [Option<&'static str>; 2],
+}
+
+impl Closed {
+    pub fn state(&self) -> &'static str {
+        let states: Vec<_> = self.contents.iter().flatten().copied().collect();
+        let all = |state| states.iter().all(|known| *known == state);
+        let any = |state| states.contains(&state);
+        match () {
+            () if all("SETTLED") => "SETTLED",
+            () if any("PENDING_SETTLEMENT") => "PENDING_SETTLEMENT",
+            () if any("ABORTED") => "ABORTED",
+            () if any("SETTLED") => "PENDING_SETTLEMENT",
+            () => "CLOSED",
+        }
+    }
+}
+
 impl Scheme {
-    /// What a party owes by some windows, if it took part.
-    pub fn net(&self, name: Name, windows: &BTreeSet<u32>) -> Option<i64> {
-        let deals = self.deals.values().filter(|deal| {
-            matches!(deal.end, End::Committed(_))
-                && deal.window.is_some_and(|window| windows.contains(&window))
+    /// What a party owes by some windows, in transfers or in fees, if it took part.
+    pub fn net(&self, name: Name, windows: &BTreeSet<u32>, is_fee: bool) -> Option<i64> {
+        let flows = self.flows().filter(|flow| {
+            flow.is_fee == is_fee && flow.window.is_some_and(|window| windows.contains(&window))
         });
-        let of_name: Vec<_> = deals.filter(|deal| deal.payer == name || deal.payee == name).collect();
+        let of_name: Vec<_> = flows.filter(|flow| flow.from == name || flow.to == name).collect();
         let sign = |is_party, units: i64| if is_party { units } else { 0 };
         let sum = of_name
             .iter()
-            .map(|deal| sign(deal.payer == name, deal.units) - sign(deal.payee == name, deal.units))
+            .map(|flow| sign(flow.from == name, flow.units) - sign(flow.to == name, flow.units))
             .sum();
         (!of_name.is_empty()).then_some(sum)
     }
 
     pub fn net_in(&self, name: Name, settling: &Settling) -> i64 {
-        self.net(name, &settling.windows).expect("a party of the settlement")
+        self.net(name, &settling.windows, settling.is_fee).expect("a party of the settlement")
     }
 
-    /// What settlements added to a position.
-    pub fn settled(&self, name: Name) -> i64 {
-        let moved = self.settlings.iter().filter_map(|settling| {
-            let party = settling.parties.get(name)?;
-            let net = self.net_in(name, settling);
-            let at = if net < 0 { RESERVED } else { COMMITTED };
-            (at..=SETTLED).contains(&party.state).then_some(-net)
-        });
+    /// What settlements added to a position, or to an account for fees.
+    pub fn settled(&self, name: Name, is_fee: bool) -> i64 {
+        let moved =
+            self.settlings.iter().filter(|settling| settling.is_fee == is_fee).filter_map(|settling| {
+                let party = settling.parties.get(name)?;
+                let net = self.net_in(name, settling);
+                let at = if net < 0 { RESERVED } else { COMMITTED };
+                (at..=SETTLED).contains(&party.state).then_some(-net)
+            });
         moved.sum()
     }
 
     /// What the hub's account for settlement answers for.
     pub fn multilateral(&self) -> i64 {
-        -NAMES.into_iter().map(|name| self.begins_with(name) + self.settled(name)).sum::<i64>()
+        let answers_for =
+            |name| self.begins_with(name) + self.settled(name, false) + self.settled(name, true);
+        -NAMES.into_iter().map(answers_for).sum::<i64>()
     }
 
     pub fn close(&mut self, number: Option<u8>) -> String {
         let open = self.windows.len() as u32 + 1;
         let number = number.map_or(open, u32::from);
-        let is_used = self.deals.values().any(|deal| deal.window == Some(open));
-        if number != open || !is_used {
+        let has = |is_fee| self.flows().any(|flow| flow.window == Some(open) && flow.is_fee == is_fee);
+        let contents = [has(false), has(true)].map(|is_there| is_there.then_some("CLOSED"));
+        if number != open || contents == [None; 2] {
             return refused(3100);
         }
-        self.windows.push("CLOSED");
+        self.windows.push(Closed { contents });
         format!("= window {}", open + 1)
     }
 
-    pub fn settle(&mut self, windows: Option<&[u8]>) -> String {
-        let can_be_settled = |window: &u32| matches!(self.window_state(*window), Some("CLOSED" | "ABORTED"));
+    /// By the model of positions, or the one of fees. Without numbers, all windows that have not been settled.
+    pub fn settle(&mut self, windows: Option<&[u8]>, is_fee: bool) -> String {
+        let content = |window: &u32| {
+            self.windows.get((*window as usize).checked_sub(1)?)?.contents[usize::from(is_fee)]
+        };
+        let can_be_settled = |window: &u32| matches!(content(window), Some("CLOSED" | "ABORTED"));
         let windows: BTreeSet<u32> = match windows {
             Some(windows) => windows.iter().copied().map(u32::from).collect(),
             None => (1..=self.windows.len() as u32).filter(can_be_settled).collect(),
         };
-        if self.is_model_off || windows.is_empty() || !windows.iter().all(can_be_settled) {
+        let has_model = if is_fee { self.has_fee_model } else { !self.is_model_off };
+        if !has_model || windows.is_empty() || !windows.iter().all(can_be_settled) {
             return refused(3100);
         }
         for window in &windows {
-            self.windows[*window as usize - 1] = "PENDING_SETTLEMENT";
+            self.windows[*window as usize - 1].contents[usize::from(is_fee)] = Some("PENDING_SETTLEMENT");
         }
-        let parties = NAMES.into_iter().filter(|name| self.net(name, &windows).is_some());
+        let parties = NAMES.into_iter().filter(|name| self.net(name, &windows, is_fee).is_some());
         let parties = parties.map(|name| (name, Party::default())).collect();
-        self.settlings.push(Settling { windows, state: 0, parties });
+        self.settlings.push(Settling { windows, is_fee, state: 0, parties });
         format!("= settlement {}", self.settlings.len())
-    }
-
-    fn window_state(&self, number: u32) -> Option<&'static str> {
-        self.windows.get((number as usize).checked_sub(1)?).copied()
     }
 
     /// Names of parties and a state by its place in [`STATES`]; all of them, and the next state, if not given.
@@ -148,17 +173,29 @@ impl Scheme {
         let states: Vec<_> = settling.parties.values().map(|party| party.state).collect();
         let least = states.iter().copied().min().unwrap_or(0);
         settling.state = if least < SETTLED && states.contains(&SETTLED) { SETTLING } else { least };
-        if settling.state == SETTLED {
-            settling.windows.iter().for_each(|window| self.windows[*window as usize - 1] = "SETTLED");
+        for window in &settling.windows {
+            if settling.state == SETTLED || self.is_settled(*window, &settling) {
+                self.windows[*window as usize - 1].contents[usize::from(settling.is_fee)] = Some("SETTLED");
+            }
         }
         self.settlings.insert(index, settling);
         format!("= advanced {}", faults.join(", "))
     }
 
+    /// Whether all who took part in a window are settled, although others of the settlement may not be.
+    fn is_settled(&self, window: u32, settling: &Settling) -> bool {
+        let window = BTreeSet::from([window]);
+        let took_part = |name: Name| self.net(name, &window, settling.is_fee).is_some();
+        let mut states =
+            settling.parties.iter().filter(|(name, _)| took_part(name)).map(|(_, party)| party.state);
+        states.next().is_some_and(|first| first == SETTLED && states.all(|state| state == SETTLED))
+    }
+
     fn raise_cap(&mut self, name: Name, settling: &mut Settling, state: usize) {
         let paid = -self.net_in(name, settling);
         let party = settling.parties.get_mut(name).expect("a party of the settlement");
-        if state == RESERVED && paid > 0 {
+        // Fees have no cap.
+        if state == RESERVED && paid > 0 && !settling.is_fee {
             // The settlement is out of the list at the moment, with all that it moved before; of this party nothing.
             let position = self.position(name);
             let cap = self.cap(name);
@@ -183,12 +220,13 @@ impl Scheme {
         let mut settling = self.settlings.remove(index);
         if settling.state != ABORTED {
             for window in &settling.windows {
-                self.windows[*window as usize - 1] = "ABORTED";
+                self.windows[*window as usize - 1].contents[usize::from(settling.is_fee)] = Some("ABORTED");
             }
         }
         for (name, party) in &mut settling.parties {
             if party.state == RESERVED && party.raised_to == Some(self.cap(name)) {
-                let paid = -self.net(name, &settling.windows).expect("a party of the settlement");
+                let paid =
+                    -self.net(name, &settling.windows, settling.is_fee).expect("a party of the settlement");
                 let cap = self.cap(name) - paid;
                 self.members.get_mut(name).expect("a member").set_cap(cap);
             }
@@ -203,7 +241,7 @@ impl Scheme {
     pub fn operate_settlement(&mut self, ask: &Ask) -> String {
         match ask {
             Ask::CloseWindow(number) => self.close(*number),
-            Ask::Settle(windows) => self.settle(windows.as_deref()),
+            Ask::Settle { windows, is_fee } => self.settle(windows.as_deref(), *is_fee),
             Ask::Advance { id, names, state } => self.advance(*id, names.as_deref(), *state),
             Ask::AbortSettlement(id) => self.abort_settlement(*id),
             other => panic!("{other:?} is not about settlement"),

@@ -1,11 +1,13 @@
 //! What operators ask for.
 
 use upesi_ledger::command::{FundsAction, FundsEnd, FundsPrepare, NewSettlementModel};
-use upesi_ledger::{AccountId, AdminCommand, Delay, EndpointType, FundsDirection, Granularity, Interchange};
+use upesi_ledger::{
+    AccountId, AdminCommand, BindingKind, Delay, EndpointType, FundsDirection, Granularity, Interchange,
+};
 use upesi_types::{Amount, Currency, FspId};
 
-use super::Story;
 use super::words::{self, Parsed, Words};
+use super::{Story, fees};
 
 impl Story {
     /// An operator's command, if the verb is one.
@@ -24,6 +26,14 @@ impl Story {
                 kind: EndpointType::parse(&words.next("a type")?).ok_or("no type of endpoint")?,
                 value: words.next("a value")?.replace("LONG", &"x".repeat(512)).into(),
             },
+            "bind" => {
+                let (name, (kind, value)) = (words.name()?, binding(words)?);
+                AdminCommand::AddBinding { name, kind, value }
+            }
+            "unbind" => {
+                let (name, (kind, value)) = (words.name()?, binding(words)?);
+                AdminCommand::RemoveBinding { name, kind, value }
+            }
             "activate" | "deactivate" => self.activity(verb == "activate", words)?,
             "deposit" => self.prepare_funds(FundsDirection::In, words)?,
             "withdraw" => self.prepare_funds(FundsDirection::Out, words)?,
@@ -31,6 +41,7 @@ impl Story {
             "settle" => self.create_settlement(words)?,
             "advance" => self.advance_settlement(words)?,
             "abort-settlement" => self.abort_settlement(words)?,
+            "end" => fees::end(words)?,
             "commit" => self.end_funds(FundsAction::Commit, words)?,
             "cancel" => self.end_funds(FundsAction::Abort, words)?,
             _ => return Ok(None),
@@ -152,6 +163,7 @@ fn create(words: &mut Words) -> Parsed<AdminCommand> {
             is_settleable: false,
         },
         "model" => create_model(words)?,
+        "fee-rule" => fees::create(words)?,
         other => return Err(format!("\"{other}\" cannot be created")),
     })
 }
@@ -191,6 +203,13 @@ fn open(words: &mut Words) -> Parsed<AdminCommand> {
         net_debit_cap: words::amount(&cap)?,
         initial_position: position,
     })
+}
+
+/// `KIND:VALUE`, where `DIGEST` stands for 64 digits.
+fn binding(words: &mut Words) -> Parsed<(BindingKind, Box<str>)> {
+    let word = words.next("a binding")?.replace("DIGEST", &"0123456789ABCDEF".repeat(4));
+    let (kind, value) = word.split_once(':').ok_or("no KIND:VALUE")?;
+    Ok((BindingKind::parse(kind).ok_or("no kind of binding")?, value.into()))
 }
 
 /// A percentage with at most two decimals as hundredths; 10 when none is given.

@@ -17,6 +17,8 @@ impl Story {
                 self.balance(name, &kind, words)?
             }
             "state" => self.state(words)?,
+            "conversion" => self.conversion_state(words)?,
+            "bulk-state" => self.bulk_state(words)?,
             "reason" => self.reason(words)?,
             "funds" => {
                 let id = self.id(&words.next("a movement of funds")?);
@@ -30,6 +32,11 @@ impl Story {
                 (cap.to_string(), limit.map_or("none".to_owned(), |limit| limit.to_string()))
             }
             "accounts" => self.accounts(words)?,
+            "bindings" => {
+                let owner = self.participant(words.name()?.as_str())?;
+                let bindings: Vec<_> = owner.bindings.iter().map(ToString::to_string).collect();
+                (words.next("a list")?, bindings.join(", "))
+            }
             "participants" => (words.next("a number")?, self.twin.live.participants().len().to_string()),
             "owed" => {
                 let target = self.participant(words.name()?.as_str())?.id;

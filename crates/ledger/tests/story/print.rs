@@ -4,9 +4,10 @@ use upesi_fspiop::refusal::{self, admin_detail};
 use upesi_fspiop::render::{Extensions, cause_text, write_transfer_state};
 use upesi_ledger::command::AdvanceFault;
 use upesi_ledger::{
-    AdminOutcome, Callback, CallbackContent, Decision, Ledger, Reply, StateMethod, Transfer, TransferState,
-    TransferView,
+    AdminOutcome, AskedItem, BulkRequest, BulkView, Callback, CallbackContent, Conversion, ConversionState,
+    Decision, ItemOutcome, Ledger, Reply, ResourceKind, StateMethod, Transfer, TransferState, TransferView,
 };
+use upesi_types::{Amount, TransferId};
 
 use super::words::time_of_day;
 
@@ -39,7 +40,7 @@ fn reply(reply: &Reply) -> Vec<String> {
     line.into_iter().collect()
 }
 
-fn callback(ledger: &Ledger, callback: &Callback, shown: impl Fn(&str) -> String) -> String {
+fn callback(ledger: &Ledger, callback: &Callback, shown: &impl Fn(&str) -> String) -> String {
     let target = ledger.participant(callback.target).name;
     let (method, rest) = match &callback.content {
         CallbackContent::ForwardPrepare => ("POST", "forwarded".to_owned()),
@@ -53,8 +54,47 @@ fn callback(ledger: &Ledger, callback: &Callback, shown: impl Fn(&str) -> String
             let (code, text) = refusal::cause(cause);
             ("ERROR", format!("{code} \"{text}\""))
         }
+        CallbackContent::BulkRequest(request) => ("POST", bulk_request(request, shown)),
+        CallbackContent::BulkState(view) => ("PUT", bulk_view(view, shown)),
     };
-    format!("→ {target} {method} {} {rest}", shown(&callback.subject.id.to_string()))
+    let kind = match callback.subject.resource {
+        ResourceKind::Transfer => "",
+        ResourceKind::Conversion => "fx ",
+        ResourceKind::Bulk => "bulk ",
+    };
+    format!("→ {target} {method} {kind}{} {rest}", shown(&callback.subject.id.to_string()))
+}
+
+fn bulk_request(request: &BulkRequest, shown: impl Fn(&str) -> String) -> String {
+    let item = |(id, item): &(TransferId, AskedItem)| {
+        let amount = item.amount.as_ref().map_or_else(|(_, text)| text.to_string(), Amount::to_string);
+        let extensions = item.extensions.as_ref().map_or(String::new(), |items| format!(" {items}"));
+        format!("{} {amount} {}{extensions}", shown(&id.to_string()), item.currency)
+    };
+    let items: Vec<_> = request.items.iter().map(item).collect();
+    let (payer, payee, until) = (request.payer, request.payee, time_of_day(request.expires_at));
+    let extensions = request.extensions.as_ref().map_or(String::new(), |items| format!(" {items}"));
+    short(format!("{payer} → {payee} until {until}{extensions}: {}", items.join(", ")))
+}
+
+fn bulk_view(view: &BulkView, shown: impl Fn(&str) -> String) -> String {
+    let item = |(id, outcome): &(TransferId, ItemOutcome)| {
+        let outcome = match outcome {
+            ItemOutcome::Open => "open".to_owned(),
+            ItemOutcome::Fulfilled { extensions: Some(items), .. } => format!("fulfilled {items}"),
+            ItemOutcome::Fulfilled { .. } => "fulfilled".to_owned(),
+            ItemOutcome::Failed(cause) => refusal::cause(cause).0.to_string(),
+        };
+        format!("{} {outcome}", shown(&id.to_string()))
+    };
+    let items: Vec<_> = view.items.iter().map(item).collect();
+    let at = view.completed_at.map_or(String::new(), |at| format!(" at {}", time_of_day(at)));
+    let extensions = view.extensions.as_ref().map_or(String::new(), |items| format!(" {items}"));
+    short(format!("{}{at}{extensions}: {}", view.state.as_str(), items.join(", ")))
+}
+
+fn short(text: String) -> String {
+    text.replace(r#"{"key":"#, "{").replace(r#","value":"#, ":")
 }
 
 fn view(view: &TransferView) -> String {
@@ -68,7 +108,7 @@ fn view(view: &TransferView) -> String {
     if let Some(extensions) = extensions(view) {
         text += &format!(" extensions {extensions}");
     }
-    text.replace(r#"{"key":"#, "{").replace(r#","value":"#, ":")
+    short(text)
 }
 
 /// The items of the extension list as they stand in the body that the hub makes.
@@ -92,5 +132,15 @@ pub fn state(transfer: &Transfer) -> &'static str {
         TransferState::Reserved => "RESERVED",
         TransferState::Committed { .. } => "COMMITTED",
         TransferState::Aborted { kind, .. } => kind.as_str(),
+    }
+}
+
+/// The internal state of a conversion, as operators see it.
+pub fn conversion_state(conversion: &Conversion) -> &'static str {
+    match &conversion.state {
+        ConversionState::Reserved => "RESERVED",
+        ConversionState::Fulfilled => "FULFILLED",
+        ConversionState::Committed { .. } => "COMMITTED",
+        ConversionState::Aborted { kind, .. } => kind.as_str(),
     }
 }

@@ -2,11 +2,24 @@
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{Abort, Expire, Fulfil, FulfilState, Fulfilment, Get, Prepare};
-use upesi_ledger::{CallbackKey, Command, ParticipantId, ResourceId};
+use upesi_ledger::{CallbackKey, Command, Fingerprint, ParticipantId, ResourceId};
 use upesi_types::{Amount, AmountError, ErrorCode, FspId, TransferId};
 
 use super::Story;
 use super::words::{self, Parsed, Words};
+
+/// What a PUT is about, its sender and its receiver.
+pub(super) type PutOf = (ResourceId, FspId, Option<FspId>);
+
+/// What an error PUT says: `5104 "account frozen"`, with `body`.
+pub(super) fn error_of(words: &mut Words) -> Parsed<(ErrorCode, Box<str>, Fingerprint)> {
+    let body = words.option("body")?;
+    let number = words.next("an error code")?;
+    let description = words.next("a description")?;
+    let fingerprint = words::digest(&format!("{number} {description} {body:?}"));
+    let code = number.parse().ok().and_then(ErrorCode::from_number).ok_or("no error code")?;
+    Ok((code, description.into(), fingerprint))
+}
 
 impl Story {
     /// A request of a DFSP or a report of the courier, if the verb is one.
@@ -113,31 +126,38 @@ impl Story {
     /// `abort t1 5104 "account frozen"`, with `from`, `to`, `body`.
     fn abort(&mut self, words: &mut Words) -> Parsed<Abort> {
         let (transfer, source, destination) = self.put(words)?;
-        let body = words.option("body")?;
-        let number = words.next("an error code")?;
-        let description = words.next("a description")?;
-        let fingerprint = words::digest(&format!("{number} {description} {body:?}"));
-        let code = number.parse().ok().and_then(ErrorCode::from_number).ok_or("no error code")?;
-        let description = description.into();
+        let (code, description, fingerprint) = error_of(words)?;
         Ok(Abort { transfer, source, destination, code, description, fingerprint })
     }
 
     /// What all PUTs have in common. The payee sends them to the payer, unless they say otherwise.
-    fn put(&mut self, words: &mut Words) -> Parsed<(ResourceId, FspId, Option<FspId>)> {
+    fn put(&mut self, words: &mut Words) -> Parsed<PutOf> {
+        self.put_of("a transfer", words, |story, id| {
+            story.prepares.get(&id).map(|prepare| (prepare.payee, prepare.payer))
+        })
+    }
+
+    /// The same of anything that is prepared: `usual` is who sends such a PUT to whom.
+    pub(super) fn put_of(
+        &mut self,
+        what: &str,
+        words: &mut Words,
+        usual: impl FnOnce(&Self, TransferId) -> Option<(FspId, FspId)>,
+    ) -> Parsed<PutOf> {
         let from = words.option("from")?;
         let to_nobody = words.flag("to", "nobody");
         let to = words.option("to")?;
-        let transfer = self.transfer_ref(&words.next("a transfer")?);
-        let prepare = transfer.id().and_then(|id| self.prepares.get(&id));
+        let about = self.transfer_ref(&words.next(what)?);
+        let usual = about.id().and_then(|id| usual(self, id));
         let source = match from {
             Some(name) => words::name(&name)?,
-            None => prepare.ok_or("from whom?")?.payee,
+            None => usual.ok_or("from whom?")?.0,
         };
         let destination = match to {
             Some(name) => Some(words::name(&name)?),
-            None => prepare.map(|prepare| prepare.payer).filter(|_| !to_nobody),
+            None => usual.map(|(_, receiver)| receiver).filter(|_| !to_nobody),
         };
-        Ok((transfer, source, destination))
+        Ok((about, source, destination))
     }
 
     /// `get t1 from greenbank`, with `by proxy`.
@@ -149,7 +169,7 @@ impl Story {
     }
 
     /// `t1` stands for an id, `not-an-id` for itself.
-    fn transfer_ref(&mut self, text: &str) -> ResourceId {
+    pub(super) fn transfer_ref(&mut self, text: &str) -> ResourceId {
         if text.contains('-') { ResourceId::parse(text) } else { ResourceId::Id(self.id(text)) }
     }
 
@@ -173,7 +193,7 @@ fn extension(words: &mut Words) -> Parsed<Option<Box<str>>> {
 }
 
 /// An amount as the payer wrote it; one that the ledger cannot hold stays as it is.
-fn wire_amount(text: &str) -> Parsed<Result<Amount, (AmountError, Box<str>)>> {
+pub(super) fn wire_amount(text: &str) -> Parsed<Result<Amount, (AmountError, Box<str>)>> {
     match Amount::parse_wire(text) {
         Err(AmountError::Syntax) => Err(format!("\"{text}\" is no amount on the wire")),
         other => Ok(other.map_err(|error| (error, text.into()))),
@@ -181,6 +201,6 @@ fn wire_amount(text: &str) -> Parsed<Result<Amount, (AmountError, Box<str>)>> {
 }
 
 /// The secret that fulfils a transfer.
-fn preimage(id: TransferId) -> [u8; 32] {
+pub(super) fn preimage(id: TransferId) -> [u8; 32] {
     Sha256::digest(id.to_bytes()).into()
 }

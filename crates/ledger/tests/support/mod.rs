@@ -3,20 +3,29 @@
 use std::collections::BTreeMap;
 
 use upesi_ledger::{
-    Archived, Command, Decision, Event, Facts, Ledger, LedgerConfig, Payload, Record, Reply, Transfer, audit,
+    Archived, Bulk, Command, Conversion, Decision, Event, Facts, Ledger, LedgerConfig, Payload, Record,
+    Reply, Transfer, audit,
 };
-use upesi_types::{Timestamp, TransferId};
+use upesi_types::{BulkId, ConversionId, Timestamp, TransferId};
 
 /// A live ledger, a second one that sees nothing but encoded records, and an archive.
 pub struct Twin {
     pub live: Ledger,
     replica: Ledger,
     pub archive: BTreeMap<TransferId, Transfer>,
+    pub archived_conversions: BTreeMap<ConversionId, Conversion>,
+    pub archived_bulks: BTreeMap<BulkId, Bulk>,
 }
 
 impl Twin {
     pub fn new(config: LedgerConfig) -> Self {
-        Self { live: Ledger::new(config.clone()), replica: Ledger::new(config), archive: BTreeMap::new() }
+        Self {
+            live: Ledger::new(config.clone()),
+            replica: Ledger::new(config),
+            archive: BTreeMap::new(),
+            archived_conversions: BTreeMap::new(),
+            archived_bulks: BTreeMap::new(),
+        }
     }
 
     /// Decides and folds one command as the engine does: an id that is not in memory is looked up in the archive. The
@@ -49,15 +58,32 @@ impl Twin {
         assert_eq!(record.payload, payload);
         let seq = self.live.last_seq() + 1;
         for event in &decision.events {
-            if let Event::TransferPrepared(transfer) = event {
-                assert_eq!(transfer.prepare_seq, seq, "the record that keeps the prepare's headers and body");
-            }
+            let prepare_seq = match event {
+                Event::TransferPrepared(transfer) => transfer.prepare_seq,
+                Event::ConversionPrepared(conversion) => conversion.prepare_seq,
+                Event::BulkReceived(bulk) => bulk.prepare_seq,
+                _ => continue,
+            };
+            assert_eq!(prepare_seq, seq, "the record that keeps the request's headers and body");
         }
         self.live.evolve(seq, now, decision.events.iter().cloned(), &decision.callbacks);
         self.replica.evolve(seq, now, record.events, &record.callbacks);
     }
 
     fn look_up(&self, command: &Command) -> Archived {
+        if let Command::Conversion(command) = command {
+            let id = command.conversion().expect("only a well-formed id needs the archive");
+            let conversion = self.archived_conversions.get(&id).cloned().map(Box::new);
+            let transfer = command.determining_transfer();
+            let has_transfer = transfer.is_some_and(|transfer| self.archive.contains_key(&transfer));
+            return Archived::Conversion { conversion, has_transfer };
+        }
+        if let Command::Bulk(command) = command {
+            let id = command.bulk().expect("only a well-formed id needs the archive");
+            let bulk = self.archived_bulks.get(&id).cloned().map(Box::new);
+            let transfers = command.transfers().filter(|id| self.archive.contains_key(id)).collect();
+            return Archived::Bulk { bulk, transfers };
+        }
         let id = command.transfer_id().expect("only a well-formed id needs the archive");
         let found = self.archive.get(&id).cloned();
         found.map_or(Archived::Absent, |transfer| Archived::Found(Box::new(transfer)))
@@ -70,7 +96,17 @@ impl Twin {
             let previous = self.archive.insert(transfer.id, transfer);
             assert_eq!(previous, None, "a transfer ends once");
         }
+        for (_, conversion) in self.live.take_finished_conversions(seq) {
+            let previous = self.archived_conversions.insert(conversion.id, *conversion);
+            assert_eq!(previous, None, "a conversion ends once");
+        }
         self.replica.drain_finished(seq).for_each(drop);
+        for (_, bulk) in self.live.take_finished_bulks(seq) {
+            let previous = self.archived_bulks.insert(bulk.id, *bulk);
+            assert_eq!(previous, None, "a bulk ends once");
+        }
+        self.replica.take_finished_conversions(seq).for_each(drop);
+        self.replica.take_finished_bulks(seq).for_each(drop);
         self.check();
     }
 

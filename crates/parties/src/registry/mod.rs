@@ -24,7 +24,7 @@ mod tests;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use upesi_http::{Target, check_address};
+use upesi_http::{Schemes, Target, check_address};
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, Table};
 use upesi_types::{Currency, Timestamp};
@@ -50,7 +50,7 @@ pub struct OracleSpec {
     pub kind: PartyIdType,
     /// The currency it is for; `None`: all that have none of their own.
     pub currency: Option<Currency>,
-    /// Base of its address, `http://`.
+    /// Base of its address, `http://` or `https://`.
     pub url: Box<str>,
     /// Whether it is asked when a lookup names no currency and several would fit.
     pub is_default: bool,
@@ -75,6 +75,7 @@ pub struct OracleRegistry {
     store: Store,
     table: Table,
     views: Arc<Views>,
+    schemes: Schemes,
 }
 
 /// The same oracles at two moments.
@@ -98,8 +99,9 @@ impl fmt::Debug for Watcher {
 }
 
 impl OracleRegistry {
-    /// The registry in a store. `builtin_enabled`: whether the built-in directory answers where no oracle fits.
-    pub fn open(store: &Store, builtin_enabled: bool) -> Result<Self, TablesError> {
+    /// The registry in a store. `builtin_enabled`: whether the built-in directory answers where no oracle fits;
+    /// `schemes`: the rule for addresses that are registered from now on.
+    pub fn open(store: &Store, builtin_enabled: bool, schemes: Schemes) -> Result<Self, TablesError> {
         let table = store.table(TABLE)?;
         let mut oracles = Oracles::new([], builtin_enabled);
         let mut after: Option<Vec<u8>> = None;
@@ -115,7 +117,7 @@ impl OracleRegistry {
         }
         let durable = RwLock::new(Arc::new(oracles.clone()));
         let views = Arc::new(Views { decided: Mutex::new(oracles), durable, watchers: Mutex::default() });
-        Ok(Self { store: store.clone(), table, views })
+        Ok(Self { store: store.clone(), table, views, schemes })
     }
 
     /// The oracles as of now; to be kept no longer than a request.
@@ -131,11 +133,12 @@ impl OracleRegistry {
 
     /// Registers an oracle and returns its number.
     pub async fn create(&self, spec: OracleSpec, now: Timestamp) -> Result<u32, OracleError> {
+        let schemes = self.schemes.clone();
         let oracle = self.change(move |oracles| {
             if oracles.count() == ORACLES_MAX {
                 return Err(OracleError::TooMany);
             }
-            check(oracles, None, &spec)?;
+            check(oracles, None, &spec, &schemes)?;
             Ok(Oracle { id: oracles.next_id(), spec, created_at: now, is_active: true })
         });
         Ok(oracle.await?.id)
@@ -143,10 +146,11 @@ impl OracleRegistry {
 
     /// Changes an oracle that is active. What is not given stays.
     pub async fn update(&self, id: u32, change: OracleChange) -> Result<(), OracleError> {
+        let schemes = self.schemes.clone();
         let oracle = self.change(move |oracles| {
             let before = oracles.get(id).ok_or(OracleError::NotFound { id })?;
             let spec = change.applied_to(&before.spec);
-            check(oracles, Some(id), &spec)?;
+            check(oracles, Some(id), &spec, &schemes)?;
             Ok(Oracle { spec, ..before.clone() })
         });
         oracle.await.map(drop)
@@ -189,7 +193,8 @@ impl OracleRegistry {
 }
 
 impl OracleChange {
-    fn applied_to(self, before: &OracleSpec) -> OracleSpec {
+    /// What becomes of an oracle by it.
+    pub fn applied_to(self, before: &OracleSpec) -> OracleSpec {
         OracleSpec {
             kind: self.kind.unwrap_or(before.kind),
             currency: self.currency.or(before.currency),
@@ -200,8 +205,13 @@ impl OracleChange {
 }
 
 /// What must hold for an oracle beside the others. An oracle is no duplicate of itself.
-fn check(oracles: &Oracles, itself: Option<u32>, spec: &OracleSpec) -> Result<(), OracleError> {
-    check_url(&spec.url)?;
+fn check(
+    oracles: &Oracles,
+    itself: Option<u32>,
+    spec: &OracleSpec,
+    schemes: &Schemes,
+) -> Result<(), OracleError> {
+    check_url(&spec.url, schemes)?;
     let mut others = oracles.iter().filter(|other| Some(other.id) != itself);
     match others.find(|other| (other.spec.kind, other.spec.currency) == (spec.kind, spec.currency)) {
         Some(other) => Err(OracleError::Duplicate { id: other.id, kind: spec.kind, currency: spec.currency }),
@@ -211,8 +221,11 @@ fn check(oracles: &Oracles, itself: Option<u32>, spec: &OracleSpec) -> Result<()
 
 /// A base that paths are appended to and that can be called, so that whoever registers it hears at once what would fail
 /// every lookup later.
-fn check_url(text: &str) -> Result<(), OracleError> {
-    let reason = match Target::parse(text).and_then(|target| check_address(text).map(|()| target)) {
+fn check_url(text: &str, schemes: &Schemes) -> Result<(), OracleError> {
+    let checked = Target::parse(text)
+        .and_then(|target| check_address(text).map(|()| target))
+        .and_then(|target| schemes.check(text).map(|()| target));
+    let reason = match checked {
         _ if text.len() > URL_CHARS_MAX => "must have at most 512 characters",
         _ if text.contains(['?', '{', '}']) => {
             "must have neither query nor placeholders: paths are appended to it"

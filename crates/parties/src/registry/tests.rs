@@ -24,7 +24,7 @@ fn asked(registry: &OracleRegistry, kind: PartyIdType, currency: &str) -> String
 async fn oracles_take_types_over_and_give_them_back() {
     let place = tempfile::tempdir().unwrap();
     let store = open_store(&place.path().join("s"));
-    let registry = OracleRegistry::open(&store, true).unwrap();
+    let registry = OracleRegistry::open(&store, true, Schemes::default()).unwrap();
     let all = |registry: &OracleRegistry| {
         ["", "USD", "KES"].map(|currency| asked(registry, PartyIdType::Msisdn, currency)).join(" ")
     };
@@ -46,7 +46,8 @@ async fn oracles_take_types_over_and_give_them_back() {
     assert_eq!(all(&registry), "3 3 4", "the oldest where none is default and all have a currency");
     assert_eq!(asked(&registry, PartyIdType::Iban, "USD"), "built-in", "types are apart");
     drop((registry, store));
-    let registry = OracleRegistry::open(&open_store(&place.path().join("s")), false).unwrap();
+    let registry =
+        OracleRegistry::open(&open_store(&place.path().join("s")), false, Schemes::default()).unwrap();
     assert_eq!(all(&registry), "3 3 4", "after a restart");
     assert_eq!(asked(&registry, PartyIdType::Iban, "USD"), "nobody", "the built-in directory is disabled");
     assert_eq!(registry.create(msisdn("ZMW"), NOW).await.unwrap(), 5);
@@ -55,7 +56,8 @@ async fn oracles_take_types_over_and_give_them_back() {
 #[tokio::test]
 async fn mistakes_are_the_clients() {
     let place = tempfile::tempdir().unwrap();
-    let registry = OracleRegistry::open(&open_store(&place.path().join("s")), true).unwrap();
+    let registry =
+        OracleRegistry::open(&open_store(&place.path().join("s")), true, Schemes::default()).unwrap();
     registry.create(msisdn("USD"), NOW).await.unwrap();
     registry.create(msisdn(""), NOW).await.unwrap();
     for (spec, text) in [
@@ -83,7 +85,7 @@ async fn mistakes_are_the_clients() {
         ("http://x/#y", "must not have a fragment"),
         ("http://me:secret@x", "must not carry credentials before its host"),
         ("ftp://x", "must begin with http://"),
-        ("https://x", "must begin with http://; this hub does not speak TLS yet"),
+        ("https://x", "must begin with http:// (https:// needs outbound_tls.anchors_file)"),
         ("http://x?y", "must have neither query nor placeholders"),
         ("http://{{x}}", "must have neither query nor placeholders"),
         (&long, "must have at most 512 characters"),
@@ -107,7 +109,8 @@ async fn mistakes_are_the_clients() {
 #[tokio::test]
 async fn an_update_is_no_duplicate_of_itself_and_keeps_what_it_does_not_name() {
     let place = tempfile::tempdir().unwrap();
-    let registry = OracleRegistry::open(&open_store(&place.path().join("s")), true).unwrap();
+    let registry =
+        OracleRegistry::open(&open_store(&place.path().join("s")), true, Schemes::default()).unwrap();
     registry.create(msisdn(""), NOW).await.unwrap();
     registry.create(msisdn("USD"), NOW).await.unwrap();
     let moved = OracleChange {
@@ -131,7 +134,8 @@ async fn an_update_is_no_duplicate_of_itself_and_keeps_what_it_does_not_name() {
 #[tokio::test]
 async fn changes_that_come_together_see_each_other() {
     let place = tempfile::tempdir().unwrap();
-    let registry = OracleRegistry::open(&open_store(&place.path().join("s")), true).unwrap();
+    let registry =
+        OracleRegistry::open(&open_store(&place.path().join("s")), true, Schemes::default()).unwrap();
     let attempts: Vec<_> = (0..20)
         .map(|_| {
             let registry = registry.clone();
@@ -148,7 +152,8 @@ async fn changes_that_come_together_see_each_other() {
 #[tokio::test]
 async fn there_is_a_limit() {
     let place = tempfile::tempdir().unwrap();
-    let registry = OracleRegistry::open(&open_store(&place.path().join("s")), true).unwrap();
+    let registry =
+        OracleRegistry::open(&open_store(&place.path().join("s")), true, Schemes::default()).unwrap();
     let currencies: Vec<_> = Currency::all().collect();
     let mut made = 0;
     let refusal = 'full: loop {

@@ -127,6 +127,7 @@ pub fn participants() -> Participants {
             accounts: refs,
             limits: Vec::new(),
             endpoints,
+            bindings: Vec::new(),
         });
     }
     Participants::new(participants, &accounts)

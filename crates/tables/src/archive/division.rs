@@ -274,7 +274,7 @@ impl Division {
             Err(error) => Some(Err(store_error(&self.path, error))),
             Ok((key, _)) if *key == keyspace::WATERMARK_KEY => None,
             Ok((key, value)) => {
-                let id = <[u8; 17]>::try_from(&*key).ok().and_then(|key| TransferId::from_bytes(&key));
+                let id = <[u8; 17]>::try_from(&*key).ok().and_then(|key| TransferId::from_key(&key));
                 let what =
                     || store_damaged(&self.path, &format!("a key of {} bytes is no transfer id", key.len()));
                 Some(id.map(|id| (id, value)).ok_or_else(what))

@@ -208,7 +208,7 @@ fn visit_all(
     visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
 ) {
     for (key, value) in &entries {
-        let Some(id) = TransferId::from_bytes(key) else { continue };
+        let Some(id) = TransferId::from_key(key) else { continue };
         if visit(id, value).is_break() {
             break;
         }

@@ -28,7 +28,7 @@ pub(crate) fn visit(
     let mut last = None;
     while let Some(Reverse((key, Reverse(index)))) = heads.pop() {
         let value = values[index].take();
-        if let (Some(value), Some(id), true) = (value, TransferId::from_bytes(&key), last != Some(key)) {
+        if let (Some(value), Some(id), true) = (value, TransferId::from_key(&key), last != Some(key)) {
             last = Some(key);
             if visit(id, &value).is_break() {
                 return Ok(());

@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use upesi_types::{FspId, Timestamp, TransferId};
 
+use super::admin::AdminCommand;
 use super::directory::DirectoryCommand;
 use super::install::{CompletionsArguments, ManArguments};
+use super::pki::PkiCommand;
 use super::scheme::SchemeCommand;
+use super::settlement::SettlementCommand;
 use super::sim::SimArguments;
 use crate::demo::DemoArguments;
 use upesi_hub::backup::{BackupArguments, RestoreArguments};
@@ -53,9 +56,18 @@ pub enum Command {
     /// Apply a scheme file to a hub.
     #[command(subcommand)]
     Scheme(SchemeCommand),
+    /// Close settlement windows and settle them.
+    #[command(subcommand)]
+    Settlement(SettlementCommand),
     /// Register parties in the hub's own directory, or show them.
     #[command(subcommand)]
     Directory(DirectoryCommand),
+    /// Make operators, and tokens for them.
+    #[command(subcommand)]
+    Admin(AdminCommand),
+    /// A certificate authority for TLS, for a scheme that has none and for tests.
+    #[command(subcommand)]
+    Pki(PkiCommand),
     /// Run simulated DFSPs, or a simulated oracle.
     ///
     /// Any number of DFSPs in one process. They answer forwarded requests (lookups, quotes, transfers with the right

@@ -8,7 +8,10 @@ use clap::{Args, Subcommand};
 
 use upesi_hub::directory_import::{self, ImportOptions};
 use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::scheme::admin_api::AdminApi;
 use upesi_hub::values::{WAIT_DEFAULT, wait};
+
+use super::tls::TlsArguments;
 
 /// Subcommands of `upesi directory`.
 #[derive(Debug, Subcommand)]
@@ -43,6 +46,8 @@ pub struct ImportArguments {
     /// Base URL of the hub's admin API.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
     pub admin: String,
+    #[command(flatten)]
+    pub tls: TlsArguments,
     /// Seconds to wait for the hub to answer; 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
     pub wait: Duration,
@@ -63,6 +68,8 @@ pub struct GetArguments {
     /// Base URL of the hub's admin API.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
     pub admin: String,
+    #[command(flatten)]
+    pub tls: TlsArguments,
     /// Print one JSON object instead of lines.
     #[arg(long)]
     pub json: bool,
@@ -77,12 +84,19 @@ pub fn run(command: DirectoryCommand) -> Outcome {
     let mut output = io::stdout();
     match command {
         DirectoryCommand::Import(arguments) => {
-            let ImportArguments { file, replace, name, admin, wait, json } = arguments;
-            let options = ImportOptions { file, admin_url: admin, wait, name, replace, json };
+            let ImportArguments { file, replace, name, admin, tls, wait, json } = arguments;
+            let (admin_token, admin_url) = (tls.token()?, admin);
+            let admin_tls = tls.load()?;
+            let options =
+                ImportOptions { file, admin_url, admin_tls, admin_token, wait, name, replace, json };
             runtime.block_on(directory_import::import(&options, &mut output, &mut io::stderr()))
         }
-        DirectoryCommand::Get(GetArguments { kind, id, admin, json }) => {
-            runtime.block_on(directory_import::get(&admin, &kind, &id, json, &mut output))
+        DirectoryCommand::Get(GetArguments { kind, id, admin, tls, json }) => {
+            let token = tls.token()?;
+            let api =
+                AdminApi::with_tls(&admin, tls.load()?).map_err(|error| Failure::new(Exit::Usage, error))?;
+            let api = api.with_token(token);
+            runtime.block_on(directory_import::get(&api, &kind, &id, json, &mut output))
         }
     }
 }

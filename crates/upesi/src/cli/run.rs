@@ -7,7 +7,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use super::arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments};
-use super::{directory, install, scheme, sim};
+use super::{admin, directory, install, pki, scheme, settlement, sim};
 use upesi_hub::backup::{self, BackupArguments, RestoreArguments};
 use upesi_hub::config::{self, Effective};
 use upesi_hub::exit::{Exit, Failure, Outcome};
@@ -64,7 +64,10 @@ fn dispatch(command: Command) -> Outcome {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Config(arguments) => show_config(&arguments),
         Command::Scheme(command) => scheme::run(command),
+        Command::Settlement(command) => settlement::run(command),
         Command::Directory(command) => directory::run(command),
+        Command::Admin(command) => admin::run(command),
+        Command::Pki(command) => pki::run(command),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Lab(command) => lab::run(command),
         Command::Journal(arguments) => journal(arguments),

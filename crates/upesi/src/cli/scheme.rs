@@ -10,16 +10,18 @@ use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::scheme::{self, ApplyOptions};
 use upesi_hub::values::{WAIT_DEFAULT, wait};
 
+use super::tls::TlsArguments;
+
 /// Subcommands of `upesi scheme`.
 #[derive(Debug, Subcommand)]
 pub enum SchemeCommand {
     /// Apply a scheme file and show the changes.
     ///
     /// Compares the file with the hub's state and makes the differences through the admin API: hub accounts,
-    /// settlement models, DFSPs, net debit caps, funds, endpoints. Applying a file again changes nothing. One line
-    /// per change: `+` created, `~` changed, `?` unknown to this hub, and the number of unchanged items. The whole
-    /// file is checked, also against the hub, before the first change; unchangeable items (a model's kind, a proxy)
-    /// are refused. Works with any hub that has Mojaloop's admin API.
+    /// settlement models, DFSPs, net debit caps, funds, bindings, endpoints. Applying a file again changes nothing. One
+    /// line per change: `+` created, `~` changed, `-` removed, `?` unknown to this hub, and the number of unchanged
+    /// items. The whole file is checked, also against the hub, before the first change; unchangeable items (a model's
+    /// kind, a proxy) are refused. Works with any hub that has Mojaloop's admin API.
     Apply(SchemeApplyArguments),
 }
 
@@ -35,6 +37,8 @@ pub struct SchemeApplyArguments {
     /// Base URL of the hub's admin API.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
     pub admin: String,
+    #[command(flatten)]
+    pub tls: TlsArguments,
     /// Seconds to wait for the hub to answer; 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
     pub wait: Duration,
@@ -45,8 +49,11 @@ pub struct SchemeApplyArguments {
 
 /// Runs a subcommand.
 pub fn run(command: SchemeCommand) -> Outcome {
-    let SchemeCommand::Apply(SchemeApplyArguments { file, plan, admin, wait, json }) = command;
-    let options = ApplyOptions { file, admin_url: admin, wait, plan_only: plan, json };
+    let SchemeCommand::Apply(SchemeApplyArguments { file, plan, admin, tls, wait, json }) = command;
+    let admin_token = tls.token()?;
+    let admin_tls = tls.load()?;
+    let options =
+        ApplyOptions { file, admin_url: admin, admin_tls, admin_token, wait, plan_only: plan, json };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -1,26 +1,33 @@
 //! `upesi sim`: simulated DFSPs as a process.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use upesi_http::{Workers, available_cores};
+use upesi_http::{ClientTls, Workers, available_cores};
 use upesi_sim::{DfspSettings, SeenMessage, SimConfig, SimError, Simulator, Upstream};
 use upesi_types::{Currency, FspId};
 
 use super::oracle::{self, OracleArguments};
+use super::trial::Simulated;
 use upesi_hub::await_hub;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::output::write_out;
+use upesi_hub::scheme::{self, ApplyOptions};
 use upesi_hub::signals::stop_signal;
 use upesi_hub::values::{WAIT_DEFAULT, currency, dfsp_name, wait};
 use upesi_lab::cli::messages::Teller;
 
 /// How long the end waits for requests in flight.
 pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+const HUB: &str = "http://127.0.0.1:4000";
+/// The hub of a trial.
+const SECURE_HUB: &str = "https://127.0.0.1:4000";
 
 /// Messages that wait to be shown.
 const UNSHOWN_MESSAGES_MAX: usize = 1024;
@@ -58,9 +65,15 @@ pub struct SimArguments {
     /// Address of web sockets that report callbacks to load scripts: ws://ADDRESS/TRACE-ID/PUT/transfers/ID.
     #[arg(long, value_name = "ADDRESS")]
     pub sockets: Option<SocketAddr>,
-    /// FSPIOP base URL of the hub, for the DFSPs' answers.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4000")]
-    pub hub: String,
+    /// Simulate the DFSPs of a trial (`upesi pki trial`), with its keys, and apply its scheme to the hub first.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dfsps", "names"])]
+    pub trial: Option<PathBuf>,
+    /// FSPIOP base URL of the hub [http://127.0.0.1:4000, with --trial https].
+    #[arg(long, value_name = "URL")]
+    pub hub: Option<String>,
+    /// Base URL of the hub's admin API, for the scheme of a trial.
+    #[arg(long, value_name = "URL", default_value = "https://127.0.0.1:4001", requires = "trial")]
+    pub admin: String,
     /// Seconds to wait for the hub to answer; the command ends if it does not. 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
     pub wait: Duration,
@@ -86,7 +99,16 @@ pub fn run(arguments: &SimArguments) -> Outcome {
     if let Some(SimCommand::Oracle(arguments)) = &arguments.command {
         return oracle::run(arguments);
     }
-    let mut config = SimConfig::new(arguments.dfsps, Upstream::Hub(arguments.hub.clone()));
+    let trial = arguments.trial.as_deref().map(Simulated::open).transpose()?;
+    let usual = if trial.is_some() { SECURE_HUB } else { HUB };
+    let hub = arguments.hub.clone().unwrap_or_else(|| usual.to_owned());
+    let mut config = SimConfig::new(arguments.dfsps, Upstream::Hub(hub.clone()));
+    let mut tls = None;
+    if let Some(trial) = &trial {
+        config.dfsps = trial.names.iter().map(|name| (*name, arguments.behaviour)).collect();
+        config.security = trial.security()?;
+        tls = Some(trial.caller()?);
+    }
     if !arguments.names.is_empty() {
         config.dfsps = arguments.names.iter().map(|name| (*name, arguments.behaviour)).collect();
     }
@@ -118,13 +140,35 @@ pub fn run(arguments: &SimArguments) -> Outcome {
         let shown = tokio::select! {
             _ = stop_signal() => Ok(()),
             shown = show.run(), if arguments.show => shown,
-            Err(failure) = await_hub(&arguments.hub, arguments.wait) => Err(failure),
+            Err(failure) = prepare(arguments, trial.as_ref(), &hub, (tls.as_ref(), simulator.local_addr())) => Err(failure),
         };
         simulator.shutdown(Instant::now() + SHUTDOWN_TIMEOUT).await;
         shown
     });
     workers.shutdown();
     shown.and_then(|()| show.tell())
+}
+
+/// Waits for the hub, and applies the scheme of a trial.
+async fn prepare(
+    arguments: &SimArguments,
+    trial: Option<&Simulated>,
+    hub: &str,
+    (tls, address): (Option<&ClientTls>, SocketAddr),
+) -> Outcome {
+    await_hub(hub, tls, arguments.wait).await?;
+    let Some(trial) = trial else { return Ok(()) };
+    let scheme = trial.scheme(address)?;
+    let options = ApplyOptions {
+        file: PathBuf::new(),
+        admin_url: arguments.admin.clone(),
+        admin_tls: Some(trial.operator()?),
+        admin_token: None,
+        wait: arguments.wait,
+        plan_only: false,
+        json: false,
+    };
+    scheme::apply(&scheme, &options, &mut std::io::stderr()).await
 }
 
 /// Prints the messages that DFSPs send and receive.

@@ -9,22 +9,32 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
-use upesi_http::Workers;
-use upesi_lab::{Baseline, HubProcess, RunOptions, Scenario, TargetHub, phase_name};
-use upesi_sim::{
-    Originator, OriginatorOptions, PaymentReport, Phase, SeenMessage, SimConfig, Simulator, Upstream,
+use upesi_http::{ClientTls, Workers};
+use upesi_lab::{
+    Baseline, HubProcess, HubTls, RunOptions, Scenario, Security, Signatures, TargetHub, Transport,
+    phase_name,
 };
+use upesi_pki::Trial;
+use upesi_sim::{
+    Originator, OriginatorOptions, PaymentReport, Phase, SeenMessage, SimConfig, SimSecurity, Simulator,
+    Upstream,
+};
+use upesi_tls::present_s;
 use upesi_types::{Amount, Currency};
 
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::scheme::{self, ApplyOptions, file::Scheme};
+use upesi_hub::settlement::{self, Action, HubOptions, Job, SettlementState};
 use upesi_hub::signals::stop_signal;
+use upesi_hub::trial::{self, Secured};
 use upesi_lab::cli::messages::{self, Teller};
 
 /// The scheme of the demo is the example that users copy.
 const SCHEME: &str = include_str!("../../../../examples/scheme.toml");
 /// Where the example expects the simulators.
 const SCHEME_BASE_URL: &str = "http://127.0.0.1:5000/{name}";
+/// Directory of all keys.
+const KEYS: &str = "keys";
 const DFSPS: usize = 8;
 /// Payer, payee (as indexes) and number of the payment that is shown.
 const PAYER: usize = 0;
@@ -68,7 +78,7 @@ fn failed(why: impl Display) -> Failure {
 /// How long the phases took, and the whole.
 fn timing(report: &PaymentReport) -> String {
     let phases =
-        Phase::ALL.into_iter().filter_map(|phase| Some((phase_name(phase), report.duration(phase)?)));
+        Phase::OF_PAYMENT.into_iter().filter_map(|phase| Some((phase_name(phase), report.duration(phase)?)));
     let phases: Vec<_> = phases.map(|(name, time)| format!("{name} {} ms", messages::millis(time))).collect();
     format!("  {}, together {} ms", phases.join(", "), messages::millis(report.total()))
 }
@@ -92,6 +102,8 @@ struct Demo<'arguments> {
     simulator: Simulator,
     seen: mpsc::Receiver<SeenMessage>,
     scheme: Scheme,
+    trial: Trial,
+    operator: ClientTls,
 }
 
 impl<'arguments> Demo<'arguments> {
@@ -99,19 +111,18 @@ impl<'arguments> Demo<'arguments> {
         let out = &arguments.out;
         let data = out.join("data");
         empty(out)?;
-        title(1, "a hub on an empty data directory, and eight simulated DFSPs");
-        let binary = binary()?;
-        // A demo needs no room for a full disk.
-        let settings = ["--set", "data.reserve_bytes=0"].map(str::to_owned);
-        let hub = HubProcess::start(&binary, &data, &settings, Some(&out.join("hub.log")))
-            .await
-            .map_err(unavailable)?;
+        title(1, "keys for all, a hub on an empty data directory, and eight simulated DFSPs");
+        let trial = keys(&out.join(KEYS))?;
+        let operator = ClientTls::load(trial.operator()).map_err(unavailable)?;
+        let hub = start_hub(&trial, &operator, out).await?;
         let (watch, seen) = mpsc::channel(64);
-        let config = SimConfig {
+        let mut config = SimConfig {
             watch: Some(watch),
             currencies: vec![kes()?],
             ..SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url()))
         };
+        let names: Vec<_> = config.dfsps.iter().map(|(name, _)| *name).collect();
+        config.security = SimSecurity::of_trial(&trial, &names, true, true).map_err(unavailable)?;
         let simulator = Simulator::start(config, workers).map_err(unavailable)?;
         say(format_args!("   FSPIOP API   {}", hub.fspiop_url()));
         say(format_args!("   admin API    {}", hub.admin_url()));
@@ -119,12 +130,23 @@ impl<'arguments> Demo<'arguments> {
             "   data         {} (journal, snapshots, archive; every 202 is synced to disk)",
             data.display()
         ));
-        say(format_args!("   DFSPs        http://{}/dfsp-1 to /dfsp-{DFSPS}", simulator.local_addr()));
-        let base_url = format!("http://{}/{{name}}", simulator.local_addr());
-        let text = SCHEME.replace(SCHEME_BASE_URL, &base_url);
+        say(format_args!("   DFSPs        https://{}/dfsp-1 to /dfsp-{DFSPS}", simulator.local_addr()));
+        say(format_args!(
+            "   keys         {} (an authority, certificates, signing keys)",
+            out.join(KEYS).display()
+        ));
+        say(
+            "   security     mutual TLS on every connection; every message is signed, and verified by its receiver",
+        );
+        let base_url = format!("https://{}/{{name}}", simulator.local_addr());
+        let mut text = SCHEME.replace(SCHEME_BASE_URL, &base_url);
+        for (name, binding) in trial.dfsps() {
+            let line = format!("name = {name:?}\n");
+            text = text.replace(&line, &format!("{line}bindings = [{binding:?}]\n"));
+        }
         let scheme = scheme::file::parse("examples/scheme.toml", &text)
             .map_err(|mistakes| Failure::new(Exit::Software, mistakes.join("\n")))?;
-        Ok(Self { arguments, hub, simulator, seen, scheme })
+        Ok(Self { arguments, hub, simulator, seen, scheme, trial, operator })
     }
 
     fn tell(mut self, runtime: &tokio::runtime::Runtime, workers: &Workers) -> Outcome {
@@ -147,6 +169,8 @@ impl<'arguments> Demo<'arguments> {
             ),
         );
         let passed = self.load()?;
+        title(6, "the end of the day: the settlement window is closed and settled (upesi settlement run)");
+        runtime.block_on(self.settle())?;
         self.look_further(&binary()?);
         if self.arguments.keep {
             runtime.block_on(self.keep())?;
@@ -168,18 +192,19 @@ impl<'arguments> Demo<'arguments> {
         let result = (out.join("result.json").display().to_string(), "all figures of the load");
         let journal = (format!("{binary} journal {data} --limit 5"), "its first records");
         let places = if self.arguments.keep {
-            title(6, "look further");
+            title(7, "look further");
+            let keys = self.trial.directory().display();
+            let curl = |name: &str| format!("curl -K {keys}/{name}.curl");
             vec![
-                (format!("curl {admin}/metrics"), "stages, lanes, lookups, positions"),
-                (format!("curl {admin}/participants/dfsp-1/accounts"), "what dfsp-1 owes"),
-                (format!("{admin}/docs"), "the admin API, for a browser"),
-                (format!("{fspiop}/docs"), "the FSPIOP API, for a browser"),
+                (format!("{} {admin}/metrics", curl("operator")), "stages, lanes, lookups, positions"),
+                (format!("{} {admin}/participants/dfsp-1/accounts", curl("operator")), "what dfsp-1 owes"),
+                (format!("{} {fspiop}/health", curl("dfsp-1")), "as dfsp-1"),
                 result,
                 (format!("{binary} audit {data} --allow-live"), "verifies the data so far"),
                 journal,
             ]
         } else {
-            title(6, "look further (KEEP=1 make demo, or upesi demo --keep, leaves hub and DFSPs running)");
+            title(7, "look further (KEEP=1 make demo, or upesi demo --keep, leaves hub and DFSPs running)");
             vec![result, (format!("{binary} audit {data}"), "verifies the data"), journal]
         };
         for (place, about) in places {
@@ -191,6 +216,8 @@ impl<'arguments> Demo<'arguments> {
         let options = ApplyOptions {
             file: PathBuf::new(),
             admin_url: self.hub.admin_url(),
+            admin_tls: Some(self.operator.clone()),
+            admin_token: None,
             wait: Duration::ZERO,
             plan_only: false,
             json: false,
@@ -283,12 +310,31 @@ impl<'arguments> Demo<'arguments> {
             currency: kes()?,
             baselines: vec![Baseline::Forwarder],
             target: Some(target),
+            security: Security { tls: Transport::Mutual, jws: Signatures::Enforce, sign_ahead: 0 },
+            trial: Some(self.trial.directory().to_owned()),
             out: Some(self.arguments.out.clone()),
             ..RunOptions::default()
         };
         let result = upesi_lab::run(&options).map_err(unavailable)?;
         say(result.table());
         Ok(result.passed())
+    }
+
+    /// Settles everything that was paid.
+    async fn settle(&self) -> Outcome {
+        let options = HubOptions {
+            admin_url: self.hub.admin_url(),
+            admin_tls: Some(self.operator.clone()),
+            admin_token: None,
+            wait: Duration::ZERO,
+            json: false,
+        };
+        let name = "demo".parse().map_err(|error: String| Failure::new(Exit::Software, error))?;
+        let job = Job { name, models: Vec::new(), window: None, goal: SettlementState::Settled };
+        let mut output = Vec::new();
+        settlement::run(&options, &Action::Run(job), &mut output).await?;
+        String::from_utf8_lossy(&output).lines().for_each(|line| say(format_args!("   {line}")));
+        Ok(())
     }
 
     async fn keep(&self) -> Outcome {
@@ -298,6 +344,27 @@ impl<'arguments> Demo<'arguments> {
         stop_signal().await;
         Ok(())
     }
+}
+
+/// Makes keys for hub, DFSPs and an operator.
+fn keys(directory: &Path) -> Result<Trial, Failure> {
+    let directory = std::path::absolute(directory).map_err(unavailable)?;
+    let names: Vec<String> = (1..=DFSPS).map(|number| format!("dfsp-{number}")).collect();
+    Trial::make(&directory, &names, &["127.0.0.1", "localhost"], present_s()).map_err(unavailable)
+}
+
+/// Starts a hub that uses all of them.
+async fn start_hub(trial: &Trial, operator: &ClientTls, out: &Path) -> Result<HubProcess, Failure> {
+    // A demo needs no room for a full disk.
+    let mut arguments = vec!["--set=data.reserve_bytes=0".to_owned()];
+    let secured = trial::settings(trial, Secured::ALL);
+    arguments.extend(secured.into_iter().map(|(key, value)| format!("--set={key}={value}")));
+    let fspiop = ClientTls::load(trial.caller()).map_err(unavailable)?;
+    let tls = HubTls { fspiop: Some(fspiop), admin: Some(operator.clone()) };
+    let log = out.join("hub.log");
+    HubProcess::start_secured(&binary()?, &out.join("data"), &arguments, Some(&log), tls)
+        .await
+        .map_err(unavailable)
 }
 
 /// This program: the hub is another process of it, and so are the commands that are shown.
@@ -318,7 +385,7 @@ fn nonce() -> u64 {
 /// Removes what an earlier demo left, and nothing else.
 fn empty(out: &Path) -> Outcome {
     let cannot = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", out.display()));
-    for name in ["data", "hub.log", "result.json"] {
+    for name in ["data", "hub.log", "result.json", KEYS] {
         let path = out.join(name);
         let removed =
             if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };

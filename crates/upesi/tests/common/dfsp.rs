@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use tokio::net::TcpSocket;
 use upesi_http::{
-    Bytes, Connection, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body,
+    Bytes, Connection, Full, Incoming, Limits, Request, Response, Secured, Server, ServerTls, Service,
+    StatusCode, Workers, body,
 };
 
 use super::AMPLE;
@@ -57,6 +58,8 @@ pub fn about(path: &str, body: &[u8]) -> Option<String> {
         "quotes" => "quoteId",
         "bulkQuotes" => "bulkQuoteId",
         "fxQuotes" => "conversionRequestId",
+        "fxTransfers" => "commitRequestId",
+        "bulkTransfers" => "bulkTransferId",
         "transactionRequests" => "transactionRequestId",
         "participants" => "requestId",
         _ => return None,
@@ -84,6 +87,8 @@ struct State {
     /// How many of the messages about each thing, however they were answered, the test has looked at.
     told: BTreeMap<String, usize>,
     conduct: Conduct,
+    /// Common names of the certificates that messages came with.
+    peers: Vec<String>,
 }
 
 struct Inner {
@@ -98,7 +103,7 @@ impl Inner {
 }
 
 impl Service for Inner {
-    async fn call(&self, request: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
         let (parts, incoming) = request.into_parts();
         let deadline = tokio::time::Instant::now() + AMPLE;
         let body = body::read(incoming, BODY_BYTES_MAX, deadline).await.expect("a whole body");
@@ -114,6 +119,8 @@ impl Service for Inner {
                 Conduct::Answers(status) | Conduct::Says(status, _) => Some(status),
                 Conduct::FallsSilent => None,
             };
+            let peer = connection.peer().and_then(|peer| peer.facts().common_name.clone());
+            state.peers.extend(peer);
             state.seen.push(Seen { method: parts.method.to_string(), path, headers, body, status });
             state.conduct.clone()
         };
@@ -143,12 +150,23 @@ pub struct Dfsp {
     alive: Option<Alive>,
     /// Keeps the port while it is dead: a server of another test must not get it, and answer in its place.
     grave: Option<TcpSocket>,
+    tls: Option<ServerTls>,
 }
 
 impl Dfsp {
     pub fn start(name: &str) -> Self {
+        Self::start_with(name, None)
+    }
+
+    /// The same with TLS.
+    pub fn start_secured(name: &str, tls: ServerTls) -> Self {
+        Self::start_with(name, Some(tls))
+    }
+
+    fn start_with(name: &str, tls: Option<ServerTls>) -> Self {
         let (taken, told) = (BTreeMap::new(), BTreeMap::new());
-        let state = State { seen: Vec::new(), taken, told, conduct: Conduct::Answers(200) };
+        let state =
+            State { seen: Vec::new(), taken, told, conduct: Conduct::Answers(200), peers: Vec::new() };
         let inner = Arc::new(Inner { state: Mutex::new(state), arrived: Condvar::new() });
         let mut dfsp = Self {
             name: name.to_owned(),
@@ -156,6 +174,7 @@ impl Dfsp {
             inner,
             alive: None,
             grave: None,
+            tls,
         };
         dfsp.revive();
         dfsp
@@ -163,7 +182,8 @@ impl Dfsp {
 
     /// The URL below which its resources are.
     pub fn base_url(&self) -> String {
-        format!("http://{}{BASE_PATH}", self.address)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{BASE_PATH}", self.address)
     }
 
     /// Stops to listen; its connections break.
@@ -191,7 +211,14 @@ impl Dfsp {
         };
         self.address = bound.local_addr();
         let workers = Workers::start(1, &self.name).unwrap();
-        let server = Server::serve(bound, Limits::default(), &workers, self.inner.clone());
+        let secured = self.tls.clone().map(|tls| Secured {
+            tls,
+            worker: workers.get(0).clone(),
+            handshake_timeout: AMPLE,
+            handshakes_max: 512,
+            counts: Arc::default(),
+        });
+        let server = Server::serve_with(bound, Limits::default(), &workers, self.inner.clone(), secured);
         self.alive = Some(Alive { workers, _server: server });
     }
 
@@ -242,6 +269,11 @@ impl Dfsp {
             left.map(|left| *left -= 1).is_none()
         };
         state.seen.iter().filter(is_new).cloned().collect()
+    }
+
+    /// The common names of the certificates that messages came with.
+    pub fn peers(&self) -> Vec<String> {
+        self.inner.state().peers.clone()
     }
 
     /// How many messages it has seen.

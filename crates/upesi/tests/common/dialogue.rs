@@ -16,6 +16,7 @@
 //!   → redmoney POST sent +x-own:yes                        the same, with a header that a rule adds
 //!   → greenbank PUT {"fspId":"bluewallet"}                 made by the hub because of the message before
 //!   → greenbank ERROR 3204 Party not found                 the same, on the path of the message with /error
+//!   → greenbank LAPSE 3303 Transfer expired                the same, because of the time and of no message
 //! ```
 //!
 //! Several messages that follow from one may be told in any order where they go to different DFSPs. A path before the
@@ -109,10 +110,12 @@ impl<'w> Dialogue<'w> {
             .replace("<quote>", QUOTE)
             .replace("<terms>", TERMS)
             .replace("<bulk>", BULK)
+            .replace("<bulk transfer>", BULK_TRANSFER)
             .replace("<bulk terms>", BULK_TERMS)
             .replace("<transfer>", TRANSFER)
             .replace("<fx>", FX)
             .replace("<fx terms>", FX_TERMS)
+            .replace("<conversion>", CONVERSION)
             .replace("<request to pay>", REQUEST_TO_PAY);
         // Words at the end of a line change what stands before them: `10→11`; a blank is `␣` there.
         while let Some((rest, last)) = line.rsplit_once(' ')
@@ -182,22 +185,28 @@ impl<'w> Dialogue<'w> {
         if name == "oracle" {
             return self.expect_question(method, rest, &cause);
         }
+        let is_error = matches!(method, "ERROR" | "LAPSE");
         let (path, what) = match rest.split_once(' ').filter(|(path, _)| path.starts_with('/')) {
             Some((path, what)) => (path.to_owned(), what),
-            None if method == "ERROR" => (error_path(&cause), rest),
+            None if is_error => (error_path(&cause), rest),
             None if rest.starts_with("sent") => (cause.path.clone(), rest),
             None => (cause.path.split('?').next().unwrap().to_owned(), rest),
         };
-        let method = if method == "ERROR" { "PUT" } else { method };
+        let (method, maker) = if is_error {
+            ("PUT", Some(&cause).filter(|_| method == "ERROR"))
+        } else {
+            // What bulks owe is made of nothing but what the hub knows.
+            method.strip_prefix("HUB-").map_or((method, Some(&cause)), |method| (method, None))
+        };
         let (what, added) = what.split_once(" +").filter(|_| what.starts_with("sent")).unwrap_or((what, ""));
         let body;
         let expected = match what {
             "sent" => Expected::Forwarded(&cause),
-            made if made.starts_with('{') => Expected::Made(Some(&cause), made),
+            made if made.starts_with('{') => Expected::Made(maker, made),
             error => {
                 let (code, text) = error.split_once(' ').expect("a code and a text");
                 body = error_body(code, text);
-                Expected::Made(Some(&cause), &body)
+                Expected::Made(maker, &body)
             }
         };
         let about = about(&path, &cause.body).unwrap_or_else(|| panic!("{path} is about nothing"));
@@ -265,8 +274,12 @@ const BULK: &str = r#"{"bulkQuoteId":"<id>", "payer":{"partyIdInfo":{"partyIdTyp
 
 const BULK_TERMS: &str = r#"{"individualQuoteResults":[{"quoteId":"<id2>","transferAmount":{"currency":"KES","amount":"10"},"ilpPacket":"AYICexampleilppacket0123","condition":"<condition>"}], "expiration":"<soon>"}"#;
 
+const BULK_TRANSFER: &str = r#"{"bulkTransferId":"<id>", "bulkQuoteId":"<id2>","payerFsp":"greenbank","payeeFsp":"bluewallet","individualTransfers":[{"transferId":"<id2>","transferAmount":{"currency":"KES","amount":"10"},"ilpPacket":"AYICexampleilppacket0123","condition":"<condition>"},{"transferId":"<id3>","transferAmount":{"currency":"KES","amount":"2.5"},"ilpPacket":"AYICexampleilppacket4567","condition":"<condition>","extensionList":{"extension":[{"key":"salary","value":"May"}]}}],"expiration":"<soon>"}"#;
+
 const FX: &str = r#"{"conversionRequestId":"<id>", "conversionTerms":{"conversionId":"<id2>","initiatingFsp":"greenbank","counterPartyFsp":"bluewallet","amountType":"SEND","sourceAmount":{"currency":"KES","amount":"130"},"targetAmount":{"currency":"USD"},"expiration":"<soon>"}}"#;
 
 const FX_TERMS: &str = r#"{"condition":"<condition>", "conversionTerms":{"conversionId":"<id2>","initiatingFsp":"greenbank","counterPartyFsp":"bluewallet","amountType":"SEND","sourceAmount":{"currency":"KES","amount":"130"},"targetAmount":{"currency":"USD","amount":"1"},"expiration":"<soon>"}}"#;
+
+const CONVERSION: &str = r#"{"commitRequestId":"<id2>", "determiningTransferId":"<id3>","initiatingFsp":"greenbank","counterPartyFsp":"forex","sourceAmount":{"currency":"KES","amount":"130"},"targetAmount":{"amount":"1","currency":"USD"},"condition":"<condition>","expiration":"<soon>","amountType":"SEND"}"#;
 
 const REQUEST_TO_PAY: &str = r#"{"transactionRequestId":"<id>", "payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"<n>","fspId":"bluewallet"}},"payer":{"partyIdType":"MSISDN","partyIdentifier":"254700000001"},"amount":{"amount":"10","currency":"KES"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYEE","initiatorType":"BUSINESS"}}"#;

@@ -8,12 +8,14 @@ pub mod exposition;
 pub mod message;
 pub mod oracle;
 pub mod pages;
+pub mod secure;
 pub mod simulation;
 pub mod story;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -21,10 +23,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 use upesi_engine::{Clock, SystemClock};
-use upesi_hub::Hub;
 use upesi_hub::config::{self, Sources};
 use upesi_hub::inspect::audit::{AuditOptions, audit};
 use upesi_hub::logging::LogControl;
+use upesi_hub::{Hub, HubError};
 use upesi_types::{Timestamp, TransferId};
 
 use client::{Answer, Client, request};
@@ -132,13 +134,25 @@ impl World {
     // ---- the hub ----
 
     pub fn start(&mut self) {
+        self.hub = Some(self.try_start().unwrap());
+    }
+
+    /// Why a hub does not start with these settings.
+    pub fn refused(settings: &[(&str, &str)]) -> String {
+        let mut world = Self::bare(&[]);
+        world.stop(AMPLE);
+        world.settings.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        world.try_start().err().expect("it does not start").to_string()
+    }
+
+    fn try_start(&self) -> Result<Hub, HubError> {
         let mut flags = vec![("test".into(), "data.dir".into(), self.data.path().display().to_string())];
         let all = self.settings.iter().map(|(key, value)| ("test".to_owned(), key.clone(), value.clone()));
         flags.extend(all);
         let sources = Sources { flags, ..Sources::default() };
         let settings = config::load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes:?}")).settings;
         let clock = Arc::clone(&self.clock) as _;
-        self.hub = Some(Hub::start_with_clock(&settings, LogControl::detached(), clock).unwrap());
+        Hub::start(&settings, LogControl::detached(), clock)
     }
 
     /// An orderly end, waiting so long for what is in flight.
@@ -163,6 +177,14 @@ impl World {
 
     pub fn admin_url(&self) -> String {
         format!("http://{}", self.hub().admin_address())
+    }
+
+    /// Every record of the journal, a line each. What was answered is among them.
+    pub fn journal(&self) -> String {
+        let data = self.data().display().to_string();
+        let printed = Command::new(env!("CARGO_BIN_EXE_upesi")).args(["journal", &data]).output().unwrap();
+        assert!(printed.status.success(), "{printed:?}");
+        String::from_utf8(printed.stdout).unwrap()
     }
 
     pub fn data(&self) -> &Path {
@@ -236,6 +258,19 @@ impl World {
         self.operate("POST", &format!("/participants/{name}/accounts/{account}"), &funds);
     }
 
+    /// Binds certificates to a participant: `KIND:VALUE`.
+    pub fn bind(&self, name: &str, binding: &str) {
+        let (kind, value) = binding.split_once(':').unwrap();
+        let body = format!(r#"{{"kind":"{kind}","value":"{value}"}}"#);
+        self.operate("POST", &format!("/participants/{name}/bindings"), &body);
+    }
+
+    /// … and takes that back. The value needs no encoding.
+    pub fn unbind(&self, name: &str, binding: &str) {
+        let (kind, value) = binding.split_once(':').unwrap();
+        self.operate("DELETE", &format!("/participants/{name}/bindings?kind={kind}&value={value}"), "");
+    }
+
     pub fn set_endpoints(&self, name: &str, base_url: &str) {
         for (kind, path) in [
             ("POST", "/transfers"),
@@ -256,8 +291,13 @@ impl World {
 
     /// The position in KES, as the admin API writes it.
     pub fn position(&self, name: &str) -> String {
-        let answer = self.operate("GET", &format!("/participants/{name}/positions?currency=KES"), "");
-        answer["value"].to_string()
+        self.position_in(name, "KES")
+    }
+
+    /// The same in any currency.
+    pub fn position_in(&self, name: &str, currency: &str) -> String {
+        let path = format!("/participants/{name}/positions?currency={currency}");
+        self.operate("GET", &path, "")["value"].to_string()
     }
 
     /// Callbacks that are not delivered: those that are being tried, and those given up.
@@ -308,7 +348,21 @@ impl World {
         let batch = format!("{base_url}/participants/{{{{requestId}}}}");
         self.set_endpoint(name, "PARTICIPANT_BATCH_PUT", &batch);
         self.set_endpoint(name, "PARTICIPANT_BATCH_PUT_ERROR", &format!("{batch}/error"));
-        for kind in ["QUOTES", "BULK_QUOTES", "FX_QUOTES", "TRX_REQ_SERVICE", "AUTHORIZATIONS"] {
+        for (kind, path) in [
+            ("POST", "/fxTransfers"),
+            ("PUT", "/fxTransfers/{{commitRequestId}}"),
+            ("ERROR", "/fxTransfers/{{commitRequestId}}/error"),
+        ] {
+            self.set_endpoint(name, &format!("FX_TRANSFER_{kind}"), &format!("{base_url}{path}"));
+        }
+        for (kind, path) in [
+            ("POST", "/bulkTransfers"),
+            ("PUT", "/bulkTransfers/{{bulkTransferId}}"),
+            ("ERROR", "/bulkTransfers/{{bulkTransferId}}/error"),
+        ] {
+            self.set_endpoint(name, &format!("BULK_TRANSFER_{kind}"), &format!("{base_url}{path}"));
+        }
+        for kind in ["QUOTES", "BULK_QUOTES", "FX_QUOTES", "TRX_REQ_SERVICE", "AUTHORIZATIONS", "SERVICES"] {
             self.set_endpoint(name, kind, base_url);
         }
     }

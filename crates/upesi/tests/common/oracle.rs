@@ -108,7 +108,7 @@ fn check_headers(seen: &Seen, expected: &Expected<'_>, place: &Place<'_>) -> Res
 
 /// The version of what the hub makes, where no setting says otherwise. Currency conversion is new in 2.0.
 fn hub_version(family: &str) -> &'static str {
-    if family == "fxQuotes" { "2.0" } else { "1.1" }
+    if family.starts_with("fx") { "2.0" } else { "1.1" }
 }
 
 /// Other hubs pass only these headers on in quotes of all kinds, beside those that every message has.

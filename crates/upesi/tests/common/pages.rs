@@ -6,11 +6,12 @@ use super::dfsp::about;
 use super::message::{Message, family, media_type};
 
 /// In the order in which a reader comes to them; each builds on those before.
-const PAGES: [(&str, &str); 7] = [
+const PAGES: [(&str, &str); 8] = [
     ("participants", include_str!("../../../../docs/resources/participants.md")),
     ("parties", include_str!("../../../../docs/resources/parties.md")),
     ("quotes", include_str!("../../../../docs/resources/quotes.md")),
     ("bulkQuotes", include_str!("../../../../docs/resources/bulkQuotes.md")),
+    ("services", include_str!("../../../../docs/resources/services.md")),
     ("fxQuotes", include_str!("../../../../docs/resources/fxQuotes.md")),
     ("transactionRequests", include_str!("../../../../docs/resources/transactionRequests.md")),
     ("authorizations", include_str!("../../../../docs/resources/authorizations.md")),

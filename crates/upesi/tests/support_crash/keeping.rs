@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
 
@@ -25,15 +25,21 @@ const BETWEEN_DAYS: u64 = 64;
 /// The hub's log line of a removal.
 const LEFT: &str = "old transfers were removed from the archive";
 
-/// Settings under which transfers leave after two days, although they may take a month.
+/// Settings under which transfers leave after two days.
 const SETTINGS: [&str; 6] = [
     "archive.keep_days=2",
     "archive.export_format=jsonl",
-    "hub.transfer_validity_max_s=2592000",
+    "hub.transfer_validity_max_s=172800",
     "fspiop.completed_timestamp_age_s_max=604800",
     "callbacks.deadline_s=2592000",
     "engine.tick_interval_ms=20",
 ];
+
+/// The name of the newest snapshot: another one says that more is in the archive.
+fn newest_snapshot(world: &World) -> Option<OsString> {
+    let files = fs::read_dir(world.data.join("snapshots")).unwrap().map(|file| file.unwrap().file_name());
+    files.filter(|name| Path::new(name).extension() == Some("snap".as_ref())).max()
+}
 
 /// The clock of the hubs of a world, and where they export to.
 pub struct Keeping {
@@ -73,15 +79,23 @@ impl Keeping {
             self.days += 1;
             self.accepted_before = accepted;
             self.set_clock(world);
+            load.follow_clock(Duration::from_secs(self.days * DAY_S));
         }
     }
 
-    /// Lives until enough days have passed for transfers to leave.
+    /// Lives until enough days have passed for transfers to leave. They do only if the archive was given some on one
+    /// day, and more on a later one, which closes their division.
     pub fn outlive(&mut self, world: &mut World, load: &Load) {
         while self.days < DAYS_MIN {
             let mut hub = world.start();
             hub.serves();
+            let snapshot = newest_snapshot(world);
             load.wait_for_accepted(BETWEEN_DAYS);
+            let begun = Instant::now();
+            while self.days < 2 && newest_snapshot(world) == snapshot {
+                assert!(begun.elapsed() < PATIENCE, "nothing is archived within {PATIENCE:?}");
+                load.wait_for_accepted(1);
+            }
             hub.kill();
             self.pass_a_day(world, load);
         }

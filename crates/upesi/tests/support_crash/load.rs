@@ -1,7 +1,7 @@
 //! Load that outlives the hub: payers that repeat what was not answered, and remember every 202.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -24,8 +24,10 @@ const ATTEMPTS_MAX: u32 = 10_000;
 const LONG: Duration = Duration::from_secs(1_800);
 /// Expiry of the others: some run out while the hub is down.
 const SHORT: Duration = Duration::from_millis(1_500);
-/// Expiry of all where nothing may run out, although the hub's clock is days ahead.
-const MONTH: Duration = Duration::from_secs(29 * 86_400);
+/// Expiry of all, by the hub's clock, where nothing may run out although that clock jumps by a day of [`Keeping`].
+///
+/// [`Keeping`]: super::keeping::Keeping
+const LASTING: Duration = Duration::from_secs(100_000);
 /// What transfers move. Different ones, so that none can be taken for another.
 const AMOUNTS: [&str; 7] = ["12.5", "0.01", "3", "7.77", "21", "99.5", "1.02"];
 
@@ -47,9 +49,11 @@ struct Seen {
     users_running: usize,
 }
 
+/// By the amount; with long and with short expiry.
+type Originators = Arc<Vec<[Originator; 2]>>;
+
 struct Shared {
-    /// By the amount; with long and with short expiry.
-    originators: Vec<[Originator; 2]>,
+    originators: RwLock<Originators>,
     names: Vec<String>,
     seed: u64,
     numbers: AtomicU64,
@@ -85,6 +89,26 @@ fn settings(index: usize) -> DfspSettings {
     }
 }
 
+fn originators(simulator: &Simulator, seed: u64, [long, short]: [Duration; 2]) -> Originators {
+    let originator = |amount, expiry, nonce| {
+        let options = OriginatorOptions {
+            amount,
+            currency: currency(),
+            expiry,
+            seed,
+            nonce,
+            trace: true,
+            resends_max: ATTEMPTS_MAX,
+        };
+        Originator::new(simulator, options)
+    };
+    let by_amount = (0..).zip(AMOUNTS).map(|(number, text)| {
+        let (amount, nonce) = (Amount::parse_decimal(text).unwrap(), upesi_sim::mix(seed ^ number));
+        [originator(amount, long, nonce), originator(amount, short, nonce ^ u64::MAX)]
+    });
+    Arc::new(by_amount.collect())
+}
+
 impl Load {
     /// The DFSPs of the run, listening; nothing is sent yet.
     pub fn new(hub: &str, seed: u64) -> Self {
@@ -93,7 +117,13 @@ impl Load {
 
     /// The same for a hub whose clock may be days ahead: nothing is forgotten and nothing expires.
     pub fn lasting(hub: &str, seed: u64) -> Self {
-        Self::with(hub, seed, [MONTH, MONTH], |index| DfspSettings { drop_per_mille: 0, ..settings(index) })
+        Self::with(hub, seed, [LASTING; 2], |index| DfspSettings { drop_per_mille: 0, ..settings(index) })
+    }
+
+    /// From now on the hub's clock is so far ahead, and new transfers last as long by it as those before.
+    pub fn follow_clock(&self, ahead: Duration) {
+        let originators = originators(&self.simulator, self.shared.seed, [LASTING + ahead; 2]);
+        *self.shared.originators.write().unwrap() = originators;
     }
 
     fn with(hub: &str, seed: u64, expiries: [Duration; 2], settings: fn(usize) -> DfspSettings) -> Self {
@@ -106,25 +136,9 @@ impl Load {
         config.answer_attempts_max = ATTEMPTS_MAX;
         let names = config.dfsps.iter().map(|(name, _)| name.to_string()).collect();
         let simulator = Simulator::start(config, &workers).unwrap();
-        let originator = |amount, expiry, nonce| {
-            let options = OriginatorOptions {
-                amount,
-                currency: currency(),
-                expiry,
-                seed,
-                nonce,
-                trace: true,
-                resends_max: ATTEMPTS_MAX,
-            };
-            Originator::new(&simulator, options)
-        };
-        let [long, short] = expiries;
-        let originators = (0..).zip(AMOUNTS).map(|(number, text)| {
-            let (amount, nonce) = (Amount::parse_decimal(text).unwrap(), upesi_sim::mix(seed ^ number));
-            [originator(amount, long, nonce), originator(amount, short, nonce ^ u64::MAX)]
-        });
+        let originators = RwLock::new(originators(&simulator, seed, expiries));
         let shared = Shared {
-            originators: originators.collect(),
+            originators,
             names,
             seed,
             numbers: AtomicU64::new(0),
@@ -209,7 +223,8 @@ impl Shared {
         let payee = (payer + 1 + chance.below(DFSPS as u64 - 1) as usize) % DFSPS;
         let is_short = payee == FORGETFUL || chance.below(8) == 0;
         let kind = chance.below(AMOUNTS.len() as u64) as usize;
-        let originator = &self.originators[kind][usize::from(is_short)];
+        let originators = Arc::clone(&self.originators.read().unwrap());
+        let originator = &originators[kind][usize::from(is_short)];
         let pending = match originator.send(number, payer, payee).await {
             Ok(pending) => pending,
             Err(error) => return self.seen().refused.push(format!("transfer {number}: {error}")),

@@ -6,7 +6,7 @@ use std::path::Path;
 use upesi_engine::{Followed, follow};
 use upesi_journal::{DataDirectory, EmbeddedLog, SnapshotStore};
 use upesi_lab::AdminClient;
-use upesi_lab::judge::audit::{Evidence, Originated, audit};
+use upesi_lab::judge::audit::{Evidence, Originated, Side, audit};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Event, Ledger, LedgerConfig, ParticipantId, PublicState, Stored as _, Transfer};
 use upesi_sim::Outcome;
@@ -181,19 +181,38 @@ pub async fn quiet(admin: &AdminClient, load: &Load) {
 
 /// The hub's positions are what the DFSPs' own books say, and sum to zero.
 pub async fn books_agree(admin: &AdminClient, load: &Load, accepted: &[Accepted]) {
+    settled_books_agree(admin, load, accepted, BTreeMap::new()).await;
+}
+
+/// The same where settlements have taken something from the positions.
+pub async fn settled_books_agree(
+    admin: &AdminClient,
+    load: &Load,
+    accepted: &[Accepted],
+    settled: BTreeMap<String, i128>,
+) {
     let sent = load.sent();
-    let evidence = Evidence {
+    let after = admin.positions(currency()).await.unwrap();
+    let sum: i64 = after.values().copied().map(Amount::units).sum();
+    assert_eq!(sum, 0, "{after:?}");
+    let side = Side {
         currency: currency(),
         amount: amount_max(),
         before: BTreeMap::new(),
-        after: admin.positions(currency()).await.unwrap(),
+        after,
+        settled,
+        in_windows: None,
+        committed: 0,
+    };
+    let evidence = Evidence {
+        sides: vec![side],
+        settlement: None,
+        findings: Vec::new(),
         expected: load.simulator.expected_positions(),
         transfers: load.simulator.transfer_counts(),
         counters: load.simulator.counters(),
         originated: Originated { sent, accepted: accepted.len() as u64, refused: 0, unanswered: 0 },
     };
-    let sum: i64 = evidence.after.values().copied().map(Amount::units).sum();
-    assert_eq!(sum, 0, "{:?}", evidence.after);
     let summary = audit(&evidence);
     assert!(summary.ok, "{summary:#?}\n{:#?}", evidence.counters);
 }

@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Clock, EngineHandle};
 use upesi_fspiop::{Resource, SyncError};
-use upesi_gateway::{AdmissionSettings, Gateway, GatewayConfig};
+use upesi_gateway::{AdmissionSettings, Gateway, GatewayConfig, GatewayContext};
 use upesi_http::server::Direct;
 use upesi_http::{Limits, Service};
 use upesi_transfers::Transfers;
@@ -186,9 +186,12 @@ impl Edge {
         };
         let engine = ended_engine();
         let handlers = (Transfers::new(engine.clone()), TakesAll);
-        let clock = Arc::new(StandingClock);
-        let gateway = Gateway::new(engine, config, &mut Registry::default(), clock, handlers)
-            .with_authenticator(calls.clone());
+        let context = GatewayContext {
+            clock: Arc::new(StandingClock),
+            authenticator: Box::new(calls.clone()),
+            ..GatewayContext::new(engine, handlers)
+        };
+        let gateway = Gateway::new(context, config, &mut Registry::default());
         let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
         Self { runtime, service: Arc::new(Noted { service: gateway, calls }), stories: 0 }
     }

@@ -107,7 +107,7 @@ fn whole_result() -> LabResult {
         stages: stages.map(stage).into(),
         processes: ["hub", "lab", "forwarder"].map(process).into(),
         hub: Some(ProcessResult { cpu_us_per_operation: Some(1.0), ..ProcessResult::default() }),
-        phases: Phases { discovery: phase, agreement: phase, transfer: phase },
+        phases: Phases { discovery: phase, agreement: phase, conversion: phase, transfer: phase },
         breakpoint: Some(BreakpointResult { highest_met_per_s: Some(1), ..BreakpointResult::default() }),
         drift: Some(held(3_600.0)),
         ..LabResult::default()

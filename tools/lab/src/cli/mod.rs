@@ -14,8 +14,10 @@ mod target;
 mod values;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
-use crate::drive::forwarder::{self, ForwarderError, Prefix, Route};
+use crate::drive::forwarder::{self, ForwarderError, ForwarderSecurity, Prefix, Route, UnusableFiles};
+use crate::{Security, Signatures, Transport};
 use clap::{Args, Subcommand};
 
 use self::isolated::IsolatedArguments;
@@ -28,6 +30,7 @@ use crate::fill::{self, FillArguments};
 use crate::grow::{self, GrowArguments};
 use upesi_http::available_cores;
 use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_pki::Trial;
 
 /// Subcommands of `upesi lab`.
 #[derive(Debug, Subcommand)]
@@ -108,6 +111,15 @@ pub struct ForwarderArguments {
     /// Threads; by default one per core.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
+    /// Keys, made by `upesi pki trial`.
+    #[arg(long, value_name = "DIR")]
+    pub trial: Option<PathBuf>,
+    /// How it is called, and calls.
+    #[arg(long, value_enum, value_name = "MODE", default_value = "plain", requires_if("mutual", "trial"))]
+    pub tls: Transport,
+    /// Whether it verifies signatures.
+    #[arg(long, value_enum, value_name = "MODE", default_value = "off", requires_if("enforce", "trial"))]
+    pub jws: Signatures,
 }
 
 /// Runs a subcommand.
@@ -132,22 +144,32 @@ pub fn run(command: LabCommand) -> Outcome {
 }
 
 fn forward(arguments: &ForwarderArguments) -> Outcome {
-    let parsed = || -> Result<(Vec<Route>, Vec<Prefix>), ForwarderError> {
+    let parsed = || -> Result<(Vec<Route>, Vec<Prefix>, ForwarderSecurity), ForwarderError> {
         let routes = arguments.routes.iter().map(|route| route.parse()).collect::<Result<_, _>>()?;
         let prefixes = arguments.prefixes.iter().map(|prefix| prefix.parse()).collect::<Result<_, _>>()?;
-        Ok((routes, prefixes))
+        let security = match &arguments.trial {
+            None => ForwarderSecurity::default(),
+            Some(directory) => {
+                let trial = Trial::open(directory).map_err(UnusableFiles::from)?;
+                let security = Security { tls: arguments.tls, jws: arguments.jws, ..Security::default() };
+                ForwarderSecurity::of_trial(&trial, security)?
+            }
+        };
+        Ok((routes, prefixes, security))
     };
-    let ended = parsed().and_then(|(routes, prefixes)| {
+    let ended = parsed().and_then(|(routes, prefixes, security)| {
         forwarder::run(
             arguments.listen,
             &routes,
             &prefixes,
             arguments.workers.unwrap_or_else(available_cores),
+            security,
         )
     });
     ended.map_err(|error| {
         let exit = match error {
             ForwarderError::Route(_) | ForwarderError::Prefix(_) | ForwarderError::Url { .. } => Exit::Usage,
+            ForwarderError::Files(_) => Exit::NoInput,
             _ => Exit::Unavailable,
         };
         Failure::new(exit, error)

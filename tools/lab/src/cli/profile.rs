@@ -297,7 +297,7 @@ fn no_answer(error: &AdminError) -> Failure {
 /// How often the scenario's requests were answered, by the hub's metrics.
 fn answers(metrics: &str, scenario: Scenario) -> u64 {
     let labels = match scenario {
-        Scenario::Transfers => r#"{method="POST",resource="transfers""#,
+        Scenario::Transfers | Scenario::ConvertedTransfers => r#"{method="POST",resource="transfers""#,
         Scenario::Lookups => r#"{method="GET",resource="parties/{Type}/{ID}""#,
         Scenario::Quotes | Scenario::Payments => r#"{method="POST",resource="quotes""#,
         // What is asked for are the operations of its loads.

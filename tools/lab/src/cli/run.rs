@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::plan::{PlanError, Point, ScenarioFile, Test, Work};
 use crate::{Baseline, LabError, Load, PairChoice, Role, RunOptions, Scenario, SuitePlan, Surroundings};
+use crate::{Signatures, Transport};
 use clap::Args;
 use upesi_sim::DfspSettings;
 use upesi_types::{Amount, Currency};
@@ -111,6 +112,20 @@ pub struct RunArguments {
     /// Time until a transfer or a quote expires [60s].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub expiry: Option<Duration>,
+    /// How hub, DFSPs and baselines connect [plain].
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub tls: Option<Transport>,
+    /// Whether messages are signed and verified, by the DFSPs, the hub and the forwarder [off].
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub jws: Option<Signatures>,
+    /// Transfers whose signatures the DFSPs make before the load, for the hub and for each baseline [0].
+    ///
+    /// Those after them are signed as they leave, which takes longer than all that a hub does about a transfer.
+    #[arg(long, value_name = "N")]
+    pub sign_ahead: Option<u64>,
+    /// The keys of a hub that runs already, made by `upesi pki trial`; with --target, --tls and --jws.
+    #[arg(long, value_name = "DIR", requires = "target")]
+    pub trial: Option<PathBuf>,
     /// Print result.json to stdout instead of the table.
     #[arg(long)]
     pub json: bool,
@@ -161,6 +176,10 @@ impl RunArguments {
         replace(&mut options.callback_timeout, self.callback_timeout.as_ref());
         replace(&mut options.quiesce_timeout, self.quiesce_timeout.as_ref());
         replace(&mut options.expiry, self.expiry.as_ref());
+        replace(&mut options.security.tls, self.tls.as_ref());
+        replace(&mut options.security.jws, self.jws.as_ref());
+        replace(&mut options.security.sign_ahead, self.sign_ahead.as_ref());
+        options.trial.clone_from(&self.trial);
         if self.behaviour != DfspSettings::usual() || options.behaviour == DfspSettings::default() {
             options.behaviour = self.behaviour;
         }
@@ -319,7 +338,8 @@ pub fn exit_of(error: &LabError) -> Exit {
         LabError::Options(_) => Exit::Usage,
         LabError::Isolated(error) if error.is_usage() => Exit::Usage,
         LabError::Isolated(error) if error.missing_stream().is_some() => Exit::NoInput,
-        LabError::Io { .. } => Exit::CannotCreate,
+        LabError::Io { .. } | LabError::Keys(_) => Exit::CannotCreate,
+        LabError::Security(_) => Exit::Usage,
         LabError::Process(_) => Exit::NoInput,
         LabError::Child(_)
         | LabError::Sim(_)

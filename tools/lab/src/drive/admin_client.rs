@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use upesi_http::Method;
+use upesi_http::{ClientTls, Method};
 pub use upesi_hub::scheme::admin_api::AdminError;
 use upesi_hub::scheme::admin_api::{AdminApi, ApiAmount};
 use upesi_types::{Amount, Currency};
@@ -53,6 +53,14 @@ impl AdminClient {
         AdminApi::new(url).map(Self)
     }
 
+    /// The same; a URL that begins with `https://` is called by this TLS.
+    ///
+    /// # Errors
+    /// When the URL is unusable.
+    pub fn with_tls(url: &str, tls: Option<&ClientTls>) -> Result<Self, AdminError> {
+        AdminApi::with_tls(url, tls.cloned()).map(Self)
+    }
+
     /// Whether its URL has no path.
     pub(crate) fn is_at_root(&self) -> bool {
         self.0.is_at_root()
@@ -64,6 +72,11 @@ impl AdminClient {
     /// When there is no answer or it is no success.
     pub async fn get(&self, path: &str) -> Result<Bytes, AdminError> {
         self.0.get_bytes(path).await
+    }
+
+    /// Asks for a resource and reads it.
+    pub(crate) async fn read<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, AdminError> {
+        self.0.get(path).await
     }
 
     /// Deletes a resource.
@@ -93,6 +106,20 @@ impl AdminClient {
     /// The accounts of a participant that have balances.
     pub(crate) async fn accounts(&self, name: &str) -> Result<Vec<Account>, AdminError> {
         self.0.get(&format!("/participants/{name}/accounts")).await
+    }
+
+    /// What participants with a SETTLEMENT account in a currency have on it; a deposit is negative.
+    pub(crate) async fn covers(&self, currency: Currency) -> Result<BTreeMap<String, Amount>, AdminError> {
+        let mut covers = BTreeMap::new();
+        for participant in self.participants().await? {
+            let accounts = self.accounts(&participant.name).await?;
+            let mut accounts = accounts.into_iter();
+            let of_cover = |one: &Account| one.kind == "SETTLEMENT" && one.currency == currency.as_str();
+            if let Some(value) = accounts.find(of_cover).and_then(|account| account.value) {
+                covers.insert(participant.name, value.0);
+            }
+        }
+        Ok(covers)
     }
 
     async fn position(&self, name: &str, currency: Currency) -> Result<Option<Amount>, AdminError> {

@@ -9,6 +9,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
+use upesi_http::ClientTls;
+
 use crate::drive::admin_client::AdminClient;
 
 /// How long a process may take to answer `GET /health`.
@@ -72,8 +74,8 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until all addresses answer `GET /health` with 200.
-    pub async fn ready(&mut self, addresses: &[SocketAddr]) -> Result<(), ChildError> {
+    /// Waits until all addresses answer `GET /health` with 200, each with its TLS or without.
+    pub async fn ready(&mut self, addresses: &[(SocketAddr, Option<&ClientTls>)]) -> Result<(), ChildError> {
         let deadline = Instant::now() + READY_TIMEOUT;
         let mut waiting = addresses.to_vec();
         while Instant::now() < deadline {
@@ -85,13 +87,13 @@ impl Process {
                 });
             }
             let mut not_yet = Vec::new();
-            for address in waiting {
-                let healthy = match AdminClient::new(&format!("http://{address}")) {
+            for (address, tls) in waiting {
+                let healthy = match AdminClient::with_tls(&base_url(address, tls), tls) {
                     Ok(client) => client.get("/health").await.is_ok(),
                     Err(_) => false,
                 };
                 if !healthy {
-                    not_yet.push(address);
+                    not_yet.push((address, tls));
                 }
             }
             if not_yet.is_empty() {
@@ -150,6 +152,12 @@ impl Drop for Process {
     }
 }
 
+/// The URL of an address.
+fn base_url(address: SocketAddr, tls: Option<&ClientTls>) -> String {
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
+
 /// Loopback ports that were free a moment ago.
 pub(crate) fn free_loopback_addresses<const COUNT: usize>() -> Result<[SocketAddr; COUNT], ChildError> {
     let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -173,6 +181,16 @@ pub struct HubProcess {
     command: HubCommand,
     fspiop: SocketAddr,
     admin: SocketAddr,
+    tls: HubTls,
+}
+
+/// TLS of calls to a hub whose ports have it.
+#[derive(Clone, Debug, Default)]
+pub struct HubTls {
+    /// To its port for DFSPs.
+    pub fspiop: Option<ClientTls>,
+    /// To its admin port.
+    pub admin: Option<ClientTls>,
 }
 
 /// How a hub was started.
@@ -200,6 +218,20 @@ impl HubProcess {
         more_arguments: &[String],
         log: Option<&Path>,
     ) -> Result<Self, ChildError> {
+        Self::start_secured(binary, data, more_arguments, log, HubTls::default()).await
+    }
+
+    /// The same for a hub whose ports the arguments give TLS.
+    ///
+    /// # Errors
+    /// When it does not start or does not become ready.
+    pub async fn start_secured(
+        binary: &Path,
+        data: &Path,
+        more_arguments: &[String],
+        log: Option<&Path>,
+        tls: HubTls,
+    ) -> Result<Self, ChildError> {
         let [fspiop, admin] = free_loopback_addresses()?;
         let mut arguments: Vec<String> =
             ["serve", "--data", &data.display().to_string()].map(str::to_owned).into();
@@ -212,8 +244,8 @@ impl HubProcess {
         arguments.extend_from_slice(more_arguments);
         let command = HubCommand { binary: binary.to_owned(), arguments, log: log.map(Path::to_owned) };
         let mut process = command.start()?;
-        process.ready(&[fspiop, admin]).await?;
-        Ok(Self { process, command, fspiop, admin })
+        process.ready(&[(fspiop, tls.fspiop.as_ref()), (admin, tls.admin.as_ref())]).await?;
+        Ok(Self { process, command, fspiop, admin, tls })
     }
 
     /// Ends it and starts it again as before, on the same addresses; waits until it is ready.
@@ -223,7 +255,8 @@ impl HubProcess {
     pub async fn restart(&mut self) -> Result<(), ChildError> {
         self.process.end();
         self.process = self.command.start()?;
-        self.process.ready(&[self.fspiop, self.admin]).await
+        let HubTls { fspiop, admin } = &self.tls;
+        self.process.ready(&[(self.fspiop, fspiop.as_ref()), (self.admin, admin.as_ref())]).await
     }
 
     /// How it ended, if it has.
@@ -243,12 +276,12 @@ impl HubProcess {
 
     /// Base URL for transfers.
     pub fn fspiop_url(&self) -> String {
-        format!("http://{}", self.fspiop)
+        base_url(self.fspiop, self.tls.fspiop.as_ref())
     }
 
     /// Base URL of the admin API.
     pub fn admin_url(&self) -> String {
-        format!("http://{}", self.admin)
+        base_url(self.admin, self.tls.admin.as_ref())
     }
 
     /// Ends it: SIGTERM, and SIGKILL after ten seconds.
@@ -279,7 +312,7 @@ mod tests {
     async fn a_program_that_ends_early_is_reported() {
         let mut process = Process::start("a quitter", Path::new("false"), &[], None).unwrap();
         let addresses = free_loopback_addresses::<1>().unwrap();
-        let error = process.ready(&addresses).await.unwrap_err();
+        let error = process.ready(&addresses.map(|address| (address, None))).await.unwrap_err();
         assert!(matches!(error, ChildError::Ended { .. }), "{error}");
         let missing = Process::start("nothing", Path::new("/nonexistent/upesi"), &[], None);
         assert!(matches!(missing, Err(ChildError::Start { .. })));

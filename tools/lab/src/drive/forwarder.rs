@@ -7,6 +7,7 @@
 //! cost.
 
 mod message;
+mod security;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use bytes::Bytes;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 use upesi_http::{
-    BindError, Connection, Full, HeaderName, HeaderValue, Incoming, Limits, Method, Request, Response,
-    Server, Service, StatusCode, Target, Uri, UrlError, Workers, WorkersError, body, header,
+    BindError, ClientTls, Connection, Full, HeaderName, HeaderValue, Incoming, Limits, Method, Request,
+    Response, Server, Service, StatusCode, Target, Uri, UrlError, Workers, WorkersError, body, header,
 };
 use upesi_sim::pools::Pools;
 
 use self::message::Message;
+pub use self::security::{ForwarderSecurity, UnusableFiles};
 
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -66,6 +68,8 @@ pub enum ForwarderError {
     Url { dfsp: String, source: UrlError },
     #[error(transparent)]
     Bind(#[from] BindError),
+    #[error(transparent)]
+    Files(#[from] UnusableFiles),
     #[error(transparent)]
     Workers(#[from] WorkersError),
     #[error("cannot wait for SIGTERM and SIGINT: {0}")]
@@ -111,6 +115,7 @@ struct Forwarder {
     /// How parties of a destination begin. Sorted.
     prefixes: Vec<(String, usize)>,
     forwards: AtomicUsize,
+    security: ForwarderSecurity,
 }
 
 /// Starts the forwarder on the workers; it runs until they stop.
@@ -122,13 +127,21 @@ pub fn serve(
     routes: &[Route],
     prefixes: &[Prefix],
     workers: &Workers,
+    security: ForwarderSecurity,
 ) -> Result<Server, ForwarderError> {
-    let forwarder = Forwarder::new(destinations(routes, workers)?, prefixes)?;
+    let destinations = destinations(routes, workers, security.caller.as_ref())?;
+    let port = security.port(workers);
+    let forwarder = Forwarder { security, ..Forwarder::new(destinations, prefixes)? };
     let bound = Server::bind(listen)?;
-    Ok(Server::serve(bound, Limits::default(), workers, Arc::new(ForwarderService(Arc::new(forwarder)))))
+    let service = Arc::new(ForwarderService(Arc::new(forwarder)));
+    Ok(Server::serve_with(bound, Limits::default(), workers, service, port))
 }
 
-fn destinations(routes: &[Route], workers: &Workers) -> Result<Vec<Destination>, ForwarderError> {
+fn destinations(
+    routes: &[Route],
+    workers: &Workers,
+    tls: Option<&ClientTls>,
+) -> Result<Vec<Destination>, ForwarderError> {
     let destination = |Route { dfsp, url }: &Route| {
         let target =
             Target::parse(url).map_err(|source| ForwarderError::Url { dfsp: dfsp.clone(), source })?;
@@ -136,7 +149,7 @@ fn destinations(routes: &[Route], workers: &Workers) -> Result<Vec<Destination>,
             dfsp: dfsp.clone(),
             name: HeaderValue::from_str(dfsp).map_err(|_| ForwarderError::Route(dfsp.clone()))?,
             prefix: target.path.path().trim_end_matches('/').to_owned(),
-            pools: Pools::new(&target.origin, workers, CONNECTIONS_PER_DFSP_MAX, FORWARD_TIMEOUT),
+            pools: Pools::new(&target.origin, workers, CONNECTIONS_PER_DFSP_MAX, FORWARD_TIMEOUT, tls),
         })
     };
     routes.iter().map(destination).collect()
@@ -151,13 +164,14 @@ pub fn run(
     routes: &[Route],
     prefixes: &[Prefix],
     worker_count: usize,
+    security: ForwarderSecurity,
 ) -> Result<(), ForwarderError> {
     let workers = Workers::start_on_cores(worker_count, "forwarder")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let server = serve(listen, routes, prefixes, &workers)?;
+        let server = serve(listen, routes, prefixes, &workers, security)?;
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
@@ -191,6 +205,10 @@ impl Service for ForwarderService {
         let Some(index) = destination.filter(|_| message.is_readable(&body)) else {
             return answer(StatusCode::BAD_REQUEST);
         };
+        if let Err(fault) = self.0.security.verify(&head.method, &head.uri, &head.headers, &body) {
+            tracing::debug!(%fault, "a message is not its sender's");
+            return answer(StatusCode::BAD_REQUEST);
+        }
         if self.0.forwards.fetch_add(1, Ordering::Relaxed) >= FORWARDS_MAX {
             self.0.forwards.fetch_sub(1, Ordering::Relaxed);
             return answer(StatusCode::SERVICE_UNAVAILABLE);
@@ -228,7 +246,12 @@ impl Service for ForwarderService {
 impl Forwarder {
     fn new(mut destinations: Vec<Destination>, prefixes: &[Prefix]) -> Result<Self, ForwarderError> {
         destinations.sort_by(|one, other| one.dfsp.cmp(&other.dfsp));
-        let mut this = Self { destinations, prefixes: Vec::new(), forwards: AtomicUsize::new(0) };
+        let mut this = Self {
+            destinations,
+            prefixes: Vec::new(),
+            forwards: AtomicUsize::new(0),
+            security: ForwarderSecurity::default(),
+        };
         for Prefix { prefix, dfsp } in prefixes {
             let index = this.find(dfsp.as_bytes());
             let index = index.ok_or_else(|| ForwarderError::Prefix(format!("{prefix}={dfsp}")))?;
@@ -276,7 +299,7 @@ mod tests {
         let route = |name: &str| format!("{name}=http://127.0.0.1:9/{name}").parse::<Route>().unwrap();
         let prefix = |text: &str| text.parse::<Prefix>().unwrap();
         let routes = ["dfsp-2", "dfsp-10", "dfsp-1"].map(route);
-        let destinations = destinations(&routes, &workers).unwrap();
+        let destinations = destinations(&routes, &workers, None).unwrap();
         let prefixes = ["260009=dfsp-10", "260000=dfsp-1", "260001=dfsp-2"].map(prefix);
         let forwarder = Forwarder::new(destinations, &prefixes).unwrap();
         for (identifier, owner) in [

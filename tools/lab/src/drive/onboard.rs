@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
+use upesi_pki::Trial;
 use upesi_sim::{ExchangeError, PartyId, Simulator, transfer_id};
 use upesi_types::{Amount, Currency, FspId};
 
@@ -61,6 +62,41 @@ pub async fn onboard(
     }
     Ok(())
 }
+
+/// Binds the DFSPs of a trial to their keys.
+///
+/// # Errors
+/// When the hub refuses one.
+pub async fn bind(admin: &AdminClient, trial: &Trial) -> Result<(), AdminError> {
+    for (name, binding) in trial.dfsps() {
+        let Some((kind, value)) = binding.split_once(':') else { continue };
+        let binding = json!({"kind": kind, "value": value});
+        admin.create(&format!("/participants/{name}/bindings"), binding.to_string()).await?;
+    }
+    Ok(())
+}
+
+/// Creates a model that settles each transfer in a currency by its commit, before [`onboard`] creates one that does
+/// not.
+///
+/// # Errors
+/// When the hub refuses it, as it does where another model governs the currency.
+pub async fn settle_gross(admin: &AdminClient, currency: Currency) -> Result<(), AdminError> {
+    let account = json!({"currency": currency.as_str(), "type": "HUB_MULTILATERAL_SETTLEMENT"});
+    admin.create("/participants/Hub/accounts", account.to_string()).await?;
+    let model = json!({"name": format!("IMMEDIATEGROSS{currency}"), "settlementGranularity": "GROSS",
+        "settlementInterchange": "BILATERAL", "settlementDelay": "IMMEDIATE", "currency": currency.as_str(),
+        "requireLiquidityCheck": true, "ledgerAccountType": "POSITION", "settlementAccountType": "SETTLEMENT",
+        "autoPositionReset": true});
+    admin.create("/settlementModels", model.to_string()).await.map(|_| ())
+}
+
+/// Callback endpoints of conversions.
+pub const CONVERSION_ENDPOINTS: [(&str, &str); 3] = [
+    ("FSPIOP_CALLBACK_URL_FX_TRANSFER_POST", "/fxTransfers"),
+    ("FSPIOP_CALLBACK_URL_FX_TRANSFER_PUT", "/fxTransfers/{{commitRequestId}}"),
+    ("FSPIOP_CALLBACK_URL_FX_TRANSFER_ERROR", "/fxTransfers/{{commitRequestId}}/error"),
+];
 
 /// Callback endpoints of transfers: each type, and the path below a DFSP's base URL.
 pub const TRANSFER_ENDPOINTS: [(&str, &str); 3] = [

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use upesi_fspiop::{decode_octets, ilp};
 use upesi_sim::{
-    ExchangeError, FoundParty, OriginateError, Originator, Outcome, PARTIES_PER_DFSP, PartyId, Pending,
-    Phase, Terms, mix,
+    Coming, ExchangeError, FoundParty, OriginateError, Originator, Outcome, PARTIES_PER_DFSP, PartyId,
+    Pending, PendingConversion, Phase, Terms, mix,
 };
 use upesi_types::{FspId, TransferId};
 
@@ -50,13 +50,25 @@ impl Generator {
     /// The number of the next operation. Its remainder by the parties that a DFSP can have is the party that it is
     /// about, so that is drawn; the rest counts.
     pub fn next_number(&self) -> u64 {
-        let count = self.operations.fetch_add(1, Ordering::Relaxed);
+        self.number(self.operations.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What the operation of that count will be, of those that are to come: its number, payer and payee.
+    pub fn coming(&self, count: u64) -> Coming {
+        let number = self.number(count);
+        let (payer, payee) = self.pairs.of(number);
+        (number, payer, payee)
+    }
+
+    fn number(&self, count: u64) -> u64 {
         let count = count.wrapping_mul(self.places).wrapping_add(self.place);
         let drawn = match self.scenario {
             // Transfers are about no party. Beside other loads they are numbered like them, so that no two are the
             // same.
-            Scenario::Transfers if self.places == 1 => return count,
-            Scenario::Transfers | Scenario::Quotes | Scenario::Parallel => count % self.parties,
+            Scenario::Transfers | Scenario::ConvertedTransfers if self.places == 1 => return count,
+            Scenario::Transfers | Scenario::ConvertedTransfers | Scenario::Quotes | Scenario::Parallel => {
+                count % self.parties
+            }
             Scenario::Lookups | Scenario::Payments => {
                 mix(mix(self.originator.options().seed ^ PARTIES) ^ count) % self.parties
             }
@@ -68,7 +80,7 @@ impl Generator {
     pub async fn perform(&self, number: u64) -> (Steps, Waits) {
         let (payer, payee) = self.pairs.of(number);
         let (mut steps, mut waits) = (Steps::default(), Waits::default());
-        let [lookup, quote, transfer] = &mut waits;
+        let [lookup, quote, conversion, transfer] = &mut waits;
         match self.scenario {
             Scenario::Lookups => {
                 steps[Phase::Lookup as usize] = self.discover(number, payer, payee, lookup).await;
@@ -81,13 +93,23 @@ impl Generator {
                 steps[Phase::Transfer as usize] = self.outcome(number, sent).await;
             }
             Scenario::Payments => self.pay(number, payer, payee, &mut steps, &mut waits).await,
+            Scenario::ConvertedTransfers => {
+                let asked = timed(conversion, self.originator.convert(number, payer)).await;
+                let converted = self.converted(number, asked).await;
+                steps[Phase::Conversion as usize] = converted;
+                if matches!(converted, Step::Done(_)) {
+                    let request = self.originator.send_converted(number, payer, payee);
+                    let sent = timed(transfer, request).await;
+                    steps[Phase::Transfer as usize] = self.outcome(number, sent).await;
+                }
+            }
             Scenario::Parallel => unreachable!("each load in parallel has an operation of its own"),
         }
         (steps, waits)
     }
 
     async fn pay(&self, number: u64, payer: usize, payee: usize, steps: &mut Steps, waits: &mut Waits) {
-        let [lookup, quote, transfer] = waits;
+        let [lookup, quote, _, transfer] = waits;
         let discovered = self.discover(number, payer, payee, lookup).await;
         steps[Phase::Lookup as usize] = discovered;
         if !matches!(discovered, Step::Done(_)) {
@@ -144,6 +166,19 @@ impl Generator {
             }
             Ok(_) => (Step::Wrong, None),
             Err(error) => (not_answered(error), None),
+        }
+    }
+
+    /// Waits until the FXP has fulfilled a conversion.
+    async fn converted(&self, number: u64, asked: Result<PendingConversion, OriginateError>) -> Step {
+        let pending = match asked {
+            Ok(pending) => pending,
+            Err(error) => return not_accepted(&error, number),
+        };
+        match tokio::time::timeout(self.callback_timeout, pending.fulfilled).await {
+            Ok(Ok(at)) => Step::Done(at),
+            Ok(Err(_)) => Step::Error,
+            Err(_) => Step::Late,
         }
     }
 

@@ -2,7 +2,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use upesi_http::Workers;
-use upesi_sim::{DfspSettings, OriginatorOptions, PaymentOptions, SimConfig, Simulator, Upstream};
+use upesi_sim::{
+    ConversionOptions, DfspSettings, OriginatorOptions, PaymentOptions, SimConfig, Simulator, Upstream,
+};
 use upesi_types::{Amount, Currency};
 
 use super::*;
@@ -17,10 +19,10 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Three DFSPs without a hub, on one thread.
+    /// Three DFSPs and an FXP without a hub, on one thread.
     pub fn new(settings: DfspSettings) -> Self {
         let workers = Arc::new(Workers::start(1, "test").unwrap());
-        let mut config = SimConfig::new(3, Upstream::Peers);
+        let mut config = SimConfig::new(4, Upstream::Peers);
         config.dfsps.iter_mut().for_each(|dfsp| dfsp.1 = settings);
         let simulator = Simulator::start(config, &workers).unwrap();
         Self { workers, simulator }
@@ -37,9 +39,12 @@ impl World {
             resends_max: 0,
         };
         let payments = PaymentOptions { parties_per_dfsp: PARTIES_PER_DFSP, ..PaymentOptions::default() };
+        let originator = Originator::new(&self.simulator, options).with_payments(payments);
+        let target = Currency::parse("XTS").unwrap();
+        let conversions = ConversionOptions { target, rate_per_mille: 1500, fxps: vec![3] };
         Generator {
             scenario,
-            originator: Originator::new(&self.simulator, options).with_payments(payments),
+            originator: originator.with_conversions(conversions).unwrap(),
             pairs: Pairs { dfsps: 3, choice: PairChoice::Uniform, seed: 1 },
             names: self.simulator.names().collect(),
             parties: 7,
@@ -93,11 +98,11 @@ async fn every_scenario_goes_through_its_phases_and_no_other() {
 async fn payments_end_with_the_phase_that_fails() {
     let world = World::new(DfspSettings { abort_per_mille: 1000, ..DfspSettings::default() });
     let all = world.perform(world.generator(Scenario::Payments), 3).await;
-    assert_eq!(all, [[Step::Error, Step::Unreached, Step::Unreached]; 3]);
+    assert_eq!(all, [[Step::Error, Step::Unreached, Step::Unreached, Step::Unreached]; 3]);
     world.end().await;
     let world = World::new(DfspSettings { http_error_per_mille: 1000, ..DfspSettings::default() });
     let all = world.perform(world.generator(Scenario::Quotes), 3).await;
-    assert_eq!(all, [[Step::Unreached, Step::Refused, Step::Unreached]; 3]);
+    assert_eq!(all, [[Step::Unreached, Step::Refused, Step::Unreached, Step::Unreached]; 3]);
     world.end().await;
 }
 
@@ -106,9 +111,9 @@ async fn terms_that_the_payee_did_not_make_for_the_quote_are_wrong() {
     let world = World::new(DfspSettings::default());
     let other_secret = Generator { secret: b"another".to_vec(), ..world.generator(Scenario::Payments) };
     let all = world.perform(other_secret, 2).await;
-    for [found, agreed, moved] in all {
+    for [found, agreed, rest @ ..] in all {
         assert!(matches!(found, Step::Done(_)));
-        assert_eq!((agreed, moved), (Step::Wrong, Step::Unreached));
+        assert_eq!((agreed, rest), (Step::Wrong, [Step::Unreached; 2]));
     }
     let generator = world.generator(Scenario::Quotes);
     let judge = async move {

@@ -85,6 +85,11 @@ impl RunOptions {
         self.operations().into_iter().any(Scenario::looks_up)
     }
 
+    /// Whether FXPs convert.
+    pub fn converts(&self) -> bool {
+        self.operations().into_iter().any(Scenario::converts)
+    }
+
     /// Whether any money moves.
     pub fn moves_money(&self) -> bool {
         self.operations().into_iter().any(Scenario::moves_money)
@@ -230,7 +235,7 @@ mod tests {
         let questions = options(vec![part(Scenario::Quotes, open(1)), part(Scenario::Quotes, open(2))]);
         assert!(questions.validate().is_ok() && !questions.looks_up() && !questions.moves_money());
         let one = RunOptions { scenario: Scenario::Payments, ..RunOptions::default() };
-        assert_eq!((one.operations(), one.phases()), (vec![Scenario::Payments], Phase::ALL.to_vec()));
+        assert_eq!((one.operations(), one.phases()), (vec![Scenario::Payments], Phase::OF_PAYMENT.to_vec()));
     }
 
     #[test]

@@ -1,34 +1,39 @@
 //! Runs a scenario: DFSPs deal with each other through a hub, and, for comparison, without one.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use upesi_http::Workers;
-use upesi_sim::{Phase, SimError, Upstream, mix};
-use upesi_types::{Amount, Timestamp};
+use upesi_http::{Workers, available_cores};
+use upesi_pki::PkiError;
+use upesi_sim::{Phase, SecurityError, SimError, Upstream, mix};
+use upesi_types::Timestamp;
 
 use crate::drive::admin_client::{AdminClient, AdminError};
-use crate::drive::child::{ChildError, HubProcess, Process};
+use crate::drive::child::{ChildError, HubProcess, HubTls, Process};
+use crate::drive::keys::Keys;
 use crate::drive::measure::Watch;
-use crate::drive::onboard::{OnboardError, onboard, set_answer_endpoints};
+use crate::drive::onboard::{
+    CONVERSION_ENDPOINTS, OnboardError, bind, onboard, set_answer_endpoints, set_endpoints, settle_gross,
+};
 use crate::drive::registration::register;
+use crate::drive::settling::Settling;
 use crate::drive::system::Subject;
 use crate::drive::target_hub::TargetHub;
 use crate::isolated::IsolatedError;
 use crate::judge::answers::AnswersEvidence;
-use crate::judge::audit::Evidence;
 use crate::observe::process::{ProcessError, Usage};
 use crate::observe::scrape::{NoMetrics, Scraper};
 use crate::observe::timeline::Timeline;
-use crate::plan::options::{OptionsError, Role, RunOptions};
+use crate::plan::options::{OptionsError, RunOptions};
 use crate::plan::scenario::{Scenario, phase_name};
 use crate::result::LabResult;
 
 /// Load before each slice but the first, so that connections are open and queues have their usual length.
 pub(crate) const RAMP: Duration = Duration::from_millis(500);
+/// How long before its load a transfer may be signed.
+const AHEAD: Duration = Duration::from_secs(3_600);
 /// A baseline is measured for this part of the hub's time.
 pub(crate) const BASELINE_PART: u32 = 2;
 /// How the name of the data directory of a hub that is started begins.
@@ -56,6 +61,10 @@ pub enum LabError {
     Process(#[from] ProcessError),
     #[error(transparent)]
     Metrics(#[from] NoMetrics),
+    #[error("the keys cannot be made: {0}")]
+    Keys(#[from] PkiError),
+    #[error("the keys cannot be used: {0}")]
+    Security(#[from] SecurityError),
     #[error("{what}: {source}")]
     Io { what: String, source: std::io::Error },
 }
@@ -65,6 +74,8 @@ pub(crate) struct Run<'options> {
     pub(crate) workers: Arc<Workers>,
     pub(crate) nonce: u64,
     pub(crate) progress: ProgressBar,
+    /// The keys of hub, DFSPs and baselines, if any prove who they are.
+    pub(crate) keys: Option<Keys>,
 }
 
 /// Runs the scenario. Blocks until it is over; progress goes to stderr if that is a terminal.
@@ -87,7 +98,8 @@ pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
         .map_err(|source| LabError::Io { what: "cannot start the lab's runtime".to_owned(), source })?;
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let nonce = mix(u64::try_from(since_epoch.as_nanos()).unwrap_or(0) ^ u64::from(std::process::id()));
-    let run = Run { options, workers: workers.clone(), nonce, progress: progress_bar(options) };
+    let keys = Keys::of(options, nonce)?;
+    let run = Run { options, workers: workers.clone(), nonce, progress: progress_bar(options), keys };
     let result = runtime.block_on(async {
         match options.alone {
             Some(baseline) => run.alone(baseline, now()).await,
@@ -150,17 +162,28 @@ impl Run<'_> {
                 (Some(hub), target)
             }
         };
-        let admin = AdminClient::new(&target.admin_url)?;
+        let target = match &self.keys {
+            Some(keys) if options.target.is_some() => {
+                TargetHub { admin_tls: keys.operator(&target)?, ..target }
+            }
+            _ => target,
+        };
+        let admin = AdminClient::with_tls(&target.admin_url, target.admin_tls.as_ref())?;
         let scraper = scraper(&target).await?;
         let slice = options.duration / options.slice_count() as u32;
         let mut hub = self.subject("hub", Upstream::Services(target.services()), &target.pids, slice)?;
         self.prepare(&admin, &hub, &target).await?;
-        let before = admin.positions(options.currency).await?;
+        let before = self.standing(&admin, &hub).await?;
         let (mut baselines, forwarder) = self.baselines(slice / BASELINE_PART).await?;
+        for subject in std::iter::once(&hub).chain(&baselines) {
+            self.sign_ahead(subject);
+        }
 
         let known_data = own_hub.is_some().then(|| data.clone());
         let mut watch = Watch { scraper, timeline: Timeline::new(target.pids.clone(), known_data) };
         watch.timeline.began_at = Some(now());
+        let every = options.settlement.every_ms.map(Duration::from_millis);
+        let settling = every.map(|every| Settling::start(&target.admin_url, self.nonce, every));
         for index in 0..options.slice_count() {
             let ramp = if index == 0 { options.warm_up } else { RAMP };
             self.slice(&mut hub, ramp, Some(&mut watch)).await;
@@ -173,17 +196,12 @@ impl Run<'_> {
         }
         self.progress.set_message("waiting for what is in flight");
         self.quiesce(&hub).await;
-        let after = admin.positions(options.currency).await?;
-        let evidence = Evidence {
-            currency: options.currency,
-            amount: options.amount,
-            before: self.own(before, &hub),
-            after: self.own(after, &hub),
-            expected: hub.simulator.expected_positions(),
-            transfers: hub.simulator.transfer_counts(),
-            counters: hub.simulator.counters(),
-            originated: hub.tally.exchanges(Phase::Transfer).originated(),
+        let settled = match settling {
+            Some(settling) => Some(settling.finish().await),
+            None => None,
         };
+        let after = self.standing(&admin, &hub).await?;
+        let evidence = self.evidence(&hub, (before, after), settled.as_ref());
         drop(forwarder);
         let url = target.fspiop_url;
         let result = self.result(&hub, &baselines, &evidence, &watch.timeline, url, started_at);
@@ -201,7 +219,21 @@ impl Run<'_> {
     async fn prepare(&self, admin: &AdminClient, hub: &Subject, target: &TargetHub) -> Result<(), LabError> {
         let options = self.options;
         self.progress.set_message("onboarding the DFSPs");
-        onboard(admin, &hub.simulator, options.currency, self.nonce).await?;
+        for (nonce, currency) in (self.nonce..).zip(self.currencies()) {
+            if options.settlement.gross {
+                settle_gross(admin, currency).await?;
+            }
+            onboard(admin, &hub.simulator, currency, nonce).await?;
+        }
+        if let Some(keys) = self.keys.as_ref().filter(|_| options.security.is_mutual()) {
+            bind(admin, keys.trial()).await?;
+        }
+        if options.converts() {
+            for name in hub.simulator.names() {
+                let base = hub.simulator.base_url(&name);
+                set_endpoints(admin, &name.to_string(), &base, &CONVERSION_ENDPOINTS).await?;
+            }
+        }
         if options.scenario != Scenario::Transfers {
             set_answer_endpoints(admin, &hub.simulator).await?;
         }
@@ -216,7 +248,7 @@ impl Run<'_> {
             self.progress.set_message("registering the parties");
             register(&self.workers, hub.generator(), options.register).await?;
         }
-        for index in 0..options.dfsps {
+        for index in 0..hub.simulator.names().count() {
             // Cannot fail: the options were validated.
             let _ = hub.simulator.set_settings(index, options.behaviour);
         }
@@ -249,6 +281,7 @@ impl Run<'_> {
             let arguments = ["lab", "fill", "--data", &data.display().to_string(), "--transfers"];
             let mut arguments = arguments.map(str::to_owned).to_vec();
             arguments.push(self.options.existing_transfers.to_string());
+            arguments.extend(["--dfsps".to_owned(), self.options.dfsps.to_string()]);
             let log = self.log("fill.log");
             Process::start("lab fill", &self.binary()?, &arguments, log.as_deref())?.ended().await?;
         }
@@ -256,8 +289,27 @@ impl Run<'_> {
         let log = self.log("hub.log");
         // Metrics as of now: what is read at the ends of a phase must not wait.
         let mut arguments = vec!["--set=metrics.interval_ms=1".to_owned()];
+        let mut tls = HubTls::default();
+        if let Some(keys) = &self.keys {
+            arguments.extend(keys.hub_arguments(self.options.security));
+            tls.fspiop = keys.caller(self.options.security)?;
+        }
         arguments.extend_from_slice(&self.options.hub_arguments);
-        Ok(HubProcess::start(&self.binary()?, data, &arguments, log.as_deref()).await?)
+        Ok(HubProcess::start_secured(&self.binary()?, data, &arguments, log.as_deref(), tls).await?)
+    }
+
+    /// Makes the signatures of the first transfers of a subject. Messages of other kinds name instants that only their
+    /// moment tells, and are signed as they leave.
+    pub(crate) fn sign_ahead(&self, subject: &Subject) {
+        let security = self.options.security;
+        if !security.is_signed() || security.sign_ahead == 0 {
+            return;
+        }
+        self.progress.set_message("signing ahead");
+        for generator in subject.generators.iter().filter(|one| one.scenario == Scenario::Transfers) {
+            let coming: Vec<_> = (0..security.sign_ahead).map(|count| generator.coming(count)).collect();
+            generator.originator.sign_ahead(&coming, available_cores(), self.options.expiry + AHEAD);
+        }
     }
 
     /// Waits until nothing is in flight, for at most the time given.
@@ -273,18 +325,13 @@ impl Run<'_> {
         }
     }
 
-    /// The positions that count: where others drive the hub too, those of one's own DFSPs.
-    fn own(&self, mut positions: BTreeMap<String, Amount>, hub: &Subject) -> BTreeMap<String, Amount> {
-        if self.options.role == Role::Load {
-            let names = &hub.generator().names;
-            positions.retain(|name, _| names.iter().any(|own| own.as_str() == name));
-        }
-        positions
-    }
-
     /// What is known about questions and answers.
     pub(crate) fn answers(&self, hub: &Subject) -> AnswersEvidence {
-        let phases = self.options.phases().into_iter().filter(|phase| *phase != Phase::Transfer);
+        let phases = self
+            .options
+            .phases()
+            .into_iter()
+            .filter(|phase| !matches!(phase, Phase::Conversion | Phase::Transfer));
         AnswersEvidence {
             phases: phases.map(|phase| (phase_name(phase), *hub.tally.exchanges(phase))).collect(),
             counters: hub.simulator.counters(),

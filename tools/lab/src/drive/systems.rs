@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use upesi_sim::{
-    AmountType, Originator, OriginatorOptions, PARTIES_PER_DFSP, PaymentOptions, Phase, SimConfig, Simulator,
-    Upstream, prefix_of,
+    AmountType, ConversionOptions, DfspSettings, FX_RATE_PER_MILLE_USUAL, Originator, OriginatorOptions,
+    PARTIES_PER_DFSP, PaymentOptions, SimConfig, Simulator, Upstream, prefix_of,
 };
 use upesi_types::{FspId, Timestamp};
 
@@ -40,10 +40,13 @@ impl Run<'_> {
     ) -> Result<Subject, LabError> {
         let options = self.options;
         let mut config = SimConfig::new(options.dfsps, upstream);
-        for (index, dfsp) in config.dfsps.iter_mut().enumerate() {
-            let name = format!("{}-{}", options.dfsp_prefix, index + 1);
-            dfsp.0 = FspId::parse(&name).ok_or(OptionsError::DfspPrefix)?;
-        }
+        let dfsp = |name: String| Some((FspId::parse(&name)?, DfspSettings::default()));
+        config.dfsps = options
+            .dfsp_names()
+            .into_iter()
+            .map(dfsp)
+            .collect::<Option<_>>()
+            .ok_or(OptionsError::DfspPrefix)?;
         config.listen = SocketAddr::new(options.sim_address, 0);
         config.seed = options.seed;
         // A POST and a PUT per transfer may wait for their answers at a time. Fewer connections would make the load
@@ -51,6 +54,10 @@ impl Run<'_> {
         let usual = (2 * options.load.outstanding_max()).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
         config.connections_max = options.connections_max.unwrap_or(usual);
         config.currencies = vec![options.currency];
+        if let Some(keys) = &self.keys {
+            let names: Vec<_> = config.dfsps.iter().map(|(name, _)| *name).collect();
+            config.security = keys.dfsps(&names, options.security)?;
+        }
         let secret = config.secret.clone();
         let simulator = Simulator::start(config, &self.workers)?;
         let operations = options.operations();
@@ -58,7 +65,7 @@ impl Run<'_> {
         let generators = (0..).zip(operations);
         let generators = generators
             .map(|(place, operation)| self.generator(&simulator, &secret, operation, (place, places)))
-            .collect();
+            .collect::<Result<_, _>>()?;
         Ok(Subject::new(name, simulator, generators, pids, slice))
     }
 
@@ -69,7 +76,7 @@ impl Run<'_> {
         secret: &[u8],
         scenario: Scenario,
         (place, places): (u64, u64),
-    ) -> Generator {
+    ) -> Result<Generator, OptionsError> {
         let options = self.options;
         let originator_options = OriginatorOptions {
             amount: options.amount,
@@ -85,8 +92,14 @@ impl Run<'_> {
             parties_per_dfsp: PARTIES_PER_DFSP,
             amount_type: AmountType::Send,
         };
-        let originator = Originator::new(simulator, originator_options).with_payments(payments);
-        Generator {
+        let mut originator = Originator::new(simulator, originator_options).with_payments(payments);
+        if scenario.converts() {
+            let fxps = (options.dfsps..options.dfsps + options.fxps).collect();
+            let (target, rate_per_mille) = (options.target_currency(), FX_RATE_PER_MILLE_USUAL);
+            let conversions = ConversionOptions { target, rate_per_mille, fxps };
+            originator = originator.with_conversions(conversions).ok_or(OptionsError::Amount)?;
+        }
+        Ok(Generator {
             scenario,
             originator: originator.with_body_bytes(options.body_bytes.unwrap_or(0)),
             pairs: Pairs { dfsps: options.dfsps, choice: options.pairs.clone(), seed: options.seed },
@@ -98,7 +111,7 @@ impl Run<'_> {
             place,
             places,
             operations: AtomicU64::new(0),
-        }
+        })
     }
 
     /// The baselines, and the forwarder's process, which ends with its value.
@@ -127,7 +140,9 @@ impl Run<'_> {
         }
         self.progress.set_message("starting the forwarder");
         let [address] = free_loopback_addresses()?;
-        let mut subject = self.subject(name, Upstream::Hub(format!("http://{address}")), &[], slice)?;
+        let security = self.options.security;
+        let scheme = if security.is_mutual() { "https" } else { "http" };
+        let mut subject = self.subject(name, Upstream::Hub(format!("{scheme}://{address}")), &[], slice)?;
         let mut arguments: Vec<String> =
             ["lab", "forwarder", "--listen", &address.to_string()].map(str::to_owned).into();
         for (index, dfsp) in subject.simulator.names().enumerate() {
@@ -135,9 +150,14 @@ impl Run<'_> {
             let prefix = format!("{}={dfsp}", prefix_of(index));
             arguments.extend(["--route".to_owned(), route, "--prefix".to_owned(), prefix]);
         }
+        let mut tls = None;
+        if let Some(keys) = &self.keys {
+            arguments.extend(keys.forwarder_arguments(security));
+            tls = keys.caller(security)?;
+        }
         let log = self.log("forwarder.log");
         let mut started = Process::start("the forwarder", &self.binary()?, &arguments, log.as_deref())?;
-        started.ready(&[address]).await?;
+        started.ready(&[(address, tls.as_ref())]).await?;
         subject.processes = vec![Watched::new(started.pid())];
         Ok((subject, Some(started)))
     }
@@ -154,20 +174,15 @@ impl Run<'_> {
         let pids = subject.processes.iter().map(|process| process.pid).collect();
         let mut watch = Watch { scraper: Scraper::of_nobody(), timeline: Timeline::new(pids, None) };
         for index in 0..options.slice_count() {
+            if index == 0 {
+                self.sign_ahead(&subject);
+            }
             let ramp = if index == 0 { options.warm_up } else { RAMP };
             self.slice(&mut subject, ramp, Some(&mut watch)).await;
         }
         drop(process);
-        let evidence = Evidence {
-            currency: options.currency,
-            amount: options.amount,
-            before: BTreeMap::new(),
-            after: BTreeMap::new(),
-            expected: BTreeMap::new(),
-            transfers: subject.simulator.transfer_counts(),
-            counters: subject.simulator.counters(),
-            originated: subject.tally.exchanges(Phase::Transfer).originated(),
-        };
+        let evidence =
+            Evidence { expected: BTreeMap::new(), ..self.evidence(&subject, (Vec::new(), Vec::new()), None) };
         let target = baseline.name().to_owned();
         let mut result = self.result(&subject, &[], &evidence, &watch.timeline, target, started_at);
         // Without a hub there are no positions to compare, and nothing is durable.

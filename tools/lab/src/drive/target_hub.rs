@@ -1,6 +1,7 @@
 //! A hub that runs already, of any make: where its services and its metrics are, and which processes it is.
 
 use serde::{Deserialize, Serialize};
+use upesi_http::ClientTls;
 use upesi_sim::ServiceUrls;
 
 /// A hub that is already running, of any make.
@@ -21,6 +22,8 @@ pub struct TargetHub {
     pub metrics_urls: Vec<String>,
     /// Its processes on this machine, if CPU and memory are to be measured.
     pub pids: Vec<u32>,
+    /// TLS of its admin API, and of metrics there.
+    pub admin_tls: Option<ClientTls>,
     /// Whether it makes transfers durable before it answers, as far as the operator knows.
     pub durable: Option<bool>,
 }

@@ -148,7 +148,8 @@ impl Filler {
     pub(crate) fn prepare(&self, number: u64) -> Prepare {
         let count = self.dfsps.len() as u64;
         let payer = self.dfsps[(number % count) as usize];
-        let payee = self.dfsps[((number + 1) % count) as usize];
+        // All pairs, so that settlement windows hold as many as they would.
+        let payee = self.dfsps[((number + 1 + number / count % (count - 1)) % count) as usize];
         let secret = Secret::of(self.seed, number);
         Prepare {
             id: secret.id,

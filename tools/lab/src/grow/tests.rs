@@ -41,7 +41,7 @@ fn a_step_fills_and_measures() {
     let mut seed = None;
     let mut row = Row::default();
     fill(&arguments, &mut seed, 0, 200, &mut row).unwrap();
-    fill(&arguments, &mut seed, 200, 500, &mut row).unwrap();
+    fill(&arguments, &mut seed, 200, 20_000, &mut row).unwrap();
     assert_eq!((row.hit.count, row.miss.count, row.divisions), (50, 50, 1));
     assert!(row.fill_per_s > 0 && row.fill_cpu_ns > 0);
     assert!(measure::disk_bytes(&arguments.data.join("archive")).unwrap() > 0);

@@ -202,7 +202,7 @@ fn start(data: &Path, export: &Path, clock: Arc<dyn Clock>) -> Result<Hub, Failu
     let sources = Sources { flags: flags.collect(), ..Sources::default() };
     let effective = config::load(&sources)
         .map_err(|mistakes| Failure::new(Exit::Software, config::describe(&mistakes)))?;
-    Hub::start_with_clock(&effective.settings, LogControl::detached(), clock)
+    Hub::start(&effective.settings, LogControl::detached(), clock)
         .map_err(|error| Failure::new(error.exit(), error))
 }
 

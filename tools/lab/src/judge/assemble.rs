@@ -69,6 +69,7 @@ impl Run<'_> {
             more_baselines: compared.collect(),
             slices: hub.slices.clone(),
             simulators: evidence.counters,
+            settlement: evidence.settlement,
             audit,
             load_began_at: timeline.began_at.map(|at| at.to_string()),
             timeline: Some(timeline.result()),

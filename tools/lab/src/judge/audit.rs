@@ -7,6 +7,7 @@ use upesi_sim::{Counters, ExpectedPosition, TransferCounts, units_text};
 use upesi_types::{Amount, Currency, FspId};
 
 use crate::result::AuditSummary;
+use crate::result::schema::SettlementResult;
 
 /// What the load generator counted itself, apart from the simulators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,14 +35,8 @@ impl std::ops::AddAssign for Originated {
 /// Everything the audit looks at.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// The currency of the run.
-    pub currency: Currency,
-    /// How much each transfer moves.
-    pub amount: Amount,
-    /// The hub's positions before the run, of all participants.
-    pub before: BTreeMap<String, Amount>,
-    /// The same after everything came to rest.
-    pub after: BTreeMap<String, Amount>,
+    /// The hub's side, by currency.
+    pub sides: Vec<Side>,
     /// The DFSPs' books.
     pub expected: BTreeMap<FspId, BTreeMap<Currency, ExpectedPosition>>,
     /// The DFSPs' transfers by state.
@@ -50,6 +45,30 @@ pub struct Evidence {
     pub counters: Counters,
     /// The load generator's own count.
     pub originated: Originated,
+    /// What was settled beside the load.
+    pub settlement: Option<SettlementResult>,
+    /// What that brought to light.
+    pub findings: Vec<String>,
+}
+
+/// What a hub says of one currency.
+#[derive(Clone, Debug)]
+pub struct Side {
+    /// The currency.
+    pub currency: Currency,
+    /// How much each transfer moves.
+    pub amount: Amount,
+    /// What participants owed before the run: their positions, and where commits settle also what they drew from their
+    /// cover.
+    pub before: BTreeMap<String, Amount>,
+    /// The same after everything came to rest.
+    pub after: BTreeMap<String, Amount>,
+    /// What settlements took from the positions in between; negative where they added to them.
+    pub settled: BTreeMap<String, i128>,
+    /// Of positions: how many commits were put into settlement windows; absent where that is not known.
+    pub in_windows: Option<u64>,
+    /// How many of the DFSPs' transfers and legs of conversions should be there.
+    pub committed: u64,
 }
 
 /// One DFSP's position at the hub beside its own books, as decimal texts; both count from the start of the run.
@@ -58,7 +77,9 @@ pub struct Evidence {
 pub struct PositionCheck {
     /// The participant.
     pub participant: String,
-    /// Change of the hub's position during the run.
+    /// The currency.
+    pub currency: String,
+    /// Change of the hub's position during the run, but for what was settled.
     pub hub: String,
     /// What the DFSP's own books say; two values while something is unsure.
     pub books: String,
@@ -68,20 +89,13 @@ pub struct PositionCheck {
 
 /// Compares a hub with the books.
 pub fn audit(evidence: &Evidence) -> AuditSummary {
-    let Positions { checks, sum: hub_sum, reserved, surplus } = positions(evidence);
-    let mut findings = Vec::new();
-    for check in checks.iter().filter(|check| !check.ok) {
-        findings.push(format!(
-            "{}: the hub's position changed by {}, the books say {}",
-            check.participant, check.hub, check.books
-        ));
-    }
-    let sum_is_zero = reserved.0 <= hub_sum && hub_sum <= reserved.1;
-    if !sum_is_zero {
-        let reserved = range_text(reserved.0, reserved.1);
-        let sum = units_text(hub_sum);
-        findings
-            .push(format!("all positions sum to {sum} while {reserved} is reserved for transfers in flight"));
+    let mut findings = evidence.findings.clone();
+    let (mut checks, mut sum_is_zero, mut doubled) = (Vec::new(), true, 0);
+    for side in &evidence.sides {
+        let found = audit_side(evidence, side, &mut findings);
+        checks.extend(found.checks);
+        sum_is_zero &= found.sum_is_zero;
+        doubled += found.doubled;
     }
     let transfers = evidence.transfers;
     let finished = (transfers.committed + transfers.aborted).saturating_sub(evidence.originated.refused);
@@ -96,14 +110,6 @@ pub fn audit(evidence: &Evidence) -> AuditSummary {
     let lost = transfers.accepted;
     if lost > 0 {
         findings.push(format!("{lost} accepted transfers have no outcome"));
-    }
-    let amount = i128::from(evidence.amount.units()).max(1);
-    let doubled = u64::try_from((surplus + amount - 1) / amount).unwrap_or(u64::MAX);
-    if doubled > 0 {
-        let surplus = units_text(surplus);
-        findings.push(format!(
-            "participants hold {surplus} more than their books say: money of {doubled} transfers was counted twice"
-        ));
     }
     let counters = evidence.counters;
     for (count, text) in [
@@ -136,6 +142,45 @@ pub fn audit(evidence: &Evidence) -> AuditSummary {
     }
 }
 
+/// What one currency came to.
+struct Judged {
+    checks: Vec<PositionCheck>,
+    sum_is_zero: bool,
+    doubled: u64,
+}
+
+fn audit_side(evidence: &Evidence, side: &Side, findings: &mut Vec<String>) -> Judged {
+    let Positions { checks, sum, reserved, surplus } = positions(evidence, side);
+    for check in checks.iter().filter(|check| !check.ok) {
+        findings.push(format!(
+            "{}: the hub's position changed by {}, the books say {}",
+            check.participant, check.hub, check.books
+        ));
+    }
+    let sum_is_zero = reserved.0 <= sum && sum <= reserved.1;
+    if !sum_is_zero {
+        let reserved = range_text(reserved.0, reserved.1);
+        let sum = units_text(sum);
+        findings
+            .push(format!("all positions sum to {sum} while {reserved} is reserved for transfers in flight"));
+    }
+    let amount = i128::from(side.amount.units()).max(1);
+    let doubled = u64::try_from((surplus + amount - 1) / amount).unwrap_or(u64::MAX);
+    if doubled > 0 {
+        let surplus = units_text(surplus);
+        findings.push(format!(
+            "participants hold {surplus} more than their books say: money of {doubled} transfers was counted twice"
+        ));
+    }
+    if let Some(in_windows) = side.in_windows.filter(|in_windows| *in_windows != side.committed) {
+        let Side { currency, committed, .. } = side;
+        findings.push(format!(
+            "settlement windows hold {in_windows} commits in {currency}, but {committed} must be in one each"
+        ));
+    }
+    Judged { checks, sum_is_zero, doubled }
+}
+
 type Range = (i128, i128);
 
 /// What the positions say.
@@ -152,20 +197,20 @@ struct Positions {
     surplus: i128,
 }
 
-fn positions(evidence: &Evidence) -> Positions {
+fn positions(evidence: &Evidence, side: &Side) -> Positions {
     let mut checks = Vec::new();
     let (mut sum, mut surplus, mut certain, mut unsure) = (0, 0, 0, (0, 0));
     let mut books: BTreeMap<String, Option<ExpectedPosition>> =
-        evidence.after.keys().chain(evidence.before.keys()).map(|name| (name.clone(), None)).collect();
+        side.after.keys().chain(side.before.keys()).map(|name| (name.clone(), None)).collect();
     for (name, by_currency) in &evidence.expected {
-        books.insert(name.to_string(), by_currency.get(&evidence.currency).copied());
+        books.insert(name.to_string(), by_currency.get(&side.currency).copied());
     }
     let units =
-        |side: &BTreeMap<String, Amount>, name: &str| side.get(name).map(|amount| i128::from(amount.units()));
+        |all: &BTreeMap<String, Amount>, name: &str| all.get(name).map(|amount| i128::from(amount.units()));
     for (name, expected) in books {
-        let before = units(&evidence.before, &name).unwrap_or(0);
+        let before = units(&side.before, &name).unwrap_or(0) - side.settled.get(&name).copied().unwrap_or(0);
         // A participant without a position is as wrong as one with a wrong position.
-        let change = units(&evidence.after, &name).map(|after| after - before);
+        let change = units(&side.after, &name).map(|after| after - before);
         let (low, high) = expected.map_or((0, 0), |expected| (expected.low, expected.high));
         if let Some(expected) = expected {
             certain += expected.reserved;
@@ -178,6 +223,7 @@ fn positions(evidence: &Evidence) -> Positions {
         surplus += change.map_or(0, |change| (low - change).max(0));
         checks.push(PositionCheck {
             participant: name,
+            currency: side.currency.to_string(),
             hub: change.map_or_else(|| "no position".to_owned(), units_text),
             books: range_text(low, high),
             ok: change.is_some_and(|change| (low..=high).contains(&change)),

@@ -14,10 +14,15 @@ fn good() -> Evidence {
     };
     let books = |name: &str, position| (FspId::parse(name).unwrap(), BTreeMap::from([(currency, position)]));
     Evidence {
-        currency,
-        amount: Amount::from_units(20_000).unwrap(),
-        before: amounts([70_000, -70_000, 0]),
-        after: amounts([270_000, -270_000, 0]),
+        sides: vec![Side {
+            currency,
+            amount: Amount::from_units(20_000).unwrap(),
+            before: amounts([70_000, -70_000, 0]),
+            after: amounts([270_000, -270_000, 0]),
+            settled: BTreeMap::new(),
+            in_windows: Some(10),
+            committed: 10,
+        }],
         expected: BTreeMap::from([
             books("one", expected(200_000, 0, 0)),
             books("two", expected(0, 0, 200_000)),
@@ -25,6 +30,8 @@ fn good() -> Evidence {
         transfers: TransferCounts { committed: 10, incoming_committed: 10, ..TransferCounts::default() },
         counters: Counters { callbacks: 10, ..Counters::default() },
         originated: Originated { sent: 10, accepted: 10, refused: 0, unanswered: 0 },
+        settlement: None,
+        findings: Vec::new(),
     }
 }
 
@@ -56,7 +63,7 @@ fn money_beyond_the_books_is_told_in_transfers_and_what_is_missing_is_not_set_ag
     ] {
         let mut evidence = good();
         for (name, units) in ["one", "two", "bystander"].into_iter().zip(positions) {
-            evidence.after.insert(name.to_owned(), Amount::from_units(units).unwrap());
+            evidence.sides[0].after.insert(name.to_owned(), Amount::from_units(units).unwrap());
         }
         let summary = audit(&evidence);
         assert_eq!((summary.doubled, summary.ok), (doubled, false), "{positions:?}");
@@ -69,14 +76,16 @@ fn money_beyond_the_books_is_told_in_transfers_and_what_is_missing_is_not_set_ag
 fn every_kind_of_fault_is_found() {
     type Fault = fn(&mut Evidence);
     fn set(evidence: &mut Evidence, name: &str, units: i64) {
-        evidence.after.insert(name.to_owned(), Amount::from_units(units).unwrap());
+        evidence.sides[0].after.insert(name.to_owned(), Amount::from_units(units).unwrap());
     }
-    let faults: [(Fault, &str); 8] = [
+    let faults: [(Fault, &str); 10] = [
         (|evidence| set(evidence, "one", 290_000), "one: the hub"),
         (|evidence| set(evidence, "two", -269_999), "sum to 0.0001"),
-        (|evidence| evidence.after.retain(|name, _| name != "two"), "no position"),
+        (|evidence| evidence.sides[0].after.retain(|name, _| name != "two"), "no position"),
         (|evidence| set(evidence, "bystander", 1), "bystander"),
         (|evidence| evidence.originated.accepted = 11, "11 accepted transfers are not 10 finished"),
+        (|evidence| evidence.sides[0].in_windows = Some(9), "windows hold 9 commits in XXX, but 10"),
+        (|evidence| evidence.findings.push("settlement 1 is PENDING".to_owned()), "settlement 1 is PENDING"),
         (|evidence| evidence.counters.contradictions = 1, "contradict"),
         (|evidence| evidence.counters.wrong_fulfilments_received = 1, "fulfilment"),
         (|evidence| evidence.counters.callbacks_unexpected = 1, "does not know"),
@@ -100,8 +109,8 @@ fn a_transfer_without_outcome_is_lost_even_when_the_positions_agree() {
     evidence.originated.accepted += 1;
     evidence.originated.sent += 1;
     evidence.transfers.accepted = 1;
-    evidence.after.insert("one".into(), Amount::from_units(290_000).unwrap());
-    let currency = evidence.currency;
+    evidence.sides[0].after.insert("one".into(), Amount::from_units(290_000).unwrap());
+    let currency = evidence.sides[0].currency;
     evidence
         .expected
         .insert(FspId::parse("one").unwrap(), BTreeMap::from([(currency, expected(200_000, 20_000, 0))]));
@@ -117,10 +126,45 @@ fn an_unanswered_post_may_or_may_not_have_happened() {
         let mut evidence = good();
         evidence.originated = Originated { sent: 11, accepted: 10, refused: 0, unanswered: 1 };
         evidence.transfers.sent = 1;
-        evidence.after.insert("one".into(), Amount::from_units(hub).unwrap());
-        let (name, currency) = (FspId::parse("one").unwrap(), evidence.currency);
+        evidence.sides[0].after.insert("one".into(), Amount::from_units(hub).unwrap());
+        let (name, currency) = (FspId::parse("one").unwrap(), evidence.sides[0].currency);
         let position = ExpectedPosition { high: 220_000, ..expected(200_000, 0, 0) };
         evidence.expected.insert(name, BTreeMap::from([(currency, position)]));
         assert_eq!(audit(&evidence).findings, Vec::<String>::new(), "{hub}");
     }
+}
+
+/// What was settled is no longer on the positions, and still paid and received.
+#[test]
+fn what_settlements_moved_is_set_against_the_positions() {
+    let mut evidence = good();
+    let side = &mut evidence.sides[0];
+    side.settled = BTreeMap::from([("one".to_owned(), 150_000), ("two".to_owned(), -150_000)]);
+    for (name, units) in [("one", 120_000), ("two", -120_000)] {
+        side.after.insert(name.to_owned(), Amount::from_units(units).unwrap());
+    }
+    assert_eq!(audit(&evidence).findings, Vec::<String>::new());
+    evidence.sides[0].settled.insert("two".to_owned(), -150_001);
+    let summary = audit(&evidence);
+    assert!(!summary.positions_ok && !summary.sum_ok, "{:?}", summary.findings);
+}
+
+/// Each currency is judged by itself: what one has too much does not make good for another.
+#[test]
+fn every_currency_is_judged() {
+    let mut evidence = good();
+    let other = Currency::parse("XTS").unwrap();
+    evidence.sides.push(Side { currency: other, in_windows: None, ..evidence.sides[0].clone() });
+    for (name, books) in &mut evidence.expected {
+        let paid = if name.as_str() == "one" { expected(200_000, 0, 0) } else { expected(0, 0, 200_000) };
+        books.insert(other, paid);
+    }
+    let summary = audit(&evidence);
+    assert!(summary.ok && summary.positions.len() == 6, "{summary:?}");
+    evidence.sides[1].after.insert("one".to_owned(), Amount::from_units(270_001).unwrap());
+    evidence.sides[0].after.insert("one".to_owned(), Amount::from_units(269_999).unwrap());
+    let summary = audit(&evidence);
+    let wrong: Vec<_> =
+        summary.positions.iter().filter(|check| !check.ok).map(|check| &*check.currency).collect();
+    assert_eq!(wrong, ["XXX", "XTS"]);
 }

@@ -170,7 +170,12 @@ mod tests {
             failed: 100,
             schedule: Some(ScheduleResult { due: 10_010, ..ScheduleResult::default() }),
             latency_ms: p99(8_000.0),
-            phases: Phases { discovery: phase(2_999.0), agreement: phase(2_000.0), transfer: phase(1.0) },
+            phases: Phases {
+                discovery: phase(2_999.0),
+                agreement: phase(2_000.0),
+                conversion: None,
+                transfer: phase(1.0),
+            },
             http_ms: p99(4_999.0),
             ..LabResult::default()
         }

@@ -1,5 +1,7 @@
 //! The hub's metrics, from one place or from several that each tell of a part of it.
 
+use upesi_http::ClientTls;
+
 use crate::drive::admin_client::{AdminClient, AdminError};
 use crate::drive::target_hub::TargetHub;
 use crate::observe::hub_metrics::Snapshot;
@@ -41,8 +43,8 @@ impl NoMetrics {
 }
 
 impl Place {
-    fn new(url: &str) -> Result<Self, NoMetrics> {
-        let client = AdminClient::new(url).map_err(|error| NoMetrics::at(url, error))?;
+    fn new(url: &str, tls: Option<&ClientTls>) -> Result<Self, NoMetrics> {
+        let client = AdminClient::with_tls(url, tls).map_err(|error| NoMetrics::at(url, error))?;
         let path = if client.is_at_root() { PATH } else { "" };
         Ok(Self { url: url.to_owned(), client, path })
     }
@@ -65,11 +67,12 @@ impl Scraper {
     /// # Errors
     /// When a URL is unusable.
     pub fn new(target: &TargetHub) -> Result<Self, NoMetrics> {
+        let tls = target.admin_tls.as_ref();
         let places = if target.metrics_urls.is_empty() {
             // An admin API below a path has them below it too.
-            vec![Place { path: PATH, ..Place::new(&target.admin_url)? }]
+            vec![Place { path: PATH, ..Place::new(&target.admin_url, tls)? }]
         } else {
-            target.metrics_urls.iter().map(|url| Place::new(url)).collect::<Result<_, _>>()?
+            target.metrics_urls.iter().map(|url| Place::new(url, tls)).collect::<Result<_, _>>()?
         };
         Ok(Self { places })
     }

@@ -224,8 +224,12 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         let window = Window { from: start, measure_from: at(10), measure_until: at(100), until: at(100) };
         let mut tally = Tally::default();
-        let mut count = |steps: Steps, began| {
-            let _ = tally.count(&Phase::ALL, &steps, at(began), &window);
+        let of_payment = |[discovery, agreement, transfer]: [Step; 3]| -> Steps {
+            [discovery, agreement, Step::Unreached, transfer]
+        };
+        let mut count = |steps: [Step; 3], began| {
+            let steps = of_payment(steps);
+            let _ = tally.count(&Phase::OF_PAYMENT, &steps, at(began), &window);
         };
         count([Step::Done(at(13)), Step::Done(at(20)), Step::Done(at(25))], 11);
         // Began inside, completed outside: its latency counts, its completion does not.
@@ -235,7 +239,7 @@ mod tests {
         count([Step::Done(at(30)), Step::Late, Step::Unreached], 20);
         count([Step::Refused, Step::Unreached, Step::Unreached], 5);
         let maxima = tally.phases.each_ref().map(|phase| phase.latency.max() / 1000);
-        assert_eq!((maxima, tally.latency.max() / 1000), ([10, 7, 5], 14));
+        assert_eq!((maxima, tally.latency.max() / 1000), ([10, 7, 0, 5], 14));
         assert_eq!((tally.latency.len(), tally.completed, tally.failed), (2, 2, 1));
         let discovery = Exchanges { sent: 5, accepted: 4, refused: 1, completed: 4, ..Exchanges::default() };
         let agreement = Exchanges { sent: 4, accepted: 4, completed: 3, late: 1, ..Exchanges::default() };
@@ -243,8 +247,9 @@ mod tests {
         let mut sum = tally.clone();
         sum.add(&tally);
         assert_eq!((sum.exchanges(Phase::Transfer).completed, sum.latency.len()), (6, 4));
-        let steps = [Step::Unreached, Step::Refused, Step::Late];
-        sum.count_waits(&steps, &[None, Some(Duration::from_millis(2)), Some(Duration::from_secs(1))]);
+        let steps = of_payment([Step::Unreached, Step::Refused, Step::Late]);
+        let waits = [None, Some(Duration::from_millis(2)), None, Some(Duration::from_secs(1))];
+        sum.count_waits(&steps, &waits);
         sum.add(&sum.clone());
         assert_eq!((sum.waits.len(), sum.waits.max() / 1000), (4, 1000));
         assert_eq!((sum.refusals.len(), sum.refusals.max() / 1000), (2, 2));

@@ -17,6 +17,7 @@ pub(crate) mod pairs;
 mod read;
 pub(crate) mod scenario;
 mod section;
+pub mod security;
 mod suite;
 mod sweep;
 pub mod targets;

@@ -16,6 +16,7 @@ use crate::drive::target_hub::TargetHub;
 use crate::plan::load_profile::Load;
 use crate::plan::pairs::PairChoice;
 use crate::plan::scenario::Scenario;
+use crate::plan::security::Security;
 use crate::plan::targets::Target;
 use crate::result::schema::Parameter;
 
@@ -25,6 +26,10 @@ pub const OUTSTANDING_MAX: usize = 100_000;
 pub const RATE_PER_S_MAX: u32 = 1_000_000;
 /// Most DFSPs.
 pub const DFSPS_MAX: usize = 1_000;
+/// Most FXPs.
+pub const FXPS_MAX: usize = 100;
+/// The least time between two settlements, in milliseconds.
+pub const SETTLEMENT_MS_MIN: u64 = 100;
 /// Most stages of a load.
 pub const STAGES_MAX: usize = 1_000;
 /// Most slices of a run.
@@ -103,6 +108,9 @@ pub struct RunOptions {
     /// About how long the bodies of transfers are; `None` leaves them as short as they are by themselves.
     pub body_bytes: Option<usize>,
     pub pairs: PairChoice,
+    /// FXPs beside the DFSPs, where operations convert; they behave like these.
+    pub fxps: usize,
+    pub settlement: Settlement,
     /// How the DFSPs behave: flavour, delays and faults of payees, and how many prepares payers send twice.
     pub behaviour: DfspSettings,
     pub trace: bool,
@@ -146,6 +154,21 @@ pub struct RunOptions {
     pub instance: Option<u32>,
     /// How the names of the DFSPs begin, before `-1` and so on.
     pub dfsp_prefix: String,
+    /// How hub, DFSPs and baselines prove who they are.
+    pub security: Security,
+    /// The keys of a hub that runs already, and of its DFSPs; without, a run makes its own.
+    pub trial: Option<PathBuf>,
+}
+
+/// How transfers are settled in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settlement {
+    /// By their commits, under a model of gross settlement that is made before the DFSPs join.
+    pub gross: bool,
+    /// The window is closed and settled so often, in milliseconds; absent: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every_ms: Option<u64>,
 }
 
 /// What a run is called, what a sweep varied in it, and what it must reach.
@@ -176,6 +199,8 @@ impl Default for RunOptions {
             currency: Currency::parse("XXX").unwrap_or_else(|| unreachable!("XXX is in the list")),
             body_bytes: None,
             pairs: PairChoice::Uniform,
+            fxps: 2,
+            settlement: Settlement::default(),
             behaviour: DfspSettings::default(),
             trace: true,
             out: None,
@@ -198,6 +223,8 @@ impl Default for RunOptions {
             role: Role::Whole,
             instance: None,
             dfsp_prefix: "dfsp".to_owned(),
+            security: Security::default(),
+            trial: None,
         }
     }
 }
@@ -239,8 +266,14 @@ pub enum OptionsError {
     Parallel,
     #[error("give 1 to {STAGES_MAX} stages, and no baselines beside them: they are measured in slices")]
     Stages,
-    #[error("each operation must be about more than nothing")]
+    #[error("each operation must be about more than nothing, and about less than a currency can hold")]
     Amount,
+    #[error("a hub that runs has its own keys: name their directory with --trial")]
+    Keys,
+    #[error("give 1 to {FXPS_MAX} FXPs")]
+    Fxps,
+    #[error("settle every {SETTLEMENT_MS_MIN} milliseconds at most, and not by windows where commits settle")]
+    Settlement,
     #[error(transparent)]
     Behaviour(#[from] upesi_sim::SettingsError),
     #[error("the baselines are sims-only and forwarder")]
@@ -300,8 +333,18 @@ impl RunOptions {
         if is_too_short || (!stages.is_empty() && slices != 1) {
             return Err(OptionsError::Slices);
         }
+        if self.security.needs_keys() && self.target.is_some() && self.trial.is_none() {
+            return Err(OptionsError::Keys);
+        }
         if self.amount <= Amount::ZERO {
             return Err(OptionsError::Amount);
+        }
+        if !(1..=FXPS_MAX).contains(&self.fxps) {
+            return Err(OptionsError::Fxps);
+        }
+        let Settlement { gross, every_ms } = self.settlement;
+        if every_ms.is_some_and(|every_ms| gross || every_ms < SETTLEMENT_MS_MIN) {
+            return Err(OptionsError::Settlement);
         }
         Ok(self.behaviour.validate()?)
     }
@@ -314,6 +357,19 @@ impl RunOptions {
         }
         let usual = self.duration.as_millis() / SLICE_USUAL.as_millis();
         self.slices.unwrap_or_else(|| usize::try_from(usual).unwrap_or(SLICES_MAX).clamp(1, 5))
+    }
+
+    /// The names of the DFSPs, and of the FXPs after them.
+    pub fn dfsp_names(&self) -> Vec<String> {
+        let fxps = if self.converts() { self.fxps } else { 0 };
+        let names = (1..=self.dfsps).map(|number| format!("{}-{number}", self.dfsp_prefix));
+        names.chain((1..=fxps).map(|number| format!("{}-fx{number}", self.dfsp_prefix))).collect()
+    }
+
+    /// The currency that payees of converted transfers have.
+    pub fn target_currency(&self) -> Currency {
+        let other = if self.currency.as_str() == "XTS" { "XXX" } else { "XTS" };
+        Currency::parse(other).unwrap_or(self.currency)
     }
 
     /// The number of the first party of each DFSP.

@@ -12,8 +12,9 @@ use super::sweep::{self, Point};
 use super::{Mistake, REPETITIONS_MAX, ScenarioFile, Search, Test, Work, claim};
 use crate::isolated;
 use crate::plan::load_profile::Load;
-use crate::plan::options::{Baseline, Identity, RunOptions, SLICES_MAX};
+use crate::plan::options::{Baseline, FXPS_MAX, Identity, RunOptions, SLICES_MAX, Settlement};
 use crate::plan::scenario::Scenario;
+use crate::plan::security::Security;
 use crate::plan::targets::{Target, TargetKind};
 
 /// Most transfers that a hub is filled with before a run.
@@ -101,6 +102,7 @@ fn work(name: &str, node: &Node, mistakes: &Mistakes) -> Work {
     };
     operation(&mut file, &mut options);
     times(&mut file.section("time", "time"), &mut options);
+    options.security = Security::read(&mut file.section("security", "security"));
     options.behaviour = behaviour(&mut file.section("behaviour", "behaviour"));
     compare(&mut file.section("compare", "compare"), &mut options);
     let targets = targets(&mut file.section("targets", "targets"));
@@ -185,7 +187,17 @@ fn operation(file: &mut Section<'_>, options: &mut RunOptions) {
     }
     options.parties = file.integer("parties", 1..=PARTIES_PER_DFSP).unwrap_or(options.parties);
     options.trace = file.flag("trace").unwrap_or(options.trace);
-    (options.dfsps, options.pairs) = dfsps(&mut file.section("dfsps", "dfsps"));
+    let mut section = file.section("dfsps", "dfsps");
+    options.fxps = section.size("fxps", 1..=FXPS_MAX).unwrap_or(options.fxps);
+    (options.dfsps, options.pairs) = dfsps(&mut section);
+    options.settlement = settlement(&mut file.section("settlement", "settlement"));
+}
+
+fn settlement(section: &mut Section<'_>) -> Settlement {
+    let gross = section.choice("model", &["net", "gross"]) == Some(1);
+    let every_ms =
+        section.duration("every").map(|every| u64::try_from(every.as_millis()).unwrap_or(u64::MAX));
+    Settlement { gross, every_ms }
 }
 
 /// One load, or several at the same time, each with an operation of its own.
@@ -243,7 +255,7 @@ fn behaviour(section: &mut Section<'_>) -> DfspSettings {
         slow_read_per_mille: section.small("slow_read_per_mille", PER_MILLE).unwrap_or(0),
         slow_read_ms: section.small("slow_read_ms", MS).unwrap_or(1000),
         fee_per_mille: section.small("fee_per_mille", PER_MILLE).unwrap_or(0),
-        // No operation converts.
+        // The usual one.
         fx_rate_per_mille: 0,
         owns_every_party: false,
     }

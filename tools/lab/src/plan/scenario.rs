@@ -1,4 +1,5 @@
-//! What a run does over and over: a transfer, a lookup, a quote, a whole payment, or several of these at the same time.
+//! What a run does over and over: a transfer, a lookup, a quote, a whole payment, a conversion and the transfer that it
+//! pays, or several of these at the same time.
 
 use serde::{Deserialize, Serialize};
 use upesi_sim::Phase;
@@ -16,22 +17,27 @@ pub enum Scenario {
     Quotes,
     /// A lookup, a quote from whom it found, and the transfer that the quote allows.
     Payments,
+    /// `POST /fxTransfers` until the FXP's fulfilment, and the transfer that the conversion pays.
+    #[serde(rename = "converted-transfers")]
+    ConvertedTransfers,
     /// Several of these at the same time, each with a load of its own: see [`crate::Load::Parallel`].
     Parallel,
 }
 
-/// The name of a phase in results: `discovery`, `agreement` or `transfer`.
+/// The name of a phase in results: `discovery`, `agreement`, `conversion` or `transfer`.
 pub const fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Lookup => "discovery",
         Phase::Quote => "agreement",
+        Phase::Conversion => "conversion",
         Phase::Transfer => "transfer",
     }
 }
 
 impl Scenario {
     /// All that one operation can be.
-    pub const ALL: [Self; 4] = [Self::Transfers, Self::Lookups, Self::Quotes, Self::Payments];
+    pub const ALL: [Self; 5] =
+        [Self::Transfers, Self::Lookups, Self::Quotes, Self::Payments, Self::ConvertedTransfers];
 
     /// Its name on the command line and in results.
     pub const fn name(self) -> &'static str {
@@ -40,6 +46,7 @@ impl Scenario {
             Self::Lookups => "lookups",
             Self::Quotes => "quotes",
             Self::Payments => "payments",
+            Self::ConvertedTransfers => "converted-transfers",
             Self::Parallel => "parallel",
         }
     }
@@ -51,6 +58,7 @@ impl Scenario {
             Self::Lookups => "lookup",
             Self::Quotes => "quote",
             Self::Payments => "payment",
+            Self::ConvertedTransfers => "converted-transfer",
             Self::Parallel => "operation",
         }
     }
@@ -61,7 +69,8 @@ impl Scenario {
             Self::Transfers => &[Phase::Transfer],
             Self::Lookups => &[Phase::Lookup],
             Self::Quotes => &[Phase::Quote],
-            Self::Payments => &Phase::ALL,
+            Self::Payments => &Phase::OF_PAYMENT,
+            Self::ConvertedTransfers => &[Phase::Conversion, Phase::Transfer],
             Self::Parallel => &[],
         }
     }
@@ -71,9 +80,14 @@ impl Scenario {
         matches!(self, Self::Lookups | Self::Payments)
     }
 
+    /// Whether FXPs convert.
+    pub const fn converts(self) -> bool {
+        matches!(self, Self::ConvertedTransfers)
+    }
+
     /// Whether each operation that completes is one transfer.
     pub const fn moves_money(self) -> bool {
-        matches!(self, Self::Transfers | Self::Payments)
+        matches!(self, Self::Transfers | Self::Payments | Self::ConvertedTransfers)
     }
 }
 

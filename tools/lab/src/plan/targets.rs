@@ -12,6 +12,10 @@ pub enum TargetKind {
     P95,
     P99,
     P999,
+    /// The slowest operation is at most this slow.
+    Max,
+    /// The slowest settlement beside the load, from the close of its window to SETTLED, took at most so long.
+    Settlement,
     /// Share of operations over one second, at most so many per mille.
     OverOneSecond,
     /// Operations that did not complete, at most so many per mille.
@@ -22,11 +26,13 @@ pub enum TargetKind {
 }
 
 impl TargetKind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::P50,
         Self::P95,
         Self::P99,
         Self::P999,
+        Self::Max,
+        Self::Settlement,
         Self::OverOneSecond,
         Self::Failed,
         Self::Lost,
@@ -40,6 +46,8 @@ impl TargetKind {
             Self::P95 => "p95_ms",
             Self::P99 => "p99_ms",
             Self::P999 => "p999_ms",
+            Self::Max => "max_ms",
+            Self::Settlement => "settlement_ms",
             Self::OverOneSecond => "over_1s_per_mille",
             Self::Failed => "failed_per_mille",
             Self::Lost => "lost",
@@ -55,6 +63,8 @@ impl TargetKind {
             Self::P95 => latency.p95,
             Self::P99 => latency.p99,
             Self::P999 => latency.p999,
+            Self::Max => latency.max,
+            Self::Settlement => result.settlement.map_or(0.0, |settled| settled.slowest_ms as f64),
             Self::OverOneSecond => latency.share_over_1s * 1e3,
             Self::Failed => result.failed as f64 * 1e3 / ended,
             Self::Lost => result.lost as f64,
@@ -76,8 +86,11 @@ impl Target {
     pub fn check(&self, result: &LabResult) -> TargetCheck {
         let (measured, limit) = (self.kind.measured(result), self.limit);
         let met = match self.kind {
-            TargetKind::P50 | TargetKind::P95 | TargetKind::P99 | TargetKind::P999 => {
+            TargetKind::P50 | TargetKind::P95 | TargetKind::P99 | TargetKind::P999 | TargetKind::Max => {
                 measured < limit && result.completed > 0
+            }
+            TargetKind::Settlement => {
+                measured <= limit && result.settlement.is_some_and(|settled| settled.settlements > 0)
             }
             TargetKind::OverOneSecond | TargetKind::Failed | TargetKind::Lost => measured <= limit,
             TargetKind::Throughput => measured >= limit,

@@ -91,6 +91,9 @@ pub struct Phases {
     /// Agreeing the terms: `POST /quotes` until `PUT /quotes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agreement: Option<PhaseResult>,
+    /// Buying the payee's currency: `POST /fxTransfers` until `PUT /fxTransfers`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversion: Option<PhaseResult>,
     /// Moving the money: `POST /transfers` until `PUT /transfers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer: Option<PhaseResult>,
@@ -120,6 +123,7 @@ impl Phases {
         match phase {
             Phase::Lookup => &mut self.discovery,
             Phase::Quote => &mut self.agreement,
+            Phase::Conversion => &mut self.conversion,
             Phase::Transfer => &mut self.transfer,
         }
     }

@@ -31,7 +31,7 @@ mod seconds;
 /// Largest result that is read, in bytes.
 const RESULT_BYTES_MAX: u64 = 64 << 20;
 /// Members that must be the same in all results.
-const SAME: [&str; 11] = [
+const SAME: [&str; 12] = [
     "/schema_version",
     "/kind",
     "/unit",
@@ -41,11 +41,12 @@ const SAME: [&str; 11] = [
     "/options/warm_up_s",
     "/options/cool_down_s",
     "/options/slices",
+    "/options/security",
     "/timeline/interval_s",
     "/window/seconds",
 ];
 /// Members that are left out, and named in `differs_in`, if results differ in them.
-const AGREED: [&str; 18] = [
+const AGREED: [&str; 20] = [
     "/name",
     "/title",
     "/description",
@@ -56,6 +57,8 @@ const AGREED: [&str; 18] = [
     "/environment/durability",
     "/options/parties",
     "/options/existing_transfers",
+    "/options/fxps",
+    "/options/settlement",
     "/options/amount",
     "/options/currency",
     "/options/unidirectional",
@@ -66,8 +69,9 @@ const AGREED: [&str; 18] = [
     "/seed",
 ];
 /// Members that only the result of one generator has: `generators` repeats some of them.
-const OF_ONE: [&str; 12] = [
+const OF_ONE: [&str; 13] = [
     "/http_ms",
+    "/settlement",
     "/environment/hub",
     "/options/instance",
     "/options/baselines",

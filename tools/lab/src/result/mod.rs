@@ -21,13 +21,14 @@ use crate::judge::answers::AnswerCheck;
 use crate::judge::audit::{Originated, PositionCheck};
 use crate::observe::environment::Environment;
 use crate::plan::load_profile::Load;
-use crate::plan::options::{Baseline, RunOptions};
+use crate::plan::options::{Baseline, RunOptions, Settlement};
 use crate::plan::pairs::PairChoice;
 use crate::plan::scenario::Scenario;
+use crate::plan::security::Security;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::{
-    BreakpointResult, DriftResult, HistogramResult, MachineResult, Name, Parameter, ProcessRow, StageResult,
-    TargetCheck, Thresholds, TimelineResult, Validity, WindowResult,
+    BreakpointResult, DriftResult, HistogramResult, MachineResult, Name, Parameter, ProcessRow,
+    SettlementResult, StageResult, TargetCheck, Thresholds, TimelineResult, Validity, WindowResult,
 };
 use crate::result::statistics::rounded;
 
@@ -151,6 +152,12 @@ pub struct OptionsEcho {
     pub unidirectional: bool,
     /// Who deals with whom: `uniform`, `unidirectional`, `hot pair 900 ‰` or `weighted`.
     pub pairs: String,
+    /// FXPs beside the DFSPs; 0 where nothing is converted.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fxps: usize,
+    /// How transfers are settled, where a scenario says it.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub settlement: Settlement,
     /// Seconds of load after each slice.
     pub cool_down_s: f64,
     /// Finished transfers that the hub which was started had behind it.
@@ -165,6 +172,16 @@ pub struct OptionsEcho {
     pub baselines: Vec<Baseline>,
     /// Threads of load generator and simulators.
     pub workers: usize,
+    /// How hub, DFSPs and baselines proved who they are.
+    pub security: Security,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+fn is_usual(settlement: &Settlement) -> bool {
+    *settlement == Settlement::default()
 }
 
 impl Default for OptionsEcho {
@@ -190,6 +207,8 @@ impl OptionsEcho {
             currency: options.currency.to_string(),
             unidirectional: options.pairs == PairChoice::Unidirectional,
             pairs: options.pairs.to_string(),
+            fxps: if options.converts() { options.fxps } else { 0 },
+            settlement: options.settlement,
             cool_down_s: seconds(options.cool_down),
             existing_transfers: options.existing_transfers,
             hub_arguments: options.hub_arguments.clone(),
@@ -197,6 +216,7 @@ impl OptionsEcho {
             trace: options.trace,
             baselines: options.baselines.clone(),
             workers: options.worker_count(),
+            security: options.security,
         }
     }
 }
@@ -294,6 +314,9 @@ pub struct LabResult {
     pub slices: Vec<SliceResult>,
     /// What the DFSPs counted.
     pub simulators: Counters,
+    /// What was settled beside the load, where anything was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settlement: Option<SettlementResult>,
     /// The audit.
     pub audit: AuditSummary,
     /// Second by second.
@@ -372,6 +395,7 @@ impl Default for LabResult {
             slices: Vec::new(),
             simulators: Counters::default(),
             // Without a hub there is nothing to disagree with.
+            settlement: None,
             audit: AuditSummary { ok: true, ..AuditSummary::default() },
             timeline: None,
             histogram: None,

@@ -14,14 +14,15 @@ use crate::observe::environment::{Build, Environment, Storage};
 use crate::observe::interval::interval_histogram;
 use crate::observe::tally::Exchanges;
 use crate::plan::load_profile::Load;
-use crate::plan::options::Baseline;
+use crate::plan::options::{Baseline, Settlement};
 use crate::plan::scenario::Scenario;
+use crate::plan::security::Security;
 use crate::result::distribution::written;
 use crate::result::latency::{LatencyMs, PhaseResult, Phases};
 use crate::result::schema::{
     BreakpointResult, DriftResult, DriftRow, HistogramResult, Limit, MachineResult, Parameter, Probe,
-    ProcessRow, ProgrammeCheck, Queues, StageResult, TargetCheck, ThresholdCheck, Thresholds, TimelineResult,
-    TimelineRow, Validity, WindowResult,
+    ProcessRow, ProgrammeCheck, Queues, SettlementResult, StageResult, TargetCheck, ThresholdCheck,
+    Thresholds, TimelineResult, TimelineRow, Validity, WindowResult,
 };
 use crate::result::statistics::latency_histogram;
 use crate::result::{
@@ -71,7 +72,7 @@ fn phases(latency: &Histogram<u64>, count: u64) -> Phases {
         late: 5,
     };
     let phase = PhaseResult { latency_ms: LatencyMs::of(latency), exchanges };
-    Phases { discovery: Some(phase), agreement: Some(phase), transfer: Some(phase) }
+    Phases { discovery: Some(phase), agreement: Some(phase), conversion: Some(phase), transfer: Some(phase) }
 }
 
 fn check(value: f64) -> ThresholdCheck {
@@ -140,11 +141,14 @@ pub(crate) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
         unidirectional: false,
         pairs: "uniform".to_owned(),
         cool_down_s: 0.5,
+        fxps: 1,
+        settlement: Settlement { gross: true, every_ms: Some(5_000) },
         hub_arguments: vec!["--set=x".to_owned()],
         behaviour: DfspSettings::default(),
         trace: true,
         baselines: vec![Baseline::Forwarder],
         workers: 2,
+        security: Security::default(),
     };
     let slice = SliceResult { seconds: 20.0, completed: count, throughput_per_s: count as f64 / 20.0 };
     let baseline = BaselineResult {
@@ -200,6 +204,7 @@ pub(crate) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
         more_baselines: vec![baseline],
         slices: vec![slice],
         simulators: Counters { prepares_received: count, ..Counters::default() },
+        settlement: Some(SettlementResult { runs: 2, windows: 1, settlements: 1, slowest_ms: 40 }),
         audit: AuditSummary {
             ok: true,
             performed: true,
@@ -222,6 +227,7 @@ pub(crate) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
             }],
             positions: vec![PositionCheck {
                 participant: format!("dfsp{instance}-1"),
+                currency: "XXX".to_owned(),
                 hub: "0".to_owned(),
                 books: "0".to_owned(),
                 ok: true,
@@ -235,7 +241,7 @@ pub(crate) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
             steps: Vec::new(),
         }),
         histogram: Some(HistogramResult {
-            phases: ["discovery", "agreement", "transfer"]
+            phases: ["discovery", "agreement", "conversion", "transfer"]
                 .map(|name| (name.into(), written_latency.clone()))
                 .into(),
             schedule_lag: Some(written_latency),

@@ -254,6 +254,20 @@ pub struct WindowResult {
     pub idle_share: Option<f64>,
 }
 
+/// What was settled beside the load: all of it, in the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SettlementResult {
+    /// How often `upesi settlement run` was called.
+    pub runs: u64,
+    /// Windows that it closed.
+    pub windows: u64,
+    /// Settlements that it made of them and brought to their end.
+    pub settlements: u64,
+    /// How long the slowest call took, from the close of the window to SETTLED, in milliseconds.
+    pub slowest_ms: u64,
+}
+
 /// What the load generator's machine had left: a condition of the run, and no doubt about its figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -150,11 +150,11 @@ impl LabResult {
         }
         for check in positions {
             let mark = if check.ok { "" } else { "  differs" };
-            let _ = writeln!(
-                table.0,
-                "  {:<NAME_WIDTH$}{:>20}  {:>20}{mark}",
-                check.participant, check.hub, check.books
-            );
+            let name = match &*check.currency {
+                currency if currency == self.options.currency => check.participant.clone(),
+                currency => format!("{} {currency}", check.participant),
+            };
+            let _ = writeln!(table.0, "  {name:<NAME_WIDTH$}{:>20}  {:>20}{mark}", check.hub, check.books);
         }
         for check in &self.audit.answers {
             let ends = format!(

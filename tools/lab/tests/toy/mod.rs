@@ -66,6 +66,8 @@ struct Participant {
     endpoint: String,
     position: i128,
     deposit: i128,
+    /// In the second currency, in which nothing is paid.
+    further_deposit: i128,
 }
 
 #[derive(Default)]
@@ -280,7 +282,10 @@ impl ToyHub {
         let json: Value = serde_json::from_slice(body).unwrap_or_default();
         let mut books = self.books.lock().unwrap();
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
-        let accounts = json!([{"id": 1, "ledgerAccountType": "POSITION", "currency": "XXX"}]);
+        let accounts = json!([
+            {"id": 1, "ledgerAccountType": "POSITION", "currency": "XXX"},
+            {"id": 3, "ledgerAccountType": "POSITION", "currency": "XTS"},
+        ]);
         match (method.as_str(), &segments[..]) {
             ("GET", ["participants"]) => {
                 let all: Vec<_> = books
@@ -292,14 +297,21 @@ impl ToyHub {
             }
             ("GET", ["participants", name, "positions"]) => {
                 let position = units_text(books.participants[*name].position);
-                (StatusCode::OK, format!(r#"[{{"currency":"XXX","value":{position}}}]"#))
+                (
+                    StatusCode::OK,
+                    format!(r#"[{{"currency":"XXX","value":{position}}},{{"currency":"XTS","value":0}}]"#),
+                )
             }
             ("GET", ["participants", name, "accounts"]) => {
-                let value = units_text(-books.participants[*name].deposit);
-                let rows = format!(
-                    r#"[{{"id":2,"ledgerAccountType":"SETTLEMENT","currency":"XXX","value":{value}}}]"#
-                );
-                (StatusCode::OK, rows)
+                let participant = &books.participants[*name];
+                let rows = [(2, "XXX", participant.deposit), (4, "XTS", participant.further_deposit)];
+                let row = |(id, currency, deposit): (u32, &str, i128)| {
+                    let value = units_text(-deposit);
+                    format!(
+                        r#"{{"id":{id},"ledgerAccountType":"SETTLEMENT","currency":"{currency}","value":{value}}}"#
+                    )
+                };
+                (StatusCode::OK, format!("[{}]", rows.map(row).join(",")))
             }
             ("POST", ["participants"]) => {
                 books.participants.entry(json["name"].as_str().unwrap().to_owned()).or_default();
@@ -312,9 +324,13 @@ impl ToyHub {
                 }
                 (StatusCode::CREATED, String::new())
             }
-            ("POST", ["participants", name, "accounts", "2"]) => {
+            ("POST", ["participants", name, "accounts", account @ ("2" | "4")]) => {
                 let amount = Amount::parse_decimal(&json["amount"]["amount"].to_string()).unwrap();
-                books.participants.get_mut(*name).unwrap().deposit += i128::from(amount.units());
+                let participant = books.participants.get_mut(*name).unwrap();
+                let is_first = *account == "2";
+                let deposit =
+                    if is_first { &mut participant.deposit } else { &mut participant.further_deposit };
+                *deposit += i128::from(amount.units());
                 (StatusCode::ACCEPTED, String::new())
             }
             // Set up before: hubs say so, each with its own status and words.

@@ -1,20 +1,32 @@
 //! The auditor's books: balances, transfers and owed callbacks, kept from the journal's records with arithmetic of
 //! their own, and every entry held against what the outside has seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::{
-    AbortKind, Callback, CallbackKey, Event, FundsDirection, FundsState, FundsTransfer, Ledger,
-    LedgerAccountTypeId, Record, Transfer, TransferState,
+    AbortKind, Actor, Callback, CallbackKey, Event, FundsDirection, FundsState, FundsTransfer, Ledger,
+    LedgerAccountTypeId, ParticipantId, Record, Transfer, TransferState,
 };
-use upesi_types::{Timestamp, TransferId};
+use upesi_types::{Currency, Timestamp, TransferId};
 
-use super::{Findings, Outside};
+use super::settling::{Accounts, Fee, SettlementBooks, SettlementCounts};
+use super::{Findings, Outside, currency_number};
 use crate::message::{Ending, number};
 
-/// An account by the number of its owner and its type.
-type AccountKey = (u32, u8);
+mod commits;
+mod conversions;
+mod retention;
+
+pub(crate) use conversions::ConversionCounts;
+
+/// An account by the numbers of its owner, its type and its currency.
+pub(super) type AccountKey = (u32, u8, u8);
+
+/// The number of a currency: 0 for the scheme's.
+pub(super) fn currency_of(currency: Currency) -> u8 {
+    currency_number(currency.as_str())
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
@@ -28,7 +40,10 @@ struct Entry {
     standing: Standing,
     payer: u32,
     payee: u32,
+    /// Who carries it: the payer, or the FXP of its conversion.
+    carrier: u32,
     amount: i128,
+    currency: u8,
     condition: [u8; 32],
     expires_at: Timestamp,
     prepare_seq: u64,
@@ -58,7 +73,8 @@ struct Account {
 struct Member {
     name: String,
     is_active: bool,
-    cap: i128,
+    /// By currency.
+    caps: [i128; 2],
 }
 
 /// The books.
@@ -73,17 +89,30 @@ pub(super) struct Books {
     transfers: BTreeMap<[u8; 17], Entry>,
     /// Those that retention removed: the record that ended each.
     left: BTreeMap<[u8; 17], (TransferId, u64)>,
+    conversions: BTreeMap<[u8; 17], conversions::Exchange>,
+    left_conversions: BTreeSet<[u8; 17]>,
+    conversion_counts: ConversionCounts,
+    /// The DFSP that caused the present record.
+    source: Option<usize>,
+    /// The transfers that the present record has ended: whether committed.
+    ended_now: Vec<(TransferId, bool)>,
     funds: BTreeMap<[u8; 17], FundsTransfer>,
     /// Whether each is parked.
     owed: BTreeMap<CallbackKey, bool>,
-    /// What each payer's committed transfers paid each payee, and how many they were.
-    paid: BTreeMap<(u32, u32), (i128, u64)>,
+    settling: SettlementBooks,
+    /// Of the present record: what its commits owe, and what it charges.
+    fees_due: Vec<Fee>,
+    fees_charged: Vec<Fee>,
     committed: u64,
     aborted: u64,
     expired: u64,
 }
 
-const POSITION: u8 = LedgerAccountTypeId::POSITION.0;
+/// The number of the hub.
+pub(super) const HUB: u32 = ParticipantId::HUB.number();
+pub(super) const MULTILATERAL: u8 = LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT.0;
+pub(super) const INTERCHANGE_FEE: u8 = LedgerAccountTypeId::INTERCHANGE_FEE.0;
+pub(super) const POSITION: u8 = LedgerAccountTypeId::POSITION.0;
 const SETTLEMENT: u8 = LedgerAccountTypeId::SETTLEMENT.0;
 
 impl Books {
@@ -99,7 +128,7 @@ impl Books {
     pub(super) fn is_waiting_for(&self, id: TransferId, payee: usize) -> bool {
         self.transfers.get(&id.to_bytes()).is_some_and(|entry| {
             entry.standing == Standing::Reserved && self.number_of(entry.payee) == Some(payee)
-        })
+        }) && !self.was_converted(id)
     }
 
     pub(super) fn owes(&self, key: CallbackKey) -> bool {
@@ -134,16 +163,16 @@ impl Books {
         (self.committed, self.aborted, self.expired)
     }
 
-    fn number_of(&self, member: u32) -> Option<usize> {
-        number(&self.members.get(&member)?.name)
+    pub(super) const fn settled(&self) -> SettlementCounts {
+        self.settling.counts
     }
 
-    fn account(&mut self, owner: u32, kind: u8) -> &mut Account {
-        self.accounts.entry((owner, kind)).or_default()
+    fn account(&mut self, owner: u32, kind: u8, currency: u8) -> &mut Account {
+        self.accounts.entry((owner, kind, currency)).or_default()
     }
 
-    fn balance(&self, owner: u32, kind: u8) -> i128 {
-        self.accounts.get(&(owner, kind)).map_or(0, |account| account.balance)
+    fn balance(&self, key: AccountKey) -> i128 {
+        self.accounts.get(&key).map_or(0, |account| account.balance)
     }
 
     fn add(&mut self, account: u32, amount: i128) {
@@ -170,9 +199,18 @@ impl Books {
         if decided_at > time {
             findings.add(format!("I8: record {seq} of {time} was decided later, at {decided_at}"));
         }
+        let mut settling = std::mem::take(&mut self.settling);
+        settling.enter(record, self, &outside.treasurer.asked, findings);
+        self.settling = settling;
+        self.source = match record.actor {
+            Actor::Dfsp(name) => number(name.as_str()),
+            _ => None,
+        };
         for event in &record.events {
             self.enter(seq, decided_at, event, &record.callbacks, outside, findings);
         }
+        self.compare_fees(seq, findings);
+        self.compare_ends(seq, findings);
         for (index, callback) in record.callbacks.iter().enumerate() {
             self.owed.insert(CallbackKey { target: callback.target, seq, index: index as u8 }, false);
         }
@@ -189,7 +227,9 @@ impl Books {
     ) {
         match event {
             Event::TransferPrepared(transfer) => self.prepared(seq, transfer, callbacks, outside, findings),
-            Event::TransferCommitted { id, fulfilment, .. } => {
+            Event::TransferCommitted { id, fulfilment, settled, .. } => {
+                self.settle_commit(*id, *settled, findings);
+                self.owe_fees(*id, time);
                 self.committed(*id, fulfilment, time, callbacks, outside, findings);
                 self.ended(*id, seq);
             }
@@ -199,7 +239,7 @@ impl Books {
                 self.ended(*id, seq);
             }
             Event::ParticipantCreated { id, name, .. } => {
-                let member = Member { name: name.as_str().to_owned(), is_active: true, cap: 0 };
+                let member = Member { name: name.as_str().to_owned(), is_active: true, caps: [0; 2] };
                 self.members.insert(id.number(), member);
             }
             Event::ParticipantActivitySet { id, is_active } => {
@@ -207,10 +247,10 @@ impl Books {
                     member.is_active = *is_active;
                 }
             }
-            Event::AccountCreated { id, participant, kind, is_opened, .. } => {
-                let key = (participant.number(), kind.0);
+            Event::AccountCreated { id, participant, kind, currency, is_opened, .. } => {
+                let key = (participant.number(), kind.0, currency_of(*currency));
                 self.numbers.insert(id.number(), key);
-                self.account(key.0, key.1).is_active = *is_opened;
+                self.account(key.0, key.1, key.2).is_active = *is_opened;
             }
             Event::AccountOpened { id } => self.set_active(id.number(), true),
             Event::AccountActivitySet { id, is_active } => self.set_active(id.number(), *is_active),
@@ -218,10 +258,13 @@ impl Books {
                 self.add(debit.number(), i128::from(amount.units()));
                 self.add(credit.number(), -i128::from(amount.units()));
             }
-            Event::LimitSet { participant, value, .. } => {
+            Event::LimitSet { participant, currency, value, .. } => {
                 if let Some(member) = self.members.get_mut(&participant.number()) {
-                    member.cap = i128::from(value.units());
+                    member.caps[usize::from(currency_of(*currency))] = i128::from(value.units());
                 }
+            }
+            Event::FeeCharged { payer, payee, amount, .. } => {
+                self.charged(payer.number(), payee.number(), i128::from(amount.units()));
             }
             Event::FundsPrepared(funds) => self.funds_prepared(funds, findings),
             Event::FundsEnded { id, state, .. } => self.funds_ended(*id, *state, findings),
@@ -235,68 +278,22 @@ impl Books {
                 keys.iter().for_each(|key| self.set_parked(*key, false, findings));
             }
             Event::FinishedRemoved { to_seq } => self.finished_removed(*to_seq),
-            // What moves no money and owes nothing. An event that did would show in the balances.
-            _ => {}
+            // Of others, what moves no money and owes nothing. An event that did would show in the balances.
+            _ => self.enter_conversion((seq, time), event, callbacks, outside, findings),
         }
     }
 
     fn set_active(&mut self, account: u32, is_active: bool) {
-        if let Some((owner, kind)) = self.numbers.get(&account).copied() {
-            self.account(owner, kind).is_active = is_active;
+        if let Some((owner, kind, currency)) = self.numbers.get(&account).copied() {
+            self.account(owner, kind, currency).is_active = is_active;
         }
     }
 
     fn ended(&mut self, id: TransferId, seq: u64) {
         if let Some(entry) = self.transfers.get_mut(&id.to_bytes()) {
             entry.ended_seq = seq;
+            self.ended_now.push((id, entry.standing == Standing::Committed));
         }
-    }
-
-    fn finished_removed(&mut self, to_seq: u64) {
-        let leaves = |entry: &Entry| entry.ended_seq > 0 && entry.ended_seq <= to_seq;
-        let leaving = self.transfers.iter().filter(|(_, entry)| leaves(entry));
-        let leaving: Vec<_> = leaving.map(|(key, entry)| (*key, entry.ended_seq)).collect();
-        for (key, ended_seq) in leaving {
-            self.transfers.remove(&key);
-            if let Some(id) = TransferId::from_bytes(&key) {
-                self.left.insert(key, (id, ended_seq));
-            }
-        }
-    }
-
-    /// Whether a transfer was removed; its id may have come again.
-    pub(super) fn has_left(&self, id: TransferId) -> bool {
-        self.left.contains_key(&id.to_bytes())
-    }
-
-    /// Those that were removed up to a record and have not come again.
-    pub(super) fn removed(&self, to_seq: u64) -> impl Iterator<Item = TransferId> {
-        let is_gone = |key: &[u8; 17]| !self.transfers.contains_key(key);
-        let gone = self.left.iter().filter(move |(key, (_, ended_seq))| *ended_seq <= to_seq && is_gone(key));
-        gone.map(|(_, (id, _))| *id).collect::<Vec<_>>().into_iter()
-    }
-
-    pub(super) fn finished_within(&self, first_seq: u64, last_seq: u64) -> Vec<Finished> {
-        let within =
-            self.transfers.iter().filter(|(_, entry)| (first_seq..=last_seq).contains(&entry.ended_seq));
-        let mut finished: Vec<_> = within
-            .filter_map(|(key, entry)| {
-                Some(Finished {
-                    prepare_seq: entry.prepare_seq,
-                    id: TransferId::from_bytes(key)?,
-                    parties: (entry.payer, entry.payee),
-                    amount: entry.amount,
-                    is_committed: entry.standing == Standing::Committed,
-                })
-            })
-            .collect();
-        finished.sort_unstable();
-        finished
-    }
-
-    pub(super) fn has_expired(&self, to_seq: u64) -> bool {
-        let mut finished = self.transfers.values().filter(|entry| (1..=to_seq).contains(&entry.ended_seq));
-        finished.all(|entry| self.last_time.is_some_and(|last| entry.expires_at < last))
     }
 
     fn prepared(
@@ -312,7 +309,7 @@ impl Books {
             findings.add(format!("I3: {id} is prepared, but nobody sent that prepare"));
         }
         let number = |party: Option<upesi_ledger::ParticipantId>| party.map_or(0, |party| party.number());
-        let entry = Entry {
+        let mut entry = Entry {
             standing: if transfer.state == TransferState::Reserved {
                 Standing::Reserved
             } else {
@@ -320,6 +317,8 @@ impl Books {
             },
             payer: number(transfer.payer),
             payee: number(transfer.payee),
+            carrier: number(transfer.payer),
+            currency: currency_of(transfer.currency),
             amount: i128::from(transfer.amount.units()),
             condition: transfer.condition,
             expires_at: transfer.expires_at,
@@ -327,14 +326,23 @@ impl Books {
             ended_seq: if transfer.state == TransferState::Reserved { 0 } else { seq },
         };
         if entry.standing == Standing::Reserved {
+            entry.carrier = self.carrier(id, &entry, findings).unwrap_or(entry.payer);
             self.check_reservation(transfer, &entry, outside, findings);
             let tells_payee = matches!(callbacks, [one] if one.target.number() == entry.payee);
             if !tells_payee {
                 findings.add(format!("I6: {id} is reserved and {} callbacks are owed", callbacks.len()));
             }
-            self.account(entry.payer, POSITION).balance += entry.amount;
-        } else if callbacks.len() != 1 {
-            findings.add(format!("I6: {id} is refused and {} callbacks are owed", callbacks.len()));
+            self.account(entry.carrier, POSITION, entry.currency).balance += entry.amount;
+        } else {
+            let about =
+                callbacks.iter().filter(|callback| callback.subject.transfer_id() == Some(id)).count();
+            if about != 1 {
+                findings.add(format!("I6: {id} is refused and {about} callbacks are owed"));
+            }
+            // A stranger's copy takes no conversion along.
+            if self.source.is_some() && self.source == self.number_of(entry.payer) {
+                self.ended_now.push((id, false));
+            }
         }
         if self.transfers.insert(id.to_bytes(), entry).is_some() {
             findings.add(format!("I3: {id} is prepared twice"));
@@ -356,22 +364,28 @@ impl Books {
             Some(sent.payer) == payer
                 && Some(sent.payee) == self.number_of(entry.payee)
                 && sent.amount == Some(entry.amount)
+                && sent.currency == entry.currency
         });
         if !is_as_sent || payer.is_none() {
             findings.add(format!("I3: {id} is reserved, but that is not what its payer sent"));
         }
-        for party in [entry.payer, entry.payee] {
+        for party in [entry.carrier, entry.payee] {
             let member = self.members.get(&party);
-            let account = self.accounts.get(&(party, POSITION));
+            let account = self.accounts.get(&(party, POSITION, entry.currency));
             if !(member.is_some_and(|one| one.is_active) && account.is_some_and(|one| one.is_active)) {
                 findings.add(format!("{id} is reserved with an inactive party"));
             }
         }
-        let cap = self.members.get(&entry.payer).map_or(0, |member| member.cap);
-        let cover = -self.balance(entry.payer, SETTLEMENT);
-        let position = self.balance(entry.payer, POSITION) + entry.amount;
+        self.check_cover(&id.to_string(), (entry.carrier, entry.currency), entry.amount, findings);
+    }
+
+    /// What is reserved stays within cover and cap (I4).
+    fn check_cover(&self, what: &str, (owner, currency): (u32, u8), amount: i128, findings: &mut Findings) {
+        let cap = self.cap(owner, currency);
+        let cover = -self.balance((owner, SETTLEMENT, currency));
+        let position = self.balance((owner, POSITION, currency)) + amount;
         if position > cap.min(cover) {
-            findings.add(format!("I4: {id} leads to {position}, beyond cap {cap} or cover {cover}"));
+            findings.add(format!("I4: {what} leads to {position}, beyond cap {cap} or cover {cover}"));
         }
     }
 
@@ -400,9 +414,6 @@ impl Books {
     ) {
         let Some(entry) = self.end(id, Standing::Committed, findings) else { return };
         self.committed += 1;
-        self.account(entry.payee, POSITION).balance -= entry.amount;
-        let paid = self.paid.entry((entry.payer, entry.payee)).or_default();
-        *paid = (paid.0 + entry.amount, paid.1 + 1);
         if Sha256::digest(fulfilment)[..] != entry.condition {
             findings.add(format!("{id} is committed by a wrong fulfilment"));
         }
@@ -427,7 +438,7 @@ impl Books {
     ) {
         let Some(entry) = self.end(id, Standing::Aborted, findings) else { return };
         self.aborted += 1;
-        self.account(entry.payer, POSITION).balance -= entry.amount;
+        self.account(entry.carrier, POSITION, entry.currency).balance -= entry.amount;
         let payee = self.number_of(entry.payee);
         let has_put = |is_it: &dyn Fn(Ending, bool) -> bool| {
             payee.is_some_and(|payee| outside.has_put(id, payee, is_it))
@@ -438,7 +449,8 @@ impl Books {
                 if by_operator {
                     outside.ended_by_operator.contains(&id.to_bytes())
                 } else {
-                    time >= entry.expires_at
+                    // Its payer's conversion may lapse before itself, and is expired with it then.
+                    time >= entry.expires_at || self.conversion_has_lapsed(id, &entry, time)
                 }
             }
             AbortKind::ByPayee => has_put(&|ending, good| good && matches!(ending, Ending::Abort(_))),
@@ -502,7 +514,7 @@ impl Books {
     pub(super) fn compare(&self, ledger: &Ledger, findings: &mut Findings) {
         let mut sum = 0;
         for account in ledger.accounts() {
-            let key = (account.participant.number(), account.kind.0);
+            let key = (account.participant.number(), account.kind.0, currency_of(account.currency));
             let mine = self.accounts.get(&key);
             let theirs = i128::from(account.balance.units());
             sum += theirs;
@@ -511,7 +523,7 @@ impl Books {
             }
         }
         let reserved = self.transfers.values().filter(|entry| entry.standing == Standing::Reserved);
-        let held: i128 = reserved.clone().map(|entry| entry.amount).sum();
+        let held = reserved.clone().map(|entry| entry.amount).sum::<i128>() + self.held_by_conversions();
         let withdrawn = self.funds.values().filter(|funds| funds.state == FundsState::Reserved);
         let withdrawn: i128 = withdrawn.map(|funds| i128::from(funds.amount.units())).sum();
         if sum != held + withdrawn {
@@ -524,7 +536,11 @@ impl Books {
                 self.reserved()
             ));
         }
-        self.compare_windows(ledger, findings);
+        if ledger.live_conversions_len() != self.live_conversions() {
+            let (theirs, mine) = (ledger.live_conversions_len(), self.live_conversions());
+            findings.add(format!("I5: {theirs} conversions are live, not {mine}"));
+        }
+        self.settling.compare(ledger, self, findings);
         let theirs = ledger.outbox().iter().map(|(key, entry)| (key, entry.parked.is_some()));
         if !theirs.eq(self.owed.iter().map(|(key, is_parked)| (*key, *is_parked))) {
             findings.add(format!(
@@ -536,20 +552,17 @@ impl Books {
     }
 }
 
-impl Books {
-    /// Every committed transfer is in exactly one settlement window: together they hold what was paid.
-    fn compare_windows(&self, ledger: &Ledger, findings: &mut Findings) {
-        let owner = |id| ledger.account(id).map_or(0, |account| account.participant.number());
-        let mut theirs = BTreeMap::<_, (i128, u64)>::new();
-        for window in ledger.windows() {
-            for pair in ledger.window_pairs(window).unwrap_or_default().iter() {
-                let sum = theirs.entry((owner(pair.payer), owner(pair.payee))).or_default();
-                *sum = (sum.0 + pair.sum.units, sum.1 + pair.sum.transfers);
-            }
-        }
-        if theirs != self.paid {
-            findings.add(format!("the settlement windows hold {theirs:?}, {:?} was committed", self.paid));
-        }
+impl Accounts for Books {
+    fn key(&self, account: u32) -> Option<AccountKey> {
+        self.numbers.get(&account).copied()
+    }
+
+    fn balance(&self, key: AccountKey) -> i128 {
+        self.balance(key)
+    }
+
+    fn cap(&self, owner: u32, currency: u8) -> i128 {
+        self.members.get(&owner).map_or(0, |member| member.caps[usize::from(currency)])
     }
 }
 

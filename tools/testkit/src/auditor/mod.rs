@@ -4,6 +4,8 @@
 mod books;
 mod outside;
 mod replay;
+mod settling;
+mod treasurer;
 
 use std::sync::Arc;
 
@@ -11,11 +13,13 @@ use upesi_engine::{Follow, FollowError, Followed, follow};
 use upesi_journal::{Disk, EmbeddedLog};
 use upesi_ledger::{CallbackKey, Ledger};
 use upesi_tables::archive::Archive;
-use upesi_types::{Timestamp, TransferId};
+use upesi_types::{ConversionId, Timestamp, TransferId};
 
 use self::books::Books;
+pub(crate) use self::books::ConversionCounts;
 pub(crate) use self::books::Finished;
-pub(crate) use self::outside::{Outside, Seen, Told};
+pub(crate) use self::outside::{Outside, Seen, SentConversion, SimFee, Told, currency_number};
+pub(crate) use self::settling::SettlementCounts;
 use crate::message::Request;
 
 /// Findings that are kept; the first one tells most.
@@ -105,7 +109,18 @@ impl Auditor {
                     "I2: the payee's PUT for {id} is acknowledged, but the transfer is still reserved"
                 ));
             }
-            Seen::Put { .. } | Seen::Get | Seen::Other => {}
+            Seen::Convert { id, .. } if !self.books.knows_conversion(*id) => {
+                self.findings.add(format!("I2: conversion {id} is acknowledged and not in the journal"));
+            }
+            Seen::Convert { id, .. } => {
+                self.outside.acknowledged_conversions.insert(id.to_bytes(), *id);
+            }
+            Seen::PutConversion { id, by, good: true, .. } if self.books.is_waiting_for_fxp(*id, *by) => {
+                self.findings.add(format!(
+                    "I2: the FXP's PUT for conversion {id} is acknowledged, but the conversion still waits for it"
+                ));
+            }
+            Seen::Put { .. } | Seen::PutConversion { .. } | Seen::Get | Seen::Other => {}
         }
     }
 
@@ -139,6 +154,13 @@ impl Auditor {
             let is_archived = || archive.get(id).ok().flatten().is_some();
             if ledger.transfer(*id).is_none() && !is_archived() && !self.books.has_left(*id) {
                 self.findings.add(format!("I2: transfer {id} was acknowledged and is lost"));
+            }
+        }
+        for id in self.outside.acknowledged_conversions.values().map(|id| ConversionId::new(*id)) {
+            let is_archived = || archive.get(&id.archive_key()).ok().flatten().is_some();
+            let has_left = self.books.has_left_conversion(id.id());
+            if ledger.conversion(id).is_none() && !is_archived() && !has_left {
+                self.findings.add(format!("I2: conversion {id} was acknowledged and is lost"));
             }
         }
     }
@@ -185,7 +207,13 @@ impl Auditor {
     }
 
     /// When everything is over: positions and cover as the outside computes them from what it was told.
-    pub(crate) fn compare_outcome(&mut self, ledger: &Ledger, specs: &[crate::message::Spec], dfsps: usize) {
+    pub(crate) fn compare_outcome(
+        &mut self,
+        ledger: &Ledger,
+        specs: (&[crate::message::Spec], &[crate::message::FxSpec]),
+        dfsps: usize,
+    ) {
+        self.outside.removed.extend(self.books.left_conversions());
         self.outside.compare_outcome(ledger, specs, dfsps, &mut self.findings);
     }
 
@@ -194,9 +222,24 @@ impl Auditor {
         self.books.reserved()
     }
 
+    /// Conversions that wait for their FXP or their transfer, by the books.
+    pub(crate) fn live_conversions(&self) -> usize {
+        self.books.live_conversions()
+    }
+
+    /// What was converted, by the books.
+    pub(crate) const fn converted(&self) -> ConversionCounts {
+        self.books.converted()
+    }
+
     /// Ended transfers by the books: committed, aborted, of those expired.
     pub(crate) const fn totals(&self) -> (u64, u64, u64) {
         self.books.totals()
+    }
+
+    /// What was settled, by the books.
+    pub(crate) const fn settled(&self) -> SettlementCounts {
+        self.books.settled()
     }
 
     /// Callbacks that the books still owe, those parked included.

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use http::Method;
 use upesi_fspiop::fingerprint;
-use upesi_ledger::{CallbackKey, Ledger, LedgerAccountTypeId};
+use upesi_ledger::{CallbackKey, Granularity, Ledger, LedgerAccountTypeId};
 use upesi_types::{Currency, FspId, TransferId};
 
 use super::Findings;
-use crate::message::{CURRENCY, Ending, Request, Spec, UNITS, name, number};
+use super::treasurer::Treasurer;
+use crate::message::{CURRENCY, Ending, FxSpec, OTHER_CURRENCY, Request, Spec, UNITS, name, number};
 
 type IdBytes = [u8; 17];
 
@@ -17,9 +18,13 @@ type IdBytes = [u8; 17];
 #[derive(Clone, Debug)]
 pub(crate) enum Seen {
     /// A prepare; the amount in ten-thousandths, where it is one.
-    Prepare { id: TransferId, source: usize, payer: usize, payee: usize, amount: Option<i128> },
+    Prepare { id: TransferId, source: usize, payer: usize, payee: usize, amount: Option<i128>, currency: u8 },
     /// A PUT. Good: from the payee, to the payer, with the right fulfilment or a known error code.
     Put { id: TransferId, by: usize, ending: Ending, good: bool },
+    /// A request for a conversion.
+    Convert { id: TransferId, sent: SentConversion },
+    /// A PUT about a conversion. Good: from its FXP, to its initiator, and right.
+    PutConversion { id: TransferId, by: usize, ending: Ending, good: bool },
     /// A question.
     Get,
     /// Nothing that could take effect.
@@ -34,7 +39,29 @@ pub(crate) struct SentPrepare {
     pub(crate) payer: usize,
     pub(crate) payee: usize,
     pub(crate) amount: Option<i128>,
+    pub(crate) currency: u8,
 }
+
+/// A request for a conversion that somebody sent.
+#[derive(Clone, Debug)]
+pub(crate) struct SentConversion {
+    pub(crate) source: usize,
+    pub(crate) transfer: TransferId,
+    pub(crate) initiator: usize,
+    pub(crate) fxp: usize,
+    /// Ten-thousandths, and the number of the currency.
+    pub(crate) sold: (i128, u8),
+    pub(crate) bought: (i128, u8),
+    pub(crate) fingerprint: [u8; 16],
+}
+
+/// The number of a currency: 0 for the scheme's.
+pub(crate) fn currency_number(currency: &str) -> u8 {
+    u8::from(currency != CURRENCY)
+}
+
+/// Both currencies, by their numbers.
+const CURRENCIES: [&str; 2] = [CURRENCY, OTHER_CURRENCY];
 
 /// What a party was told of a transfer, ever.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,21 +74,48 @@ pub(crate) struct Told {
     pub(crate) is_final: bool,
 }
 
+/// A fee as operators agreed on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SimFee {
+    /// Millionths of the amount.
+    pub(crate) rate: u32,
+    /// Ten-thousandths in addition.
+    pub(crate) fixed: i64,
+    /// Least amount of a transfer, in whole units.
+    pub(crate) least: i64,
+    pub(crate) paid_by_payer: bool,
+}
+
+impl SimFee {
+    /// What the payer DFSP owes the payee DFSP for an amount of whole units, both in ten-thousandths. Amounts are
+    /// whole, so that shares of 0.6 % need rounding to hundredths.
+    fn owed_by_payer(&self, amount: i128) -> i128 {
+        let share = (amount * i128::from(self.rate) + 50_000_000).div_euclid(100_000_000) * 100;
+        let fee = if amount < i128::from(self.least) * UNITS { 0 } else { share + i128::from(self.fixed) };
+        if self.paid_by_payer { fee } else { -fee }
+    }
+}
+
 /// What was seen.
 #[derive(Debug, Default)]
 pub(crate) struct Outside {
     prepares: BTreeMap<IdBytes, Vec<SentPrepare>>,
     endings: BTreeMap<IdBytes, Vec<(usize, Ending, bool)>>,
+    conversions: BTreeMap<IdBytes, Vec<SentConversion>>,
     /// Every body that a DFSP sent, byte for byte.
     bodies: BTreeSet<(usize, Bytes)>,
     /// Transfers whose prepare was answered with success.
     pub(crate) acknowledged: BTreeMap<IdBytes, TransferId>,
+    /// Conversions whose request was.
+    pub(crate) acknowledged_conversions: BTreeMap<IdBytes, TransferId>,
     /// Callbacks that their DFSP answered with success.
     delivered: BTreeSet<CallbackKey>,
     /// What each callback looked like the first time.
     looks: BTreeMap<CallbackKey, Request>,
     /// The prepare that the payee was given.
     forwarded: BTreeMap<IdBytes, [u8; 16]>,
+    /// The request for a conversion that its FXP was given last.
+    forwarded_conversions: BTreeMap<IdBytes, [u8; 16]>,
     told: BTreeMap<(IdBytes, usize), Told>,
     /// Transfers that an operator wanted to end.
     pub(crate) ended_by_operator: BTreeSet<IdBytes>,
@@ -69,8 +123,14 @@ pub(crate) struct Outside {
     pub(crate) cover: BTreeMap<usize, i128>,
     /// Transfers that were removed. What is told of them afterwards is told of another transfer of their id.
     pub(crate) removed: BTreeSet<IdBytes>,
-    /// Net debit caps per DFSP as operators set them; absent while one is being changed.
+    /// Net debit caps per DFSP as operators set them, or read of settlements that did; absent while one is being
+    /// changed.
     pub(crate) caps: BTreeMap<usize, i128>,
+    pub(crate) treasurer: Treasurer,
+    /// Cover of each DFSP in the other currency, which never changes; 0 where there is no such.
+    pub(crate) other_cover: i128,
+    /// Fees that every committed transfer owes; none if that cannot be told from outside.
+    pub(crate) fees: &'static [SimFee],
 }
 
 impl Outside {
@@ -78,17 +138,23 @@ impl Outside {
     pub(crate) fn sent(&mut self, from: usize, seen: &Seen, request: &Request) {
         self.bodies.insert((from, request.body.clone()));
         match seen {
-            Seen::Prepare { id, source, payer, payee, amount } => {
+            Seen::Prepare { id, source, payer, payee, amount, currency } => {
                 let sent = SentPrepare {
                     fingerprint: fingerprint(&request.body),
                     source: *source,
                     payer: *payer,
                     payee: *payee,
                     amount: *amount,
+                    currency: *currency,
                 };
                 self.prepares.entry(id.to_bytes()).or_default().push(sent);
             }
-            Seen::Put { id, by, ending, good } => {
+            Seen::Convert { id, sent } => {
+                let sent = SentConversion { fingerprint: fingerprint(&request.body), ..sent.clone() };
+                self.conversions.entry(id.to_bytes()).or_default().push(sent);
+            }
+            // Ids are random, so that those of transfers and of conversions differ.
+            Seen::Put { id, by, ending, good } | Seen::PutConversion { id, by, ending, good } => {
                 self.endings.entry(id.to_bytes()).or_default().push((*by, *ending, *good));
             }
             Seen::Get | Seen::Other => {}
@@ -106,6 +172,23 @@ impl Outside {
         sent.iter().find(|sent| {
             sent.fingerprint == *fingerprint && source.is_none_or(|source| source == sent.source)
         })
+    }
+
+    /// The request for a conversion with this body, if anybody sent it; its initiator's own rather than a stranger's.
+    pub(crate) fn conversion(&self, id: TransferId, fingerprint: &[u8; 16]) -> Option<&SentConversion> {
+        let sent =
+            self.conversions.get(&id.to_bytes())?.iter().filter(|sent| sent.fingerprint == *fingerprint);
+        sent.max_by_key(|sent| sent.source == sent.initiator)
+    }
+
+    /// Whether an FXP sent such a PUT for a conversion.
+    pub(crate) fn has_put_conversion(
+        &self,
+        id: TransferId,
+        by: usize,
+        is_it: impl Fn(Ending, bool) -> bool,
+    ) -> bool {
+        self.has_put(id, by, is_it)
     }
 
     /// Whether a DFSP sent such a PUT for a transfer.
@@ -153,14 +236,36 @@ impl Outside {
         findings: &mut Findings,
     ) {
         let seen = fingerprint(&request.body);
-        let is_genuine =
-            self.prepare(id, &seen, None).is_some_and(|sent| sent.source == sent.payer && sent.payee == to);
+        // A stranger may have sent a copy before.
+        let sent = self.prepares.get(&id.to_bytes()).into_iter().flatten();
+        let is_genuine = sent
+            .filter(|sent| sent.fingerprint == seen)
+            .any(|sent| sent.source == sent.payer && sent.payee == to);
         if !is_genuine || request.method != Method::POST {
             findings.add(format!("dfsp{to} is asked to receive {id}, but no payer sent that request"));
         }
-        if *self.forwarded.entry(id.to_bytes()).or_insert(seen) != seen {
+        // What was removed is unknown: where an operator accepted a clock that jumped back, the id may come again.
+        let is_same = *self.forwarded.entry(id.to_bytes()).or_insert(seen) == seen;
+        if !is_same && !self.removed.contains(&id.to_bytes()) {
             findings.add(format!("I3: two different prepares of {id} were forwarded"));
         }
+    }
+
+    /// An FXP is given a request: one that its initiator sent. What it is given may be another than was meant, where
+    /// the initiator sent both.
+    pub(crate) fn forwarded_conversion(
+        &mut self,
+        id: TransferId,
+        to: usize,
+        seen: [u8; 16],
+        findings: &mut Findings,
+    ) {
+        let sent = self.conversion(id, &seen);
+        if !sent.is_some_and(|sent| sent.source == sent.initiator && sent.fxp == to) {
+            findings
+                .add(format!("dfsp{to} is asked for conversion {id}, but no initiator sent that request"));
+        }
+        self.forwarded_conversions.insert(id.to_bytes(), seen);
     }
 
     /// A party is told of a transfer.
@@ -173,8 +278,17 @@ impl Outside {
         self.told.get(&(id.to_bytes(), to)).copied().unwrap_or_default()
     }
 
-    /// Everybody's tellings agree.
-    pub(crate) fn check_tellings(&self, specs: &[Spec], findings: &mut Findings) {
+    /// Everybody's tellings agree, also about conversions with their transfers.
+    fn check_tellings(&self, (specs, conversions): (&[Spec], &[FxSpec]), findings: &mut Findings) {
+        for fx in conversions.iter().filter(|fx| !self.removed.contains(&fx.id.to_bytes())) {
+            let told = self.told_of(fx.id, fx.fxp);
+            let payer = specs.iter().find(|spec| spec.id == fx.transfer).map(|spec| spec.payer);
+            let paid = payer.map_or(Told::default(), |payer| self.told_of(fx.transfer, payer));
+            if told.committed && (told.aborted || !paid.committed) {
+                let (id, transfer) = (fx.id, fx.transfer);
+                findings.add(format!("I10: {id} was told to be committed, its transfer {transfer} {paid:?}"));
+            }
+        }
         for spec in specs.iter().filter(|spec| !self.removed.contains(&spec.id.to_bytes())) {
             let parties = [spec.payer, spec.payee].map(|party| self.told_of(spec.id, party));
             let committed = parties.iter().any(|told| told.committed);
@@ -189,12 +303,13 @@ impl Outside {
     pub(crate) fn compare_outcome(
         &self,
         ledger: &Ledger,
-        specs: &[Spec],
+        (specs, conversions): (&[Spec], &[FxSpec]),
         dfsps: usize,
         findings: &mut Findings,
     ) {
-        self.check_tellings(specs, findings);
-        let mut positions = vec![0_i128; dfsps];
+        self.check_tellings((specs, conversions), findings);
+        let mut fees = vec![0_i128; dfsps];
+        let mut moved = Moved::default();
         for spec in specs.iter().filter(|spec| self.told_of(spec.id, spec.payer).committed) {
             let body = self.forwarded.get(&spec.id.to_bytes());
             let sent = body.and_then(|body| self.prepare(spec.id, body, Some(spec.payer)));
@@ -202,15 +317,66 @@ impl Outside {
                 findings.add(format!("{} is committed, but its payee was never asked", spec.id));
                 continue;
             };
-            positions[spec.payer] += amount;
-            positions[spec.payee] -= amount;
+            let (payer, payee, currency) = (spec.payer, spec.payee, currency_number(spec.currency));
+            let of_it = conversions.iter().filter(|fx| fx.transfer == spec.id);
+            let committed: Vec<_> = of_it.filter(|fx| self.told_of(fx.id, fx.fxp).committed).collect();
+            // An FXP pays what the payer has bought of it.
+            let payers =
+                committed.iter().find(|fx| fx.initiator == payer && currency_number(fx.target.1) == currency);
+            moved.add(currency, payers.map_or(payer, |fx| fx.fxp), payee, amount);
+            for fx in &committed {
+                let seen = self.forwarded_conversions.get(&fx.id.to_bytes());
+                let Some(sent) = seen.and_then(|seen| self.conversion(fx.id, seen)) else {
+                    findings.add(format!("{} is committed, but its FXP was never asked", fx.id));
+                    continue;
+                };
+                moved.add(sent.sold.1, fx.initiator, fx.fxp, sent.sold.0);
+                if fx.initiator != payer {
+                    moved.add(sent.bought.1, fx.fxp, fx.initiator, sent.bought.0);
+                }
+            }
+            if currency != 0 {
+                continue;
+            }
+            let fee: i128 = self.fees.iter().map(|fee| fee.owed_by_payer(amount)).sum();
+            (fees[spec.payer], fees[spec.payee]) = (fees[spec.payer] + fee, fees[spec.payee] - fee);
         }
-        for (dfsp, expected) in positions.into_iter().enumerate() {
-            compare_balance(ledger, dfsp, LedgerAccountTypeId::POSITION, expected, findings);
-            let cover = self.cover.get(&dfsp).copied().unwrap_or(0);
-            compare_balance(ledger, dfsp, LedgerAccountTypeId::SETTLEMENT, -cover, findings);
+        let settles_commits = ledger.models().iter().any(|model| model.granularity == Granularity::Gross);
+        for (dfsp, fees) in fees.into_iter().enumerate() {
+            if !self.fees.is_empty() {
+                let kind = LedgerAccountTypeId::INTERCHANGE_FEE;
+                let expected = fees + self.treasurer.added_to(dfsp, kind, 0);
+                compare_balance(ledger, (dfsp, 0), &[kind], expected, findings);
+            }
+            for currency in 0..self.currencies() {
+                let (position, settlement) = (LedgerAccountTypeId::POSITION, LedgerAccountTypeId::SETTLEMENT);
+                let expected =
+                    moved.position(currency, dfsp) + self.treasurer.added_to(dfsp, position, currency);
+                let of_other = self.other_cover;
+                let cover =
+                    if currency == 0 { self.cover.get(&dfsp).copied().unwrap_or(0) } else { of_other };
+                let account = (dfsp, currency);
+                if settles_commits {
+                    // Which of its transfers were settled by their commit is not told.
+                    compare_balance(ledger, account, &[position, settlement], expected - cover, findings);
+                } else {
+                    compare_balance(ledger, account, &[position], expected, findings);
+                    compare_balance(ledger, account, &[settlement], -cover, findings);
+                }
+            }
         }
+        compare_windows(ledger, &moved.0, settles_commits, findings);
         self.compare_caps(ledger, findings);
+    }
+
+    /// How many currencies the scheme has.
+    fn currencies(&self) -> u8 {
+        1 + u8::from(self.other_cover != 0)
+    }
+
+    /// An operator reads the settlements after an answer.
+    pub(crate) fn read_settlements(&mut self, ledger: &Ledger, findings: &mut Findings) {
+        self.treasurer.read(ledger, &mut self.caps, findings);
     }
 
     /// Caps are those that operators were told are set.
@@ -227,22 +393,71 @@ impl Outside {
     }
 }
 
+/// What DFSPs were told that they owe each other, and in how many movements: by currency, debtor and creditor.
+#[derive(Debug, Default)]
+struct Moved(Paid);
+
+type Paid = BTreeMap<(u8, usize, usize), (i128, u64)>;
+
+impl Moved {
+    fn add(&mut self, currency: u8, debtor: usize, creditor: usize, amount: i128) {
+        let sum = self.0.entry((currency, debtor, creditor)).or_default();
+        *sum = (sum.0 + amount, sum.1 + 1);
+    }
+
+    fn position(&self, currency: u8, dfsp: usize) -> i128 {
+        let of_currency = self.0.iter().filter(|((of, ..), _)| *of == currency);
+        let sum = |((_, debtor, creditor), (amount, _)): (&(u8, usize, usize), &(i128, u64))| {
+            i128::from(*debtor == dfsp) * amount - i128::from(*creditor == dfsp) * amount
+        };
+        of_currency.map(sum).sum()
+    }
+}
+
+/// Every transfer whose payer was told that it is committed, and every movement of a conversion, is in exactly one
+/// window: together they hold what was paid, or less of it where commits settle.
+fn compare_windows(ledger: &Ledger, paid: &Paid, settles_commits: bool, findings: &mut Findings) {
+    let owner = |id| {
+        let account = ledger.account(id).filter(|account| account.kind == LedgerAccountTypeId::POSITION)?;
+        let dfsp = number(ledger.participant(account.participant).name.as_str())?;
+        Some((currency_number(account.currency.as_str()), dfsp))
+    };
+    let mut found = Paid::new();
+    for window in ledger.windows() {
+        for pair in ledger.window_pairs(window).unwrap_or_default().iter() {
+            let Some(((currency, payer), (_, payee))) = owner(pair.payer).zip(owner(pair.payee)) else {
+                continue;
+            };
+            let sum = found.entry((currency, payer, payee)).or_default();
+            *sum = (sum.0 + pair.sum.units, sum.1 + pair.sum.transfers);
+        }
+    }
+    let is_part = |(parties, sum): (&(u8, usize, usize), &(i128, u64))| {
+        paid.get(parties).is_some_and(|paid| sum.0 <= paid.0 && sum.1 <= paid.1)
+    };
+    if !(found == *paid || settles_commits && found.iter().all(is_part)) {
+        findings.add(format!("settlement: the windows hold {found:?}, payers were told of {paid:?}"));
+    }
+}
+
 fn compare_balance(
     ledger: &Ledger,
-    dfsp: usize,
-    kind: LedgerAccountTypeId,
+    (dfsp, currency): (usize, u8),
+    kinds: &[LedgerAccountTypeId],
     expected: i128,
     findings: &mut Findings,
 ) {
-    let currency = Currency::parse(CURRENCY);
+    let code = CURRENCIES[usize::from(currency)];
+    let currency = Currency::parse(code);
     let participant = FspId::parse(&name(dfsp)).and_then(|name| ledger.participant_named(&name));
-    let account = participant.zip(currency).and_then(|(owner, currency)| owner.account(currency, kind));
-    let balance =
-        account.and_then(|id| ledger.account(id)).map(|account| i128::from(account.balance.units()));
+    let account =
+        |kind| participant.zip(currency).and_then(|(owner, currency)| owner.account(currency, kind));
+    let balance = |kind| Some(i128::from(ledger.account(account(kind)?)?.balance.units()));
+    let balance = kinds.iter().map(|kind| balance(*kind)).sum::<Option<i128>>();
     if balance != Some(expected) {
         findings.add(format!(
-            "I3: dfsp{dfsp}'s {} is {:?} units, from outside it is {}",
-            ledger.account_type_name(kind),
+            "I3: dfsp{dfsp}'s {:?} in {code} is {:?} units, from outside it is {}",
+            kinds.iter().map(|kind| ledger.account_type_name(*kind)).collect::<Vec<_>>(),
             balance.map(|balance| balance / UNITS),
             expected / UNITS
         ));

@@ -42,7 +42,7 @@ struct Arguments {
     #[arg(long, requires = "seed", value_parser = parse_steps)]
     step: Option<Range<u64>>,
     /// Kinds of faults, by name, separated by commas: crashes, disk, clock, network, outages, lies, operators,
-    /// ambushes, rot; `all`, `none`.
+    /// ambushes, rot, retention, settlements, conversions; `all`, `none`.
     #[arg(long, default_value = "all", value_parser = parse_faults)]
     faults: Faults,
     /// A mistake that the hub is given, by name.
@@ -91,6 +91,9 @@ fn parse_faults(text: &str) -> Result<Faults, String> {
             "operators" => faults.operators = true,
             "ambushes" => faults.ambushes = true,
             "rot" => faults.rot = true,
+            "retention" => faults.retention = true,
+            "settlements" => faults.settlements = true,
+            "conversions" => faults.conversions = true,
             other => return Err(format!("there is no kind of fault {other}")),
         }
     }

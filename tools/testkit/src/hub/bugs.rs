@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use upesi_engine::EngineHandle;
-use upesi_ledger::command::Prepare;
-use upesi_ledger::{AdminCommand, Command};
-use upesi_types::{Amount, TransferId};
+use upesi_engine::{EngineHandle, Mistake};
+use upesi_ledger::command::{ConversionCommand, Prepare};
+use upesi_ledger::{AbortKind, AdminCommand, Cause, Command, Event, Refusal, Settled, WindowId};
+use upesi_types::{Amount, FspId, TransferId};
 
 use crate::plan::Bug;
 
@@ -20,11 +20,13 @@ pub(super) struct Bugs {
     taken: u64,
     /// The prepares of this life, where a bug needs them.
     prepares: BTreeMap<[u8; 17], Prepare>,
+    /// Initiator and FXP of the conversions of this life.
+    conversions: BTreeMap<[u8; 17], (FspId, FspId)>,
 }
 
 impl Bugs {
     pub(super) const fn new(bug: Option<Bug>, lives: u64) -> Self {
-        Self { bug, lives, taken: 0, prepares: BTreeMap::new() }
+        Self { bug, lives, taken: 0, prepares: BTreeMap::new(), conversions: BTreeMap::new() }
     }
 
     pub(super) fn is(&self, bug: Bug) -> bool {
@@ -45,6 +47,24 @@ impl Bugs {
             return [&body[..], b" "].concat().into();
         }
         body
+    }
+
+    /// What goes wrong with decisions of settlement, if that is the mistake.
+    pub(super) fn in_decisions(&self) -> Option<Mistake> {
+        let distort: fn(&mut Vec<Event>) = match self.bug? {
+            Bug::SettlesOneLeg => |events| settle_one_leg(events),
+            Bug::SettlesTwice => |events| settle_twice(events),
+            Bug::ClosesTwice => close_twice,
+            Bug::MovesTwice => move_twice,
+            Bug::LeavesCapsRaised => leave_caps_raised,
+            Bug::IgnoresGross => |events| ignore_gross(events),
+            Bug::ForgetsFees => forget_fees,
+            Bug::StrandsConversions => strand_conversions,
+            Bug::SplitsEnds => |events| split_ends(events),
+            Bug::AltersRates => |events| alter_rates(events),
+            _ => return None,
+        };
+        Some(Box::new(move |decision| distort(&mut decision.events)))
     }
 
     /// Changes a command, or adds others, on its way to the engine.
@@ -73,10 +93,90 @@ impl Bugs {
                     let _ = handle.submit_quietly(Command::Fulfil(fulfilled));
                 }
             }
+            Command::Conversion(ConversionCommand::Prepare(prepare)) => {
+                let parties = (prepare.initiator, prepare.counter_party);
+                self.conversions.insert(prepare.id.id().to_bytes(), parties);
+            }
+            Command::Conversion(ConversionCommand::Fulfil(fulfil)) if self.is(Bug::BelievesAnyFxp) => {
+                let id = fulfil.conversion.id();
+                if let Some((initiator, fxp)) = id.and_then(|id| self.conversions.get(&id.to_bytes())) {
+                    (fulfil.source, fulfil.destination) = (*fxp, Some(*initiator));
+                }
+            }
             Command::Admin(AdminCommand::SetLimit { net_debit_cap, .. }) if self.is(Bug::IgnoresCaps) => {
                 *net_debit_cap = Amount::from_units(1_000_000_000).unwrap_or(*net_debit_cap);
             }
             _ => {}
         }
+    }
+}
+
+fn settle_one_leg(events: &mut [Event]) {
+    if let [Event::SettlementCreated { accounts, .. }] = &mut events[..]
+        && let Some(recipient) = accounts.iter_mut().find(|account| account.net.is_negative())
+    {
+        recipient.net = Amount::ZERO;
+    }
+}
+
+fn settle_twice(events: &mut [Event]) {
+    let [Event::SettlementCreated { accounts, .. }] = &mut events[..] else { return };
+    let Some(transfer) = accounts.iter().map(|account| account.net).max() else { return };
+    if let [first, .., last] = &mut accounts[..] {
+        first.net = first.net.checked_add(transfer).unwrap_or(first.net);
+        last.net = last.net.checked_sub(transfer).unwrap_or(last.net);
+    }
+}
+
+fn close_twice(events: &mut Vec<Event>) {
+    if let [Event::WindowClosed { next, .. }] = events[..] {
+        let (id, next) = (next, WindowId(next.0 + 1));
+        events.push(Event::WindowClosed { id, next, reason: "".into(), contents: Vec::new() });
+    }
+}
+
+fn move_twice(events: &mut Vec<Event>) {
+    if let [Event::SettlementAdvanced { .. }, .., posted @ Event::Posted { .. }] = &events[..] {
+        events.push(posted.clone());
+    }
+}
+
+fn ignore_gross(events: &mut [Event]) {
+    if let [Event::TransferCommitted { settled, .. }, ..] = &mut events[..] {
+        *settled = Settled::InWindow;
+    }
+}
+
+fn forget_fees(events: &mut Vec<Event>) {
+    events.retain(|event| !matches!(event, Event::FeeCharged { .. }));
+}
+
+fn strand_conversions(events: &mut Vec<Event>) {
+    if matches!(events[..], [Event::TransferCommitted { .. }, ..]) {
+        events.retain(|event| !matches!(event, Event::ConversionCommitted { .. }));
+    }
+}
+
+fn split_ends(events: &mut [Event]) {
+    for event in events {
+        if let Event::ConversionCommitted { id, .. } = event {
+            let cause = Cause::Hub(Refusal::Expired);
+            *event = Event::ConversionAborted { id: *id, kind: AbortKind::Expired, cause, answer: None };
+        }
+    }
+}
+
+fn alter_rates(events: &mut [Event]) {
+    if let [Event::ConversionPrepared(conversion)] = events
+        && conversion.is_live()
+    {
+        let amount = &mut conversion.target.amount;
+        *amount = Amount::from_units(amount.units() + 1).unwrap_or(*amount);
+    }
+}
+
+fn leave_caps_raised(events: &mut Vec<Event>) {
+    if let [Event::SettlementAborted { .. }, ..] = &events[..] {
+        events.retain(|event| !matches!(event, Event::LimitSet { .. }));
     }
 }

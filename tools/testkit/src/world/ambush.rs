@@ -99,6 +99,9 @@ impl World {
         if self.hub.is_none() || self.operator.is_submitted {
             return false;
         }
+        if self.operator_is_idle() && self.strike_by_settlement() {
+            return true;
+        }
         if self.operator_is_idle() {
             let dfsp = self.mischance.below(self.dfsps.len() as u64) as usize;
             self.change_scheme(dfsp);

@@ -70,14 +70,23 @@ impl World {
     /// What a DFSP makes of a callback.
     fn take_callback(&mut self, to: usize, request: &Request) {
         let body = body_of(request);
-        let mut parts = request.path.split('/').skip(2);
+        let mut parts = request.path.split('/').skip(1);
+        let is_conversion = parts.next() == Some("fxTransfers");
         let Some(id) = parts.next() else {
+            if is_conversion {
+                let seen = upesi_fspiop::fingerprint(&request.body);
+                return self.take_conversion(to, &body, seen);
+            }
             return transfer_of(request).into_iter().for_each(|id| self.take_prepare(to, id, request));
         };
         let Some(id) = TransferId::parse(id) else { return };
         let is_error = parts.next() == Some("error");
         let code = body["errorInformation"]["errorCode"].as_str().unwrap_or_default();
-        let state = body["transferState"].as_str().unwrap_or_default();
+        let state = if is_conversion { &body["conversionState"] } else { &body["transferState"] };
+        let state = state.as_str().unwrap_or_default();
+        if is_conversion && state == "RESERVED" {
+            self.take_fulfilment(to, id);
+        }
         self.auditor.outside.told(id, to, |told: &mut Told| match (is_error, state) {
             (true, _) if code == NOT_FOUND_CODE => told.unknown = true,
             (true, _) => told.aborted |= FINAL_CODES.contains(&code),

@@ -136,6 +136,42 @@ pub struct Counts {
     pub resent_after_removal: u64,
     /// Archives that were lost between two lives and are made again.
     pub lost_archives: u64,
+    /// Settlement windows that were closed.
+    pub windows_closed: u64,
+    /// Settlements that were created.
+    pub settlements: u64,
+    /// Those that were settled to the end.
+    pub settled: u64,
+    /// Those that were given up.
+    pub settlements_aborted: u64,
+    /// Stages that only some accounts of a settlement reached at once.
+    pub stages_in_pieces: u64,
+    /// Caps that a settlement raised.
+    pub caps_raised: u64,
+    /// Caps that were lowered again because their settlement was given up.
+    pub caps_lowered: u64,
+    /// Transfers that were settled by their commit.
+    pub settled_at_once: u64,
+    /// Fees that transfers were charged.
+    pub fees: u64,
+    /// Conversions that were committed with their transfer.
+    pub conversions_committed: u64,
+    /// Those that were aborted after they were reserved, those expired included.
+    pub conversions_aborted: u64,
+    /// Those that expired, by themselves or with their transfer.
+    pub conversions_expired: u64,
+    /// Of all that were reserved, those on the payee's side.
+    pub conversions_of_payees: u64,
+    /// Determining transfers that came before the fulfilment of their conversion, or before the conversion itself.
+    pub determining_early: u64,
+    /// Those that never came.
+    pub determining_never: u64,
+    /// Lies about conversions, and FXPs that do not keep to the rules.
+    pub conversion_lies: u64,
+    /// Operators' requests that were refused because the ledger holds as many of a kind as it takes.
+    pub limits_met: u64,
+    /// Operators' requests about windows and settlements that were refused.
+    pub settlements_refused: u64,
     /// Transfers committed.
     pub committed: u64,
     /// Transfers aborted after they were reserved, those expired included.

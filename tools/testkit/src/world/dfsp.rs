@@ -7,12 +7,12 @@ use upesi_types::{ErrorCode, TransferId};
 
 use super::World;
 use super::event::Event;
-use crate::auditor::Seen;
+use crate::auditor::{Seen, currency_number};
 use crate::clock::true_time;
 use crate::message::{self, Ending, Request, Spec, UNITS};
 
 /// How often a request is sent before its DFSP gives up.
-const ATTEMPTS_MAX: u32 = 5;
+pub(super) const ATTEMPTS_MAX: u32 = 5;
 /// Largest amount of a payment, in whole units: a few of them reach cap and cover.
 const AMOUNT_MAX: u64 = 500;
 /// How long transfers last, in milliseconds.
@@ -50,8 +50,9 @@ impl Dfsp {
     }
 }
 
-fn meaning(spec: &Spec, source: usize, amount: Option<i128>) -> Seen {
-    Seen::Prepare { id: spec.id, source, payer: spec.payer, payee: spec.payee, amount }
+pub(super) fn meaning(spec: &Spec, source: usize, amount: Option<i128>) -> Seen {
+    let Spec { id, payer, payee, currency, .. } = *spec;
+    Seen::Prepare { id, source, payer, payee, amount, currency: currency_number(currency) }
 }
 
 impl World {
@@ -82,6 +83,7 @@ impl World {
             payer,
             payee,
             amount: 1 + self.random.below(AMOUNT_MAX) as i64,
+            currency: message::CURRENCY,
             expires_at: true_time(self.now_us + lasting * 1_000),
         }
     }
@@ -92,6 +94,9 @@ impl World {
             return;
         }
         let Some(spec) = self.specs.iter().position(|spec| spec.id == id) else { return };
+        if self.convert_received(spec) {
+            return;
+        }
         let delay =
             if self.random.one_in(8) { self.between(500_000, 4_000_000) } else { self.between(500, 40_000) };
         let put = |ending, is_right| Event::Put { spec, by: payee, ending, is_right };

@@ -38,6 +38,12 @@ pub(super) enum Event {
     Pay,
     /// A DFSP ends a transfer.
     Put { spec: usize, by: usize, ending: Ending, is_right: bool },
+    /// A DFSP begins a payment in two currencies.
+    Convert,
+    /// A payer sends the transfer that a conversion waits for, of this amount.
+    SendDetermining { spec: usize, amount: i64 },
+    /// An FXP answers.
+    PutConversion { conversion: usize, ending: Ending, is_right: bool },
     /// A DFSP lies.
     Mischief,
     /// An operator does something.
@@ -60,6 +66,8 @@ pub(super) enum Event {
     Ask,
     /// Retention looks at the archive.
     Retain,
+    /// An operator closes a window, or settles one.
+    Settle,
 }
 
 /// What an operator has waited for.

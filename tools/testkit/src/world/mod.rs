@@ -3,6 +3,7 @@
 mod ambush;
 mod callbacks;
 mod calls;
+mod converting;
 mod counts;
 mod describe;
 mod dfsp;
@@ -13,6 +14,7 @@ mod process;
 mod retention;
 mod rot;
 mod safety;
+mod treasury;
 mod trouble;
 
 use std::collections::BTreeMap;
@@ -23,6 +25,7 @@ use upesi_journal::sim_disk::{Random, SimDisk};
 use upesi_types::TransferId;
 
 use self::calls::Call;
+use self::converting::Exchange;
 pub use self::counts::Counts;
 use self::dfsp::Dfsp;
 use self::ending::Phase;
@@ -30,6 +33,7 @@ use self::event::{Event, Schedule};
 use self::operator::Operator;
 use self::process::Tuning;
 use self::retention::Retention;
+use self::treasury::Treasury;
 use crate::archive::SimArchive;
 use crate::auditor::{Auditor, Seen};
 use crate::clock::ClockKeeper;
@@ -128,6 +132,8 @@ pub struct World {
     history: Vec<(u64, usize, Arc<Request>, Seen)>,
     phase: Phase,
     retention: Retention,
+    treasury: Treasury,
+    exchange: Exchange,
 }
 
 impl World {
@@ -171,6 +177,8 @@ impl World {
             history: Vec::new(),
             phase: Phase::Trouble,
             retention: Retention::new(seed, &plan),
+            treasury: Treasury::new(seed, &plan),
+            exchange: Exchange::new(seed, &plan),
             random,
             plan,
         };
@@ -235,9 +243,15 @@ impl World {
             Event::Callback { life, number, key, request } => self.callback(life, number, key, &request),
             Event::Pay => self.begin_transfer(),
             Event::Put { spec, by, ending, is_right } => self.send_put(spec, by, ending, is_right),
+            Event::Convert => self.begin_conversion(),
+            Event::SendDetermining { spec, amount } => self.send_determining(spec, amount),
+            Event::PutConversion { conversion, ending, is_right } => {
+                self.send_conversion_put(conversion, ending, is_right);
+            }
             Event::Mischief => {
                 self.plan_mischief();
                 self.mischief();
+                self.conversion_mischief();
             }
             Event::Operate => self.operate(),
             Event::Trouble => self.trouble(),
@@ -253,6 +267,7 @@ impl World {
             Event::Heal => self.heal(),
             Event::Ask => self.ask(),
             Event::Retain => self.retain(),
+            Event::Settle => self.settle(),
         }
     }
 
@@ -269,6 +284,15 @@ impl World {
         let mut counts = self.counts;
         (counts.committed, counts.aborted, counts.expired) = self.auditor.totals();
         counts.broken_archives = self.archive.broken();
+        let settled = self.auditor.settled();
+        (counts.windows_closed, counts.settlements) = (settled.windows, settled.settlements);
+        (counts.settled, counts.settlements_aborted) = (settled.settled, settled.aborted);
+        (counts.caps_raised, counts.caps_lowered) = (settled.caps_raised, settled.caps_lowered);
+        (counts.stages_in_pieces, counts.settled_at_once) = (settled.pieces, settled.settled_at_once);
+        counts.fees = settled.fees;
+        let converted = self.auditor.converted();
+        (counts.conversions_committed, counts.conversions_aborted) = (converted.committed, converted.aborted);
+        (counts.conversions_expired, counts.conversions_of_payees) = (converted.expired, converted.of_payees);
         Outcome {
             seed: self.seed,
             findings: self.auditor.findings.0.clone(),

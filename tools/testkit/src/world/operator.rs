@@ -3,15 +3,16 @@
 use std::collections::VecDeque;
 
 use upesi_engine::SubmitError;
-use upesi_ledger::command::{Expire, FundsAction, FundsEnd, FundsPrepare, NewSettlementModel};
+use upesi_ledger::command::{Expire, FundsAction, FundsEnd, FundsPrepare};
 use upesi_ledger::{
-    AccountId, AdminCommand, AdminOutcome, Command, EndpointType, FundsDirection, FundsState,
+    AccountId, AdminCommand, AdminOutcome, AdminRefusal, Command, EndpointType, FundsDirection, FundsState,
     LedgerAccountTypeId, Reply,
 };
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
 use super::World;
 use super::event::Event;
+use super::treasury::is_settlement;
 use crate::clock::true_time;
 use crate::message::{CURRENCY, UNITS, name};
 
@@ -73,14 +74,20 @@ fn expire(transfer: TransferId) -> Command {
 pub(super) const ENDPOINTS: [EndpointType; 3] =
     [EndpointType::TRANSFER_POST, EndpointType::TRANSFER_PUT, EndpointType::TRANSFER_ERROR];
 
+/// Whether a refusal names a limit of the ledger.
+const fn is_full(refusal: &AdminRefusal) -> bool {
+    use AdminRefusal as R;
+    matches!(
+        refusal,
+        R::FundsFull | R::WindowsFull | R::WindowsUnsettled | R::SettlementsFull | R::SettlementWindowsMany
+    )
+}
+
 impl World {
     /// The scheme before anything goes wrong.
     pub(super) fn onboard(&mut self) {
-        for kind in HUB_ACCOUNTS {
-            let name = FspId::parse("Hub").unwrap_or_else(|| fsp(0));
-            self.must(AdminCommand::CreateHubAccount { name, currency: kes(), kind: kind.into() });
-        }
-        self.must(AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net("DEFERREDNET", None)));
+        self.create_hub_accounts(kes());
+        self.create_models();
         for dfsp in 0..self.dfsps.len() {
             let name = fsp(dfsp);
             self.must(AdminCommand::CreateParticipant { name, currency: kes(), is_proxy: false });
@@ -99,6 +106,14 @@ impl World {
             self.auditor.outside.cover.insert(dfsp, i128::from(FUNDS) * UNITS);
             self.auditor.outside.caps.insert(dfsp, i128::from(FUNDS) * UNITS);
         }
+        self.onboard_other_currency();
+    }
+
+    pub(super) fn create_hub_accounts(&mut self, currency: Currency) {
+        for kind in HUB_ACCOUNTS {
+            let name = FspId::parse("Hub").unwrap_or_else(|| fsp(0));
+            self.must(AdminCommand::CreateHubAccount { name, currency, kind: kind.into() });
+        }
     }
 
     fn note_accounts(&mut self, dfsp: usize) {
@@ -108,12 +123,12 @@ impl World {
         self.operator.accounts.extend(both);
     }
 
-    fn must(&mut self, command: AdminCommand) {
+    pub(super) fn must(&mut self, command: AdminCommand) {
         self.do_now(Command::Admin(command));
     }
 
     /// Does something before the world's trouble begins.
-    fn do_now(&mut self, command: Command) {
+    pub(super) fn do_now(&mut self, command: Command) {
         self.operator.current = Some(command.clone());
         if let Some(hub) = &mut self.hub {
             hub.operate(command);
@@ -179,6 +194,9 @@ impl World {
         {
             // Until it is answered nobody knows which one holds.
             self.auditor.outside.caps.remove(&dfsp);
+        }
+        if let Command::Admin(command) = &command {
+            self.auditor.outside.treasurer.asked.ask(command);
         }
         if let Some(hub) = &mut self.hub {
             hub.operate(command);
@@ -269,6 +287,11 @@ impl World {
         };
         let Some(command) = self.operator.current.take() else { return };
         self.counts.operations += 1;
+        if let (Command::Admin(command), Ok(_)) = (&command, &outcome)
+            && is_settlement(command)
+        {
+            self.settlement_told(command);
+        }
         match (command, outcome) {
             (Command::Admin(AdminCommand::SetLimit { name, net_debit_cap, .. }), Ok(_)) => {
                 if let Some(dfsp) = crate::message::number(name.as_str()) {
@@ -291,12 +314,19 @@ impl World {
             (Command::Expire(_), Ok(AdminOutcome::Done)) => self.counts.ended_by_operator += 1,
             (_, Ok(_)) => {}
             (command, Err(refusal)) => {
+                let is_settlement = matches!(&command, Command::Admin(command) if is_settlement(command));
+                self.counts.settlements_refused += u64::from(is_settlement);
+                self.counts.limits_met += u64::from(is_full(&refusal));
                 self.say(format_args!("operator is refused {command:?}: {refusal:?}"));
             }
         }
     }
 
     fn funds_told(&mut self, funds: &FundsPrepare, state: FundsState) {
+        if funds.currency != kes() {
+            // What DFSPs have of the other one never changes.
+            return;
+        }
         let amount = i128::from(funds.amount.units());
         match (funds.direction, state) {
             (FundsDirection::In, _) => self.add_cover(funds.name, amount),

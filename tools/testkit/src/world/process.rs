@@ -7,7 +7,7 @@ use upesi_delivery::lanes::CourierConfig;
 use upesi_engine::{Clock, EngineOptions, StartError, Storage};
 use upesi_journal::Disk;
 use upesi_journal::sim_disk::{Fault, Kept, Random};
-use upesi_ledger::LedgerConfig;
+use upesi_ledger::{LedgerConfig, Limits};
 
 use super::World;
 use super::event::Event;
@@ -51,8 +51,11 @@ impl Tuning {
             seed: random.bits(),
             ..CourierConfig::default()
         };
+        let hash_seed = random.bits();
+        // In every second world the ledger comes to its limits.
+        let limits = if hash_seed & 1 == 0 { Limits::TINY } else { Limits::SHIPPED };
         let engine = EngineOptions {
-            ledger: LedgerConfig { hash_seed: random.bits(), ..LedgerConfig::default() },
+            ledger: LedgerConfig { hash_seed, limits, ..LedgerConfig::default() },
             queue_commands_max: any(random, &[4, 64, 65_536]),
             batch_commands_max: any(random, &[1, 8, 4_096]),
             segment_bytes: 8 * 1024,

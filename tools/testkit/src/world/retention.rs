@@ -86,7 +86,10 @@ impl World {
     /// What a file would hold: exactly what finished within its records, and the same each time.
     fn export(&mut self, first_seq: u64, last_seq: u64) {
         let mut exported = Vec::new();
-        let visited = self.archive.for_each_in(first_seq, &mut |_, bytes| {
+        let visited = self.archive.for_each_in(first_seq, &mut |id, bytes| {
+            if id.as_conversion().is_some() {
+                return ControlFlow::Continue(());
+            }
             exported.extend(Transfer::decode(&mut Decoder(bytes)).ok().map(|transfer| finished(&transfer)));
             ControlFlow::Continue(())
         });

@@ -63,6 +63,8 @@ impl World {
         self.schedule.add(trouble_us, Event::Heal);
         self.plan_rot();
         self.plan_retention();
+        self.plan_settlement();
+        self.plan_conversions();
     }
 
     fn kinds(&self) -> Vec<Kind> {

@@ -227,7 +227,10 @@ fn connections() -> Vec<Attack> {
             time: Some(Duration::from_secs(45)),
             ..Attack::new("descriptors", short, idle(1_100))
         },
-        Attack::new("large-bodies", "64 connections that hold bodies of 4.9 MB open", hold(64, large)),
+        Attack {
+            has_control: true,
+            ..Attack::new("large-bodies", "64 connections that hold bodies of 4.9 MB open", hold(64, large))
+        },
         Attack::new("idle-operators", "1,000 idle connections at the admin port", idle(1_000)).at_operators(),
         Attack::new("idle-dfsps", "10,500 idle connections at the DFSPs' port", idle(10_500)),
         Attack::new("idle-army", "the same from 32 addresses", army),

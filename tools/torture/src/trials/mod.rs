@@ -9,6 +9,7 @@ mod hub_images;
 mod journal_flips;
 mod journal_images;
 mod kill9;
+mod kill9_settlement;
 mod lives;
 mod power_loss;
 mod store_images;
@@ -20,11 +21,12 @@ pub use table_flips::{Judgement, Tables};
 use crate::trial::Trial;
 
 /// All trials, in the order of the table.
-pub const TRIALS: [&Trial; 8] = [
+pub const TRIALS: [&Trial; 9] = [
     &crash_images::TRIAL,
     &hub_images::TRIAL,
     &world_seeds::TRIAL,
     &kill9::TRIAL,
+    &kill9_settlement::TRIAL,
     &power_loss::TRIAL,
     &fsync::TRIAL,
     &bit_flips::TRIAL,

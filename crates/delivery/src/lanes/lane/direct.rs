@@ -117,7 +117,8 @@ impl Lane {
         let mut attempt = Attempt { lane: self, is_probe, end: None };
         let deadline = Instant::now() + self.config.request_timeout;
         let pool = self.direct.pools().of(&request.target.origin);
-        match pool.send(request.into_http(), deadline).await {
+        let request = request.into_http(self.config.signer.as_ref()).await;
+        match pool.send(request, deadline).await {
             Ok(answer) => {
                 attempt.end = Some(Ok(()));
                 Ok(answer)

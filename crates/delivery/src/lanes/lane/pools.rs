@@ -35,6 +35,7 @@ impl Pools {
             response_body,
             keep_alive: config.keep_alive,
             outbound: config.outbound.clone(),
+            tls: config.tls.clone(),
         };
         Self { config, pools: Mutex::default() }
     }

@@ -128,6 +128,7 @@ impl Lane {
             Some(used) if used.origin() == origin => used,
             other => other.insert(self.pools.of(origin)),
         };
-        Ok(pool.send(outgoing.into_http(), deadline).await)
+        let request = outgoing.into_http(self.config.signer.as_ref()).await;
+        Ok(pool.send(request, deadline).await)
     }
 }

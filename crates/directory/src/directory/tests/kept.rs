@@ -5,6 +5,7 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 use upesi_delivery::relayed::RelayConfig;
 use upesi_fspiop::PartyIdType;
+use upesi_http::Schemes;
 use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::{Currency, Timestamp};
 
@@ -27,7 +28,7 @@ fn kept() -> Kept {
     let options = StoreOptions { free_bytes_min: 0, ..StoreOptions::default() };
     let store = Store::open(directory.path(), &options).unwrap();
     let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
-    let registry = OracleRegistry::open(&store, true).unwrap();
+    let registry = OracleRegistry::open(&store, true, Schemes::default()).unwrap();
     let oracles = Arc::new(RegisteredOracles::new(
         registry.clone(),
         Arc::new(BuiltInOracle::new(built_in.clone())),
@@ -145,7 +146,7 @@ async fn the_series_of_an_oracle_end_when_it_is_deleted() {
     let options = StoreOptions { free_bytes_min: 0, ..StoreOptions::default() };
     let store = Store::open(directory.path(), &options).unwrap();
     let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
-    let registry = OracleRegistry::open(&store, true).unwrap();
+    let registry = OracleRegistry::open(&store, true, Schemes::default()).unwrap();
     let mut metrics = Registry::default();
     let config = OracleConfig { cache_ttl: std::time::Duration::from_secs(60), ..OracleConfig::default() };
     let oracles = RegisteredOracles::new(

@@ -22,6 +22,7 @@ impl Connections {
             response_body: ResponseBody::Keep,
             keep_alive: true,
             outbound: config.outbound.clone(),
+            tls: config.tls.clone(),
         };
         Self { config, pools: Mutex::default() }
     }

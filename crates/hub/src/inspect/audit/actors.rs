@@ -16,14 +16,41 @@ impl Books {
 
     fn may_cause(&self, actor: Actor, event: &Event) -> bool {
         match event {
-            Event::TransferPrepared(_) => matches!(actor, Actor::Dfsp(_)),
-            Event::TransferCommitted { id, .. } => self.is_payee(actor, *id),
+            Event::TransferPrepared(_) => matches!(actor, Actor::Dfsp(_) | Actor::Bulks),
+            Event::BulkReceived(_) => matches!(actor, Actor::Dfsp(_)),
+            Event::BulkItemDecided { .. } | Event::BulkAccepted { .. } | Event::BulkEnded { .. } => {
+                actor == Actor::Bulks
+            }
+            Event::BulkAnswered { id, .. } => {
+                let payee = self.bulks.payee(*id).and_then(|payee| self.scheme.name_of(payee));
+                matches!(actor, Actor::Dfsp(name)
+                    if payee.is_some_and(|payee| payee.eq_ignore_ascii_case(name.as_str())))
+            }
+            Event::TransferCommitted { id, .. }
+            | Event::TransferAborted { id, operator_reason: None, .. }
+            | Event::FeeCharged { transfer: id, .. }
+                if self.bulks.has_item(*id) =>
+            {
+                let is_expiry = matches!(event, Event::TransferAborted { kind: AbortKind::Expired, .. });
+                actor == if is_expiry { Actor::Clock } else { Actor::Bulks }
+            }
+            Event::TransferCommitted { id, .. } | Event::FeeCharged { transfer: id, .. } => {
+                self.is_payee(actor, *id)
+            }
             Event::TransferAborted { operator_reason: Some(_), .. } => actor == Actor::Operator,
             // A late PUT of the payee ends a transfer by the rules of expiry, too.
             Event::TransferAborted { id, kind: AbortKind::Expired, .. } => {
                 actor == Actor::Clock || self.is_payee(actor, *id)
             }
             Event::TransferAborted { id, .. } => self.is_payee(actor, *id),
+            Event::ConversionPrepared(_) | Event::ConversionFulfilled { .. } => {
+                matches!(actor, Actor::Dfsp(_))
+            }
+            // By themselves or with a transfer, whose own event is judged.
+            Event::ConversionCommitted { .. } => matches!(actor, Actor::Dfsp(_)),
+            Event::ConversionAborted { .. } => {
+                matches!(actor, Actor::Dfsp(_) | Actor::Clock | Actor::Operator)
+            }
             Event::FundsEnded { .. } => matches!(actor, Actor::Operator | Actor::Clock),
             Event::CallbacksDelivered(_) | Event::CallbackParked { .. } => actor == Actor::Delivery,
             Event::FinishedRemoved { .. } => actor == Actor::Retention,
@@ -36,7 +63,7 @@ impl Books {
     fn is_payee(&self, actor: Actor, id: upesi_types::TransferId) -> bool {
         let Actor::Dfsp(name) = actor else { return false };
         let payee: Option<ParticipantId> = self.payee_in_flight(id);
-        let payee = payee.and_then(|payee| self.name_of(payee));
+        let payee = payee.and_then(|payee| self.scheme.name_of(payee));
         payee.is_none_or(|payee| payee.eq_ignore_ascii_case(name.as_str()))
     }
 }

@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use upesi_ledger::codec::{Decoder, Encoder};
-use upesi_ledger::{Stored as _, Transfer, TransferState};
+use upesi_ledger::codec::{DecodeError, Decoder, Encoder};
+use upesi_ledger::{Bulk, Conversion, Stored, Transfer, TransferState};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
+use upesi_types::{BulkId, ConversionId, TransferId};
 
 use super::Findings;
 
@@ -76,6 +77,30 @@ impl Comparison {
 
     /// Compares a transfer that a record finished.
     pub fn compare(&mut self, finished_at: u64, transfer: &Transfer, findings: &mut Findings) {
+        let name = format_args!("transfer {}", transfer.id);
+        self.compare_entry(finished_at, transfer.id, transfer, name, findings);
+    }
+
+    /// Compares a conversion that a record ended.
+    pub fn compare_conversion(&mut self, finished_at: u64, conversion: &Conversion, findings: &mut Findings) {
+        let name = format_args!("conversion {}", conversion.id);
+        self.compare_entry(finished_at, conversion.id.archive_key(), conversion, name, findings);
+    }
+
+    /// Compares a bulk that a record ended.
+    pub fn compare_bulk(&mut self, finished_at: u64, bulk: &Bulk, findings: &mut Findings) {
+        let name = format_args!("bulk {}", bulk.id);
+        self.compare_entry(finished_at, bulk.id.archive_key(), bulk, name, findings);
+    }
+
+    fn compare_entry(
+        &mut self,
+        finished_at: u64,
+        key: TransferId,
+        entry: &impl Stored,
+        name: std::fmt::Arguments<'_>,
+        findings: &mut Findings,
+    ) {
         let Some(archive) = &self.archive else { return };
         // What was older has left by retention, although the journal may still have it.
         if finished_at > self.result.watermark || finished_at < self.first_seq {
@@ -83,16 +108,16 @@ impl Comparison {
         }
         self.expected += 1;
         let mut encoded = Vec::new();
-        transfer.encode(&mut Encoder(&mut encoded));
-        match archive.get(&transfer.id) {
+        entry.encode(&mut Encoder(&mut encoded));
+        match archive.get(&key) {
             Ok(Some(stored)) if stored == encoded => self.result.compared += 1,
-            Ok(Some(_)) => findings
-                .add(format!("transfer {}: the archive holds something else than the journal", transfer.id)),
-            Ok(None) => findings.add(format!(
-                "transfer {}: finished with record {finished_at} and not in the archive",
-                transfer.id
-            )),
-            Err(error) => findings.add(format!("transfer {}: {error}", transfer.id)),
+            Ok(Some(_)) => {
+                findings.add(format!("{name}: the archive holds something else than the journal"));
+            }
+            Ok(None) => {
+                findings.add(format!("{name}: finished with record {finished_at} and not in the archive"))
+            }
+            Err(error) => findings.add(format!("{name}: {error}")),
         }
     }
 
@@ -114,6 +139,14 @@ impl Comparison {
         let visited = archive.for_each(&mut |id, bytes| {
             stored += 1;
             let mut decoder = Decoder(bytes);
+            if let Some(conversion) = id.as_conversion() {
+                check_conversion(conversion, Conversion::decode(&mut decoder), findings);
+                return ControlFlow::Continue(());
+            }
+            if let Some(bulk) = id.as_bulk() {
+                check_bulk(bulk, Bulk::decode(&mut decoder), findings);
+                return ControlFlow::Continue(());
+            }
             match Transfer::decode(&mut decoder) {
                 Err(error) => findings.add(format!("transfer {id} in the archive: {error}")),
                 Ok(transfer) if transfer.id != id || transfer.state == TransferState::Reserved => {
@@ -136,5 +169,25 @@ impl Comparison {
         }
         self.result.stored = stored;
         self.result.clone()
+    }
+}
+
+fn check_conversion(id: ConversionId, found: Result<Conversion, DecodeError>, findings: &mut Findings) {
+    match found {
+        Err(error) => findings.add(format!("conversion {id} in the archive: {error}")),
+        Ok(conversion) if conversion.id != id || conversion.is_live() => {
+            findings.add(format!("conversion {id} in the archive is not an ended conversion of that id"));
+        }
+        Ok(_) => {}
+    }
+}
+
+fn check_bulk(id: BulkId, found: Result<Bulk, DecodeError>, findings: &mut Findings) {
+    match found {
+        Err(error) => findings.add(format!("bulk {id} in the archive: {error}")),
+        Ok(bulk) if bulk.id != id || bulk.is_live() => {
+            findings.add(format!("bulk {id} in the archive is not an ended bulk of that id"));
+        }
+        Ok(_) => {}
     }
 }

@@ -7,30 +7,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use upesi_ledger::{
     AbortKind, AccountId, CallbackContent, CallbackKey, Event, FundsDirection, FundsState, FundsTransfer,
-    Ledger, LedgerAccountTypeId, ParticipantId, Payload, Record, SettlementModel, Transfer, TransferState,
+    Ledger, ParticipantId, Payload, Record, Settled, Transfer, TransferState,
 };
-use upesi_types::{Amount, Currency, Timestamp, TransferId};
+use upesi_types::{Amount, Timestamp, TransferId};
 
 use super::bodies::{Compared, compare_error, compare_fulfilment};
-use super::judge::{InFlight, Place, judge_abort, judge_commit};
+use super::bulks::BulkBooks;
+use super::conversions::ConversionBooks;
+use super::fees::FeeDue;
+use super::judge::{InFlight, Place, judge_abort, judge_commit, not_due};
+use super::operators::OperatorBooks;
 use super::refusals::Request;
-use super::settlements::{Scheme, SettlementBooks};
-
-/// A balance as the auditor computes it.
-#[derive(Clone, Debug)]
-pub(super) struct BookAccount {
-    pub(super) units: i128,
-    pub(super) is_active: bool,
-    currency: Currency,
-    kind: LedgerAccountTypeId,
-}
-
-/// A participant as the auditor knows it.
-#[derive(Clone, Debug)]
-struct Member {
-    name: String,
-    is_active: bool,
-}
+use super::scheme::SchemeBooks;
+use super::settlements::SettlementBooks;
 
 /// A withdrawal in flight.
 #[derive(Clone, Debug)]
@@ -70,57 +59,40 @@ pub struct Counts {
 /// The books.
 #[derive(Debug)]
 pub struct Books {
-    participants: Vec<Member>,
-    accounts: Vec<BookAccount>,
-    /// The account of a participant, by currency and type.
-    account_ids: BTreeMap<(ParticipantId, Currency, LedgerAccountTypeId), AccountId>,
-    account_types: usize,
-    models: Vec<SettlementModel>,
-    limits: BTreeMap<(ParticipantId, Currency), i128>,
+    pub(super) scheme: SchemeBooks,
     in_flight: HashMap<TransferId, InFlight>,
+    pub(super) conversions: ConversionBooks,
+    pub(super) bulks: BulkBooks,
     withdrawals: BTreeMap<TransferId, Withdrawal>,
     funds: BTreeSet<TransferId>,
     settlements: SettlementBooks,
+    pub(super) operators: OperatorBooks,
+    /// What the commits of the present record must charge.
+    fees_due: Vec<FeeDue>,
     outbox: BTreeSet<CallbackKey>,
     /// Retention has removed what finished up to this record.
     removed_to: u64,
     counts: Counts,
 }
 
-type Finding = Result<(), String>;
+/// A movement: debtor, creditor, ten-thousandths.
+pub(super) type Movement = (AccountId, AccountId, i128);
+
+pub(super) type Finding = Result<(), String>;
 
 impl Books {
     /// Opens the books with a state that is taken as given.
     pub fn of(ledger: &Ledger) -> Self {
-        let accounts = ledger.accounts().iter().map(|account| BookAccount {
-            units: i128::from(account.balance.units()),
-            is_active: account.is_active,
-            currency: account.currency,
-            kind: account.kind,
-        });
-        let account_ids = ledger
-            .accounts()
-            .iter()
-            .map(|account| ((account.participant, account.currency, account.kind), account.id));
-        let participants = ledger.participants().iter().map(|participant| Member {
-            name: participant.name.to_string(),
-            is_active: participant.is_active,
-        });
-        let limits = ledger.participants().iter().flat_map(|participant| {
-            let limits = participant.limits.iter();
-            limits.map(|limit| ((participant.id, limit.currency), i128::from(limit.value.units())))
-        });
         let mut books = Self {
-            participants: participants.collect(),
-            accounts: accounts.collect(),
-            account_ids: account_ids.collect(),
-            account_types: ledger.account_types().len(),
-            models: ledger.models().to_vec(),
-            limits: limits.collect(),
+            scheme: SchemeBooks::of(ledger),
             in_flight: HashMap::new(),
+            conversions: ConversionBooks::of(ledger),
+            bulks: BulkBooks::of(ledger),
             withdrawals: BTreeMap::new(),
             funds: ledger.all_funds().map(|funds| funds.id).collect(),
             settlements: SettlementBooks::of(ledger),
+            operators: OperatorBooks::of(ledger),
+            fees_due: Vec::new(),
             outbox: ledger.outbox().iter().map(|(key, _)| key).collect(),
             removed_to: ledger.removed_to(),
             counts: Counts::default(),
@@ -153,16 +125,25 @@ impl Books {
         if record.decided_at(time) > time {
             return Err(format!("it was decided at {}, later than its own instant", record.decided_at(time)));
         }
-        let place = Place { seq, time: record.decided_at(time), callbacks: &record.callbacks };
+        let (callbacks, events) = (&*record.callbacks, &*record.events);
+        let place = Place { seq, time: record.decided_at(time), callbacks, events };
         findings.extend(self.judge_actor(place.seq, record));
-        let mut settlements = std::mem::take(&mut self.settlements);
-        settlements.enter(seq, record, self, findings)?;
-        self.settlements = settlements;
-        for event in &record.events {
+        self.settlements.enter(seq, record, &self.scheme, findings)?;
+        self.operators.enter(seq, record, &self.scheme, findings)?;
+        let ended = self.ended_in_flight(events);
+        for event in events {
             self.enter_event(place, event, record.payload, findings)?;
         }
+        let charged: Vec<_> = record.events.iter().filter_map(FeeDue::of).collect();
+        let due = std::mem::take(&mut self.fees_due);
+        if charged != due {
+            findings.push(format!(
+                "record {seq}: it charges the fees {charged:?}, by the rules they are {due:?}"
+            ));
+        }
+        self.check_none_left_behind(seq, &ended, findings);
         for (index, callback) in record.callbacks.iter().enumerate() {
-            self.check_participant(callback.target)?;
+            self.scheme.check_participant(callback.target)?;
             self.counts.owed += 1;
             let index = u8::try_from(index).map_err(|_| "it owes more than 256 callbacks".to_owned())?;
             self.outbox.insert(CallbackKey { target: callback.target, seq, index });
@@ -179,12 +160,16 @@ impl Books {
     ) -> Finding {
         match event {
             Event::TransferPrepared(transfer) => self.prepared(place, transfer, payload, findings),
-            Event::TransferCommitted { id, fulfilment, .. } => {
+            Event::TransferCommitted { id, fulfilment, settled, .. } => {
                 self.counts.committed += 1;
                 let transfer = self.take_in_flight(*id)?;
-                self.post(transfer.payee_account, -transfer.units)?;
-                self.settlements.committed(transfer.payer_account, transfer.payee_account, transfer.units);
-                findings.extend(judge_commit(place, *id, &transfer, fulfilment));
+                let movement = (transfer.payer_account, transfer.payee_account, transfer.units);
+                let unfit = self.judge_settled(movement, *settled);
+                findings.extend(unfit.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
+                self.fees_due = self.fees_due(place, *id, &transfer);
+                self.settle_commit(movement, *settled)?;
+                let is_item = self.note_end_of_item(place, *id, Some(fulfilment), false, findings);
+                findings.extend(judge_commit(place, *id, &transfer, fulfilment, is_item));
                 let different = self.count(payload.body, compare_fulfilment(payload.body, fulfilment));
                 findings.extend(different.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
                 Ok(())
@@ -194,17 +179,35 @@ impl Books {
                 self.counts.aborted += 1;
                 self.counts.expired += u64::from(*kind == AbortKind::Expired);
                 let transfer = self.take_in_flight(*id)?;
-                self.post(transfer.payer_account, -transfer.units)?;
-                findings.extend(judge_abort(place, *id, &transfer, *kind, operator_reason.is_some()));
+                self.scheme.post(transfer.payer_account, -transfer.units)?;
+                let is_expiry = *kind == AbortKind::Expired;
+                let is_item = self.note_end_of_item(place, *id, None, is_expiry, findings);
+                let by_operator = operator_reason.is_some();
+                findings.extend(judge_abort(place, *id, &transfer, *kind, (by_operator, is_item)));
                 let different = self.count(payload.body, compare_error(payload.body, *kind, code.number()));
                 findings.extend(different.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
                 Ok(())
             }
+            Event::ConversionPrepared(_)
+            | Event::ConversionFulfilled { .. }
+            | Event::ConversionCommitted { .. }
+            | Event::ConversionAborted { .. } => self.enter_conversion(place, event, findings),
+            Event::BulkReceived(_)
+            | Event::BulkItemDecided { .. }
+            | Event::BulkAccepted { .. }
+            | Event::BulkAnswered { .. }
+            | Event::BulkEnded { .. } => self.enter_bulk(place, event, findings),
             Event::FundsPrepared(funds) => self.funds_prepared(funds),
             Event::FundsEnded { id, state, .. } => self.funds_ended(*id, *state),
             Event::Posted { debit, credit, amount } => {
-                self.post(*debit, i128::from(amount.units()))?;
-                self.post(*credit, -i128::from(amount.units()))
+                self.scheme.post(*debit, i128::from(amount.units()))?;
+                self.scheme.post(*credit, -i128::from(amount.units()))
+            }
+            Event::FeeCharged { payer, payee, amount, .. } => {
+                let units = i128::from(amount.units());
+                self.settlements.committed(*payer, *payee, units);
+                self.scheme.post(*payer, units)?;
+                self.scheme.post(*payee, -units)
             }
             Event::CallbacksDelivered(keys) => {
                 for key in keys {
@@ -217,7 +220,23 @@ impl Books {
             Event::CallbackParked { key, .. } => self.check_owed(*key),
             Event::FinishedRemoved { to_seq } => self.removed(place.seq, *to_seq),
             Event::CallbacksRedelivered(keys) => keys.iter().try_for_each(|key| self.check_owed(*key)),
-            other => self.enter_setup(other),
+            other => self.scheme.enter(other),
+        }
+    }
+
+    /// The money of a commit: from position to position, with the open window, or from cover to cover.
+    pub(super) fn settle_commit(&mut self, (debtor, creditor, units): Movement, settled: Settled) -> Finding {
+        match settled {
+            Settled::InWindow => {
+                self.scheme.post(creditor, -units)?;
+                self.settlements.committed(debtor, creditor, units);
+                Ok(())
+            }
+            Settled::AtOnce { payer, payee } => {
+                self.scheme.post(debtor, -units)?;
+                self.scheme.post(payer, units)?;
+                self.scheme.post(payee, -units)
+            }
         }
     }
 
@@ -229,49 +248,6 @@ impl Books {
             ));
         }
         self.removed_to = to_seq;
-        Ok(())
-    }
-
-    /// Participants, accounts, limits and models.
-    fn enter_setup(&mut self, event: &Event) -> Finding {
-        match event {
-            Event::ParticipantCreated { id, name, .. } => {
-                next("participant", id.number() as usize, self.participants.len())?;
-                self.participants.push(Member { name: name.to_string(), is_active: true });
-            }
-            Event::AccountCreated { id, participant, currency, kind, is_opened } => {
-                next("account", id.number() as usize, self.accounts.len())?;
-                self.check_participant(*participant)?;
-                let (participant, currency, kind) = (*participant, *currency, *kind);
-                self.account_ids.insert((participant, currency, kind), *id);
-                self.accounts.push(BookAccount { units: 0, is_active: *is_opened, currency, kind });
-            }
-            Event::LedgerAccountTypeCreated { id, .. } => {
-                next("ledger account type", usize::from(id.0), self.account_types)?;
-                self.account_types += 1;
-            }
-            Event::SettlementModelCreated(model) => {
-                next("settlement model", model.id as usize, self.models.len())?;
-                self.models.push(model.clone());
-            }
-            Event::SettlementModelActivitySet { id, is_active } => {
-                let index = (*id as usize).checked_sub(1);
-                let model = index.and_then(|index| self.models.get_mut(index));
-                model.ok_or_else(|| format!("settlement model {id} does not exist"))?.is_active = *is_active;
-            }
-            Event::LimitSet { participant, currency, value, .. } => {
-                self.check_participant(*participant)?;
-                self.limits.insert((*participant, *currency), i128::from(value.units()));
-            }
-            Event::ParticipantActivitySet { id, is_active } => {
-                self.check_participant(*id)?;
-                self.participants[id.number() as usize - 1].is_active = *is_active;
-            }
-            Event::EndpointSet { participant, .. } => self.check_participant(*participant)?,
-            Event::AccountOpened { id } => self.account_mut(*id)?.is_active = true,
-            Event::AccountActivitySet { id, is_active } => self.account_mut(*id)?.is_active = *is_active,
-            _ => {}
-        }
         Ok(())
     }
 
@@ -302,23 +278,41 @@ impl Books {
         self.counts.reserved += 1;
         let entry =
             InFlight::of(transfer).ok_or_else(|| format!("transfer {id} is reserved without parties"))?;
-        self.account(entry.payee_account)?;
-        self.post(entry.payer_account, entry.units)?;
+        self.scheme.account(entry.payee_account)?;
+        self.scheme.post(entry.payer_account, entry.units)?;
         findings.extend(self.judge_reservation(place, &request));
         findings.extend(self.differences(place, &request, payload));
         let forwards = place.about(id, entry.payee, |content| *content == CallbackContent::ForwardPrepare);
-        if forwards != 1 {
-            findings
-                .push(format!("record {}: transfer {id} is forwarded {forwards} times, not once", place.seq));
+        let due = usize::from(!place.decides_item());
+        if forwards != due {
+            let text = format!("transfer {id} is forwarded {forwards} times, {}", not_due(due));
+            findings.push(format!("record {}: {text}", place.seq));
         }
         self.in_flight.insert(id, entry);
         Ok(())
     }
 
+    /// Whether a transfer that ends is an item of a bulk, which notes it.
+    fn note_end_of_item(
+        &mut self,
+        place: Place<'_>,
+        id: TransferId,
+        fulfilment: Option<&[u8; 32]>,
+        is_expiry: bool,
+        findings: &mut Vec<String>,
+    ) -> bool {
+        let noted = self.bulks.note_end(id, fulfilment, is_expiry);
+        if let Some(Err(text)) = noted {
+            findings.push(format!("record {}: transfer {id} {text}", place.seq));
+        }
+        noted.is_some()
+    }
+
     /// What the request behind a prepare says otherwise than its record.
     fn differences(&mut self, place: Place<'_>, request: &Request<'_>, payload: Payload<'_>) -> Vec<String> {
         let transfer = request.transfer;
-        let compared = request.body.as_ref().map(|body| body.differences(transfer, |id| self.name_of(id)));
+        let compared =
+            request.body.as_ref().map(|body| body.differences(transfer, |id| self.scheme.name_of(id)));
         let _ = self.count(payload.body, compared.as_ref().map(|_| Ok(())));
         let told = |text| format!("record {}: transfer {} is recorded with {text}", place.seq, transfer.id);
         compared.into_iter().flatten().map(told).collect()
@@ -336,57 +330,13 @@ impl Books {
         compared?.err()
     }
 
-    pub(super) fn participant_named(&self, name: &str) -> Option<ParticipantId> {
-        let index = self.participants.iter().position(|member| member.name == name)?;
-        ParticipantId::new(index as u32 + 1)
-    }
-
     /// The payee of a transfer in flight.
     pub(super) fn payee_in_flight(&self, id: TransferId) -> Option<ParticipantId> {
         self.in_flight.get(&id).map(|transfer| transfer.payee)
     }
 
-    pub(super) fn name_of(&self, id: ParticipantId) -> Option<String> {
-        self.participants.get(id.number() as usize - 1).map(|member| member.name.clone())
-    }
-
-    pub(super) fn is_active(&self, id: ParticipantId) -> bool {
-        self.participants.get(id.number() as usize - 1).is_some_and(|member| member.is_active)
-    }
-
-    pub(super) fn account_of(
-        &self,
-        participant: ParticipantId,
-        currency: Currency,
-        kind: LedgerAccountTypeId,
-    ) -> Option<&BookAccount> {
-        self.account(self.account_id_of(participant, currency, kind)?).ok()
-    }
-
-    pub(super) fn account_id_of(
-        &self,
-        participant: ParticipantId,
-        currency: Currency,
-        kind: LedgerAccountTypeId,
-    ) -> Option<AccountId> {
-        self.account_ids.get(&(participant, currency, kind)).copied()
-    }
-
-    pub(super) fn cap(&self, participant: ParticipantId, currency: Currency) -> i128 {
-        self.limits.get(&(participant, currency)).copied().unwrap_or(0)
-    }
-
     pub(super) fn units_in_flight(&self) -> i128 {
-        self.in_flight.values().map(|transfer| transfer.units).sum()
-    }
-
-    /// The type of the account that covers positions: by the currency's own models, or else by the default ones.
-    pub(super) fn settlement_type(&self, currency: Currency) -> Option<LedgerAccountTypeId> {
-        let active =
-            |wanted| self.models.iter().filter(move |model| model.is_active && model.currency == wanted);
-        let wanted = if active(Some(currency)).next().is_some() { Some(currency) } else { None };
-        let position = |model: &&SettlementModel| model.ledger_account_type == LedgerAccountTypeId::POSITION;
-        active(wanted).find(position).map(|model| model.settlement_account_type)
+        self.in_flight.values().map(|transfer| transfer.units).sum::<i128>() + self.conversions.units()
     }
 
     fn funds_prepared(&mut self, funds: &FundsTransfer) -> Finding {
@@ -397,13 +347,13 @@ impl Books {
         let entry = withdrawal(funds);
         match (funds.direction, funds.state) {
             (FundsDirection::In, FundsState::Committed) => {
-                self.post(entry.hub_account, entry.units)?;
-                self.post(entry.account, -entry.units)
+                self.scheme.post(entry.hub_account, entry.units)?;
+                self.scheme.post(entry.account, -entry.units)
             }
             (FundsDirection::In, state) => Err(format!("deposit {} is {}", funds.id, state.as_str())),
             (FundsDirection::Out, FundsState::Reserved) => {
-                self.post(entry.account, entry.units)?;
-                self.account(entry.hub_account)?;
+                self.scheme.post(entry.account, entry.units)?;
+                self.scheme.account(entry.hub_account)?;
                 self.withdrawals.insert(funds.id, entry);
                 Ok(())
             }
@@ -414,45 +364,48 @@ impl Books {
         }
     }
 
+    /// What aborts of withdrawals may yet take from a balance.
+    pub(super) fn reserved_for_withdrawal(&self, account: AccountId) -> i128 {
+        let own = self.withdrawals.values().filter(|withdrawal| withdrawal.account == account);
+        own.map(|withdrawal| withdrawal.units).sum()
+    }
+
     fn funds_ended(&mut self, id: TransferId, state: FundsState) -> Finding {
         let entry =
             self.withdrawals.remove(&id).ok_or_else(|| format!("funds {id} end, but are not in flight"))?;
         match state {
-            FundsState::Committed => self.post(entry.hub_account, -entry.units),
-            FundsState::Aborted => self.post(entry.account, -entry.units),
+            FundsState::Committed => self.scheme.post(entry.hub_account, -entry.units),
+            FundsState::Aborted => self.scheme.post(entry.account, -entry.units),
             FundsState::Reserved => Err(format!("funds {id} end in the state RESERVED")),
         }
     }
 
+    /// A transfer that ends. Its payer's conversion may lapse before itself.
     fn take_in_flight(&mut self, id: TransferId) -> Result<InFlight, String> {
-        self.in_flight.remove(&id).ok_or_else(|| format!("transfer {id} ends, but is not in flight"))
-    }
-
-    fn account(&self, id: AccountId) -> Result<&BookAccount, String> {
-        let index = id.number() as usize - 1;
-        self.accounts.get(index).ok_or_else(|| format!("account {} does not exist", id.number()))
-    }
-
-    fn account_mut(&mut self, id: AccountId) -> Result<&mut BookAccount, String> {
-        let index = id.number() as usize - 1;
-        self.accounts.get_mut(index).ok_or_else(|| format!("account {} does not exist", id.number()))
-    }
-
-    fn post(&mut self, id: AccountId, units: i128) -> Finding {
-        let account = self.account_mut(id)?;
-        account.units += units;
-        if account.units.abs() > i128::from(Amount::MAX.units()) {
-            return Err(format!("account {} leaves the range of amounts", id.number()));
+        let transfer = self.in_flight.remove(&id);
+        let mut transfer = transfer.ok_or_else(|| format!("transfer {id} ends, but is not in flight"))?;
+        if let Some(deadline) = self.conversions.deadline(id, transfer.payer) {
+            transfer.expires_at = transfer.expires_at.min(deadline);
         }
-        Ok(())
+        Ok(transfer)
     }
 
-    fn check_participant(&self, id: ParticipantId) -> Finding {
-        if id.number() as usize <= self.participants.len() {
-            Ok(())
-        } else {
-            Err(format!("participant {} does not exist", id.number()))
+    pub(super) fn transfer_in_flight(&self, id: TransferId) -> Option<&InFlight> {
+        self.in_flight.get(&id)
+    }
+
+    /// The transfers in flight that events end, with their payers and payees.
+    fn ended_in_flight(&self, events: &[Event]) -> Vec<(TransferId, ParticipantId, ParticipantId)> {
+        if self.conversions.len() == 0 {
+            return Vec::new();
         }
+        let ended = events.iter().filter_map(|event| match event {
+            Event::TransferCommitted { id, .. } | Event::TransferAborted { id, .. } => Some(*id),
+            _ => None,
+        });
+        let parties =
+            ended.filter_map(|id| self.in_flight.get(&id).map(|found| (id, found.payer, found.payee)));
+        parties.collect()
     }
 
     fn check_owed(&self, key: CallbackKey) -> Finding {
@@ -470,7 +423,7 @@ impl Books {
 
     /// Compares the books with the replayed ledger; each difference is a sentence.
     pub fn compare(&self, ledger: &Ledger, findings: &mut Vec<String>) {
-        for (index, book) in self.accounts.iter().enumerate() {
+        for (index, book) in self.scheme.accounts.iter().enumerate() {
             let balance = ledger.accounts().get(index).map(|account| i128::from(account.balance.units()));
             if balance != Some(book.units) {
                 let (number, booked) = (index + 1, decimal(book.units));
@@ -479,16 +432,24 @@ impl Books {
                     .push(format!("account {number}: the events add up to {booked}, the ledger has {found}"));
             }
         }
-        if ledger.accounts().len() != self.accounts.len() {
+        if ledger.accounts().len() != self.scheme.accounts.len() {
             findings.push(format!(
                 "{} accounts were created, the ledger has {}",
-                self.accounts.len(),
+                self.scheme.accounts.len(),
                 ledger.accounts().len()
             ));
         }
         if ledger.reserved_len() != self.in_flight.len() {
             let (booked, found) = (self.in_flight.len(), ledger.reserved_len());
             findings.push(format!("{booked} transfers are in flight, the ledger has {found}"));
+        }
+        if ledger.live_conversions_len() != self.conversions.len() {
+            let (booked, found) = (self.conversions.len(), ledger.live_conversions_len());
+            findings.push(format!("{booked} conversions are in flight, the ledger has {found}"));
+        }
+        if ledger.live_bulks_len() != self.bulks.len() {
+            let (booked, found) = (self.bulks.len(), ledger.live_bulks_len());
+            findings.push(format!("{booked} bulks are in flight, the ledger has {found}"));
         }
         self.settlements.compare(ledger, findings);
         let undelivered: BTreeSet<CallbackKey> = ledger.outbox().iter().map(|(key, _)| key).collect();
@@ -500,32 +461,12 @@ impl Books {
     }
 }
 
-impl Scheme for Books {
-    fn account(&self, id: AccountId) -> Option<(Currency, LedgerAccountTypeId)> {
-        self.account(id).ok().map(|account| (account.currency, account.kind))
-    }
-
-    fn hub_account(&self, currency: Currency) -> Option<AccountId> {
-        let kind = LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT;
-        self.account_id_of(ParticipantId::HUB, currency, kind)
-    }
-
-    fn resets_positions(&self, model: u32) -> bool {
-        let model = self.models.get((model as usize).wrapping_sub(1));
-        model.is_some_and(|model| model.auto_position_reset)
-    }
-}
-
 fn withdrawal(funds: &FundsTransfer) -> Withdrawal {
     Withdrawal {
         account: funds.account,
         hub_account: funds.hub_account,
         units: i128::from(funds.amount.units()),
     }
-}
-
-fn next(what: &str, number: usize, count: usize) -> Finding {
-    if number == count + 1 { Ok(()) } else { Err(format!("{what} {number} follows {what} {count}")) }
 }
 
 pub(super) fn decimal(units: i128) -> String {

@@ -1,8 +1,18 @@
 //! Whether a transfer may end as it is recorded, and whether its parties are told.
 
 use sha2::{Digest, Sha256};
-use upesi_ledger::{AbortKind, AccountId, Callback, CallbackContent, ParticipantId, PublicState, Transfer};
-use upesi_types::{Timestamp, TransferId};
+use upesi_ledger::{
+    AbortKind, AccountId, Callback, CallbackContent, Event, Granularity, ParticipantId, PublicState, Settled,
+    Transfer,
+};
+use upesi_types::{Amount, Timestamp, TransferId};
+
+use super::books::{Books, Movement};
+
+/// What is wrong with how often a party was told; items of bulks are told of by their bulk.
+pub(super) const fn not_due(due: usize) -> &'static str {
+    if due == 1 { "not once" } else { "though it is an item of a bulk" }
+}
 
 /// A transfer in flight.
 #[derive(Clone, Debug)]
@@ -37,9 +47,15 @@ pub(super) struct Place<'a> {
     pub seq: u64,
     pub time: Timestamp,
     pub callbacks: &'a [Callback],
+    pub events: &'a [Event],
 }
 
 impl Place<'_> {
+    /// Whether the record decides an item of a bulk.
+    pub fn decides_item(&self) -> bool {
+        self.events.iter().any(|event| matches!(event, Event::BulkItemDecided { .. }))
+    }
+
     /// How many callbacks tell `target` about a transfer in a certain way.
     pub fn about(
         &self,
@@ -61,13 +77,15 @@ pub(super) fn judge_commit(
     id: TransferId,
     transfer: &InFlight,
     fulfilment: &[u8; 32],
+    is_item: bool,
 ) -> Vec<String> {
     let mut findings = Vec::new();
     let mut find = |text: String| findings.push(format!("record {}: transfer {id} {text}", place.seq));
     if Sha256::digest(fulfilment).as_slice() != transfer.condition {
         find("is committed with a fulfilment that is not the condition's preimage".to_owned());
     }
-    if transfer.expires_at <= place.time {
+    // An item's answer came in time, or its bulk says otherwise.
+    if transfer.expires_at <= place.time && !is_item {
         find(format!("is committed although it expired at {}", transfer.expires_at));
     }
     let told = place.about(id, transfer.payer, |content| match content {
@@ -75,10 +93,36 @@ pub(super) fn judge_commit(
         CallbackContent::State(_, view) => view.state == PublicState::Committed && view.fulfilment.is_some(),
         _ => false,
     });
-    if told != 1 {
-        find(format!("is committed and the payer is told {told} times, not once"));
+    let due = usize::from(!is_item);
+    if told != due {
+        find(format!("is committed and the payer is told {told} times, {}", not_due(due)));
     }
     findings
+}
+
+impl Books {
+    /// Whether a commit is settled as the model says that governs its currency then; the text says how not. Without
+    /// accounts of cover, or room on them, it is left to the open window.
+    pub(super) fn judge_settled(
+        &self,
+        (debtor, creditor, units): Movement,
+        settled: Settled,
+    ) -> Option<String> {
+        let (currency, _) = self.scheme.kind(debtor)?;
+        let model =
+            self.scheme.position_model(currency).filter(|model| model.granularity == Granularity::Gross);
+        let cover = |account, units: i128| {
+            let (owner, kind) = (self.scheme.owner(account)?, model?.settlement_account_type);
+            let id = self.scheme.account_id_of(owner, currency, kind)?;
+            let after = self.scheme.account_of(owner, currency, kind)?.units + units;
+            // Withdrawals that are aborted may yet lower it.
+            let lowest = if units < 0 { after - self.reserved_for_withdrawal(id) } else { after };
+            (lowest.abs() <= i128::from(Amount::MAX.units())).then_some(id)
+        };
+        let accounts = cover(debtor, units).zip(cover(creditor, -units));
+        let expected = accounts.map_or(Settled::InWindow, |(payer, payee)| Settled::AtOnce { payer, payee });
+        (settled != expected).then(|| format!("is settled {settled:?}, by its model it is {expected:?}"))
+    }
 }
 
 pub(super) fn judge_abort(
@@ -86,7 +130,7 @@ pub(super) fn judge_abort(
     id: TransferId,
     transfer: &InFlight,
     kind: AbortKind,
-    by_operator: bool,
+    (by_operator, is_item): (bool, bool),
 ) -> Vec<String> {
     let mut findings = Vec::new();
     let mut find = |text: String| findings.push(format!("record {}: transfer {id} {text}", place.seq));
@@ -98,6 +142,12 @@ pub(super) fn judge_abort(
     }
     if kind == AbortKind::Expired && !by_operator && transfer.expires_at > place.time {
         find(format!("expires before its time, {}", transfer.expires_at));
+    }
+    if is_item {
+        if place.callbacks.iter().any(|callback| callback.subject.transfer_id() == Some(id)) {
+            find("is an item of a bulk, and a party is told of it alone".to_owned());
+        }
+        return findings;
     }
     if kind == AbortKind::Expired && transfer.payee != transfer.payer {
         let told = place.about(id, transfer.payee, |content| matches!(content, CallbackContent::Error(..)));

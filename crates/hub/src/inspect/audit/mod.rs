@@ -4,11 +4,16 @@ mod actors;
 mod archived;
 mod bodies;
 mod books;
+mod bulks;
+mod conversions;
+mod fees;
 mod judge;
+mod operators;
 mod refusals;
 mod rehearsal;
 mod replay;
 mod report;
+mod scheme;
 mod settlements;
 mod snapshots;
 
@@ -268,6 +273,8 @@ fn starting_state(first_seq: u64, snapshots: &mut Snapshots) -> Option<(Ledger, 
     let mut start = snapshots.take_first_from(first_seq - 1)?;
     // What it holds in memory was finished before the journal begins.
     let _ = start.drain_finished(u64::MAX).count();
+    let _ = start.take_finished_conversions(u64::MAX).count();
+    let _ = start.take_finished_bulks(u64::MAX).count();
     let seq = start.last_seq();
     Some((start, Some(seq)))
 }

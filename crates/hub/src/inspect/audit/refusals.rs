@@ -60,13 +60,13 @@ impl Books {
             (AbortKind::Rejected, LIMIT) => {
                 self.room(transfer).is_some_and(|room| room.over_cap() && !room.over_cover())
             }
-            (AbortKind::Rejected, SETTLEMENT) => self.settlement_type(transfer.currency).is_none(),
+            (AbortKind::Rejected, SETTLEMENT) => self.scheme.settlement_type(transfer.currency).is_none(),
             _ => false,
         };
         if !is_right {
             find(format!("is refused as {} with {code}, which nothing explains", kind.as_str()));
         }
-        if let Some(sender) = request.source.and_then(|name| self.participant_named(name)) {
+        if let Some(sender) = request.source.and_then(|name| self.scheme.participant_named(name)) {
             let told =
                 place.about(transfer.id, sender, |content| matches!(content, CallbackContent::Error(..)));
             if told != 1 {
@@ -84,7 +84,7 @@ impl Books {
         let body = request.body.as_ref();
         let said = |from: fn(&PrepareBody) -> &Option<String>, id: Option<ParticipantId>| match body {
             Some(body) => from(body).clone(),
-            None => id.and_then(|id| self.name_of(id)),
+            None => id.and_then(|id| self.scheme.name_of(id)),
         };
         let payer = said(|body| &body.payer, transfer.payer);
         let payee = said(|body| &body.payee, transfer.payee);
@@ -99,8 +99,10 @@ impl Books {
             // How far ahead it may lie is a setting, which the journal does not have.
             transfer.expires_at > place.time.plus_ms(SHORTEST_VALIDITY_MS),
             same_name(payer.as_deref(), payee.as_deref()),
-            self.is_unable(transfer.payer, transfer),
+            transfer.payer.is_none_or(|payer| !self.scheme.is_active(payer)),
+            self.is_unable(self.conversions.debtor(transfer), transfer),
             self.is_unable(transfer.payee, transfer),
+            self.conversions.forbids(transfer, place.time),
         ];
         broken.contains(&true) || self.leaves_the_range(transfer)
     }
@@ -108,8 +110,9 @@ impl Books {
     /// What a participant lacks that is to take part in a transfer: itself, or an active account.
     fn is_unable(&self, party: Option<ParticipantId>, transfer: &Transfer) -> bool {
         party.is_none_or(|party| {
-            !self.is_active(party)
+            !self.scheme.is_active(party)
                 || !self
+                    .scheme
                     .account_of(party, transfer.currency, LedgerAccountTypeId::POSITION)
                     .is_some_and(|account| account.is_active)
         })
@@ -118,8 +121,9 @@ impl Books {
     /// Whether amounts could leave their range, however what is in flight ends.
     fn leaves_the_range(&self, transfer: &Transfer) -> bool {
         let of = |party: Option<ParticipantId>| {
-            let account = party
-                .and_then(|party| self.account_of(party, transfer.currency, LedgerAccountTypeId::POSITION));
+            let account = party.and_then(|party| {
+                self.scheme.account_of(party, transfer.currency, LedgerAccountTypeId::POSITION)
+            });
             account.map_or(0, |account| account.units.abs())
         };
         let sum = of(transfer.payer) + of(transfer.payee) + self.units_in_flight();
@@ -128,13 +132,13 @@ impl Books {
 
     /// What a payer's position would be, and what bounds it; `None` without position or governing model.
     fn room(&self, transfer: &Transfer) -> Option<Room> {
-        let (payer, currency) = (transfer.payer?, transfer.currency);
-        let kind = self.settlement_type(currency)?;
-        let position = self.account_of(payer, currency, LedgerAccountTypeId::POSITION)?.units;
+        let (payer, currency) = (self.conversions.debtor(transfer)?, transfer.currency);
+        let kind = self.scheme.settlement_type(currency)?;
+        let position = self.scheme.account_of(payer, currency, LedgerAccountTypeId::POSITION)?.units;
         Some(Room {
             position: position + i128::from(transfer.amount.units()),
-            cover: self.account_of(payer, currency, kind).map_or(0, |account| -account.units),
-            cap: self.cap(payer, currency),
+            cover: self.scheme.account_of(payer, currency, kind).map_or(0, |account| -account.units),
+            cap: self.scheme.cap(payer, currency),
         })
     }
 
@@ -155,17 +159,20 @@ impl Books {
             find(format!("took the payer's position to {position} over its cap {}", decimal(room.cap)));
         }
         for (role, party, account) in [
-            ("payer", transfer.payer, transfer.payer_account),
+            ("payer", self.conversions.debtor(transfer), transfer.payer_account),
             ("payee", transfer.payee, transfer.payee_account),
         ] {
             let own = party.and_then(|party| {
-                self.account_id_of(party, transfer.currency, LedgerAccountTypeId::POSITION)
+                self.scheme.account_id_of(party, transfer.currency, LedgerAccountTypeId::POSITION)
             });
             if own != account {
                 find(format!("is reserved on an account that is not its {role}'s position"));
             } else if self.is_unable(party, transfer) {
                 find(format!("is reserved although its {role} is not active"));
             }
+        }
+        if self.conversions.forbids(transfer, place.time) {
+            find("is reserved although its payer's conversion does not admit it".to_owned());
         }
         if transfer.expires_at < place.time {
             find(format!("is reserved although it expired at {}", transfer.expires_at));

@@ -60,6 +60,16 @@ impl Replay {
             if let Some(id) = prepared_twice(&self.ledger, event) {
                 return Err(format!("transfer {id} is prepared again"));
             }
+            if let Event::ConversionPrepared(conversion) = event
+                && self.ledger.conversion(conversion.id).is_some()
+            {
+                return Err(format!("conversion {} is prepared again", conversion.id));
+            }
+            if let Event::BulkReceived(bulk) = event
+                && self.ledger.bulk(bulk.id).is_some()
+            {
+                return Err(format!("bulk {} is received again", bulk.id));
+            }
         }
         self.ledger.evolve(seq, time, record.events, &record.callbacks);
         self.is_broken = false;
@@ -112,6 +122,12 @@ impl Replay {
     fn let_go(&mut self, seq: u64, findings: &mut Findings) {
         for (finished_at, transfer) in self.ledger.take_finished(seq) {
             self.archive.compare(finished_at, &transfer, findings);
+        }
+        for (finished_at, conversion) in self.ledger.take_finished_conversions(seq) {
+            self.archive.compare_conversion(finished_at, &conversion, findings);
+        }
+        for (finished_at, bulk) in self.ledger.take_finished_bulks(seq) {
+            self.archive.compare_bulk(finished_at, &bulk, findings);
         }
     }
 }

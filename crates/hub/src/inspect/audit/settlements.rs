@@ -3,27 +3,39 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use upesi_ledger::{
-    AccountId, ContentId, ContentRef, Event, Ledger, LedgerAccountTypeId, NewContent, Record, SettlementId,
-    SettlementNet, SettlementStage, SettlementState, WindowId, WindowState,
+    AccountId, ContentId, ContentRef, Event, Ledger, NewContent, ParticipantId, Record, SettlementAccount,
+    SettlementId, SettlementModel, SettlementNet, SettlementStage, SettlementState, WindowId, WindowState,
 };
 use upesi_types::Currency;
 
+use super::books::Finding;
+use super::scheme::SchemeBooks;
+
 /// Nets by account, in ten-thousandths; positive when it owes.
 type Nets = BTreeMap<AccountId, i128>;
-/// An addition to one account, taken from the other.
-type Posting = (AccountId, AccountId, i128);
-type Finding = Result<(), String>;
+/// A change that a stage makes, in ten-thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// An addition to one account, taken from the other.
+    Posting(AccountId, AccountId, i128),
+    /// A net debit cap.
+    Cap(ParticipantId, Currency, i128),
+}
 
-/// What the books must know of an account or a model.
-pub(super) trait Scheme {
-    /// Currency and type of an account.
-    fn account(&self, id: AccountId) -> Option<(Currency, LedgerAccountTypeId)>;
+/// What a model does at a stage.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rules {
+    pub resets_positions: bool,
+    pub checks_liquidity: bool,
+}
 
-    /// The hub's account for settlement in a currency.
-    fn hub_account(&self, currency: Currency) -> Option<AccountId>;
-
-    /// Whether a model resets positions.
-    fn resets_positions(&self, model: u32) -> bool;
+/// A position before a record, and what caps it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    pub owner: ParticipantId,
+    pub currency: Currency,
+    pub units: i128,
+    pub cap: i128,
 }
 
 /// A content that is not settled.
@@ -37,11 +49,13 @@ struct Content {
 /// A settlement.
 #[derive(Clone, Debug)]
 struct Settlement {
-    resets_positions: bool,
+    rules: Rules,
     is_aborted: bool,
     contents: Vec<ContentRef>,
     nets: Nets,
     states: BTreeMap<AccountId, SettlementState>,
+    /// Caps that the liquidity check raised, as it left them.
+    raised: BTreeMap<AccountId, i128>,
 }
 
 /// The books.
@@ -82,8 +96,11 @@ impl SettlementBooks {
         for settlement in ledger.settlements() {
             let model = ledger.models().get((settlement.model as usize).wrapping_sub(1));
             let accounts = settlement.accounts.iter();
+            let raised =
+                |item: &SettlementAccount| Some((item.account, i128::from(item.cap_raised_to?.units())));
             books.settlements.push(Settlement {
-                resets_positions: model.is_some_and(|model| model.auto_position_reset),
+                rules: model.map_or_else(Rules::default, Rules::of),
+                raised: accounts.clone().filter_map(raised).collect(),
                 is_aborted: settlement.state == SettlementState::Aborted,
                 contents: settlement.contents.clone(),
                 nets: accounts.clone().map(|item| (item.account, i128::from(item.net.units()))).collect(),
@@ -104,7 +121,7 @@ impl SettlementBooks {
         &mut self,
         seq: u64,
         record: &Record<'_>,
-        scheme: &impl Scheme,
+        scheme: &SchemeBooks,
         findings: &mut Vec<String>,
     ) -> Finding {
         for event in &record.events {
@@ -114,19 +131,26 @@ impl SettlementBooks {
                     continue;
                 }
                 Event::SettlementCreated { id, model, contents, accounts, .. } => {
-                    self.created(*id, scheme.resets_positions(*model), contents, accounts)?;
+                    self.created(*id, scheme.rules(*model), contents, accounts)?;
                     continue;
                 }
                 Event::SettlementAdvanced { id, accounts } => self.advanced(*id, accounts, scheme)?,
                 Event::SettlementAborted { id, .. } => self.aborted(*id, scheme)?,
                 _ => continue,
             };
-            let moved: Vec<Posting> = record.events.iter().filter_map(posting).collect();
-            if moved != expected {
-                let (is, should) = (moved.len(), expected.len());
-                findings.push(format!(
-                    "record {seq}: its settlement moves {is} amounts that are not the {should} of its nets"
-                ));
+            let found: Vec<Effect> = record.events.iter().filter_map(effect).collect();
+            let of_kind = |is_cap: bool, effects: &[Effect]| {
+                let wanted = |effect: &&Effect| matches!(effect, Effect::Cap(..)) == is_cap;
+                effects.iter().filter(wanted).copied().collect::<Vec<_>>()
+            };
+            for (is_cap, what, whose) in [(false, "moves", "nets"), (true, "caps", "liquidity check")] {
+                let (found, expected) = (of_kind(is_cap, &found), of_kind(is_cap, &expected));
+                if found != expected {
+                    let (is, should) = (found.len(), expected.len());
+                    findings.push(format!(
+                        "record {seq}: its settlement {what} {is} amounts that are not the {should} of its {whose}"
+                    ));
+                }
             }
         }
         Ok(())
@@ -136,7 +160,7 @@ impl SettlementBooks {
         &mut self,
         (id, next): (WindowId, WindowId),
         new: &[NewContent],
-        scheme: &impl Scheme,
+        scheme: &SchemeBooks,
     ) -> Finding {
         let open = self.closed.len() as u32 + 1;
         if (id.0, next.0) != (open, open + 1) || self.open_transfers == 0 {
@@ -144,8 +168,7 @@ impl SettlementBooks {
         }
         let mut contents = BTreeMap::<_, Nets>::new();
         for (account, units) in std::mem::take(&mut self.open) {
-            let kind =
-                scheme.account(account).ok_or_else(|| format!("window {id} has an unknown account"))?;
+            let kind = scheme.kind(account).ok_or_else(|| format!("window {id} has an unknown account"))?;
             contents.entry(kind).or_default().insert(account, units);
         }
         let numbered: Vec<_> = (self.contents_len + 1..).zip(contents).collect();
@@ -167,7 +190,7 @@ impl SettlementBooks {
     fn created(
         &mut self,
         id: SettlementId,
-        resets_positions: bool,
+        rules: Rules,
         contents: &[ContentRef],
         accounts: &[SettlementNet],
     ) -> Finding {
@@ -195,22 +218,23 @@ impl SettlementBooks {
         }
         let states = nets.keys().map(|account| (*account, SettlementState::Pending)).collect();
         let contents = contents.to_vec();
-        self.settlements.push(Settlement { resets_positions, is_aborted: false, contents, nets, states });
+        let raised = BTreeMap::new();
+        self.settlements.push(Settlement { rules, is_aborted: false, contents, nets, states, raised });
         Ok(())
     }
 
-    /// Enters new states of accounts. Returns what they must move.
+    /// Enters new states of accounts. Returns what they must move, and the caps that they must raise.
     fn advanced(
         &mut self,
         id: SettlementId,
         stages: &[SettlementStage],
-        scheme: &impl Scheme,
-    ) -> Result<Vec<Posting>, String> {
+        scheme: &SchemeBooks,
+    ) -> Result<Vec<Effect>, String> {
         let settlement = known(&mut self.settlements, id)?;
         let furthest_behind = settlement.states.values().map(|state| state.number()).min().unwrap_or(0);
         let mut moved = Vec::new();
         let mut seen = BTreeSet::new();
-        for SettlementStage { account, state, .. } in stages {
+        for SettlementStage { account, state, cap_raised_to, .. } in stages {
             let before =
                 *settlement.states.get(account).filter(|_| seen.insert(*account)).ok_or_else(|| {
                     format!("settlement {id} has no account {}, or moves it twice", account.number())
@@ -232,7 +256,19 @@ impl SettlementBooks {
                 SettlementState::Committed => net > 0,
                 _ => false,
             };
-            if is_due && settlement.resets_positions {
+            let is_due = is_due && settlement.rules.resets_positions;
+            let raised = settlement.raised_cap(*account, scheme).filter(|_| is_due && net < 0);
+            if cap_raised_to.map(|cap| i128::from(cap.units())) != raised.map(|(_, cap)| cap) {
+                return Err(format!(
+                    "settlement {id}: account {} has its cap raised to another amount than its position needs",
+                    account.number()
+                ));
+            }
+            if let Some((effect, cap)) = raised {
+                settlement.raised.insert(*account, cap);
+                moved.push(effect);
+            }
+            if is_due {
                 moved.push(movement(*account, -net, scheme)?);
             }
         }
@@ -245,8 +281,8 @@ impl SettlementBooks {
         Ok(moved)
     }
 
-    /// Enters an abort. Returns what it must give back.
-    fn aborted(&mut self, id: SettlementId, scheme: &impl Scheme) -> Result<Vec<Posting>, String> {
+    /// Enters an abort. Returns what it must give back, and the caps that it must lower.
+    fn aborted(&mut self, id: SettlementId, scheme: &SchemeBooks) -> Result<Vec<Effect>, String> {
         let settlement = known(&mut self.settlements, id)?;
         if settlement.is_aborted {
             return Ok(Vec::new());
@@ -256,8 +292,13 @@ impl SettlementBooks {
             let net = settlement.nets[account];
             match state {
                 SettlementState::Pending | SettlementState::Recorded => {}
-                SettlementState::Reserved if net < 0 && settlement.resets_positions => {
+                SettlementState::Reserved if net < 0 && settlement.rules.resets_positions => {
                     moved.push(movement(*account, net, scheme)?);
+                    let position = scheme.position(*account);
+                    let is_as_raised =
+                        |position: &Position| settlement.raised.get(account) == Some(&position.cap);
+                    let lowered = position.filter(is_as_raised);
+                    moved.extend(lowered.map(|at| Effect::Cap(at.owner, at.currency, at.cap + net)));
                 }
                 SettlementState::Reserved => {}
                 other => return Err(format!("settlement {id} is aborted with accounts {}", other.as_str())),
@@ -313,6 +354,24 @@ impl SettlementBooks {
     }
 }
 
+impl Settlement {
+    /// The cap that an account needs once it is paid its net, if that is above the present one.
+    fn raised_cap(&self, account: AccountId, scheme: &SchemeBooks) -> Option<(Effect, i128)> {
+        let paid = -self.nets.get(&account)?;
+        let Position { owner, currency, units, cap } =
+            scheme.position(account).filter(|_| self.rules.checks_liquidity)?;
+        let raised = cap + paid;
+        (units + paid > cap).then_some((Effect::Cap(owner, currency, raised), raised))
+    }
+}
+
+impl Rules {
+    /// What a model does at a stage.
+    pub(super) fn of(model: &SettlementModel) -> Self {
+        Self { resets_positions: model.auto_position_reset, checks_liquidity: model.require_liquidity_check }
+    }
+}
+
 fn transfers_of(ledger: &Ledger, window: &upesi_ledger::Window) -> u64 {
     ledger.window_pairs(window).unwrap_or_default().iter().map(|pair| pair.sum.transfers).sum()
 }
@@ -329,17 +388,22 @@ fn known(settlements: &mut [Settlement], id: SettlementId) -> Result<&mut Settle
 }
 
 /// The posting that adds so much to an account, against the hub's account for settlement.
-fn movement(account: AccountId, units: i128, scheme: &impl Scheme) -> Result<Posting, String> {
-    let currency = scheme.account(account).map(|(currency, _)| currency);
+fn movement(account: AccountId, units: i128, scheme: &SchemeBooks) -> Result<Effect, String> {
+    let currency = scheme.kind(account).map(|(currency, _)| currency);
     let hub = currency.and_then(|currency| scheme.hub_account(currency));
     let hub =
         hub.ok_or_else(|| format!("account {} has no settlement account of the hub", account.number()))?;
-    Ok(if units < 0 { (hub, account, -units) } else { (account, hub, units) })
+    Ok(if units < 0 { Effect::Posting(hub, account, -units) } else { Effect::Posting(account, hub, units) })
 }
 
-fn posting(event: &Event) -> Option<Posting> {
+fn effect(event: &Event) -> Option<Effect> {
     match event {
-        Event::Posted { debit, credit, amount } => Some((*debit, *credit, i128::from(amount.units()))),
+        Event::Posted { debit, credit, amount } => {
+            Some(Effect::Posting(*debit, *credit, i128::from(amount.units())))
+        }
+        Event::LimitSet { participant, currency, value, .. } => {
+            Some(Effect::Cap(*participant, *currency, i128::from(value.units())))
+        }
         _ => None,
     }
 }

@@ -84,6 +84,16 @@ pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<Stri
     if !same_tail {
         return Some("its finished transfers are not those of the journal".to_owned());
     }
+    let held: Vec<_> = snapshot.take_finished_conversions(u64::MAX).collect();
+    let finished: Vec<_> = replayed.take_finished_conversions(u64::MAX).collect();
+    if !finished.ends_with(&held) {
+        return Some("its ended conversions are not those of the journal".to_owned());
+    }
+    let held: Vec<_> = snapshot.take_finished_bulks(u64::MAX).collect();
+    let finished: Vec<_> = replayed.take_finished_bulks(u64::MAX).collect();
+    if !finished.ends_with(&held) {
+        return Some("its ended bulks are not those of the journal".to_owned());
+    }
     let (mut left, mut right) = (Vec::new(), Vec::new());
     replayed.encode_snapshot(&mut left);
     snapshot.encode_snapshot(&mut right);

@@ -2,7 +2,7 @@
 
 use upesi_ledger::{
     AbortKind, AccountId, Actor, AdminCommand, CallbackContent, CallbackKey, Command, Decision, Event,
-    LedgerAccountTypeId, Payload, Refusal, Subject, TransferState,
+    LedgerAccountTypeId, Payload, Refusal, Settled, Subject, TransferState,
 };
 use upesi_types::{Currency, ErrorCode, TransferId};
 
@@ -114,7 +114,8 @@ fn forced_prepare(
 }
 
 fn committed(id: TransferId, fulfilment: [u8; 32]) -> Event {
-    Event::TransferCommitted { id, fulfilment, fingerprint: [0; 16], extensions: None }
+    let settled = Settled::InWindow;
+    Event::TransferCommitted { id, fulfilment, fingerprint: [0; 16], extensions: None, settled }
 }
 
 fn aborted(id: TransferId, kind: AbortKind) -> Event {

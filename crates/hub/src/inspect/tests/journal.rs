@@ -147,6 +147,16 @@ impl TestJournal {
         self.command(&command, Payload { headers: SOURCE, body: body.as_bytes() });
     }
 
+    /// bluebank asks to pay greenbank.
+    pub fn prepare_back(&mut self, number: u8, units: &str) {
+        let Command::Prepare(prepare) = self.prepare_command(number, units) else { unreachable!() };
+        let (source, payee) = (prepare.payee, prepare.payer);
+        let command =
+            Command::Prepare(Prepare { source, destination: Some(payee), payer: source, payee, ..prepare });
+        let body = prepare_body(&command);
+        self.command(&command, Payload { headers: b"fspiop-source: bluebank\r\n", body: body.as_bytes() });
+    }
+
     pub fn prepare_command(&self, number: u8, units: &str) -> Command {
         Command::Prepare(Prepare {
             id: id(number),

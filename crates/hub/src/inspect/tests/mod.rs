@@ -1,6 +1,8 @@
 //! `upesi journal` and `upesi audit` on small journals.
 
 mod audit;
+mod conversions;
 mod journal;
 mod print;
 mod settlement;
+mod trail;

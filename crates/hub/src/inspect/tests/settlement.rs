@@ -1,10 +1,16 @@
 //! Settlement in `upesi audit` and `upesi journal`.
 
-use upesi_ledger::command::{AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
-use upesi_ledger::{Actor, AdminCommand, Decision, Event, Payload, SettlementId, SettlementState, WindowId};
+use upesi_ledger::command::{
+    AdvanceItem, NewFeeRule, NewSettlement, NewSettlementModel, SettlementAbort, SettlementAdvance,
+};
+use upesi_ledger::{
+    AccountId, Actor, AdminCommand, Decision, Delay, Event, FeePayer, FeeTerms, Granularity, Interchange,
+    Payload, Settled, SettlementId, SettlementState, WindowId,
+};
+use upesi_types::Amount;
 
 use super::audit::audited;
-use super::journal::{TestJournal, amount};
+use super::journal::{TestJournal, amount, fsp, kes};
 use crate::inspect::filter::Filter;
 use crate::inspect::print::{PrintOptions, print};
 
@@ -67,20 +73,24 @@ fn a_day_with_settlements_is_sound() {
     assert_eq!(report.findings, Vec::<String>::new());
 }
 
-#[test]
-fn the_journal_tells_settlements_in_words() {
-    let journal = settled();
+fn printed(journal: &TestJournal, from_seq: u64, limit: u64, json: bool) -> String {
     let options = PrintOptions {
         directory: journal.path.clone(),
-        from_seq: Some(13),
+        from_seq: Some(from_seq),
         filter: Filter::default(),
-        limit: Some(6),
-        json: false,
+        limit: Some(limit),
+        json,
         payload: false,
     };
     let (mut output, mut warnings) = (Vec::new(), Vec::new());
     print(&options, &mut output, &mut warnings).unwrap();
-    let text = String::from_utf8(output).unwrap();
+    String::from_utf8(output).unwrap()
+}
+
+#[test]
+fn the_journal_tells_settlements_in_words() {
+    let journal = settled();
+    let text = printed(&journal, 13, 6, false);
     let lines: Vec<_> = text.lines().filter_map(|line| line.split_once("an operator: ")).collect();
     let told: Vec<_> = lines.into_iter().map(|(_, told)| told).collect();
     assert_eq!(
@@ -136,7 +146,257 @@ fn reserve(journal: &TestJournal, change: fn(&mut Vec<Event>)) -> Decision {
     decided(journal, advance(SettlementState::Reserved, "ref-1"), change)
 }
 
+/// bluebank is owed 12.5 by the settlement, has 20 reserved, and a cap of 1, which RESERVED raises.
+fn capped() -> TestJournal {
+    let mut journal = recorded();
+    journal.admin(AdminCommand::SetLimit {
+        name: fsp("bluebank"),
+        currency: kes(),
+        net_debit_cap: amount("1"),
+        alarm_basis_points: 8_000,
+    });
+    journal.prepare_back(3, "20");
+    journal
+}
+
+fn cap(journal: &TestJournal) -> Amount {
+    journal.ledger.participant_named(&fsp("bluebank")).unwrap().limit(kes()).unwrap().value
+}
+
+fn raised() -> TestJournal {
+    let mut journal = capped();
+    journal.admin(advance(SettlementState::Reserved, "ref-1"));
+    assert_eq!(cap(&journal), amount("13.5"));
+    journal
+}
+
+#[test]
+fn caps_that_settlements_raise_and_lower_are_sound() {
+    let mut journal = raised();
+    journal.admin(abort());
+    assert_eq!(cap(&journal), amount("1"));
+    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+    // From a snapshot between the two, which holds the raised cap.
+    let mut journal = raised();
+    let state = journal.ledger.clone();
+    journal.admin(abort());
+    journal.write_snapshot(&state);
+    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+}
+
+fn create_gross(journal: &mut TestJournal) {
+    journal.admin(AdminCommand::CreateSettlementModel(NewSettlementModel {
+        granularity: Granularity::Gross,
+        interchange: Interchange::Bilateral,
+        delay: Delay::Immediate,
+        ..NewSettlementModel::deferred_net("DIRECTKES", Some(kes()))
+    }));
+}
+
+/// greenbank has paid bluebank 12.5 by a commit that settled, and another 7 are reserved.
+fn gross() -> TestJournal {
+    let mut journal = TestJournal::onboarded();
+    create_gross(&mut journal);
+    journal.prepare(1, "12.5");
+    journal.prepare(2, "7");
+    journal.fulfil(1);
+    journal
+}
+
+#[test]
+fn gross_settlement_is_sound_and_told_in_words() {
+    let mut journal = gross();
+    let state = journal.ledger.clone();
+    assert_eq!(state.totals().settled_at_once, 1);
+    journal.write_snapshot(&state);
+    journal.fulfil(2);
+    let report = audited(&mut journal);
+    assert_eq!(report.findings, Vec::<String>::new());
+    assert_eq!(report.totals.settled_at_once, 2);
+    let last = journal.ledger.last_seq();
+    let text = printed(&journal, last, 1, false);
+    let told = "COMMITTED, settled from greenbank KES SETTLEMENT to bluebank KES SETTLEMENT; tell";
+    assert!(text.contains(told), "{text}");
+    let json = printed(&journal, last, 1, true);
+    let record: serde_json::Value = serde_json::from_str(json.trim()).unwrap();
+    let accounts = &record["events"][0]["settledAtOnce"];
+    assert_eq!((&accounts["payerAccount"], &accounts["payeeAccount"]), (&4.into(), &6.into()), "{record}");
+}
+
+/// bluebank owes greenbank a fee of 1.5 % and 0.25 for each transfer; it has paid one, and another 7 are reserved.
+fn with_fees() -> TestJournal {
+    let mut journal = TestJournal::onboarded();
+    journal.admin(AdminCommand::CreateFeeRule(NewFeeRule {
+        terms: FeeTerms {
+            name: "WALLET".into(),
+            currency: kes(),
+            payers: vec![fsp("greenbank")],
+            payees: Vec::new(),
+            amount_min: amount("1"),
+            amount_max: Some(amount("50")),
+            rate: 15_000,
+            decimals: 2,
+            fixed: amount("0.25"),
+            paid_by: FeePayer::Payee,
+        },
+        from: None,
+        until: None,
+    }));
+    journal.prepare(1, "12.5");
+    journal.prepare(2, "7");
+    journal.prepare(3, "50.0001");
+    journal.fulfil(1);
+    journal
+}
+
+#[test]
+fn fees_are_sound_and_told_in_words() {
+    let mut journal = with_fees();
+    let state = journal.ledger.clone();
+    journal.write_snapshot(&state);
+    journal.fulfil(3);
+    journal.admin(AdminCommand::CloseWindow { id: WindowId(1), reason: "end of day".into() });
+    journal.admin(AdminCommand::EndFeeRule { name: "WALLET".into(), until: None });
+    journal.fulfil(2);
+    assert_eq!(journal.ledger.totals().fees, 1);
+    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+    let text = printed(&journal, state.last_seq(), 1, false);
+    let told = "fee of transfer 00000000-0000-4000-8000-000000000001 by rule 1: 0.44 from bluebank KES \
+                INTERCHANGE_FEE to greenbank KES INTERCHANGE_FEE; tell";
+    assert!(text.contains(told), "{text}");
+}
+
+fn fulfil_with_fee(journal: &TestJournal, change: fn(&mut Vec<Event>)) -> Decision {
+    let mut decision = journal.decide(&journal.fulfil_command(2));
+    assert!(matches!(decision.events[..], [_, Event::FeeCharged { .. }]), "{:?}", decision.events);
+    change(&mut decision.events);
+    decision
+}
+
+/// What the second transfer must charge, as findings have it: 1.5 % of 7, rounded half up, and 0.25.
+const FEE_DUE: &str = "[FeeDue { transfer: 00000000-0000-4000-8000-000000000002, rule: 1, payer: \
+                       AccountId(8), payee: AccountId(7), units: 3600 }]";
+
+#[test]
+fn a_wrong_fee_is_found() {
+    let changes: [fn(&mut Vec<Event>); 4] = [
+        |events| {
+            events.pop();
+        },
+        |events| events.push(events[1].clone()),
+        |events| {
+            let Event::FeeCharged { amount: charged, .. } = &mut events[1] else { unreachable!() };
+            *charged = amount("0.35");
+        },
+        |events| {
+            let Event::FeeCharged { payer, payee, .. } = &mut events[1] else { unreachable!() };
+            std::mem::swap(payer, payee);
+        },
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        let mut journal = with_fees();
+        let decision = fulfil_with_fee(&journal, change);
+        journal.write(&decision, Payload::default());
+        let findings = audited(&mut journal).findings;
+        let found = findings.iter().any(|finding| {
+            finding.contains("it charges the fees")
+                && finding.ends_with(&format!("by the rules they are {FEE_DUE}"))
+        });
+        assert!(found, "case {at}: {findings:?}");
+    }
+}
+
+fn fulfil_second(journal: &TestJournal, change: fn(&mut Event)) -> Decision {
+    let mut decision = journal.decide(&journal.fulfil_command(2));
+    change(&mut decision.events[0]);
+    decision
+}
+
 const CASES: &[Case] = &[
+    (
+        gross,
+        |journal| {
+            fulfil_second(journal, |event| {
+                let Event::TransferCommitted { settled, .. } = event else { unreachable!() };
+                *settled = Settled::InWindow;
+            })
+        },
+        "transfer 00000000-0000-4000-8000-000000000002 is settled InWindow, by its model it is AtOnce { payer: \
+         AccountId(4), payee: AccountId(6) }",
+    ),
+    (
+        gross,
+        |journal| {
+            fulfil_second(journal, |event| {
+                let Event::TransferCommitted { settled, .. } = event else { unreachable!() };
+                let Settled::AtOnce { payer, payee } = settled else { unreachable!() };
+                std::mem::swap(payer, payee);
+            })
+        },
+        "transfer 00000000-0000-4000-8000-000000000002 is settled AtOnce { payer: AccountId(6), payee: AccountId(4) \
+         }, by its model it is AtOnce { payer: AccountId(4), payee: AccountId(6) }",
+    ),
+    (
+        || {
+            let mut journal = TestJournal::onboarded();
+            journal.prepare(2, "7");
+            journal
+        },
+        |journal| {
+            fulfil_second(journal, |event| {
+                let Event::TransferCommitted { settled, .. } = event else { unreachable!() };
+                let [payer, payee] = [4, 6].map(|number| AccountId::new(number).unwrap());
+                *settled = Settled::AtOnce { payer, payee };
+            })
+        },
+        "transfer 00000000-0000-4000-8000-000000000002 is settled AtOnce { payer: AccountId(4), payee: AccountId(6) \
+         }, by its model it is InWindow",
+    ),
+    (
+        capped,
+        |journal| reserve(journal, |events| events.retain(|event| !matches!(event, Event::LimitSet { .. }))),
+        "its settlement caps 0 amounts that are not the 1 of its liquidity check",
+    ),
+    (
+        capped,
+        |journal| {
+            reserve(journal, |events| {
+                let limit = events.iter_mut().find(|event| matches!(event, Event::LimitSet { .. }));
+                let Some(Event::LimitSet { value, .. }) = limit else { unreachable!() };
+                *value = amount("13.4999");
+            })
+        },
+        "its settlement caps 1 amounts that are not the 1 of its liquidity check",
+    ),
+    (
+        capped,
+        |journal| {
+            reserve(journal, |events| {
+                let Event::SettlementAdvanced { accounts, .. } = &mut events[0] else { unreachable!() };
+                accounts[1].cap_raised_to = None;
+            })
+        },
+        "settlement 1: account 5 has its cap raised to another amount than its position needs; what follows was not replayed",
+    ),
+    (
+        recorded,
+        |journal| {
+            reserve(journal, |events| {
+                let Event::SettlementAdvanced { accounts, .. } = &mut events[0] else { unreachable!() };
+                accounts[1].cap_raised_to = Some(amount("112.5"));
+            })
+        },
+        "settlement 1: account 5 has its cap raised to another amount than its position needs; what follows was not replayed",
+    ),
+    (
+        raised,
+        |journal| {
+            decided(journal, abort(), |events| {
+                events.retain(|event| !matches!(event, Event::LimitSet { .. }));
+            })
+        },
+        "its settlement caps 0 amounts that are not the 1 of its liquidity check",
+    ),
     (
         closed,
         |journal| {

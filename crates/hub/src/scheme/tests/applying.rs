@@ -41,18 +41,25 @@ fn accounts(settlement: &str) -> String {
     )
 }
 
-struct Applied {
-    output: String,
+pub(super) struct Applied {
+    pub(super) output: String,
     /// The path of the file is `s.toml` in it.
-    outcome: Result<(), Failure>,
+    pub(super) outcome: Result<(), Failure>,
 }
 
-fn apply(hub: &ScriptedHub, scheme: &str, change: impl FnOnce(&mut ApplyOptions)) -> Applied {
+pub(super) fn apply(hub: &ScriptedHub, scheme: &str, change: impl FnOnce(&mut ApplyOptions)) -> Applied {
     let directory = tempfile::tempdir().unwrap();
     let file: PathBuf = directory.path().join("scheme.toml");
     std::fs::write(&file, scheme).unwrap();
-    let mut options =
-        ApplyOptions { file, admin_url: hub.url(), wait: Duration::ZERO, plan_only: false, json: false };
+    let mut options = ApplyOptions {
+        file,
+        admin_url: hub.url(),
+        admin_tls: None,
+        admin_token: None,
+        wait: Duration::ZERO,
+        plan_only: false,
+        json: false,
+    };
     change(&mut options);
     let mut output = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -77,7 +84,7 @@ fn empty_hub() -> ScriptedHub {
 }
 
 /// A hub that is as the scheme says, but for what a test asks for.
-fn finished_hub(limit: &str, cover: &str, endpoint: &str) -> ScriptedHub {
+pub(super) fn finished_hub(limit: &str, cover: &str, endpoint: &str) -> ScriptedHub {
     let limit = format!(r#"[{{"currency":"KES","limit":{{"type":"NET_DEBIT_CAP","value":{limit}}}}}]"#);
     let endpoint = format!(r#"[{{"type":"FSPIOP_CALLBACK_URL_TRANSFER_POST","value":"{endpoint}"}}]"#);
     ScriptedHub::start(&[
@@ -374,7 +381,7 @@ fn what_is_no_hub_is_told_apart() {
     let failure = apply(&hub, SCHEME, |_| {}).outcome.unwrap_err();
     assert_eq!(failure.exit, Exit::Unavailable);
     assert!(failure.message.ends_with("is this the admin API of a hub?"), "{failure}");
-    let failure = apply(&hub, SCHEME, |options| options.admin_url = "https://x".into()).outcome.unwrap_err();
+    let failure = apply(&hub, SCHEME, |options| options.admin_url = "ftp://x".into()).outcome.unwrap_err();
     assert_eq!(failure.exit, Exit::Usage);
     // A port that was free a moment ago.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -442,4 +449,78 @@ fn a_hub_that_is_being_started_is_waited_for() {
     hub.answer("GET /health", 200, "{}");
     let applied = apply(&hub, SCHEME, |options| options.wait = Duration::from_secs(60));
     assert_eq!((applied.outcome, applied.output.as_str()), (Ok(()), EVERYTHING));
+}
+
+/// The same scheme with bindings of greenbank, and bluewallet with others.
+fn with_bindings(green: &str, blue: &str) -> String {
+    let scheme =
+        SCHEME.replace("name = \"greenbank\"\n", &format!("name = \"greenbank\"\nbindings = [{green}]\n"));
+    let accounts = "accounts.KES = { net_debit_cap = 6000, funds = \"3000.50\" }";
+    format!("{scheme}\n[[dfsp]]\nname = \"bluewallet\"\nbindings = [{blue}]\n{accounts}\n")
+}
+
+/// A hub on which all of that is done but the bindings, which are these.
+fn hub_with_bindings(green: &str, blue: &str) -> ScriptedHub {
+    let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
+    let bluewallet = GREENBANK.replace("greenbank", "bluewallet");
+    hub.replace("GET /participants", &format!("[{HUB_ACCOUNTS},{GREENBANK},{bluewallet}]"));
+    let limit = r#"[{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":6000}}]"#;
+    hub.replace("GET /participants/bluewallet/limits", limit);
+    hub.replace("GET /participants/bluewallet/accounts", &accounts("-3000.5"));
+    hub.replace("GET /participants/bluewallet/endpoints", "[]");
+    hub.replace("GET /participants/greenbank/bindings", green);
+    hub.replace("GET /participants/bluewallet/bindings", blue);
+    hub
+}
+
+#[test]
+fn bindings_become_those_of_the_file_and_no_others() {
+    let hub = hub_with_bindings(
+        r#"[{"kind":"san-dns","value":"green.example"},{"kind":"san-uri","value":"fspiop:s/a b?"},
+            {"kind":"san-dns","value":"pay.example"}]"#,
+        "[]",
+    );
+    let scheme =
+        with_bindings("\"san-dns:green.example\", \"subject:CN=g;issuer=CN=S\"", "\"san-dns:Pay.example\"");
+    let applied = apply(&hub, &scheme, |_| {});
+    assert_eq!(applied.outcome, Ok(()));
+    assert_eq!(
+        applied.output,
+        "- binding greenbank san-dns:pay.example\n+ binding greenbank subject:CN=g;issuer=CN=S\n\
+         - binding greenbank san-uri:fspiop:s/a b?\n+ binding bluewallet san-dns:pay.example\n= unchanged 11\n"
+    );
+    assert_eq!(
+        hub.changes(),
+        [
+            "DELETE /participants/greenbank/bindings?kind=san-dns&value=pay.example ",
+            r#"POST /participants/greenbank/bindings {"kind":"subject","value":"CN=g;issuer=CN=S"}"#,
+            "DELETE /participants/greenbank/bindings?kind=san-uri&value=fspiop%3As%2Fa%20b%3F ",
+            r#"POST /participants/bluewallet/bindings {"kind":"san-dns","value":"pay.example"}"#,
+        ]
+    );
+    // A file that says nothing of them leaves them alone, and an empty list removes all.
+    let applied = apply(&hub_with_bindings("[]", "[]"), SCHEME, |_| {});
+    assert_eq!(applied.output, "= unchanged 7\n");
+    let hub = hub_with_bindings(r#"[{"kind":"san-dns","value":"green.example"}]"#, "[]");
+    let applied = apply(&hub, &with_bindings("", ""), |options| options.json = true);
+    let json: serde_json::Value = serde_json::from_str(&applied.output).unwrap();
+    assert_eq!(
+        json["changes"],
+        serde_json::json!([
+            {"what": "binding", "name": "greenbank", "binding": "san-dns:green.example", "isBound": false}
+        ])
+    );
+}
+
+#[test]
+fn a_hub_without_bindings_is_told_apart() {
+    let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
+    let scheme = SCHEME
+        .replace("name = \"greenbank\"\n", "name = \"greenbank\"\nbindings = [\"san-dns:g.example\"]\n");
+    let failure = apply(&hub, &scheme, |_| {}).outcome.unwrap_err();
+    assert_eq!(
+        failure.message,
+        "nothing was changed\ns.toml:9: this hub knows no bindings, which greenbank has in the file"
+    );
+    assert_eq!(hub.changes(), Vec::<String>::new());
 }

@@ -34,11 +34,25 @@ fn every_mistake_is_named_with_its_line() {
     for (text, expected) in [
         ("name = \"test\"\n", vec!["s.toml:1: \"currencies\" is missing"]),
         (
+            &format!(
+                "{HEAD}[[dfsp]]\nname = \"aa\"\naccounts.KES = {{ net_debit_cap = 1 }}\nbindings = [\"san-dns:a.example\",\n\
+                 \"san-dns:A.example\", \"key:1\",\n\"san-dns:*.example\"]\n[[dfsp]]\nname = \"bb\"\naccounts.KES = \
+                 {{ net_debit_cap = 1 }}\nbindings = [\"san-dns:a.example\"]\n"
+            ),
+            vec![
+                "s.toml:7: binding \"san-dns:A.example\" stands twice",
+                "s.toml:7: \"key:1\" is no binding: write KIND:VALUE, where KIND is one of spki-sha256, cert-sha256, san-uri, \
+                 san-dns, subject",
+                "s.toml:8: \"san-dns:*.example\" is no binding: what follows san-dns: must be a host name without wildcards",
+                "s.toml:10: \"aa\" has the binding san-dns:a.example, too",
+            ],
+        ),
+        (
             "name = 1\ncurrencies = [\"KES\"]\ncurrency = 1\nhub = \"Hub\"\nport = 1\n",
             vec![
                 "s.toml:1: name: invalid type: integer `1`, expected a string",
                 "s.toml:3: \"currency\" is not a key here; did you mean \"currencies\"?",
-                "s.toml:5: \"port\" is not a key here; there are name, hub, currencies, model, hub_endpoints, defaults, dfsp",
+                "s.toml:5: \"port\" is not a key here; there are name, hub, currencies, model, hub_endpoints, defaults, dfsp, fee_rule",
             ],
         ),
         (
@@ -66,9 +80,9 @@ fn every_mistake_is_named_with_its_line() {
             ],
         ),
         (
-            &format!("{HEAD}[[dfsp]]\nname = \"green\"\nbase_url = \"https://x\"\n"),
+            &format!("{HEAD}[[dfsp]]\nname = \"green\"\nbase_url = \"ftp://x\"\n"),
             vec![
-                "s.toml:5: \"https://x\" does not begin with http://, the one scheme that can be called",
+                "s.toml:5: \"ftp://x\" does not begin with http:// or https://, the schemes that can be called",
                 "s.toml:4: \"green\" has no account: write [dfsp.accounts.CODE] or [defaults.accounts.CODE]",
             ],
         ),

@@ -14,8 +14,8 @@ use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_delivery::{Accepted, Handler, Request as Received};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
 use upesi_fspiop::{Resource, SyncError, Versions};
-use upesi_gateway::{Gateway, GatewayConfig};
-use upesi_http::{BreakerState, Limits, PaceLimits, Server, Workers};
+use upesi_gateway::{Gateway, GatewayConfig, GatewayContext};
+use upesi_http::{BreakerState, Limits, PaceLimits, Schemes, Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
 use upesi_ledger::{AdminCommand, CallbackKey, Command, ParticipantId, Reply};
 use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
@@ -139,14 +139,15 @@ impl Hub {
         let pace = PaceLimits { rate: 1_000_000, ..PaceLimits::default() };
         let config = GatewayConfig { pace, ..GatewayConfig::default() };
         let handlers = (Transfers::new(handle.clone()), TakesEverything);
-        let gateway = Gateway::new(handle.clone(), config, &mut Registry::default(), clock, handlers);
+        let context = GatewayContext { clock, ..GatewayContext::new(handle.clone(), handlers) };
+        let gateway = Gateway::new(context, config, &mut Registry::default());
         let workers = Workers::start(1, "test").unwrap();
         let bind = || Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let fspiop = Server::serve(bind(), Limits::default(), &workers, Arc::new(gateway));
         let store = StoreOptions { free_bytes_min: 0, ..StoreOptions::default() };
         let store = Store::open(directory.path().join("store"), &store).unwrap();
         let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
-        let oracles = OracleRegistry::open(&store, true).unwrap();
+        let oracles = OracleRegistry::open(&store, true, Schemes::default()).unwrap();
         let context = AdminContext {
             quotes: Some(Arc::new(|id| Ok(kept_quote(id)))),
             directory: Some(DirectoryHandle::new(built_in, oracles).unwrap()),

@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::request::Parts;
-use upesi_fspiop::SyncError;
+use upesi_fspiop::{Operation, SyncError};
 use upesi_gateway::Authenticator;
 use upesi_http::server::Refusal;
 use upesi_http::{Bytes, Connection, Full, Incoming, Method, Request, Response, Service, StatusCode};
@@ -45,7 +45,7 @@ impl Calls {
 }
 
 impl Authenticator for Calls {
-    fn authenticate(&self, _parts: &Parts, body: &[u8]) -> Result<(), SyncError> {
+    fn authenticate(&self, _operation: Operation, _parts: &Parts, body: &[u8]) -> Result<(), SyncError> {
         assert!(body.len() <= BODY_BYTES_MAX, "a body of {} bytes is handed on", body.len());
         if let Some(call) = self.calls().last_mut() {
             call.body = Some(body.to_vec());

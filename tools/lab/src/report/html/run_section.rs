@@ -242,7 +242,7 @@ fn classes(run: &Run) -> Markup {
 
 fn latency_table(run: &Run) -> Markup {
     // A payment's phases in the order in which they happen.
-    let phases = ["discovery", "agreement", "transfer"];
+    let phases = ["discovery", "agreement", "conversion", "transfer"];
     let has = |phase: &&str| run.raw.pointer(&format!("/phases/{phase}")).is_some();
     let several = phases.iter().filter(|phase| has(phase)).count() > 1;
     let whole = if several { "end to end" } else { run.unit() };
@@ -447,12 +447,13 @@ fn integrity(run: &Run) -> Markup {
         let verdict = if position.ok { "agree" } else { "DIFFER" };
         vec![
             position.participant.as_str().into(),
+            position.currency.as_str().into(),
             position.hub.as_str().into(),
             position.books.as_str().into(),
             verdict.into(),
         ]
     });
-    markup.add(&table(&["participant", "position at the hub", "its own books", ""], rows));
+    markup.add(&table(&["participant", "currency", "position at the hub", "its own books", ""], rows));
     markup
 }
 

@@ -1,0 +1,96 @@
+//! The first administrator: whoever may write into the data directory may make one.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::Token;
+
+/// The file of the data directory that has the digest of the token, and until when it is good.
+pub const BOOTSTRAP_FILE: &str = "bootstrap";
+/// How long the token is good for.
+pub const BOOTSTRAP_MINUTES: u64 = 15;
+const LIFETIME_S: u64 = BOOTSTRAP_MINUTES * 60;
+
+/// Why no token was made.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    /// The system has no random bits.
+    #[error("the system has no random bits")]
+    Random,
+    /// The file cannot be written.
+    #[error("{}: {source}", .file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        source: io::Error,
+    },
+}
+
+/// Makes a token for the hub of a data directory, in place of an earlier one. Returns the token, which is nowhere else.
+///
+/// # Errors
+/// The directory cannot be written to.
+pub fn make_bootstrap(data: &Path) -> Result<String, BootstrapError> {
+    let token = Token::random().ok_or(BootstrapError::Random)?;
+    let file = data.join(BOOTSTRAP_FILE);
+    let (digest, until_s) = (hex(&token), now_s() + LIFETIME_S);
+    let write = || {
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file)?;
+        writeln!(opened, "{digest} {until_s}")?;
+        opened.sync_all()
+    };
+    write().map_err(|source| BootstrapError::Write { file: file.clone(), source })?;
+    Ok(token.reveal())
+}
+
+/// Whether a token is that of the file, and the file is young enough.
+pub(super) fn is_token_of(file: &Path, token: &Token) -> bool {
+    fs::read_to_string(file).is_ok_and(|text| is_token_at(&text, token, now_s()))
+}
+
+fn is_token_at(text: &str, token: &Token, now_s: u64) -> bool {
+    let Some((digest, until_s)) = text.trim_end().split_once(' ') else { return false };
+    // More than a lifetime ahead: the clock was wrong, then or now.
+    let left_s = until_s.parse().ok().and_then(|until_s: u64| until_s.checked_sub(now_s));
+    digest == hex(token) && left_s.is_some_and(|left_s| (1..=LIFETIME_S).contains(&left_s))
+}
+
+fn hex(token: &Token) -> String {
+    token.digest().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Seconds since 1970, by the machine's clock: the command runs without a hub.
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_the_last_token_counts_and_only_for_a_while() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(BOOTSTRAP_FILE);
+        let first = Token::received(&make_bootstrap(directory.path()).unwrap()).unwrap();
+        let second = Token::received(&make_bootstrap(directory.path()).unwrap()).unwrap();
+        assert!(is_token_of(&file, &second) && !is_token_of(&file, &first));
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!is_token_of(&directory.path().join("other"), &second));
+        let at = |until_s: u64| is_token_at(&format!("{} {until_s}\n", hex(&second)), &second, 10_000);
+        assert_eq!([9_999, 10_000, 10_001, 10_900, 10_901].map(at), [false, false, true, true, false]);
+        for text in ["", "x", &hex(&second), &format!("{} x", hex(&second))] {
+            assert!(!is_token_at(text, &second, 10_000), "{text}");
+        }
+    }
+}

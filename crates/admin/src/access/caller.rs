@@ -1,0 +1,103 @@
+//! A caller: who it is, how that is known, and what it may do.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use upesi_ledger::{Attribution, Roles};
+use upesi_types::{ErrorCode, FspId};
+
+use super::{Permission, roles};
+use crate::error::ApiError;
+
+/// What a caller may do at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// Everything: the port asks nobody who they are.
+    All,
+    /// What the roles may do.
+    Roles(Roles),
+    /// What needs no permission: the caller did not say who it is.
+    None,
+}
+
+/// Who calls.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub(crate) operator: Box<str>,
+    pub(crate) known_by: Box<str>,
+    pub(crate) address: Option<Box<str>>,
+    pub(crate) rights: Rights,
+    /// The DFSP whose operator it is.
+    pub(crate) participant: Option<FspId>,
+    /// Why it asks, if it says so.
+    pub(crate) reason: Option<Box<str>>,
+}
+
+impl Caller {
+    /// Whoever calls a port that asks nobody.
+    pub(crate) fn anonymous(address: Option<Box<str>>) -> Self {
+        Self::new("anonymous", "nothing", address, Rights::All)
+    }
+
+    /// Whoever has not said who they are.
+    pub(crate) fn nobody(address: Option<Box<str>>) -> Self {
+        Self::new("nobody", "nothing", address, Rights::None)
+    }
+
+    pub(crate) fn new(operator: &str, known_by: &str, address: Option<Box<str>>, rights: Rights) -> Self {
+        let (operator, known_by) = (operator.into(), known_by.into());
+        Self { operator, known_by, address, rights, participant: None, reason: None }
+    }
+
+    /// Whether it has a permission.
+    pub(crate) fn may(&self, permission: Permission) -> bool {
+        match self.rights {
+            Rights::All => true,
+            Rights::Roles(roles) => roles::allow(roles, permission),
+            Rights::None => false,
+        }
+    }
+
+    /// Refuses what it may not do: 401 if it has not said who it is, else 403.
+    pub(crate) fn check(&self, any_of: &[Permission]) -> Result<(), ApiError> {
+        if any_of.iter().any(|permission| self.may(*permission)) {
+            return Ok(());
+        }
+        if self.rights == Rights::None {
+            return Err(unauthenticated());
+        }
+        let names: Vec<_> = any_of.iter().map(|permission| permission.name()).collect();
+        Err(forbidden(&format!("needs the permission {}", names.join(" or "))))
+    }
+
+    /// Refuses a caller that has not said who it is.
+    pub(crate) fn check_known(&self) -> Result<(), ApiError> {
+        if self.rights == Rights::None { Err(unauthenticated()) } else { Ok(()) }
+    }
+
+    /// As the audit trail has it.
+    pub(crate) fn attribution(&self, permission: Permission, reason: Option<Box<str>>) -> Attribution {
+        Attribution {
+            operator: self.operator.clone(),
+            known_by: self.known_by.clone(),
+            address: self.address.clone(),
+            on_behalf_of: None,
+            action: permission.name().into(),
+            reason: reason.or_else(|| self.reason.clone()),
+        }
+    }
+}
+
+/// 401. It never tells which part of a credential was wrong.
+pub(crate) fn unauthenticated() -> ApiError {
+    let error = ApiError::new(ErrorCode::CLIENT, "Say who you are: Authorization: Bearer TOKEN");
+    ApiError { status: StatusCode::UNAUTHORIZED, ..error }
+}
+
+/// 403.
+pub(crate) fn forbidden(detail: &str) -> ApiError {
+    ApiError { status: StatusCode::FORBIDDEN, ..ApiError::new(ErrorCode::CLIENT, detail) }
+}
+
+/// Callers are shared by what is done for them.
+pub(crate) type SharedCaller = Arc<Caller>;

@@ -1,0 +1,202 @@
+//! `/operators`: who may use this API, and `/self`: who the caller is.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use upesi_engine::Clock as _;
+use upesi_ledger::command::{NewCredential, NewOperator};
+use upesi_ledger::{AdminCommand, Credential, Ledger, Operator, Role, Roles, Secret, TOKEN_DAYS_MAX};
+use upesi_types::FspId;
+
+use crate::access::{BOOTSTRAP, Permission, Token};
+use crate::body::{Fields, JsonBody};
+use crate::call::Call;
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::extract::Segments;
+use crate::json::{Instant, empty, json, ok};
+
+/// Days that a token is good for, unless its request says otherwise.
+const TOKEN_DAYS_DEFAULT: i64 = 90;
+const DAY_MS: i64 = 24 * 3_600_000;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OperatorView {
+    name: Box<str>,
+    roles: Vec<&'static str>,
+    /// The DFSP whose operator it is.
+    participant: Option<String>,
+    is_active: bool,
+    created_date: Instant,
+    credentials: Vec<CredentialView>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CredentialView {
+    id: u32,
+    kind: &'static str,
+    created_date: Instant,
+    expiration: Instant,
+}
+
+impl OperatorView {
+    fn of(ledger: &Ledger, operator: &Operator) -> Self {
+        let view = |one: &Credential| CredentialView {
+            id: one.id,
+            kind: one.secret.kind(),
+            created_date: Instant(one.created_at),
+            expiration: Instant(one.expires_at),
+        };
+        Self {
+            name: operator.name.clone(),
+            roles: names(operator.roles),
+            participant: operator.participant.map(|id| ledger.participant(id).name.to_string()),
+            is_active: operator.is_active,
+            created_date: Instant(operator.created_at),
+            credentials: operator.credentials.iter().map(view).collect(),
+        }
+    }
+}
+
+fn names(roles: Roles) -> Vec<&'static str> {
+    roles.iter().map(Role::name).collect()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SelfView {
+    operator: Box<str>,
+    known_by: Box<str>,
+    participant: Option<String>,
+    permissions: Vec<&'static str>,
+}
+
+/// Who the caller is, and what it may do.
+pub(crate) async fn itself(Call(context): Call) -> Result<Response, ApiError> {
+    let caller = &context.caller;
+    let allowed = Permission::ALL.iter().filter(|permission| caller.may(**permission));
+    ok(&SelfView {
+        operator: caller.operator.clone(),
+        known_by: caller.known_by.clone(),
+        participant: caller.participant.map(|name| name.to_string()),
+        permissions: allowed.map(|permission| permission.name()).collect(),
+    })
+}
+
+pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
+    let views = context
+        .ask(|ledger| ledger.operators().iter().map(|one| OperatorView::of(ledger, one)).collect::<Vec<_>>());
+    ok(&views.await?)
+}
+
+pub(crate) async fn get(Call(context): Call, Segments(name): Segments<String>) -> Result<Response, ApiError> {
+    show(&context, name, StatusCode::OK).await
+}
+
+async fn show(context: &AdminContext, name: String, status: StatusCode) -> Result<Response, ApiError> {
+    let wanted = name.clone();
+    let view =
+        context.ask(move |ledger| ledger.operators().named(&wanted).map(|one| OperatorView::of(ledger, one)));
+    json(status, &view.await?.ok_or_else(|| unknown(&name))?)
+}
+
+fn unknown(name: &str) -> ApiError {
+    ApiError::not_found(&format!("Operator '{name}' does not exist"))
+}
+
+fn read_roles(fields: &Fields<'_>) -> Result<Option<Roles>, ApiError> {
+    let Some(field) = fields.optional("roles") else { return Ok(None) };
+    let roles = field.array(Role::ALL.len())?.into_iter();
+    let role = |item: crate::field::Field<'_>| item.one_of(Role::ALL.iter().copied(), |role| role.name());
+    roles.map(role).collect::<Result<Roles, _>>().map(Some)
+}
+
+/// A new operator, without credentials.
+pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let name = fields.required("name")?.text()?;
+    let roles = read_roles(&fields)?.ok_or_else(|| ApiError::malformed("\"roles\" is required"))?;
+    let participant = fields.optional("participant").map(|field| field.participant_name()).transpose()?;
+    fields.only(&["name", "roles", "participant"])?;
+    let wanted = name.clone();
+    if context.ask(move |ledger| ledger.operators().named(&wanted).is_some()).await? {
+        let taken = format!("Operator '{name}' exists already");
+        return Err(ApiError::new(upesi_types::ErrorCode::CLIENT, &taken));
+    }
+    let new = NewOperator { name: name.as_str().into(), roles, participant, is_active: true };
+    context.change(AdminCommand::SetOperator(new)).await?;
+    show(&context, name, StatusCode::CREATED).await
+}
+
+/// Other roles, or whether it is active.
+pub(crate) async fn update(
+    Call(context): Call,
+    Segments(name): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let roles = read_roles(&fields)?;
+    let is_active = fields.optional("isActive").map(|field| field.flag()).transpose()?;
+    fields.only(&["roles", "isActive"])?;
+    let wanted = name.clone();
+    let known = context.ask(move |ledger| {
+        let operator = ledger.operators().named(&wanted)?;
+        let participant: Option<FspId> = operator.participant.map(|id| ledger.participant(id).name);
+        Some((operator.roles, operator.is_active, participant))
+    });
+    let (before, was_active, participant) = known.await?.ok_or_else(|| unknown(&name))?;
+    let new = NewOperator {
+        name: name.as_str().into(),
+        roles: roles.unwrap_or(before),
+        participant,
+        is_active: is_active.unwrap_or(was_active),
+    };
+    context.change(AdminCommand::SetOperator(new)).await?;
+    show(&context, name, StatusCode::OK).await
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TokenView {
+    /// Shown this once.
+    token: String,
+    expiration: Instant,
+}
+
+/// A new token of an operator. The answer is the only place where it stands.
+pub(crate) async fn add_token(
+    Call(context): Call,
+    Segments(name): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let days = match fields.optional("days") {
+        None => TOKEN_DAYS_DEFAULT,
+        Some(field) => {
+            let number = |text: &str| text.parse().ok().filter(|days| (1..=TOKEN_DAYS_MAX).contains(days));
+            let days = number(&field.decimal()?.to_string());
+            days.ok_or_else(|| field.refuse(&format!("must be a whole number from 1 to {TOKEN_DAYS_MAX}")))?
+        }
+    };
+    fields.only(&["days"])?;
+    let token = Token::random().ok_or_else(|| ApiError::internal("The system has no random bits"))?;
+    let expires_at = context.engine.clock().now().plus_ms(days * DAY_MS);
+    let secret = Secret::Token(token.digest());
+    let new = NewCredential { name: name.into(), secret, expires_at };
+    context.change(AdminCommand::AddCredential(new)).await?;
+    if &*context.caller.known_by == BOOTSTRAP {
+        context.access.end_bootstrap();
+    }
+    json(StatusCode::CREATED, &TokenView { token: token.reveal(), expiration: Instant(expires_at) })
+}
+
+pub(crate) async fn remove_credential(
+    Call(context): Call,
+    Segments((name, id)): Segments<(String, String)>,
+) -> Result<Response, ApiError> {
+    let id = crate::settlement_windows::number(&id, "id")?;
+    context.change(AdminCommand::RemoveCredential { name: name.into(), id }).await?;
+    empty(StatusCode::NO_CONTENT)
+}

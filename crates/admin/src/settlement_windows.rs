@@ -1,0 +1,205 @@
+//! `/v2/settlementWindows`: which committed transfers are settled together, and the close of the open window.
+
+use std::cmp::Reverse;
+
+use axum::response::Response;
+use serde::Serialize;
+use upesi_ledger::{
+    AccountId, AdminCommand, AdminOutcome, AdminRefusal, Content, Ledger, Window, WindowId, WindowState,
+};
+use upesi_types::{Currency, ErrorCode, Timestamp};
+
+use crate::body::JsonBody;
+use crate::call::Call;
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::extract::{Parameters, Segments};
+use crate::json::{Instant, ok};
+use crate::transfers::REASON_CHARS_MAX;
+
+/// States that a filter may name; the hub's windows are never in the last two.
+const STATES: [&str; 7] =
+    ["OPEN", "CLOSED", "PENDING_SETTLEMENT", "SETTLED", "ABORTED", "PROCESSING", "FAILED"];
+/// Most windows, or settlements, of an answer: the newest.
+pub(crate) const FOUND_MAX: usize = 1_000;
+const FILTERS: [&str; 5] = ["participantId", "state", "fromDateTime", "toDateTime", "currency"];
+
+/// A window as `/v2/settlementWindows` shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WindowView {
+    settlement_window_id: u32,
+    state: &'static str,
+    reason: Box<str>,
+    created_date: Instant,
+    changed_date: Instant,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    content: Vec<ContentView>,
+}
+
+/// A content of a window.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ContentView {
+    id: u32,
+    state: &'static str,
+    ledger_account_type: String,
+    currency_id: String,
+    created_date: Instant,
+    changed_date: Instant,
+}
+
+impl ContentView {
+    pub(crate) fn of(ledger: &Ledger, content: &Content) -> Self {
+        Self {
+            id: content.id.0,
+            state: content.state.as_str(),
+            ledger_account_type: ledger.account_type_name(content.kind).to_owned(),
+            currency_id: content.currency.to_string(),
+            created_date: Instant(content.created_at),
+            changed_date: Instant(content.changed_at),
+        }
+    }
+}
+
+impl WindowView {
+    fn of(ledger: &Ledger, window: &Window) -> Self {
+        Self {
+            settlement_window_id: window.id.0,
+            state: window.state.as_str(),
+            reason: window.reason.clone(),
+            created_date: Instant(window.created_at),
+            changed_date: Instant(window.changed_at),
+            content: window.contents.iter().map(|content| ContentView::of(ledger, content)).collect(),
+        }
+    }
+}
+
+/// A number in a path.
+pub(crate) fn number(text: &str, name: &str) -> Result<u32, ApiError> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| ApiError::malformed(&format!("\"{name}\" must be a positive number")))
+}
+
+/// 400 with 3100, as settlement answers what it does not find.
+pub(crate) fn refuse(detail: &str) -> ApiError {
+    ApiError::new(ErrorCode::VALIDATION, detail)
+}
+
+pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
+    show(&context, WindowId(number(&id, "id")?)).await
+}
+
+async fn show(context: &AdminContext, id: WindowId) -> Result<Response, ApiError> {
+    let view = context.ask(move |ledger| ledger.window(id).map(|window| WindowView::of(ledger, window)));
+    ok(&view.await?.ok_or_else(|| ApiError::from(AdminRefusal::WindowUnknown { window: id }))?)
+}
+
+/// Closes the open window; the answer is the one that is open now.
+pub(crate) async fn close(
+    Call(context): Call,
+    Segments(id): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let id = WindowId(number(&id, "id")?);
+    let fields = body.fields()?;
+    fields.required("state")?.one_of(["CLOSED"].iter(), |name| name)?;
+    let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
+    fields.only(&["state", "reason"])?;
+    let command = AdminCommand::CloseWindow { id, reason };
+    match context.change(command).await? {
+        AdminOutcome::WindowOpened(open) => show(&context, open).await,
+        other => Err(ApiError::internal(&format!("the engine answered {other:?}"))),
+    }
+}
+
+/// A period in a filter, both ends included.
+pub(crate) struct Period {
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+}
+
+impl Period {
+    pub(crate) fn read(parameters: &Parameters, from: &str, to: &str) -> Result<Self, ApiError> {
+        let instant = |name: &str| {
+            let Some(text) = parameters.get(name) else { return Ok(None) };
+            let wrong = || ApiError::malformed(&format!("\"{name}\" must be like 2031-04-01T12:00:00.000Z"));
+            Timestamp::parse_iso(text).map(Some).ok_or_else(wrong)
+        };
+        Ok(Self { from: instant(from)?, to: instant(to)? })
+    }
+
+    pub(crate) fn contains(&self, at: Timestamp) -> bool {
+        self.from.is_none_or(|from| from <= at) && self.to.is_none_or(|to| at <= to)
+    }
+}
+
+/// A positive number in a filter.
+pub(crate) fn positive(parameters: &Parameters, name: &str) -> Result<Option<u32>, ApiError> {
+    parameters.get(name).map(|text| number(text, name)).transpose()
+}
+
+/// One of the names in a filter.
+pub(crate) fn one_of(
+    parameters: &Parameters,
+    name: &str,
+    known: &[&'static str],
+) -> Result<Option<&'static str>, ApiError> {
+    let Some(text) = parameters.get(name) else { return Ok(None) };
+    let found = known.iter().copied().find(|known| *known == text);
+    found
+        .map(Some)
+        .ok_or_else(|| ApiError::malformed(&format!("\"{name}\" must be one of [{}]", known.join(", "))))
+}
+
+/// Refuses a search without any filter, or with an unknown one.
+pub(crate) fn check_filters(parameters: &Parameters, names: &[&str]) -> Result<(), ApiError> {
+    parameters.only(names)?;
+    if names.iter().any(|name| parameters.get(name).is_some()) {
+        return Ok(());
+    }
+    Err(refuse(&format!("Use at least one parameter: {}", names.join(", "))))
+}
+
+/// The windows that meet all filters, newest change first; none is an error, as portals expect it.
+pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+    check_filters(&parameters, &FILTERS)?;
+    let participant = positive(&parameters, "participantId")?;
+    let state = one_of(&parameters, "state", &STATES)?;
+    let period = Period::read(&parameters, "fromDateTime", "toDateTime")?;
+    let currency = parameters.currency()?;
+    let found = context.ask(move |ledger| {
+        let windows = ledger.windows().iter().filter(|window| {
+            state.is_none_or(|state| window.state.as_str() == state) && period.contains(window.created_at)
+        });
+        let mut windows: Vec<_> = windows.collect();
+        windows.sort_unstable_by_key(|window| Reverse((window.changed_at, window.id)));
+        let windows = windows.into_iter().filter(|window| uses(ledger, window, participant, currency));
+        windows.take(FOUND_MAX).map(|window| WindowView::of(ledger, window)).collect::<Vec<_>>()
+    });
+    let found = found.await?;
+    if found.is_empty() { Err(refuse("settlementWindow by filters not found")) } else { ok(&found) }
+}
+
+/// Whether an account of the participant, in the currency, took part in a window.
+fn uses(ledger: &Ledger, window: &Window, participant: Option<u32>, currency: Option<Currency>) -> bool {
+    if participant.is_none() && currency.is_none() {
+        return true;
+    }
+    let is_wanted = |id: AccountId| {
+        ledger.account(id).is_some_and(|account| {
+            participant.is_none_or(|number| account.participant.number() == number)
+                && currency.is_none_or(|currency| account.currency == currency)
+        })
+    };
+    match ledger.window_pairs(window) {
+        Some(pairs) => pairs.iter().any(|pair| is_wanted(pair.payer) || is_wanted(pair.payee)),
+        // The pairs of an old window are dropped; its settlements still name the accounts.
+        None => window.contents.iter().filter_map(|content| content.settlement).any(|id| {
+            let accounts = ledger.settlement(id).into_iter().flat_map(|settlement| &settlement.accounts);
+            accounts.into_iter().any(|item| is_wanted(item.account))
+        }),
+    }
+}
+
+const _: () = assert!(STATES.len() == WindowState::ALL.len() + 2);

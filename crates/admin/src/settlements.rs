@@ -1,0 +1,471 @@
+//! `/v2/settlements`: settlements of closed windows, the states of their accounts, and their abort.
+
+use std::collections::BTreeMap;
+
+use axum::response::Response;
+use serde::Serialize;
+use upesi_ledger::command::{AdvanceFault, AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
+use upesi_ledger::{
+    Account, AccountId, AdminCommand, AdminOutcome, Ledger, Settlement, SettlementAccount, SettlementId,
+    SettlementState, Window, WindowId,
+};
+use upesi_types::ErrorCode;
+
+use crate::body::{Fields, JsonBody};
+use crate::call::Call;
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::extract::{Parameters, Segments};
+use crate::field::Field;
+use crate::json::{Decimal, Instant, ok};
+use crate::settlement_windows::{
+    ContentView, FOUND_MAX, Period, check_filters, number, one_of, positive, refuse,
+};
+use crate::transfers::REASON_CHARS_MAX;
+
+/// Longest reference of a bank, in characters.
+const REFERENCE_CHARS_MAX: usize = 50;
+/// Most windows that a request names.
+const WINDOWS_MAX: usize = 1_000;
+/// Most participants, or accounts of one, that a request names.
+const ITEMS_MAX: usize = 5_000;
+/// A search answers settlements until they have so many accounts together.
+const FOUND_ACCOUNTS_MAX: usize = 10_000;
+const FILTERS: [&str; 9] = [
+    "currency",
+    "participantId",
+    "settlementWindowId",
+    "accountId",
+    "state",
+    "fromDateTime",
+    "toDateTime",
+    "fromSettlementWindowDateTime",
+    "toSettlementWindowDateTime",
+];
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SettlementView {
+    id: u32,
+    settlement_model: String,
+    state: &'static str,
+    reason: Box<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_reference: Option<Box<str>>,
+    created_date: Instant,
+    changed_date: Instant,
+    settlement_windows: Vec<SettledWindow>,
+    participants: Vec<Party>,
+}
+
+/// A window with what this settlement takes of it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SettledWindow {
+    id: u32,
+    state: &'static str,
+    reason: Box<str>,
+    created_date: Instant,
+    changed_date: Instant,
+    content: Vec<ContentView>,
+}
+
+#[derive(Serialize)]
+struct Party {
+    id: u32,
+    accounts: Vec<AccountView>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AccountView {
+    id: u32,
+    state: &'static str,
+    reason: Box<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_reference: Option<Box<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_date: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    net_settlement_amount: Option<Money>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_information: Option<ErrorInformation>,
+}
+
+#[derive(Serialize)]
+struct Money {
+    amount: Decimal,
+    currency: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ErrorInformation {
+    error_code: String,
+    error_description: String,
+}
+
+impl From<AdvanceFault> for ErrorInformation {
+    fn from(fault: AdvanceFault) -> Self {
+        let code = ErrorCode::CLIENT;
+        Self { error_code: code.to_string(), error_description: code.describe(fault.as_str()) }
+    }
+}
+
+impl AccountView {
+    fn of(account: &Account, item: &SettlementAccount) -> Self {
+        Self {
+            id: item.account.number(),
+            state: item.state.as_str(),
+            reason: item.reason.clone(),
+            external_reference: item.external_reference.clone(),
+            created_date: Some(Instant(item.created_at)),
+            net_settlement_amount: Some(Money {
+                amount: Decimal(item.net),
+                currency: account.currency.to_string(),
+            }),
+            error_information: None,
+        }
+    }
+
+    /// An account that the settlement does not have, as it was asked for.
+    fn unknown(item: &AdvanceItem) -> Self {
+        Self {
+            id: item.account,
+            state: item.state.as_str(),
+            reason: item.reason.clone(),
+            external_reference: item.external_reference.clone(),
+            created_date: None,
+            net_settlement_amount: None,
+            error_information: None,
+        }
+    }
+}
+
+/// Which accounts of a settlement a view has.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    participant: Option<u32>,
+    account: Option<u32>,
+}
+
+impl Part {
+    fn contains(self, account: &Account) -> bool {
+        self.participant.is_none_or(|number| account.participant.number() == number)
+            && self.account.is_none_or(|number| account.id.number() == number)
+    }
+}
+
+/// The account of each entry of a settlement.
+fn accounts<'a>(
+    ledger: &'a Ledger,
+    settlement: &'a Settlement,
+) -> impl Iterator<Item = (&'a Account, &'a SettlementAccount)> {
+    settlement.accounts.iter().filter_map(|item| Some((ledger.account(item.account)?, item)))
+}
+
+fn windows_of<'a>(ledger: &'a Ledger, settlement: &Settlement) -> Vec<&'a Window> {
+    let mut ids: Vec<_> = settlement.contents.iter().map(|place| place.window).collect();
+    ids.dedup();
+    ids.into_iter().filter_map(|id| ledger.window(id)).collect()
+}
+
+impl SettlementView {
+    fn of(ledger: &Ledger, settlement: &Settlement, part: Part) -> Self {
+        let mut participants = BTreeMap::<u32, Vec<AccountView>>::new();
+        for (account, item) in accounts(ledger, settlement).filter(|(account, _)| part.contains(account)) {
+            let views = participants.entry(account.participant.number()).or_default();
+            views.push(AccountView::of(account, item));
+        }
+        let model = ledger.models().iter().find(|model| model.id == settlement.model);
+        Self {
+            id: settlement.id.0,
+            settlement_model: model.map_or_else(String::new, |model| model.name.to_string()),
+            state: settlement.state.as_str(),
+            reason: settlement.reason.clone(),
+            external_reference: settlement.external_reference.clone(),
+            created_date: Instant(settlement.created_at),
+            changed_date: Instant(settlement.changed_at),
+            settlement_windows: settled_windows(ledger, settlement),
+            participants: participants.into_iter().map(|(id, accounts)| Party { id, accounts }).collect(),
+        }
+    }
+}
+
+fn settled_windows(ledger: &Ledger, settlement: &Settlement) -> Vec<SettledWindow> {
+    let view = |window: &Window| {
+        let is_settled = |content: &&upesi_ledger::Content| {
+            settlement.contents.iter().any(|place| place.content == content.id)
+        };
+        let contents = window.contents.iter().filter(is_settled);
+        SettledWindow {
+            id: window.id.0,
+            state: window.state.as_str(),
+            reason: window.reason.clone(),
+            created_date: Instant(window.created_at),
+            changed_date: Instant(window.changed_at),
+            content: contents.map(|content| ContentView::of(ledger, content)).collect(),
+        }
+    };
+    windows_of(ledger, settlement).into_iter().map(view).collect()
+}
+
+async fn show(context: &AdminContext, id: SettlementId, part: Part) -> Result<Response, ApiError> {
+    let view = context.ask(move |ledger| {
+        ledger.settlement(id).map(|settlement| SettlementView::of(ledger, settlement, part))
+    });
+    let view = view.await?.ok_or_else(|| refuse(&format!("Settlement with ID '{id}' not found")))?;
+    if view.participants.is_empty() {
+        return Err(refuse(&match part {
+            Part { account: Some(account), .. } => format!("Account {account} not in settlement {id}"),
+            _ => format!("Participant {} not in settlement {id}", part.participant.unwrap_or(0)),
+        }));
+    }
+    ok(&view)
+}
+
+pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
+    show(&context, SettlementId(number(&id, "id")?), Part::default()).await
+}
+
+pub(crate) async fn get_participant(
+    Call(context): Call,
+    Segments((id, participant)): Segments<(String, String)>,
+) -> Result<Response, ApiError> {
+    let part = Part { participant: Some(number(&participant, "participantId")?), account: None };
+    show(&context, SettlementId(number(&id, "id")?), part).await
+}
+
+pub(crate) async fn get_account(
+    Call(context): Call,
+    Segments((id, participant, account)): Segments<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    let part = Part {
+        participant: Some(number(&participant, "participantId")?),
+        account: Some(number(&account, "accountId")?),
+    };
+    show(&context, SettlementId(number(&id, "id")?), part).await
+}
+
+/// The settlements that meet all filters, newest first; none is an error, as portals expect it.
+pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+    check_filters(&parameters, &FILTERS)?;
+    let part = Part {
+        participant: positive(&parameters, "participantId")?,
+        account: positive(&parameters, "accountId")?,
+    };
+    let window = positive(&parameters, "settlementWindowId")?.map(WindowId);
+    let states: Vec<_> = SettlementState::ALL.iter().map(|state| state.as_str()).collect();
+    let state = one_of(&parameters, "state", &states)?;
+    let created = Period::read(&parameters, "fromDateTime", "toDateTime")?;
+    let opened = Period::read(&parameters, "fromSettlementWindowDateTime", "toSettlementWindowDateTime")?;
+    let currency = parameters.currency()?;
+    let found = context.ask(move |ledger| {
+        let is_wanted = |settlement: &&Settlement| {
+            state.is_none_or(|state| settlement.state.as_str() == state)
+                && created.contains(settlement.created_at)
+                && windows_of(ledger, settlement).iter().any(|one| {
+                    opened.contains(one.created_at) && window.is_none_or(|window| one.id == window)
+                })
+                && accounts(ledger, settlement).any(|(account, _)| {
+                    part.contains(account) && currency.is_none_or(|currency| account.currency == currency)
+                })
+        };
+        let mut accounts_len = 0;
+        let wanted = ledger.settlements().iter().rev().filter(is_wanted).take(FOUND_MAX);
+        let wanted = wanted.take_while(|settlement| {
+            let is_room = accounts_len < FOUND_ACCOUNTS_MAX;
+            accounts_len += settlement.accounts.len();
+            is_room
+        });
+        wanted.map(|settlement| SettlementView::of(ledger, settlement, part)).collect::<Vec<_>>()
+    });
+    let found = found.await?;
+    if found.is_empty() { Err(refuse("Settlements not found")) } else { ok(&found) }
+}
+
+pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let model = fields.required("settlementModel")?.text_of(2, 30)?.into();
+    let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
+    let list = fields.required("settlementWindows")?;
+    let mut windows = Vec::new();
+    for item in list.array(WINDOWS_MAX)? {
+        let item = item.object()?;
+        windows.push(WindowId(read_id(&item)?));
+        item.only(&["id"])?;
+    }
+    if windows.is_empty() {
+        return Err(list.refuse("must contain at least 1 items"));
+    }
+    fields.only(&["settlementModel", "reason", "settlementWindows"])?;
+    let command = AdminCommand::CreateSettlement(NewSettlement { model, reason, windows });
+    match context.change(command).await? {
+        AdminOutcome::SettlementCreated(id) => show(&context, id, Part::default()).await,
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn read_id(fields: &Fields<'_>) -> Result<u32, ApiError> {
+    let field = fields.required("id")?;
+    let number = field.decimal()?.to_string().parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| field.refuse("must be a positive number"))
+}
+
+fn unexpected(outcome: &AdminOutcome) -> ApiError {
+    ApiError::internal(&format!("the engine answered {outcome:?}"))
+}
+
+/// `PUT /v2/settlements/{id}`: states of accounts, or the abort.
+pub(crate) async fn update(
+    Call(context): Call,
+    Segments(id): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let id = SettlementId(number(&id, "id")?);
+    let fields = body.fields()?;
+    if let Some(participants) = fields.optional("participants") {
+        if fields.only(&["participants"]).is_err() {
+            return Err(refuse("No other properties are allowed when participants is provided"));
+        }
+        return advance(&context, id, read_participants(&participants)?).await;
+    }
+    let (state, reason) = (fields.optional("state"), fields.optional("reason"));
+    let (state, reason) = match (state, reason) {
+        (Some(state), Some(reason)) => (state, reason.text_of(1, REASON_CHARS_MAX)?.into()),
+        (None, None) => return Err(refuse("Invalid request payload input")),
+        _ => return Err(ApiError::new(ErrorCode::MISSING_ELEMENT, "State and reason are mandatory")),
+    };
+    let external_reference = read_reference(&fields)?;
+    if fields.only(&["state", "reason", "externalReference"]).is_err() {
+        return Err(refuse("Invalid request payload input"));
+    }
+    if read_state(&state)? != SettlementState::Aborted {
+        return Err(refuse("State change is not allowed"));
+    }
+    let abort = SettlementAbort { id, reason, external_reference };
+    context.change(AdminCommand::AbortSettlement(abort)).await?;
+    show(&context, id, Part::default()).await
+}
+
+pub(crate) async fn update_participant(
+    Call(context): Call,
+    Segments((id, participant)): Segments<(String, String)>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let mut items = Vec::new();
+    read_accounts(number(&participant, "participantId")?, &fields, &mut items)?;
+    fields.only(&["accounts"])?;
+    advance(&context, SettlementId(number(&id, "id")?), items).await
+}
+
+pub(crate) async fn update_account(
+    Call(context): Call,
+    Segments((id, participant, account)): Segments<(String, String, String)>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let item = read_item(number(&participant, "participantId")?, number(&account, "accountId")?, &fields)?;
+    fields.only(&["state", "reason", "externalReference"])?;
+    advance(&context, SettlementId(number(&id, "id")?), vec![item]).await
+}
+
+fn read_participants(participants: &Field<'_>) -> Result<Vec<AdvanceItem>, ApiError> {
+    let mut items = Vec::new();
+    for participant in participants.array(ITEMS_MAX)? {
+        let fields = participant.object()?;
+        read_accounts(read_id(&fields)?, &fields, &mut items)?;
+        fields.only(&["id", "accounts"])?;
+    }
+    if items.is_empty() { Err(participants.refuse("must contain at least 1 items")) } else { Ok(items) }
+}
+
+fn read_accounts(
+    participant: u32,
+    fields: &Fields<'_>,
+    items: &mut Vec<AdvanceItem>,
+) -> Result<(), ApiError> {
+    let accounts = fields.required("accounts")?;
+    let list = accounts.array(ITEMS_MAX)?;
+    if list.is_empty() {
+        return Err(accounts.refuse("must contain at least 1 items"));
+    }
+    for account in list {
+        let account = account.object()?;
+        items.push(read_item(participant, read_id(&account)?, &account)?);
+        account.only(&["id", "state", "reason", "externalReference"])?;
+    }
+    Ok(())
+}
+
+fn read_item(participant: u32, account: u32, fields: &Fields<'_>) -> Result<AdvanceItem, ApiError> {
+    let state = read_state(&fields.required("state")?)?;
+    let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
+    Ok(AdvanceItem { participant, account, state, reason, external_reference: read_reference(fields)? })
+}
+
+fn read_state(field: &Field<'_>) -> Result<SettlementState, ApiError> {
+    field.one_of(SettlementState::ALL.iter(), |state| state.as_str()).copied()
+}
+
+fn read_reference(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
+    let field = fields.optional("externalReference");
+    field.map(|field| Ok(field.text_of(1, REFERENCE_CHARS_MAX)?.into())).transpose()
+}
+
+/// The settlement with the accounts of the request only, in its order, each with what is wrong with it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AdvancedView {
+    id: u32,
+    state: &'static str,
+    created_date: Instant,
+    settlement_windows: Vec<SettledWindow>,
+    participants: Vec<Party>,
+}
+
+async fn advance(
+    context: &AdminContext,
+    id: SettlementId,
+    items: Vec<AdvanceItem>,
+) -> Result<Response, ApiError> {
+    let command = AdminCommand::AdvanceSettlement(SettlementAdvance { id, items: items.clone() });
+    let faults = match context.change(command).await? {
+        AdminOutcome::SettlementAdvanced { faults } => faults,
+        other => return Err(unexpected(&other)),
+    };
+    let view = context.ask(move |ledger| {
+        let settlement = ledger.settlement(id)?;
+        Some(AdvancedView {
+            id: settlement.id.0,
+            state: settlement.state.as_str(),
+            created_date: Instant(settlement.created_at),
+            settlement_windows: settled_windows(ledger, settlement),
+            participants: answers(ledger, settlement, &items, &faults),
+        })
+    });
+    ok(&view.await?.ok_or_else(|| refuse("Settlement not found"))?)
+}
+
+fn answers(
+    ledger: &Ledger,
+    settlement: &Settlement,
+    items: &[AdvanceItem],
+    faults: &[(u32, AdvanceFault)],
+) -> Vec<Party> {
+    let mut faults = faults.iter().peekable();
+    let mut participants: Vec<Party> = Vec::new();
+    for (item, index) in items.iter().zip(0_u32..) {
+        let found = AccountId::new(item.account).and_then(|id| settlement.account(id));
+        let known = found.and_then(|found| Some(AccountView::of(ledger.account(found.account)?, found)));
+        let mut view = known.unwrap_or_else(|| AccountView::unknown(item));
+        view.error_information =
+            faults.next_if(|(at, _)| *at == index).map(|(_, fault)| ErrorInformation::from(*fault));
+        match participants.last_mut().filter(|party| party.id == item.participant) {
+            Some(party) => party.accounts.push(view),
+            None => participants.push(Party { id: item.participant, accounts: vec![view] }),
+        }
+    }
+    participants
+}

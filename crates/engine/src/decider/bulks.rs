@@ -1,0 +1,47 @@
+//! Bulks: each takes its steps between the requests of other DFSPs.
+
+use upesi_journal::JournalError;
+use upesi_ledger::command::BulkCommand;
+use upesi_ledger::{Archived, Command};
+
+use super::Decider;
+use crate::commit_thread::CommitThread;
+use crate::record::Payload;
+
+/// Most steps of bulks between two looks at the queue: about as long as deciding so many prepares.
+const STEPS_PER_TURN_MAX: usize = 64;
+
+/// Most that bulks may hold in memory until their payees are asked, in bytes, before new ones are refused as busy.
+const BYTES_HELD_MAX: usize = 128 * 1024 * 1024;
+
+impl<H: CommitThread> Decider<H> {
+    /// Whether a bulk has a step to take and the disk had room when it was asked last.
+    pub(super) fn has_bulk_to_step(&self) -> bool {
+        !self.stalls_bulks && self.ledger.next_bulk_step_bytes().is_some()
+    }
+
+    /// Whether memory has no room for another bulk.
+    pub(super) fn is_full_of_bulks(&self, command: &Command) -> bool {
+        matches!(command, Command::Bulk(BulkCommand::Prepare(_)))
+            && self.ledger.bulk_bytes_held() > BYTES_HELD_MAX
+    }
+
+    /// Takes some steps of the bulks that have steps to take. Each is a record; a large one gets a batch of its own.
+    pub(super) fn step_bulks(&mut self) -> Result<(), JournalError> {
+        self.stalls_bulks = false;
+        for _ in 0..STEPS_PER_TURN_MAX {
+            let Some(bytes) = self.ledger.next_bulk_step_bytes() else { return Ok(()) };
+            let is_full = self.open.batch.len() >= self.options.batch_commands_max
+                || self.open.batch.bytes() + bytes > self.options.batch_bytes_max;
+            if is_full {
+                self.commit()?;
+                if !self.has_room(bytes)? {
+                    self.stalls_bulks = true;
+                    return Ok(());
+                }
+            }
+            self.decide(&Command::StepBulk, &Archived::Absent, Payload::default());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! The bodies of `/bulkTransfers` (FSPIOP API v1.1 §6.10.3, §6.10.4).
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use upesi_ledger::{
+    AskedItem, BULK_ITEMS_MAX, Cause, ItemResult, ItemsFault, NewItems, PublicBulkState, Refusal,
+};
+use upesi_types::{Amount, ErrorCode, FspId, Timestamp, TransferId};
+
+use super::error::read_error_information;
+use super::extensions::parse_extension_list;
+use super::schema::{Schema, Value, read_array};
+use super::terms::{read_money, read_optional};
+use crate::SyncError;
+use crate::octets::{decode_octets, decode_octets_leniently};
+
+/// The body of `POST /bulkTransfers`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkTransferBody {
+    /// Identifies the bulk in all messages about it.
+    pub bulk_transfer_id: TransferId,
+    /// Identifies the quotes that it follows.
+    pub bulk_quote_id: TransferId,
+    /// Who pays.
+    pub payer: FspId,
+    /// Who is to be paid.
+    pub payee: FspId,
+    /// The transfers. The schema admits amounts that a ledger cannot hold, and conditions that no fulfilment could
+    /// match; the refusal of those is an asynchronous one.
+    pub items: NewItems,
+    /// When they lapse unless they are fulfilled.
+    pub expiration: Timestamp,
+    /// The checked items of the extension list, as a compact JSON array.
+    pub extensions: Option<Box<str>>,
+}
+
+const BULK: Schema<7> = Schema::open(
+    6,
+    [
+        "bulkTransferId",
+        "bulkQuoteId",
+        "payerFsp",
+        "payeeFsp",
+        "individualTransfers",
+        "expiration",
+        "extensionList",
+    ],
+);
+
+/// Reads and checks the body of `POST /bulkTransfers`.
+///
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema; 3100 for a transfer that is there twice.
+pub fn parse_bulk_transfer(body: &[u8]) -> Result<BulkTransferBody, SyncError> {
+    let object = BULK.read_body(body)?;
+    let bulk_transfer_id = object.required("bulkTransferId").transfer_id()?;
+    let bulk_quote_id = object.required("bulkQuoteId").transfer_id()?;
+    let payer = object.required("payerFsp").name()?;
+    let payee = object.required("payeeFsp").name()?;
+    let list = object.required("individualTransfers");
+    let items = read_array(list, 1, BULK_ITEMS_MAX)?.iter().map(read_item).collect::<Result<_, _>>()?;
+    let items = NewItems::new(items).map_err(|fault| match fault {
+        ItemsFault::Twice(id) => {
+            list.refuse(ErrorCode::VALIDATION, format_args!("must NOT have transferId {id} twice"))
+        }
+        ItemsFault::Number => list.refuse(ErrorCode::VALIDATION, "must have 1 to 1000 items"),
+    })?;
+    let expiration = object.required("expiration").date_time()?;
+    let extensions = read_optional(object.optional("extensionList"), parse_extension_list)?;
+    Ok(BulkTransferBody {
+        bulk_transfer_id,
+        bulk_quote_id,
+        payer,
+        payee,
+        items,
+        expiration,
+        extensions: extensions.map(Into::into),
+    })
+}
+
+const ITEM: Schema<5> =
+    Schema::open(4, ["transferId", "transferAmount", "ilpPacket", "condition", "extensionList"]);
+
+fn read_item(value: Value<'_, '_>) -> Result<(TransferId, AskedItem), SyncError> {
+    let item = ITEM.read(value)?;
+    let id = item.required("transferId").transfer_id()?;
+    let money = read_money(item.required("transferAmount"))?;
+    let amount: Result<Amount, _> = Amount::parse_wire(&money.amount);
+    let ilp_packet = item.required("ilpPacket").packet()?;
+    let condition = decode_octets(&item.required("condition").octets()?);
+    let extensions = read_optional(item.optional("extensionList"), parse_extension_list)?;
+    let asked = AskedItem {
+        amount: amount.map_err(|error| (error, money.amount.into())),
+        currency: money.currency,
+        ilp_packet: ilp_packet.into(),
+        condition,
+        extensions: extensions.map(Into::into),
+    };
+    Ok((id, asked))
+}
+
+/// The body of `PUT /bulkTransfers/{ID}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkFulfilBody {
+    /// What the payee says of the bulk.
+    pub state: PublicBulkState,
+    /// When the payee did it.
+    pub completed_timestamp: Option<Timestamp>,
+    /// What it says of the transfers, each once.
+    pub results: Vec<(TransferId, ItemResult)>,
+    /// The checked items of the extension list, as a compact JSON array.
+    pub extensions: Option<Box<str>>,
+}
+
+const FULFIL: Schema<4> = Schema::open(
+    1,
+    ["bulkTransferState", "completedTimestamp", "individualTransferResults", "extensionList"],
+);
+
+/// Reads and checks the body of `PUT /bulkTransfers/{ID}`.
+///
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema; 3100 for a transfer that is there twice.
+pub fn parse_bulk_fulfil(body: &[u8]) -> Result<BulkFulfilBody, SyncError> {
+    let object = FULFIL.read_body(body)?;
+    let completed_timestamp =
+        read_optional(object.optional("completedTimestamp"), |value| value.date_time())?;
+    let results = match object.optional("individualTransferResults") {
+        Some(list) => read_results(list)?,
+        None => Vec::new(),
+    };
+    let state = object.required("bulkTransferState");
+    let state = PublicBulkState::parse(&state.text()?)
+        .ok_or_else(|| state.not_allowed("ACCEPTED, COMPLETED, PENDING, PROCESSING, RECEIVED, REJECTED"))?;
+    let extensions = read_optional(object.optional("extensionList"), parse_extension_list)?;
+    Ok(BulkFulfilBody { state, completed_timestamp, results, extensions: extensions.map(Into::into) })
+}
+
+fn read_results(list: Value<'_, '_>) -> Result<Vec<(TransferId, ItemResult)>, SyncError> {
+    let results =
+        read_array(list, 1, BULK_ITEMS_MAX)?.iter().map(read_result).collect::<Result<Vec<_>, _>>()?;
+    let mut seen = BTreeSet::new();
+    match results.iter().find(|(id, _)| !seen.insert(*id)) {
+        Some((id, _)) => {
+            Err(list.refuse(ErrorCode::VALIDATION, format_args!("must NOT have transferId {id} twice")))
+        }
+        None => Ok(results),
+    }
+}
+
+const RESULT: Schema<4> = Schema::open(1, ["transferId", "fulfilment", "errorInformation", "extensionList"]);
+
+/// A result with both a fulfilment and an error, or with neither, is one that the ledger aborts the item for.
+fn read_result(value: Value<'_, '_>) -> Result<(TransferId, ItemResult), SyncError> {
+    let result = RESULT.read(value)?;
+    let id = result.required("transferId").transfer_id()?;
+    let fulfilment = read_optional(result.optional("fulfilment"), |value| value.octets())?;
+    let error = read_optional(result.optional("errorInformation"), read_error_information)?;
+    let extensions = read_optional(result.optional("extensionList"), parse_extension_list)?;
+    let fulfilment = fulfilment.as_deref().map(decode_octets_leniently);
+    let said = match (fulfilment, error) {
+        (Some(Some(fulfilment)), None) => {
+            ItemResult::Fulfil { fulfilment, extensions: extensions.map(Into::into) }
+        }
+        (Some(None), None) => ItemResult::Abort(Refusal::FulfilmentInvalid.into()),
+        (None, Some((code, description))) => ItemResult::Abort(Cause::Payee { code, description }),
+        _ => ItemResult::Abort(Refusal::BulkResultInvalid.into()),
+    };
+    Ok((id, said))
+}

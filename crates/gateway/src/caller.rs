@@ -1,0 +1,301 @@
+//! Who a request comes from: the participant that the caller's certificate is bound to, or else the one that it names.
+
+mod addresses;
+
+use std::sync::{Mutex, PoisonError};
+
+use http::{HeaderMap, HeaderValue};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+use upesi_engine::{Participants, SharedParticipants};
+use upesi_fspiop::SyncError;
+use upesi_http::{Connection, Facts, Failures, OtherIdentity, Peer, PeerIdentity};
+use upesi_ledger::{Binding, BindingKind, Participant, ParticipantId};
+use upesi_types::{ErrorCode, FspId};
+
+pub use addresses::{AddressLists, IPV6_PREFIX_MAX};
+
+/// The sender of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller<'a> {
+    headers: &'a HeaderMap,
+    identity: Option<&'a PeerIdentity>,
+}
+
+impl<'a> Caller<'a> {
+    /// Whoever the headers name.
+    pub(crate) const fn named(headers: &'a HeaderMap) -> Self {
+        Self::new(headers, None)
+    }
+
+    pub(crate) const fn new(headers: &'a HeaderMap, identity: Option<&'a PeerIdentity>) -> Self {
+        Self { headers, identity }
+    }
+
+    /// The participant of the certificate, if it is bound.
+    pub(crate) const fn identity(self) -> Option<&'a PeerIdentity> {
+        self.identity
+    }
+
+    /// The name for logs: that of the identity, or else what the headers say.
+    pub(crate) fn name(self) -> &'a str {
+        let header = || self.headers.get(SOURCE).and_then(|source| source.to_str().ok());
+        self.identity.map(|identity| &*identity.name).or_else(header).unwrap_or("-")
+    }
+
+    /// The participant that the headers name as the sender.
+    pub(crate) fn source(self) -> Option<FspId> {
+        self.headers.get(SOURCE).and_then(name_in)
+    }
+}
+
+const SOURCE: &str = "fspiop-source";
+const PROXY: &str = "fspiop-proxy";
+
+fn name_in(value: &HeaderValue) -> Option<FspId> {
+    value.to_str().ok().and_then(FspId::parse)
+}
+
+/// Why a request does not come from whom it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denial {
+    /// The certificate is bound to no participant.
+    Unbound,
+    /// It is bound to more than one.
+    Ambiguous,
+    /// It was bound to another participant, or to none, when the connection began.
+    Rebound,
+    /// It calls from an address that is not on its list.
+    Address,
+    /// The request names another sender.
+    Source,
+    /// It claims to come through a proxy that it does not come from.
+    Proxy,
+}
+
+impl Denial {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Unbound => "unbound",
+            Self::Ambiguous => "ambiguous",
+            Self::Rebound => "rebound",
+            Self::Address => "address",
+            Self::Source => "source",
+            Self::Proxy => "proxy",
+        }
+    }
+
+    /// What the caller is told, which is not which part of its proof was wrong.
+    pub(crate) fn error(self) -> SyncError {
+        let (code, detail) = match self {
+            Self::Unbound | Self::Ambiguous | Self::Rebound => {
+                (ErrorCode::CLIENT, "the certificate is not that of a participant")
+            }
+            Self::Address => (ErrorCode::CLIENT, "the address is not that of the participant"),
+            Self::Source => (ErrorCode::VALIDATION, "Invalid fspiop-source header"),
+            Self::Proxy => (ErrorCode::VALIDATION, "Invalid fspiop-proxy header"),
+        };
+        SyncError { status: 403, ..SyncError::new(code, detail) }
+    }
+
+    /// Whether the connection should not go on.
+    pub(crate) fn ends_connection(self) -> bool {
+        matches!(self, Self::Rebound | Self::Address)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refused {
+    reason: &'static str,
+    fsp: String,
+}
+
+/// Finds out who calls. Without a certificate that is whoever the request names.
+#[derive(Debug)]
+pub(crate) struct Callers {
+    participants: SharedParticipants,
+    /// Whether a certificate must be bound.
+    are_bindings_required: bool,
+    addresses: AddressLists,
+    refused: Family<Refused, Counter>,
+    failures: Mutex<Failures>,
+}
+
+impl Callers {
+    pub(crate) fn new(
+        participants: SharedParticipants,
+        are_bindings_required: bool,
+        addresses: AddressLists,
+        registry: &mut Registry,
+    ) -> Self {
+        let refused = Family::<Refused, Counter>::default();
+        registry.register(
+            "upesi_auth_refused",
+            "Requests that did not come from whom they said, by reason and by the participant of their certificate",
+            refused.clone(),
+        );
+        Self { participants, are_bindings_required, addresses, refused, failures: Mutex::default() }
+    }
+
+    /// The sender of a request. What a certificate is bound to is looked up once per connection, and again when the
+    /// participants have changed.
+    pub(crate) fn identify<'a>(
+        &self,
+        headers: &'a HeaderMap,
+        connection: &'a Connection,
+    ) -> Result<Caller<'a>, Denial> {
+        let Some(peer) = connection.peer() else { return self.check_named(headers, connection) };
+        let generation = self.participants.generation();
+        let known = match connection.identity(generation) {
+            Some(identity) => Ok(identity),
+            None => self.look_up(peer, connection, generation),
+        };
+        let checked = known.and_then(|identity| match identity {
+            Some(identity) if self.addresses.forbids(&identity.name, connection.address()).is_some() => {
+                Err(Denial::Address)
+            }
+            Some(identity) => self.check_bound(headers, identity).map(|()| Some(identity)),
+            None => self.check_unbound(headers).map(|()| None),
+        });
+        match checked {
+            Ok(identity) => Ok(Caller::new(headers, identity)),
+            Err(denial) => {
+                let fsp = known.ok().flatten().map_or("", |identity| &*identity.name);
+                self.note(denial, fsp, Some(peer));
+                Err(denial)
+            }
+        }
+    }
+
+    /// Without a certificate the sender is whoever the request names, if he calls from where he may.
+    fn check_named<'a>(&self, headers: &'a HeaderMap, connection: &Connection) -> Result<Caller<'a>, Denial> {
+        let caller = Caller::named(headers);
+        if self.addresses.is_empty() {
+            return Ok(caller);
+        }
+        let source = caller.source();
+        match source.and_then(|name| self.addresses.forbids(name.as_str(), connection.address())) {
+            None => Ok(caller),
+            Some(participant) => {
+                self.note(Denial::Address, participant, None);
+                Err(Denial::Address)
+            }
+        }
+    }
+
+    /// The sender as far as it is known, of a request that needs no sender.
+    pub(crate) fn known<'a>(&self, headers: &'a HeaderMap, connection: &'a Connection) -> Caller<'a> {
+        let identity = connection.peer().and_then(|_| connection.identity(self.participants.generation()));
+        Caller::new(headers, identity.flatten())
+    }
+
+    fn look_up<'a>(
+        &self,
+        peer: &Peer,
+        connection: &'a Connection,
+        generation: u64,
+    ) -> Result<Option<&'a PeerIdentity>, Denial> {
+        let found = bound_participant(&self.participants.get(), peer.facts())?;
+        let is_bound = found.is_some();
+        connection.identify(found, generation).map_err(|OtherIdentity| Denial::Rebound)?;
+        if is_bound {
+            connection.become_known();
+        }
+        Ok(connection.identity(generation).flatten())
+    }
+
+    /// The headers must name the participant itself, or through a proxy a sender from elsewhere. Without a source the
+    /// check of the headers refuses the request.
+    fn check_bound(&self, headers: &HeaderMap, identity: &PeerIdentity) -> Result<(), Denial> {
+        let is_itself = |value: &HeaderValue| value.as_bytes() == identity.name.as_bytes();
+        let Some(source) = headers.get(SOURCE) else { return Ok(()) };
+        match headers.get(PROXY) {
+            None if is_itself(source) => return Ok(()),
+            None => return Err(Denial::Source),
+            Some(proxy) if !is_itself(proxy) => return Err(Denial::Proxy),
+            Some(_) => {}
+        }
+        let participants = self.participants.get();
+        let itself = ParticipantId::new(identity.number).and_then(|id| participants.get(id));
+        if !itself.is_some_and(|participant| participant.is_proxy) {
+            return Err(Denial::Proxy);
+        }
+        // A fulfil names its sender in any case.
+        match name_in(source).and_then(|name| participants.named_in_any_case(&name).map(drop)) {
+            Some(()) => Err(Denial::Source),
+            None => Ok(()),
+        }
+    }
+
+    /// Until all are bound, a caller that is not may name those that are not.
+    fn check_unbound(&self, headers: &HeaderMap) -> Result<(), Denial> {
+        if self.are_bindings_required {
+            return Err(Denial::Unbound);
+        }
+        let participants = self.participants.get();
+        let is_bound = |name: &str| {
+            let named = headers.get(name).and_then(name_in);
+            let participant = named.and_then(|name| participants.named_in_any_case(&name));
+            participant.is_some_and(|participant: &Participant| !participant.bindings.is_empty())
+        };
+        match (is_bound(SOURCE), is_bound(PROXY)) {
+            (true, _) => Err(Denial::Source),
+            (_, true) => Err(Denial::Proxy),
+            _ => Ok(()),
+        }
+    }
+
+    fn note(&self, denial: Denial, fsp: &str, peer: Option<&Peer>) {
+        let reason = denial.name();
+        self.refused.get_or_create(&Refused { reason, fsp: fsp.to_owned() }).inc();
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(times) = failures.note(Instant::now()) {
+            let text = |of: fn(&Facts) -> &str| peer.map_or("", |peer| of(peer.facts()));
+            let (subject, issuer) = (text(|facts| &facts.subject), text(|facts| &facts.issuer));
+            let spki_sha256 = text(|facts| &facts.spki_sha256);
+            tracing::warn!(
+                reason, %fsp, %subject, %issuer, %spki_sha256, times,
+                "requests did not come from whom they said; this is the last of them"
+            );
+        }
+    }
+}
+
+/// The one participant that a certificate is bound to.
+fn bound_participant(participants: &Participants, facts: &Facts) -> Result<Option<PeerIdentity>, Denial> {
+    let mut found = None;
+    for binding in bindings_of(facts) {
+        match (found, participants.bound_by(&binding)) {
+            (Some(one), Some(other)) if one != other => return Err(Denial::Ambiguous),
+            (None, bound) => found = bound,
+            _ => {}
+        }
+    }
+    let identity = |id: ParticipantId| {
+        let name = participants.name(id)?;
+        Some(PeerIdentity { number: id.number(), name: name.as_str().into() })
+    };
+    Ok(found.and_then(identity))
+}
+
+/// The bindings that a certificate satisfies. A common name counts only if there are no alternative names, which are
+/// what it says more exactly.
+fn bindings_of(facts: &Facts) -> impl Iterator<Item = Binding> {
+    let digests = [
+        (BindingKind::SpkiSha256, facts.spki_sha256.clone()),
+        (BindingKind::CertSha256, facts.certificate_sha256.clone()),
+    ];
+    let uris = facts.uris.iter().map(|uri| (BindingKind::SanUri, uri.clone()));
+    let names = facts.dns.iter().map(|name| (BindingKind::SanDns, name.clone()));
+    let parts = facts.subject_parts.iter().filter(|(part, _)| *part != "CN" || !facts.has_alternative_names);
+    let subjects =
+        parts.map(|(part, text)| (BindingKind::Subject, Binding::subject(part, text, &facts.issuer)));
+    let all = digests.into_iter().chain(uris).chain(names).chain(subjects);
+    all.filter_map(|(kind, value)| Binding::new(kind, &value))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! Where connections may lead: an address that a DFSP chose must not reach what only the hub can reach.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use tokio::net::{TcpStream, lookup_host};
+
+use crate::Target;
+
+/// Addresses that are nobody's on the public internet, or that lead back here (IANA's special-purpose registries).
+const REFUSED: [(IpAddr, u8); 27] = [
+    v4([0, 0, 0, 0], 8),
+    v4([10, 0, 0, 0], 8),
+    v4([100, 64, 0, 0], 10),
+    v4([127, 0, 0, 0], 8),
+    // Link-local: clouds serve credentials of the machine at 169.254.169.254.
+    v4([169, 254, 0, 0], 16),
+    v4([172, 16, 0, 0], 12),
+    v4([192, 0, 0, 0], 24),
+    v4([192, 0, 2, 0], 24),
+    v4([192, 88, 99, 0], 24),
+    v4([192, 168, 0, 0], 16),
+    v4([198, 18, 0, 0], 15),
+    v4([198, 51, 100, 0], 24),
+    v4([203, 0, 113, 0], 24),
+    v4([224, 0, 0, 0], 3),
+    // Unspecified, loopback, and IPv4 addresses written as IPv6 ones. Mapped ones are judged as what they stand for.
+    v6([0, 0, 0, 0, 0, 0, 0, 0], 96),
+    v6([0, 0, 0, 0, 0xffff, 0, 0, 0], 96),
+    v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96),
+    v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48),
+    v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64),
+    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23),
+    v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32),
+    v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16),
+    v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20),
+    v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7),
+    v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10),
+    v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10),
+    v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8),
+];
+
+/// Ports below 1024 that DFSPs may listen on if no ports are set.
+const LOW_PORTS: [u16; 2] = [80, 443];
+const FREE_PORTS_FROM: u16 = 1024;
+
+const fn v4([a, b, c, d]: [u8; 4], prefix: u8) -> (IpAddr, u8) {
+    (IpAddr::V4(Ipv4Addr::new(a, b, c, d)), prefix)
+}
+
+const fn v6(s: [u16; 8], prefix: u8) -> (IpAddr, u8) {
+    (IpAddr::V6(Ipv6Addr::new(s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7])), prefix)
+}
+
+/// Addresses with the same beginning, such as `10.20.0.0/16`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    prefix: u8,
+}
+
+/// A text that is no network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no network; write it as 10.20.0.0/16 or 2001:db8::/32, with zeros after the prefix")]
+pub struct NotANetwork(String);
+
+impl FromStr for Network {
+    type Err = NotANetwork;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = || NotANetwork(text.to_owned());
+        let (address, prefix) = text.split_once('/').ok_or_else(refused)?;
+        let address: IpAddr = address.parse().map_err(|_| refused())?;
+        let length: u8 = prefix.parse().map_err(|_| refused())?;
+        let network = Self { address, prefix: length };
+        let is_sound = length <= bits_of(address).1 && length.to_string() == prefix && network.is_start();
+        if is_sound { Ok(network) } else { Err(refused()) }
+    }
+}
+
+impl Network {
+    /// Whether an address is in it. An IPv4 address written as an IPv6 one is the IPv4 address.
+    pub fn contains(self, address: IpAddr) -> bool {
+        let ((own, width), (other, other_width)) = (bits_of(self.address), bits_of(address.to_canonical()));
+        width == other_width && masked(own, width, self.prefix) == masked(other, width, self.prefix)
+    }
+
+    /// Whether its addresses are IPv6 ones.
+    pub const fn is_ipv6(self) -> bool {
+        self.address.is_ipv6()
+    }
+
+    /// Bits that its addresses have in common.
+    pub const fn prefix(self) -> u8 {
+        self.prefix
+    }
+
+    fn is_start(self) -> bool {
+        let (bits, width) = bits_of(self.address);
+        masked(bits, width, self.prefix) == bits
+    }
+}
+
+/// The bits of an address at the end of a number, and how many they are.
+const fn bits_of(address: IpAddr) -> (u128, u8) {
+    match address {
+        IpAddr::V4(address) => (address.to_bits() as u128, 32),
+        IpAddr::V6(address) => (address.to_bits(), 128),
+    }
+}
+
+fn masked(bits: u128, width: u8, prefix: u8) -> u128 {
+    let rest = u32::from(width.saturating_sub(prefix));
+    bits.checked_shr(rest).and_then(|bits| bits.checked_shl(rest)).unwrap_or(0)
+}
+
+/// Why a connection is not made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// An address that is not public, in no network that is allowed.
+    #[error("{0} is neither public nor in outbound.networks")]
+    Address(IpAddr),
+    /// A port of another service.
+    #[error("port {0} is not one of outbound.ports")]
+    Port(u16),
+    /// A port of the hub itself.
+    #[error("{0} is a port of this hub")]
+    Own(SocketAddr),
+}
+
+impl From<Refused> for io::Error {
+    fn from(refused: Refused) -> Self {
+        Self::new(io::ErrorKind::PermissionDenied, refused)
+    }
+}
+
+/// What a guard goes by.
+#[derive(Clone, Debug, Default)]
+pub struct GuardRules {
+    /// Networks that may be called although they are not public.
+    pub networks: Vec<Network>,
+    /// Ports that may be called; none: 80, 443 and those from 1024 on.
+    pub ports: Vec<u16>,
+}
+
+/// Finds the addresses of a host.
+pub type Resolve = fn(&str) -> Vec<IpAddr>;
+
+/// Decides which addresses may be connected to. The default is any. Clones share what is known.
+///
+/// A name is resolved for each connection; one address that is refused refuses the name, and the connection is made to
+/// an address that was checked.
+#[derive(Clone, Default)]
+pub struct Guard(Option<Arc<Shared>>);
+
+struct Shared {
+    rules: GuardRules,
+    own_ports: OnceLock<Vec<u16>>,
+    resolve: Option<Resolve>,
+}
+
+impl Guard {
+    /// Only public addresses, and those that the rules allow.
+    pub fn new(rules: GuardRules) -> Self {
+        Self::with(rules, None)
+    }
+
+    /// The same with names of a table, for tests.
+    pub fn with_names(rules: GuardRules, resolve: Resolve) -> Self {
+        Self::with(rules, Some(resolve))
+    }
+
+    fn with(rules: GuardRules, resolve: Option<Resolve>) -> Self {
+        let shared = Shared { rules, own_ports: OnceLock::new(), resolve };
+        Self(Some(Arc::new(shared)))
+    }
+
+    /// Notes the ports on which this process listens: on this machine they are never called. Once.
+    pub fn keep_from(&self, ports: Vec<u16>) {
+        if let Some(shared) = &self.0 {
+            let _ = shared.own_ports.set(ports);
+        }
+    }
+
+    /// Whether a URL may be registered, as far as its text tells: its port, and its host if that is an address.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check_target(&self, target: &Target) -> Result<(), Refused> {
+        let Some(shared) = &self.0 else { return Ok(()) };
+        shared.check_port(target.origin.port())?;
+        match target.origin.host().parse() {
+            Ok(address) => shared.check(address),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Connects to a host.
+    pub(crate) async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
+        let Some(shared) = &self.0 else { return TcpStream::connect((host, port)).await };
+        shared.check_port(port)?;
+        let addresses = shared.addresses_of(host, port).await?;
+        addresses.iter().try_for_each(|address| shared.check(address.ip()))?;
+        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        for address in addresses {
+            match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    shared.check_own(&stream)?;
+                    return Ok(stream);
+                }
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+}
+
+impl Shared {
+    fn check(&self, address: IpAddr) -> Result<(), Refused> {
+        let is_in =
+            |(start, prefix): &(IpAddr, u8)| Network { address: *start, prefix: *prefix }.contains(address);
+        let is_allowed = self.rules.networks.iter().any(|network| network.contains(address));
+        if is_allowed || !REFUSED.iter().any(is_in) { Ok(()) } else { Err(Refused::Address(address)) }
+    }
+
+    fn check_port(&self, port: u16) -> Result<(), Refused> {
+        let is_allowed = match &*self.rules.ports {
+            [] => port >= FREE_PORTS_FROM || LOW_PORTS.contains(&port),
+            ports => ports.contains(&port),
+        };
+        if is_allowed { Ok(()) } else { Err(Refused::Port(port)) }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the pool bounds the time of opening a connection")]
+    async fn addresses_of(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        if let (Some(resolve), Err(_)) = (self.resolve, host.parse::<IpAddr>()) {
+            return Ok(resolve(host).into_iter().map(|address| SocketAddr::new(address, port)).collect());
+        }
+        Ok(lookup_host((host, port)).await?.collect())
+    }
+
+    /// A connection whose ends have the same address has not left this machine.
+    fn check_own(&self, stream: &TcpStream) -> io::Result<()> {
+        let (own, peer) = (stream.local_addr()?, stream.peer_addr()?);
+        let is_own_port = self.own_ports.get().is_some_and(|ports| ports.contains(&peer.port()));
+        if is_own_port && own.ip() == peer.ip() { Err(Refused::Own(peer).into()) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Guard").field(&self.0.as_ref().map(|shared| &shared.rules)).finish()
+    }
+}
+
+impl PartialEq for Guard {
+    /// Whether both are the same one.
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+}
+
+impl Eq for Guard {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_a_start_and_a_length() {
+        let contains = |network: &str, address: &str| {
+            network.parse::<Network>().unwrap().contains(address.parse().unwrap())
+        };
+        assert!(contains("10.20.0.0/16", "10.20.255.255") && !contains("10.20.0.0/16", "10.21.0.0"));
+        assert!(contains("10.20.0.0/16", "::ffff:10.20.1.1"), "mapped");
+        assert!(contains("0.0.0.0/0", "255.255.255.255") && !contains("0.0.0.0/0", "::1"));
+        assert!(contains("::/0", "2001:db8::1") && contains("192.0.2.1/32", "192.0.2.1"));
+        assert!(
+            contains("2001:db8::/33", "2001:db8:7fff::1") && !contains("2001:db8::/33", "2001:db8:8000::")
+        );
+        for text in
+            ["10.20.0.0", "10.20.0.1/16", "10.0.0.0/33", "10.0.0.0/08", "10.0.0.0/+8", "/8", "x/8", "::1/64"]
+        {
+            assert_eq!(text.parse::<Network>(), Err(NotANetwork(text.to_owned())));
+        }
+    }
+}

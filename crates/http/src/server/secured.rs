@@ -1,0 +1,248 @@
+//! TLS of a server: handshakes, on a thread of their own and within bounds.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustls::{CertificateError, Error};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use upesi_tls::{Peer, ServerTls};
+
+use super::accept::Failures;
+use super::socket::{self, Socket};
+use crate::WorkerHandle;
+
+/// First byte of a TLS record that begins a handshake.
+const HANDSHAKE_RECORD: u8 = 22;
+/// What a caller without TLS is sent.
+const PLAINTEXT_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n\
+    content-length: 48\r\nconnection: close\r\n\r\nThis port speaks TLS: begin the URL with https:\n";
+/// What is read of a caller without TLS, so that the answer is not lost in a reset.
+const PLAINTEXT_BYTES_MAX: u64 = 64 * 1024;
+
+/// TLS of a server, and what handshakes may use.
+#[derive(Clone, Debug)]
+pub struct Secured {
+    /// Certificates and trust.
+    pub tls: ServerTls,
+    /// Where handshakes run: their signatures take as long as many requests and must not delay those.
+    pub worker: WorkerHandle,
+    /// Time from the first byte to the last of a handshake.
+    pub handshake_timeout: Duration,
+    /// Unfinished handshakes at a time; for a further one those that have waited longest make room.
+    pub handshakes_max: usize,
+    /// What became of handshakes.
+    pub counts: Arc<HandshakeCounts>,
+}
+
+/// Outcome of a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Outcome {
+    /// The connection serves requests.
+    Established,
+    /// The caller sent no certificate.
+    NoCertificate,
+    /// No authority of ours stands behind the certificate, or the chain is not sound.
+    Untrusted,
+    /// The certificate has expired, or is not valid yet.
+    Expired,
+    /// The certificate is revoked.
+    Revoked,
+    /// The revocation list is missing or stale.
+    NoList,
+    /// The certificate is for another purpose.
+    WrongPurpose,
+    /// The caller does not speak TLS.
+    Plaintext,
+    /// It took too long, or made room for another.
+    Late,
+    /// The caller ended it.
+    Closed,
+    /// No common version or suite, or a message that is none.
+    Protocol,
+}
+
+impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Established,
+        Self::NoCertificate,
+        Self::Untrusted,
+        Self::Expired,
+        Self::Revoked,
+        Self::NoList,
+        Self::WrongPurpose,
+        Self::Plaintext,
+        Self::Late,
+        Self::Closed,
+        Self::Protocol,
+    ];
+
+    /// As a label of a metric.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Established => "established",
+            Self::NoCertificate => "no_certificate",
+            Self::Untrusted => "untrusted",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::NoList => "no_list",
+            Self::WrongPurpose => "wrong_purpose",
+            Self::Plaintext => "plaintext",
+            Self::Late => "late",
+            Self::Closed => "closed",
+            Self::Protocol => "protocol",
+        }
+    }
+
+    fn of(error: &io::Error) -> Self {
+        let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
+            return if socket::is_over_budget(error) { Self::Protocol } else { Self::Closed };
+        };
+        match error {
+            Error::NoCertificatesPresented => Self::NoCertificate,
+            Error::InvalidCertificate(error) => Self::of_certificate(error),
+            Error::AlertReceived(_) => Self::Closed,
+            _ => Self::Protocol,
+        }
+    }
+
+    fn of_certificate(error: &CertificateError) -> Self {
+        match error {
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. } => Self::Expired,
+            CertificateError::Revoked => Self::Revoked,
+            CertificateError::UnknownRevocationStatus
+            | CertificateError::ExpiredRevocationList
+            | CertificateError::ExpiredRevocationListContext { .. } => Self::NoList,
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+                Self::WrongPurpose
+            }
+            _ => Self::Untrusted,
+        }
+    }
+}
+
+/// Counts of handshakes by outcome, and the log of those that failed.
+#[derive(Debug, Default)]
+pub struct HandshakeCounts {
+    counts: [AtomicU64; Outcome::ALL.len()],
+    failures: Mutex<Failures>,
+}
+
+impl HandshakeCounts {
+    /// Handshakes that ended like this since the start.
+    pub fn of(&self, outcome: Outcome) -> u64 {
+        self.counts[outcome as usize].load(Ordering::Relaxed)
+    }
+
+    fn count(&self, outcome: Outcome, reason: &dyn std::fmt::Display, address: std::net::IpAddr) {
+        self.counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        if outcome == Outcome::Established {
+            return;
+        }
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(times) = failures.note(Instant::now()) {
+            let outcome = outcome.name();
+            tracing::warn!(outcome, %reason, %address, times, "TLS handshakes failed; this is the last of them");
+        }
+    }
+}
+
+/// A connection whose handshake is done.
+pub(super) struct Established {
+    pub(super) stream: Box<TlsStream<Socket>>,
+    pub(super) peer: Option<Peer>,
+}
+
+impl Secured {
+    /// Does the handshake of a connection; `None` if there is no connection afterwards.
+    pub(super) async fn establish(
+        &self,
+        stream: TcpStream,
+        address: std::net::IpAddr,
+    ) -> Option<Established> {
+        match timeout(self.handshake_timeout, self.handshake(stream)).await {
+            Ok(Ok(established)) => {
+                self.counts.count(Outcome::Established, &"", address);
+                Some(established)
+            }
+            Ok(Err((outcome, reason))) => {
+                self.counts.count(outcome, &reason, address);
+                None
+            }
+            Err(_) => {
+                self.counts.count(Outcome::Late, &"it took too long", address);
+                None
+            }
+        }
+    }
+
+    /// Notes that a handshake was given up for the sake of another.
+    pub(super) fn made_way(&self, address: std::net::IpAddr) {
+        self.counts.count(Outcome::Late, &"it made room for another", address);
+    }
+
+    async fn handshake(&self, stream: TcpStream) -> Result<Established, (Outcome, String)> {
+        let closed = |error: io::Error| (Outcome::Closed, error.to_string());
+        let mut first = [0];
+        match stream.peek(&mut first).await.map_err(closed)? {
+            0 => return Err((Outcome::Closed, "the caller closed the connection".to_owned())),
+            _ if first[0] != HANDSHAKE_RECORD => {
+                refuse_plaintext(stream).await;
+                return Err((Outcome::Plaintext, "the caller does not speak TLS".to_owned()));
+            }
+            _ => {}
+        }
+        let accepted = TlsAcceptor::from(self.tls.config()).accept(Socket::new(stream)).await;
+        let mut stream = accepted.map_err(|error| (Outcome::of(&error), error.to_string()))?;
+        let (socket, connection) = stream.get_mut();
+        let peer = connection.peer_certificates().map(|chain| {
+            let owned: Vec<_> = chain.iter().map(|der| der.clone().into_owned()).collect();
+            Peer::new(&owned).ok_or((Outcome::Untrusted, "the certificate cannot be read".to_owned()))
+        });
+        let peer = peer.transpose()?;
+        // It goes to the worker that serves it, whose runtime has to poll it.
+        socket.detach().map_err(closed)?;
+        Ok(Established { stream: Box::new(stream), peer })
+    }
+}
+
+/// Says what is wrong, in the clear.
+async fn refuse_plaintext(mut stream: TcpStream) {
+    let answered = async {
+        stream.write_all(PLAINTEXT_ANSWER).await?;
+        stream.shutdown().await?;
+        let mut rest = stream.take(PLAINTEXT_BYTES_MAX);
+        tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
+    };
+    // The caller may be gone already.
+    let _ = answered.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_in_the_clear_is_as_long_as_it_says() {
+        let text = str::from_utf8(PLAINTEXT_ANSWER).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{} in {head}", body.len());
+    }
+
+    #[test]
+    fn outcomes_are_counted_apart() {
+        for (number, outcome) in Outcome::ALL.into_iter().enumerate() {
+            assert_eq!(outcome as usize, number, "{outcome:?}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Networks and ports as the settings write them.
+
+use upesi_gateway::{AddressLists, IPV6_PREFIX_MAX};
+use upesi_http::{GuardRules, Network};
+use upesi_types::FspId;
+
+/// Reads `NAME=NETWORK` pairs that are separated by commas.
+///
+/// # Errors
+/// What is no such pair.
+pub(crate) fn address_lists(text: &str) -> Result<AddressLists, String> {
+    let mut lists = AddressLists::default();
+    for item in items(text) {
+        let wanted = || format!("{item:?}: give a DFSP and a network, such as greenbank=192.0.2.0/24");
+        let (name, network) = item.split_once('=').ok_or_else(wanted)?;
+        let name = FspId::parse(name.trim()).ok_or_else(wanted)?;
+        let network: Network = network.trim().parse().map_err(|error| format!("{error}"))?;
+        if network.is_ipv6() && network.prefix() > IPV6_PREFIX_MAX {
+            return Err(format!(
+                "{item:?}: an IPv6 network of a DFSP has a prefix of at most {IPV6_PREFIX_MAX} bits"
+            ));
+        }
+        lists.add(name.as_str(), network);
+    }
+    Ok(lists)
+}
+
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// Reads lists that are separated by commas.
+///
+/// # Errors
+/// What is no network, or no port.
+pub(crate) fn guard_rules(networks: &str, ports: &str) -> Result<GuardRules, String> {
+    let network = |text: &str| text.parse::<Network>().map_err(|error| error.to_string());
+    let port = |text: &str| {
+        let port = text.parse::<u16>().ok().filter(|port| *port > 0);
+        port.ok_or_else(|| format!("{text:?} is no port; write numbers from 1 to 65535, such as 443, 8443"))
+    };
+    Ok(GuardRules {
+        networks: items(networks).map(network).collect::<Result<_, _>>()?,
+        ports: items(ports).map(port).collect::<Result<_, _>>()?,
+    })
+}

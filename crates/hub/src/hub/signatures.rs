@@ -1,0 +1,258 @@
+//! Signatures of messages: who must sign, what the hub signs, keys that are read again.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::interval;
+use upesi_delivery::Signer;
+use upesi_engine::{Clock, SharedParticipants};
+use upesi_fspiop::{Operation, Resource, SyncError};
+use upesi_gateway::{Authenticator, Parts};
+use upesi_http::{Method, Workers};
+use upesi_jws::{Fault, Freshness, KeyFileError, KeyRing, PrivateKey, Request, SIGNATURE, verify};
+use upesi_types::{ErrorCode, FspId};
+
+use super::HubError;
+use crate::config::{Settings, SignatureMode, SignatureModes};
+use crate::exposition::{counter, gauge, head};
+
+/// Senders that are no participants count together.
+const UNKNOWN: &str = "unknown";
+
+/// Signatures as the settings want them.
+pub(super) struct Signatures {
+    verifier: Option<Arc<Verifier>>,
+    signing: Option<Signing>,
+    reload_interval: Duration,
+    reload_now: Notify,
+    /// Whether the files on the disk cannot be used, so that older ones are in force.
+    is_failing: AtomicBool,
+}
+
+/// The hub's own key.
+struct Signing {
+    file: PathBuf,
+    signer: Signer,
+    thread: Workers,
+}
+
+/// Verifies what participants send.
+struct Verifier {
+    directory: PathBuf,
+    allows_es256: bool,
+    base_path: String,
+    modes: SignatureModes,
+    keys: RwLock<Arc<KeyRing>>,
+    participants: SharedParticipants,
+    clock: Arc<dyn Clock>,
+    verified: AtomicU64,
+    /// Messages that were not verified, by participant, reason and mode.
+    faults: Mutex<BTreeMap<(String, &'static str, SignatureMode), u64>>,
+}
+
+impl Signatures {
+    /// Reads the keys that the settings name.
+    pub(super) fn load(
+        settings: &Settings,
+        participants: &SharedParticipants,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, HubError> {
+        let jws = &settings.jws;
+        let modes = SignatureModes::read(jws.mode, &jws.exceptions).map_err(HubError::Settings)?;
+        let verifier = match modes.verifies_any() {
+            false => None,
+            true => Some(Arc::new(Verifier {
+                directory: Path::new(&jws.keys_dir).to_owned(),
+                allows_es256: jws.es256,
+                base_path: jws.base_path.clone(),
+                keys: RwLock::new(Arc::new(KeyRing::load(Path::new(&jws.keys_dir), jws.es256)?)),
+                modes,
+                participants: participants.clone(),
+                clock: Arc::clone(clock),
+                verified: AtomicU64::new(0),
+                faults: Mutex::default(),
+            })),
+        };
+        let signing = match &*jws.signing_key_file {
+            "" => None,
+            file => {
+                let file = PathBuf::from(file);
+                let key = PrivateKey::load(&file)?;
+                let thread = Workers::start(1, "upesi-signer")?;
+                Some(Signing { file, signer: Signer::new(key, thread.get(0).clone()), thread })
+            }
+        };
+        Ok(Self {
+            verifier,
+            signing,
+            reload_interval: Duration::from_secs(settings.tls.reload_interval_s),
+            reload_now: Notify::new(),
+            is_failing: AtomicBool::new(false),
+        })
+    }
+
+    /// Signs what the hub makes itself.
+    pub(super) fn signer(&self) -> Option<Signer> {
+        self.signing.as_ref().map(|signing| signing.signer.clone())
+    }
+
+    /// Judges requests, if any participant has to sign.
+    pub(super) fn authenticator(&self) -> Option<impl Authenticator + use<>> {
+        self.verifier.clone().map(Judge)
+    }
+
+    /// Has the keys read again now.
+    pub(super) fn reload_soon(&self) {
+        self.reload_now.notify_one();
+    }
+
+    /// Reads the keys again at every interval. Ends at once if there are none.
+    pub(super) async fn keep(self: Arc<Self>) {
+        if self.verifier.is_none() && self.signing.is_none() {
+            return;
+        }
+        let mut due = interval(self.reload_interval);
+        due.tick().await;
+        loop {
+            tokio::select! {
+                _ = due.tick() => {}
+                () = self.reload_now.notified() => tracing::info!("reading the keys of signatures again"),
+            }
+            let signatures = Arc::clone(&self);
+            // Files are read, which must not delay operators' requests.
+            let _ = tokio::task::spawn_blocking(move || signatures.reload()).await;
+        }
+    }
+
+    /// Reads all keys again. What cannot be used leaves in force what was.
+    fn reload(&self) {
+        let outcome = self.try_reload();
+        if let Err(error) = &outcome {
+            tracing::error!(%error, "the keys of signatures cannot be used; those in force stay");
+        }
+        self.is_failing.store(outcome.is_err(), Ordering::Relaxed);
+    }
+
+    fn try_reload(&self) -> Result<(), KeyFileError> {
+        let ring = match &self.verifier {
+            None => None,
+            Some(verifier) => Some(KeyRing::load(&verifier.directory, verifier.allows_es256)?),
+        };
+        if let Some(signing) = &self.signing {
+            signing.signer.replace(PrivateKey::load(&signing.file)?);
+        }
+        if let (Some(verifier), Some(ring)) = (&self.verifier, ring) {
+            *verifier.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
+        }
+        Ok(())
+    }
+
+    /// The metrics, if messages are signed or verified.
+    pub(super) fn write(&self, text: &mut String) {
+        if let Some(verifier) = &self.verifier {
+            verifier.write(text);
+        }
+        if self.verifier.is_some() || self.signing.is_some() {
+            let failing = u64::from(self.is_failing.load(Ordering::Relaxed));
+            let help = "1 while the keys of signatures cannot be used and older ones are in force";
+            gauge(text, "upesi_jws_reload_failing", help, failing);
+        }
+    }
+
+    /// Stops signing. All messages have left by then.
+    pub(super) fn shutdown(&self) {
+        if let Some(signing) = &self.signing {
+            signing.thread.shutdown();
+        }
+    }
+}
+
+impl Verifier {
+    fn judge(&self, operation: Operation, head: &Parts, body: &[u8]) -> Result<(), SyncError> {
+        let source = head.headers.get("fspiop-source").and_then(|source| source.to_str().ok());
+        let source = source.unwrap_or_default();
+        let mode = self.modes.of(source);
+        // Questions need no signature, but must not carry a wrong one.
+        if mode == SignatureMode::Off || (head.method == Method::GET && !head.headers.contains_key(SIGNATURE))
+        {
+            return Ok(());
+        }
+        let keys = Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner));
+        let request = Request {
+            method: &head.method,
+            uri: &head.uri,
+            headers: &head.headers,
+            body,
+            base_path: &self.base_path,
+        };
+        match verify(request, &keys, freshness(operation), self.clock.now()) {
+            Ok(()) => {
+                self.verified.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(fault) => self.fault(source, mode, &fault),
+        }
+    }
+
+    fn fault(&self, source: &str, mode: SignatureMode, fault: &Fault) -> Result<(), SyncError> {
+        let known = FspId::parse(source).and_then(|name| {
+            let participants = self.participants.get();
+            participants.named(&name).map(|participant| participant.name.to_string())
+        });
+        let fsp = known.unwrap_or_else(|| UNKNOWN.to_owned());
+        tracing::debug!(%fsp, %fault, mode = mode.name(), "a signature is not its sender's");
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        *faults.entry((fsp, fault.label(), mode)).or_default() += 1;
+        drop(faults);
+        match mode {
+            SignatureMode::Enforce => Err(SyncError::new(ErrorCode::INVALID_SIGNATURE, &fault.to_string())),
+            SignatureMode::Warn | SignatureMode::Off => Ok(()),
+        }
+    }
+
+    fn write(&self, text: &mut String) {
+        let verified = self.verified.load(Ordering::Relaxed);
+        counter(text, "upesi_jws_verified", "Messages whose signature is their sender's", verified);
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner).len();
+        gauge(text, "upesi_jws_participants", "Participants whose public keys are known", keys as u64);
+        let name = "upesi_jws_faults";
+        head(text, name, "counter", "Messages whose signature is missing or not their sender's");
+        for ((fsp, reason, mode), count) in self.faults.lock().unwrap_or_else(PoisonError::into_inner).iter()
+        {
+            let (fsp, mode) = (fsp.replace('\\', "\\\\").replace('"', "\\\""), mode.name());
+            // Writing into a String does not fail.
+            let _ =
+                writeln!(text, "{name}_total{{fsp=\"{fsp}\",reason=\"{reason}\",mode=\"{mode}\"}} {count}");
+        }
+    }
+}
+
+/// What a repetition of a request would do: a registration moves or removes a party, and an answer to a lookup answers
+/// the next one, too. All else has an id that is known by then.
+fn freshness(operation: Operation) -> Freshness {
+    match (operation.resource(), operation.method()) {
+        (Resource::Participants, method) if method != upesi_fspiop::Method::Get => Freshness::Recent,
+        (Resource::Parties, upesi_fspiop::Method::Put) => Freshness::Recent,
+        _ => Freshness::Any,
+    }
+}
+
+/// The verifier, as the gateway asks it.
+struct Judge(Arc<Verifier>);
+
+impl Authenticator for Judge {
+    fn authenticate(&self, operation: Operation, head: &Parts, body: &[u8]) -> Result<(), SyncError> {
+        self.0.judge(operation, head, body)
+    }
+}
+
+impl From<KeyFileError> for HubError {
+    fn from(source: KeyFileError) -> Self {
+        Self::Keys(source)
+    }
+}

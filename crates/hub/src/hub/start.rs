@@ -1,0 +1,349 @@
+//! The start of a hub: files and ports first, then the data directory, then what serves.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use tokio::time::interval;
+use upesi_admin::{AdminContext, AdminService, DirectoryHandle, MetricsService};
+use upesi_delivery::lanes::{Courier, CourierConfig};
+use upesi_delivery::owed::{CallbackRenderer, CourierEffects, OutboxBacklog};
+use upesi_delivery::{Handler, Signer};
+use upesi_engine::{
+    Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
+};
+use upesi_gateway::{Gateway, GatewayContext};
+use upesi_http::{BoundServer, ClientTls, Outbound, Server, Workers};
+
+use super::descriptors::Descriptors;
+use super::metrics::{MetricsText, Ports};
+use super::process::ProcessMetrics;
+use super::resources::Resources;
+use super::retention::Retention;
+use super::signatures::Signatures;
+use super::tls::{Servers, Tls};
+use super::{Hub, HubError, options};
+use crate::config::Settings;
+use crate::logging::LogControl;
+use crate::reserve::{self, Kept};
+
+/// How often positions are read for the metrics.
+const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
+/// Connections to the port of metrics.
+const METRICS_CONNECTIONS_MAX: usize = 16;
+
+/// What a hub stands on before it has read its data: keys, ports, threads.
+struct Base {
+    tls: Arc<Tls>,
+    signatures: Arc<Signatures>,
+    fspiop: BoundServer,
+    admin: BoundServer,
+    metrics: Option<BoundServer>,
+    workers: Workers,
+    /// Operators' requests and metrics have a thread of their own, so that they get through when the edges are busy.
+    admin_workers: Workers,
+    descriptors: Descriptors,
+    outbound: Outbound,
+    participants: SharedParticipants,
+}
+
+/// The engine, and what sends its callbacks.
+struct Core {
+    registry: Registry,
+    metrics: EngineMetrics,
+    engine: Engine,
+    handle: EngineHandle,
+    courier: Courier,
+}
+
+impl Base {
+    fn open(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Self, HubError> {
+        let tls = Arc::new(Tls::load(settings)?);
+        let participants = SharedParticipants::default();
+        let signatures = Arc::new(Signatures::load(settings, &participants, clock)?);
+        let fspiop = bind("fspiop.listen", settings.fspiop.listen)?;
+        let admin = bind("admin.listen", settings.admin.listen)?;
+        // What was checked is an address, if it is anything.
+        let metrics = settings.metrics.listen.parse().ok();
+        let metrics = metrics.map(|address| bind("metrics.listen", address)).transpose()?;
+        let workers = options::start_edges(settings)?;
+        let descriptors = Descriptors::of(settings, workers.count()).map_err(HubError::Descriptors)?;
+        descriptors.tell(settings);
+        let guard = options::guard(settings);
+        let own = [Some(&fspiop), Some(&admin), metrics.as_ref()].into_iter().flatten();
+        guard.keep_from(own.map(|bound| bound.local_addr().port()).collect());
+        let outbound = Outbound::bounded(options::size(descriptors.outbound)).guarded(guard);
+        let admin_workers = Workers::start(1, "upesi-admin")?;
+        Ok(Self {
+            tls,
+            signatures,
+            fspiop,
+            admin,
+            metrics,
+            workers,
+            admin_workers,
+            descriptors,
+            outbound,
+            participants,
+        })
+    }
+
+    fn start_engine(&self, settings: &Settings, clock: Arc<dyn Clock>) -> Result<Core, HubError> {
+        let engine_slot = Arc::new(OnceLock::new());
+        let courier = start_courier(
+            settings,
+            (&self.outbound, self.tls.outbound(), self.signatures.signer()),
+            &self.workers,
+            &self.participants,
+            &engine_slot,
+        )?;
+        let effects = CourierEffects {
+            outlet: courier.outlet(),
+            courier: courier.clone(),
+            participants: self.participants.clone(),
+        };
+        let mut registry = Registry::default();
+        let metrics =
+            EngineMetrics { records_metrics: settings.metrics.record, ..EngineMetrics::new(&mut registry) };
+        let options = EngineOptions { clock, ..options::engine(settings) };
+        let (engine, handle) = Engine::start(options, metrics.clone(), Box::new(effects))?;
+        let _ = engine_slot.set(handle.clone());
+        Ok(Core { registry, metrics, engine, handle, courier })
+    }
+
+    fn gateway(
+        &self,
+        settings: &Settings,
+        registry: &mut Registry,
+        handle: &EngineHandle,
+        resources: &Resources,
+    ) -> Gateway<impl Handler + use<>> {
+        let handlers = resources.handlers(handle.clone());
+        let config = options::gateway(settings);
+        let mut context = GatewayContext::new(handle.clone(), handlers);
+        context.endpoint_cache = Box::new(resources.clear_caches());
+        context.participants = self.participants.clone();
+        if let Some(authenticator) = self.signatures.authenticator() {
+            context.authenticator = Box::new(authenticator);
+        }
+        Gateway::new(context, config, registry)
+    }
+}
+
+impl Hub {
+    /// Binds both ports, recovers the data directory, and serves. Deadlines of transfers and time stamps follow the
+    /// clock, waits on the network do not.
+    pub fn start(settings: &Settings, log: LogControl, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
+        let base = Base::open(settings, &clock)?;
+        let Core { mut registry, metrics, engine, handle, courier } = base.start_engine(settings, clock)?;
+        let clock = handle.clock();
+        let resources = Resources::start(
+            settings,
+            &mut registry,
+            base.participants.clone(),
+            courier.clone(),
+            (&base.outbound, base.tls.outbound()),
+            Arc::clone(&clock) as _,
+        )?;
+        keep_reserve(settings);
+        warn_of_short_memory(settings);
+        let retention = options::retention(settings)
+            .map(|policy| Retention::start(policy, handle.clone(), clock as _))
+            .transpose()
+            .map_err(StartError::Thread)?;
+        let gateway = base.gateway(settings, &mut registry, &handle, &resources);
+        let text = Arc::new(MetricsText::new(
+            ProcessMetrics::new(settings, &base.descriptors),
+            metrics,
+            registry,
+            handle.clone(),
+            courier.clone(),
+            base.participants.clone(),
+            resources.store.clone(),
+        ));
+        let (rendered, interval) = (Arc::clone(&text), Duration::from_millis(settings.metrics.interval_ms));
+        let shown = upesi_admin::MetricsText::new(interval, move || rendered.render());
+        let service =
+            admin_service(settings, &handle, &resources, &courier, (&text, &shown), log, &base.outbound)?;
+        keep_positions(&base.admin_workers, Arc::clone(&text));
+        resources.keep(base.admin_workers.get(0));
+        for target in base.participants.get().ids() {
+            courier.open(target);
+        }
+        let Base { tls, signatures, workers, admin_workers, descriptors, outbound, .. } = base;
+        let (fspiop, admin, metrics) = (base.fspiop, base.admin, base.metrics);
+        let admin = serve_admin(settings, admin, &admin_workers, service, &tls);
+        let limits = options::limits(settings, &descriptors);
+        let fspiop = Arc::new(Server::serve_with(fspiop, limits, &workers, Arc::new(gateway), tls.fspiop()));
+        let metrics = metrics.map(|bound| serve_metrics(bound, &admin_workers, shown, &tls));
+        let servers =
+            Servers { fspiop: Arc::clone(&fspiop), admin: Arc::clone(&admin), metrics: metrics.clone() };
+        admin_workers.get(0).spawn(Arc::clone(&tls).keep(servers));
+        admin_workers.get(0).spawn(Arc::clone(&signatures).keep());
+        let _ = text.ports.set(Ports {
+            outbound,
+            fspiop: fspiop.clone(),
+            admin: admin.clone(),
+            tls: tls.clone(),
+            signatures: signatures.clone(),
+        });
+        Ok(Self {
+            engine,
+            handle,
+            courier,
+            resources,
+            retention,
+            fspiop,
+            admin,
+            metrics,
+            workers,
+            admin_workers,
+            tls,
+            signatures,
+        })
+    }
+}
+
+fn bind(setting: &'static str, address: SocketAddr) -> Result<BoundServer, HubError> {
+    Server::bind(address).map_err(|source| HubError::Bind { setting, source })
+}
+
+/// Whether a finished transfer may leave the hub while its prepare is valid.
+fn forgets_before_expiry(settings: &Settings) -> bool {
+    const DAY_S: u64 = 24 * 60 * 60;
+    let keep_days = settings.archive.keep_days;
+    keep_days > 0 && keep_days.saturating_mul(DAY_S) < settings.hub.transfer_validity_max_s
+}
+
+fn warn_of_short_memory(settings: &Settings) {
+    if forgets_before_expiry(settings) {
+        tracing::warn!(
+            keep_days = settings.archive.keep_days,
+            transfer_validity_max_s = settings.hub.transfer_validity_max_s,
+            "transfers may leave before their prepare expires, and would be paid again if it came again (archive.keep_days)"
+        );
+    }
+}
+
+/// Without it the hub serves as well.
+fn keep_reserve(settings: &Settings) {
+    let (data, wanted_bytes) = (&settings.data.dir, settings.data.reserve_bytes);
+    match reserve::keep(data, wanted_bytes, settings.store.free_bytes_min) {
+        Ok(Kept::Whole) => {}
+        Ok(Kept::NoRoom { free_bytes, needed_bytes }) => tracing::warn!(
+            free_bytes,
+            needed_bytes,
+            "the volume has no room for the reserve of the data directory (data.reserve_bytes): the next start tries again"
+        ),
+        Err(error) => tracing::warn!(%error, "there is no reserve in the data directory"),
+    }
+}
+
+fn serve_admin(
+    settings: &Settings,
+    bound: BoundServer,
+    workers: &Workers,
+    service: AdminService,
+    tls: &Tls,
+) -> Arc<Server> {
+    let is_asked = settings.admin.authentication == "required";
+    warn_of_open_admin_port(bound.local_addr(), tls, is_asked);
+    let limits = upesi_admin::limits(options::size(settings.admin.connections_max));
+    Arc::new(Server::serve_with(bound, limits, workers, Arc::new(service), tls.admin()))
+}
+
+/// Two scrapers and a person at a time are few.
+fn serve_metrics(
+    bound: BoundServer,
+    workers: &Workers,
+    text: upesi_admin::MetricsText,
+    tls: &Tls,
+) -> Arc<Server> {
+    let limits = upesi_admin::limits(METRICS_CONNECTIONS_MAX);
+    let service = Arc::new(MetricsService::new(text));
+    Arc::new(Server::serve_with(bound, limits, workers, service, tls.metrics()))
+}
+
+fn warn_of_open_admin_port(address: SocketAddr, tls: &Tls, is_asked: bool) {
+    if !address.ip().is_loopback() && !tls.asks_operators() && !is_asked {
+        tracing::warn!(
+            %address,
+            "the admin port is open to other machines and has no authentication: every machine that reaches it can \
+             move money; keep it on a private network, or set admin.authentication = required"
+        );
+    }
+}
+
+fn start_courier(
+    settings: &Settings,
+    (outbound, tls, signer): (&Outbound, Option<ClientTls>, Option<Signer>),
+    workers: &Workers,
+    participants: &SharedParticipants,
+    engine: &Arc<OnceLock<EngineHandle>>,
+) -> Result<Courier, HubError> {
+    let renderer = CallbackRenderer {
+        participants: participants.clone(),
+        version: options::versions(settings).hub_made,
+    };
+    let backlog = OutboxBacklog(Arc::clone(engine));
+    let config = CourierConfig { signer, ..options::courier(settings, outbound, tls) };
+    Courier::start(workers, config, Arc::new(backlog), Arc::new(renderer)).map_err(|mistakes| {
+        let texts: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+        HubError::Settings(texts.join("; "))
+    })
+}
+
+fn admin_service(
+    settings: &Settings,
+    engine: &EngineHandle,
+    resources: &Resources,
+    courier: &Courier,
+    (text, shown): (&Arc<MetricsText>, &upesi_admin::MetricsText),
+    log: LogControl,
+    outbound: &Outbound,
+) -> Result<AdminService, HubError> {
+    let mut context = AdminContext::new(engine.clone());
+    context.hostname = settings.admin.hostname.as_str().into();
+    context.directory = Some(DirectoryHandle::new(resources.built_in.clone(), resources.oracles.clone())?);
+    context.quotes = resources.find_quotes();
+    context.lanes = Arc::new(courier.clone());
+    context.metrics = shown.clone();
+    context.profiling = settings.admin.profiling.then(|| {
+        let text = Arc::clone(text);
+        Arc::new(move || text.holders()) as upesi_admin::Holders
+    });
+    context.log_level = Arc::new(log);
+    context.schemes = options::schemes(settings, outbound);
+    context.allowed_hosts = Some(options::allowed_hosts(settings));
+    Ok(AdminService::new(context.with_access(options::access(settings))))
+}
+
+fn keep_positions(workers: &Workers, text: Arc<MetricsText>) {
+    workers.get(0).spawn(async move {
+        let mut due = interval(POSITIONS_INTERVAL);
+        loop {
+            due.tick().await;
+            text.refresh().await;
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Sources};
+
+    #[test]
+    fn transfers_are_kept_as_long_as_their_prepare_is_valid_or_it_is_said() {
+        for (validity_s, keep_days, expected) in
+            [("172800", "2", false), ("172801", "2", true), ("172801", "0", false), ("86400", "1", false)]
+        {
+            let flags = [("hub.transfer_validity_max_s", validity_s), ("archive.keep_days", keep_days)];
+            let flags = flags.map(|(key, value)| ("test".to_owned(), key.to_owned(), value.to_owned()));
+            let sources = Sources { flags: flags.into(), ..Sources::default() };
+            let settings = config::load(&sources).unwrap().settings;
+            assert_eq!(forgets_before_expiry(&settings), expected, "{validity_s} {keep_days}");
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! TLS of the hub's ports and of its outbound connections: loading, reloading, metrics.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, interval};
+use upesi_http::{ClientTls, HandshakeCounts, Outcome, Secured, Server, ServerTls, Workers};
+use upesi_tls::{ClientFiles, Identity, ServerFiles, Stock, TlsError, Trust, present_s};
+
+use super::{HubError, options};
+use crate::config::Settings;
+use crate::exposition::{counter, gauge, head};
+
+/// Longest time between two checks of the certificates of open connections.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
+
+const FSPIOP: &str = "fspiop_tls";
+const ADMIN: &str = "admin_tls";
+const METRICS: &str = "metrics_tls";
+const OUTBOUND: &str = "outbound_tls";
+
+/// The ports of a hub.
+#[derive(Clone)]
+pub(super) struct Servers {
+    pub(super) fspiop: Arc<Server>,
+    pub(super) admin: Arc<Server>,
+    /// The port of metrics, if there is one.
+    pub(super) metrics: Option<Arc<Server>>,
+}
+
+/// What is in force at the ports and towards DFSPs.
+pub(super) struct Tls {
+    fspiop: Option<Secured>,
+    admin: Option<Secured>,
+    metrics: Option<Secured>,
+    outbound: Option<ClientTls>,
+    /// Where handshakes run; `None` if all ports are plain.
+    handshakes: Option<Workers>,
+    reload_interval: Duration,
+    reload_now: Notify,
+    reloads: AtomicU64,
+    reload_failures: AtomicU64,
+    /// Whether the files on the disk cannot be used, so that older ones are in force.
+    is_failing: AtomicBool,
+    closed_untrusted: AtomicU64,
+}
+
+impl Tls {
+    /// Reads the files that the settings name.
+    pub(super) fn load(settings: &Settings) -> Result<Self, HubError> {
+        let fspiop = listener(settings, FSPIOP)?;
+        let admin = listener(settings, ADMIN)?;
+        let metrics = if settings.metrics.listen.is_empty() { None } else { listener(settings, METRICS)? };
+        let outbound = outbound(settings)?;
+        let handshakes = match fspiop.is_some() || admin.is_some() || metrics.is_some() {
+            true => Some(Workers::start(1, "upesi-handshake")?),
+            false => None,
+        };
+        let secured = |tls: Option<ServerTls>| {
+            Some(Secured {
+                tls: tls?,
+                worker: handshakes.as_ref()?.get(0).clone(),
+                handshake_timeout: Duration::from_millis(settings.tls.handshake_deadline_ms),
+                handshakes_max: options::size(settings.tls.handshakes_max),
+                counts: Arc::<HandshakeCounts>::default(),
+            })
+        };
+        let (fspiop, admin, metrics) = (secured(fspiop), secured(admin), secured(metrics));
+        Ok(Self {
+            fspiop,
+            admin,
+            metrics,
+            outbound,
+            handshakes,
+            reload_interval: Duration::from_secs(settings.tls.reload_interval_s),
+            reload_now: Notify::new(),
+            reloads: AtomicU64::new(0),
+            reload_failures: AtomicU64::new(0),
+            is_failing: AtomicBool::new(false),
+            closed_untrusted: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn fspiop(&self) -> Option<Secured> {
+        self.fspiop.clone()
+    }
+
+    pub(super) fn admin(&self) -> Option<Secured> {
+        self.admin.clone()
+    }
+
+    pub(super) fn metrics(&self) -> Option<Secured> {
+        self.metrics.clone()
+    }
+
+    pub(super) fn outbound(&self) -> Option<ClientTls> {
+        self.outbound.clone()
+    }
+
+    /// Whether the admin port asks callers for a certificate.
+    pub(super) fn asks_operators(&self) -> bool {
+        self.admin.as_ref().is_some_and(|secured| secured.tls.is_mutual())
+    }
+
+    /// Has the files read again now.
+    pub(super) fn reload_soon(&self) {
+        self.reload_now.notify_one();
+    }
+
+    /// Reads the files again at every interval, and checks the connections. Ends at once if there is no TLS.
+    pub(super) async fn keep(self: Arc<Self>, servers: Servers) {
+        if self.handshakes.is_none() && self.outbound.is_none() {
+            return;
+        }
+        let mut due = interval(self.reload_interval);
+        let mut checked_at = Instant::now();
+        loop {
+            tokio::select! {
+                _ = due.tick() => {}
+                () = self.reload_now.notified() => tracing::info!("reading the TLS files again"),
+            }
+            let is_due = checked_at.elapsed() >= RECHECK_INTERVAL;
+            let (tls, servers) = (Arc::clone(&self), servers.clone());
+            // Files are read and certificates verified, which must not delay operators' requests.
+            let looked = tokio::task::spawn_blocking(move || {
+                let has_changed = tls.reload();
+                if has_changed || is_due {
+                    tls.recheck(&servers);
+                }
+                has_changed || is_due
+            });
+            if looked.await.unwrap_or(false) {
+                checked_at = Instant::now();
+            }
+        }
+    }
+
+    /// Reads all files again; whether anything changed. What cannot be used leaves in force what was.
+    fn reload(&self) -> bool {
+        let server = |secured: &Option<Secured>| secured.as_ref().map(|secured| secured.tls.reload());
+        let outcomes = [
+            (FSPIOP, server(&self.fspiop)),
+            (ADMIN, server(&self.admin)),
+            (METRICS, server(&self.metrics)),
+            (OUTBOUND, self.outbound.as_ref().map(ClientTls::reload)),
+        ];
+        let (mut has_changed, mut has_failed) = (false, false);
+        for (section, outcome) in outcomes {
+            match outcome {
+                Some(Ok(true)) => {
+                    has_changed = true;
+                    tracing::info!(section, "certificates, keys or lists were replaced");
+                }
+                Some(Err(error)) => {
+                    has_failed = true;
+                    self.reload_failures.fetch_add(1, Ordering::Relaxed);
+                    tracing::error!(section, %error, "the TLS files cannot be used; what was in force stays");
+                }
+                Some(Ok(false)) | None => {}
+            }
+        }
+        self.reloads.fetch_add(u64::from(has_changed), Ordering::Relaxed);
+        self.is_failing.store(has_failed, Ordering::Relaxed);
+        has_changed
+    }
+
+    /// Lets the connections finish that would not be accepted now.
+    fn recheck(&self, servers: &Servers) {
+        let Servers { fspiop, admin, metrics } = servers;
+        let ports =
+            [(Some(fspiop), &self.fspiop), (Some(admin), &self.admin), (metrics.as_ref(), &self.metrics)];
+        for (server, secured) in ports {
+            let (Some(server), Some(secured)) = (server, secured) else { continue };
+            let closed = server.recheck(|peer| secured.tls.trusts(peer));
+            if closed > 0 {
+                self.closed_untrusted.fetch_add(closed as u64, Ordering::Relaxed);
+                tracing::warn!(
+                    connections = closed,
+                    "closing connections whose certificate is not trusted any more"
+                );
+            }
+        }
+    }
+
+    /// The metrics, if there is TLS.
+    pub(super) fn write(&self, text: &mut String) {
+        let places: Vec<(&str, Vec<Stock>)> = [
+            ("fspiop", self.fspiop.as_ref().map(|secured| secured.tls.stock())),
+            ("admin", self.admin.as_ref().map(|secured| secured.tls.stock())),
+            ("metrics", self.metrics.as_ref().map(|secured| secured.tls.stock())),
+            ("outbound", self.outbound.as_ref().map(ClientTls::stock)),
+        ]
+        .into_iter()
+        .filter_map(|(place, stock)| Some((place, stock?)))
+        .collect();
+        if places.is_empty() {
+            return;
+        }
+        self.write_handshakes(text);
+        let now = present_s();
+        let name = "upesi_tls_expiry_seconds";
+        head(text, name, "gauge", "Time until a certificate, an authority or a revocation list expires");
+        for (place, stock) in &places {
+            for item in stock {
+                let left = item.not_after_s.saturating_sub(now);
+                let (kind, owner) = (item.kind.name(), item.name.replace('\\', "\\\\").replace('"', "\\\""));
+                let serial = &item.serial;
+                // Writing into a String does not fail.
+                let _ = writeln!(
+                    text,
+                    "{name}{{place=\"{place}\",kind=\"{kind}\",name=\"{owner}\",serial=\"{serial}\"}} {left}"
+                );
+            }
+        }
+        let failing = u64::from(self.is_failing.load(Ordering::Relaxed));
+        gauge(
+            text,
+            "upesi_tls_reload_failing",
+            "1 while the TLS files cannot be used and older ones are in force",
+            failing,
+        );
+        for (name, help, count) in [
+            ("upesi_tls_reloads", "Times that changed TLS files were put in force", &self.reloads),
+            ("upesi_tls_reload_failures", "Times that TLS files could not be used", &self.reload_failures),
+            (
+                "upesi_tls_connections_untrusted",
+                "Connections closed because their certificate was not trusted any more",
+                &self.closed_untrusted,
+            ),
+        ] {
+            counter(text, name, help, count.load(Ordering::Relaxed));
+        }
+    }
+
+    fn write_handshakes(&self, text: &mut String) {
+        let name = "upesi_tls_handshakes";
+        head(text, name, "counter", "Handshakes by what became of them");
+        for (port, secured) in [("fspiop", &self.fspiop), ("admin", &self.admin), ("metrics", &self.metrics)]
+        {
+            let Some(secured) = secured else { continue };
+            for outcome in Outcome::ALL {
+                let (count, outcome) = (secured.counts.of(outcome), outcome.name());
+                let _ = writeln!(text, "{name}_total{{port=\"{port}\",outcome=\"{outcome}\"}} {count}");
+            }
+        }
+    }
+
+    /// Stops the handshakes.
+    pub(super) fn shutdown(&self) {
+        if let Some(handshakes) = &self.handshakes {
+            handshakes.shutdown();
+        }
+    }
+}
+
+fn listener(settings: &Settings, section: &'static str) -> Result<Option<ServerTls>, HubError> {
+    let (mode, certificate, key, anchors, crl) = match section {
+        FSPIOP => {
+            let tls = &settings.fspiop_tls;
+            (tls.mode, &tls.certificate_file, &tls.key_file, &tls.anchors_file, &tls.crl_file)
+        }
+        METRICS => {
+            let tls = &settings.metrics_tls;
+            (tls.mode, &tls.certificate_file, &tls.key_file, &tls.anchors_file, &tls.crl_file)
+        }
+        _ => {
+            let tls = &settings.admin_tls;
+            (tls.mode, &tls.certificate_file, &tls.key_file, &tls.anchors_file, &tls.crl_file)
+        }
+    };
+    if mode == "plain" {
+        return Ok(None);
+    }
+    let clients = (mode == "mutual").then(|| trust(settings, anchors, crl));
+    let files = ServerFiles { identity: identity(certificate, key), clients };
+    ServerTls::load(files).map(Some).map_err(in_section(section))
+}
+
+fn outbound(settings: &Settings) -> Result<Option<ClientTls>, HubError> {
+    let tls = &settings.outbound_tls;
+    if tls.anchors_file.is_empty() {
+        return Ok(None);
+    }
+    let identity = path(&tls.certificate_file).map(|_| identity(&tls.certificate_file, &tls.key_file));
+    let files = ClientFiles { servers: trust(settings, &tls.anchors_file, &tls.crl_file), identity };
+    ClientTls::load(files).map(Some).map_err(in_section(OUTBOUND))
+}
+
+fn identity(certificate: &str, key: &str) -> Identity {
+    Identity { certificate_file: Path::new(certificate).to_owned(), key_file: Path::new(key).to_owned() }
+}
+
+fn trust(settings: &Settings, anchors: &str, crl: &str) -> Trust {
+    Trust {
+        anchors_file: Path::new(anchors).to_owned(),
+        crl_file: path(crl),
+        refuses_stale_crls: settings.tls.crl_stale == "refuse",
+    }
+}
+
+/// A path, unless the setting is empty.
+fn path(setting: &str) -> Option<PathBuf> {
+    (!setting.is_empty()).then(|| PathBuf::from(setting))
+}
+
+fn in_section(section: &'static str) -> impl Fn(TlsError) -> HubError {
+    move |source| HubError::Tls { section, source }
+}

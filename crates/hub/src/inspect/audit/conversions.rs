@@ -1,0 +1,377 @@
+//! The auditor's books of conversions: what they carry, and whether each ends with its transfer.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sha2::{Digest, Sha256};
+use upesi_ledger::{
+    AbortKind, CallbackContent, Conversion, ConversionSide, ConversionState, Event, Ledger,
+    LedgerAccountTypeId, ParticipantId, Settled, Transfer, TransferState,
+};
+use upesi_types::{ConversionId, Money, Timestamp, TransferId};
+
+use super::books::{Books, Finding, Movement};
+use super::judge::Place;
+
+/// Transfer, number of the side, initiator.
+type Link = (TransferId, u8, ParticipantId);
+
+/// The conversions in flight.
+#[derive(Debug, Default)]
+pub(super) struct ConversionBooks {
+    live: HashMap<ConversionId, Live>,
+    links: BTreeMap<Link, ConversionId>,
+}
+
+/// A conversion in flight.
+#[derive(Clone, Debug)]
+struct Live {
+    link: Link,
+    initiator: ParticipantId,
+    fxp: ParticipantId,
+    target: Money,
+    reserved: Movement,
+    further: Option<Movement>,
+    condition: [u8; 32],
+    expires_at: Timestamp,
+    is_fulfilled: bool,
+}
+
+/// A transfer that a record ends.
+#[derive(Clone, Copy)]
+struct Ended {
+    id: TransferId,
+    /// Absent if it is committed.
+    abort: Option<AbortKind>,
+}
+
+impl Live {
+    /// Of a reserved conversion; `None` when it lacks parties, accounts or its transfer.
+    fn of(conversion: &Conversion) -> Option<Self> {
+        let (initiator, accounts) = (conversion.initiator?, conversion.accounts?);
+        let units = |money: Money| i128::from(money.amount.units());
+        let sale = (accounts.initiator_source, accounts.fxp_source, units(conversion.source));
+        let (reserved, further) = match conversion.side {
+            ConversionSide::Payer => (sale, None),
+            ConversionSide::Payee => {
+                ((accounts.fxp_target, accounts.initiator_target?, units(conversion.target)), Some(sale))
+            }
+        };
+        Some(Self {
+            link: (conversion.determining_transfer?, conversion.side.number(), initiator),
+            initiator,
+            fxp: conversion.fxp?,
+            target: conversion.target,
+            reserved,
+            further,
+            condition: conversion.condition,
+            expires_at: conversion.expires_at,
+            is_fulfilled: conversion.state == ConversionState::Fulfilled,
+        })
+    }
+}
+
+impl ConversionBooks {
+    /// Takes the live conversions of a state as given.
+    pub(super) fn of(ledger: &Ledger) -> Self {
+        let mut books = Self::default();
+        for conversion in ledger.live_conversions() {
+            if let Some(live) = Live::of(conversion) {
+                books.insert(conversion.id, live);
+            }
+        }
+        books
+    }
+
+    fn insert(&mut self, id: ConversionId, live: Live) {
+        self.links.insert(live.link, id);
+        self.live.insert(id, live);
+    }
+
+    fn take(&mut self, id: ConversionId) -> Result<Live, String> {
+        let live =
+            self.live.remove(&id).ok_or_else(|| format!("conversion {id} ends, but is not in flight"))?;
+        self.links.remove(&live.link);
+        Ok(live)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// What live conversions reserve.
+    pub(super) fn units(&self) -> i128 {
+        self.live.values().map(|live| live.reserved.2 + live.further.map_or(0, |further| further.2)).sum()
+    }
+
+    fn linked(&self, transfer: TransferId, side: ConversionSide, party: ParticipantId) -> Option<&Live> {
+        self.live.get(self.links.get(&(transfer, side.number(), party))?)
+    }
+
+    /// Until when the payer's conversion lets its transfer live.
+    pub(super) fn deadline(&self, transfer: TransferId, payer: ParticipantId) -> Option<Timestamp> {
+        self.linked(transfer, ConversionSide::Payer, payer).map(|live| live.expires_at)
+    }
+
+    /// Who pays a transfer: the FXP of its payer's conversion, or else the payer.
+    pub(super) fn debtor(&self, transfer: &Transfer) -> Option<ParticipantId> {
+        let payer = transfer.payer?;
+        Some(self.linked(transfer.id, ConversionSide::Payer, payer).map_or(payer, |live| live.fxp))
+    }
+
+    /// Whether the payer's conversion does not admit a transfer.
+    pub(super) fn forbids(&self, transfer: &Transfer, now: Timestamp) -> bool {
+        let payers = transfer.payer.and_then(|payer| self.linked(transfer.id, ConversionSide::Payer, payer));
+        payers.is_some_and(|live| {
+            !live.is_fulfilled
+                || live.expires_at <= now
+                || live.target != Money { amount: transfer.amount, currency: transfer.currency }
+        })
+    }
+}
+
+impl Books {
+    pub(super) fn enter_conversion(
+        &mut self,
+        place: Place<'_>,
+        event: &Event,
+        findings: &mut Vec<String>,
+    ) -> Finding {
+        match event {
+            Event::ConversionPrepared(conversion) => self.conversion_prepared(place, conversion, findings),
+            Event::ConversionFulfilled { id, fulfilment, .. } => {
+                let live = self.conversions.live.get_mut(id);
+                let live = live.ok_or_else(|| format!("conversion {id} is fulfilled, but not in flight"))?;
+                let find = |text: &str| format!("record {}: conversion {id} {text}", place.seq);
+                if std::mem::replace(&mut live.is_fulfilled, true) {
+                    return Err(format!("conversion {id} is fulfilled twice"));
+                }
+                if Sha256::digest(fulfilment).as_slice() != live.condition {
+                    findings.push(find("is fulfilled with something else than its condition's preimage"));
+                }
+                if live.expires_at <= place.time {
+                    findings.push(find("is fulfilled although it expired"));
+                }
+                if told(place, *id, live.initiator, |said| *said == CallbackContent::ForwardFulfil) != 1 {
+                    findings.push(find("is fulfilled and its initiator is not told once"));
+                }
+                Ok(())
+            }
+            Event::ConversionCommitted { id, settled, further } => {
+                self.conversion_committed(place, *id, (*settled, *further), findings)
+            }
+            Event::ConversionAborted { id, kind, .. } => self.conversion_aborted(place, *id, *kind, findings),
+            _ => Ok(()),
+        }
+    }
+
+    fn conversion_prepared(
+        &mut self,
+        place: Place<'_>,
+        conversion: &Conversion,
+        findings: &mut Vec<String>,
+    ) -> Finding {
+        let id = conversion.id;
+        let mut find = |text: &str| findings.push(format!("record {}: conversion {id} {text}", place.seq));
+        if self.conversions.live.contains_key(&id) {
+            return Err(format!("conversion {id} is prepared again while it is in flight"));
+        }
+        if conversion.prepare_seq != place.seq {
+            find("claims to be of another record");
+        }
+        if !conversion.is_live() {
+            let told = place.callbacks.iter().filter(|callback| {
+                matches!(callback.content, CallbackContent::Error(_))
+                    && callback.subject.id.id() == Some(id.id())
+            });
+            if told.count() != 1 {
+                find("is refused and its sender is not told once");
+            }
+            return Ok(());
+        }
+        let live = Live::of(conversion)
+            .ok_or_else(|| format!("conversion {id} is reserved without parties or accounts"))?;
+        if self.conversions.links.contains_key(&live.link) {
+            return Err(format!("conversion {id} is the second of its initiator for one transfer"));
+        }
+        for text in self.faults_of_reservation(place, conversion, &live) {
+            find(&text);
+        }
+        if told(place, id, live.fxp, |said| *said == CallbackContent::ForwardPrepare) != 1 {
+            find("is reserved and not forwarded once");
+        }
+        self.scheme.check_account(live.reserved.1)?;
+        self.scheme.post(live.reserved.0, live.reserved.2)?;
+        self.conversions.insert(id, live);
+        Ok(())
+    }
+
+    /// Accounts are the parties' positions and active, the debtor keeps within cover and cap, and on the payee's side
+    /// the whole of a transfer in flight is sold.
+    fn faults_of_reservation(&self, place: Place<'_>, conversion: &Conversion, live: &Live) -> Vec<String> {
+        let mut faults = Vec::new();
+        let position = LedgerAccountTypeId::POSITION;
+        let (source, target) = (conversion.source.currency, conversion.target.currency);
+        let Some(accounts) = conversion.accounts else { return faults };
+        let own = [
+            (live.initiator, source, Some(accounts.initiator_source)),
+            (live.initiator, target, accounts.initiator_target),
+            (live.fxp, source, Some(accounts.fxp_source)),
+            (live.fxp, target, Some(accounts.fxp_target)),
+        ];
+        for (owner, currency, account) in own.into_iter().filter(|(_, _, account)| account.is_some()) {
+            if self.scheme.account_id_of(owner, currency, position) != account {
+                faults.push("is reserved on an account that is not its party's position".to_owned());
+            }
+        }
+        for owner in [live.initiator, live.fxp] {
+            if !self.scheme.is_active(owner) {
+                faults.push("is reserved although a party is not active".to_owned());
+            }
+        }
+        if source == target {
+            faults.push("converts a currency into itself".to_owned());
+        }
+        if conversion.expires_at < place.time {
+            faults.push("is reserved although it expired".to_owned());
+        }
+        let (debtor, money) = match conversion.side {
+            ConversionSide::Payer => (live.initiator, conversion.source),
+            ConversionSide::Payee => (live.fxp, conversion.target),
+        };
+        let units = i128::from(money.amount.units());
+        let before =
+            self.scheme.account_of(debtor, money.currency, position).map_or(0, |account| account.units);
+        let kind = self.scheme.settlement_type(money.currency);
+        let cover = kind.and_then(|kind| self.scheme.account_of(debtor, money.currency, kind));
+        if before + units > cover.map_or(0, |account| -account.units) {
+            faults.push("takes its debtor's position over its cover".to_owned());
+        } else if before + units > self.scheme.cap(debtor, money.currency) {
+            faults.push("takes its debtor's position over its cap".to_owned());
+        }
+        if conversion.side == ConversionSide::Payee && !self.is_payee_with(live, conversion.source) {
+            faults.push("sells something else than its transfer brings".to_owned());
+        }
+        faults
+    }
+
+    fn is_payee_with(&self, live: &Live, source: Money) -> bool {
+        self.transfer_in_flight(live.link.0).is_some_and(|transfer| {
+            transfer.payee == live.initiator
+                && transfer.units == i128::from(source.amount.units())
+                && live.further.is_some_and(|(debtor, ..)| debtor == transfer.payee_account)
+        })
+    }
+
+    fn conversion_committed(
+        &mut self,
+        place: Place<'_>,
+        id: ConversionId,
+        (settled, further): (Settled, Option<Settled>),
+        findings: &mut Vec<String>,
+    ) -> Finding {
+        let live = self.conversions.take(id)?;
+        let mut find = |text: &str| findings.push(format!("record {}: conversion {id} {text}", place.seq));
+        if !live.is_fulfilled {
+            find("is committed without having been fulfilled");
+        }
+        let is_with_transfer = ended_by(place).any(|ended| ended.id == live.link.0 && ended.abort.is_none());
+        if !is_with_transfer {
+            find("is committed without its transfer");
+        }
+        if told(place, id, live.fxp, |said| matches!(said, CallbackContent::State(..))) != 1 {
+            find("is committed and its FXP is not told once");
+        }
+        if live.further.is_some() != further.is_some() {
+            return Err(format!("conversion {id} is committed with another number of movements"));
+        }
+        let judged = self.judge_settled(live.reserved, settled);
+        findings.extend(judged.map(|text| format!("record {}: conversion {id} {text}", place.seq)));
+        self.settle_commit(live.reserved, settled)?;
+        if let Some((movement, settled)) = live.further.zip(further) {
+            let judged = self.judge_settled(movement, settled);
+            findings.extend(judged.map(|text| format!("record {}: conversion {id} {text}", place.seq)));
+            self.scheme.post(movement.0, movement.2)?;
+            self.settle_commit(movement, settled)?;
+        }
+        Ok(())
+    }
+
+    fn conversion_aborted(
+        &mut self,
+        place: Place<'_>,
+        id: ConversionId,
+        kind: AbortKind,
+        findings: &mut Vec<String>,
+    ) -> Finding {
+        let live = self.conversions.take(id)?;
+        let mut find = |text: &str| findings.push(format!("record {}: conversion {id} {text}", place.seq));
+        let with = ended_by(place).find(|ended| ended.id == live.link.0);
+        match with {
+            Some(Ended { abort: None, .. }) => find("is aborted although its transfer is committed"),
+            Some(Ended { abort: Some(other), .. }) if other == kind => {}
+            _ if kind == AbortKind::Expired && live.expires_at > place.time => {
+                find("expires before its time")
+            }
+            _ if kind != AbortKind::Expired && live.is_fulfilled => {
+                find("is fulfilled and aborted without its transfer");
+            }
+            _ => {}
+        }
+        let parties = [live.initiator, live.fxp];
+        let is_told = |party| told(place, id, party, |said| *said != CallbackContent::ForwardPrepare) > 0;
+        if (with.is_none() || kind == AbortKind::Expired) && !is_told(live.initiator) {
+            find("is aborted and its initiator is not told");
+        }
+        if kind == AbortKind::Expired && !parties.into_iter().all(is_told) {
+            find("expires and not both parties are told");
+        }
+        self.scheme.post(live.reserved.0, -live.reserved.2)
+    }
+
+    /// No conversion is left behind by the transfers that a record ended.
+    pub(super) fn check_none_left_behind(
+        &self,
+        seq: u64,
+        ended: &[(TransferId, ParticipantId, ParticipantId)],
+        findings: &mut Vec<String>,
+    ) {
+        for (transfer, payer, payee) in ended {
+            for (side, party) in [(ConversionSide::Payer, payer), (ConversionSide::Payee, payee)] {
+                if let Some(id) = self.conversions.links.get(&(*transfer, side.number(), *party)) {
+                    findings.push(format!(
+                        "record {seq}: conversion {id} is left behind by its transfer {transfer}"
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// The transfers that a record ends, refused ones included.
+fn ended_by(place: Place<'_>) -> impl Iterator<Item = Ended> {
+    place.events.iter().filter_map(|event| match event {
+        Event::TransferCommitted { id, .. } => Some(Ended { id: *id, abort: None }),
+        Event::TransferAborted { id, kind, .. } => Some(Ended { id: *id, abort: Some(*kind) }),
+        Event::TransferPrepared(transfer) => match &transfer.state {
+            TransferState::Aborted { kind, .. } => Some(Ended { id: transfer.id, abort: Some(*kind) }),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// How many callbacks tell a party about a conversion in a certain way.
+fn told(
+    place: Place<'_>,
+    id: ConversionId,
+    target: ParticipantId,
+    is_right: impl Fn(&CallbackContent) -> bool,
+) -> usize {
+    let about = place.callbacks.iter().filter(|callback| {
+        callback.target == target
+            && callback.subject.resource == upesi_ledger::ResourceKind::Conversion
+            && callback.subject.id.id() == Some(id.id())
+            && is_right(&callback.content)
+    });
+    about.count()
+}

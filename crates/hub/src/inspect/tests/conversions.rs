@@ -1,0 +1,291 @@
+//! Conversions in `upesi audit`: records that say otherwise than the rules, an archive that says otherwise than the
+//! journal, and damage.
+
+use sha2::{Digest, Sha256};
+use upesi_ledger::codec::Encoder;
+use upesi_ledger::command::{
+    AskedMoney, ConversionCommand, FulfilConversion, FulfilState, Fulfilment, FundsPrepare, Prepare,
+    PrepareConversion,
+};
+use upesi_ledger::{
+    AbortKind, Actor, AdminCommand, Command, Decision, Event, FundsDirection, LedgerAccountTypeId, Payload,
+    Refusal, Stored as _,
+};
+use upesi_tables::archive::{Archive as _, ArchiveOptions, FjallArchive};
+use upesi_types::{Amount, ConversionId, Currency};
+
+use super::audit::audited;
+use super::journal::{PREIMAGE, TestJournal, amount, fsp, id, kes};
+
+const CONVERSION: u8 = 50;
+const TRANSFER: u8 = 1;
+
+fn tzs() -> Currency {
+    Currency::parse("TZS").unwrap()
+}
+
+fn conversion_id() -> ConversionId {
+    ConversionId::new(id(CONVERSION))
+}
+
+/// forex has both currencies and money in both; bluebank is paid in TZS.
+fn world() -> TestJournal {
+    let mut journal = TestJournal::onboarded();
+    for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
+        journal.admin(AdminCommand::CreateHubAccount {
+            name: fsp("Hub"),
+            currency: tzs(),
+            kind: kind.into(),
+        });
+    }
+    for (number, name, currency) in [(211, "forex", kes()), (212, "forex", tzs()), (213, "bluebank", tzs())] {
+        let (name, initial_position) = (fsp(name), Amount::ZERO);
+        journal.admin(AdminCommand::CreateParticipant { name, currency, is_proxy: false });
+        let net_debit_cap = amount("5000");
+        journal.admin(AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position });
+        let participant = journal.ledger.participant_named(&name).unwrap();
+        let account = participant.account(currency, LedgerAccountTypeId::SETTLEMENT).unwrap();
+        journal.admin(AdminCommand::PrepareFunds(FundsPrepare {
+            direction: FundsDirection::In,
+            id: id(number),
+            name,
+            account,
+            amount: amount("3000"),
+            currency,
+            external_reference: "bank".into(),
+            reason: "prefund".into(),
+            extensions: None,
+            fingerprint: [1; 16],
+        }));
+    }
+    journal
+}
+
+fn convert(journal: &TestJournal) -> Command {
+    let money = |text: &str, currency| AskedMoney { amount: Ok(amount(text)), currency };
+    Command::Conversion(ConversionCommand::Prepare(Box::new(PrepareConversion {
+        id: conversion_id(),
+        determining_transfer: Some(id(TRANSFER)),
+        source: fsp("greenbank"),
+        destination: Some(fsp("forex")),
+        initiator: fsp("greenbank"),
+        counter_party: fsp("forex"),
+        source_amount: money("12.5", kes()),
+        target_amount: money("100", tzs()),
+        condition: Some(Sha256::digest(PREIMAGE).into()),
+        expires_at: Some(journal.now().plus_ms(60_000)),
+        fingerprint: [CONVERSION; 16],
+    })))
+}
+
+fn fulfil_conversion() -> Command {
+    Command::Conversion(ConversionCommand::Fulfil(FulfilConversion {
+        conversion: id(CONVERSION).into(),
+        source: fsp("forex"),
+        destination: Some(fsp("greenbank")),
+        state: FulfilState::Reserved,
+        fulfilment: Fulfilment::Preimage(PREIMAGE),
+        fingerprint: [CONVERSION + 1; 16],
+    }))
+}
+
+fn prepare(journal: &TestJournal) -> Command {
+    let Command::Prepare(prepare) = journal.prepare_command(TRANSFER, "100") else { unreachable!() };
+    Command::Prepare(Prepare { currency: tzs(), ..prepare })
+}
+
+/// So many of the four steps of a payment in two currencies.
+fn after(steps: usize) -> TestJournal {
+    let mut journal = world();
+    for step in 0..steps {
+        let command = next(&journal, step);
+        journal.command(&command, Payload::default());
+    }
+    journal
+}
+
+fn next(journal: &TestJournal, step: usize) -> Command {
+    match step {
+        0 => convert(journal),
+        1 => fulfil_conversion(),
+        2 => prepare(journal),
+        _ => journal.fulfil_command(TRANSFER),
+    }
+}
+
+#[test]
+fn a_payment_in_two_currencies_is_sound_after_each_step() {
+    for steps in 0..=4 {
+        let mut journal = after(steps);
+        let state = journal.ledger.clone();
+        journal.write_snapshot(&state);
+        let report = audited(&mut journal);
+        assert_eq!(report.findings, Vec::<String>::new(), "after {steps} steps");
+    }
+}
+
+/// How many steps came before, what is wrong with the next one, and what is said of it.
+type Case = (usize, fn(&mut Decision), &'static str);
+
+const CASES: &[Case] = &[
+    (
+        0,
+        |decision| {
+            let Event::ConversionPrepared(conversion) = &mut decision.events[0] else { unreachable!() };
+            conversion.source.amount = amount("500.5");
+        },
+        "takes its debtor's position over its cover",
+    ),
+    (
+        0,
+        |decision| {
+            let Event::ConversionPrepared(conversion) = &mut decision.events[0] else { unreachable!() };
+            let accounts = conversion.accounts.as_mut().unwrap();
+            std::mem::swap(&mut accounts.initiator_source, &mut accounts.fxp_source);
+        },
+        "is reserved on an account that is not its party's position",
+    ),
+    (0, |decision| decision.callbacks.clear(), "is reserved and not forwarded once"),
+    (
+        1,
+        |decision| {
+            let Event::ConversionFulfilled { fulfilment, .. } = &mut decision.events[0] else {
+                unreachable!()
+            };
+            fulfilment[7] ^= 1;
+        },
+        "is fulfilled with something else than its condition's preimage",
+    ),
+    (
+        3,
+        |decision| decision.events.retain(|event| !matches!(event, Event::ConversionCommitted { .. })),
+        "is left behind by its transfer",
+    ),
+    (
+        3,
+        |decision| {
+            let ended = Event::ConversionAborted {
+                id: conversion_id(),
+                kind: AbortKind::Expired,
+                cause: Refusal::Expired.into(),
+                answer: None,
+            };
+            decision.events[1] = ended;
+        },
+        "is aborted although its transfer is committed",
+    ),
+    (
+        2,
+        |decision| {
+            let alone = Event::ConversionAborted {
+                id: conversion_id(),
+                kind: AbortKind::ByPayee,
+                cause: Refusal::Expired.into(),
+                answer: None,
+            };
+            (decision.actor, decision.events) = (Actor::Dfsp(fsp("forex")), vec![alone]);
+        },
+        "is fulfilled and aborted without its transfer",
+    ),
+    (
+        2,
+        |decision| {
+            let alone = Event::ConversionCommitted {
+                id: conversion_id(),
+                settled: upesi_ledger::Settled::InWindow,
+                further: None,
+            };
+            decision.events = vec![alone];
+        },
+        "is committed without its transfer",
+    ),
+];
+
+#[test]
+fn what_is_wrong_with_a_conversion_is_found() {
+    for (steps, damage, expected) in CASES {
+        let mut journal = after(*steps);
+        let mut decision = journal.decide(&next(&journal, *steps));
+        damage(&mut decision);
+        journal.write(&decision, Payload::default());
+        let findings = audited(&mut journal).findings;
+        assert!(findings.iter().any(|finding| finding.contains(expected)), "{expected}: {findings:?}");
+    }
+}
+
+fn segment(steps: usize) -> (TestJournal, Vec<u8>) {
+    let mut journal = after(steps);
+    journal.close();
+    let bytes = std::fs::read(&journal.segments()[0]).unwrap();
+    (journal, bytes)
+}
+
+/// A bit in the record of each step: it is damage, and what precedes it is reported.
+#[test]
+fn a_damaged_record_of_a_conversion_is_noticed() {
+    let first = world().ledger.last_seq() + 1;
+    for step in 0..4 {
+        let (mut journal, mut bytes) = segment(4);
+        // The same journal without it ends where its frame begins.
+        let before = segment(step).1;
+        let frame = (0..bytes.len()).find(|at| before.get(*at) != bytes.get(*at)).unwrap();
+        bytes[frame + 90] ^= 0x10;
+        std::fs::write(&journal.segments()[0], bytes).unwrap();
+        let report = audited(&mut journal);
+        assert!(
+            report.findings.iter().any(|one| one.contains("is damaged at byte")),
+            "{:?}",
+            report.findings
+        );
+        assert_eq!(report.last_seq, first + step as u64 - 1, "step {step}");
+    }
+}
+
+/// The archive holds each conversion as the journal decided it.
+#[test]
+fn a_conversion_that_the_archive_changed_or_lost_is_found() {
+    type Change = fn(Vec<u8>) -> Option<Vec<u8>>;
+    let with = |change: Change| {
+        let mut journal = after(4);
+        let archive = FjallArchive::open(journal.path.join("archive"), &ArchiveOptions::default()).unwrap();
+        let seq = journal.ledger.last_seq();
+        let mut entries = Vec::new();
+        for transfer in journal.ledger.drain_finished(seq) {
+            let mut bytes = Vec::new();
+            transfer.encode(&mut Encoder(&mut bytes));
+            entries.push((transfer.id, bytes));
+        }
+        for (_, conversion) in journal.ledger.take_finished_conversions(seq) {
+            let mut bytes = Vec::new();
+            conversion.encode(&mut Encoder(&mut bytes));
+            entries.extend(change(bytes).map(|bytes| (conversion.id.archive_key(), bytes)));
+        }
+        archive.apply(&entries, seq).unwrap();
+        archive.sync().unwrap();
+        drop(archive);
+        audited(&mut journal)
+    };
+    let report = with(Some);
+    assert_eq!(report.findings, Vec::<String>::new());
+    assert_eq!((report.archive.compared, report.archive.stored), (2, 2));
+    let lost = with(|_| None).findings;
+    assert!(lost[0].starts_with("conversion ") && lost[0].ends_with("and not in the archive"), "{lost:?}");
+    for at in [3, 40, 60] {
+        let changed = match at {
+            3 => with(|mut bytes| {
+                bytes[3] ^= 1;
+                Some(bytes)
+            }),
+            40 => with(|mut bytes| {
+                bytes[40] ^= 1;
+                Some(bytes)
+            }),
+            _ => with(|mut bytes| {
+                bytes.truncate(60);
+                Some(bytes)
+            }),
+        };
+        let found = changed.findings.iter().any(|finding| finding.starts_with("conversion "));
+        assert!(found, "byte {at}: {:?}", changed.findings);
+    }
+}

@@ -1,0 +1,280 @@
+//! The file that the settlement bank has filled in, as CSV or XLSX: its cells as texts, and what they say.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use calamine::{Data, Reader, Xlsx};
+use sha2::{Digest, Sha256};
+use upesi_types::Amount;
+
+use crate::exit::{Exit, Failure};
+
+/// A larger file is none that a hub has written, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// A settlement has fewer accounts.
+const ROWS_MAX: usize = 1_000_100;
+/// Columns A to E; banks may write remarks beside them.
+const COLUMNS: u32 = 5;
+/// The row of the headings, counted from 1.
+const HEADINGS_ROW: usize = 6;
+/// What an XLSX file begins with: it is a ZIP archive.
+const ZIP: &[u8] = b"PK\x03\x04";
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BankFile {
+    pub(super) settlement: u32,
+    pub(super) lines: Vec<Line>,
+}
+
+/// A row about one account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Counted from 1, as spreadsheets do.
+    pub(super) row: usize,
+    pub(super) participant: u32,
+    pub(super) account: u32,
+    pub(super) name: String,
+    /// The balance of the DFSP's liquidity account after the settlement.
+    pub(super) balance: Amount,
+    /// What the DFSP has paid (positive) or received.
+    pub(super) net: Amount,
+    pub(super) currency: String,
+}
+
+/// The cells of a file, and the SHA-256 of its bytes.
+pub(super) fn read(path: &Path) -> Result<(Vec<Vec<String>>, String), Failure> {
+    let shown = path.display();
+    let cannot =
+        |error: std::io::Error| Failure::new(Exit::NoInput, format!("{shown} cannot be read: {error}"));
+    let bytes_len = std::fs::metadata(path).map_err(cannot)?.len();
+    if bytes_len > FILE_BYTES_MAX {
+        return Err(Failure::new(Exit::Data, format!("{shown} is longer than {FILE_BYTES_MAX} bytes")));
+    }
+    let bytes = std::fs::read(path).map_err(cannot)?;
+    let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let cells = if bytes.starts_with(ZIP) { cells_of_xlsx(bytes) } else { cells_of_csv(&bytes) };
+    cells.map(|cells| (cells, digest)).map_err(|text| Failure::new(Exit::Data, format!("{shown}: {text}")))
+}
+
+/// RFC 4180. Empty lines count, which readers of CSV pass over: rows are known by their numbers.
+pub(super) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is neither XLSX nor CSV in UTF-8".to_owned())?;
+    let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
+    let mut is_quoted = false;
+    let mut chars = text.trim_start_matches('\u{feff}').chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '"' if is_quoted && chars.next_if_eq(&'"').is_some() => cell.push('"'),
+            '"' if is_quoted || cell.is_empty() => is_quoted = !is_quoted,
+            _ if is_quoted => cell.push(char),
+            ',' => row.push(std::mem::take(&mut cell)),
+            '\r' if chars.peek() == Some(&'\n') => {}
+            '\n' if rows.len() >= ROWS_MAX => return Err(format!("it has more than {ROWS_MAX} rows")),
+            '\n' => {
+                row.push(std::mem::take(&mut cell));
+                rows.push(std::mem::take(&mut row));
+            }
+            _ => cell.push(char),
+        }
+    }
+    if is_quoted {
+        return Err("a quotation mark is not closed".to_owned());
+    }
+    if !row.is_empty() || !cell.is_empty() {
+        row.push(cell);
+        rows.push(row);
+    }
+    let trimmed = |row: Vec<String>| row.iter().map(|cell| cell.trim().to_owned()).collect();
+    Ok(rows.into_iter().map(trimmed).collect())
+}
+
+fn cells_of_xlsx(bytes: Vec<u8>) -> Result<Vec<Vec<String>>, String> {
+    let mut workbook = Xlsx::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
+    let sheet =
+        workbook.worksheet_range_at(0).ok_or("it has no sheet")?.map_err(|error| error.to_string())?;
+    let Some((last, _)) = sheet.end() else { return Ok(Vec::new()) };
+    if last as usize >= ROWS_MAX {
+        return Err(format!("it has more than {ROWS_MAX} rows"));
+    }
+    let cell = |row, column| sheet.get_value((row, column)).map_or_else(String::new, text_of);
+    Ok((0..=last).map(|row| (0..COLUMNS).map(|column| cell(row, column)).collect()).collect())
+}
+
+fn text_of(cell: &Data) -> String {
+    match cell {
+        Data::Float(number) => text_of_number(*number),
+        Data::String(text) => text.trim().to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// A number as a decimal text. Spreadsheets keep sums with an error far behind the fourth decimal.
+fn text_of_number(number: f64) -> String {
+    let exact = number.to_string();
+    let decimals = exact.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let long = format!("{number:.9}");
+    match long.strip_suffix("00000").filter(|_| decimals > 4) {
+        Some(text) => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        None => exact,
+    }
+}
+
+impl BankFile {
+    /// What the cells say.
+    ///
+    /// # Errors
+    /// All mistakes, one per line, each with its row.
+    pub(super) fn parse(rows: &[Vec<String>]) -> Result<Self, Vec<String>> {
+        let cell = |row: usize, column: usize| {
+            let cells = rows.get(row - 1);
+            cells.and_then(|cells| cells.get(column)).map_or("", String::as_str)
+        };
+        let mut mistakes = Vec::new();
+        let is_labelled = cell(1, 0) == "Settlement ID";
+        let settlement = cell(1, 1).parse().ok().filter(|_| is_labelled);
+        if settlement.is_none() {
+            mistakes.push("row 1: there must be \"Settlement ID\" and its number".to_owned());
+        }
+        let headings =
+            ["Participant (PayerFSP Identifier)", "", "Balance", "Settlement Transfer", "Currency"];
+        for (column, heading) in headings.iter().enumerate().filter(|(_, heading)| !heading.is_empty()) {
+            if cell(HEADINGS_ROW, column) != *heading {
+                mistakes.push(format!("row {HEADINGS_ROW}: the heading {heading:?} is not in its place"));
+            }
+        }
+        let mut lines = Vec::new();
+        for row in HEADINGS_ROW + 1..=rows.len() {
+            if cell(row, 0).is_empty() {
+                // What stands below is no part of the table; it must not be rows that were cut off from it.
+                if (row..=rows.len()).any(|below| is_about_account(cell(below, 0))) {
+                    mistakes.push(format!("row {row}: it is empty, and accounts follow"));
+                }
+                break;
+            }
+            match Line::parse(row, &[0, 2, 3, 4].map(|column| cell(row, column))) {
+                Ok(line) => lines.push(line),
+                Err(found) => mistakes.extend(found.into_iter().map(|text| format!("row {row}: {text}"))),
+            }
+        }
+        match settlement {
+            Some(settlement) if mistakes.is_empty() => Ok(Self { settlement, lines }),
+            _ => Err(mistakes),
+        }
+    }
+}
+
+fn is_about_account(text: &str) -> bool {
+    identified(text).is_some()
+}
+
+/// `2 3 greenbank`: participant, account, name.
+fn identified(text: &str) -> Option<(u32, u32, &str)> {
+    let mut parts = text.splitn(3, ' ');
+    let number = |part: Option<&str>| part?.parse().ok();
+    Some((number(parts.next())?, number(parts.next())?, parts.next().filter(|name| !name.is_empty())?))
+}
+
+impl Line {
+    fn parse(row: usize, [account, balance, net, currency]: &[&str; 4]) -> Result<Self, Vec<String>> {
+        let mut mistakes = Vec::new();
+        let owner = identified(account);
+        if owner.is_none() {
+            mistakes.push(format!("{account:?} is not an account as the hub wrote it"));
+        }
+        let mut read = |name: &str, text: &str| match amount(text) {
+            Ok(amount) => Some(amount),
+            Err(_) if text.is_empty() => {
+                mistakes.push(format!("the {name} is empty"));
+                None
+            }
+            Err(error) => {
+                mistakes.push(format!("the {name} {text:?} {error}"));
+                None
+            }
+        };
+        let (balance, net) = (read("balance", balance), read("settlement transfer", net));
+        match (owner, balance, net) {
+            (Some((participant, account, name)), Some(balance), Some(net)) => {
+                let (name, currency) = (name.to_owned(), (*currency).to_owned());
+                Ok(Self { row, participant, account, name, balance, net, currency })
+            }
+            _ => Err(mistakes),
+        }
+    }
+}
+
+/// `1234.5`, `1,234.50`, `-1,234.50` or `(1,234.50)`.
+pub(super) fn amount(text: &str) -> Result<Amount, String> {
+    let in_brackets = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    let (is_negative, digits) = match (in_brackets, text.strip_prefix('-')) {
+        (Some(digits), _) | (None, Some(digits)) => (true, digits),
+        (None, None) => (false, text),
+    };
+    if !digits.starts_with(|first: char| first.is_ascii_digit()) || !is_grouped(digits) {
+        return Err("is not an amount".to_owned());
+    }
+    let amount = Amount::parse_decimal(&digits.replace(',', "")).map_err(|error| error.to_string())?;
+    Ok(if is_negative { amount.negated() } else { amount })
+}
+
+/// Whether commas, if there are any, stand before each three digits of the whole part.
+fn is_grouped(digits: &str) -> bool {
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let mut groups = whole.split(',');
+    let first = groups.next().unwrap_or("");
+    let mut rest = groups.peekable();
+    !fraction.contains(',')
+        && (rest.peek().is_none() || first.len() <= 3)
+        && rest.all(|group| group.len() == 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read_as_banks_write_them() {
+        for (text, expected) in [
+            ("0", "0"),
+            ("1234.5", "1234.5"),
+            ("1,234.50", "1234.5"),
+            ("-1,234.50", "-1234.5"),
+            ("(1,234.50)", "-1234.5"),
+            ("12,345,678.0001", "12345678.0001"),
+        ] {
+            assert_eq!(amount(text).map(|amount| amount.to_string()), Ok(expected.to_owned()), "{text}");
+        }
+        for text in [
+            "", "x", "KES 5", "1.00001", "1,23", "1234,567", "1,234,56", "1.0,00", "--1", "(-1)", "(1", "+1",
+            ",100", "1e3",
+        ] {
+            assert!(amount(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_spreadsheets_keep_their_decimals() {
+        for (number, text) in [
+            (1.0, "1"),
+            (-0.5, "-0.5"),
+            (0.300_000_000_000_000_04, "0.3"),
+            (4_967.75, "4967.75"),
+            (1_234_567.000_1, "1234567.0001"),
+            (1.234_56, "1.23456"),
+            (1e300, &*1e300.to_string()),
+        ] {
+            assert_eq!(text_of_number(number), text);
+        }
+    }
+
+    #[test]
+    fn csv_is_read_with_its_empty_lines() {
+        let read = |text: &str| cells_of_csv(text.as_bytes()).unwrap();
+        let bytes = "\u{feff}a,b\r\n\r\n\"c, \"\"d\"\" \", \n\"e\r\nf\",g\r\n";
+        assert_eq!(read(bytes), [vec!["a", "b"], vec![""], vec!["c, \"d\"", ""], vec!["e\r\nf", "g"]]);
+        assert_eq!(read("a\nb"), [["a"], ["b"]]);
+        assert!(cells_of_csv(b"\xff\xfe").is_err());
+        assert!(cells_of_csv(b"\"a,b\r\n").is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! Files as banks send them back, good and bad.
+
+use std::path::Path;
+
+use upesi_types::Amount;
+
+use super::super::report::tests::{PAIRS, figures, settlement};
+use super::super::report::{Figures, ReportKind, render_to};
+use super::check::{Cover, warnings};
+use super::file::{BankFile, cells_of_csv, read};
+use super::{checked, repeated};
+use crate::exit::Exit;
+
+fn own() -> Figures {
+    figures(settlement(), &PAIRS)
+}
+
+/// The bank's file with the balances filled in, as CSV.
+fn filled() -> String {
+    let text = String::from_utf8(render_to(&own(), &ReportKind::Bank, false).unwrap()).unwrap();
+    let balances = [
+        ("4 7 =red,,", "500"),
+        ("3 5 blue,,", "\"1,050.00\""),
+        ("2 3 green,,", "(30)"),
+        ("4 11 =red,,", "0"),
+        ("2 9 green,,", "99.5"),
+    ];
+    balances.iter().fold(text, |text, (row, balance)| {
+        assert!(text.contains(row), "{row} in {text}");
+        text.replace(row, &format!("{row}{balance}"))
+    })
+}
+
+/// What is read from a file with these bytes.
+fn read_bytes(bytes: &[u8]) -> Result<BankFile, Vec<String>> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bank");
+    std::fs::write(&path, bytes).unwrap();
+    let (cells, digest) = read(&path).map_err(|failure| vec![failure.message])?;
+    assert_eq!(digest.len(), 64);
+    checked(&cells, &own())
+}
+
+fn mistakes(text: &str) -> Vec<String> {
+    read_bytes(text.as_bytes()).expect_err(text)
+}
+
+#[test]
+fn a_filled_file_is_read_back_from_csv_and_xlsx() {
+    let file = read_bytes(filled().as_bytes()).unwrap();
+    let lines: Vec<_> = file
+        .lines
+        .iter()
+        .map(|line| {
+            let (net, balance) = (line.net, line.balance);
+            format!("{} {} {} {net} {balance} {}", line.row, line.account, line.name, line.currency)
+        })
+        .collect();
+    let expected = [
+        "7 7 =red -20 500 KES",
+        "8 5 blue -50 1050 KES",
+        "9 3 green 70 -30 KES",
+        "10 11 =red 1234.5 0 TZS",
+        "11 9 green -1234.5 99.5 TZS",
+    ];
+    assert_eq!((file.settlement, lines), (7, expected.map(str::to_owned).to_vec()));
+    // As a spreadsheet: the hub's own XLSX, with balances as numbers and as texts.
+    let bytes = render_to(&own(), &ReportKind::Bank, true).unwrap();
+    assert_eq!(bytes, render_to(&own(), &ReportKind::Bank, true).unwrap(), "the same bytes each time");
+    assert_eq!(read_bytes(&bytes).unwrap_err()[0], "row 7: the balance is empty");
+    assert_eq!(read_bytes(&with_balances()).unwrap(), file);
+}
+
+/// A bank's own spreadsheet with the same cells.
+fn with_balances() -> Vec<u8> {
+    let mut workbook = rust_xlsxwriter::Workbook::new();
+    let sheet = workbook.add_worksheet();
+    for (row, line) in (0..).zip(filled().lines()) {
+        let cells = cells_of_csv(line.as_bytes()).unwrap().pop().unwrap_or_default();
+        for (column, cell) in (0..).zip(&cells) {
+            match cell.parse::<f64>() {
+                Ok(number) => sheet.write_number(row, column, number).unwrap(),
+                Err(_) => sheet.write_string(row, column, cell).unwrap(),
+            };
+        }
+    }
+    workbook.save_to_buffer().unwrap()
+}
+
+#[test]
+fn altered_files_are_refused() {
+    for (from, to, expected) in [
+        ("Settlement ID,7", "Settlement ID,8", vec!["row 1: it is the file of settlement 8, not 7"]),
+        ("Settlement ID,7", "Settlement,7", vec!["row 1: there must be \"Settlement ID\" and its number"]),
+        ("Settlement ID,7", "Settlement ID,x", vec!["row 1: there must be \"Settlement ID\" and its number"]),
+        (",Balance,", ",Net,", vec!["row 6: the heading \"Balance\" is not in its place"]),
+        (
+            ",-20,KES",
+            ",-21,KES",
+            vec![
+                "row 7: the settlement transfer of =red is -20 KES, not -21",
+                "the settlement transfers in KES sum to -1, not 0",
+            ],
+        ),
+        (
+            ",-20,KES",
+            ",-20,TZS",
+            vec![
+                "row 7: account 7 is in KES, not \"TZS\"",
+                "the settlement transfers in KES sum to 20, not 0",
+                "the settlement transfers in TZS sum to -20, not 0",
+            ],
+        ),
+        (
+            "4 7 =red,,500,-20,KES\r\n",
+            "",
+            vec![
+                "account 7 of =red is missing, which the settlement has",
+                "the settlement transfers in KES sum to 20, not 0",
+            ],
+        ),
+        ("3 5 blue", "3 5 bluewallet", vec!["row 8: account 5 is that of 3 blue"]),
+        ("3 5 blue", "2 5 blue", vec!["row 8: account 5 is that of 3 blue"]),
+        (
+            "3 5 blue",
+            "3 6 blue",
+            vec![
+                "row 8: the settlement has no account 6",
+                "account 5 of blue is missing, which the settlement has",
+            ],
+        ),
+        (
+            "3 5 blue",
+            "4 7 =red",
+            vec!["row 8: account 7 is named twice", "account 5 of blue is missing, which the settlement has"],
+        ),
+        ("3 5 blue", "blue", vec!["row 8: \"blue\" is not an account as the hub wrote it"]),
+        (",500,", ",,", vec!["row 7: the balance is empty"]),
+        (",500,", ",5.00001,", vec!["row 7: the balance \"5.00001\" exceeds allowed scale of 4"]),
+        (",500,", ",much,", vec!["row 7: the balance \"much\" is not an amount"]),
+        ("3 5 blue,", ",\r\n3 5 blue,", vec!["row 8: it is empty, and accounts follow"]),
+    ] {
+        assert!(filled().contains(from), "{from}");
+        let found = mistakes(&filled().replacen(from, to, 1));
+        assert_eq!(found, expected);
+    }
+    assert!(mistakes("").len() > 1);
+    let mut aborted = settlement();
+    aborted["state"] = "ABORTED".into();
+    let (cells, _) = {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bank.csv");
+        std::fs::write(&path, filled()).unwrap();
+        read(&path).unwrap()
+    };
+    assert_eq!(checked(&cells, &figures(aborted, &PAIRS)).unwrap_err(), ["settlement 7 was aborted"]);
+}
+
+#[test]
+fn files_that_are_none_are_refused() {
+    assert_eq!(read(Path::new("/nonexistent/bank.csv")).unwrap_err().exit, Exit::NoInput);
+    assert!(read_bytes(b"PK\x03\x04 and no archive").is_err());
+    assert!(read_bytes(&[0xff, 0xfe, 0x00]).is_err());
+    let mut cut = with_balances();
+    cut.truncate(cut.len() / 2);
+    assert!(read_bytes(&cut).is_err());
+}
+
+#[test]
+fn balances_that_the_hub_does_not_expect_are_warnings() {
+    let file = read_bytes(filled().as_bytes()).unwrap();
+    let amount = |text: &str| Amount::parse_decimal(text).unwrap();
+    let cover = |text: &str, is_moved| Cover { amount: amount(text), is_moved };
+    let [red, _, green, zero, _] = &file.lines[..] else { panic!("{file:?}") };
+    // red receives 20, green pays 70.
+    assert_eq!(warnings(red, cover("480", false)), Vec::<String>::new());
+    assert_eq!(warnings(red, cover("500", true)), Vec::<String>::new());
+    let differs = "row 7: =red has 500 KES at the bank, 520 by the hub: find the reason, and record it as a deposit or \
+                   withdrawal";
+    assert_eq!(warnings(red, cover("500", false)), [differs]);
+    let nothing = "row 9: green has nothing left in KES: consider its net debit cap";
+    assert_eq!(warnings(green, cover("40", false)), [nothing]);
+    assert_eq!(warnings(zero, cover("0", false)).len(), 2);
+}
+
+#[test]
+fn a_file_that_was_applied_is_known_by_its_reference() {
+    let mut finished = settlement();
+    let read = |value: &serde_json::Value| serde_json::from_value(value.clone()).unwrap();
+    let other = "the settlement is SETTLED, by other means than this file";
+    assert_eq!(repeated(&read(&finished), "bank-7-0123"), [other]);
+    finished["participants"][0]["accounts"][0]["externalReference"] = "bank-7-0123".into();
+    let before = "this file was applied before: the settlement is SETTLED";
+    assert_eq!(repeated(&read(&finished), "bank-7-0123"), [before]);
+    finished["state"] = "PS_TRANSFERS_COMMITTED".into();
+    assert_eq!(repeated(&read(&finished), "bank-7-0123"), ["this file was applied before, in part"]);
+    assert_eq!(repeated(&read(&finished), "bank-7-4567"), Vec::<String>::new());
+}

@@ -1,0 +1,246 @@
+//! `upesi settlement`: windows closed and settled through the admin API, whole settlements as one job, reports, and
+//! what the settlement bank sends back.
+
+mod advance;
+mod api;
+mod bank;
+mod job;
+mod report;
+mod shown;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+use std::time::Duration;
+
+use upesi_http::ClientTls;
+pub use upesi_ledger::SettlementState;
+use upesi_types::FspId;
+
+use crate::await_hub::await_hub;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::scheme::admin_api::{AdminApi, AdminError, AdminToken};
+use crate::scheme::{admin_failure, write};
+use advance::Advance;
+use api::{Settlement, SettlementApi, Window};
+pub use bank::{Reconcile, reconcile};
+pub use job::JobName;
+pub use report::{Report, ReportKind, report};
+use shown::Shown;
+
+/// The hub to call, and the form of the output.
+#[derive(Clone, Debug)]
+pub struct HubOptions {
+    /// Base URL of the hub's admin API.
+    pub admin_url: String,
+    /// TLS towards it, for `https://`.
+    pub admin_tls: Option<ClientTls>,
+    /// The operator's token, if the admin port asks for one.
+    pub admin_token: Option<AdminToken>,
+    /// How long to wait for a hub that does not answer yet.
+    pub wait: Duration,
+    /// One JSON object instead of text.
+    pub json: bool,
+}
+
+/// Something to do.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Windows and settlements that are not finished.
+    Overview,
+    /// One settlement.
+    ShowSettlement(u32),
+    /// One window, with the settlements of its contents.
+    ShowWindow(u32),
+    /// Closes a window; without a number, the open one.
+    Close {
+        /// The window.
+        window: Option<u32>,
+        /// The operator's reason.
+        reason: String,
+    },
+    /// Settles closed windows.
+    Create {
+        /// Name of the settlement model.
+        model: String,
+        /// The windows.
+        windows: Vec<u32>,
+        /// The operator's reason.
+        reason: String,
+    },
+    /// Advances accounts of a settlement.
+    Advance {
+        /// The settlement.
+        settlement: u32,
+        /// The state to reach; without it the next one.
+        goal: Option<SettlementState>,
+        /// Only the accounts of this DFSP.
+        dfsp: Option<FspId>,
+        /// The operator's reason.
+        reason: String,
+        /// The bank's reference.
+        reference: Option<String>,
+    },
+    /// Gives a settlement up.
+    Abort {
+        /// The settlement.
+        settlement: u32,
+        /// The operator's reason.
+        reason: String,
+        /// The bank's reference.
+        reference: Option<String>,
+    },
+    /// Closes the open window, creates settlements and finishes them, or continues to.
+    Run(Job),
+}
+
+/// A whole settlement as a job with a name.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its name: the same name continues the same job.
+    pub name: JobName,
+    /// Names of the models to settle by; if empty, all that govern the window's contents.
+    pub models: Vec<String>,
+    /// A closed window to settle, instead of closing the open one.
+    pub window: Option<u32>,
+    /// The state to reach.
+    pub goal: SettlementState,
+}
+
+/// Does something, and prints what it came to.
+///
+/// # Errors
+/// 69 if the hub does not answer, 1 if it refuses, or if an account cannot advance.
+pub async fn run(options: &HubOptions, action: &Action, output: &mut (dyn Write + Send)) -> Outcome {
+    let hub = Hub::connect(options).await?;
+    let shown = hub.act(action).await.map_err(SettlementError::into_failure)?;
+    write(output, &if options.json { shown.to_json()? } else { shown.to_text() })
+}
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+enum SettlementError {
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    #[error("{0}")]
+    Stopped(String),
+}
+
+impl SettlementError {
+    fn into_failure(self) -> Failure {
+        match self {
+            Self::Admin(error) => admin_failure(&error),
+            Self::Stopped(text) => Failure::new(Exit::Failure, text),
+        }
+    }
+}
+
+type Done<T> = Result<T, SettlementError>;
+
+struct Hub {
+    api: SettlementApi,
+}
+
+impl Hub {
+    async fn connect(options: &HubOptions) -> Result<Self, Failure> {
+        let tls = options.admin_tls.clone();
+        let api = AdminApi::with_tls(&options.admin_url, tls).map_err(|error| admin_failure(&error))?;
+        let api = api.with_token(options.admin_token.clone());
+        await_hub(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
+        Ok(Self { api: SettlementApi(api) })
+    }
+
+    async fn act(&self, action: &Action) -> Done<Shown> {
+        match action {
+            Action::Overview => self.overview().await,
+            Action::ShowSettlement(id) => self.shown(Vec::new(), vec![self.api.settlement(*id).await?]).await,
+            Action::ShowWindow(id) => {
+                let window = self.api.window(*id).await?;
+                let settlements = self.api.settlements(&format!("settlementWindowId={id}")).await?;
+                self.shown(vec![window], settlements).await
+            }
+            Action::Close { window, reason } => {
+                let closed = self.close(*window, reason).await?;
+                self.shown(closed, Vec::new()).await
+            }
+            Action::Create { model, windows, reason } => {
+                let created = self.api.create(model, reason, windows).await?;
+                self.shown(Vec::new(), vec![created]).await
+            }
+            Action::Advance { settlement, goal, dfsp, reason, reference } => {
+                let found = self.api.settlement(*settlement).await?;
+                let goal = goal.unwrap_or_else(|| advance::following(&found));
+                let only = self.accounts_of(dfsp.as_ref()).await?;
+                let reference = |_| reference.clone();
+                let advance = Advance { goal, only, reason, reference: &reference };
+                let advanced = advance.run(&self.api, found).await?;
+                self.shown(Vec::new(), vec![advanced]).await
+            }
+            Action::Abort { settlement, reason, reference } => {
+                self.api.abort(*settlement, reason, reference.as_deref()).await?;
+                self.shown(Vec::new(), vec![self.api.settlement(*settlement).await?]).await
+            }
+            Action::Run(job) => {
+                let (windows, settlements) = job.run(self).await?;
+                self.shown(windows, settlements).await
+            }
+        }
+    }
+
+    async fn shown(&self, windows: Vec<Window>, settlements: Vec<Settlement>) -> Done<Shown> {
+        let names = if settlements.is_empty() { Default::default() } else { self.api.names().await? };
+        Ok(Shown::new(&windows, &settlements, &names))
+    }
+
+    /// What is open, waits for a settlement, or is being settled.
+    async fn overview(&self) -> Done<Shown> {
+        let mut windows = Vec::new();
+        for state in ["OPEN", "CLOSED", "ABORTED", "PENDING_SETTLEMENT"] {
+            windows.extend(self.api.windows(&format!("state={state}")).await?);
+        }
+        windows.sort_by_key(|window| window.id);
+        let mut settlements = Vec::new();
+        for state in SettlementState::ALL {
+            if !matches!(state, SettlementState::Settled | SettlementState::Aborted) {
+                settlements.extend(self.api.settlements(&format!("state={}", state.as_str())).await?);
+            }
+        }
+        settlements.sort_by_key(|settlement| settlement.id);
+        self.shown(windows, settlements).await
+    }
+
+    /// The accounts that a DFSP has; `None` for all accounts.
+    async fn accounts_of(&self, dfsp: Option<&FspId>) -> Done<Option<Vec<u32>>> {
+        let Some(dfsp) = dfsp else { return Ok(None) };
+        let names = self.api.names().await?;
+        let own = names.iter().filter(|(_, name)| name.as_str() == dfsp.as_str());
+        let accounts: Vec<u32> = own.map(|(account, _)| *account).collect();
+        if accounts.is_empty() {
+            return Err(SettlementError::Stopped(format!("there is no participant {dfsp}")));
+        }
+        Ok(Some(accounts))
+    }
+
+    /// The open window's number.
+    async fn open_window(&self) -> Done<u32> {
+        let open = self.api.windows("state=OPEN").await?;
+        let open = open.first().ok_or_else(|| SettlementError::Stopped("no window is open".to_owned()))?;
+        Ok(open.id)
+    }
+
+    /// Closes a window, and returns it and the one that is open then. A window that is closed already stays as it is.
+    async fn close(&self, window: Option<u32>, reason: &str) -> Done<Vec<Window>> {
+        let id = match window {
+            Some(id) => id,
+            None => self.open_window().await?,
+        };
+        if window.is_some() {
+            let found = self.api.window(id).await?;
+            if found.state != "OPEN" {
+                return Ok(vec![found]);
+            }
+        }
+        let open = self.api.close(id, reason).await?;
+        Ok(vec![self.api.window(id).await?, open])
+    }
+}

@@ -1,0 +1,209 @@
+//! The tables of each report.
+
+use upesi_ledger::Sum;
+
+use super::figures::{Figures, Party};
+
+/// A cell of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cell {
+    Text(String),
+    Number(u64),
+    /// Ten-thousandths.
+    Amount(i128),
+    /// The same with commas between thousands, as the bank's file has it.
+    Grouped(i128),
+}
+
+impl Cell {
+    pub(super) fn text(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+
+    /// The text of the cell; what a spreadsheet would take for a formula begins with an apostrophe.
+    pub(super) fn to_csv(&self) -> String {
+        match self {
+            Self::Text(text) if text.starts_with(['=', '+', '-', '@', '\t']) => format!("'{text}"),
+            Self::Text(text) => text.clone(),
+            Self::Number(number) => number.to_string(),
+            Self::Amount(units) => decimal(*units),
+            Self::Grouped(units) => grouped(&decimal(*units)),
+        }
+    }
+}
+
+/// Ten-thousandths as a decimal text.
+pub(super) fn decimal(units: i128) -> String {
+    Sum { units, transfers: 0 }.to_string()
+}
+
+/// `1234567.5` as `1,234,567.5`.
+fn grouped(text: &str) -> String {
+    let (sign, digits) = text.strip_prefix('-').map_or(("", text), |digits| ("-", digits));
+    let (whole, fraction) = digits.find('.').map_or((digits, ""), |point| digits.split_at(point));
+    let mut out = sign.to_owned();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + fraction
+}
+
+type Rows = Vec<Vec<Cell>>;
+
+fn headings(names: &[&str]) -> Vec<Cell> {
+    names.iter().map(|name| Cell::text(name)).collect()
+}
+
+pub(super) fn multilateral(figures: &Figures) -> Rows {
+    let mut rows = vec![headings(&["participant", "currency", "net amount"])];
+    for currency in figures.currencies() {
+        for (_, party) in figures.accounts_in(currency) {
+            rows.push(vec![Cell::text(&party.name), Cell::text(currency), Cell::Amount(party.net)]);
+        }
+    }
+    rows
+}
+
+const PAIR_COLUMNS: [&str; 6] =
+    ["net debtor", "net creditor", "currency", "total sent", "total received", "net amount"];
+
+pub(super) fn bilateral(figures: &Figures) -> Rows {
+    let mut rows = vec![headings(&PAIR_COLUMNS)];
+    for currency in figures.currencies() {
+        let accounts = figures.accounts_in(currency);
+        for (index, (one, party)) in accounts.iter().enumerate() {
+            for (other, counterpart) in &accounts[index + 1..] {
+                if !figures.have_dealt(*one, *other, None) {
+                    continue;
+                }
+                let (there, back) = (figures.sent(*one, *other, None), figures.sent(*other, *one, None));
+                rows.push(if there >= back {
+                    pair(party, counterpart, (there, back))
+                } else {
+                    pair(counterpart, party, (back, there))
+                });
+            }
+        }
+    }
+    rows
+}
+
+/// What a debtor sent a creditor, and received from it.
+fn pair(debtor: &Party, creditor: &Party, (sent, received): (i128, i128)) -> Vec<Cell> {
+    vec![
+        Cell::text(&debtor.name),
+        Cell::text(&creditor.name),
+        Cell::text(&debtor.currency),
+        Cell::Amount(sent),
+        Cell::Amount(received),
+        Cell::Amount(sent - received),
+    ]
+}
+
+/// Per currency: senders in rows, receivers in columns; the last row's last cell is the check value.
+pub(super) fn matrix(figures: &Figures) -> Rows {
+    let mut rows = Vec::new();
+    for currency in figures.currencies() {
+        let accounts = figures.accounts_in(currency);
+        let sent_by =
+            |payer| accounts.iter().map(|(payee, _)| figures.sent(payer, *payee, None)).sum::<i128>();
+        let received_by =
+            |payee| accounts.iter().map(|(payer, _)| figures.sent(*payer, payee, None)).sum::<i128>();
+        let row = |name: &str, cells: &mut dyn Iterator<Item = i128>, last: i128| {
+            let mut row = vec![Cell::text(name)];
+            row.extend(cells.map(Cell::Amount));
+            row.push(Cell::Amount(last));
+            row
+        };
+        let names = accounts.iter().map(|(_, party)| Cell::text(&party.name));
+        let corner = [Cell::Text(format!("{currency} sender by receiver"))];
+        rows.push(corner.into_iter().chain(names).chain([Cell::text("total sent")]).collect());
+        for (payer, party) in &accounts {
+            let mut cells = accounts.iter().map(|(payee, _)| figures.sent(*payer, *payee, None));
+            rows.push(row(&party.name, &mut cells, sent_by(*payer)));
+        }
+        let total = accounts.iter().map(|(account, _)| sent_by(*account)).sum();
+        rows.push(row(
+            "total received",
+            &mut accounts.iter().map(|(account, _)| received_by(*account)),
+            total,
+        ));
+        let nets = || accounts.iter().map(|(account, _)| sent_by(*account) - received_by(*account));
+        rows.push(row("aggregated net", &mut nets(), nets().sum()));
+    }
+    rows
+}
+
+/// A DFSP's counterparts, each with a row for all windows and, if there are several, one for each. `None` if it has no
+/// account in the settlement.
+pub(super) fn of_dfsp(figures: &Figures, name: &str) -> Option<Rows> {
+    let mut columns = headings(&PAIR_COLUMNS);
+    columns.push(Cell::text("window"));
+    let mut rows = vec![columns];
+    let mut is_party = false;
+    let windows = if figures.windows.len() > 1 { &figures.windows[..] } else { &[] };
+    for currency in figures.currencies() {
+        let accounts = figures.accounts_in(currency);
+        for (own, party) in accounts.iter().filter(|(_, party)| party.name == name) {
+            is_party = true;
+            for (other, counterpart) in &accounts {
+                for window in [None].into_iter().chain(windows.iter().copied().map(Some)) {
+                    if figures.have_dealt(*own, *other, window) {
+                        let both = (figures.sent(*own, *other, window), figures.sent(*other, *own, window));
+                        rows.push(counterpart_row(party, counterpart, both, window));
+                    }
+                }
+            }
+        }
+    }
+    is_party.then_some(rows)
+}
+
+/// Sums from the DFSP's side; the net is positive when it pays.
+fn counterpart_row(
+    party: &Party,
+    counterpart: &Party,
+    (sent, received): (i128, i128),
+    window: Option<u32>,
+) -> Vec<Cell> {
+    let is_debtor = sent >= received;
+    let (debtor, creditor) = if is_debtor { (party, counterpart) } else { (counterpart, party) };
+    vec![
+        Cell::text(&debtor.name),
+        Cell::text(&creditor.name),
+        Cell::text(&party.currency),
+        Cell::Amount(sent),
+        Cell::Amount(received),
+        Cell::Amount(sent - received),
+        window.map_or_else(|| Cell::text("all"), |window| Cell::Number(window.into())),
+    ]
+}
+
+/// Mojaloop's layout: the bank fills in when it was done, and each balance afterwards.
+pub(super) fn bank(figures: &Figures) -> Rows {
+    let blank = || Cell::text("");
+    let mut rows = vec![
+        vec![Cell::text("Settlement ID"), Cell::Number(figures.id.into())],
+        vec![Cell::text("Settlement Completed Date"), blank()],
+        vec![Cell::text("Settlement Completed Time"), blank()],
+        vec![Cell::text("Timezone"), Cell::text("UTC")],
+        Vec::new(),
+        headings(&[
+            "Participant (PayerFSP Identifier)",
+            "Participant (Bank Identifier)",
+            "Balance",
+            "Settlement Transfer",
+            "Currency",
+        ]),
+    ];
+    for currency in figures.currencies() {
+        for (account, party) in figures.accounts_in(currency) {
+            let id = format!("{} {account} {}", party.participant, party.name);
+            rows.push(vec![Cell::Text(id), blank(), blank(), Cell::Grouped(party.net), Cell::text(currency)]);
+        }
+    }
+    rows
+}

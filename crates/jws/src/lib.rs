@@ -1,0 +1,25 @@
+//! Signatures of messages (L1): the header `FSPIOP-Signature`, a JSON Web Signature over the bytes of a body, with the
+//! URI, the method, the sender and the receiver of the message in its protected header (FSPIOP API v1.1, Signature).
+//!
+//! - [`KeyRing`]: the public keys of participants, from a directory that may change while the hub runs.
+//! - [`verify`]: judges a request by its head and the exact bytes of its body.
+//! - [`PrivateKey`]: signs what the hub makes itself.
+//!
+//! Library: aws-lc. What is refused, and by which test: `docs/security.md`.
+
+mod algorithm;
+mod envelope;
+mod files;
+mod protected;
+mod public_key;
+mod ring;
+mod sign;
+mod verify;
+
+pub use files::KeyFileError;
+pub use ring::KeyRing;
+pub use sign::{Draft, Message, NotSigned, PrivateKey};
+pub use verify::{Fault, Freshness, Request, verify};
+
+/// The header that carries a signature.
+pub const SIGNATURE: &str = "fspiop-signature";

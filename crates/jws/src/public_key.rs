@@ -1,0 +1,108 @@
+//! A participant's public key.
+
+use aws_lc_rs::digest::Digest;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
+    RSA_PKCS1_2048_8192_SHA512, VerificationAlgorithm,
+};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_parser::public_key::PublicKey as Parsed;
+use x509_parser::x509::SubjectPublicKeyInfo;
+
+use crate::algorithm::Algorithm;
+
+/// Fewest bits of a modulus.
+const RSA_BITS_MIN: usize = 2_048;
+const RSA_BITS_MAX: usize = 8_192;
+const P256_BITS: usize = 256;
+
+/// A key that verifies. Its type fixes the family of algorithms.
+#[derive(Debug)]
+pub(crate) struct PublicKey {
+    family: Family,
+    /// Its certificate's validity, both ends in seconds since 1970.
+    valid: Option<(i64, i64)>,
+}
+
+#[derive(Debug)]
+enum Family {
+    /// The same key, for each digest.
+    Rsa([ParsedPublicKey; 3]),
+    P256(ParsedPublicKey),
+}
+
+impl PublicKey {
+    /// From an X.509 `SubjectPublicKeyInfo`.
+    pub(crate) fn from_spki(der: &[u8]) -> Result<Self, String> {
+        let (_, spki) = SubjectPublicKeyInfo::from_der(der).map_err(|_| "has a key that cannot be read")?;
+        Self::of(&spki, der)
+    }
+
+    /// From a certificate, which need not be trusted: whoever filled the directory vouches for it.
+    pub(crate) fn from_certificate(der: &[u8]) -> Result<Self, String> {
+        let (_, certificate) =
+            X509Certificate::from_der(der).map_err(|_| "has a certificate that cannot be read")?;
+        let usage =
+            certificate.key_usage().map_err(|_| "has a certificate whose key usage cannot be read")?;
+        if usage.is_some_and(|usage| !usage.value.digital_signature()) {
+            return Err("has a certificate whose key must not sign (digitalSignature)".to_owned());
+        }
+        let validity = certificate.validity();
+        let valid = Some((validity.not_before.timestamp(), validity.not_after.timestamp()));
+        let spki = certificate.public_key();
+        Ok(Self { valid, ..Self::of(spki, spki.raw)? })
+    }
+
+    fn of(spki: &SubjectPublicKeyInfo<'_>, der: &[u8]) -> Result<Self, String> {
+        let unusable = |_| "has a key that the library refuses".to_owned();
+        let family = match spki.parsed().map_err(|_| "has a key that cannot be read")? {
+            Parsed::RSA(key) => {
+                let bits = significant_bits(key.modulus);
+                if !(RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) {
+                    return Err(format!(
+                        "has an RSA key of {bits} bits; {RSA_BITS_MIN} to {RSA_BITS_MAX} are needed"
+                    ));
+                }
+                let algorithms: [&'static dyn VerificationAlgorithm; 3] =
+                    [&RSA_PKCS1_2048_8192_SHA256, &RSA_PKCS1_2048_8192_SHA384, &RSA_PKCS1_2048_8192_SHA512];
+                let [sha256, sha384, sha512] =
+                    algorithms.map(|algorithm| ParsedPublicKey::new(algorithm, der).map_err(unusable));
+                Family::Rsa([sha256?, sha384?, sha512?])
+            }
+            Parsed::EC(point) if point.key_size() == P256_BITS => {
+                let key = ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point.data());
+                Family::P256(key.map_err(unusable)?)
+            }
+            _ => return Err("has a key that is neither RSA nor P-256".to_owned()),
+        };
+        Ok(Self { family, valid: None })
+    }
+
+    /// Whether it can have made signatures by this algorithm at that time, in seconds since 1970.
+    pub(crate) fn fits(&self, algorithm: Algorithm, now_s: i64) -> bool {
+        let is_of_family = matches!(self.family, Family::P256(_)) == (algorithm == Algorithm::Es256);
+        is_of_family && self.valid.is_none_or(|(from, to)| from <= now_s && now_s <= to)
+    }
+
+    /// Whether it is a key whose algorithms a scheme has to allow.
+    pub(crate) const fn is_elliptic(&self) -> bool {
+        matches!(self.family, Family::P256(_))
+    }
+
+    /// Whether the signature over this digest is its. The digest is of the algorithm's kind.
+    pub(crate) fn verifies(&self, algorithm: Algorithm, digest: &Digest, signature: &[u8]) -> bool {
+        match (&self.family, algorithm) {
+            (Family::Rsa([key, _, _]), Algorithm::Rs256)
+            | (Family::Rsa([_, key, _]), Algorithm::Rs384)
+            | (Family::Rsa([_, _, key]), Algorithm::Rs512)
+            | (Family::P256(key), Algorithm::Es256) => key.verify_digest_sig(digest, signature).is_ok(),
+            _ => false,
+        }
+    }
+}
+
+/// Bits of a number without its leading zeros.
+fn significant_bits(number: &[u8]) -> usize {
+    let number = &number[number.iter().take_while(|byte| **byte == 0).count()..];
+    number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize)
+}

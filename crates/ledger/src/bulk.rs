@@ -1,0 +1,356 @@
+//! A bulk: many transfers from one payer DFSP to one payee DFSP, asked for and answered together. Each item is a
+//! transfer of its own; the bulk knows which they are, what was asked and what came of each.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use upesi_types::{Amount, AmountError, BulkId, Currency, FspId, Timestamp, TransferId};
+
+use crate::participant::ParticipantId;
+use crate::refusal::Cause;
+use crate::settlement_model::wire_enum;
+use crate::transfer::Fingerprint;
+
+pub(crate) mod audit;
+mod fold;
+mod show;
+pub(crate) mod snapshot;
+mod stored;
+mod table;
+
+pub use table::BulkTotals;
+pub(crate) use table::Bulks;
+
+/// Most items of a bulk.
+pub const BULK_ITEMS_MAX: usize = 1_000;
+
+wire_enum! {
+    /// The state of a bulk that DFSPs see (FSPIOP API v1.1 §7.5.2).
+    PublicBulkState {
+        /// Stored, no item is decided.
+        Received = 1 "RECEIVED",
+        /// Some items are decided.
+        Pending = 2 "PENDING",
+        /// All items are decided, and the payee was asked.
+        Accepted = 3 "ACCEPTED",
+        /// The payee's answer was taken; items are being committed and aborted.
+        Processing = 4 "PROCESSING",
+        /// Some items were committed, and none is open. Final.
+        Completed = 5 "COMPLETED",
+        /// No item was committed. Final.
+        Rejected = 6 "REJECTED",
+    }
+}
+
+/// A bulk as the ledger and the archive keep it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bulk {
+    /// Identifier chosen by the payer DFSP: the `bulkTransferId`.
+    pub id: BulkId,
+    /// `bulkQuoteId`, which the payee gets back.
+    pub quote: TransferId,
+    /// Payer; absent when a refused request named an unknown one.
+    pub payer: Option<ParticipantId>,
+    /// Payee; absent when a refused request named an unknown one.
+    pub payee: Option<ParticipantId>,
+    /// When its items lapse.
+    pub expires_at: Timestamp,
+    /// When it was received.
+    pub received_at: Timestamp,
+    /// Journal sequence of the request, where its headers and body are.
+    pub prepare_seq: u64,
+    /// Fingerprint of the request.
+    pub prepare_fingerprint: Fingerprint,
+    /// The request's extensions (the JSON text of the array), until the payee has them.
+    pub extensions: Option<Box<str>>,
+    /// Its items in the order of the request; none when the bulk was refused.
+    pub items: Vec<BulkItem>,
+    /// The payee's PUT that was taken.
+    pub answer: Option<BulkAnswer>,
+    /// What the payee's PUT says of items that it has yet to take effect on, by their place.
+    pub results: BTreeMap<u32, ItemResult>,
+    /// Where it stands.
+    pub state: BulkState,
+}
+
+/// Where a bulk stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BulkState {
+    /// Its items are being reserved, one after the other.
+    Received,
+    /// All items are decided; the payee was asked.
+    Accepted,
+    /// The payee has answered.
+    Processing,
+    /// Some items were committed. Final.
+    Completed {
+        /// When.
+        at: Timestamp,
+    },
+    /// No item was committed. Final.
+    Rejected {
+        /// Why, if the bulk was refused as a whole.
+        cause: Option<Cause>,
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// An item of a bulk: a transfer, once it was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkItem {
+    /// `transferId`.
+    pub transfer: TransferId,
+    /// What was asked, until the payee has it.
+    pub asked: Option<Box<AskedItem>>,
+    /// What came of it.
+    pub state: ItemState,
+}
+
+/// What the payer asked for in an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedItem {
+    /// `transferAmount.amount`; the text is kept when it does not fit the ledger.
+    pub amount: Result<Amount, (AmountError, Box<str>)>,
+    /// `transferAmount.currency`.
+    pub currency: Currency,
+    /// `ilpPacket`.
+    pub ilp_packet: Box<str>,
+    /// `condition`; absent when it is not 32 bytes.
+    pub condition: Option<[u8; 32]>,
+    /// JSON text of the extension array.
+    pub extensions: Option<Box<str>>,
+}
+
+/// What came of an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ItemState {
+    /// It is not decided yet.
+    Waiting,
+    /// Never reserved, or not any more before the payee was asked: the payee does not hear of it. Final.
+    Refused(Cause),
+    /// Its transfer is reserved.
+    Accepted,
+    /// Its transfer is committed. Final.
+    Committed {
+        /// Preimage of the condition.
+        fulfilment: [u8; 32],
+        /// The payee's extensions.
+        extensions: Option<Box<str>>,
+    },
+    /// Its transfer is aborted. Final.
+    Aborted(Cause),
+}
+
+/// What the payee's PUT says of an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ItemResult {
+    /// `fulfilment`.
+    Fulfil {
+        /// 32 bytes: any text that the API's schema lets pass stands for as many.
+        fulfilment: [u8; 32],
+        /// JSON text of the extension array.
+        extensions: Option<Box<str>>,
+    },
+    /// `errorInformation`, or something that is no result.
+    Abort(Cause),
+}
+
+/// The payee's PUT that was taken, to tell resends from modified requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkAnswer {
+    /// Whether it was `PUT …/error`; the parties were told of the outcome by that alone.
+    pub is_error: bool,
+    /// Fingerprint of its body.
+    pub fingerprint: Fingerprint,
+    /// JSON text of the extension array.
+    pub extensions: Option<Box<str>>,
+    /// Why the payee refused the bulk as a whole.
+    pub cause: Option<Cause>,
+}
+
+/// `POST /bulkTransfers` to the payee, from the hub: the items that are reserved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkRequest {
+    /// `bulkQuoteId`.
+    pub quote: TransferId,
+    /// `payerFsp`.
+    pub payer: FspId,
+    /// `payeeFsp`.
+    pub payee: FspId,
+    /// `expiration`.
+    pub expires_at: Timestamp,
+    /// The items in the payer's order.
+    pub items: Vec<(TransferId, AskedItem)>,
+    /// JSON text of the extension array.
+    pub extensions: Option<Box<str>>,
+}
+
+/// What parties are told of a bulk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkView {
+    /// State.
+    pub state: PublicBulkState,
+    /// When it became final; absent while it is not.
+    pub completed_at: Option<Timestamp>,
+    /// The items that the reader knows, in the payer's order.
+    pub items: Vec<(TransferId, ItemOutcome)>,
+    /// JSON text of the payee's extension array.
+    pub extensions: Option<Box<str>>,
+}
+
+/// What parties are told of an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ItemOutcome {
+    /// It is not final.
+    Open,
+    /// It was committed.
+    Fulfilled {
+        /// Preimage of the condition.
+        fulfilment: [u8; 32],
+        /// JSON text of the extension array.
+        extensions: Option<Box<str>>,
+    },
+    /// It was refused or aborted.
+    Failed(Cause),
+}
+
+/// The items of a new bulk: 1 to [`BULK_ITEMS_MAX`], each transfer once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewItems(Vec<(TransferId, AskedItem)>);
+
+/// What is wrong with the items of a new bulk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemsFault {
+    /// There are none, or more than [`BULK_ITEMS_MAX`].
+    Number,
+    /// This transfer is there twice.
+    Twice(TransferId),
+}
+
+impl NewItems {
+    /// Checks them.
+    pub fn new(items: Vec<(TransferId, AskedItem)>) -> Result<Self, ItemsFault> {
+        if items.is_empty() || items.len() > BULK_ITEMS_MAX {
+            return Err(ItemsFault::Number);
+        }
+        let mut seen = BTreeSet::new();
+        match items.iter().find(|(id, _)| !seen.insert(*id)) {
+            Some((twice, _)) => Err(ItemsFault::Twice(*twice)),
+            None => Ok(Self(items)),
+        }
+    }
+
+    /// The transfers, in order.
+    pub fn transfers(&self) -> impl ExactSizeIterator<Item = TransferId> {
+        self.0.iter().map(|(id, _)| *id)
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &(TransferId, AskedItem)> {
+        self.0.iter()
+    }
+}
+
+impl AskedItem {
+    /// About how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let extensions = self.extensions.as_ref().map_or(0, |text| text.len());
+        size_of::<Self>() + self.ilp_packet.len() + extensions
+    }
+}
+
+impl BulkRequest {
+    /// About how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.items.iter().map(|(_, item)| item.bytes()).sum::<usize>()
+    }
+}
+
+impl BulkView {
+    /// About how many bytes it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let text = |outcome: &ItemOutcome| match outcome {
+            ItemOutcome::Fulfilled { extensions: Some(items), .. } => items.len(),
+            ItemOutcome::Failed(Cause::Payee { description, .. }) => description.len(),
+            _ => 0,
+        };
+        let items =
+            self.items.iter().map(|(_, outcome)| size_of::<(TransferId, ItemOutcome)>() + text(outcome));
+        size_of::<Self>() + items.sum::<usize>()
+    }
+}
+
+impl ItemState {
+    /// Whether the payee was asked about it. An item whose bulk is still being reserved is not waiting any more once
+    /// this may be asked.
+    const fn is_known_to_payee(&self) -> bool {
+        !matches!(self, Self::Waiting | Self::Refused(_))
+    }
+
+    fn outcome(&self) -> ItemOutcome {
+        match self {
+            Self::Waiting | Self::Accepted => ItemOutcome::Open,
+            Self::Refused(cause) | Self::Aborted(cause) => ItemOutcome::Failed(cause.clone()),
+            Self::Committed { fulfilment, extensions } => {
+                ItemOutcome::Fulfilled { fulfilment: *fulfilment, extensions: extensions.clone() }
+            }
+        }
+    }
+}
+
+impl Bulk {
+    /// Whether it is not final.
+    pub const fn is_live(&self) -> bool {
+        matches!(self.state, BulkState::Received | BulkState::Accepted | BulkState::Processing)
+    }
+
+    /// The state that DFSPs see.
+    pub fn public_state(&self) -> PublicBulkState {
+        match self.state {
+            BulkState::Received if self.items.iter().all(|item| item.state == ItemState::Waiting) => {
+                PublicBulkState::Received
+            }
+            BulkState::Received => PublicBulkState::Pending,
+            BulkState::Accepted => PublicBulkState::Accepted,
+            BulkState::Processing => PublicBulkState::Processing,
+            BulkState::Completed { .. } => PublicBulkState::Completed,
+            BulkState::Rejected { .. } => PublicBulkState::Rejected,
+        }
+    }
+
+    /// When it reached its final state.
+    pub const fn completed_at(&self) -> Option<Timestamp> {
+        match self.state {
+            BulkState::Completed { at } | BulkState::Rejected { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Whether a participant is payer or payee.
+    pub fn has_party(&self, participant: ParticipantId) -> bool {
+        self.payer == Some(participant) || self.payee == Some(participant)
+    }
+
+    /// Whether any of its items was committed.
+    pub(crate) fn has_committed(&self) -> bool {
+        self.items.iter().any(|item| matches!(item.state, ItemState::Committed { .. }))
+    }
+
+    /// What a reader is told of its items: the payee only of those that it was asked for.
+    pub(crate) fn outcomes_for(&self, reader: ParticipantId) -> Vec<(TransferId, ItemOutcome)> {
+        let is_payer = self.payer == Some(reader);
+        let is_known = |item: &&BulkItem| is_payer || item.state.is_known_to_payee();
+        self.items.iter().filter(is_known).map(|item| (item.transfer, item.state.outcome())).collect()
+    }
+
+    /// What a party is told when it asks.
+    pub(crate) fn view(&self, reader: ParticipantId) -> BulkView {
+        BulkView {
+            state: self.public_state(),
+            completed_at: self.completed_at(),
+            items: self.outcomes_for(reader),
+            extensions: self.answer.as_ref().and_then(|answer| answer.extensions.clone()),
+        }
+    }
+}

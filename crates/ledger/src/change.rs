@@ -1,0 +1,294 @@
+//! What an operator changes, from what to what, as the log and the audit trail have it.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use upesi_types::{Amount, Currency, FspId, Timestamp};
+
+use crate::account::AccountId;
+use crate::command::{
+    AdminCommand, AdminOutcome, Expire, FundsAction, FundsEnd, FundsPrepare, NewFeeRule, NewSettlement,
+    NewSettlementModel, SettlementAbort, SettlementAdvance,
+};
+use crate::endpoint::EndpointType;
+use crate::funds::FundsDirection;
+use crate::operator::Operator;
+use crate::participant::Limit;
+use crate::state::Ledger;
+use crate::window::SettlementId;
+
+/// A change and what is there before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What is changed.
+    pub what: String,
+    /// What it is before.
+    pub from: String,
+    /// What it is after.
+    pub to: String,
+}
+
+impl Change {
+    /// Of something that is no part of the ledger.
+    pub fn new(what: impl Into<String>, from: impl Into<String>, to: impl Into<String>) -> Self {
+        Self { what: what.into(), from: from.into(), to: to.into() }
+    }
+
+    /// Of a reservation that an operator ends.
+    pub fn of_expire(expire: &Expire) -> Self {
+        let Expire { transfer, reason } = expire;
+        Self::new(format!("transfer {transfer}"), "RESERVED", format!("EXPIRED_RESERVED: {reason}"))
+    }
+
+    /// Of parked callbacks.
+    pub fn of_redelivery(count: usize) -> Self {
+        Self::new(format!("{count} callbacks"), "parked", "owed")
+    }
+
+    /// What a command is about to change.
+    pub fn of(command: &AdminCommand, ledger: &Ledger) -> Self {
+        let (what, from, to) = match command {
+            AdminCommand::CreateParticipant { name, currency, is_proxy } => {
+                participant_created(name, *currency, *is_proxy, ledger)
+            }
+            AdminCommand::SetParticipantActivity { name, is_active } => {
+                let before = ledger.participant_named(name).map(|participant| participant.is_active);
+                (format!("participant {name}"), activity(before), activity(Some(*is_active)))
+            }
+            AdminCommand::SetEndpoint { name, kind, value } => endpoint_set(name, *kind, value, ledger),
+            AdminCommand::AddBinding { name, kind, value } => {
+                (format!("binding {}:{value} of {name}", kind.name()), "none".to_owned(), "bound".to_owned())
+            }
+            AdminCommand::RemoveBinding { name, kind, value } => {
+                (format!("binding {}:{value} of {name}", kind.name()), "bound".to_owned(), "none".to_owned())
+            }
+            AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position } => {
+                let mut to = format!("{net_debit_cap}");
+                if *initial_position != Amount::ZERO {
+                    to += &format!(", initial position {initial_position}");
+                }
+                (cap_of(name, *currency), limit(limit_of(ledger, name, *currency)), to)
+            }
+            AdminCommand::SetLimit { name, currency, net_debit_cap, alarm_basis_points } => {
+                let (value, alarm_basis_points) = (*net_debit_cap, *alarm_basis_points);
+                let to = Limit { currency: *currency, value, alarm_basis_points };
+                (cap_of(name, *currency), limit(limit_of(ledger, name, *currency)), limit(Some(to)))
+            }
+            AdminCommand::CreateHubAccount { name, currency, kind } => {
+                (format!("account {kind} of {name} in {currency}"), "none".to_owned(), "open".to_owned())
+            }
+            AdminCommand::SetAccountActivity { name, account, is_active } => {
+                account_switched(name, *account, *is_active, ledger)
+            }
+            AdminCommand::PrepareFunds(funds) => funds_prepared(funds, ledger),
+            AdminCommand::EndFunds(end) => funds_ended(end, ledger),
+            AdminCommand::AcceptClock { reason } => clock_accepted(reason),
+            AdminCommand::CreateSettlementModel(model) => {
+                (format!("settlement model {}", model.name), "none".to_owned(), model_created(model))
+            }
+            AdminCommand::SetSettlementModelActivity { name, is_active } => {
+                let before = ledger.model_named(name).map(|model| model.is_active);
+                (format!("settlement model {name}"), activity(before), activity(Some(*is_active)))
+            }
+            AdminCommand::CloseWindow { id, reason } => {
+                let before = ledger.window(*id).map_or("none", |window| window.state.as_str());
+                (format!("settlement window {id}"), before.to_owned(), format!("CLOSED: {reason}"))
+            }
+            AdminCommand::CreateSettlement(new) => settlement_created(new),
+            AdminCommand::AdvanceSettlement(advance) => settlement_advanced(advance, ledger),
+            AdminCommand::AbortSettlement(SettlementAbort { id, reason, .. }) => {
+                (format!("settlement {id}"), settlement_state(ledger, *id), format!("ABORTED: {reason}"))
+            }
+            AdminCommand::CreateFeeRule(rule) => fee_rule_created(rule),
+            AdminCommand::EndFeeRule { name, until } => fee_rule_ended(name, *until, ledger),
+            AdminCommand::CreateLedgerAccountType { name, is_active, .. } => {
+                (format!("ledger account type {name}"), "none".to_owned(), activity(Some(*is_active)))
+            }
+            AdminCommand::SetOperator(_)
+            | AdminCommand::AddCredential(_)
+            | AdminCommand::RemoveCredential { .. } => operator_changed(command, ledger),
+        };
+        Self { what, from, to }
+    }
+
+    /// What was changed, by what came of the command; `None` if nothing was.
+    pub fn made(self, outcome: &AdminOutcome) -> Option<Self> {
+        match outcome {
+            AdminOutcome::AlreadyDone => None,
+            AdminOutcome::Done | AdminOutcome::WindowOpened(_) | AdminOutcome::SettlementCreated(_) => {
+                Some(self)
+            }
+            AdminOutcome::Redelivered(count) => Some(Self::of_redelivery(*count)),
+            AdminOutcome::SettlementAdvanced { faults } if faults.is_empty() => Some(self),
+            AdminOutcome::SettlementAdvanced { faults } => {
+                Some(Self { to: format!("{}, {} passed over", self.to, faults.len()), ..self })
+            }
+            // What was asked for is not always what comes of it.
+            AdminOutcome::Funds(_, state) => Some(Self { to: state.as_str().to_owned(), ..self }),
+        }
+    }
+}
+
+fn operator_changed(command: &AdminCommand, ledger: &Ledger) -> (String, String, String) {
+    match command {
+        AdminCommand::SetOperator(new) => {
+            let before = ledger.operators().named(&new.name).map(described);
+            let to = described_as(&new.roles, new.is_active);
+            (format!("operator {}", new.name), before.unwrap_or("none".to_owned()), to)
+        }
+        AdminCommand::AddCredential(new) => {
+            let (name, kind) = (&new.name, new.secret.kind());
+            (format!("{kind} of operator {name}"), "none".to_owned(), format!("{:?}", new.secret))
+        }
+        AdminCommand::RemoveCredential { name, id } => {
+            let operator = ledger.operators().named(name);
+            let found = operator.and_then(|one| one.credentials.iter().find(|known| known.id == *id));
+            let before = found.map_or("none".to_owned(), |one| format!("{:?}", one.secret));
+            (format!("credential {id} of operator {name}"), before, "none".to_owned())
+        }
+        _ => unreachable!("only changes of operators are described here"),
+    }
+}
+
+fn described(operator: &Operator) -> String {
+    described_as(&operator.roles, operator.is_active)
+}
+
+fn described_as(roles: &dyn core::fmt::Display, is_active: bool) -> String {
+    format!("{roles}, {}", if is_active { "active" } else { "inactive" })
+}
+
+fn activity(is_active: Option<bool>) -> String {
+    match is_active {
+        Some(true) => "active",
+        Some(false) => "inactive",
+        None => "none",
+    }
+    .to_owned()
+}
+
+fn cap_of(name: &FspId, currency: Currency) -> String {
+    format!("net debit cap of {name} in {currency}")
+}
+
+fn limit_of(ledger: &Ledger, name: &FspId, currency: Currency) -> Option<Limit> {
+    ledger.participant_named(name)?.limit(currency).copied()
+}
+
+fn limit(limit: Option<Limit>) -> String {
+    limit.map_or_else(
+        || "none".to_owned(),
+        |Limit { value, alarm_basis_points, .. }| {
+            let (percent, hundredths) = (alarm_basis_points / 100, alarm_basis_points % 100);
+            let rest = if hundredths == 0 { String::new() } else { format!(".{hundredths:02}") };
+            format!("{value}, alarm at {percent}{rest} %")
+        },
+    )
+}
+
+fn funds_prepared(funds: &FundsPrepare, ledger: &Ledger) -> (String, String, String) {
+    let kind = match funds.direction {
+        FundsDirection::In => "deposit",
+        FundsDirection::Out => "withdrawal",
+    };
+    let what = format!("{kind} {} of {}, {} {}", funds.id, funds.name, funds.amount, funds.currency);
+    let before = ledger.funds(funds.id).map_or("none", |found| found.state.as_str());
+    (what, before.to_owned(), String::new())
+}
+
+fn account_switched(
+    name: &FspId,
+    account: AccountId,
+    is_active: bool,
+    ledger: &Ledger,
+) -> (String, String, String) {
+    let found = ledger.account(account);
+    let kind = found.map_or("", |found| ledger.account_type_name(found.kind));
+    let currency = found.map_or_else(String::new, |found| format!(" in {}", found.currency));
+    let what = format!("account {} of {name}, {kind}{currency}", account.number());
+    (what, activity(found.map(|found| found.is_active)), activity(Some(is_active)))
+}
+
+fn funds_ended(end: &FundsEnd, ledger: &Ledger) -> (String, String, String) {
+    let before = ledger.funds(end.id).map_or("none", |funds| funds.state.as_str());
+    let to = match end.action {
+        FundsAction::Commit => "committed",
+        FundsAction::Abort => "aborted",
+    };
+    (format!("withdrawal {} of {}", end.id, end.name), before.to_owned(), to.to_owned())
+}
+
+fn endpoint_set(name: &FspId, kind: EndpointType, value: &str, ledger: &Ledger) -> (String, String, String) {
+    let before = ledger.participant_named(name).and_then(|participant| participant.endpoint(kind));
+    (format!("endpoint {} of {name}", kind.name()), before.unwrap_or("none").to_owned(), value.to_owned())
+}
+
+fn participant_created(
+    name: &FspId,
+    currency: Currency,
+    is_proxy: bool,
+    ledger: &Ledger,
+) -> (String, String, String) {
+    let participant = ledger.participant_named(name);
+    let has_accounts =
+        participant.is_some_and(|found| found.accounts.iter().any(|account| account.currency == currency));
+    let from = match participant {
+        None => "none",
+        Some(_) if has_accounts => "accounts in it",
+        Some(_) => "no accounts in it",
+    };
+    let to = match participant {
+        Some(_) => "accounts in it",
+        None if is_proxy => "a proxy",
+        None => "a participant",
+    };
+    (format!("participant {name} in {currency}"), from.to_owned(), to.to_owned())
+}
+
+fn clock_accepted(reason: &str) -> (String, String, String) {
+    let to = format!("by the wall clock: {reason}");
+    ("the hub's time".to_owned(), "without the wall clock".to_owned(), to)
+}
+
+fn fee_rule_created(rule: &NewFeeRule) -> (String, String, String) {
+    let terms = &rule.terms;
+    let to = format!("{} millionths and {} of a transfer", terms.rate, terms.fixed);
+    (format!("fee rule {} in {}", terms.name, terms.currency), "none".to_owned(), to)
+}
+
+fn fee_rule_ended(name: &str, until: Option<Timestamp>, ledger: &Ledger) -> (String, String, String) {
+    let before = ledger.fee_rule_named(name).and_then(|rule| rule.until);
+    let from = before.map_or("no end".to_owned(), |at| at.to_string());
+    let to = until.map_or("ends now".to_owned(), |at| at.to_string());
+    (format!("end of fee rule {name}"), from, to)
+}
+
+fn settlement_created(new: &NewSettlement) -> (String, String, String) {
+    let windows: Vec<_> = new.windows.iter().map(ToString::to_string).collect();
+    let what = format!("settlement by {} of windows {}", new.model, windows.join(", "));
+    (what, "none".to_owned(), format!("PENDING_SETTLEMENT: {}", new.reason))
+}
+
+fn settlement_state(ledger: &Ledger, id: SettlementId) -> String {
+    ledger.settlement(id).map_or("none", |settlement| settlement.state.as_str()).to_owned()
+}
+
+fn settlement_advanced(advance: &SettlementAdvance, ledger: &Ledger) -> (String, String, String) {
+    let mut states: Vec<_> = advance.items.iter().map(|item| item.state.as_str()).collect();
+    states.dedup();
+    let what = format!("{} accounts of settlement {}", advance.items.len(), advance.id);
+    (what, settlement_state(ledger, advance.id), states.join(", "))
+}
+
+fn model_created(model: &NewSettlementModel) -> String {
+    let currency = model.currency.map_or_else(|| "every currency".to_owned(), |code| code.to_string());
+    format!(
+        "{} {} {} of {} for {currency}",
+        model.granularity.as_str(),
+        model.interchange.as_str(),
+        model.delay.as_str(),
+        model.ledger_account_type
+    )
+}

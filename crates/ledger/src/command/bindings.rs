@@ -1,0 +1,55 @@
+//! Bindings of participants.
+
+use upesi_types::FspId;
+
+use super::{AdminOutcome, AdminRefusal, Decision};
+use crate::Ledger;
+use crate::binding::{Binding, BindingKind};
+use crate::event::Event;
+use crate::participant::ParticipantId;
+
+type Outcome = Result<AdminOutcome, AdminRefusal>;
+
+impl Ledger {
+    pub(super) fn decide_add_binding(
+        &self,
+        name: &FspId,
+        kind: BindingKind,
+        value: &str,
+        out: &mut Decision,
+    ) -> Outcome {
+        let participant = self.known_participant(name)?;
+        if participant.id == ParticipantId::HUB {
+            return Err(AdminRefusal::BindingOfHub);
+        }
+        let binding = Binding::new(kind, value).ok_or(AdminRefusal::BindingValue { kind })?;
+        match self.participants().iter().find(|one| one.bindings.binary_search(&binding).is_ok()) {
+            Some(owner) if owner.id == participant.id => return Ok(AdminOutcome::AlreadyDone),
+            Some(owner) => return Err(AdminRefusal::BindingTaken { owner: owner.name }),
+            None => {}
+        }
+        if participant.bindings.len() >= self.config.limits.bindings {
+            return Err(AdminRefusal::BindingsFull);
+        }
+        let Binding { kind, value } = binding;
+        out.events.push(Event::BindingAdded { participant: participant.id, kind, value });
+        Ok(AdminOutcome::Done)
+    }
+
+    pub(super) fn decide_remove_binding(
+        &self,
+        name: &FspId,
+        kind: BindingKind,
+        value: &str,
+        out: &mut Decision,
+    ) -> Outcome {
+        let participant = self.known_participant(name)?;
+        let binding = Binding::new(kind, value).ok_or(AdminRefusal::BindingValue { kind })?;
+        if participant.bindings.binary_search(&binding).is_err() {
+            return Err(AdminRefusal::BindingUnknown);
+        }
+        let Binding { kind, value } = binding;
+        out.events.push(Event::BindingRemoved { participant: participant.id, kind, value });
+        Ok(AdminOutcome::Done)
+    }
+}

@@ -1,0 +1,156 @@
+//! `PUT /bulkTransfers/{ID}` and `…/error`: the payee answers a bulk.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+
+use upesi_types::{BulkId, ErrorCode, FspId, TransferId};
+
+use super::{AbortBulk, ArchiveLookupNeeded, FulfilBulk};
+use crate::Ledger;
+use crate::bulk::{Bulk, BulkAnswer, BulkState, ItemResult, ItemState, PublicBulkState};
+use crate::callback::{CallbackContent, ResourceId};
+use crate::command::{Decision, Reply};
+use crate::event::Event;
+use crate::facts::Facts;
+use crate::participant::ParticipantId;
+use crate::refusal::{Cause, Refusal};
+
+/// A PUT of a payee.
+struct Put<'a> {
+    bulk: &'a Bulk,
+    /// Who sent it.
+    sender: ParticipantId,
+}
+
+impl Ledger {
+    pub(super) fn decide_bulk_fulfil(&self, fulfil: &FulfilBulk, facts: &Facts<'_>, out: &mut Decision) {
+        let answer = BulkAnswer {
+            is_error: false,
+            fingerprint: fulfil.fingerprint,
+            extensions: fulfil.extensions.clone(),
+            cause: None,
+        };
+        let headers = (&fulfil.bulk, fulfil.source, fulfil.destination);
+        let Some(Put { bulk, sender }) = self.begin_bulk_put(headers, &answer, facts, out) else { return };
+        let rest = match fulfil.state {
+            PublicBulkState::Completed | PublicBulkState::Processing => None,
+            PublicBulkState::Rejected => Some(generic_payee_error()),
+            PublicBulkState::Received | PublicBulkState::Pending | PublicBulkState::Accepted => {
+                return out.tell_bulk_error(sender, bulk.id.id(), Refusal::BulkStateNoAnswer);
+            }
+        };
+        let results = results(bulk, &fulfil.results, rest.as_ref());
+        out.events.push(Event::BulkAnswered { id: bulk.id, answer, results });
+    }
+
+    /// Every open item is aborted. The payer gets the payee's own message at once: nothing can change the outcome.
+    pub(super) fn decide_bulk_abort(&self, abort: &AbortBulk, facts: &Facts<'_>, out: &mut Decision) {
+        let is_known = abort.code.is_known_to_api();
+        let cause = if is_known {
+            Cause::Payee { code: abort.code, description: abort.description.clone() }
+        } else {
+            Cause::Hub(Refusal::ErrorCodeUndefined)
+        };
+        let answer = BulkAnswer {
+            is_error: true,
+            fingerprint: abort.fingerprint,
+            extensions: None,
+            cause: Some(cause.clone()),
+        };
+        let headers = (&abort.bulk, abort.source, abort.destination);
+        let Some(Put { bulk, sender }) = self.begin_bulk_put(headers, &answer, facts, out) else { return };
+        let id = bulk.id;
+        if let Some(payer) = bulk.payer {
+            let content =
+                if is_known { CallbackContent::ForwardAbort } else { CallbackContent::Error(cause.clone()) };
+            out.tell_of_bulk(payer, id.id(), content);
+        }
+        if is_known && self.config().payee_confirmation {
+            out.tell_of_bulk(sender, id.id(), CallbackContent::ConfirmAbort);
+        }
+        let results = results(bulk, &[], Some(&cause));
+        out.events.push(Event::BulkAnswered { id, answer, results });
+    }
+
+    /// The bulk and the sender; nothing when the answer is in `out` already.
+    ///
+    /// Only the payee may answer, once, and only what it was asked for. Anything else is refused and changes nothing.
+    fn begin_bulk_put<'a>(
+        &'a self,
+        (id, source, destination): (&ResourceId, FspId, Option<FspId>),
+        answer: &BulkAnswer,
+        facts: &Facts<'a>,
+        out: &mut Decision,
+    ) -> Option<Put<'a>> {
+        let Some(sender) = self.participant_id_ignoring_case(&source) else {
+            out.reply = Reply::UnknownSender(source);
+            return None;
+        };
+        let found = match self.find_bulk(id.id().map(BulkId::new), facts) {
+            Err(ArchiveLookupNeeded) => {
+                out.reply = Reply::NeedsArchive;
+                return None;
+            }
+            Ok(found) => found,
+        };
+        let refusal = match found {
+            None => Refusal::BulkUnknown,
+            Some(bulk) if bulk.payee != Some(sender) => Refusal::SourceNotPayee,
+            Some(bulk) if !self.is_addressed_rightly(bulk, destination) => Refusal::BulkDestination,
+            Some(bulk) => match &bulk.answer {
+                Some(seen) if (seen.is_error, seen.fingerprint) == (answer.is_error, answer.fingerprint) => {
+                    let view = CallbackContent::BulkState(Box::new(bulk.view(sender)));
+                    out.tell_of_bulk(sender, bulk.id.id(), view);
+                    return None;
+                }
+                Some(_) => Refusal::Modified,
+                None if bulk.state != BulkState::Accepted => Refusal::BulkNotAccepted,
+                None if bulk.expires_at <= facts.now() => Refusal::Expired,
+                None => return Some(Put { bulk, sender }),
+            },
+        };
+        out.tell_bulk_error(sender, id.clone(), refusal);
+        None
+    }
+
+    /// To the payer, or to the hub, from which the payee has the bulk.
+    fn is_addressed_rightly(&self, bulk: &Bulk, destination: Option<FspId>) -> bool {
+        let Some(destination) = destination else { return true };
+        let payer = bulk.payer.map(|payer| self.participant(payer).name);
+        [payer, Some(self.config().hub_name)].iter().flatten().any(|name| name.eq_ignore_case(&destination))
+    }
+}
+
+/// What becomes of the open items, by their place: what the payee says, or else the rest's cause. What it says of other
+/// transfers counts for nothing.
+fn results(
+    bulk: &Bulk,
+    said: &[(TransferId, ItemResult)],
+    rest: Option<&Cause>,
+) -> BTreeMap<u32, ItemResult> {
+    let said: BTreeMap<_, _> = said.iter().map(|(id, result)| (*id, result)).collect();
+    let open = (0..).zip(&bulk.items).filter(|(_, item)| item.state == ItemState::Accepted);
+    let result = |(place, item): (u32, &crate::bulk::BulkItem)| {
+        let result = match said.get(&item.transfer) {
+            Some(said) => checked(said),
+            None => ItemResult::Abort(rest?.clone()),
+        };
+        Some((place, result))
+    };
+    open.filter_map(result).collect()
+}
+
+fn checked(said: &ItemResult) -> ItemResult {
+    match said {
+        ItemResult::Abort(Cause::Payee { code, .. }) if !code.is_known_to_api() => {
+            ItemResult::Abort(Refusal::ErrorCodeUndefined.into())
+        }
+        said => said.clone(),
+    }
+}
+
+/// Of an item that a payee leaves out when it rejects the bulk.
+fn generic_payee_error() -> Cause {
+    let code = ErrorCode::PAYEE;
+    Cause::Payee { code, description: code.describe("").into() }
+}

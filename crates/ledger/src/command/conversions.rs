@@ -1,0 +1,214 @@
+//! Commands about conversions: `/fxTransfers` (FSPIOP API v2.0).
+
+mod cascade;
+mod checks;
+mod get;
+mod prepare;
+mod put;
+
+use alloc::boxed::Box;
+
+use upesi_types::{Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Timestamp, TransferId};
+
+use super::{ArchiveLookupNeeded, Decision, FulfilState, Fulfilment};
+use crate::Ledger;
+use crate::callback::{Callback, CallbackContent, ResourceId, Subject};
+use crate::conversion::Conversion;
+use crate::facts::{Archived, Facts};
+use crate::participant::ParticipantId;
+use crate::refusal::Refusal;
+use crate::transfer::{Fingerprint, Transfer};
+
+pub(crate) use cascade::CONVERSIONS_PER_TRANSFER_MAX;
+
+/// What DFSPs and FXPs ask about a conversion.
+#[derive(Clone, Debug)]
+pub enum ConversionCommand {
+    /// `POST /fxTransfers`.
+    Prepare(Box<PrepareConversion>),
+    /// `PUT /fxTransfers/{ID}`.
+    Fulfil(FulfilConversion),
+    /// `PUT /fxTransfers/{ID}/error`.
+    Abort(AbortConversion),
+    /// `GET /fxTransfers/{ID}`.
+    Get(GetConversion),
+}
+
+/// A request for a conversion as the gateway read it.
+#[derive(Clone, Debug)]
+pub struct PrepareConversion {
+    /// `commitRequestId`.
+    pub id: ConversionId,
+    /// `determiningTransferId`.
+    pub determining_transfer: Option<TransferId>,
+    /// `FSPIOP-Source`.
+    pub source: FspId,
+    /// `FSPIOP-Destination`, if there is one.
+    pub destination: Option<FspId>,
+    /// `initiatingFsp`.
+    pub initiator: FspId,
+    /// `counterPartyFsp`: the FXP.
+    pub counter_party: FspId,
+    /// `sourceAmount`.
+    pub source_amount: AskedMoney,
+    /// `targetAmount`.
+    pub target_amount: AskedMoney,
+    /// `condition`; absent when it is not 32 bytes.
+    pub condition: Option<[u8; 32]>,
+    /// `expiration`.
+    pub expires_at: Option<Timestamp>,
+    /// Fingerprint of the body.
+    pub fingerprint: Fingerprint,
+}
+
+/// An amount as it was written.
+#[derive(Clone, Debug)]
+pub struct AskedMoney {
+    /// The amount; the text is kept when it does not fit the ledger.
+    pub amount: Result<Amount, (AmountError, Box<str>)>,
+    /// The currency.
+    pub currency: Currency,
+}
+
+/// A fulfil of a conversion as the gateway read it.
+#[derive(Clone, Debug)]
+pub struct FulfilConversion {
+    /// The id in the path.
+    pub conversion: ResourceId,
+    /// `FSPIOP-Source`.
+    pub source: FspId,
+    /// `FSPIOP-Destination`.
+    pub destination: Option<FspId>,
+    /// `conversionState`.
+    pub state: FulfilState,
+    /// `fulfilment`.
+    pub fulfilment: Fulfilment,
+    /// Fingerprint of the body.
+    pub fingerprint: Fingerprint,
+}
+
+/// An FXP's error as the gateway read it.
+#[derive(Clone, Debug)]
+pub struct AbortConversion {
+    /// The id in the path.
+    pub conversion: ResourceId,
+    /// `FSPIOP-Source`.
+    pub source: FspId,
+    /// `FSPIOP-Destination`.
+    pub destination: Option<FspId>,
+    /// `errorInformation.errorCode`, listed or not.
+    pub code: ErrorCode,
+    /// `errorInformation.errorDescription`.
+    pub description: Box<str>,
+    /// Fingerprint of the body.
+    pub fingerprint: Fingerprint,
+}
+
+/// A question about a conversion as the gateway read it.
+#[derive(Clone, Debug)]
+pub struct GetConversion {
+    /// The id in the path.
+    pub conversion: ResourceId,
+    /// `FSPIOP-Source`.
+    pub source: FspId,
+    /// Whether an inter-scheme proxy passed the question on (`FSPIOP-Proxy`).
+    pub is_proxied: bool,
+}
+
+impl ConversionCommand {
+    /// The DFSP or FXP that causes it.
+    pub const fn source(&self) -> FspId {
+        match self {
+            Self::Prepare(prepare) => prepare.source,
+            Self::Fulfil(fulfil) => fulfil.source,
+            Self::Abort(abort) => abort.source,
+            Self::Get(get) => get.source,
+        }
+    }
+
+    /// The conversion whose state decides it.
+    pub fn conversion(&self) -> Option<ConversionId> {
+        let id = match self {
+            Self::Prepare(prepare) => return Some(prepare.id),
+            Self::Fulfil(fulfil) => &fulfil.conversion,
+            Self::Abort(abort) => &abort.conversion,
+            Self::Get(get) => &get.conversion,
+        };
+        id.id().map(ConversionId::new)
+    }
+
+    /// The transfer whose state decides it too.
+    pub fn determining_transfer(&self) -> Option<TransferId> {
+        match self {
+            Self::Prepare(prepare) => prepare.determining_transfer,
+            _ => None,
+        }
+    }
+}
+
+/// What is known of the transfer that a new conversion is for.
+#[derive(Clone, Copy)]
+enum Determining<'a> {
+    /// There is none yet.
+    Absent,
+    /// In memory.
+    Known(&'a Transfer),
+    /// In the archive, so that it is final.
+    Final,
+}
+
+impl Ledger {
+    pub(super) fn decide_conversion(
+        &self,
+        command: &ConversionCommand,
+        facts: &Facts<'_>,
+        out: &mut Decision,
+    ) {
+        match command {
+            ConversionCommand::Prepare(prepare) => self.decide_conversion_prepare(prepare, facts, out),
+            ConversionCommand::Fulfil(fulfil) => self.decide_conversion_fulfil(fulfil, facts, out),
+            ConversionCommand::Abort(abort) => self.decide_conversion_abort(abort, facts, out),
+            ConversionCommand::Get(get) => self.decide_conversion_get(get, facts, out),
+        }
+    }
+
+    /// Finds a conversion in memory or in the archive's answer; an error if the archive must be asked first.
+    fn find_conversion<'a>(
+        &'a self,
+        id: Option<ConversionId>,
+        facts: &Facts<'a>,
+    ) -> Result<Option<&'a Conversion>, ArchiveLookupNeeded> {
+        let Some(id) = id else { return Ok(None) };
+        match (self.conversion(id), facts.archived) {
+            (Some(found), _) => Ok(Some(found)),
+            (None, Archived::Unknown) => Err(ArchiveLookupNeeded),
+            (None, Archived::Conversion { conversion, .. }) => Ok(conversion.as_deref()),
+            (None, Archived::Absent | Archived::Found(_) | Archived::Bulk { .. }) => Ok(None),
+        }
+    }
+
+    /// The transfer that a new conversion names. The archive was asked already.
+    fn determining<'a>(&'a self, id: Option<TransferId>, facts: &Facts<'a>) -> Determining<'a> {
+        match (id.and_then(|id| self.transfer(id)), facts.archived) {
+            (Some(transfer), _) => Determining::Known(transfer),
+            (None, Archived::Conversion { has_transfer: true, .. }) => Determining::Final,
+            (None, _) => Determining::Absent,
+        }
+    }
+}
+
+impl Decision {
+    /// Owes a callback about a conversion.
+    fn tell_of_conversion(
+        &mut self,
+        target: ParticipantId,
+        id: impl Into<ResourceId>,
+        content: CallbackContent,
+    ) {
+        self.callbacks.push(Callback { target, subject: Subject::conversion(id), content });
+    }
+
+    fn tell_conversion_error(&mut self, target: ParticipantId, id: impl Into<ResourceId>, refusal: Refusal) {
+        self.tell_of_conversion(target, id, CallbackContent::Error(refusal.into()));
+    }
+}

@@ -1,0 +1,162 @@
+//! Rules for interchange fees, and what they charge.
+
+use alloc::vec::Vec;
+
+use upesi_types::{Amount, Currency, FspId, Timestamp};
+
+use super::{AdminOutcome, AdminRefusal, Decision};
+use crate::Ledger;
+use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::event::Event;
+use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, RATE_WHOLE};
+use crate::participant::ParticipantId;
+use crate::transfer::Transfer;
+
+/// Most DFSPs that a rule names on a side.
+pub const FEE_RULE_PARTIES_MAX: usize = 100;
+
+type Outcome = Result<AdminOutcome, AdminRefusal>;
+
+/// A rule for a fee to be created.
+#[derive(Clone, Debug)]
+pub struct NewFeeRule {
+    /// What it says.
+    pub terms: FeeTerms<FspId>,
+    /// First instant that it applies to; not before now, which it is if absent.
+    pub from: Option<Timestamp>,
+    /// First instant that it does not apply to any more.
+    pub until: Option<Timestamp>,
+}
+
+fn check_terms(terms: &FeeTerms<FspId>) -> Result<(), AdminRefusal> {
+    let is_name =
+        (2..=30).contains(&terms.name.len()) && terms.name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if !is_name {
+        return Err(AdminRefusal::FeeRuleName);
+    }
+    let charges = (1..=RATE_WHOLE).contains(&terms.rate) || (terms.rate == 0 && terms.fixed > Amount::ZERO);
+    let is_sound = charges
+        && !terms.fixed.is_negative()
+        && terms.decimals <= FEE_DECIMALS_MAX
+        && !terms.amount_min.is_negative()
+        && terms.amount_max.is_none_or(|most| terms.amount_min <= most)
+        && terms.payers.len().max(terms.payees.len()) <= FEE_RULE_PARTIES_MAX;
+    if is_sound { Ok(()) } else { Err(AdminRefusal::FeeRuleInvalid) }
+}
+
+impl Ledger {
+    pub(super) fn decide_create_fee_rule(
+        &self,
+        new: &NewFeeRule,
+        now: Timestamp,
+        out: &mut Decision,
+    ) -> Outcome {
+        let terms = &new.terms;
+        check_terms(terms)?;
+        let from = new.from.unwrap_or(now);
+        if from < now || new.until.is_some_and(|until| until <= from) {
+            return Err(AdminRefusal::FeeRuleTime);
+        }
+        if self.fee_rule_named(&terms.name).is_some() {
+            return Err(AdminRefusal::FeeRuleExists);
+        }
+        let live = self.fee_rules().iter().filter(|rule| !rule.has_ended(now)).count();
+        if self.fee_rules().len() >= self.config.limits.fee_rules || live >= self.config.limits.fee_rules_live
+        {
+            return Err(AdminRefusal::FeeRulesFull);
+        }
+        let (payers, payees) = (self.parties(&terms.payers)?, self.parties(&terms.payees)?);
+        self.create_fee_accounts(terms.currency, out)?;
+        out.events.push(Event::FeeRuleCreated(FeeRule {
+            id: self.fee_rules().len() as u32 + 1,
+            terms: terms.with_parties(payers, payees),
+            from,
+            until: new.until,
+            created_at: now,
+        }));
+        Ok(AdminOutcome::Done)
+    }
+
+    fn parties(&self, names: &[FspId]) -> Result<Vec<ParticipantId>, AdminRefusal> {
+        let id = |name: &FspId| {
+            let id = self.participant_id(name).filter(|id| *id != ParticipantId::HUB);
+            id.ok_or(AdminRefusal::ParticipantUnknown { name: *name })
+        };
+        let mut ids = names.iter().map(id).collect::<Result<Vec<_>, _>>()?;
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+
+    /// Every DFSP with a position in the currency gets an account for fees; later ones get theirs with the position.
+    fn create_fee_accounts(&self, currency: Currency, out: &mut Decision) -> Result<(), AdminRefusal> {
+        let lacks = |participant: &&crate::Participant| {
+            participant.account(currency, LedgerAccountTypeId::POSITION).is_some()
+                && participant.account(currency, LedgerAccountTypeId::INTERCHANGE_FEE).is_none()
+        };
+        let first = self.accounts().len() + 1;
+        for (number, participant) in (first..).zip(self.participants().iter().filter(lacks)) {
+            let id = u32::try_from(number)
+                .ok()
+                .filter(|_| number <= self.config.limits.accounts)
+                .and_then(AccountId::new);
+            out.events.push(Event::AccountCreated {
+                id: id.ok_or(AdminRefusal::AccountsFull)?,
+                participant: participant.id,
+                currency,
+                kind: LedgerAccountTypeId::INTERCHANGE_FEE,
+                is_opened: true,
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn decide_end_fee_rule(
+        &self,
+        name: &str,
+        until: Option<Timestamp>,
+        now: Timestamp,
+        out: &mut Decision,
+    ) -> Outcome {
+        let rule = self.fee_rule_named(name).ok_or(AdminRefusal::FeeRuleUnknown)?;
+        let until = until.unwrap_or(now);
+        if rule.until == Some(until) {
+            return Ok(AdminOutcome::AlreadyDone);
+        }
+        // What was charged, or not charged, stays right.
+        if until < now || rule.has_ended(now) {
+            return Err(AdminRefusal::FeeRuleTime);
+        }
+        out.events.push(Event::FeeRuleEnded { id: rule.id, until });
+        Ok(AdminOutcome::Done)
+    }
+
+    /// The fees of a transfer that is committed now, one of each rule that applies.
+    pub(crate) fn charge_fees(
+        &self,
+        transfer: &Transfer,
+        (payer, payee): (ParticipantId, ParticipantId),
+        now: Timestamp,
+        out: &mut Decision,
+    ) {
+        let account = |party| {
+            let kind = LedgerAccountTypeId::INTERCHANGE_FEE;
+            let id = self.participant(party).account(transfer.currency, kind)?;
+            Some((id, self.account_ref(id).balance))
+        };
+        let Some((mut payer, mut payee)) = account(payer).zip(account(payee)) else { return };
+        for rule in self.fee_rules() {
+            let Some(amount) = rule.fee(transfer, now) else { continue };
+            let (from, to) = match rule.terms.paid_by {
+                FeePayer::Payer => (&mut payer, &mut payee),
+                FeePayer::Payee => (&mut payee, &mut payer),
+            };
+            // A fee that a balance cannot hold is not charged: a fulfil is never refused for its fees.
+            let after = from.1.checked_add(amount).zip(to.1.checked_sub(amount));
+            let Some(after) = after else { continue };
+            (from.1, to.1) = after;
+            let (transfer, rule, payer, payee) = (transfer.id, rule.id, from.0, to.0);
+            out.events.push(Event::FeeCharged { transfer, rule, payer, payee, amount });
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Operators and their credentials.
+
+use alloc::boxed::Box;
+
+use upesi_types::{FspId, Timestamp};
+
+use super::{AdminOutcome, AdminRefusal, Decision};
+use crate::Ledger;
+use crate::event::Event;
+use crate::operator::{
+    CREDENTIALS_MAX, Credential, OPERATORS_MAX, Roles, Secret, TOKEN_DAYS_MAX, is_operator_name,
+};
+
+const DAY_MS: i64 = 24 * 3_600_000;
+
+/// An operator as it is to be.
+#[derive(Clone, Debug)]
+pub struct NewOperator {
+    /// Its name; a new one creates an operator.
+    pub name: Box<str>,
+    /// What it is there for.
+    pub roles: Roles,
+    /// The DFSP whose operator it is. It stays that.
+    pub participant: Option<FspId>,
+    /// Whether it may do anything.
+    pub is_active: bool,
+}
+
+/// A credential to be added to an operator.
+#[derive(Clone, Debug)]
+pub struct NewCredential {
+    /// The operator.
+    pub name: Box<str>,
+    /// What proves that a caller is the operator.
+    pub secret: Secret,
+    /// From when on it is refused.
+    pub expires_at: Timestamp,
+}
+
+type Outcome = Result<AdminOutcome, AdminRefusal>;
+
+impl Ledger {
+    pub(super) fn decide_set_operator(&self, new: &NewOperator, out: &mut Decision) -> Outcome {
+        let NewOperator { name, roles, is_active, .. } = new;
+        if !is_operator_name(name) {
+            return Err(AdminRefusal::OperatorName);
+        }
+        if let Some((one, other)) = roles.excluded() {
+            return Err(AdminRefusal::RolesExcluded { one, other });
+        }
+        let participant = new.participant.as_ref().map(|name| self.known_participant(name)).transpose()?;
+        let participant = participant.map(|participant| participant.id);
+        if roles.iter().any(|role| role.is_of_dfsp() != participant.is_some()) {
+            return Err(AdminRefusal::OperatorScope);
+        }
+        match self.operators.named(name) {
+            None if self.operators.iter().len() >= OPERATORS_MAX => return Err(AdminRefusal::OperatorsFull),
+            None => {}
+            Some(known) if known.participant != participant => {
+                return Err(AdminRefusal::OperatorFixed);
+            }
+            Some(known) if known.roles == *roles && known.is_active == *is_active => {
+                return Ok(AdminOutcome::AlreadyDone);
+            }
+            Some(_) => {}
+        }
+        out.events.push(Event::OperatorSet {
+            name: name.clone(),
+            roles: *roles,
+            participant,
+            is_active: *is_active,
+        });
+        Ok(AdminOutcome::Done)
+    }
+
+    /// Tokens that expired make room.
+    pub(super) fn decide_add_credential(
+        &self,
+        new: &NewCredential,
+        now: Timestamp,
+        out: &mut Decision,
+    ) -> Outcome {
+        let NewCredential { name, secret, expires_at } = new;
+        let operator = self.operators.named(name);
+        let operator = operator.ok_or_else(|| AdminRefusal::OperatorUnknown { name: name.clone() })?;
+        if *expires_at <= now || expires_at.ms_since(now) > TOKEN_DAYS_MAX * DAY_MS {
+            return Err(AdminRefusal::CredentialLife);
+        }
+        if self.operators.by_token(secret.digest()).is_some() {
+            return Err(AdminRefusal::CredentialTaken);
+        }
+        let is_gone = |known: &&Credential| known.has_expired(now);
+        let gone = operator.credentials.iter().filter(is_gone).count();
+        if operator.credentials.len() - gone >= CREDENTIALS_MAX {
+            return Err(AdminRefusal::CredentialsFull);
+        }
+        for known in operator.credentials.iter().filter(is_gone) {
+            out.events.push(Event::CredentialRemoved { name: name.clone(), credential: known.id });
+        }
+        let credential = Credential {
+            id: operator.next_credential,
+            secret: secret.clone(),
+            created_at: now,
+            expires_at: *expires_at,
+        };
+        out.events.push(Event::CredentialAdded { name: name.clone(), credential });
+        Ok(AdminOutcome::Done)
+    }
+
+    pub(super) fn decide_remove_credential(&self, name: &str, id: u32, out: &mut Decision) -> Outcome {
+        let operator = self.operators.named(name);
+        let operator = operator.ok_or_else(|| AdminRefusal::OperatorUnknown { name: name.into() })?;
+        if !operator.credentials.iter().any(|known| known.id == id) {
+            return Err(AdminRefusal::CredentialUnknown);
+        }
+        out.events.push(Event::CredentialRemoved { name: name.into(), credential: id });
+        Ok(AdminOutcome::Done)
+    }
+}

@@ -1,0 +1,167 @@
+//! The conversions in memory: the live ones, and those that ended but are not archived yet.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use upesi_types::{ConversionId, Timestamp, TransferId};
+
+use super::{Conversion, ConversionSide};
+use crate::participant::ParticipantId;
+
+/// Transfer, number of the side, initiator: tells the live conversions of one transfer apart.
+type Link = (TransferId, u8, ParticipantId);
+
+/// Conversions since the ledger began, by how they came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConversionTotals {
+    /// Requests that were reserved.
+    pub reserved: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Reserved ones that were committed.
+    pub committed: u64,
+    /// Reserved ones that were aborted, expiry included.
+    pub aborted: u64,
+    /// Of the aborted, those that expired.
+    pub expired: u64,
+    /// Movements of the committed ones, each in a settlement window or settled at once.
+    pub committed_legs: u64,
+}
+
+/// Conversions by id, by determining transfer and by deadline while live, and by age once they ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Conversions {
+    all: HashMap<ConversionId, Box<Conversion>, FixedState>,
+    links: HashMap<Link, ConversionId, FixedState>,
+    deadlines: BTreeSet<(Timestamp, ConversionId)>,
+    finished: VecDeque<(u64, ConversionId)>,
+    pub(super) totals: ConversionTotals,
+}
+
+impl Conversions {
+    pub(crate) fn new(hash_seed: u64) -> Self {
+        Self {
+            all: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
+            links: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
+            deadlines: BTreeSet::new(),
+            finished: VecDeque::new(),
+            totals: ConversionTotals::default(),
+        }
+    }
+
+    pub(crate) const fn totals(&self) -> ConversionTotals {
+        self.totals
+    }
+
+    /// Whether none is live: what hubs without currency conversion ask at each transfer.
+    pub(crate) fn are_none_live(&self) -> bool {
+        self.deadlines.is_empty()
+    }
+
+    pub(crate) fn live_len(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    pub(crate) fn get(&self, id: ConversionId) -> Option<&Conversion> {
+        self.all.get(&id).map(|conversion| &**conversion)
+    }
+
+    /// The live conversion that a party of a transfer has for it.
+    pub(crate) fn linked(
+        &self,
+        transfer: TransferId,
+        side: ConversionSide,
+        party: Option<ParticipantId>,
+    ) -> Option<&Conversion> {
+        if self.are_none_live() {
+            return None;
+        }
+        self.get(*self.links.get(&(transfer, side.number(), party?))?)
+    }
+
+    pub(super) fn insert(&mut self, seq: u64, conversion: Box<Conversion>) {
+        let id = conversion.id;
+        if conversion.is_live() {
+            self.deadlines.insert((conversion.expires_at, id));
+            let previous = self.links.insert(link(&conversion), id);
+            assert!(previous.is_none(), "conversion {id} is not the only one of its party for its transfer");
+        } else {
+            self.finished.push_back((seq, id));
+        }
+        let previous = self.all.insert(id, conversion);
+        assert!(previous.is_none(), "conversion {id} is prepared twice");
+    }
+
+    /// Changes a live conversion.
+    pub(super) fn live_mut(&mut self, id: ConversionId) -> &mut Conversion {
+        let found = self.all.get_mut(&id).filter(|conversion| conversion.is_live());
+        found.unwrap_or_else(|| panic!("conversion {id} changes, but is not live"))
+    }
+
+    /// Ends a live conversion: `change` puts the final state in.
+    pub(super) fn finish(&mut self, seq: u64, id: ConversionId, change: impl FnOnce(&mut Conversion)) {
+        let conversion = self.live_mut(id);
+        let (place, link) = ((conversion.expires_at, id), link(conversion));
+        change(conversion);
+        assert!(!conversion.is_live(), "conversion {id} ends live");
+        let was_waiting = self.deadlines.remove(&place) && self.links.remove(&link) == Some(id);
+        assert!(was_waiting, "conversion {id} had no deadline");
+        self.finished.push_back((seq, id));
+    }
+
+    /// The live ones, oldest deadline first.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Conversion> {
+        self.deadlines.iter().filter_map(|(_, id)| self.get(*id))
+    }
+
+    /// The live ones, oldest request first.
+    pub(super) fn live_by_age(&self) -> impl ExactSizeIterator<Item = &Conversion> {
+        let mut live: Vec<_> = self.live().collect();
+        live.sort_unstable_by_key(|conversion| (conversion.prepare_seq, conversion.id));
+        live.into_iter()
+    }
+
+    pub(crate) fn oldest_live_seq(&self) -> Option<u64> {
+        self.live().map(|conversion| conversion.prepare_seq).min()
+    }
+
+    /// The live ones whose deadline is before `now`, oldest deadline first.
+    pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = &Conversion> {
+        let due = self.deadlines.iter().take_while(move |(deadline, _)| *deadline < now);
+        due.filter_map(|(_, id)| self.get(*id))
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    pub(crate) fn finished_len(&self) -> usize {
+        self.finished.len()
+    }
+
+    /// The ended ones with the sequence that ended each, oldest first.
+    pub(crate) fn finished(&self) -> impl ExactSizeIterator<Item = (u64, &Conversion)> {
+        self.finished.iter().map(|(seq, id)| {
+            let found = self.get(*id);
+            (*seq, found.unwrap_or_else(|| unreachable!("a listed conversion is kept")))
+        })
+    }
+
+    /// Takes out those that ended at or before `seq`, oldest first, with the sequence that ended each.
+    pub(crate) fn drain_finished(&mut self, seq: u64) -> impl Iterator<Item = (u64, Box<Conversion>)> {
+        core::iter::from_fn(move || {
+            let (finished, id) = self.finished.pop_front_if(|(finished, _)| *finished <= seq)?;
+            Some((finished, self.all.remove(&id)?))
+        })
+    }
+}
+
+fn link(conversion: &Conversion) -> Link {
+    match (conversion.determining_transfer, conversion.initiator) {
+        (Some(transfer), Some(initiator)) => (transfer, conversion.side.number(), initiator),
+        _ => panic!("conversion {} was reserved without its transfer or initiator", conversion.id),
+    }
+}

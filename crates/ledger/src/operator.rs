@@ -1,0 +1,456 @@
+//! Operators: those whom the hub itself lets use the admin API.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt::{self, Debug, Display, Formatter};
+
+use upesi_types::Timestamp;
+
+use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::participant::ParticipantId;
+use crate::show::{Names, Show, Shown};
+use crate::stored::{Stored, stored_struct};
+
+/// Most operators of a hub.
+pub const OPERATORS_MAX: usize = 1_000;
+/// Most credentials of an operator.
+pub const CREDENTIALS_MAX: usize = 8;
+/// Longest name of an operator, in bytes.
+pub const OPERATOR_NAME_BYTES_MAX: usize = 64;
+/// Longest life of a token, in days.
+pub const TOKEN_DAYS_MAX: i64 = 366;
+
+/// What an operator is there for; the admin API says what each role may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Reads.
+    Viewer,
+    /// Scrapes metrics and health.
+    Monitor,
+    /// Searches transfers, and has callbacks sent again.
+    Support,
+    /// Participants, endpoints, bindings, windows.
+    Operations,
+    /// Approves what operations propose.
+    OperationsApprover,
+    /// Funds, limits, settlement.
+    Treasury,
+    /// Approves what the treasury proposes.
+    TreasuryApprover,
+    /// Bindings, and the process.
+    SecurityOfficer,
+    /// Operators, their roles and credentials.
+    IamAdmin,
+    /// Reads everything, the audit trail included.
+    Auditor,
+    /// A person of a DFSP: reads what is its own.
+    DfspUser,
+    /// A machine of a DFSP: the same.
+    DfspMachine,
+}
+
+use Role as R;
+
+impl Role {
+    /// All of them, in the order of their stored numbers.
+    pub const ALL: [Self; 12] = [
+        R::Viewer,
+        R::Monitor,
+        R::Support,
+        R::Operations,
+        R::OperationsApprover,
+        R::Treasury,
+        R::TreasuryApprover,
+        R::SecurityOfficer,
+        R::IamAdmin,
+        R::Auditor,
+        R::DfspUser,
+        R::DfspMachine,
+    ];
+
+    /// As operators write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Monitor => "monitor",
+            Self::Support => "support",
+            Self::Operations => "operations",
+            Self::OperationsApprover => "operations-approver",
+            Self::Treasury => "treasury",
+            Self::TreasuryApprover => "treasury-approver",
+            Self::SecurityOfficer => "security-officer",
+            Self::IamAdmin => "iam-admin",
+            Self::Auditor => "auditor",
+            Self::DfspUser => "dfsp-user",
+            Self::DfspMachine => "dfsp-machine",
+        }
+    }
+
+    /// The role of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+
+    /// Whether it is for a DFSP's own people and machines, who see only what is the DFSP's.
+    pub const fn is_of_dfsp(self) -> bool {
+        matches!(self, Self::DfspUser | Self::DfspMachine)
+    }
+
+    const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+}
+
+/// Pairs of roles that no operator has together: who proposes does not approve, who manages operators moves no money,
+/// who audits changes nothing.
+pub const EXCLUSIONS: &[(Role, Role)] = &[
+    (R::Operations, R::OperationsApprover),
+    (R::Treasury, R::TreasuryApprover),
+    (R::IamAdmin, R::Operations),
+    (R::IamAdmin, R::OperationsApprover),
+    (R::IamAdmin, R::Treasury),
+    (R::IamAdmin, R::TreasuryApprover),
+    (R::Auditor, R::Support),
+    (R::Auditor, R::Operations),
+    (R::Auditor, R::OperationsApprover),
+    (R::Auditor, R::Treasury),
+    (R::Auditor, R::TreasuryApprover),
+    (R::Auditor, R::SecurityOfficer),
+    (R::Auditor, R::IamAdmin),
+];
+
+/// A set of roles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Roles(u16);
+
+impl Roles {
+    /// Whether a role is among them.
+    pub const fn has(self, role: Role) -> bool {
+        self.0 & role.bit() != 0
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// They, in order.
+    pub fn iter(self) -> impl Iterator<Item = Role> {
+        Role::ALL.into_iter().filter(move |role| self.has(*role))
+    }
+
+    /// Two of them that no operator has together.
+    pub fn excluded(self) -> Option<(Role, Role)> {
+        EXCLUSIONS.iter().copied().find(|(one, other)| self.has(*one) && self.has(*other))
+    }
+}
+
+impl FromIterator<Role> for Roles {
+    fn from_iter<I: IntoIterator<Item = Role>>(roles: I) -> Self {
+        Self(roles.into_iter().fold(0, |bits, role| bits | role.bit()))
+    }
+}
+
+impl Display for Roles {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("none");
+        }
+        for (index, role) in self.iter().enumerate() {
+            write!(f, "{}{}", if index == 0 { "" } else { ", " }, role.name())?;
+        }
+        Ok(())
+    }
+}
+
+impl Stored for Roles {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.u16(self.0);
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        let bits = decoder.u16()?;
+        if bits >> Role::ALL.len() != 0 {
+            return Err(DecodeError("unknown role"));
+        }
+        Ok(Self(bits))
+    }
+}
+
+impl Show for Roles {
+    fn show(&self) -> Shown<'_> {
+        Shown::List(self.iter().map(|role| Shown::Text(Cow::Borrowed(role.name()))).collect())
+    }
+
+    fn describe(&self, _names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// What proves that a caller is an operator. Whoever reads it cannot use it: there is only a digest of what is sent.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// SHA-256 of a token.
+    Token([u8; 32]),
+}
+
+impl Secret {
+    /// What it is.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Token(_) => "token",
+        }
+    }
+
+    /// The digest by which it is found.
+    pub const fn digest(&self) -> &[u8; 32] {
+        match self {
+            Self::Token(digest) => digest,
+        }
+    }
+
+    /// What tells it from others: the beginning of the digest.
+    fn fingerprint(&self) -> String {
+        self.digest().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Debug for Secret {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind(), self.fingerprint())
+    }
+}
+
+impl Stored for Secret {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        match self {
+            Self::Token(digest) => {
+                encoder.u8(1);
+                digest.encode(encoder);
+            }
+        }
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        match decoder.u8()? {
+            1 => Ok(Self::Token(decoder.array()?)),
+            _ => Err(DecodeError("unknown kind of credential")),
+        }
+    }
+}
+
+/// One of an operator's credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credential {
+    /// Its number, which no other credential of the operator has had.
+    pub id: u32,
+    /// What proves that a caller is the operator.
+    pub secret: Secret,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// From when on it is refused.
+    pub expires_at: Timestamp,
+}
+
+stored_struct! {
+    Credential { id, secret, created_at, expires_at }
+    Operator { name, roles, participant, is_active, created_at, credentials, next_credential }
+}
+
+impl Credential {
+    /// Whether it is refused.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at <= now
+    }
+}
+
+impl Show for Credential {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![
+            ("credentialId", self.id.show()),
+            ("kind", Shown::Text(Cow::Borrowed(self.secret.kind()))),
+            ("fingerprint", Shown::Text(Cow::Owned(self.secret.fingerprint()))),
+            ("expires", self.expires_at.show()),
+        ])
+    }
+
+    fn describe(&self, _names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.secret.kind(), self.id, self.secret.fingerprint())
+    }
+}
+
+/// Somebody, or a machine, that the hub lets use the admin API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operator {
+    /// Its name.
+    pub name: Box<str>,
+    /// What it is there for.
+    pub roles: Roles,
+    /// The DFSP whose operator it is; the hub's, if none.
+    pub participant: Option<ParticipantId>,
+    /// Whether it may do anything.
+    pub is_active: bool,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// What proves that a caller is it.
+    pub credentials: Vec<Credential>,
+    /// Number of its next credential.
+    pub next_credential: u32,
+}
+
+/// Whether an operator may have a name: 1 to 64 of a–z, 0–9 and `. _ - @`, beginning with a letter or digit.
+pub fn is_operator_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    (1..=OPERATOR_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().next().is_some_and(is_plain)
+        && name.bytes().all(|byte| is_plain(byte) || b"._-@".contains(&byte))
+}
+
+/// All operators.
+#[derive(Clone, Debug, Default)]
+pub struct Operators {
+    by_name: BTreeMap<Box<str>, Operator>,
+    /// The owners of tokens.
+    by_token: BTreeMap<[u8; 32], Box<str>>,
+}
+
+impl Operators {
+    /// The operator of a name.
+    pub fn named(&self, name: &str) -> Option<&Operator> {
+        self.by_name.get(name)
+    }
+
+    /// The operator and its credential by the digest of a token, however old or inactive.
+    pub fn by_token(&self, digest: &[u8; 32]) -> Option<(&Operator, &Credential)> {
+        let operator = self.named(self.by_token.get(digest)?)?;
+        let credential = operator.credentials.iter().find(|one| one.secret.digest() == digest)?;
+        Some((operator, credential))
+    }
+
+    /// They, by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Operator> {
+        self.by_name.values()
+    }
+
+    pub(crate) fn set(&mut self, now: Timestamp, changed: OperatorFields) {
+        let OperatorFields { name, roles, participant, is_active } = changed;
+        match self.by_name.get_mut(&name) {
+            Some(operator) => {
+                operator.roles = roles;
+                operator.is_active = is_active;
+            }
+            None => {
+                let created = Operator {
+                    name: name.clone(),
+                    roles,
+                    participant,
+                    is_active,
+                    created_at: now,
+                    credentials: Vec::new(),
+                    next_credential: 1,
+                };
+                self.by_name.insert(name, created);
+            }
+        }
+    }
+
+    pub(crate) fn add_credential(&mut self, name: &str, credential: Credential) {
+        self.by_token.insert(*credential.secret.digest(), name.into());
+        let operator = self.known(name);
+        assert!(credential.id == operator.next_credential, "credentials are numbered without gaps");
+        operator.next_credential += 1;
+        operator.credentials.push(credential);
+    }
+
+    pub(crate) fn remove_credential(&mut self, name: &str, id: u32) {
+        let operator = self.known(name);
+        let removed = operator.credentials.extract_if(.., |one| one.id == id).next();
+        if let Some(credential) = removed {
+            self.by_token.remove(credential.secret.digest());
+        }
+    }
+
+    fn known(&mut self, name: &str) -> &mut Operator {
+        self.by_name.get_mut(name).unwrap_or_else(|| panic!("operator {name} was never created"))
+    }
+
+    /// They, as a snapshot has them.
+    pub(crate) fn restore(operators: Vec<Operator>) -> Decoded<Self> {
+        let mut restored = Self::default();
+        for operator in operators {
+            let in_order = restored.by_name.last_key_value().is_none_or(|(last, _)| *last < operator.name);
+            if !in_order {
+                return Err(DecodeError("it has operators twice or out of order"));
+            }
+            for digest in operator.credentials.iter().map(|one| one.secret.digest()) {
+                if restored.by_token.insert(*digest, operator.name.clone()).is_some() {
+                    return Err(DecodeError("two operators have the same token"));
+                }
+            }
+            restored.by_name.insert(operator.name.clone(), operator);
+        }
+        Ok(restored)
+    }
+}
+
+/// What is set of an operator.
+pub(crate) struct OperatorFields {
+    pub(crate) name: Box<str>,
+    pub(crate) roles: Roles,
+    pub(crate) participant: Option<ParticipantId>,
+    pub(crate) is_active: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_are_told_by_name_and_bit() {
+        for (index, role) in Role::ALL.into_iter().enumerate() {
+            assert_eq!(Role::parse(role.name()), Some(role));
+            assert_eq!(role as usize, index, "{role:?}");
+        }
+        let roles = Roles::from_iter([Role::Treasury, Role::Viewer]);
+        assert_eq!(format!("{roles}"), "viewer, treasury");
+        assert_eq!(roles.excluded(), None);
+    }
+
+    #[test]
+    fn each_pair_of_the_table_is_excluded_and_no_role_alone_is() {
+        for (one, other) in EXCLUSIONS {
+            assert_eq!(Roles::from_iter([*other, *one, Role::Viewer]).excluded(), Some((*one, *other)));
+        }
+        for role in Role::ALL {
+            assert_eq!(Roles::from_iter([role]).excluded(), None, "{role:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_plain() {
+        for (name, expected) in [
+            ("amina", true),
+            ("amina.w@bank-1.example", true),
+            ("0", true),
+            ("", false),
+            ("Amina", false),
+            ("-amina", false),
+            ("amina w", false),
+            ("amína", false),
+            (&"a".repeat(64), true),
+            (&"a".repeat(65), false),
+        ] {
+            assert_eq!(is_operator_name(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn secrets_print_as_their_kind_and_the_beginning_of_their_digest() {
+        assert_eq!(format!("{:?}", Secret::Token([0xef; 32])), "token efefefef");
+    }
+}

@@ -1,0 +1,207 @@
+//! Operators, their credentials, and the entries of the audit trail beside every effect.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use upesi_types::{FspId, Timestamp};
+
+use super::{kes, sound};
+use crate::change::Change;
+use crate::command::{
+    Act, AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Deed, NewCredential, NewOperator, Reply,
+};
+use crate::config::LedgerConfig;
+use crate::event::Event;
+use crate::facts::Facts;
+use crate::operator::{CREDENTIALS_MAX, OPERATORS_MAX, Role, Secret};
+use crate::state::Ledger;
+use crate::trail::{Attribution, AuditEntry, Trail};
+
+const NOW_MS: i64 = 2_000_000;
+const DAY_MS: i64 = 24 * 3_600_000;
+
+fn by(operator: &str) -> Attribution {
+    Attribution {
+        operator: operator.into(),
+        known_by: "token 1".into(),
+        address: Some("10.0.0.1".into()),
+        on_behalf_of: None,
+        action: "iam.user".into(),
+        reason: Some("as asked".into()),
+    }
+}
+
+/// Decides an act and folds it in.
+fn act(ledger: &mut Ledger, deed: Deed) -> (Result<AdminOutcome, AdminRefusal>, Vec<Event>) {
+    let mut decision = Decision::default();
+    let command = Command::Act(Box::new(Act { by: by("amina"), deed }));
+    let now = Timestamp::from_ms(NOW_MS + ledger.last_seq() as i64);
+    ledger.decide(&command, &Facts::at(now), &mut decision);
+    let Reply::Admin(reply) = decision.reply else { unreachable!("an operator is answered") };
+    if !decision.events.is_empty() {
+        ledger.evolve(ledger.last_seq() + 1, now, decision.events.clone(), &decision.callbacks);
+    }
+    (reply, decision.events)
+}
+
+fn ask(ledger: &mut Ledger, command: AdminCommand) -> Result<AdminOutcome, AdminRefusal> {
+    act(ledger, Deed::Change(command)).0
+}
+
+fn operator(name: &str, roles: &[Role]) -> NewOperator {
+    let roles = roles.iter().copied().collect();
+    NewOperator { name: name.into(), roles, participant: None, is_active: true }
+}
+
+fn service(name: &str, roles: &[Role]) -> AdminCommand {
+    AdminCommand::SetOperator(operator(name, roles))
+}
+
+fn token(name: &str, digest: u8, after_ms: i64) -> AdminCommand {
+    let (secret, expires_at) = (Secret::Token([digest; 32]), Timestamp::from_ms(NOW_MS + after_ms));
+    AdminCommand::AddCredential(NewCredential { name: name.into(), secret, expires_at })
+}
+
+fn secrets(ledger: &Ledger, name: &str) -> String {
+    let operator = ledger.operators().named(name).unwrap_or_else(|| unreachable!("it was created"));
+    let texts = operator.credentials.iter().map(|one| format!("{} {:?}", one.id, one.secret));
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+const DONE: Result<AdminOutcome, AdminRefusal> = Ok(AdminOutcome::Done);
+
+#[test]
+fn operators_are_what_they_may_be() {
+    let mut ledger = sound();
+    assert_eq!(ask(&mut ledger, service("deploy", &[Role::Operations])), DONE);
+    assert_eq!(ask(&mut ledger, service("deploy", &[Role::Operations])), Ok(AdminOutcome::AlreadyDone));
+    assert_eq!(ask(&mut ledger, service("deploy", &[Role::Support, Role::Viewer])), DONE);
+    let found = ledger.operators().named("deploy").map(|one| format!("{}", one.roles));
+    assert_eq!(found.as_deref(), Some("viewer, support"));
+    for (command, refusal) in [
+        (service("Deploy", &[]), AdminRefusal::OperatorName),
+        (
+            service("deploy", &[Role::TreasuryApprover, Role::Treasury]),
+            AdminRefusal::RolesExcluded { one: Role::Treasury, other: Role::TreasuryApprover },
+        ),
+        (service("bank", &[Role::DfspUser]), AdminRefusal::OperatorScope),
+        (token("other", 1, DAY_MS), AdminRefusal::OperatorUnknown { name: "other".into() }),
+        (AdminCommand::RemoveCredential { name: "deploy".into(), id: 1 }, AdminRefusal::CredentialUnknown),
+    ] {
+        assert_eq!(ask(&mut ledger, command), Err(refusal));
+    }
+}
+
+#[test]
+fn a_dfsps_operators_are_of_that_dfsp_and_nobody_elses() {
+    let mut ledger = sound();
+    let own = FspId::parse(ledger.participants()[1].name.as_str());
+    let of = |roles: &[Role], participant| {
+        let new = operator("their-ci", roles);
+        AdminCommand::SetOperator(NewOperator { participant, ..new })
+    };
+    assert_eq!(ask(&mut ledger, of(&[Role::Viewer], own)), Err(AdminRefusal::OperatorScope));
+    assert_eq!(ask(&mut ledger, of(&[Role::DfspUser, Role::Viewer], own)), Err(AdminRefusal::OperatorScope));
+    assert_eq!(ask(&mut ledger, of(&[Role::DfspMachine], own)), DONE);
+    assert_eq!(ask(&mut ledger, of(&[], None)), Err(AdminRefusal::OperatorFixed));
+    let unknown = FspId::parse("nosuch");
+    let refused = ask(&mut ledger, of(&[Role::DfspMachine], unknown));
+    assert!(matches!(refused, Err(AdminRefusal::ParticipantUnknown { .. })), "{refused:?}");
+}
+
+#[test]
+fn tokens_are_found_by_their_digest_until_they_are_removed() {
+    let mut ledger = sound();
+    assert_eq!(ask(&mut ledger, service("deploy", &[Role::Viewer])), DONE);
+    assert_eq!(ask(&mut ledger, token("deploy", 7, DAY_MS)), DONE);
+    assert_eq!(ask(&mut ledger, token("deploy", 7, DAY_MS)), Err(AdminRefusal::CredentialTaken));
+    let found = |ledger: &Ledger| ledger.operators().by_token(&[7; 32]).map(|(_, one)| one.id);
+    assert_eq!(found(&ledger), Some(1));
+    for after_ms in [-1, 0, 366 * DAY_MS + 10_000] {
+        assert_eq!(ask(&mut ledger, token("deploy", 8, after_ms)), Err(AdminRefusal::CredentialLife));
+    }
+    let mut bytes = Vec::new();
+    ledger.encode_snapshot(&mut bytes);
+    let mut ledger = Ledger::decode_snapshot(&bytes, LedgerConfig::default())
+        .unwrap_or_else(|error| panic!("a snapshot is read as it was written: {error}"));
+    assert_eq!(found(&ledger), Some(1));
+    assert_eq!(ask(&mut ledger, AdminCommand::RemoveCredential { name: "deploy".into(), id: 1 }), DONE);
+    assert_eq!(found(&ledger), None);
+    // Its number is not used again.
+    assert_eq!(ask(&mut ledger, token("deploy", 7, DAY_MS)), DONE);
+    assert_eq!(found(&ledger), Some(2));
+}
+
+#[test]
+fn credentials_are_bounded_and_expired_tokens_make_room() {
+    let mut ledger = sound();
+    assert_eq!(ask(&mut ledger, service("deploy", &[])), DONE);
+    assert_eq!(ask(&mut ledger, token("deploy", 0, 20)), DONE);
+    for digest in 1..CREDENTIALS_MAX as u8 {
+        assert_eq!(ask(&mut ledger, token("deploy", digest, DAY_MS)), DONE);
+    }
+    assert_eq!(ask(&mut ledger, token("deploy", 100, DAY_MS)), Err(AdminRefusal::CredentialsFull));
+    while ledger.last_seq() < 30 {
+        let change = Change::new("time", "", "passes");
+        assert_eq!(act(&mut ledger, Deed::Elsewhere(change)).0, DONE);
+    }
+    assert_eq!(ask(&mut ledger, token("deploy", 100, DAY_MS)), DONE);
+    assert!(secrets(&ledger, "deploy").starts_with("2 token 01010101"), "{}", secrets(&ledger, "deploy"));
+    let count = ledger.operators().iter().len();
+    for number in count..OPERATORS_MAX {
+        assert_eq!(ask(&mut ledger, service(&format!("s{number}"), &[])), DONE);
+    }
+    assert_eq!(ask(&mut ledger, service("one-more", &[])), Err(AdminRefusal::OperatorsFull));
+    assert_eq!(ask(&mut ledger, service("deploy", &[Role::Viewer])), DONE);
+}
+
+/// The entries of records, each checked against the one before.
+fn chained(records: &[Vec<Event>]) -> Vec<AuditEntry> {
+    let mut head = [0; 32];
+    let mut entries = Vec::new();
+    for events in records {
+        let Some(Event::OperatorActed(entry)) = events.last() else { panic!("{events:?} has no entry") };
+        assert_eq!(entry.chain, entry.chain_after(&head, events), "entry {}", entry.number);
+        head = entry.chain;
+        entries.push((**entry).clone());
+    }
+    entries
+}
+
+#[test]
+fn every_effect_has_its_entry_in_the_same_record() {
+    let mut ledger = sound();
+    let name = ledger.participants()[1].name;
+    let off = AdminCommand::SetParticipantActivity { name, is_active: false };
+    let deeds = [
+        Deed::Change(service("deploy", &[Role::Viewer])),
+        Deed::Change(off.clone()),
+        Deed::Elsewhere(Change::new("oracle 1", "none", "http://oracle")),
+        Deed::Refused { object: "PUT /participants/x".into(), why: "needs the permission".into() },
+    ];
+    let records: Vec<_> = deeds.into_iter().map(|deed| act(&mut ledger, deed).1).collect();
+    assert_eq!(records.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1, 1]);
+    let entries = chained(&records);
+    let told = entries
+        .iter()
+        .map(|one| (one.number, &*one.object, &*one.before, &*one.after, one.refused.as_deref()));
+    let participant = format!("participant {name}");
+    let expected = vec![
+        (1, "operator deploy", "none", "viewer, active", None),
+        (2, &*participant, "active", "inactive", None),
+        (3, "oracle 1", "none", "http://oracle", None),
+        (4, "PUT /participants/x", "", "", Some("needs the permission")),
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+    assert!(entries.iter().all(|one| one.by == by("amina")));
+    assert_eq!(ledger.trail(), Trail { count: 4, head: entries[3].chain });
+    // What changes nothing, and what the rules refuse, leaves no record.
+    assert_eq!(act(&mut ledger, Deed::Change(service("deploy", &[Role::Viewer]))).1, vec![]);
+    let unknown = AdminCommand::CreateParticipant { name, currency: kes(), is_proxy: false };
+    let (refused, events) = act(&mut ledger, Deed::Change(unknown));
+    assert!(refused.is_err() && events.is_empty(), "{refused:?} {events:?}");
+    assert_eq!(ledger.trail().count, 4);
+}

@@ -1,0 +1,279 @@
+//! The authority: its key, what it issues and revokes.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertificateSigningRequestParams,
+    DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SerialNumber, date_time_ymd,
+};
+use upesi_tls::Facts;
+
+use crate::PkiError;
+use crate::index::{Entry, Index};
+use crate::request::{KeyKind, Order, Usage};
+
+const DAY_S: i64 = 24 * 3600;
+/// How long before it is issued a certificate is valid, so that clocks may differ.
+const EARLY_S: i64 = 300;
+/// Random bytes of a serial number.
+const SERIAL_BYTES: usize = 16;
+
+/// A certificate authority in a directory.
+#[derive(Debug)]
+pub struct Authority {
+    directory: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+    index: Index,
+}
+
+/// A certificate that was just issued.
+#[derive(Clone, Debug)]
+pub struct Issued {
+    /// Its entry in the index.
+    pub entry: Entry,
+    /// File of the certificate.
+    pub certificate_file: PathBuf,
+    /// File of its key, if that was made here.
+    pub key_file: Option<PathBuf>,
+}
+
+impl Authority {
+    /// Makes an authority, and its first, empty revocation list.
+    pub fn init(directory: &Path, name: &str, now_s: i64, days: u32, key: KeyKind) -> Result<Self, PkiError> {
+        fs::create_dir_all(directory).map_err(|source| failed(directory, source))?;
+        if directory.join("ca.key").exists() {
+            return Err(PkiError::Exists(directory.to_owned()));
+        }
+        let pair = new_key(key)?;
+        let mut params = params_of(name, now_s, days)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate = params.self_signed(&pair)?;
+        write_secret(&directory.join("ca.key"), &pair.serialize_pem())?;
+        write(&directory.join("ca.pem"), &certificate.pem())?;
+        let issuer = Issuer::new(params, pair);
+        let mut authority = Self { directory: directory.to_owned(), issuer, index: Index::default() };
+        authority.make_list(now_s, 30)?;
+        Ok(authority)
+    }
+
+    /// Opens an authority.
+    pub fn open(directory: &Path) -> Result<Self, PkiError> {
+        if !directory.join("ca.key").exists() {
+            return Err(PkiError::None(directory.to_owned()));
+        }
+        let read = |name: &str| {
+            let file = directory.join(name);
+            fs::read_to_string(&file).map_err(|source| failed(&file, source))
+        };
+        let pair = KeyPair::from_pem(&read("ca.key")?)?;
+        let issuer = Issuer::from_ca_cert_pem(&read("ca.pem")?, pair)?;
+        let index = Index::read(&directory.join("index.json"))?;
+        Ok(Self { directory: directory.to_owned(), issuer, index })
+    }
+
+    /// Everything issued, oldest first.
+    pub fn entries(&self) -> &[Entry] {
+        &self.index.certificates
+    }
+
+    /// Issues a certificate.
+    pub fn issue(&mut self, order: &Order) -> Result<Issued, PkiError> {
+        check_name(&order.name)?;
+        let in_force = self.entries().iter().find(|entry| {
+            entry.name == order.name && entry.usage == order.usage.name() && entry.is_in_force(order.from_s)
+        });
+        if let (Some(entry), false) = (in_force, order.replaces) {
+            return Err(PkiError::Taken { name: order.name.clone(), serial: entry.serial.clone() });
+        }
+        let params = leaf_params(order)?;
+        let (certificate, pair) = match &order.request {
+            Some(pem) => {
+                // Checks the request's signature, which proves that its sender holds the key. Of the rest only the
+                // key is taken: name, hosts and purpose are the authority's to say.
+                let mut request = CertificateSigningRequestParams::from_pem(pem)
+                    .map_err(|error| PkiError::Request(error.to_string()))?;
+                request.params = params;
+                (request.signed_by(&self.issuer)?, None)
+            }
+            None => {
+                let pair = new_key(order.key)?;
+                (params.signed_by(&pair, &self.issuer)?, Some(pair))
+            }
+        };
+        let facts = Facts::read(certificate.der()).map_err(|error| PkiError::Request(error.to_string()))?;
+        if let Some(seen) = self.entries().iter().find(|entry| entry.spki_sha256 == facts.spki_sha256) {
+            return Err(PkiError::KeySeen { name: seen.name.clone(), serial: seen.serial.clone() });
+        }
+        let entry = Entry {
+            serial: facts.serial,
+            name: order.name.clone(),
+            usage: order.usage.name().to_owned(),
+            not_after_s: facts.not_after_s,
+            spki_sha256: facts.spki_sha256,
+            revoked_at_s: None,
+        };
+        // The index first: a certificate that is not in it could not be revoked.
+        self.index.certificates.push(entry.clone());
+        self.write_index()?;
+        let file = |ending: &str| self.directory.join(format!("{}.{ending}", order.name));
+        let key_file = pair.as_ref().map(|_| file("key"));
+        if let (Some(pair), Some(key_file)) = (&pair, &key_file) {
+            write_secret(key_file, &pair.serialize_pem())?;
+        }
+        write(&file("pem"), &certificate.pem())?;
+        Ok(Issued { entry, certificate_file: file("pem"), key_file })
+    }
+
+    /// Revokes a certificate by its serial number, or by its name if only one is in force, and makes a new list.
+    pub fn revoke(&mut self, which: &str, now_s: i64, list_days: u32) -> Result<Entry, PkiError> {
+        let serials: Vec<String> = self
+            .entries()
+            .iter()
+            .filter(|entry| entry.is_in_force(now_s) && (entry.serial == which || entry.name == which))
+            .map(|entry| entry.serial.clone())
+            .collect();
+        let serial = match &*serials {
+            [] => return Err(PkiError::Unknown(which.to_owned())),
+            [serial] => serial,
+            several => {
+                let (count, serials) = (several.len(), several.join(", "));
+                return Err(PkiError::Ambiguous { name: which.to_owned(), count, serials });
+            }
+        };
+        let entry = self.index.certificates.iter_mut().find(|entry| entry.serial == *serial);
+        let entry = entry.ok_or_else(|| PkiError::Unknown(which.to_owned()))?;
+        entry.revoked_at_s = Some(now_s);
+        let entry = entry.clone();
+        self.make_list(now_s, list_days)?;
+        Ok(entry)
+    }
+
+    /// Makes a new revocation list, valid for so many days. Gives its file.
+    pub fn make_list(&mut self, now_s: i64, days: u32) -> Result<PathBuf, PkiError> {
+        self.index.crl_number += 1;
+        let revoked_certs = self
+            .entries()
+            .iter()
+            .filter_map(|entry| {
+                Some(RevokedCertParams {
+                    serial_number: SerialNumber::from_slice(&bytes_of(&entry.serial)?),
+                    revocation_time: date_time_ymd(1970, 1, 1) + seconds(entry.revoked_at_s?),
+                    reason_code: None,
+                    invalidity_date: None,
+                })
+            })
+            .collect();
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(1970, 1, 1) + seconds(now_s),
+            next_update: date_time_ymd(1970, 1, 1) + seconds(now_s + i64::from(days) * DAY_S),
+            crl_number: SerialNumber::from(self.index.crl_number),
+            issuing_distribution_point: None,
+            revoked_certs,
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let pem = list.signed_by(&self.issuer)?.pem()?;
+        self.write_index()?;
+        let file = self.directory.join("crl.pem");
+        write(&file, &pem)?;
+        Ok(file)
+    }
+
+    fn write_index(&self) -> Result<(), PkiError> {
+        write(&self.directory.join("index.json"), &self.index.to_json())
+    }
+}
+
+pub(crate) fn new_key(kind: KeyKind) -> Result<KeyPair, PkiError> {
+    Ok(match kind {
+        KeyKind::P256 => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?,
+        KeyKind::Rsa2048 => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?,
+    })
+}
+
+fn params_of(name: &str, from_s: i64, days: u32) -> Result<CertificateParams, PkiError> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.remove(DnType::CommonName);
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = date_time_ymd(1970, 1, 1) + seconds(from_s - EARLY_S);
+    params.not_after = date_time_ymd(1970, 1, 1) + seconds(from_s + i64::from(days) * DAY_S);
+    params.use_authority_key_identifier_extension = true;
+    params.serial_number = Some(new_serial()?);
+    Ok(params)
+}
+
+fn leaf_params(order: &Order) -> Result<CertificateParams, PkiError> {
+    let mut params = params_of(&order.name, order.from_s, order.days)?;
+    params.subject_alt_names = CertificateParams::new(order.hosts.clone())?.subject_alt_names;
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![match order.usage {
+        Usage::Server => ExtendedKeyUsagePurpose::ServerAuth,
+        Usage::Client => ExtendedKeyUsagePurpose::ClientAuth,
+    }];
+    Ok(params)
+}
+
+/// A random, positive serial number of full length.
+fn new_serial() -> Result<SerialNumber, PkiError> {
+    let mut bytes = [0; SERIAL_BYTES];
+    let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
+    random.fill(&mut bytes).map_err(|_| PkiError::Request("the system has no random numbers".to_owned()))?;
+    bytes[0] = bytes[0] & 0x7f | 0x40;
+    Ok(SerialNumber::from_slice(&bytes))
+}
+
+fn bytes_of(hexadecimal: &str) -> Option<Vec<u8>> {
+    let digits = hexadecimal.as_bytes().chunks(2);
+    digits.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+fn seconds(count: i64) -> Duration {
+    Duration::from_secs(u64::try_from(count).unwrap_or(0))
+}
+
+pub(crate) fn check_name(name: &str) -> Result<(), PkiError> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_reserved = matches!(name, "ca" | "crl" | "index");
+    let is_sound = (1..=64).contains(&name.len())
+        && name.bytes().all(is_plain)
+        && !name.starts_with('.')
+        && !is_reserved;
+    if is_sound { Ok(()) } else { Err(PkiError::Name(name.to_owned())) }
+}
+
+pub(crate) fn failed(file: &Path, source: std::io::Error) -> PkiError {
+    PkiError::File { file: file.to_owned(), source }
+}
+
+pub(crate) fn write(file: &Path, text: &str) -> Result<(), PkiError> {
+    write_with_mode(file, text, 0o644)
+}
+
+pub(crate) fn write_secret(file: &Path, text: &str) -> Result<(), PkiError> {
+    write_with_mode(file, text, 0o600)
+}
+
+/// Replaces the file as a whole: a hub that reads it meanwhile finds the old or the new one.
+fn write_with_mode(file: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let temporary = file.with_file_name(name);
+    let written = (|| {
+        // One that a crash left may have another mode.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
+        opened.write_all(text.as_bytes())?;
+        opened.sync_all()?;
+        fs::rename(&temporary, file)
+    })();
+    written.map_err(|source| failed(file, source))
+}

@@ -1,0 +1,91 @@
+//! A certificate authority in a directory (L1), for a scheme that has none and for tests.
+//!
+//! | file | content |
+//! |---|---|
+//! | `ca.pem` | the authority's certificate: the anchor for listeners and clients |
+//! | `ca.key` | its private key, readable by its owner only |
+//! | `crl.pem` | the latest revocation list |
+//! | `index.json` | every certificate issued, with its revocation |
+//! | `NAME.pem`, `NAME.key` | a certificate, and its key if that was made here |
+
+mod authority;
+mod index;
+mod request;
+mod signing;
+mod trial;
+
+pub use authority::{Authority, Issued};
+pub use index::Entry;
+pub use request::{KeyKind, Order, Usage};
+pub use signing::SigningKey;
+pub use trial::Trial;
+
+use std::path::PathBuf;
+
+/// Why nothing was issued or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PkiError {
+    /// A file that cannot be read or written.
+    #[error("{file}: {source}")]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A directory that has an authority already.
+    #[error("{0} has an authority already; choose another directory")]
+    Exists(PathBuf),
+    /// A directory without an authority.
+    #[error("{0} has no authority; make one with: upesi pki init")]
+    None(PathBuf),
+    /// The index cannot be understood.
+    #[error("{file} is damaged: {problem}")]
+    Index {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A name that cannot be a file's.
+    #[error("{0:?} is no name; use 1 to 64 letters, digits, dashes, dots and underscores, and no dot first")]
+    Name(String),
+    /// A name that a valid certificate has.
+    #[error("{name} has a certificate already (serial {serial}); revoke it, or give --replace")]
+    Taken {
+        /// The name.
+        name: String,
+        /// Its serial number.
+        serial: String,
+    },
+    /// A key that was certified before.
+    #[error("the key of this request was certified before, for {name} (serial {serial}); make a new key")]
+    KeySeen {
+        /// The name.
+        name: String,
+        /// Its serial number.
+        serial: String,
+    },
+    /// A key that would be replaced.
+    #[error("{0} is there already; choose another name or directory, or move it away")]
+    KeyExists(PathBuf),
+    /// Nothing issued has this serial number or name.
+    #[error("no certificate in force has the serial number or name {0:?}; see: upesi pki list")]
+    Unknown(String),
+    /// A name that several certificates have.
+    #[error("{name} has {count} certificates in force; give a serial number: {serials}")]
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// How many.
+        count: usize,
+        /// Their serial numbers.
+        serials: String,
+    },
+    /// A signing request that is not sound.
+    #[error("the signing request is refused: {0}")]
+    Request(String),
+    /// The library refused.
+    #[error("the certificate could not be made: {0}")]
+    Library(#[from] rcgen::Error),
+}

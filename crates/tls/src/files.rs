@@ -1,0 +1,282 @@
+//! Keys, certificates, anchors and CRLs as files: PEM, checked before they are used.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use sha2::{Digest, Sha256};
+use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
+
+use crate::facts::{Facts, number_in_hexadecimal};
+
+/// Longest file that is read.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// How long after its `nextUpdate` a CRL counts as stale, in seconds.
+pub const CRL_GRACE_S: i64 = 24 * 3600;
+
+/// Why files cannot be used. Nothing in force has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file that is missing or unreadable.
+    #[error("{file}: {source}")]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file that is larger than any sound one.
+    #[error("{file} is larger than {FILE_BYTES_MAX} bytes")]
+    TooLarge {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A private key that others may read.
+    #[error("{file} holds a private key that every user of this machine may read; run: chmod 600 {file}")]
+    KeyIsPublic {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A file without what it is for.
+    #[error("{file} {problem}")]
+    Content {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Parts that do not fit each other.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+/// A certificate chain and its private key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate, then its intermediates, in PEM.
+    pub certificate_file: PathBuf,
+    /// The private key, in PEM; no other user may read the file.
+    pub key_file: PathBuf,
+}
+
+/// Whose certificates are trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trust {
+    /// Certificates of the authorities, in PEM.
+    pub anchors_file: PathBuf,
+    /// Revocation lists of these authorities, in PEM. With it every certificate of a chain needs a list.
+    pub crl_file: Option<PathBuf>,
+    /// Whether certificates are refused whose list is past its `nextUpdate`.
+    pub refuses_stale_crls: bool,
+}
+
+/// Purpose of something that expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The hub's own certificate, or one that it sends along.
+    Certificate,
+    /// An authority's certificate.
+    Anchor,
+    /// A revocation list.
+    Crl,
+}
+
+impl Kind {
+    /// As a label of a metric.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Certificate => "certificate",
+            Self::Anchor => "anchor",
+            Self::Crl => "crl",
+        }
+    }
+}
+
+/// Something in force that expires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stock {
+    /// Its purpose.
+    pub kind: Kind,
+    /// Subject of a certificate, issuer of a list.
+    pub name: String,
+    /// Serial number of a certificate, number of a list.
+    pub serial: String,
+    /// End of validity, in seconds since 1970.
+    pub not_after_s: i64,
+}
+
+/// Seconds since 1970, by the clock that certificates are judged by.
+pub fn present_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// The bytes of files, and a digest over all of them, by which a change is noticed.
+#[derive(Default)]
+pub(crate) struct Contents {
+    digest: Sha256,
+}
+
+impl Contents {
+    pub(crate) fn read(&mut self, file: &Path) -> Result<Vec<u8>, TlsError> {
+        let failed = |source| TlsError::Read { file: file.to_owned(), source };
+        if std::fs::metadata(file).map_err(failed)?.len() > FILE_BYTES_MAX {
+            return Err(TlsError::TooLarge { file: file.to_owned() });
+        }
+        let bytes = std::fs::read(file).map_err(failed)?;
+        self.digest.update((bytes.len() as u64).to_le_bytes());
+        self.digest.update(&bytes);
+        Ok(bytes)
+    }
+
+    /// Reads a private key; the mode is that of the file that a link leads to.
+    fn read_key(&mut self, file: &Path) -> Result<Vec<u8>, TlsError> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let metadata =
+            std::fs::metadata(file).map_err(|source| TlsError::Read { file: file.to_owned(), source })?;
+        if metadata.permissions().mode() & 0o007 != 0 {
+            return Err(TlsError::KeyIsPublic { file: file.to_owned() });
+        }
+        self.read(file)
+    }
+
+    pub(crate) fn digest(self) -> [u8; 32] {
+        self.digest.finalize().into()
+    }
+}
+
+fn content(file: &Path, problem: impl Into<String>) -> TlsError {
+    TlsError::Content { file: file.to_owned(), problem: problem.into() }
+}
+
+fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(content(file, "has no certificate in PEM (BEGIN CERTIFICATE)")),
+        Err(error) => Err(content(file, format!("is no sound PEM: {error:?}"))),
+    }
+}
+
+fn stock_of(file: &Path, kind: Kind, certificate: &[u8]) -> Result<Stock, TlsError> {
+    let facts = Facts::read(certificate).map_err(|error| content(file, error.to_string()))?;
+    Ok(Stock { kind, name: facts.subject, serial: facts.serial, not_after_s: facts.not_after_s })
+}
+
+/// A chain with its key, and what of it expires.
+pub(crate) type LoadedIdentity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>, Vec<Stock>);
+
+impl Identity {
+    pub(crate) fn load(&self, contents: &mut Contents) -> Result<LoadedIdentity, TlsError> {
+        let chain = certificates(&self.certificate_file, &contents.read(&self.certificate_file)?)?;
+        let stock = chain.iter().map(|der| stock_of(&self.certificate_file, Kind::Certificate, der));
+        let stock = stock.collect::<Result<Vec<_>, _>>()?;
+        let key = PrivateKeyDer::from_pem_slice(&contents.read_key(&self.key_file)?);
+        let key =
+            key.map_err(|_| content(&self.key_file, "has no private key in PEM (BEGIN PRIVATE KEY)"))?;
+        Ok((chain, key, stock))
+    }
+
+    /// What is wrong if the library refuses chain and key.
+    pub(crate) fn refused(&self, error: &rustls::Error) -> TlsError {
+        let (certificate, key) = (self.certificate_file.display(), self.key_file.display());
+        match error {
+            rustls::Error::InconsistentKeys(_) => TlsError::Unusable(format!(
+                "the key of {key} is not that of the certificate of {certificate}"
+            )),
+            error => TlsError::Unusable(format!("{certificate} with {key} cannot be used: {error}")),
+        }
+    }
+}
+
+/// Anchors and lists, and what of them expires.
+pub(crate) struct LoadedTrust {
+    pub(crate) roots: Arc<RootCertStore>,
+    pub(crate) crls: Vec<CertificateRevocationListDer<'static>>,
+    pub(crate) stock: Vec<Stock>,
+}
+
+impl Trust {
+    pub(crate) fn load(&self, contents: &mut Contents) -> Result<LoadedTrust, TlsError> {
+        let anchors = certificates(&self.anchors_file, &contents.read(&self.anchors_file)?)?;
+        let (mut roots, mut stock) = (RootCertStore::empty(), Vec::new());
+        for anchor in &anchors {
+            let refused = |error| content(&self.anchors_file, format!("has an unusable authority: {error}"));
+            roots.add(anchor.clone()).map_err(refused)?;
+            stock.push(stock_of(&self.anchors_file, Kind::Anchor, anchor)?);
+        }
+        let crls = match &self.crl_file {
+            None => Vec::new(),
+            Some(file) => load_crls(file, &contents.read(file)?, &anchors, &mut stock)?,
+        };
+        Ok(LoadedTrust { roots: Arc::new(roots), crls, stock })
+    }
+
+    /// Whether something in force would be replaced by an older list: then a revocation would be taken back.
+    pub(crate) fn check_numbers(&self, before: &[Stock], after: &[Stock]) -> Result<(), TlsError> {
+        let lists = |stock: &'_ [Stock]| -> Vec<Stock> {
+            stock.iter().filter(|item| item.kind == Kind::Crl).cloned().collect()
+        };
+        let after = lists(after);
+        for old in lists(before) {
+            let mut newer = after.iter().filter(|new| new.name == old.name);
+            if let Some(new) = newer.find(|new| is_lower(&new.serial, &old.serial)) {
+                let file = self.crl_file.clone().unwrap_or_default();
+                let problem = format!(
+                    "has the list number 0x{} of {}, and 0x{} is in force; a list's number only grows",
+                    new.serial, new.name, old.serial
+                );
+                return Err(TlsError::Content { file, problem });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a number in hexadecimal, without leading zeros, is lower than another.
+fn is_lower(number: &str, than: &str) -> bool {
+    (number.len(), number) < (than.len(), than)
+}
+
+/// Reads lists. One of an authority that is an anchor must carry its signature; one of another authority is verified
+/// when a certificate of that authority is, and a forged one refuses it.
+fn load_crls(
+    file: &Path,
+    pem: &[u8],
+    anchors: &[CertificateDer<'static>],
+    stock: &mut Vec<Stock>,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let found: Result<Vec<CertificateRevocationListDer<'static>>, _> =
+        CertificateRevocationListDer::pem_slice_iter(pem).collect();
+    let found = found.map_err(|error| content(file, format!("is no sound PEM: {error:?}")))?;
+    if found.is_empty() {
+        return Err(content(file, "has no revocation list in PEM (BEGIN X509 CRL)"));
+    }
+    let authorities: Vec<_> =
+        anchors.iter().filter_map(|der| Some(X509Certificate::from_der(der).ok()?.1)).collect();
+    for der in &found {
+        let (_, list) = CertificateRevocationList::from_der(der)
+            .map_err(|_| content(file, "has a revocation list that cannot be read"))?;
+        let mut issuers = authorities
+            .iter()
+            .filter(|authority| authority.subject().as_raw() == list.issuer().as_raw())
+            .peekable();
+        let is_of_anchor = issuers.peek().is_some();
+        if is_of_anchor && !issuers.any(|authority| list.verify_signature(authority.public_key()).is_ok()) {
+            return Err(content(file, format!("has a list that {} did not sign", list.issuer())));
+        }
+        let number =
+            list.crl_number().map(|number| number_in_hexadecimal(&number.to_bytes_be())).unwrap_or_default();
+        stock.push(Stock {
+            kind: Kind::Crl,
+            name: list.issuer().to_string(),
+            serial: number,
+            not_after_s: list.next_update().map_or(i64::MAX, |time| time.timestamp()),
+        });
+    }
+    Ok(found)
+}

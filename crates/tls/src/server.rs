@@ -1,0 +1,126 @@
+//! TLS of a listener.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use rustls::pki_types::UnixTime;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+
+use crate::files::{Contents, Identity, Stock, TlsError, Trust};
+use crate::peer::Peer;
+use crate::{HTTP_1_1, present_s, provider};
+
+/// The files of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerFiles {
+    /// The listener's own certificate.
+    pub identity: Identity,
+    /// Whose certificates callers must have; `None`: callers need none.
+    pub clients: Option<Trust>,
+}
+
+/// TLS of a listener. Clones share what is in force.
+#[derive(Clone, Debug)]
+pub struct ServerTls(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    files: ServerFiles,
+    in_force: RwLock<Arc<InForce>>,
+}
+
+#[derive(Debug)]
+struct InForce {
+    digest: [u8; 32],
+    config: Arc<ServerConfig>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    stock: Vec<Stock>,
+}
+
+impl ServerTls {
+    /// Reads the files.
+    pub fn load(files: ServerFiles) -> Result<Self, TlsError> {
+        let in_force = RwLock::new(Arc::new(InForce::load(&files)?));
+        Ok(Self(Arc::new(Shared { files, in_force })))
+    }
+
+    /// Reads the files again, and puts them in force if they are sound. `true` if anything changed: sessions of before
+    /// cannot be resumed then, and connections should be checked by [`Self::trusts`].
+    pub fn reload(&self) -> Result<bool, TlsError> {
+        let before = self.in_force();
+        let after = InForce::load(&self.0.files)?;
+        if before.digest == after.digest {
+            return Ok(false);
+        }
+        if let Some(clients) = &self.0.files.clients {
+            clients.check_numbers(&before.stock, &after.stock)?;
+        }
+        *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
+        Ok(true)
+    }
+
+    /// The configuration for a new connection.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.in_force().config)
+    }
+
+    /// Whether callers must have a certificate.
+    pub fn is_mutual(&self) -> bool {
+        self.0.files.clients.is_some()
+    }
+
+    /// Whether a peer would be accepted now: its chain leads to an anchor, nothing of it has expired or is revoked.
+    pub fn trusts(&self, peer: &Peer) -> bool {
+        let in_force = self.in_force();
+        let (Some(verifier), Some((own, others))) = (&in_force.verifier, peer.chain.split_first()) else {
+            return in_force.verifier.is_none();
+        };
+        let now = Duration::from_secs(u64::try_from(present_s()).unwrap_or(0));
+        verifier.verify_client_cert(own, others, UnixTime::since_unix_epoch(now)).is_ok()
+    }
+
+    /// Everything in force that expires.
+    pub fn stock(&self) -> Vec<Stock> {
+        self.in_force().stock.clone()
+    }
+
+    fn in_force(&self) -> Arc<InForce> {
+        Arc::clone(&self.0.in_force.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl InForce {
+    fn load(files: &ServerFiles) -> Result<Self, TlsError> {
+        let mut contents = Contents::default();
+        let (chain, key, mut stock) = files.identity.load(&mut contents)?;
+        let verifier = match &files.clients {
+            None => None,
+            Some(clients) => {
+                let trust = clients.load(&mut contents)?;
+                stock.extend(trust.stock);
+                let builder = WebPkiClientVerifier::builder_with_provider(trust.roots, provider());
+                let builder = builder.with_crls(trust.crls);
+                let builder = if clients.refuses_stale_crls {
+                    builder.enforce_revocation_expiration()
+                } else {
+                    builder
+                };
+                Some(builder.build().map_err(|error| TlsError::Unusable(error.to_string()))?)
+            }
+        };
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsError::Unusable(error.to_string()))?;
+        let builder = match &verifier {
+            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+            None => builder.with_no_client_auth(),
+        };
+        // A configuration has its own memory of sessions: what was resumed under another one is not under this one.
+        let mut config =
+            builder.with_single_cert(chain, key).map_err(|error| files.identity.refused(&error))?;
+        config.alpn_protocols = vec![HTTP_1_1.to_vec()];
+        Ok(Self { digest: contents.digest(), config: Arc::new(config), verifier, stock })
+    }
+}

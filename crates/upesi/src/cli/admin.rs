@@ -1,0 +1,150 @@
+//! `upesi admin`: the hub's operators.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::output::write_out;
+use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
+use upesi_hub::{BOOTSTRAP_MINUTES, make_bootstrap};
+
+use super::arguments::SettingsArguments;
+use super::run::settings;
+use super::tls::TlsArguments;
+
+/// Subcommands of `upesi admin`.
+#[derive(Debug, Subcommand)]
+pub enum AdminCommand {
+    /// Make the token by which the first operator is created.
+    ///
+    /// Runs on the hub's machine, as a user who may write into its data directory; takes the flags of serve. Prints a
+    /// token that may only manage operators, is good for 15 minutes, and ends once a token is made with it.
+    Bootstrap(BootstrapArguments),
+    /// Create an operator and print its token, or write it to a file.
+    ///
+    /// Roles: viewer, monitor, support, operations, operations-approver, treasury, treasury-approver,
+    /// security-officer, iam-admin, auditor; for those of a DFSP dfsp-user and dfsp-machine, with --participant.
+    Create(CreateArguments),
+    /// Make a further token for an operator.
+    Token(TokenArguments),
+}
+
+/// Arguments of `upesi admin bootstrap`.
+#[derive(Args, Clone, Debug)]
+pub struct BootstrapArguments {
+    /// Write the token to this file, which must not exist, instead of printing it.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The settings of serve.
+    #[command(flatten)]
+    pub settings: SettingsArguments,
+}
+
+/// The hub to call, and where its token goes.
+#[derive(Args, Clone, Debug)]
+pub struct CallArguments {
+    /// Days that the token is good for; 1 to 366.
+    #[arg(long, value_name = "DAYS", default_value_t = 90)]
+    pub days: u32,
+    /// Write the token to this file, which must not exist, instead of printing it.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Base URL of the hub's admin API.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
+    pub admin: String,
+    #[command(flatten)]
+    pub tls: TlsArguments,
+}
+
+/// Arguments of `upesi admin create`.
+#[derive(Args, Clone, Debug)]
+pub struct CreateArguments {
+    /// Its name.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// A role. May be repeated.
+    #[arg(long = "role", value_name = "ROLE", required = true)]
+    pub roles: Vec<String>,
+    /// The DFSP whose operator it is.
+    #[arg(long, value_name = "NAME")]
+    pub participant: Option<String>,
+    #[command(flatten)]
+    pub call: CallArguments,
+}
+
+/// Arguments of `upesi admin token`.
+#[derive(Args, Clone, Debug)]
+pub struct TokenArguments {
+    /// The operator.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    #[command(flatten)]
+    pub call: CallArguments,
+}
+
+/// Runs a subcommand.
+pub fn run(command: AdminCommand) -> Outcome {
+    match command {
+        AdminCommand::Bootstrap(BootstrapArguments { out, settings: arguments }) => {
+            let settings = settings(&arguments)?.settings;
+            let token = make_bootstrap(&settings.data.dir)
+                .map_err(|error| Failure::new(Exit::CannotCreate, error))?;
+            eprintln!(
+                "upesi: this token creates operators for {BOOTSTRAP_MINUTES} minutes, until it has made a token"
+            );
+            hand_out(&token, out.as_deref())
+        }
+        AdminCommand::Create(CreateArguments { name, roles, participant, call }) => {
+            let mut body = json!({"name": name, "roles": roles});
+            if let Some(participant) = participant {
+                body["participant"] = participant.into();
+            }
+            make_token(&name, Some(&body), call)
+        }
+        AdminCommand::Token(TokenArguments { name, call }) => make_token(&name, None, call),
+    }
+}
+
+/// Makes a token for an operator, which is created before if there is a body for it.
+fn make_token(name: &str, operator: Option<&Value>, call: CallArguments) -> Outcome {
+    let CallArguments { days, out, admin, tls } = call;
+    if let Some(file) = out.as_deref().filter(|file| file.exists()) {
+        return Err(Failure::new(Exit::CannotCreate, format!("{}: exists already", file.display())));
+    }
+    let token = tls.token()?;
+    let api = AdminApi::with_tls(&admin, tls.load()?).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let api = api.with_token(token);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Temporary, error))?;
+    let json_type = "application/json";
+    let made: Result<Value, AdminError> = runtime.block_on(async {
+        if let Some(body) = operator {
+            api.post::<Value>("/operators", json_type, body.to_string().into()).await?;
+        }
+        let days = json!({"days": days}).to_string();
+        api.post(&format!("/operators/{name}/tokens"), json_type, days.into()).await
+    });
+    let made = made.map_err(|error| {
+        let is_answer = matches!(error, AdminError::Refused { .. } | AdminError::Malformed { .. });
+        Failure::new(if is_answer { Exit::Failure } else { Exit::Unavailable }, error)
+    })?;
+    let token =
+        made["token"].as_str().ok_or_else(|| Failure::new(Exit::Failure, "the hub's answer has no token"))?;
+    hand_out(token, out.as_deref())
+}
+
+/// A token goes to a file that only its owner reads, or to stdout.
+fn hand_out(token: &str, out: Option<&Path>) -> Outcome {
+    let Some(file) = out else { return write_out(&format!("{token}\n")) };
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(0o600).open(file);
+    opened
+        .and_then(|mut opened| writeln!(opened, "{token}"))
+        .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", file.display())))
+}

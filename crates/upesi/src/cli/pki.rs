@@ -1,0 +1,292 @@
+//! `upesi pki`: a certificate authority for a small scheme.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::output::write_out;
+use upesi_pki::{Authority, Entry, KeyKind, Order, PkiError, SigningKey, Usage};
+use upesi_types::Timestamp;
+
+use super::trial::{self, TrialArguments};
+
+/// Subcommands of `upesi pki`.
+#[derive(Debug, Subcommand)]
+pub enum PkiCommand {
+    /// Make an authority: its key, its certificate, an empty revocation list.
+    ///
+    /// ca.pem is the anchors_file of listeners and clients, crl.pem their crl_file. Keep ca.key offline.
+    Init(InitArguments),
+    /// Issue a certificate.
+    ///
+    /// For a signing request (PKCS#10) its signature is checked, and only its key is taken: name, hosts and purpose are
+    /// those of the command. Without one a key is made. Prints files, serial number and the hash of the public key.
+    Issue(IssueArguments),
+    /// Revoke a certificate, and make a new revocation list.
+    Revoke(RevokeArguments),
+    /// Make a new revocation list, before the last one is stale.
+    Crl(ListArguments),
+    /// Make a key by which a DFSP, or the hub, signs its messages (JWS).
+    ///
+    /// Writes NAME.key, which stays with its owner, and NAME.pem: a DFSP's goes into jws.keys_dir of the hub, the hub's
+    /// to the DFSPs. A file that is there is not replaced.
+    SigningKey(SigningKeyArguments),
+    /// Make everything for a trial on this machine: an authority, certificates and signing keys of a hub and of DFSPs,
+    /// the hub's settings (hub.toml) and a scheme in which the DFSPs are bound to their keys (scheme.toml).
+    ///
+    /// The hub of it asks for certificates on all ports and for signatures on all messages. `upesi sim --trial` runs
+    /// the DFSPs. All private keys are in one place, which is for trials only.
+    Trial(TrialArguments),
+    /// Print everything issued: serial number, name, purpose, state, end of validity, hash of the public key.
+    List(DirectoryArguments),
+}
+
+/// The authority's directory.
+#[derive(Args, Clone, Debug)]
+pub struct DirectoryArguments {
+    /// Directory of the authority.
+    #[arg(long, value_name = "DIR", default_value = "pki")]
+    pub dir: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Kind of a key.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Key {
+    /// ECDSA on P-256.
+    P256,
+    /// RSA with 2048 bits.
+    Rsa2048,
+}
+
+/// Side of a connection.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Purpose {
+    /// A listener's.
+    Server,
+    /// A caller's.
+    Client,
+}
+
+/// Arguments of `upesi pki init`.
+#[derive(Args, Clone, Debug)]
+pub struct InitArguments {
+    /// Directory, made if missing.
+    #[arg(long, value_name = "DIR", default_value = "pki")]
+    pub dir: PathBuf,
+    /// Name of the authority.
+    #[arg(long, value_name = "NAME", default_value = "Upesi scheme CA")]
+    pub name: String,
+    /// Validity in days.
+    #[arg(long, value_name = "DAYS", default_value = "3650", value_parser = clap::value_parser!(u32).range(1..=7300))]
+    pub days: u32,
+    /// Kind of its key.
+    #[arg(long, value_enum, default_value = "p256")]
+    pub key: Key,
+}
+
+/// Arguments of `upesi pki issue`.
+#[derive(Args, Clone, Debug)]
+pub struct IssueArguments {
+    /// The authority.
+    #[command(flatten)]
+    pub directory: DirectoryArguments,
+    /// Common name, and the name of the files: the DFSP's, or the host's.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Whether it is a listener's or a caller's.
+    #[arg(long = "for", value_enum)]
+    pub purpose: Purpose,
+    /// Host name or address of a listener; may be repeated.
+    #[arg(long = "host", value_name = "HOST", required_if_eq("purpose", "server"))]
+    pub hosts: Vec<String>,
+    /// Signing request in PEM.
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    pub csr: Option<PathBuf>,
+    /// Kind of the key that is made.
+    #[arg(long, value_enum, default_value = "p256")]
+    pub key: Key,
+    /// Validity in days.
+    #[arg(long, value_name = "DAYS", default_value = "365", value_parser = clap::value_parser!(u32).range(1..=397))]
+    pub days: u32,
+    /// Issue it although the name has a valid certificate, as for a renewal. Replaces the files.
+    #[arg(long)]
+    pub replace: bool,
+}
+
+/// Arguments of `upesi pki signing-key`.
+#[derive(Args, Clone, Debug)]
+pub struct SigningKeyArguments {
+    /// Name of the files: the participant's.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Directory of the files, made if missing.
+    #[arg(long, value_name = "DIR", default_value = "jws")]
+    pub dir: PathBuf,
+    /// Kind of the key; the standard says RSA.
+    #[arg(long, value_enum, default_value = "rsa2048")]
+    pub key: Key,
+}
+
+/// Arguments of `upesi pki revoke`.
+#[derive(Args, Clone, Debug)]
+pub struct RevokeArguments {
+    /// Serial number, or the name if it has one certificate in force.
+    #[arg(value_name = "SERIAL|NAME")]
+    pub which: String,
+    /// The list.
+    #[command(flatten)]
+    pub list: ListArguments,
+}
+
+/// Arguments about a revocation list.
+#[derive(Args, Clone, Debug)]
+pub struct ListArguments {
+    /// The authority.
+    #[command(flatten)]
+    pub directory: DirectoryArguments,
+    /// Days until the next list is due.
+    #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u32).range(1..=366))]
+    pub days: u32,
+}
+
+/// Runs a subcommand.
+pub fn run(command: PkiCommand) -> Outcome {
+    let now_s = upesi_tls::present_s();
+    match command {
+        PkiCommand::Init(arguments) => init(&arguments, now_s),
+        PkiCommand::Issue(arguments) => issue(&arguments, now_s),
+        PkiCommand::Revoke(RevokeArguments { which, list }) => {
+            let ListArguments { directory, days } = list;
+            let entry = open(&directory)?.revoke(&which, now_s, days).map_err(failure)?;
+            let text = format!(
+                "revoked {} ({}), serial {}; new list {}\n",
+                entry.name,
+                entry.usage,
+                entry.serial,
+                directory.dir.join("crl.pem").display()
+            );
+            print(&directory, &entry, || text)
+        }
+        PkiCommand::Crl(ListArguments { directory, days }) => {
+            let file = open(&directory)?.make_list(now_s, days).map_err(failure)?;
+            let file = file.display().to_string();
+            print(&directory, &serde_json::json!({ "crl": file }), || format!("{file}\n"))
+        }
+        PkiCommand::SigningKey(SigningKeyArguments { name, dir, key }) => {
+            let made = SigningKey::make(&dir, &name, kind(key)).map_err(failure)?;
+            let (private, public) = (made.key_file.display(), made.public_file.display());
+            write_out(&format!("private key {private}\npublic key  {public}\n"))
+        }
+        PkiCommand::Trial(arguments) => trial::make(&arguments),
+        PkiCommand::List(directory) => {
+            let authority = open(&directory)?;
+            let lines = || authority.entries().iter().map(|entry| line(entry, now_s)).collect();
+            print(&directory, authority.entries(), lines)
+        }
+    }
+}
+
+fn open(directory: &DirectoryArguments) -> Result<Authority, Failure> {
+    Authority::open(&directory.dir).map_err(failure)
+}
+
+fn print<T: serde::Serialize + ?Sized>(
+    directory: &DirectoryArguments,
+    value: &T,
+    text: impl FnOnce() -> String,
+) -> Outcome {
+    if !directory.json {
+        return write_out(&text());
+    }
+    let json = serde_json::to_string(value).map_err(|error| Failure::new(Exit::Software, error))?;
+    write_out(&(json + "\n"))
+}
+
+fn init(arguments: &InitArguments, now_s: i64) -> Outcome {
+    let InitArguments { dir, name, days, key } = arguments;
+    Authority::init(dir, name, now_s, *days, kind(*key)).map_err(failure)?;
+    let file = |name: &str| dir.join(name).display().to_string();
+    write_out(&format!(
+        "authority   {}\nkey         {}, keep it offline\nlist        {}\n",
+        file("ca.pem"),
+        file("ca.key"),
+        file("crl.pem")
+    ))
+}
+
+fn issue(arguments: &IssueArguments, now_s: i64) -> Outcome {
+    let mut authority = open(&arguments.directory)?;
+    let request = match &arguments.csr {
+        None => None,
+        Some(file) => Some(
+            std::fs::read_to_string(file)
+                .map_err(|error| Failure::new(Exit::NoInput, format!("{}: {error}", file.display())))?,
+        ),
+    };
+    let usage = match arguments.purpose {
+        Purpose::Server => Usage::Server,
+        Purpose::Client => Usage::Client,
+    };
+    let order = Order {
+        hosts: arguments.hosts.clone(),
+        request,
+        key: kind(arguments.key),
+        days: arguments.days,
+        replaces: arguments.replace,
+        ..Order::new(&arguments.name, usage, now_s)
+    };
+    let issued = authority.issue(&order).map_err(failure)?;
+    let key = issued.key_file.map_or_else(|| "of the request".to_owned(), |file| file.display().to_string());
+    let entry = issued.entry;
+    let text = || {
+        format!(
+            "certificate {}\nkey         {key}\nserial      {}\nvalid until {}\npublic key  sha256:{}\n",
+            issued.certificate_file.display(),
+            entry.serial,
+            day(entry.not_after_s),
+            entry.spki_sha256
+        )
+    };
+    print(&arguments.directory, &entry, text)
+}
+
+fn line(entry: &Entry, now_s: i64) -> String {
+    let Entry { serial, name, usage, not_after_s, spki_sha256, revoked_at_s } = entry;
+    let state = match revoked_at_s {
+        Some(_) => "revoked",
+        None if entry.is_in_force(now_s) => "valid",
+        None => "expired",
+    };
+    format!("{serial}  {name}  {usage}  {state}  until {}  sha256:{spki_sha256}\n", day(*not_after_s))
+}
+
+/// A date, such as `2027-11-23`.
+fn day(seconds: i64) -> String {
+    let instant = Timestamp::from_ms(seconds.saturating_mul(1000)).to_string();
+    instant.get(..10).unwrap_or(&instant).to_owned()
+}
+
+const fn kind(key: Key) -> KeyKind {
+    match key {
+        Key::P256 => KeyKind::P256,
+        Key::Rsa2048 => KeyKind::Rsa2048,
+    }
+}
+
+pub(super) fn failure(error: PkiError) -> Failure {
+    let exit = match &error {
+        PkiError::File { .. } => Exit::InputOutput,
+        PkiError::None(_) => Exit::NoInput,
+        PkiError::Exists(_) | PkiError::KeyExists(_) => Exit::CannotCreate,
+        PkiError::Index { .. } | PkiError::Request(_) | PkiError::KeySeen { .. } | PkiError::Library(_) => {
+            Exit::Data
+        }
+        PkiError::Name(_) | PkiError::Taken { .. } | PkiError::Unknown(_) | PkiError::Ambiguous { .. } => {
+            Exit::Usage
+        }
+    };
+    Failure::new(exit, error)
+}

@@ -1,0 +1,342 @@
+//! `upesi settlement`: windows closed, settled and finished.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use upesi_types::FspId;
+
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::settlement::{
+    self, Action, HubOptions, Job, JobName, Reconcile, Report, ReportKind, SettlementState,
+};
+use upesi_hub::values::{WAIT_DEFAULT, dfsp_name, wait};
+
+use super::tls::TlsArguments;
+
+/// Subcommands of `upesi settlement`.
+#[derive(Debug, Subcommand)]
+pub enum SettlementCommand {
+    /// Show windows and settlements.
+    ///
+    /// Without a number: the open window, those that wait for a settlement, and settlements that are not finished. A
+    /// net above zero is what a DFSP owes, below zero what it is owed.
+    Show(ShowArguments),
+    /// Close the open window.
+    ///
+    /// Transfers that commit from then on belong to the next one. Named by its number, a window that is closed already
+    /// is only shown.
+    Close(CloseArguments),
+    /// Create a settlement of closed windows.
+    Create(CreateArguments),
+    /// Advance the accounts of a settlement.
+    ///
+    /// Stage by stage, up to the state given; accounts that are there already stay as they are. Recipients' positions
+    /// return at reserved, senders' at committed.
+    Advance(AdvanceArguments),
+    /// Give a settlement up; its windows can be settled again.
+    ///
+    /// What recipients were paid is taken back. Refused once an account is committed.
+    Abort(AbortArguments),
+    /// Close the open window and settle it, as one job.
+    ///
+    /// Creates a settlement for each model that governs part of the window, and finishes it. The job has a name, such
+    /// as the date: a second call with the same name makes the steps that are missing, and none twice, whenever the
+    /// first one ended. An empty window is not closed. References are NAME-SETTLEMENT-ACCOUNT.
+    Run(RunArguments),
+    /// Write a report about a settlement as CSV or XLSX.
+    ///
+    /// All figures are sums of the transfers between each pair of DFSPs. The command ends with 65 and without a report
+    /// if they are not what the settlement nets, or do not sum to zero.
+    Report(ReportArguments),
+    /// Check the file that the settlement bank has filled in, and finish the settlement by it.
+    ///
+    /// The file is that of `report --kind bank`, as CSV or XLSX, with the balances filled in. Ends with 65 and changes
+    /// nothing if it is another settlement's, was altered, or is not whole. Balances that the hub does not expect are
+    /// warnings.
+    Reconcile(ReconcileArguments),
+}
+
+/// The hub to call.
+#[derive(Args, Clone, Debug)]
+pub struct CallArguments {
+    /// Base URL of the hub's admin API.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
+    pub admin: String,
+    #[command(flatten)]
+    pub tls: TlsArguments,
+    /// Seconds to wait for the hub to answer; 0 does not wait.
+    #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
+    pub wait: Duration,
+}
+
+/// The hub to call, and the form of the output.
+#[derive(Args, Clone, Debug)]
+pub struct HubArguments {
+    /// The hub.
+    #[command(flatten)]
+    pub call: CallArguments,
+    /// Print one JSON object instead of text. Amounts are strings.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `upesi settlement show`.
+#[derive(Args, Clone, Debug)]
+pub struct ShowArguments {
+    /// The settlement.
+    #[arg(value_name = "SETTLEMENT", conflicts_with = "window")]
+    pub settlement: Option<u32>,
+    /// A window and its settlements instead.
+    #[arg(long, value_name = "WINDOW")]
+    pub window: Option<u32>,
+    /// The hub.
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi settlement close`.
+#[derive(Args, Clone, Debug)]
+pub struct CloseArguments {
+    /// The window; without it the open one.
+    #[arg(value_name = "WINDOW")]
+    pub window: Option<u32>,
+    /// Why, for the record.
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// The hub.
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi settlement create`.
+#[derive(Args, Clone, Debug)]
+pub struct CreateArguments {
+    /// Name of the settlement model.
+    #[arg(value_name = "MODEL")]
+    pub model: String,
+    /// A closed window. May be repeated.
+    #[arg(long = "window", value_name = "WINDOW", required = true)]
+    pub windows: Vec<u32>,
+    /// Why, for the record.
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// The hub.
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi settlement advance`.
+#[derive(Args, Clone, Debug)]
+pub struct AdvanceArguments {
+    /// The settlement.
+    #[arg(value_name = "SETTLEMENT")]
+    pub settlement: u32,
+    /// The state to reach; without it the next one.
+    #[arg(long, value_name = "STATE")]
+    pub to: Option<Stage>,
+    /// Only the accounts of this DFSP, by one stage.
+    #[arg(long, value_name = "NAME", value_parser = dfsp_name)]
+    pub dfsp: Option<FspId>,
+    /// Why, for the record.
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// The bank's reference.
+    #[arg(long, value_name = "TEXT")]
+    pub reference: Option<String>,
+    /// The hub.
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi settlement abort`.
+#[derive(Args, Clone, Debug)]
+pub struct AbortArguments {
+    /// The settlement.
+    #[arg(value_name = "SETTLEMENT")]
+    pub settlement: u32,
+    /// Why, for the record.
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// The bank's reference.
+    #[arg(long, value_name = "TEXT")]
+    pub reference: Option<String>,
+    /// The hub.
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi settlement run`.
+#[derive(Args, Clone, Debug)]
+pub struct RunArguments {
+    /// Name of the job: 1 to 26 letters, digits, dots, hyphens and underscores.
+    #[arg(value_name = "NAME")]
+    pub name: JobName,
+    /// Settle by this model only. May be repeated.
+    #[arg(long = "model", value_name = "MODEL")]
+    pub models: Vec<String>,
+    /// Settle this closed window instead of closing the open one.
+    #[arg(long, value_name = "WINDOW")]
+    pub window: Option<u32>,
+    /// Stop at this state; a later call with the same name continues.
+    #[arg(long, value_name = "STATE", default_value = "settled")]
+    pub to: Stage,
+    /// The hub.
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi settlement report`.
+#[derive(Args, Clone, Debug)]
+pub struct ReportArguments {
+    /// The settlement.
+    #[arg(value_name = "SETTLEMENT")]
+    pub settlement: u32,
+    /// What it shows.
+    #[arg(long, value_name = "KIND", default_value = "multilateral")]
+    pub kind: Kind,
+    /// The DFSP of a report about one.
+    #[arg(long, value_name = "NAME", value_parser = dfsp_name, required_if_eq("kind", "dfsp"))]
+    pub dfsp: Option<FspId>,
+    /// Write to this file instead of stdout; as XLSX if its name ends with .xlsx.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The hub.
+    #[command(flatten)]
+    pub call: CallArguments,
+}
+
+/// Arguments of `upesi settlement reconcile`.
+#[derive(Args, Clone, Debug)]
+pub struct ReconcileArguments {
+    /// The settlement.
+    #[arg(value_name = "SETTLEMENT")]
+    pub settlement: u32,
+    /// The bank's file.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Finish the settlement by it: all accounts to SETTLED, those that pay first.
+    #[arg(long)]
+    pub apply: bool,
+    /// Record what was paid as withdrawals and deposits, too.
+    #[arg(long, requires = "apply")]
+    pub move_cover: bool,
+    /// The hub.
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// A kind of report.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Kind {
+    /// Each DFSP's net.
+    Multilateral,
+    /// Each pair of DFSPs, netted.
+    Bilateral,
+    /// All senders by all receivers, with check value.
+    Matrix,
+    /// One DFSP by its counterparts and windows (--dfsp).
+    Dfsp,
+    /// The file that the settlement bank fills in.
+    Bank,
+}
+
+/// A state that accounts of a settlement reach.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Stage {
+    /// The bank has the list.
+    Recorded,
+    /// Recipients' positions returned.
+    Reserved,
+    /// Senders' positions returned.
+    Committed,
+    /// Finished.
+    Settled,
+}
+
+impl From<Stage> for SettlementState {
+    fn from(stage: Stage) -> Self {
+        match stage {
+            Stage::Recorded => Self::Recorded,
+            Stage::Reserved => Self::Reserved,
+            Stage::Committed => Self::Committed,
+            Stage::Settled => Self::Settled,
+        }
+    }
+}
+
+/// Runs a subcommand.
+pub fn run(command: SettlementCommand) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Temporary, error))?;
+    let output = &mut io::stdout();
+    match read(command) {
+        Asked::Action(HubArguments { call, json }, action) => {
+            runtime.block_on(settlement::run(&options(call, json)?, &action, output))
+        }
+        Asked::Report(call, report) => {
+            runtime.block_on(settlement::report(&options(call, false)?, &report, output))
+        }
+        Asked::Reconcile(HubArguments { call, json }, reconcile) => {
+            runtime.block_on(settlement::reconcile(&options(call, json)?, &reconcile, output))
+        }
+    }
+}
+
+enum Asked {
+    Action(HubArguments, Action),
+    Report(CallArguments, Report),
+    Reconcile(HubArguments, Reconcile),
+}
+
+fn options(CallArguments { admin, tls, wait }: CallArguments, json: bool) -> Result<HubOptions, Failure> {
+    let admin_token = tls.token()?;
+    Ok(HubOptions { admin_url: admin, admin_tls: tls.load()?, admin_token, wait, json })
+}
+
+fn report_kind(kind: Kind, dfsp: Option<FspId>) -> ReportKind {
+    match (kind, dfsp) {
+        (Kind::Bilateral, _) => ReportKind::Bilateral,
+        (Kind::Matrix, _) => ReportKind::Matrix,
+        (Kind::Bank, _) => ReportKind::Bank,
+        (Kind::Dfsp, Some(name)) => ReportKind::Dfsp(name),
+        (Kind::Multilateral | Kind::Dfsp, _) => ReportKind::Multilateral,
+    }
+}
+
+fn read(command: SettlementCommand) -> Asked {
+    let (hub, action) = match command {
+        SettlementCommand::Show(ShowArguments { settlement, window, hub }) => {
+            let settlement = settlement.map(Action::ShowSettlement);
+            (hub, settlement.or(window.map(Action::ShowWindow)).unwrap_or(Action::Overview))
+        }
+        SettlementCommand::Close(CloseArguments { window, reason, hub }) => {
+            (hub, Action::Close { window, reason })
+        }
+        SettlementCommand::Create(CreateArguments { model, windows, reason, hub }) => {
+            (hub, Action::Create { model, windows, reason })
+        }
+        SettlementCommand::Advance(arguments) => {
+            let AdvanceArguments { settlement, to, dfsp, reason, reference, hub } = arguments;
+            (hub, Action::Advance { settlement, goal: to.map(Into::into), dfsp, reason, reference })
+        }
+        SettlementCommand::Abort(AbortArguments { settlement, reason, reference, hub }) => {
+            (hub, Action::Abort { settlement, reason, reference })
+        }
+        SettlementCommand::Run(RunArguments { name, models, window, to, hub }) => {
+            (hub, Action::Run(Job { name, models, window, goal: to.into() }))
+        }
+        SettlementCommand::Reconcile(arguments) => {
+            let ReconcileArguments { settlement, file, apply, move_cover, hub } = arguments;
+            let reconcile = Reconcile { settlement, file, applies: apply, moves_cover: move_cover };
+            return Asked::Reconcile(hub, reconcile);
+        }
+        SettlementCommand::Report(ReportArguments { settlement, kind, dfsp, out, call }) => {
+            return Asked::Report(call, Report { settlement, kind: report_kind(kind, dfsp), out });
+        }
+    };
+    Asked::Action(hub, action)
+}

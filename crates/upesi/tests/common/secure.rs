@@ -1,0 +1,144 @@
+//! A scheme's authority, and the TLS of a hub and its DFSPs.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use tokio::time::Instant;
+use upesi_http::{Bytes, ClientTls, Full, Method, Origin, Pool, PoolConfig, Request, SendError, ServerTls};
+use upesi_pki::{Authority, KeyKind, Order, Usage};
+use upesi_tls::{ClientFiles, Identity, ServerFiles, Trust, present_s};
+
+use super::client::Answer;
+use super::dfsp::Dfsp;
+use super::message::Sent;
+use super::{AMPLE, World};
+
+/// An authority, and what it has issued.
+pub struct Pki {
+    directory: TempDir,
+    pub authority: Authority,
+}
+
+impl Pki {
+    /// With certificates of the hub, as `hub` for its ports and as `hub-client` towards DFSPs.
+    pub fn new() -> Self {
+        let directory = TempDir::new().unwrap();
+        let authority = Authority::init(directory.path(), "Scheme", present_s(), 100, KeyKind::P256).unwrap();
+        let mut pki = Self { directory, authority };
+        pki.issue(Usage::Server, "hub");
+        pki.issue(Usage::Client, "hub-client");
+        pki
+    }
+
+    /// Issues a certificate; a server's is for 127.0.0.1. Returns the binding of its key.
+    pub fn issue(&mut self, usage: Usage, name: &str) -> String {
+        let hosts: &[&str] = if usage == Usage::Server { &["127.0.0.1"] } else { &[] };
+        let order = Order { replaces: true, ..Order::new(name, usage, present_s()) };
+        let issued = self.authority.issue(&order.with_hosts(hosts)).unwrap();
+        format!("spki-sha256:{}", issued.entry.spki_sha256)
+    }
+
+    /// A hub with mutual TLS both ways on the FSPIOP side. Its DFSPs are bound by their keys and listen with TLS.
+    pub fn world(&mut self, names: &[&str], more: &[(&str, &str)]) -> World {
+        let given = [self.listener("fspiop_tls"), self.outbound()].concat();
+        let mut settings: Vec<(&str, &str)> = given.iter().map(|(key, value)| (&**key, &**value)).collect();
+        settings.extend_from_slice(more);
+        let mut world = World::bare(&settings);
+        world.prepare_scheme();
+        for name in names {
+            let key = self.issue(Usage::Client, name);
+            self.issue(Usage::Server, &format!("{name}-server"));
+            let dfsp = Dfsp::start_secured(name, self.server(&format!("{name}-server")));
+            world.onboard(name);
+            world.bind(name, &key);
+            world.set_endpoints(name, &dfsp.base_url());
+            world.dfsps.insert((*name).to_owned(), dfsp);
+        }
+        world
+    }
+
+    pub fn revoke(&mut self, name: &str) {
+        self.authority.revoke(name, present_s(), 30).unwrap();
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.file(name).display().to_string()
+    }
+
+    /// Settings of a hub whose port in `section` asks for certificates.
+    pub fn listener(&self, section: &str) -> Vec<(String, String)> {
+        let setting = |name: &str, value: String| (format!("{section}.{name}"), value);
+        vec![
+            setting("mode", "mutual".to_owned()),
+            setting("certificate_file", self.text("hub.pem")),
+            setting("key_file", self.text("hub.key")),
+            setting("anchors_file", self.text("ca.pem")),
+            setting("crl_file", self.text("crl.pem")),
+        ]
+    }
+
+    /// Settings of a hub that calls DFSPs by TLS, and shows a certificate.
+    pub fn outbound(&self) -> Vec<(String, String)> {
+        let setting = |name: &str, value: String| (format!("outbound_tls.{name}"), value);
+        vec![
+            setting("anchors_file", self.text("ca.pem")),
+            setting("certificate_file", self.text("hub-client.pem")),
+            setting("key_file", self.text("hub-client.key")),
+        ]
+    }
+
+    fn identity(&self, name: &str) -> Identity {
+        Identity {
+            certificate_file: self.file(&format!("{name}.pem")),
+            key_file: self.file(&format!("{name}.key")),
+        }
+    }
+
+    fn trust(&self) -> Trust {
+        Trust { anchors_file: self.file("ca.pem"), crl_file: None, refuses_stale_crls: false }
+    }
+
+    /// TLS of a DFSP's listener, which asks for certificates.
+    pub fn server(&self, name: &str) -> ServerTls {
+        let files = ServerFiles { identity: self.identity(name), clients: Some(self.trust()) };
+        ServerTls::load(files).unwrap()
+    }
+
+    /// Connections to a port with this certificate, or with none.
+    pub fn caller(&self, identity: Option<&str>, address: SocketAddr) -> Caller {
+        let files = ClientFiles { servers: self.trust(), identity: identity.map(|name| self.identity(name)) };
+        let config = PoolConfig { tls: Some(ClientTls::load(files).unwrap()), ..PoolConfig::default() };
+        Caller(Pool::new(Origin::secure("127.0.0.1", address.port()), config))
+    }
+}
+
+/// A DFSP, or an operator, by its certificate.
+pub struct Caller(Pool);
+
+impl Caller {
+    pub async fn send(&self, sent: &Sent) -> Result<Answer, SendError> {
+        let mut request = Request::builder().method(sent.method).uri(&sent.path);
+        for (name, value) in &sent.headers {
+            request = request.header(name, value);
+        }
+        self.exchange(request.body(Full::new(Bytes::from(sent.body.clone()))).unwrap()).await
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Answer, SendError> {
+        let request = Request::builder().method(Method::GET).uri(path).header("host", "localhost");
+        self.exchange(request.body(Full::default()).unwrap()).await
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, SendError> {
+        let answer = self.0.send(request, Instant::now() + AMPLE).await?;
+        let head =
+            answer.headers.iter().map(|(name, value)| format!("{name}: {}\n", value.to_str().unwrap()));
+        let body = String::from_utf8(answer.body.to_vec()).unwrap();
+        Ok(Answer { status: answer.status.as_u16(), head: head.collect(), body })
+    }
+}

@@ -1,0 +1,198 @@
+//! `kill -9` of the real binary while it closes windows and settles them under load. A job that was cut off continues
+//! by its name; in the end every commit was settled once.
+//!
+//! `UPESI_CRASH_SEED`, `UPESI_CRASH_KILLS` and `UPESI_CRASH_BINARY` are those of the crash run.
+
+#![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
+
+mod support_crash;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support_crash::events::{FileEvents, patience};
+use support_crash::scene::block_on;
+use support_crash::world::World;
+use support_crash::{Chance, setting, verdict};
+use tempfile::TempDir;
+use upesi_hub::settlement::{Action, HubOptions, Job, SettlementState, run};
+use upesi_lab::AdminClient;
+use upesi_types::Amount;
+
+const KILLS: u64 = 12;
+/// A settlement is some writes of the journal among those of the load; a start is some more.
+const WRITES_MAX: u64 = 256;
+const ALL: &str = "fromDateTime=1970-01-01T00:00:00.000Z";
+
+/// The jobs of a run: one after the other, each until it has ended.
+struct Jobs {
+    hub: HubOptions,
+    number: u64,
+}
+
+impl Jobs {
+    fn options(&self) -> (HubOptions, Job) {
+        let name = format!("crash-{}", self.number).parse().unwrap();
+        let goal = SettlementState::Settled;
+        (self.hub.clone(), Job { name, models: Vec::new(), window: None, goal })
+    }
+
+    /// Runs the present job to its end.
+    fn finish(&mut self) {
+        let (hub, job) = self.options();
+        let mut output = Vec::new();
+        let done = block_on(run(&hub, &Action::Run(job), &mut output));
+        done.unwrap_or_else(|error| panic!("job {}: {error}", self.number));
+        self.number += 1;
+    }
+
+    /// Lets jobs run until the hub is gone.
+    fn run_until(&mut self, hub_is_gone: impl FnOnce()) {
+        let mut jobs = Jobs { hub: self.hub.clone(), number: self.number };
+        let settling = std::thread::spawn(move || {
+            loop {
+                let (hub, job) = jobs.options();
+                let mut output = Vec::new();
+                if block_on(run(&hub, &Action::Run(job), &mut output)).is_err() {
+                    return jobs.number;
+                }
+                jobs.number += 1;
+            }
+        });
+        hub_is_gone();
+        self.number = settling.join().expect("jobs that end with the hub");
+    }
+
+    /// Whether a window is closed and not settled.
+    fn is_cut_off(&self) -> bool {
+        let mut output = Vec::new();
+        block_on(run(&self.hub, &Action::Overview, &mut output)).expect("a hub that serves");
+        let shown: Value = serde_json::from_slice(&output).unwrap();
+        let is_open = |window: &Value| window["state"] == "OPEN";
+        !shown["windows"].as_array().unwrap().iter().all(is_open)
+            || shown["settlements"].as_array().is_some_and(|settlements| !settlements.is_empty())
+    }
+}
+
+#[test]
+fn settlements_go_on_where_a_kill_cut_them_off() {
+    let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    let kills = setting("UPESI_CRASH_KILLS").unwrap_or(KILLS);
+    println!("kills during settlement: seed {seed}, {kills} kills");
+    let directory = TempDir::new().unwrap();
+    let data = directory.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let world = World { log: Some(directory.path().join("hub.log")), ..World::new(&data) };
+    let mut hub = world.start();
+    hub.serves();
+    let mut load = block_on(world.load(seed));
+    load.start();
+    load.wait_for_accepted(1);
+
+    let admin_url = format!("http://{}", world.ports[1]);
+    let wait = Duration::from_secs(60);
+    let mut jobs = Jobs {
+        hub: HubOptions { admin_url, admin_tls: None, admin_token: None, wait, json: true },
+        number: 0,
+    };
+    let mut chance = Chance::new(upesi_sim::mix(seed));
+    let (begun, mut cut_off) = (Instant::now(), 0);
+    for life in 1..=kills {
+        let writes = chance.spread(WRITES_MAX);
+        jobs.hub.wait = Duration::ZERO;
+        let events = FileEvents::of_recovery(&data);
+        jobs.run_until(|| {
+            events.wait(writes, patience());
+            hub.kill();
+        });
+        hub = world.start();
+        hub.serves();
+        let was_cut_off = jobs.is_cut_off();
+        cut_off += u64::from(was_cut_off);
+        println!(
+            "{:6} ms  life {life}: killed at write {writes}, job {} cut off: {was_cut_off}",
+            begun.elapsed().as_millis(),
+            jobs.number
+        );
+        if chance.below(3) == 0 {
+            // What is left of the job in one life; otherwise the next one finds it as it is.
+            jobs.finish();
+        }
+    }
+
+    jobs.hub.wait = wait;
+    jobs.finish();
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    let admin = world.admin();
+    block_on(verdict::quiet(&admin, &load));
+    // What was committed meanwhile.
+    jobs.finish();
+    let (settlements, nets) = block_on(settled(&admin));
+    block_on(verdict::settled_books_agree(&admin, &load, &accepted, nets));
+    let positions = block_on(admin.positions(support_crash::load::currency())).unwrap();
+    assert!(positions.values().all(|position| *position == Amount::ZERO), "{positions:?} were never settled");
+    drop(admin);
+    let (status, log) = hub.stop();
+    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+    verdict::audit_is_clean(&data);
+    verdict::journal_agrees(&data, &accepted);
+    closed_once(&data, settlements);
+    println!(
+        "{:6} ms  {} accepted, {settlements} settlements, {kills} kills, {cut_off} cut off",
+        begun.elapsed().as_millis(),
+        load.accepted_count()
+    );
+    // The run has met what it is about.
+    assert!(kills < KILLS || cut_off > 0, "{cut_off} of {kills}");
+}
+
+/// How many settlements there are, all settled, and what they took from each DFSP.
+async fn settled(admin: &AdminClient) -> (usize, BTreeMap<String, i128>) {
+    let read = |bytes: upesi_http::Bytes| serde_json::from_slice::<Value>(&bytes).unwrap();
+    let participants = read(admin.get("/participants").await.unwrap());
+    let mut names = BTreeMap::new();
+    for participant in participants.as_array().unwrap() {
+        for account in participant["accounts"].as_array().unwrap() {
+            names.insert(account["id"].as_u64(), participant["name"].as_str().unwrap().to_owned());
+        }
+    }
+    let settlements = read(admin.get(&format!("/v2/settlements?{ALL}")).await.unwrap());
+    let mut nets = BTreeMap::<String, i128>::new();
+    for settlement in settlements.as_array().unwrap() {
+        assert_eq!(settlement["state"], "SETTLED", "{settlement}");
+        let accounts = settlement["participants"].as_array().unwrap().iter();
+        let mut sum = 0;
+        for account in accounts.flat_map(|party| party["accounts"].as_array().unwrap()) {
+            let net = account["netSettlementAmount"]["amount"].to_string();
+            let net = i128::from(Amount::parse_decimal(&net).unwrap().units());
+            sum += net;
+            *nets.entry(names[&account["id"].as_u64()].clone()).or_default() += net;
+        }
+        assert_eq!(sum, 0, "{settlement}");
+    }
+    (settlements.as_array().unwrap().len(), nets)
+}
+
+/// The journal closes each window once and settles it once.
+fn closed_once(data: &Path, settlements: usize) {
+    use upesi_ledger::Event;
+    let disk = upesi_journal::DataDirectory::open_for_reading(data).unwrap().disk();
+    let mut records = upesi_engine::follow(&upesi_journal::EmbeddedLog::for_reading(&disk), 1);
+    let (mut closed, mut created) = (Vec::new(), Vec::new());
+    while let Some(upesi_engine::Followed { record, .. }) = records.next().unwrap() {
+        for event in record.events {
+            match event {
+                Event::WindowClosed { id, .. } => closed.push(id.0),
+                Event::SettlementCreated { contents, .. } => {
+                    created.extend(contents.iter().map(|place| place.window.0));
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(closed, (1..=settlements as u32).collect::<Vec<_>>(), "windows that were closed, in order");
+    assert_eq!(created, closed, "windows that settlements took, in order");
+}

@@ -1,0 +1,160 @@
+//! Operators as the command makes them: the first token on the machine itself, others by it, and no token anywhere but
+//! where it is handed out.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_upesi");
+
+fn upesi(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(arguments).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A hub that asks operators who they are.
+struct Hub {
+    process: Child,
+    admin: String,
+    /// All that it logged, once it has ended.
+    log: Receiver<String>,
+}
+
+impl Hub {
+    fn start(data: &Path) -> Self {
+        let arguments =
+            ["serve", "--fspiop", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"];
+        let mut command = upesi(&arguments);
+        // The files are searched byte by byte.
+        let small = ["data.reserve_bytes=0", "data.segment_bytes=1048576", "engine.batch_bytes_max=1048576"];
+        let small = small.iter().flat_map(|setting| ["--set", setting]);
+        command
+            .args(small)
+            .args(["--log-level", "trace", "--set", "admin.authentication=required", "--data"])
+            .arg(data);
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(process.stderr.take().unwrap());
+        let (mut admin, mut seen) = (None, String::new());
+        while admin.is_none() {
+            let mut line = String::new();
+            assert!(log.read_line(&mut line).unwrap() > 0, "the hub ended: {seen}");
+            let event: serde_json::Value = serde_json::from_str(&line).expect(&line);
+            admin = event["admin"].as_str().map(|address| format!("http://{address}"));
+            seen += &line;
+        }
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            log.read_to_string(&mut seen).unwrap();
+            let _ = sender.send(seen);
+        });
+        Self { process, admin: admin.unwrap(), log: receiver }
+    }
+
+    /// Ends it and returns all that it logged.
+    fn stop(mut self) -> String {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert_eq!(self.process.wait().unwrap().code(), Some(0));
+        self.log.recv().unwrap()
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Every file below a directory.
+fn files(directory: &Path) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(fs::read(&path).unwrap()) }
+    }
+    found
+}
+
+fn contains(bytes: &[u8], sought: &str) -> bool {
+    bytes.windows(sought.len()).any(|window| window == sought.as_bytes())
+}
+
+#[test]
+fn tokens_are_nowhere_but_where_they_are_handed_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let scheme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scheme.toml");
+    let hub = Hub::start(&data);
+    let admin = hub.admin.as_str();
+    let mut told = String::new();
+    let mut run = |arguments: &[&str]| {
+        let output = upesi(arguments).output().unwrap();
+        told += &(text(&output.stdout) + &text(&output.stderr));
+        output
+    };
+    let (first, iam, deploy, other) = (at("first"), at("iam"), at("deploy"), at("other"));
+    let data_flag = data.to_str().unwrap();
+    assert_eq!(code(&run(&["admin", "bootstrap", "--data", data_flag, "--out", &first])), 0);
+    let create = |name, role, by, out| {
+        ["admin", "create", name, "--role", role, "--admin", admin, "--token-file", by, "--out", out]
+    };
+    let made = run(&create("iam", "iam-admin", &first, &iam));
+    assert_eq!(code(&made), 0, "{}", text(&made.stderr));
+    // Used once.
+    let again = run(&create("other", "iam-admin", &first, &other));
+    assert_eq!(code(&again), 1);
+    assert!(text(&again.stderr).contains("the hub answered 401"), "{}", text(&again.stderr));
+    let both = [&create("deploy", "operations", &iam, &deploy)[..], &["--role", "treasury"]].concat();
+    assert_eq!(code(&run(&both)), 0);
+
+    let apply = ["scheme", "apply", scheme.to_str().unwrap(), "--admin", admin];
+    let refused = run(&apply);
+    assert!(code(&refused) != 0 && text(&refused.stderr).contains("401"), "{}", text(&refused.stderr));
+    let iam_cannot = run(&[&apply[..], &["--token-file", &iam]].concat());
+    assert!(text(&iam_cannot.stderr).contains("the hub answered 403"), "{}", text(&iam_cannot.stderr));
+    let applied = upesi(&apply).env("UPESI_ADMIN_TOKEN_FILE", &deploy).output().unwrap();
+    assert_eq!(code(&applied), 0, "{}", text(&applied.stderr));
+    let token = fs::read_to_string(&deploy).unwrap();
+    let unchanged = upesi(&apply).env("UPESI_ADMIN_TOKEN", token.trim()).output().unwrap();
+    assert_eq!(text(&unchanged.stdout).lines().count(), 1, "{}", text(&unchanged.stderr));
+
+    // A file that every user may read, or without a token, is refused.
+    Command::new("chmod").args(["o+r", &deploy]).status().unwrap();
+    let readable = run(&[&apply[..], &["--token-file", &deploy]].concat());
+    assert_eq!(code(&readable), 64);
+    assert!(text(&readable.stderr).contains("every user of this machine may read it"));
+    fs::write(at("empty"), "").unwrap();
+    Command::new("chmod").args(["600", &at("empty")]).status().unwrap();
+    assert_eq!(code(&run(&[&apply[..], &["--token-file", &at("empty")]].concat())), 64);
+
+    let log = hub.stop();
+    let journal = text(&run(&["journal", data_flag, "--json", "--payload"]).stdout);
+    assert!(journal.contains("\"operator\":\"deploy\"") && journal.contains("\"onBehalfOf\""), "{journal}");
+    assert_eq!(code(&run(&["audit", data_flag])), 0);
+    let kept = files(&data);
+    for name in [&first, &iam, &deploy] {
+        let token = fs::read_to_string(name).unwrap();
+        let secret = token.trim().strip_prefix("upesi_").unwrap();
+        assert_eq!(secret.len(), 43);
+        for (place, text) in [("the log", &log), ("the journal", &journal), ("what commands print", &told)] {
+            assert!(!text.contains(secret), "{name} is in {place}");
+        }
+        assert!(!kept.iter().any(|file| contains(file, secret)), "{name} is in the data directory");
+    }
+}

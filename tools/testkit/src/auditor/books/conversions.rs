@@ -1,0 +1,424 @@
+//! Conversions in the auditor's books: what each reserves, which movements its commit settles, and that it ends as its
+//! transfer does.
+
+use sha2::{Digest, Sha256};
+use upesi_ledger::{
+    AbortKind, Callback, Conversion, ConversionSide, ConversionState, Event, ParticipantId, ResourceKind,
+    Settled,
+};
+use upesi_types::{ConversionId, Money, Timestamp, TransferId};
+
+use super::{AccountKey, Books, Entry, POSITION, Standing, currency_of};
+use crate::auditor::{Findings, Outside};
+use crate::message::{Ending, number};
+
+/// Where a conversion stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Reserved,
+    Fulfilled,
+    Committed,
+    Aborted,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Exchange {
+    stage: Stage,
+    side: ConversionSide,
+    transfer: Option<TransferId>,
+    initiator: u32,
+    fxp: u32,
+    /// The amounts and their currencies, by number.
+    source: (i128, u8),
+    target: (i128, u8),
+    condition: [u8; 32],
+    expires_at: Timestamp,
+    /// The record that ended it; 0 while it is live.
+    pub(super) ended_seq: u64,
+}
+
+/// How often things happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ConversionCounts {
+    pub(crate) committed: u64,
+    pub(crate) aborted: u64,
+    pub(crate) expired: u64,
+    pub(crate) of_payees: u64,
+}
+
+/// So much is owed by the first account to the second.
+type Leg = (AccountKey, AccountKey, i128);
+
+impl Exchange {
+    fn is_live(&self) -> bool {
+        matches!(self.stage, Stage::Reserved | Stage::Fulfilled)
+    }
+
+    /// The movement that is reserved, and the one that the commit of a payee's conversion adds.
+    fn legs(&self) -> (Leg, Option<Leg>) {
+        let account = |owner, currency| (owner, POSITION, currency);
+        let leg = |debtor, creditor, (amount, currency): (i128, u8)| {
+            (account(debtor, currency), account(creditor, currency), amount)
+        };
+        let sale = leg(self.initiator, self.fxp, self.source);
+        match self.side {
+            ConversionSide::Payer => (sale, None),
+            ConversionSide::Payee => (leg(self.fxp, self.initiator, self.target), Some(sale)),
+        }
+    }
+
+    /// Whether a transfer decides it: that of its payer, or of its payee.
+    fn is_of(&self, id: TransferId, transfer: &Entry) -> bool {
+        let party = match self.side {
+            ConversionSide::Payer => transfer.payer,
+            ConversionSide::Payee => transfer.payee,
+        };
+        self.transfer == Some(id) && self.initiator == party
+    }
+}
+
+fn money((amount, currency): (i128, u8), of: &Money) -> bool {
+    amount == i128::from(of.amount.units()) && currency == currency_of(of.currency)
+}
+
+fn is_about(callback: &Callback, id: ConversionId, target: u32) -> bool {
+    callback.target.number() == target
+        && callback.subject.resource == ResourceKind::Conversion
+        && callback.subject.id.id() == Some(id.id())
+}
+
+impl Books {
+    pub(in crate::auditor) const fn converted(&self) -> ConversionCounts {
+        self.conversion_counts
+    }
+
+    pub(in crate::auditor) fn live_conversions(&self) -> usize {
+        self.conversions.values().filter(|one| one.is_live()).count()
+    }
+
+    pub(in crate::auditor) fn knows_conversion(&self, id: TransferId) -> bool {
+        self.conversions.contains_key(&id.to_bytes()) || self.has_left_conversion(id)
+    }
+
+    /// Those that retention removed; their ids may have come again.
+    pub(in crate::auditor) fn left_conversions(&self) -> impl Iterator<Item = [u8; 17]> {
+        self.left_conversions.iter().copied()
+    }
+
+    pub(in crate::auditor) fn has_left_conversion(&self, id: TransferId) -> bool {
+        self.left_conversions.contains(&id.to_bytes())
+    }
+
+    /// Whether a conversion waits for this FXP.
+    pub(in crate::auditor) fn is_waiting_for_fxp(&self, id: TransferId, fxp: usize) -> bool {
+        self.conversions
+            .get(&id.to_bytes())
+            .is_some_and(|one| one.stage == Stage::Reserved && self.number_of(one.fxp) == Some(fxp))
+    }
+
+    pub(super) fn conversions_have_expired(&self, to_seq: u64) -> bool {
+        let mut ended = self.conversions.values().filter(|one| (1..=to_seq).contains(&one.ended_seq));
+        ended.all(|one| self.last_time.is_some_and(|last| one.expires_at < last))
+    }
+
+    pub(super) fn conversions_removed(&mut self, to_seq: u64) {
+        let left = &mut self.left_conversions;
+        self.conversions.retain(|key, one| {
+            let stays = one.ended_seq == 0 || one.ended_seq > to_seq;
+            if !stays {
+                left.insert(*key);
+            }
+            stays
+        });
+    }
+
+    /// What live conversions hold.
+    pub(super) fn held_by_conversions(&self) -> i128 {
+        self.conversions.values().filter(|one| one.is_live()).map(|one| one.legs().0.2).sum()
+    }
+
+    /// The live conversion by which a payer pays its transfer: who carries it instead, if it is fulfilled and of that
+    /// amount.
+    pub(super) fn carrier(&self, id: TransferId, entry: &Entry, findings: &mut Findings) -> Option<u32> {
+        let mut conversions = self.conversions.values();
+        let conversion = conversions
+            .find(|one| one.is_live() && one.side == ConversionSide::Payer && one.is_of(id, entry))?;
+        if conversion.stage != Stage::Fulfilled || conversion.target != (entry.amount, entry.currency) {
+            findings.add(format!("I10: {id} is reserved beside its conversion {conversion:?}"));
+        }
+        Some(conversion.fxp)
+    }
+
+    /// Whether the conversion of a transfer's payer has lapsed, which takes the transfer along.
+    pub(super) fn conversion_has_lapsed(&self, id: TransferId, entry: &Entry, time: Timestamp) -> bool {
+        let mut conversions = self.conversions.values();
+        conversions
+            .any(|one| one.side == ConversionSide::Payer && one.is_of(id, entry) && one.expires_at <= time)
+    }
+
+    /// Whether the payee of a transfer ever asked for a conversion: then it may have to wait with its answer.
+    pub(super) fn was_converted(&self, id: TransferId) -> bool {
+        let mut conversions = self.conversions.values();
+        conversions.any(|one| one.side == ConversionSide::Payee && one.transfer == Some(id))
+    }
+
+    /// Enters what is about a conversion, if it is.
+    pub(super) fn enter_conversion(
+        &mut self,
+        (seq, time): (u64, Timestamp),
+        event: &Event,
+        callbacks: &[Callback],
+        outside: &Outside,
+        findings: &mut Findings,
+    ) {
+        match event {
+            Event::ConversionPrepared(conversion) => {
+                self.conversion_prepared(seq, conversion, callbacks, outside, findings);
+            }
+            Event::ConversionFulfilled { id, fulfilment, .. } => {
+                self.conversion_fulfilled(*id, fulfilment, (time, callbacks), outside, findings);
+            }
+            Event::ConversionCommitted { id, settled, further } => {
+                self.conversion_committed(seq, *id, (*settled, *further), callbacks, findings);
+            }
+            Event::ConversionAborted { id, kind, .. } => {
+                self.conversion_aborted((seq, time), *id, *kind, callbacks, outside, findings);
+            }
+            _ => {}
+        }
+    }
+
+    fn conversion_prepared(
+        &mut self,
+        seq: u64,
+        conversion: &Conversion,
+        callbacks: &[Callback],
+        outside: &Outside,
+        findings: &mut Findings,
+    ) {
+        let id = conversion.id;
+        let party = |party: Option<ParticipantId>| party.map_or(0, |party| party.number());
+        let is_reserved = conversion.state == ConversionState::Reserved;
+        let units = |money: &Money| (i128::from(money.amount.units()), currency_of(money.currency));
+        let entry = Exchange {
+            stage: if is_reserved { Stage::Reserved } else { Stage::Aborted },
+            side: conversion.side,
+            transfer: conversion.determining_transfer,
+            initiator: party(conversion.initiator),
+            fxp: party(conversion.fxp),
+            source: units(&conversion.source),
+            target: units(&conversion.target),
+            condition: conversion.condition,
+            expires_at: conversion.expires_at,
+            ended_seq: if is_reserved { 0 } else { seq },
+        };
+        if callbacks.len() != 1 || is_reserved && !is_about(&callbacks[0], id, entry.fxp) {
+            findings.add(format!("I6: conversion {id} is prepared and {callbacks:?} are owed"));
+        }
+        let sent = outside.conversion(id.id(), &conversion.prepare_fingerprint);
+        if sent.is_none() {
+            findings.add(format!("I3: conversion {id} is prepared, but nobody sent that request"));
+        }
+        if is_reserved {
+            let is_as_sent = sent.is_some_and(|sent| {
+                sent.source == sent.initiator
+                    && Some(sent.initiator) == self.number_of(entry.initiator)
+                    && Some(sent.fxp) == self.number_of(entry.fxp)
+                    && Some(sent.transfer) == entry.transfer
+                    && money(sent.sold, &conversion.source)
+                    && money(sent.bought, &conversion.target)
+            });
+            if !is_as_sent {
+                findings
+                    .add(format!("I3: conversion {id} is reserved, but that is not what its initiator sent"));
+            }
+            self.check_conversion(id, &entry, findings);
+            self.conversion_counts.of_payees += u64::from(entry.side == ConversionSide::Payee);
+            let ((owner, kind, currency), _, amount) = entry.legs().0;
+            self.account(owner, kind, currency).balance += amount;
+        }
+        if self.conversions.insert(id.id().to_bytes(), entry).is_some() {
+            findings.add(format!("I3: conversion {id} is prepared twice"));
+        }
+    }
+
+    /// A conversion is on the side that the order of requests gives it, the only one there, and covered (I4).
+    fn check_conversion(&self, id: ConversionId, entry: &Exchange, findings: &mut Findings) {
+        let transfer = entry.transfer.and_then(|id| Some((id, self.transfers.get(&id.to_bytes())?)));
+        let is_right = match (entry.side, transfer) {
+            (ConversionSide::Payer, transfer) => transfer.is_none(),
+            (ConversionSide::Payee, None) => false,
+            (ConversionSide::Payee, Some((id, transfer))) => {
+                transfer.standing == Standing::Reserved
+                    && entry.is_of(id, transfer)
+                    && (transfer.amount, transfer.currency) == entry.source
+            }
+        };
+        let is_rival = |one: &&Exchange| {
+            one.is_live()
+                && (one.transfer, one.side, one.initiator) == (entry.transfer, entry.side, entry.initiator)
+        };
+        if !is_right
+            || entry.source.1 == entry.target.1
+            || self.conversions.values().any(|one| is_rival(&one))
+        {
+            findings.add(format!("conversion {id} is reserved, but its transfer is {transfer:?}: {entry:?}"));
+        }
+        let ((owner, _, currency), _, amount) = entry.legs().0;
+        self.check_cover(&format!("conversion {id}"), (owner, currency), amount, findings);
+    }
+
+    fn conversion_fulfilled(
+        &mut self,
+        id: ConversionId,
+        fulfilment: &[u8; 32],
+        (time, callbacks): (Timestamp, &[Callback]),
+        outside: &Outside,
+        findings: &mut Findings,
+    ) {
+        let Some(entry) = self.conversions.get_mut(&id.id().to_bytes()) else {
+            return findings.add(format!("I5: conversion {id} is fulfilled and was never prepared"));
+        };
+        if entry.stage != Stage::Reserved {
+            findings.add(format!("I5: conversion {id} was {:?} and is fulfilled", entry.stage));
+        }
+        entry.stage = Stage::Fulfilled;
+        if Sha256::digest(fulfilment)[..] != entry.condition || time >= entry.expires_at {
+            findings.add(format!(
+                "conversion {id} is fulfilled wrongly, or after its expiry {}",
+                entry.expires_at
+            ));
+        }
+        let (initiator, fxp) = (entry.initiator, entry.fxp);
+        let is_fulfil = |ending, good| good && matches!(ending, Ending::Fulfil { .. });
+        if !self.number_of(fxp).is_some_and(|fxp| outside.has_put_conversion(id.id(), fxp, is_fulfil)) {
+            findings.add(format!("conversion {id} is fulfilled, but its FXP never did that"));
+        }
+        if !callbacks.iter().any(|callback| is_about(callback, id, initiator)) {
+            findings.add(format!("I6: conversion {id} is fulfilled and its initiator is not told"));
+        }
+    }
+
+    fn conversion_committed(
+        &mut self,
+        seq: u64,
+        id: ConversionId,
+        (settled, further_settled): (Settled, Option<Settled>),
+        callbacks: &[Callback],
+        findings: &mut Findings,
+    ) {
+        let Some(entry) = self.end_conversion(seq, id, Stage::Committed, findings) else { return };
+        self.conversion_counts.committed += 1;
+        let (reserved, further) = entry.legs();
+        let what = format!("conversion {id}");
+        self.settle_leg(&what, reserved, settled, findings);
+        if further.is_some() != further_settled.is_some() {
+            findings
+                .add(format!("conversion {id} is committed with {further_settled:?}, it has {further:?}"));
+        }
+        if let Some((leg, settled)) = further.zip(further_settled) {
+            let ((owner, kind, currency), _, amount) = leg;
+            self.account(owner, kind, currency).balance += amount;
+            self.settle_leg(&what, leg, settled, findings);
+        }
+        if !callbacks.iter().any(|callback| is_about(callback, id, entry.fxp)) {
+            findings.add(format!("I6: conversion {id} is committed and its FXP is not told"));
+        }
+    }
+
+    fn conversion_aborted(
+        &mut self,
+        (seq, time): (u64, Timestamp),
+        id: ConversionId,
+        kind: AbortKind,
+        callbacks: &[Callback],
+        outside: &Outside,
+        findings: &mut Findings,
+    ) {
+        let was_fulfilled =
+            self.conversions.get(&id.id().to_bytes()).is_some_and(|one| one.stage == Stage::Fulfilled);
+        let Some(entry) = self.end_conversion(seq, id, Stage::Aborted, findings) else { return };
+        self.conversion_counts.aborted += 1;
+        self.conversion_counts.expired += u64::from(kind == AbortKind::Expired);
+        let ((owner, account_kind, currency), _, amount) = entry.legs().0;
+        self.account(owner, account_kind, currency).balance -= amount;
+        let fxp = self.number_of(entry.fxp);
+        let has_put = |is_it: &dyn Fn(Ending, bool) -> bool| {
+            !was_fulfilled && fxp.is_some_and(|fxp| outside.has_put_conversion(id.id(), fxp, is_it))
+        };
+        let by_itself = match kind {
+            AbortKind::Expired => time >= entry.expires_at,
+            AbortKind::ByPayee => has_put(&|ending, good| good && matches!(ending, Ending::Abort(_))),
+            AbortKind::InvalidFulfil => {
+                has_put(&|ending, good| !good && matches!(ending, Ending::Fulfil { .. }))
+            }
+            AbortKind::InvalidAbort => has_put(&|ending, good| !good && matches!(ending, Ending::Abort(_))),
+            AbortKind::Invalid | AbortKind::Rejected => false,
+        };
+        // Of the same record, whose transfers come first.
+        let with_transfer = self.ended_now.iter().any(|(transfer, is_committed)| {
+            let is_of = |found: &Entry| entry.is_of(*transfer, found);
+            !is_committed && self.transfers.get(&transfer.to_bytes()).is_some_and(is_of)
+        });
+        if !(by_itself || with_transfer) {
+            findings.add(format!("conversion {id} is aborted ({kind:?}) without a cause"));
+        }
+        if !callbacks.iter().any(|callback| is_about(callback, id, entry.fxp))
+            && kind != AbortKind::ByPayee
+            && kind != AbortKind::InvalidAbort
+        {
+            findings.add(format!("I6: conversion {id} is aborted ({kind:?}) and its FXP is not told"));
+        }
+    }
+
+    fn end_conversion(
+        &mut self,
+        seq: u64,
+        id: ConversionId,
+        stage: Stage,
+        findings: &mut Findings,
+    ) -> Option<Exchange> {
+        let Some(entry) = self.conversions.get_mut(&id.id().to_bytes()) else {
+            findings.add(format!("I5: conversion {id} ends and was never prepared"));
+            return None;
+        };
+        if !entry.is_live() || stage == Stage::Committed && entry.stage != Stage::Fulfilled {
+            findings.add(format!("I5: conversion {id} was {:?} and is {stage:?}", entry.stage));
+            return None;
+        }
+        (entry.stage, entry.ended_seq) = (stage, seq);
+        Some(entry.clone())
+    }
+
+    /// A conversion and its transfer end alike, in one record (I10).
+    pub(super) fn compare_ends(&mut self, seq: u64, findings: &mut Findings) {
+        let ended = std::mem::take(&mut self.ended_now);
+        for (id, is_committed) in &ended {
+            let Some(transfer) = self.transfers.get(&id.to_bytes()) else { continue };
+            for one in self.conversions.values().filter(|one| one.is_of(*id, transfer)) {
+                let is_unlike = one.ended_seq == seq && (one.stage == Stage::Committed) != *is_committed;
+                if one.is_live() || is_unlike {
+                    findings
+                        .add(format!("I10: record {seq} ends {id}, and not its conversion alike: {one:?}"));
+                }
+            }
+        }
+        for one in self.conversions.values().filter(|one| one.ended_seq == seq) {
+            let transfer = one.transfer.and_then(|id| Some((id, self.transfers.get(&id.to_bytes())?)));
+            let transfer = transfer.filter(|(id, transfer)| one.is_of(*id, transfer));
+            let ends = transfer.is_some_and(|(id, _)| ended.contains(&(id, true)));
+            let is_left = transfer.is_some_and(|(_, transfer)| transfer.standing == Standing::Reserved);
+            if one.stage == Stage::Committed && !ends {
+                findings.add(format!("I10: record {seq} commits a conversion without its transfer: {one:?}"));
+            }
+            if one.stage == Stage::Aborted && one.side == ConversionSide::Payer && is_left {
+                findings
+                    .add(format!("I10: record {seq} aborts a conversion and leaves its transfer: {one:?}"));
+            }
+        }
+    }
+
+    pub(super) fn number_of(&self, member: u32) -> Option<usize> {
+        number(&self.members.get(&member)?.name)
+    }
+}

@@ -1,0 +1,480 @@
+//! The auditor's books of settlement: windows from commits, nets from windows, and what each stage moves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use upesi_ledger::{
+    AdminCommand, ContentId, ContentRef, Event, FeePayer, FeeRule, Granularity, Ledger, NewContent, Record,
+    SettlementId, SettlementNet, SettlementStage, SettlementState, WindowId, WindowState,
+};
+use upesi_types::Timestamp;
+
+use super::Findings;
+use super::books::{AccountKey, HUB, INTERCHANGE_FEE, MULTILATERAL, POSITION, currency_of};
+
+/// So much is owed by the first account to the second.
+pub(super) type Fee = (AccountKey, AccountKey, i128);
+/// What one account's committed transfers owe another, and how many they are.
+type Paid = BTreeMap<(AccountKey, AccountKey), (i128, u64)>;
+/// Nets in ten-thousandths; positive when the account owes.
+type Nets = BTreeMap<AccountKey, i128>;
+
+/// A change that a record makes beside its states.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Effect {
+    /// So much is added to the first account and taken from the second.
+    Moved(AccountKey, AccountKey, i128),
+    /// A participant's cap in a currency.
+    Cap(u32, u8, i128),
+}
+
+/// What the books of settlement ask of the others.
+pub(super) trait Accounts {
+    fn key(&self, account: u32) -> Option<AccountKey>;
+    fn balance(&self, key: AccountKey) -> i128;
+    fn cap(&self, owner: u32, currency: u8) -> i128;
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Model {
+    is_active: bool,
+    /// Of the currency; the other one is the default.
+    is_own: bool,
+    is_gross: bool,
+    resets_positions: bool,
+    checks_liquidity: bool,
+}
+
+/// The part of a closed window that is of one type of account.
+#[derive(Debug)]
+struct Content {
+    window: u32,
+    /// Currency and type of its accounts.
+    kind: (u8, u8),
+    nets: Nets,
+    state: WindowState,
+}
+
+#[derive(Debug)]
+struct Settlement {
+    model: Model,
+    contents: Vec<ContentId>,
+    nets: Nets,
+    states: BTreeMap<AccountKey, SettlementState>,
+    /// Caps that its liquidity check raised.
+    raised: BTreeMap<AccountKey, i128>,
+    is_aborted: bool,
+}
+
+/// How often things happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SettlementCounts {
+    pub(crate) windows: u64,
+    pub(crate) settlements: u64,
+    /// Records that brought some accounts to a state, and not all of them.
+    pub(crate) pieces: u64,
+    pub(crate) settled: u64,
+    pub(crate) aborted: u64,
+    pub(crate) caps_raised: u64,
+    pub(crate) caps_lowered: u64,
+    pub(crate) settled_at_once: u64,
+    pub(crate) fees: u64,
+}
+
+/// What operators asked for, whether or not it was done.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    closes: BTreeSet<u32>,
+    /// The windows of each settlement.
+    settlements: BTreeSet<Vec<u32>>,
+    /// Settlement, account, state.
+    stages: BTreeSet<(u32, u32, u8)>,
+    aborts: BTreeSet<u32>,
+}
+
+impl Asked {
+    /// An operator asks for something.
+    pub(crate) fn ask(&mut self, command: &AdminCommand) {
+        match command {
+            AdminCommand::CloseWindow { id, .. } => {
+                self.closes.insert(id.0);
+            }
+            AdminCommand::CreateSettlement(new) => {
+                self.settlements.insert(numbers(new.windows.iter().copied()));
+            }
+            AdminCommand::AdvanceSettlement(advance) => {
+                let items = advance.items.iter();
+                self.stages.extend(items.map(|item| (advance.id.0, item.account, item.state.number())));
+            }
+            AdminCommand::AbortSettlement(abort) => {
+                self.aborts.insert(abort.id.0);
+            }
+            _ => {}
+        }
+    }
+
+    fn explains(&self, event: &Event) -> bool {
+        match event {
+            Event::WindowClosed { id, .. } => self.closes.contains(&id.0),
+            Event::SettlementCreated { contents, .. } => {
+                self.settlements.contains(&numbers(contents.iter().map(|place| place.window)))
+            }
+            Event::SettlementAdvanced { id, accounts } => accounts
+                .iter()
+                .all(|stage| self.stages.contains(&(id.0, stage.account.number(), stage.state.number()))),
+            Event::SettlementAborted { id, .. } => self.aborts.contains(&id.0),
+            _ => true,
+        }
+    }
+}
+
+/// Windows in order, each once.
+fn numbers(windows: impl Iterator<Item = WindowId>) -> Vec<u32> {
+    windows.map(|id| id.0).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The books.
+#[derive(Debug, Default)]
+pub(super) struct SettlementBooks {
+    models: Vec<Model>,
+    open: Paid,
+    closed: Vec<Paid>,
+    contents: Vec<Content>,
+    settlements: Vec<Settlement>,
+    fee_rules: Vec<FeeRule>,
+    pub(super) counts: SettlementCounts,
+}
+
+impl SettlementBooks {
+    /// The fees of a transfer between two DFSPs in the scheme's one currency: who owes whom how much.
+    pub(super) fn fees(&self, (payer, payee): (u32, u32), amount: i128, at: Timestamp) -> Vec<Fee> {
+        let mut fees = Vec::new();
+        for rule in &self.fee_rules {
+            let is_over = rule.until.is_some_and(|until| until <= at);
+            // Rules of this world name no DFSPs and round to whole hundredths.
+            let share = amount * i128::from(rule.terms.rate);
+            let hundredths = share / 100_000_000 + i128::from(share % 100_000_000 >= 50_000_000);
+            let fee = hundredths * 100 + i128::from(rule.terms.fixed.units());
+            if at < rule.from || is_over || amount < i128::from(rule.terms.amount_min.units()) || fee == 0 {
+                continue;
+            }
+            let (from, to) = match rule.terms.paid_by {
+                FeePayer::Payer => (payer, payee),
+                FeePayer::Payee => (payee, payer),
+            };
+            fees.push(((from, INTERCHANGE_FEE, 0), (to, INTERCHANGE_FEE, 0), fee));
+        }
+        fees
+    }
+
+    /// Whether the model that governs a currency settles each transfer by its commit. The scheme's may have one of its
+    /// own.
+    pub(super) fn settles_commits(&self, currency: u8) -> bool {
+        let active =
+            || self.models.iter().filter(|model| model.is_active && (currency == 0 || !model.is_own));
+        active().find(|model| model.is_own).or(active().next()).is_some_and(|model| model.is_gross)
+    }
+
+    /// Enters a commit: both legs, in the window that is open.
+    pub(super) fn committed(&mut self, payer: AccountKey, payee: AccountKey, amount: i128) {
+        let paid = self.open.entry((payer, payee)).or_default();
+        *paid = (paid.0 + amount, paid.1 + 1);
+    }
+
+    /// Enters what a record says of models, windows and settlements, before its effects are in the other books.
+    pub(super) fn enter(
+        &mut self,
+        record: &Record<'_>,
+        accounts: &impl Accounts,
+        asked: &Asked,
+        findings: &mut Findings,
+    ) {
+        let mut expected = Vec::new();
+        let mut is_settling = false;
+        for event in &record.events {
+            let entered = match event {
+                Event::SettlementModelCreated(model) => {
+                    self.models.push(Model {
+                        is_active: model.is_active,
+                        is_own: model.currency.is_some(),
+                        is_gross: model.granularity == Granularity::Gross,
+                        resets_positions: model.auto_position_reset,
+                        checks_liquidity: model.require_liquidity_check,
+                    });
+                    continue;
+                }
+                Event::SettlementModelActivitySet { id, is_active } => {
+                    self.models[*id as usize - 1].is_active = *is_active;
+                    continue;
+                }
+                Event::FeeRuleCreated(rule) => {
+                    self.fee_rules.push(rule.clone());
+                    continue;
+                }
+                Event::FeeRuleEnded { id, until } => {
+                    self.fee_rules[*id as usize - 1].until = Some(*until);
+                    continue;
+                }
+                Event::WindowClosed { id, next, contents, .. } => self.closed((*id, *next), contents),
+                Event::SettlementCreated { id, model, contents, accounts: nets, .. } => {
+                    self.created((*id, *model), contents, nets, accounts)
+                }
+                Event::SettlementAdvanced { id, accounts: stages } => {
+                    self.advanced(*id, stages, accounts).map(|effects| expected.extend(effects))
+                }
+                Event::SettlementAborted { id, .. } => {
+                    self.aborted(*id, accounts).map(|effects| expected.extend(effects))
+                }
+                _ => continue,
+            };
+            is_settling = true;
+            if !asked.explains(event) {
+                findings.add(format!("settlement: no operator asked for {event:?}"));
+            }
+            if let Err(finding) = entered {
+                findings.add(format!("settlement: {finding}"));
+            }
+        }
+        if is_settling {
+            let mut found: Vec<_> =
+                record.events.iter().filter_map(|event| effect(event, accounts)).collect();
+            found.sort();
+            expected.sort();
+            if found != expected {
+                findings.add(format!("settlement: a record moves {found:?}, its stages are {expected:?}"));
+            }
+        }
+    }
+
+    fn closed(&mut self, (id, next): (WindowId, WindowId), contents: &[NewContent]) -> Result<(), String> {
+        let open = self.closed.len() as u32 + 1;
+        if (id.0, next.0) != (open, open + 1) || self.open.is_empty() {
+            let count = self.open.len();
+            return Err(format!(
+                "window {id} is closed and {next} opened; {open} is open, {count} paid in it"
+            ));
+        }
+        let paid = std::mem::take(&mut self.open);
+        let mut nets = BTreeMap::<(u8, u8), Nets>::new();
+        for ((payer, payee), (amount, _)) in &paid {
+            let nets = nets.entry((payer.2, payer.1)).or_default();
+            *nets.entry(*payer).or_default() += amount;
+            *nets.entry(*payee).or_default() -= amount;
+        }
+        let first = self.contents.len() as u32 + 1;
+        let mine = (first..).zip(nets.keys().copied());
+        if !mine.eq(contents
+            .iter()
+            .map(|content| (content.id.0, (currency_of(content.currency), content.kind.0))))
+        {
+            return Err(format!("window {id} is closed with other contents than its transfers have"));
+        }
+        for (kind, nets) in nets {
+            self.contents.push(Content { window: id.0, kind, nets, state: WindowState::Closed });
+        }
+        self.closed.push(paid);
+        self.counts.windows += 1;
+        Ok(())
+    }
+
+    fn created(
+        &mut self,
+        (id, model): (SettlementId, u32),
+        contents: &[ContentRef],
+        accounts: &[SettlementNet],
+        keys: &impl Accounts,
+    ) -> Result<(), String> {
+        let mut nets = Nets::new();
+        for place in contents {
+            let content = self.contents.get_mut(place.content.0 as usize - 1);
+            let content = content.ok_or_else(|| format!("settlement {id} settles what is not closed"))?;
+            let is_free = matches!(content.state, WindowState::Closed | WindowState::Aborted);
+            if content.window != place.window.0 || !is_free {
+                return Err(format!("settlement {id} settles window {} again", place.window));
+            }
+            content.state = WindowState::Pending;
+            for (account, amount) in &content.nets {
+                *nets.entry(*account).or_default() += amount;
+            }
+        }
+        let theirs: Option<Nets> = accounts
+            .iter()
+            .map(|net| Some((keys.key(net.account.number())?, i128::from(net.net.units()))))
+            .collect();
+        if theirs.as_ref() != Some(&nets) || id.0 as usize != self.settlements.len() + 1 {
+            return Err(format!("settlement {id} has the nets {theirs:?}, its windows have {nets:?}"));
+        }
+        let model = self.models.get(model as usize - 1).copied();
+        self.settlements.push(Settlement {
+            model: model.ok_or_else(|| format!("settlement {id} has no model"))?,
+            contents: contents.iter().map(|place| place.content).collect(),
+            states: nets.keys().map(|account| (*account, SettlementState::Pending)).collect(),
+            nets,
+            raised: BTreeMap::new(),
+            is_aborted: false,
+        });
+        self.counts.settlements += 1;
+        Ok(())
+    }
+
+    /// Enters new states of accounts. Returns what they must move: recipients at RESERVED, senders at COMMITTED.
+    fn advanced(
+        &mut self,
+        id: SettlementId,
+        stages: &[SettlementStage],
+        accounts: &impl Accounts,
+    ) -> Result<Vec<Effect>, String> {
+        let settlement = known(&mut self.settlements, id)?;
+        let least = settlement.states.values().map(|state| state.number()).min().unwrap_or(0);
+        let mut effects = Vec::new();
+        let mut steps = 0;
+        for stage in stages {
+            let key = accounts.key(stage.account.number());
+            let key = key.filter(|key| settlement.states.contains_key(key));
+            let key = key.ok_or_else(|| format!("settlement {id} advances a stranger"))?;
+            let before = settlement.states[&key];
+            if before == stage.state {
+                continue;
+            }
+            if before.next() != Some(stage.state) || before.number() > least {
+                return Err(format!("settlement {id}: {key:?} goes from {before:?} to {:?}", stage.state));
+            }
+            steps += 1;
+            settlement.states.insert(key, stage.state);
+            let net = settlement.nets[&key];
+            let moves = match stage.state {
+                SettlementState::Reserved => net < 0,
+                SettlementState::Committed => net > 0,
+                _ => false,
+            };
+            let raised = if moves && settlement.model.resets_positions {
+                effects.push(moved(key, -net));
+                let (cap, needed) = (accounts.cap(key.0, key.2), accounts.balance(key) - net);
+                let is_capped = key.1 == POSITION && settlement.model.checks_liquidity;
+                let is_short = net < 0 && is_capped && needed > cap;
+                is_short.then_some(cap - net)
+            } else {
+                None
+            };
+            if stage.cap_raised_to.map(|cap| i128::from(cap.units())) != raised {
+                let theirs = stage.cap_raised_to;
+                return Err(format!(
+                    "settlement {id} raises the cap of {key:?} to {theirs:?}, not {raised:?}"
+                ));
+            }
+            if let Some(cap) = raised {
+                effects.push(Effect::Cap(key.0, key.2, cap));
+                settlement.raised.insert(key, cap);
+                self.counts.caps_raised += 1;
+            }
+        }
+        self.counts.pieces += u64::from(steps > 0 && steps < settlement.states.len());
+        if steps > 0 {
+            self.settle_contents(id);
+        }
+        Ok(effects)
+    }
+
+    /// A content is settled once all its accounts are.
+    fn settle_contents(&mut self, id: SettlementId) {
+        let settlement = &self.settlements[id.0 as usize - 1];
+        let is_settled = |key: &AccountKey| settlement.states.get(key) == Some(&SettlementState::Settled);
+        if settlement.states.keys().all(is_settled) {
+            self.counts.settled += 1;
+        }
+        for content in &settlement.contents {
+            let content = &mut self.contents[content.0 as usize - 1];
+            if content.nets.keys().all(is_settled) {
+                content.state = WindowState::Settled;
+            }
+        }
+    }
+
+    /// Enters an abort. Returns what it must give back.
+    fn aborted(&mut self, id: SettlementId, accounts: &impl Accounts) -> Result<Vec<Effect>, String> {
+        let settlement = known(&mut self.settlements, id)?;
+        if settlement.is_aborted {
+            return Ok(Vec::new());
+        }
+        let mut effects = Vec::new();
+        for (key, state) in &mut settlement.states {
+            let net = settlement.nets[key];
+            if state.number() > SettlementState::Reserved.number() {
+                return Err(format!("settlement {id} is aborted with {key:?} in {state:?}"));
+            }
+            if *state == SettlementState::Reserved && net < 0 && settlement.model.resets_positions {
+                effects.push(moved(*key, net));
+                let cap = accounts.cap(key.0, key.2);
+                if settlement.raised.get(key) == Some(&cap) {
+                    effects.push(Effect::Cap(key.0, key.2, cap + net));
+                    self.counts.caps_lowered += 1;
+                }
+            }
+            *state = SettlementState::Aborted;
+        }
+        settlement.is_aborted = true;
+        for content in &settlement.contents {
+            self.contents[content.0 as usize - 1].state = WindowState::Aborted;
+        }
+        self.counts.aborted += 1;
+        Ok(effects)
+    }
+
+    /// Compares windows and settlements of the ledger with these.
+    pub(super) fn compare(&self, ledger: &Ledger, accounts: &impl Accounts, findings: &mut Findings) {
+        let key = |id: upesi_ledger::AccountId| accounts.key(id.number()).unwrap_or_default();
+        let mine: Vec<_> = self.closed.iter().chain([&self.open]).collect();
+        for (index, window) in ledger.windows().iter().enumerate() {
+            let pairs = ledger.window_pairs(window).unwrap_or_default();
+            let theirs: Paid = pairs
+                .iter()
+                .map(|pair| ((key(pair.payer), key(pair.payee)), (pair.sum.units, pair.sum.transfers)))
+                .collect();
+            if mine.get(index).copied() != Some(&theirs) {
+                let mine = mine.get(index);
+                findings.add(format!("settlement: window {} holds {theirs:?}, not {mine:?}", window.id));
+            }
+        }
+        if ledger.windows().len() != mine.len() || ledger.settlements().len() != self.settlements.len() {
+            findings.add("settlement: there are other windows and settlements than were recorded".to_owned());
+        }
+        let contents = ledger.windows().iter().flat_map(|window| &window.contents);
+        for (mine, theirs) in self.contents.iter().zip(contents) {
+            let nets: Nets = theirs.nets.iter().map(|net| (key(net.account), net.units)).collect();
+            let kind = (currency_of(theirs.currency), theirs.kind.0);
+            if (theirs.state, kind) != (mine.state, mine.kind) || nets != mine.nets {
+                findings.add(format!("settlement: content {} is {theirs:?}, not {mine:?}", theirs.id));
+            }
+        }
+        for (mine, theirs) in self.settlements.iter().zip(ledger.settlements()) {
+            let states = theirs.accounts.iter().map(|one| (key(one.account), one.state));
+            let nets = theirs.accounts.iter().map(|one| (key(one.account), i128::from(one.net.units())));
+            if states.collect::<BTreeMap<_, _>>() != mine.states || nets.collect::<Nets>() != mine.nets {
+                findings.add(format!("settlement: settlement {} is {theirs:?}, not {mine:?}", theirs.id));
+            }
+        }
+    }
+}
+
+fn known(settlements: &mut [Settlement], id: SettlementId) -> Result<&mut Settlement, String> {
+    let found = settlements.get_mut((id.0 as usize).wrapping_sub(1));
+    found.ok_or_else(|| format!("settlement {id} does not exist"))
+}
+
+/// So much is added to an account, against the hub's.
+const fn moved(account: AccountKey, amount: i128) -> Effect {
+    let hub = (HUB, MULTILATERAL, account.2);
+    if amount < 0 { Effect::Moved(hub, account, -amount) } else { Effect::Moved(account, hub, amount) }
+}
+
+fn effect(event: &Event, accounts: &impl Accounts) -> Option<Effect> {
+    let key = |id: upesi_ledger::AccountId| accounts.key(id.number()).unwrap_or_default();
+    match event {
+        Event::Posted { debit, credit, amount } => {
+            Some(Effect::Moved(key(*debit), key(*credit), i128::from(amount.units())))
+        }
+        Event::LimitSet { participant, currency, value, .. } => {
+            Some(Effect::Cap(participant.number(), currency_of(*currency), i128::from(value.units())))
+        }
+        _ => None,
+    }
+}

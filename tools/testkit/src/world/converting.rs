@@ -1,0 +1,395 @@
+//! Payments in two currencies: conversions on the payer's side, on the payee's and on both; transfers that come before
+//! their conversion, in time, of another amount, or never; FXPs that answer late, twice, wrong or never.
+//!
+//! What is drawn here comes from a stream of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use upesi_journal::sim_disk::Random;
+use upesi_ledger::{AdminCommand, Command, EndpointType, FundsDirection, LedgerAccountTypeId};
+use upesi_types::{Amount, Currency, ErrorCode, TransferId};
+
+use super::World;
+use super::dfsp::{ATTEMPTS_MAX, meaning};
+use super::event::Event;
+use super::operator::{fsp, money};
+use crate::auditor::{Seen, SentConversion, currency_number};
+use crate::clock::true_time;
+use crate::message::{self, CURRENCY, Ending, FxSpec, OTHER_CURRENCY, Spec, UNITS};
+use crate::plan::Plan;
+
+/// What tells the stream of conversions from the others of a seed.
+const STREAM: u64 = 0x6378_6368_616e_6765;
+/// One payment in two currencies for so many transfers.
+const TRANSFERS_PER_PAYMENT: u32 = 3;
+/// Largest amount that is sold, in whole units.
+const SOLD_MAX: u64 = 200;
+/// Units of the other currency for one of the scheme's.
+const RATE: i64 = 8;
+/// What each DFSP has of the other currency, in whole units: cap and cover.
+const OTHER_FUNDS: i64 = 1_000_000;
+/// How late an FXP or a payer may be.
+const LATE_LEAST_US: u64 = 500_000;
+const LATE_MOST_US: u64 = 6_000_000;
+
+/// What the initiator does once the FXP has fulfilled.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    Nothing,
+    /// The payer sends its transfer, of this amount.
+    Pay {
+        spec: usize,
+        amount: i64,
+    },
+    /// The payee fulfils its transfer.
+    Fulfil {
+        spec: usize,
+    },
+}
+
+/// What is converted in a world.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) is_on: bool,
+    random: Random,
+    specs: Vec<FxSpec>,
+    then: Vec<Then>,
+    /// Conversions that payees ask for when they are asked to receive a transfer.
+    received: BTreeMap<usize, usize>,
+    /// Those that their FXP has decided on.
+    decided: BTreeSet<usize>,
+}
+
+fn other() -> Currency {
+    Currency::parse(OTHER_CURRENCY).unwrap_or_else(|| unreachable!("a known currency"))
+}
+
+fn meaning_of(spec: &FxSpec, source: usize) -> Seen {
+    let money = |(amount, currency): (i64, &str)| (i128::from(amount) * UNITS, currency_number(currency));
+    Seen::Convert {
+        id: spec.id,
+        sent: SentConversion {
+            source,
+            transfer: spec.transfer,
+            initiator: spec.initiator,
+            fxp: spec.fxp,
+            sold: money(spec.source),
+            bought: money(spec.target),
+            fingerprint: [0; 16],
+        },
+    }
+}
+
+impl Exchange {
+    pub(super) fn new(seed: u64, plan: &Plan) -> Self {
+        Self {
+            // Payer, FXP and payee.
+            is_on: plan.faults.conversions && plan.dfsps > 2,
+            random: Random::new(seed ^ STREAM),
+            specs: Vec::new(),
+            then: Vec::new(),
+            received: BTreeMap::new(),
+            decided: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn specs(&self) -> &[FxSpec] {
+        &self.specs
+    }
+
+    fn add(&mut self, spec: FxSpec, then: Then) -> usize {
+        self.specs.push(spec);
+        self.then.push(then);
+        self.specs.len() - 1
+    }
+
+    fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.random.below(most - least + 1)
+    }
+
+    /// Mostly soon.
+    fn delay(&mut self) -> u64 {
+        if self.random.one_in(8) {
+            self.between(LATE_LEAST_US, LATE_MOST_US)
+        } else {
+            self.between(500, 40_000)
+        }
+    }
+
+    /// A DFSP, but not this one.
+    fn another(&mut self, than: usize, dfsps: usize) -> usize {
+        (than + 1 + self.random.below(dfsps as u64 - 1) as usize) % dfsps
+    }
+
+    fn id(&mut self) -> TransferId {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.random.bits().to_be_bytes());
+        bytes[8..].copy_from_slice(&self.random.bits().to_be_bytes());
+        TransferId::from_random_bytes(bytes)
+    }
+}
+
+impl World {
+    /// What a scheme with conversions has beside its own currency.
+    pub(super) fn onboard_other_currency(&mut self) {
+        if !self.exchange.is_on {
+            return;
+        }
+        self.create_hub_accounts(other());
+        self.auditor.outside.other_cover = i128::from(OTHER_FUNDS) * UNITS;
+        for dfsp in 0..self.dfsps.len() {
+            let (name, currency) = (fsp(dfsp), other());
+            self.must(AdminCommand::CreateParticipant { name, currency, is_proxy: false });
+            let (net_debit_cap, initial_position) = (money(OTHER_FUNDS), Amount::ZERO);
+            self.must(AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position });
+            let participant = self.hub.as_ref().and_then(|hub| hub.ledger().participant_named(&name));
+            let account = participant.and_then(|one| one.account(currency, LedgerAccountTypeId::SETTLEMENT));
+            let mut funds = self.funds(dfsp, FundsDirection::In, OTHER_FUNDS);
+            (funds.currency, funds.account) = (currency, account.unwrap_or(funds.account));
+            self.must(AdminCommand::PrepareFunds(funds));
+            for (kind, path) in [
+                (EndpointType::FX_TRANSFER_POST, ""),
+                (EndpointType::FX_TRANSFER_PUT, "/{{commitRequestId}}"),
+                (EndpointType::FX_TRANSFER_ERROR, "/{{commitRequestId}}/error"),
+            ] {
+                let value = format!("http://{}.example/fxTransfers{path}", message::name(dfsp)).into();
+                self.do_now(Command::Admin(AdminCommand::SetEndpoint { name, kind, value }));
+            }
+        }
+    }
+
+    pub(super) fn plan_conversions(&mut self) {
+        if !self.exchange.is_on {
+            return;
+        }
+        for _ in 0..self.plan.transfers / TRANSFERS_PER_PAYMENT {
+            let at_us = self.exchange.random.below(self.plan.trouble_ms * 1_000);
+            self.schedule.add(at_us, Event::Convert);
+        }
+    }
+
+    /// When something that begins now lapses.
+    fn lapse(&mut self) -> upesi_types::Timestamp {
+        let lasting = self.lasting_ms();
+        let lasting = lasting[self.exchange.random.below(lasting.len() as u64) as usize];
+        true_time(self.now_us + lasting * 1_000)
+    }
+
+    fn converted_spec(
+        &mut self,
+        (payer, payee): (usize, usize),
+        (amount, currency): (i64, &'static str),
+    ) -> usize {
+        let (id, expires_at) = (self.exchange.id(), self.lapse());
+        self.specs.push(Spec { id, payer, payee, amount, currency, expires_at });
+        self.specs.len() - 1
+    }
+
+    fn conversion(
+        &mut self,
+        spec: usize,
+        (initiator, fxp): (usize, usize),
+        source: (i64, &'static str),
+        target: (i64, &'static str),
+        then: Then,
+    ) -> usize {
+        let (id, transfer, expires_at) = (self.exchange.id(), self.specs[spec].id, self.lapse());
+        self.exchange.add(FxSpec { id, transfer, initiator, fxp, source, target, expires_at }, then)
+    }
+
+    /// A DFSP begins a payment in two currencies.
+    pub(super) fn begin_conversion(&mut self) {
+        let dfsps = self.dfsps.len();
+        let payer = self.exchange.random.below(dfsps as u64) as usize;
+        if self.dfsps[payer].condition(self.now_us).is_dead {
+            return;
+        }
+        let payee = self.exchange.another(payer, dfsps);
+        let sold = 1 + self.exchange.random.below(SOLD_MAX) as i64;
+        let (own, foreign) = ((sold, CURRENCY), (sold * RATE, OTHER_CURRENCY));
+        if self.exchange.random.one_in(3) {
+            // The payee's side alone.
+            let spec = self.converted_spec((payer, payee), own);
+            let fxp = self.exchange.another(payee, dfsps);
+            let conversion = self.conversion(spec, (payee, fxp), own, foreign, Then::Fulfil { spec });
+            self.exchange.received.insert(spec, conversion);
+            return self.send_determining(spec, sold);
+        }
+        let spec = self.converted_spec((payer, payee), foreign);
+        if self.exchange.random.one_in(3) {
+            let fxp = self.exchange.another(payee, dfsps);
+            let back = self.conversion(spec, (payee, fxp), foreign, own, Then::Fulfil { spec });
+            self.exchange.received.insert(spec, back);
+        }
+        let (fxp, amount) = (self.exchange.another(payer, dfsps), foreign.0);
+        let then = match self.exchange.random.below(10) {
+            0..=5 => Then::Pay { spec, amount },
+            // The transfer overtakes the fulfilment, or the conversion itself.
+            6 | 7 => {
+                self.counts.determining_early += 1;
+                let soon = self.exchange.between(0, 3_000);
+                self.after(soon, Event::SendDetermining { spec, amount });
+                Then::Nothing
+            }
+            8 => {
+                self.counts.determining_never += 1;
+                Then::Nothing
+            }
+            _ => {
+                self.counts.conversion_lies += 1;
+                Then::Pay { spec, amount: amount + 1 }
+            }
+        };
+        let conversion = self.conversion(spec, (payer, fxp), own, foreign, then);
+        self.send_conversion(conversion);
+    }
+
+    fn send_conversion(&mut self, conversion: usize) {
+        let spec = self.exchange.specs[conversion];
+        let request = message::convert(&spec, spec.initiator, true_time(self.now_us));
+        self.send(spec.initiator, request, meaning_of(&spec, spec.initiator), ATTEMPTS_MAX);
+    }
+
+    /// A payer sends a transfer that is converted on one side or the other.
+    pub(super) fn send_determining(&mut self, spec: usize, amount: i64) {
+        let sent = self.specs[spec];
+        let dead_until_us = self.dfsps[sent.payer].dead_until_us;
+        if self.dfsps[sent.payer].condition(self.now_us).is_dead {
+            return self.schedule.add(dead_until_us + 1_000, Event::SendDetermining { spec, amount });
+        }
+        let request = message::prepare(&sent, sent.payer, &amount.to_string(), true_time(self.now_us));
+        let seen = meaning(&sent, sent.payer, Some(i128::from(amount) * UNITS));
+        self.send(sent.payer, request, seen, ATTEMPTS_MAX);
+    }
+
+    /// A payee that needs another currency asks for it before it answers a prepare. Whether it is such a payee.
+    pub(super) fn convert_received(&mut self, spec: usize) -> bool {
+        let Some(conversion) = self.exchange.received.get(&spec).copied() else { return false };
+        let payee = self.specs[spec].payee;
+        self.send_conversion(conversion);
+        let delay = self.exchange.delay();
+        let put = |ending| Event::Put { spec, by: payee, ending, is_right: true };
+        match self.exchange.random.below(10) {
+            0..=6 => {}
+            // It does not wait for the FXP.
+            7 => self.after(delay, put(Ending::Fulfil { reserves: false })),
+            8 => self.after(delay, put(Ending::Abort(ErrorCode::PAYEE_REJECTION))),
+            _ => self.exchange.then[conversion] = Then::Nothing,
+        }
+        true
+    }
+
+    /// An FXP is asked for a conversion, and decides once.
+    pub(super) fn take_conversion(&mut self, fxp: usize, body: &Value, seen: [u8; 16]) {
+        let id = body["commitRequestId"].as_str().and_then(TransferId::parse);
+        if let Some(id) = id {
+            self.auditor.outside.forwarded_conversion(id, fxp, seen, &mut self.auditor.findings);
+        }
+        let conversion = self.exchange.specs.iter().position(|spec| Some(spec.id) == id && spec.fxp == fxp);
+        let Some(conversion) = conversion.filter(|conversion| self.exchange.decided.insert(*conversion))
+        else {
+            return;
+        };
+        let delay = self.exchange.delay();
+        let put = |ending, is_right| Event::PutConversion { conversion, ending, is_right };
+        let (reserve, commit) = (Ending::Fulfil { reserves: true }, Ending::Fulfil { reserves: false });
+        let decline = Ending::Abort(ErrorCode::PAYEE_REJECTION);
+        let lies = if self.plan.faults.lies { 16 } else { 12 };
+        match self.exchange.random.below(lies) {
+            0..=7 => self.after(delay, put(reserve, true)),
+            8 => self.after(delay, put(commit, true)),
+            9 | 10 => self.after(delay, put(decline, true)),
+            // It never answers.
+            11 => {}
+            12 | 13 => self.after(delay, put(reserve, false)),
+            _ => {
+                // Both, either first.
+                self.counts.conversion_lies += 1;
+                let other = self.exchange.delay();
+                self.after(delay, put(reserve, true));
+                self.after(other, put(decline, true));
+            }
+        }
+    }
+
+    /// An FXP ends a conversion, rightly or not.
+    pub(super) fn send_conversion_put(&mut self, conversion: usize, ending: Ending, is_right: bool) {
+        let spec = self.exchange.specs[conversion];
+        let dead_until_us = self.dfsps[spec.fxp].dead_until_us;
+        if self.dfsps[spec.fxp].condition(self.now_us).is_dead {
+            let event = Event::PutConversion { conversion, ending, is_right };
+            return self.schedule.add(dead_until_us + 1_000, event);
+        }
+        let (mut preimage, mut destination) = (message::preimage(spec.id), spec.initiator);
+        if !is_right {
+            self.counts.conversion_lies += 1;
+            if self.exchange.random.one_in(2) {
+                preimage[0] ^= 1;
+            } else {
+                destination = spec.fxp;
+            }
+        }
+        let parties = (spec.fxp, destination);
+        let request = message::put_conversion(spec.id, parties, ending, &preimage, true_time(self.now_us));
+        let seen = Seen::PutConversion { id: spec.id, by: spec.fxp, ending, good: is_right };
+        self.send(spec.fxp, request, seen, ATTEMPTS_MAX);
+    }
+
+    /// An initiator has the fulfilment: what it waited with comes next.
+    pub(super) fn take_fulfilment(&mut self, initiator: usize, id: TransferId) {
+        let found = self.exchange.specs.iter().position(|spec| spec.id == id && spec.initiator == initiator);
+        let Some(conversion) = found else { return };
+        let then = std::mem::replace(&mut self.exchange.then[conversion], Then::Nothing);
+        let delay = self.exchange.delay();
+        match then {
+            Then::Nothing => {}
+            Then::Pay { spec, amount } => self.after(delay, Event::SendDetermining { spec, amount }),
+            Then::Fulfil { spec } => {
+                let ending = Ending::Fulfil { reserves: self.exchange.random.one_in(3) };
+                self.after(delay, Event::Put { spec, by: initiator, ending, is_right: true });
+            }
+        }
+    }
+
+    /// A DFSP does with conversions what it must not.
+    pub(super) fn conversion_mischief(&mut self) {
+        let is_on = self.exchange.is_on && self.is_troubled() && self.plan.faults.lies;
+        if !is_on || self.exchange.specs.is_empty() {
+            return;
+        }
+        let liar = self.exchange.random.below(self.dfsps.len() as u64) as usize;
+        let count = self.exchange.specs.len() as u64;
+        let spec = self.exchange.specs[self.exchange.random.below(count) as usize];
+        let now = true_time(self.now_us);
+        self.counts.conversion_lies += 1;
+        self.note_fault();
+        match self.exchange.random.below(6) {
+            0 | 1 if liar != spec.fxp => {
+                let ending = Ending::Fulfil { reserves: true };
+                let preimage = message::preimage(spec.id);
+                let put = message::put_conversion(spec.id, (liar, spec.initiator), ending, &preimage, now);
+                self.send(liar, put, Seen::PutConversion { id: spec.id, by: liar, ending, good: false }, 2);
+            }
+            2 => {
+                // Its own request with another amount.
+                let altered = FxSpec { target: (spec.target.0 + 1, spec.target.1), ..spec };
+                let request = message::convert(&altered, spec.initiator, now);
+                self.send(spec.initiator, request, meaning_of(&altered, spec.initiator), 1);
+            }
+            3 => {
+                // A conversion for somebody else's transfer.
+                let fxp = self.exchange.another(liar, self.dfsps.len());
+                let foreign = FxSpec { id: self.exchange.id(), initiator: liar, fxp, ..spec };
+                let index = self.exchange.add(foreign, Then::Nothing);
+                self.send_conversion(index);
+            }
+            4 => {
+                let forged = FxSpec { id: self.exchange.id(), ..spec };
+                let request = message::convert(&forged, liar, now);
+                self.send(liar, request, meaning_of(&forged, liar), 1);
+            }
+            _ => self.send(liar, message::get_conversion(spec.id, liar, now), Seen::Get, 1),
+        }
+    }
+}
