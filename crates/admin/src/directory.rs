@@ -11,7 +11,7 @@ use upesi_parties::import::Imports;
 use upesi_parties::party::{Entry, Owner, PartyIdType, check_identifier};
 use upesi_parties::registry::{OracleError, OracleRegistry};
 use upesi_tables::TablesError;
-use upesi_types::{ErrorCode, FspId};
+use upesi_types::{ErrorCode, FspId, hex};
 
 use crate::access::Permission;
 use crate::body::JsonBody;
@@ -183,6 +183,5 @@ pub(crate) async fn delete(
 /// A party as the audit trail has it: not by its number, but so that an auditor who knows it finds it.
 fn party(kind: PartyIdType, id: &str) -> String {
     let digest = Sha256::digest(id.as_bytes());
-    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("party {} with SHA-256 {digest}…", kind.as_str())
+    format!("party {} with SHA-256 {}…", kind.as_str(), hex(&digest[..8]))
 }

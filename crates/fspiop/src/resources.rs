@@ -354,15 +354,15 @@ static ROW_OF: [[u8; Shape::COUNT]; Resource::ALL.len()] = {
 };
 
 impl Resource {
-    /// Whether the hub takes requests of this family.
-    pub fn is_built(self) -> bool {
-        ROW_OF[self as usize].iter().any(|row| *row != NO_ROW)
-    }
-
     /// Whether requests of this family change balances, so that they go to the ledger and the journal keeps their
     /// bodies.
     pub const fn moves_money(self) -> bool {
         matches!(self, Self::Transfers | Self::BulkTransfers | Self::FxTransfers)
+    }
+
+    /// Whether a request of this family moves money for one payment at most. A bulk has up to a thousand.
+    pub const fn moves_money_once(self) -> bool {
+        matches!(self, Self::Transfers | Self::FxTransfers)
     }
 
     /// Whether this is a family of quoting, whose messages are always for a named DFSP.
@@ -415,8 +415,9 @@ mod tests {
     }
 
     #[test]
-    fn every_family_is_built() {
-        assert!(Resource::ALL.iter().all(|resource| resource.is_built()));
+    fn every_family_has_paths() {
+        let has_path = |resource: &&Resource| PATHS.iter().any(|path| path.resource == **resource);
+        assert_eq!(Resource::ALL.iter().filter(has_path).count(), Resource::ALL.len());
     }
 
     #[test]

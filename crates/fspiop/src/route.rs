@@ -34,8 +34,6 @@ pub enum Unroutable {
     UnknownPath,
     /// The path has other methods.
     OtherMethods(&'static ResourcePath),
-    /// The hub does not take requests of this family yet.
-    NotBuilt(Resource),
 }
 
 impl<'a> Route<'a> {
@@ -44,9 +42,6 @@ impl<'a> Route<'a> {
         let path = target.split_once('?').map_or(target, |(path, _)| path);
         let mut segments = path.strip_prefix('/').ok_or(Unroutable::UnknownPath)?.split('/');
         let resource = segments.next().and_then(Resource::parse).ok_or(Unroutable::UnknownPath)?;
-        if !resource.is_built() {
-            return Err(Unroutable::NotBuilt(resource));
-        }
         let mut rest = [None; 4];
         for slot in &mut rest {
             // Dot segments would lead elsewhere when the id is put into a callback URL.
@@ -116,12 +111,11 @@ fn shape_of_party(resource: Resource, segments: [Option<&str>; 4]) -> Option<(Sh
 }
 
 impl Unroutable {
-    /// The refusal: 404 with code 3002, 405 with code 3000, or 501 with code 2002.
+    /// The refusal: 404 with code 3002 or 405 with code 3000.
     pub fn to_error(self) -> SyncError {
         match self {
             Self::UnknownPath => SyncError::new(ErrorCode::UNKNOWN_URI, "Not Found"),
             Self::OtherMethods(_) => SyncError::method_not_allowed(),
-            Self::NotBuilt(_) => SyncError::not_implemented(),
         }
     }
 }

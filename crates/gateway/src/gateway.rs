@@ -198,8 +198,7 @@ impl<H: Handler> Gateway<H> {
             return Err(SyncError::not_implemented());
         }
         let mut max = self.config.body_bytes_max;
-        // A bulk has up to a thousand transfers.
-        if route.resource().moves_money() && route.resource() != upesi_fspiop::Resource::BulkTransfers {
+        if route.resource().moves_money_once() {
             max = max.min(self.config.transfer_body_bytes_max);
             if body.size_hint().lower() > max as u64 {
                 return Err(answer::unreadable_body(BodyError::TooLarge, max));
@@ -292,17 +291,13 @@ impl<H: Handler> Gateway<H> {
     /// payments.
     async fn answer_others(
         &self,
-        endpoint: Result<Endpoint<'_>, NoEndpoint>,
+        endpoint: Result<OperatorEndpoint, NoEndpoint>,
         parts: &Parts,
         connection: &Connection,
     ) -> (Labels, Answer) {
-        let resource = match &endpoint {
-            Ok(Endpoint::NotBuilt(resource)) => resource.as_str(),
-            Ok(Endpoint::Operator(endpoint)) => endpoint.label(),
-            _ => "unknown",
-        };
+        let resource = endpoint.as_ref().map_or("unknown", |endpoint| endpoint.label());
         let answer = match endpoint {
-            Ok(Endpoint::Operator(endpoint)) if endpoint.is_for_probes() => {
+            Ok(endpoint) if endpoint.is_for_probes() => {
                 self.pace.keep_patiently(connection).await;
                 self.answer_own(endpoint, &parts.headers)
             }
@@ -314,15 +309,10 @@ impl<H: Handler> Gateway<H> {
         (Labels::new(&parts.method, resource), answer)
     }
 
-    fn answer_paced(&self, endpoint: Result<Endpoint<'_>, NoEndpoint>, headers: &HeaderMap) -> Answer {
+    fn answer_paced(&self, endpoint: Result<OperatorEndpoint, NoEndpoint>, headers: &HeaderMap) -> Answer {
         let refused = match endpoint {
-            Ok(Endpoint::Operator(endpoint)) if self.serves(endpoint) => {
-                return self.answer_own(endpoint, headers);
-            }
-            Ok(Endpoint::Operator(_)) => {
-                NoEndpoint { error: Unroutable::UnknownPath.to_error(), allow: None }
-            }
-            Ok(_) => NoEndpoint { error: SyncError::not_implemented(), allow: None },
+            Ok(endpoint) if self.serves(endpoint) => return self.answer_own(endpoint, headers),
+            Ok(_) => NoEndpoint { error: Unroutable::UnknownPath.to_error(), allow: None },
             Err(no_endpoint) => no_endpoint,
         };
         self.metrics.count_refusal(&refused.error);
@@ -388,7 +378,8 @@ impl<H: Handler> Service for Gateway<H> {
                 }
                 return answer;
             }
-            other => self.answer_others(other, &parts, connection).await,
+            Ok(Endpoint::Operator(endpoint)) => self.answer_others(Ok(endpoint), &parts, connection).await,
+            Err(no_endpoint) => self.answer_others(Err(no_endpoint), &parts, connection).await,
         };
         self.metrics.count_other(labels, answer.status(), received.elapsed());
         let caller = self.callers.known(&parts.headers, connection);

@@ -1,7 +1,7 @@
 //! From a request line to the endpoint it is for.
 
 use http::Method;
-use upesi_fspiop::{Resource, Route, SyncError, Unroutable};
+use upesi_fspiop::{Route, SyncError, Unroutable};
 
 use crate::operations::OperatorEndpoint;
 
@@ -10,8 +10,6 @@ use crate::operations::OperatorEndpoint;
 pub(crate) enum Endpoint<'a> {
     /// An operation of the FSPIOP API.
     Api(Route<'a>),
-    /// A family of the FSPIOP API that is not built yet.
-    NotBuilt(Resource),
     /// One of the endpoints beside the FSPIOP API.
     Operator(OperatorEndpoint),
 }
@@ -30,7 +28,6 @@ pub(crate) struct NoEndpoint {
 pub(crate) fn resolve<'a>(method: &Method, path: &'a str) -> Result<Endpoint<'a>, NoEndpoint> {
     let unroutable = match Route::resolve(upesi_fspiop::Method::parse(method.as_str()), path) {
         Ok(route) => return Ok(Endpoint::Api(route)),
-        Err(Unroutable::NotBuilt(resource)) => return Ok(Endpoint::NotBuilt(resource)),
         Err(unroutable) => unroutable,
     };
     let allow = match (unroutable, OperatorEndpoint::find(path)) {
@@ -46,7 +43,7 @@ pub(crate) fn resolve<'a>(method: &Method, path: &'a str) -> Result<Endpoint<'a>
 
 #[cfg(test)]
 mod tests {
-    use upesi_fspiop::{Action, Segments};
+    use upesi_fspiop::{Action, Resource, Segments};
 
     use super::*;
 

@@ -3,13 +3,12 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::{self, Debug, Display, Formatter};
 
-use upesi_types::Timestamp;
+use upesi_types::{Timestamp, hex};
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::participant::ParticipantId;
@@ -216,7 +215,7 @@ impl Secret {
 
     /// What tells it from others: the beginning of the digest.
     fn fingerprint(&self) -> String {
-        self.digest().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.digest()[..4])
     }
 }
 
@@ -408,6 +407,8 @@ pub(crate) struct OperatorFields {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     #[test]

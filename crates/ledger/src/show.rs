@@ -2,13 +2,12 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::{self, Display, Formatter};
 
-use upesi_types::{Amount, AmountError, Currency, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, AmountError, Currency, FspId, Timestamp, TransferId, hex};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::binding::BindingKind;
@@ -186,7 +185,7 @@ impl Show for Box<str> {
 
 impl<const N: usize> Show for [u8; N] {
     fn show(&self) -> Shown<'_> {
-        Shown::Text(Cow::Owned(self.iter().map(|byte| format!("{byte:02x}")).collect()))
+        Shown::Text(Cow::Owned(hex(self)))
     }
 }
 

@@ -330,9 +330,7 @@ impl Ledger {
             }
             transfer.state = state;
         });
-        if self.bulks.holding(id).is_some() {
-            self.note_end_of_item(id);
-        }
+        self.note_end_of_item(id);
     }
 
     /// Settles a committed transfer or leg of a conversion, or has it settled with the open window. Returns the

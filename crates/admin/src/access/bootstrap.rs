@@ -6,6 +6,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use upesi_types::hex;
+
 use super::Token;
 
 /// The file of the data directory that has the digest of the token, and until when it is good.
@@ -37,7 +39,7 @@ pub enum BootstrapError {
 pub fn make_bootstrap(data: &Path) -> Result<String, BootstrapError> {
     let token = Token::random().ok_or(BootstrapError::Random)?;
     let file = data.join(BOOTSTRAP_FILE);
-    let (digest, until_s) = (hex(&token), now_s() + LIFETIME_S);
+    let (digest, until_s) = (hex(&token.digest()), now_s() + LIFETIME_S);
     let write = || {
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -60,11 +62,7 @@ fn is_token_at(text: &str, token: &Token, now_s: u64) -> bool {
     let Some((digest, until_s)) = text.trim_end().split_once(' ') else { return false };
     // More than a lifetime ahead: the clock was wrong, then or now.
     let left_s = until_s.parse().ok().and_then(|until_s: u64| until_s.checked_sub(now_s));
-    digest == hex(token) && left_s.is_some_and(|left_s| (1..=LIFETIME_S).contains(&left_s))
-}
-
-fn hex(token: &Token) -> String {
-    token.digest().iter().map(|byte| format!("{byte:02x}")).collect()
+    digest == hex(&token.digest()) && left_s.is_some_and(|left_s| (1..=LIFETIME_S).contains(&left_s))
 }
 
 /// Seconds since 1970, by the machine's clock: the command runs without a hub.
@@ -87,9 +85,10 @@ mod tests {
         assert!(is_token_of(&file, &second) && !is_token_of(&file, &first));
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!is_token_of(&directory.path().join("other"), &second));
-        let at = |until_s: u64| is_token_at(&format!("{} {until_s}\n", hex(&second)), &second, 10_000);
+        let at =
+            |until_s: u64| is_token_at(&format!("{} {until_s}\n", hex(&second.digest())), &second, 10_000);
         assert_eq!([9_999, 10_000, 10_001, 10_900, 10_901].map(at), [false, false, true, true, false]);
-        for text in ["", "x", &hex(&second), &format!("{} x", hex(&second))] {
+        for text in ["", "x", &hex(&second.digest()), &format!("{} x", hex(&second.digest()))] {
             assert!(!is_token_at(text, &second, 10_000), "{text}");
         }
     }

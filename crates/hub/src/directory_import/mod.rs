@@ -22,6 +22,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use upesi_http::ClientTls;
 use upesi_parties::import::{CHUNK_LINES_MAX, Columns, IMPORT_ID_CHARS_MAX, ImportId, LINE_BYTES_MAX};
+use upesi_types::hex;
 
 use crate::await_hub::await_hub;
 use crate::exit::{Exit, Failure, Outcome};
@@ -239,7 +240,7 @@ fn name_of(file: &mut File, replace: bool) -> io::Result<String> {
             Err(error) => return Err(error),
         }
     }
-    let digits: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = hex(&hasher.finalize());
     // The same file does something else when it replaces.
     Ok(format!("{}{}", &digits[..NAME_DIGITS], if replace { "-replace" } else { "" }))
 }

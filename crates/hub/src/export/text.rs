@@ -1,6 +1,8 @@
 //! One transfer as a line: CSV and JSON Lines. Amounts are decimal in the currency's units, times are UTC, hashes are
 //! hexadecimal, records are numbers in the journal; what does not apply is empty (CSV) or null (JSON).
 
+use upesi_types::hex;
+
 use super::row::{COLUMNS, Row};
 
 enum Cell {
@@ -34,10 +36,6 @@ fn cells(row: Row<'_>) -> [Cell; COLUMNS.len()] {
         Cell::Number(transfer.prepare_seq),
         Cell::of(transfer.extensions.as_deref()),
     ]
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The first line of a CSV file.

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use upesi_ledger::{AbortKind, ParticipantId, Transfer, TransferState};
-use upesi_types::Amount;
+use upesi_types::{Amount, hex};
 
 /// Ten-thousandths per unit of a currency, as decimal places.
 const PLACES: usize = 4;
@@ -180,10 +180,6 @@ fn milliseconds(text: &str) -> Option<i64> {
     let days =
         era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (m * 153 + 2) / 5 + day - 1 - 719_468;
     Some((((days * 24 + hour) * 60 + minute - offset) * 60 + second) * 1000 + fraction)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use calamine::{Data, Reader, Xlsx};
 use sha2::{Digest, Sha256};
-use upesi_types::Amount;
+use upesi_types::{Amount, hex};
 
 use crate::exit::{Exit, Failure};
 
@@ -52,7 +52,7 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Vec<String>>, String), Failure> {
         return Err(Failure::new(Exit::Data, format!("{shown} is longer than {FILE_BYTES_MAX} bytes")));
     }
     let bytes = std::fs::read(path).map_err(cannot)?;
-    let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&Sha256::digest(&bytes));
     let cells = if bytes.starts_with(ZIP) { cells_of_xlsx(bytes) } else { cells_of_csv(&bytes) };
     cells.map(|cells| (cells, digest)).map_err(|text| Failure::new(Exit::Data, format!("{shown}: {text}")))
 }
