@@ -12,6 +12,7 @@ use upesi_tables::TablesError;
 use upesi_types::Timestamp;
 
 use crate::access::{Access, Caller, Permission, permission_of};
+use crate::audit::AuditPort;
 use crate::changes;
 use crate::debug::Holders;
 use crate::directory::DirectoryHandle;
@@ -90,6 +91,8 @@ pub struct AdminContext {
     pub started: Instant,
     /// The same by the calendar.
     pub started_at: Timestamp,
+    /// The audit trail.
+    pub audit: AuditPort,
     /// How callers are known.
     pub access: Access,
     /// Who calls. Each request has its own.
@@ -118,6 +121,7 @@ impl AdminContext {
             body_timeout: BODY_TIMEOUT,
             started: Instant::now(),
             started_at,
+            audit: AuditPort::new(None),
             access,
             caller,
         }

@@ -3,6 +3,7 @@
 mod access;
 mod account_types;
 mod accounts;
+mod audit;
 mod bindings;
 mod body;
 mod call;
@@ -45,6 +46,10 @@ mod transactions;
 mod transfers;
 
 pub use access::{Access, BOOTSTRAP_FILE, BOOTSTRAP_MINUTES, BootstrapError, Caller, make_bootstrap};
+pub use audit::{
+    AuditEntryView, AuditKey, AuditKeyError, AuditPort, AuditPublicKey, Checkpoint, CheckpointError,
+    EntryFilter, Outcome, log_checkpoints,
+};
 pub use context::{AdminContext, FindQuote, FixedLog, LogLevel};
 pub use debug::Holders;
 pub use directory::DirectoryHandle;

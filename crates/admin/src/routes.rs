@@ -13,9 +13,10 @@ use crate::call::{Guard, admit};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
-    account_types, accounts, bindings, callbacks, clock, debug, directory, docs, endpoints, enums, fee_rules,
-    find, funds, health, imports, lanes, limits, operations, operators, oracles, participants, positions,
-    quotes, settlement_models, settlement_pairs, settlement_windows, settlements, transactions, transfers,
+    account_types, accounts, audit, bindings, callbacks, clock, debug, directory, docs, endpoints, enums,
+    fee_rules, find, funds, health, imports, lanes, limits, operations, operators, oracles, participants,
+    positions, quotes, settlement_models, settlement_pairs, settlement_windows, settlements, transactions,
+    transfers,
 };
 
 const GET: Method = Method::GET;
@@ -237,7 +238,7 @@ fn process_table(table: Table) -> Table {
         .scheme(GET, "/debug/heap", &[ProcessProfile], debug::heap)
 }
 
-/// Operators and their credentials.
+/// Operators, their credentials, and what they did.
 fn operators_table(table: Table) -> Table {
     table
         .add(("/self", GET), (Identity, Own), operators::itself)
@@ -252,4 +253,6 @@ fn operators_table(table: Table) -> Table {
             &[IamUser],
             operators::remove_credential,
         )
+        .scheme(GET, "/audit", &[AuditRead], audit::list)
+        .scheme(GET, "/audit/checkpoint", &[AuditRead], audit::checkpoint)
 }

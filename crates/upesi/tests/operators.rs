@@ -36,6 +36,11 @@ struct Hub {
 
 impl Hub {
     fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    /// With further settings.
+    fn start_with(data: &Path, settings: &[&str]) -> Self {
         let arguments =
             ["serve", "--fspiop", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"];
         let mut command = upesi(&arguments);
@@ -44,6 +49,7 @@ impl Hub {
         let small = small.iter().flat_map(|setting| ["--set", setting]);
         command
             .args(small)
+            .args(settings.iter().flat_map(|setting| ["--set", setting]))
             .args(["--log-level", "trace", "--set", "admin.authentication=required", "--data"])
             .arg(data);
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -157,4 +163,73 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
         }
         assert!(!kept.iter().any(|file| contains(file, secret)), "{name} is in the data directory");
     }
+}
+
+/// Keys that RFC 8410 prints.
+const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
+const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
+
+fn private_key(file: &Path) {
+    fs::write(file, PRIVATE).unwrap();
+    Command::new("chmod").arg("600").arg(file).status().unwrap();
+}
+
+#[test]
+fn the_trail_is_signed_and_verified() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, key, public, iam) = (at("data"), at("audit.key"), at("audit.pub"), at("iam"));
+    private_key(Path::new(&key));
+    fs::write(&public, PUBLIC).unwrap();
+    let first = at("first");
+    let setting = format!("admin.audit_key_file={key}");
+    let hub = Hub::start_with(Path::new(&data), &[&setting]);
+    assert_eq!(code(&upesi(&["admin", "bootstrap", "--data", &data, "--out", &first]).output().unwrap()), 0);
+    let admin = hub.admin.clone();
+    let create = ["admin", "create", "iam", "--role", "iam-admin", "--admin", &admin, "--token-file", &first];
+    let made = upesi(&[&create[..], &["--out", &iam]].concat()).output().unwrap();
+    assert_eq!(code(&made), 0, "{}", text(&made.stderr));
+    hub.stop();
+    // The log of the second start has a checkpoint of both entries.
+    let log = Hub::start_with(Path::new(&data), &[&setting]).stop();
+    assert!(log.contains("upesi-audit-checkpoint 1 2 "), "{log}");
+    fs::write(at("log"), &log).unwrap();
+
+    let run = |arguments: &[&str]| upesi(&[&["audit", "trail", &data], arguments].concat()).output().unwrap();
+    let printed = run(&["--json", "--operator", "bootstrap", "--checkpoints", &at("log"), "--key", &public]);
+    let told = text(&printed.stderr);
+    assert_eq!(code(&printed), 0, "{told}");
+    assert_eq!(text(&printed.stdout).lines().count(), 2, "{told}");
+    assert!(told.contains("the chain is whole; 2 printed; 1 checkpoints are signed by the key"), "{told}");
+    let verified = run(&["--verify"]);
+    assert_eq!((code(&verified), &*text(&verified.stdout)), (0, ""));
+
+    fs::write(at("log"), log.replace("upesi-audit-checkpoint 1 2 ", "upesi-audit-checkpoint 1 1 ")).unwrap();
+    let forged = run(&["--verify", "--checkpoints", &at("log"), "--key", &public]);
+    assert_eq!(code(&forged), 65);
+    assert!(text(&forged.stderr).contains("is not signed by this key, or was changed"));
+    assert_eq!(code(&run(&["--verify", "--key", &public])), 64);
+    assert_eq!(code(&run(&["--verify", "--checkpoints", &at("log"), "--key", &at("none")])), 66);
+    assert_eq!(code(&upesi(&["audit", "trail", &at("none")]).output().unwrap()), 66);
+    assert_eq!(code(&upesi(&["audit"]).output().unwrap()), 64);
+}
+
+#[test]
+fn a_key_that_is_at_hand_in_the_data_directory_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("audit.key");
+    private_key(&key);
+    let data = directory.path().to_str().unwrap();
+    let setting = format!("admin.audit_key_file={}", key.display());
+    let ports = ["--fspiop", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"];
+    let mut command = upesi(&[&["serve", "--data", data, "--set", &setting], &ports[..]].concat());
+    let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+    let (mut log, mut told) = (BufReader::new(process.stderr.take().unwrap()), String::new());
+    // Until it ends, or has started.
+    while !told.contains("\"admin\":\"") && log.read_line(&mut told).unwrap() > 0 {}
+    if told.contains("\"admin\":\"") {
+        process.kill().unwrap();
+    }
+    assert_eq!(process.wait().unwrap().code(), Some(64), "{told}");
+    assert!(told.contains("is in the data directory: keep it elsewhere"), "{told}");
 }

@@ -68,6 +68,7 @@ permissions! {
     ProcessProfile "process.profile";
     ProcessLog "process.log";
     ProcessClock "process.clock";
+    AuditRead "audit.read";
     IamRead "iam.read";
     /// Operators, their roles and credentials.
     IamUser "iam.user";

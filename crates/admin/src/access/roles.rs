@@ -61,10 +61,11 @@ const fn own(role: Role) -> &'static [Permission] {
             P::ProcessProfile,
             P::ProcessLog,
             P::ProcessClock,
+            P::AuditRead,
             P::IamRead,
         ],
         Role::IamAdmin => &[P::IamRead, P::IamUser],
-        Role::Auditor => &[P::TransferMessages, P::PartyRead, P::IamRead],
+        Role::Auditor => &[P::TransferMessages, P::PartyRead, P::AuditRead, P::IamRead],
         Role::DfspUser | Role::DfspMachine => &[P::ParticipantRead, P::TransferSearch, P::TransferRead],
     }
 }

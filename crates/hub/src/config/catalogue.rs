@@ -119,6 +119,9 @@ settings! {
         /// that is 0.0.0.0 or [::]): names or addresses without a port, separated by commas; `*` for all. Other hosts
         /// are answered 421, so that pages in an operator's browser cannot reach the port.
         allowed_hosts: text(4096) = "",
+        /// PEM file with the private key of Ed25519 that signs [checkpoints of the audit
+        /// trail](operators.md#checkpoints): not in `data.dir`, and not readable by everybody. Empty: none are signed.
+        audit_key_file: text(4096) = "",
         /// Connections served at a time; beyond it the longest idle makes room. One address may have half of them.
         connections_max: integer(2, 100_000) = "64",
         /// Whether `GET /debug/profile` and `GET /debug/heap` are served. They cost nothing until called.

@@ -1,12 +1,15 @@
 //! The start of a hub: files and ports first, then the data directory, then what serves.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio::time::interval;
-use upesi_admin::{AdminContext, AdminService, DirectoryHandle, MetricsService};
+use upesi_admin::{
+    AdminContext, AdminService, AuditKey, AuditPort, DirectoryHandle, MetricsService, log_checkpoints,
+};
 use upesi_delivery::lanes::{Courier, CourierConfig};
 use upesi_delivery::owed::{CallbackRenderer, CourierEffects, OutboxBacklog};
 use upesi_delivery::{Handler, Signer};
@@ -46,6 +49,7 @@ struct Base {
     descriptors: Descriptors,
     outbound: Outbound,
     participants: SharedParticipants,
+    audit_key: Option<Arc<AuditKey>>,
 }
 
 /// The engine, and what sends its callbacks.
@@ -62,6 +66,7 @@ impl Base {
         let tls = Arc::new(Tls::load(settings)?);
         let participants = SharedParticipants::default();
         let signatures = Arc::new(Signatures::load(settings, &participants, clock)?);
+        let audit_key = audit_key(settings)?;
         let fspiop = bind("fspiop.listen", settings.fspiop.listen)?;
         let admin = bind("admin.listen", settings.admin.listen)?;
         // What was checked is an address, if it is anything.
@@ -86,6 +91,7 @@ impl Base {
             descriptors,
             outbound,
             participants,
+            audit_key,
         })
     }
 
@@ -164,8 +170,7 @@ impl Hub {
         ));
         let (rendered, interval) = (Arc::clone(&text), Duration::from_millis(settings.metrics.interval_ms));
         let shown = upesi_admin::MetricsText::new(interval, move || rendered.render());
-        let service =
-            admin_service(settings, &handle, &resources, &courier, (&text, &shown), log, &base.outbound)?;
+        let service = admin_service(settings, &handle, &resources, &courier, (&text, &shown), log, &base)?;
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
         for target in base.participants.get().ids() {
@@ -301,7 +306,7 @@ fn admin_service(
     courier: &Courier,
     (text, shown): (&Arc<MetricsText>, &upesi_admin::MetricsText),
     log: LogControl,
-    outbound: &Outbound,
+    base: &Base,
 ) -> Result<AdminService, HubError> {
     let mut context = AdminContext::new(engine.clone());
     context.hostname = settings.admin.hostname.as_str().into();
@@ -314,9 +319,31 @@ fn admin_service(
         Arc::new(move || text.holders()) as upesi_admin::Holders
     });
     context.log_level = Arc::new(log);
-    context.schemes = options::schemes(settings, outbound);
+    context.schemes = options::schemes(settings, &base.outbound);
     context.allowed_hosts = Some(options::allowed_hosts(settings));
+    context.audit = AuditPort::new(base.audit_key.clone());
+    if let Some(key) = base.audit_key.clone() {
+        base.admin_workers.get(0).spawn(log_checkpoints(context.clone(), key));
+    }
     Ok(AdminService::new(context.with_access(options::access(settings))))
+}
+
+/// The key that signs checkpoints of the audit trail. In the data directory it would be at hand for whoever writes the
+/// journal anew, and in every backup.
+fn audit_key(settings: &Settings) -> Result<Option<Arc<AuditKey>>, HubError> {
+    let file = Path::new(&*settings.admin.audit_key_file);
+    if file.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let refuse = |text: String| HubError::Settings(format!("admin.audit_key_file: {text}"));
+    let key = AuditKey::load(file).map_err(|error| refuse(error.to_string()))?;
+    let [real, data] = [file, &settings.data.dir].map(Path::canonicalize);
+    if let (Ok(real), Ok(data)) = (real, data)
+        && real.starts_with(&data)
+    {
+        return Err(refuse(format!("{} is in the data directory: keep it elsewhere", file.display())));
+    }
+    Ok(Some(Arc::new(key)))
 }
 
 fn keep_positions(workers: &Workers, text: Arc<MetricsText>) {

@@ -8,6 +8,7 @@ pub mod names;
 pub mod print;
 #[cfg(test)]
 mod tests;
+pub mod trail;
 
 use std::path::Path;
 

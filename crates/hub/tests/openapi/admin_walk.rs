@@ -11,8 +11,8 @@ use upesi_apidocs::Surface;
 use upesi_engine::Payload;
 use upesi_ledger::{CallbackKey, Command, ParticipantId};
 
-/// Answers that hold what no document can know: how long the process has been up, a token.
-const DIFFERENT_EACH_TIME: [&str; 2] = ["getHealth", "createToken"];
+/// Answers that hold what no document can know: how long the process has been up, a token, the whole audit trail.
+const DIFFERENT_EACH_TIME: [&str; 4] = ["getHealth", "createToken", "findAuditEntries", "getAuditCheckpoint"];
 
 /// The transfer that an operator ends.
 const ENDED: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5e";
@@ -253,6 +253,8 @@ impl Walk {
             "getOperator",
             "listOperators",
             "removeCredential",
+            "findAuditEntries",
+            "getAuditCheckpoint",
         ] {
             self.call(id);
         }

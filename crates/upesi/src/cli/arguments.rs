@@ -90,7 +90,7 @@ pub enum Command {
     /// kept, every outcome has its callbacks, snapshots equal the replay byte for byte, archived transfers equal
     /// the decisions. If the first segments were deleted, the replay begins with the oldest snapshot that the
     /// journal continues, which itself cannot be compared; older records are only read. Prints counts and balances.
-    /// Ends with 65 if a check fails.
+    /// Ends with 65 if a check fails. `upesi audit trail` prints who changed what.
     Audit(AuditArguments),
     /// Copy a data directory at one moment, beside a running hub or without one.
     ///
@@ -218,10 +218,14 @@ pub struct JournalArguments {
 
 /// Arguments of `upesi audit`.
 #[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct AuditArguments {
+    /// Instead of the whole directory.
+    #[command(subcommand)]
+    pub part: Option<AuditPart>,
     /// The data directory.
-    #[arg(value_name = "DIR")]
-    pub directory: PathBuf,
+    #[arg(value_name = "DIR", required = true)]
+    pub directory: Option<PathBuf>,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
@@ -231,4 +235,56 @@ pub struct AuditArguments {
     /// Leave out the archive of finished transfers. Opening it may let its store remove obsolete files.
     #[arg(long)]
     pub no_archive: bool,
+}
+
+/// A part of what `upesi audit` verifies.
+#[derive(Clone, Debug, Subcommand)]
+pub enum AuditPart {
+    /// Print the audit trail of a data directory, who changed what and what was refused, and verify it.
+    ///
+    /// One line per entry, oldest first. Whatever is printed, the whole chain is verified: each entry follows from the
+    /// one before and from the change in its record, and snapshots and signed checkpoints agree. Reads only; a hub may
+    /// be using the directory. Ends with 65 if the trail is broken, and says where.
+    Trail(TrailArguments),
+}
+
+/// Arguments of `upesi audit trail`.
+#[derive(Args, Clone, Debug)]
+pub struct TrailArguments {
+    /// The data directory.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Print one JSON object per line instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Only verify: print no entries.
+    #[arg(long, conflicts_with_all = ["json", "limit"])]
+    pub verify: bool,
+    /// Only entries of this operator, or on its behalf.
+    #[arg(long, value_name = "NAME")]
+    pub operator: Option<String>,
+    /// Only entries of this permission, such as limit.raise, or of this area, such as limit.
+    #[arg(long, value_name = "PERMISSION")]
+    pub action: Option<String>,
+    /// Only entries whose object has this text in it, such as the name of a participant.
+    #[arg(long, value_name = "TEXT")]
+    pub object: Option<String>,
+    /// Only what was done, or only what was refused.
+    #[arg(long, value_name = "OUTCOME", value_parser = ["done", "refused"])]
+    pub outcome: Option<String>,
+    /// Only entries from this instant on: 2026-11-21T09:39:53.000Z, shortened, or 2026-11-21.
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    pub since: Option<Timestamp>,
+    /// Only entries before this instant.
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    pub until: Option<Timestamp>,
+    /// Print at most this many entries.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// A file with signed checkpoints, such as a log of the hub, kept where the hub cannot write.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub checkpoints: Option<PathBuf>,
+    /// The public key that they are signed with (PEM).
+    #[arg(long, value_name = "FILE", requires = "checkpoints")]
+    pub key: Option<PathBuf>,
 }

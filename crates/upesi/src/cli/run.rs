@@ -6,7 +6,10 @@ use std::io;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use super::arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments};
+use super::arguments::{
+    AuditArguments, AuditPart, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments,
+    TrailArguments,
+};
 use super::{admin, directory, install, pki, scheme, settlement, sim};
 use upesi_hub::backup::{self, BackupArguments, RestoreArguments};
 use upesi_hub::config::{self, Effective};
@@ -14,6 +17,7 @@ use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::inspect::audit::{self, AuditOptions};
 use upesi_hub::inspect::filter::Filter;
 use upesi_hub::inspect::print::{PrintOptions, print};
+use upesi_hub::inspect::trail::{self, EntryFilter, TrailOptions};
 use upesi_hub::output::{flush, write_out};
 use upesi_hub::trim::trim;
 use upesi_hub::{export, logging};
@@ -125,7 +129,11 @@ fn journal(arguments: JournalArguments) -> Outcome {
 }
 
 fn audit_directory(arguments: AuditArguments) -> Outcome {
-    let AuditArguments { directory, json, allow_live, no_archive } = arguments;
+    let AuditArguments { part, directory, json, allow_live, no_archive } = arguments;
+    if let Some(AuditPart::Trail(arguments)) = part {
+        return audit_trail(arguments);
+    }
+    let directory = directory.unwrap_or_default();
     let report = audit::audit(&AuditOptions { directory, allow_live, with_archive: !no_archive })?;
     write_out(&if json { audit::to_json(&report) } else { audit::to_text(&report) })?;
     if report.is_sound() {
@@ -133,6 +141,30 @@ fn audit_directory(arguments: AuditArguments) -> Outcome {
     } else {
         Err(Failure::new(Exit::Data, format!("{} findings", report.findings_total)))
     }
+}
+
+fn audit_trail(arguments: TrailArguments) -> Outcome {
+    let TrailArguments { directory, json, verify, operator, action, object, outcome, .. } = arguments;
+    let filter = EntryFilter {
+        operator: operator.map(Into::into),
+        action: action.map(Into::into),
+        object: object.map(Into::into),
+        outcome: outcome.as_deref().and_then(trail::Outcome::parse),
+        since: arguments.since,
+        until: arguments.until,
+    };
+    let options = TrailOptions {
+        directory,
+        filter,
+        limit: arguments.limit,
+        verify_only: verify,
+        json,
+        checkpoints: arguments.checkpoints.zip(arguments.key),
+    };
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    let outcome = trail::trail(&options, &mut output, &mut io::stderr());
+    let flushed = flush(&mut output);
+    outcome.and(flushed)
 }
 
 fn make_backup(arguments: &BackupArguments) -> Outcome {

@@ -1,10 +1,18 @@
-//! The audit trail: a journal whose entries or effects were changed is found out.
+//! The audit trail: a journal whose entries or effects were changed is found out, by `upesi audit` and by `upesi audit
+//! trail`.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use upesi_admin::{AuditKey, EntryFilter, Outcome};
 use upesi_ledger::command::{Act, Deed, NewOperator};
 use upesi_ledger::{AdminCommand, Attribution, AuditEntry, Change, Command, Event, Payload, Role};
 
 use super::audit::audited;
 use super::journal::TestJournal;
+use crate::exit::Exit;
+use crate::inspect::trail::{TrailOptions, line, trail};
 
 fn act(deed: Deed) -> Command {
     let by = Attribution {
@@ -84,4 +92,205 @@ fn an_entry_that_is_missing_from_the_audit_trail_is_found() {
         findings.iter().any(|one| one.contains("entry 3 of the audit trail follows entry 1")),
         "{findings:?}"
     );
+}
+
+/// Keys that RFC 8410 prints.
+const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
+const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
+
+fn options(journal: &TestJournal) -> TrailOptions {
+    TrailOptions {
+        directory: journal.path.clone(),
+        filter: EntryFilter::default(),
+        limit: None,
+        verify_only: false,
+        json: false,
+        checkpoints: None,
+    }
+}
+
+/// What is printed, what is told, and the failure with its exit code.
+fn printed(options: &TrailOptions) -> (String, String, Option<(Exit, String)>) {
+    let (mut output, mut told) = (Vec::new(), Vec::new());
+    let outcome = trail(options, &mut output, &mut told);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(output), text(told), outcome.err().map(|failure| (failure.exit, failure.message)))
+}
+
+/// Three operators, and a refused attempt.
+fn with_entries() -> TestJournal {
+    let mut journal = TestJournal::onboarded();
+    for name in ["first", "second", "third"] {
+        journal.command(&operator(name, Role::Viewer), Payload::default());
+    }
+    let (object, why) = ("GET /x\u{1b}[2J".into(), "needs more".into());
+    journal.command(&act(Deed::Refused { object, why }), Payload::default());
+    journal.close();
+    journal
+}
+
+#[test]
+fn the_trail_is_printed_and_filtered_and_its_chain_verified() {
+    let journal = with_entries();
+    let all = options(&journal);
+    let (text, told, failure) = printed(&all);
+    assert_eq!(failure, None);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(lines[0].contains("1  2031-04-01T12:00:"), "{text}");
+    assert!(lines[0].ends_with("amina (token 1)  iam.user  operator first: none → viewer, active"), "{text}");
+    assert!(lines[3].ends_with("iam.user  REFUSED GET /x\u{fffd}[2J: needs more"), "{text}");
+    assert!(told.contains("entries 1 to 4 of the audit trail: the chain is whole; 4 printed"), "{told}");
+
+    let refused = EntryFilter { outcome: Some(Outcome::Refused), ..EntryFilter::default() };
+    let (text, told, failure) = printed(&TrailOptions { filter: refused, json: true, ..all.clone() });
+    assert_eq!(failure, None);
+    let entry: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(entry["number"], 4);
+    assert_eq!(entry["refused"], "needs more");
+    assert_eq!(entry["outcome"], "refused");
+    assert_eq!(entry["chain"].as_str().unwrap().len(), 64);
+    assert!(told.contains("entries 1 to 4") && told.contains("1 printed"), "{told}");
+    assert_eq!(printed(&TrailOptions { limit: Some(2), ..all.clone() }).0.lines().count(), 2);
+    assert_eq!(printed(&TrailOptions { verify_only: true, ..all }).0, "");
+}
+
+#[test]
+fn a_break_of_the_chain_is_named_and_ends_with_65() {
+    for (change, expected) in [
+        (
+            (|events| entry(events).by.operator = "brian".into()) as fn(&mut Vec<Event>),
+            "entry 2 does not follow from the entry before it and from its own record",
+        ),
+        (
+            |events| match &mut events[0] {
+                Event::OperatorSet { roles, .. } => *roles = [Role::Treasury].into_iter().collect(),
+                other => panic!("{other:?} is no operator"),
+            },
+            "entry 2 does not follow from the entry before it and from its own record",
+        ),
+        (|events| entry(events).number = 3, "entry 3 stands where entry 2 should be"),
+    ] {
+        let mut journal = TestJournal::onboarded();
+        journal.command(&operator("first", Role::Viewer), Payload::default());
+        let mut second = journal.decide(&operator("second", Role::Viewer));
+        change(&mut second.events);
+        journal.write(&second, Payload::default());
+        let (text, told, failure) = printed(&TrailOptions { verify_only: true, ..options(&journal) });
+        assert_eq!(text, "");
+        assert!(told.contains("the chain is BROKEN"), "{told}");
+        let (exit, message) = failure.unwrap();
+        assert_eq!(exit, Exit::Data);
+        assert!(message.contains("the audit trail is broken") && message.contains(expected), "{message}");
+    }
+}
+
+/// The checksums of the journal find what happens to the file.
+#[test]
+fn a_flipped_byte_of_an_entry_ends_with_65() {
+    let journal = with_entries();
+    let file = journal.segments().pop().unwrap();
+    let mut bytes = fs::read(&file).unwrap();
+    // In the last frame, whose record is the refused attempt with its entry.
+    let at = bytes.iter().rposition(|byte| *byte != 0).unwrap() - 40;
+    bytes[at] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let (exit, message) = printed(&options(&journal)).2.unwrap();
+    assert_eq!(exit, Exit::Data, "{message}");
+    assert!(message.contains("journal/"), "{message}");
+}
+
+#[test]
+fn an_end_that_was_cut_off_is_found_by_a_snapshot() {
+    let mut ahead = with_entries();
+    let mut journal = TestJournal::onboarded();
+    journal.command(&operator("first", Role::Viewer), Payload::default());
+    journal.write_snapshot(&journal.ledger);
+    let (_, told, failure) = printed(&options(&journal));
+    assert_eq!(failure, None);
+    assert!(told.contains("1 snapshots and checkpoints compared"), "{told}");
+    journal.write_snapshot(&ahead.ledger);
+    ahead.close();
+    let (_, message) = printed(&options(&journal)).2.unwrap();
+    let expected = "the trail ends with entry 1, but the snapshot of record";
+    assert!(message.contains(expected) && message.contains("its end was cut off"), "{message}");
+}
+
+struct Keys {
+    _directory: tempfile::TempDir,
+    key: AuditKey,
+    public: PathBuf,
+    checkpoints: PathBuf,
+}
+
+impl Keys {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name| directory.path().join(name);
+        let (private, public, checkpoints) = (file("private.pem"), file("public.pem"), file("checkpoints"));
+        fs::write(&private, PRIVATE).unwrap();
+        fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&public, PUBLIC).unwrap();
+        let key = AuditKey::load(&private).unwrap();
+        Self { _directory: directory, key, public, checkpoints }
+    }
+
+    fn check(&self, journal: &TestJournal, lines: &str) -> (String, Option<String>) {
+        fs::write(&self.checkpoints, lines).unwrap();
+        let checkpoints = Some((self.checkpoints.clone(), self.public.clone()));
+        let (_, told, failure) = printed(&TrailOptions { checkpoints, ..options(journal) });
+        (
+            told,
+            failure.map(|(exit, message)| {
+                assert_eq!(exit, Exit::Data);
+                message
+            }),
+        )
+    }
+}
+
+/// A journal that was written anew from its beginning has a whole chain, which is not the one that was signed.
+#[test]
+fn checkpoints_find_a_trail_that_was_written_anew_or_cut_off() {
+    let keys = Keys::new();
+    let journal = with_entries();
+    let trail = journal.ledger.trail();
+    let made = keys.key.sign(trail.count, journal.now(), trail.head).to_string();
+    let (told, failure) = keys.check(&journal, &format!("started\nINFO checkpoint={made} x=1\n"));
+    assert_eq!(failure, None);
+    assert!(told.contains("1 checkpoints are signed by the key"), "{told}");
+
+    let mut anew = TestJournal::onboarded();
+    for name in ["first", "other", "third", "fourth"] {
+        anew.command(&operator(name, Role::Viewer), Payload::default());
+    }
+    assert_eq!(printed(&options(&anew)).2, None);
+    let message = keys.check(&anew, &made).1.unwrap();
+    assert!(message.contains("entry 4 is not the one of the checkpoint of 2031-04-01"), "{message}");
+
+    let mut short = TestJournal::onboarded();
+    short.command(&operator("first", Role::Viewer), Payload::default());
+    let message = keys.check(&short, &made).1.unwrap();
+    assert!(message.contains("but the checkpoint of 2031-04-01") && message.contains("cut off"), "{message}");
+
+    let changed = made.replace(" 1 4 ", " 1 3 ");
+    let message = keys.check(&journal, &format!("{made}\n{changed}")).1.unwrap();
+    assert!(message.contains("the checkpoint in line 2 of"), "{message}");
+    assert!(message.contains("is not signed by this key, or was changed"), "{message}");
+    let message = keys.check(&journal, "nothing of the kind\n").1.unwrap();
+    assert!(message.contains("there is no checkpoint in it"), "{message}");
+}
+
+#[test]
+fn a_line_says_why_and_from_where() {
+    let mut one = match with_entries().decide(&operator("last", Role::Viewer)).events.pop() {
+        Some(Event::OperatorActed(entry)) => *entry,
+        other => panic!("{other:?}"),
+    };
+    one.by.address = Some("192.0.2.7".into());
+    one.by.on_behalf_of = Some("brian".into());
+    one.by.reason = Some("ticket 7".into());
+    let text = line(&one);
+    assert!(text.contains("amina (token 1, 192.0.2.7) for brian  iam.user"), "{text}");
+    assert!(text.ends_with("; reason: ticket 7"), "{text}");
 }

@@ -1,6 +1,7 @@
 //! A real gateway and a real admin API on sockets before a real engine. What is not about transfers is taken by someone
 //! who takes everything.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,10 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
-use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Lanes, MessageView, MetricsText, QuoteView};
+use upesi_admin::{
+    AdminContext, AdminService, AuditKey, AuditPort, DirectoryHandle, Lanes, MessageView, MetricsText,
+    QuoteView,
+};
 use upesi_apidocs::Surface;
 use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_delivery::{Accepted, Handler, Request as Received};
@@ -107,6 +111,15 @@ fn kept_quote(id: &str) -> Option<QuoteView> {
     Some(quote)
 }
 
+/// A key that RFC 8410 prints.
+fn audit_key(directory: &TempDir) -> Arc<AuditKey> {
+    const PEM: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
+    let path = directory.path().join("audit.key");
+    std::fs::write(&path, PEM).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    Arc::new(AuditKey::load(&path).unwrap())
+}
+
 pub struct Hub {
     /// The document of the FSPIOP port.
     pub document: Document,
@@ -155,6 +168,7 @@ impl Hub {
             metrics: MetricsText::new(Duration::ZERO, || "# EOF\n".to_owned()),
             log_level: Arc::new(QuietLog),
             profiling: Some(Arc::new(Vec::new)),
+            audit: AuditPort::new(Some(audit_key(&directory))),
             ..AdminContext::new(handle.clone())
         };
         let admin = AdminService::new(context);

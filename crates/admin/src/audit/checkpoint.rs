@@ -1,0 +1,270 @@
+//! Checkpoints: the end of the audit trail, signed by the hub, to be kept where the hub cannot write.
+
+use std::fmt::{self, Display};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
+use upesi_types::Timestamp;
+
+use super::entry::hex;
+use crate::context::AdminContext;
+
+/// Largest file of a key, in bytes.
+const KEY_FILE_BYTES_MAX: u64 = 16 * 1024;
+/// How often the log gets a checkpoint, if there are new entries.
+const LOG_INTERVAL: Duration = Duration::from_secs(3_600);
+/// What a checkpoint begins with; the number is that of its form.
+const WORDS: [&str; 2] = ["upesi-audit-checkpoint", "1"];
+/// What stands before the key itself in an X.509 public key of Ed25519 (RFC 8410).
+const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
+/// Why a file has no key.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditKeyError {
+    /// The file cannot be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Others may read the private key.
+    #[error("{0} holds a private key that every user of this machine may read; run: chmod 600 {0}")]
+    IsPublic(PathBuf),
+    /// There is no such key in it.
+    #[error("{0} has no private key of Ed25519; make one with: openssl genpkey -algorithm ed25519 -out {0}")]
+    NoPrivateKey(PathBuf),
+    /// There is no such key in it.
+    #[error("{0} has no public key of Ed25519; make it with: openssl pkey -in PRIVATE.pem -pubout -out {0}")]
+    NoPublicKey(PathBuf),
+}
+
+fn read(path: &Path, is_private: bool) -> Result<Vec<u8>, AuditKeyError> {
+    let refuse = |source| AuditKeyError::Read { path: path.to_owned(), source };
+    let metadata = fs::metadata(path).map_err(refuse)?;
+    if is_private && metadata.permissions().mode() & 0o007 != 0 {
+        return Err(AuditKeyError::IsPublic(path.to_owned()));
+    }
+    if metadata.len() > KEY_FILE_BYTES_MAX {
+        let error = std::io::Error::other(format!("is larger than {KEY_FILE_BYTES_MAX} bytes"));
+        return Err(refuse(error));
+    }
+    fs::read(path).map_err(refuse)
+}
+
+/// The key that signs checkpoints. It prints as a mask.
+pub struct AuditKey(Ed25519KeyPair);
+
+impl fmt::Debug for AuditKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AuditKey(…)")
+    }
+}
+
+impl AuditKey {
+    /// The key of a PEM file (PKCS #8), as `openssl genpkey -algorithm ed25519` writes it.
+    ///
+    /// # Errors
+    /// The file cannot be read, may be read by everybody, or has no such key.
+    pub fn load(path: &Path) -> Result<Self, AuditKeyError> {
+        let bytes = read(path, true)?;
+        let no_key = || AuditKeyError::NoPrivateKey(path.to_owned());
+        let key = PrivatePkcs8KeyDer::from_pem_slice(&bytes).map_err(|_| no_key())?;
+        Ed25519KeyPair::from_pkcs8(key.secret_pkcs8_der()).map(Self).map_err(|_| no_key())
+    }
+
+    /// Signs that the trail has so many entries, the last with this `chain`.
+    pub fn sign(&self, number: u64, at: Timestamp, chain: [u8; 32]) -> Checkpoint {
+        let mut made = Checkpoint { number, at, chain, signature: [0; 64] };
+        let signature = self.0.sign(made.statement().as_bytes());
+        made.signature.copy_from_slice(signature.as_ref());
+        made
+    }
+}
+
+/// The key that checkpoints are verified with.
+#[derive(Clone, Debug)]
+pub struct AuditPublicKey(Vec<u8>);
+
+impl AuditPublicKey {
+    /// The key of a PEM file (X.509), as `openssl pkey -pubout` writes it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no such key.
+    pub fn load(path: &Path) -> Result<Self, AuditKeyError> {
+        let bytes = read(path, false)?;
+        let no_key = || AuditKeyError::NoPublicKey(path.to_owned());
+        let key = SubjectPublicKeyInfoDer::from_pem_slice(&bytes).map_err(|_| no_key())?;
+        key.strip_prefix(&SPKI_PREFIX)
+            .filter(|raw| raw.len() == 32)
+            .map(|raw| Self(raw.to_vec()))
+            .ok_or_else(no_key)
+    }
+}
+
+/// The end of the trail at some moment, signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Entries of the trail.
+    pub number: u64,
+    /// When it was signed.
+    pub at: Timestamp,
+    /// The `chain` of the last entry; zeros if there is none.
+    pub chain: [u8; 32],
+    signature: [u8; 64],
+}
+
+/// Why a text is no checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CheckpointError {
+    /// It is not what a hub writes.
+    #[error("is no whole checkpoint")]
+    Malformed,
+    /// Another key made it, or it was changed.
+    #[error("is not signed by this key, or was changed")]
+    Signature,
+}
+
+impl Checkpoint {
+    /// The checkpoint that stands somewhere in a line, such as a line of the log; `None` if there is none in it.
+    pub fn find(line: &str) -> Option<Result<Self, CheckpointError>> {
+        let (_, rest) = line.split_once(WORDS[0])?;
+        Some(format!("{}{rest}", WORDS[0]).parse())
+    }
+
+    /// Whether it is signed by a key.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn verify(&self, key: &AuditPublicKey) -> Result<(), CheckpointError> {
+        let verified = UnparsedPublicKey::new(&ED25519, &key.0);
+        verified.verify(self.statement().as_bytes(), &self.signature).map_err(|_| CheckpointError::Signature)
+    }
+
+    fn statement(&self) -> String {
+        let Self { number, at, chain, .. } = self;
+        format!("{} {} {number} {at} {}", WORDS[0], WORDS[1], hex(chain))
+    }
+}
+
+impl Display for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.statement(), URL_SAFE_NO_PAD.encode(self.signature))
+    }
+}
+
+impl FromStr for Checkpoint {
+    type Err = CheckpointError;
+
+    /// What follows the signature is passed over.
+    fn from_str(text: &str) -> Result<Self, CheckpointError> {
+        let mut words = text.split(' ');
+        let mut next = || words.next().ok_or(CheckpointError::Malformed);
+        let malformed = CheckpointError::Malformed;
+        if [next()?, next()?] != WORDS {
+            return Err(malformed);
+        }
+        let number = next()?.parse().map_err(|_| malformed)?;
+        let at = Timestamp::parse_iso(next()?).ok_or(malformed)?;
+        let chain = unhex(next()?).ok_or(malformed)?;
+        let signature = next()?;
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+        let end = signature.find(|letter| !is_letter(letter)).unwrap_or(signature.len());
+        let signature = URL_SAFE_NO_PAD.decode(&signature[..end]).map_err(|_| malformed)?;
+        let signature = signature.try_into().map_err(|_| malformed)?;
+        Ok(Self { number, at, chain, signature })
+    }
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// Logs a checkpoint every hour, and one at once, whenever the trail has got longer: whatever takes the log elsewhere
+/// takes them along. Never ends.
+pub async fn log_checkpoints(context: AdminContext, key: Arc<AuditKey>) {
+    let mut due = tokio::time::interval(LOG_INTERVAL);
+    let mut logged = None;
+    loop {
+        due.tick().await;
+        match super::sign_end(&context, &key).await {
+            Ok(made) if logged != Some(made.number) => {
+                logged = Some(made.number);
+                tracing::info!(checkpoint = %made, "the end of the audit trail, signed");
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::error!(error = error.description, "no checkpoint of the audit trail could be made");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> (AuditKey, AuditPublicKey) {
+        use aws_lc_rs::signature::KeyPair as _;
+        let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
+        let public = AuditPublicKey(pair.public_key().as_ref().to_vec());
+        (AuditKey(pair), public)
+    }
+
+    #[test]
+    fn a_checkpoint_is_read_as_it_prints_and_every_part_is_signed() {
+        let (key, public) = key();
+        let made = key.sign(12, Timestamp::from_ms(1_932_811_200_000), [0xab; 32]);
+        let text = made.to_string();
+        assert_eq!(text.parse(), Ok(made.clone()), "{text}");
+        assert_eq!(made.verify(&public), Ok(()));
+        for line in [format!(r#"{{"checkpoint":"{text}","x":1}}"#), format!("INFO checkpoint={text} more")] {
+            assert_eq!(Checkpoint::find(&line), Some(Ok(made.clone())), "{line}");
+        }
+        assert_eq!(Checkpoint::find("nothing of it"), None);
+        assert_eq!(Checkpoint::find(&text[..text.len() - 2]), Some(Err(CheckpointError::Malformed)));
+        for changed in [
+            Checkpoint { number: 13, ..made.clone() },
+            Checkpoint { at: Timestamp::from_ms(0), ..made.clone() },
+            Checkpoint { chain: [0xac; 32], ..made.clone() },
+            Checkpoint { signature: [1; 64], ..made.clone() },
+        ] {
+            assert_eq!(changed.verify(&public), Err(CheckpointError::Signature), "{changed}");
+        }
+        let other = Ed25519KeyPair::from_seed_unchecked(&[8; 32]).unwrap();
+        let theirs = AuditKey(other).sign(12, made.at, made.chain);
+        assert_eq!(theirs.verify(&public), Err(CheckpointError::Signature));
+    }
+
+    #[test]
+    fn keys_that_everybody_may_read_and_other_files_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key.pem");
+        assert!(matches!(AuditKey::load(&path), Err(AuditKeyError::Read { .. })));
+        fs::write(&path, "no key").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(AuditKey::load(&path), Err(AuditKeyError::IsPublic(_))));
+        assert!(matches!(AuditPublicKey::load(&path), Err(AuditKeyError::NoPublicKey(_))));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(matches!(AuditKey::load(&path), Err(AuditKeyError::NoPrivateKey(_))));
+        fs::write(&path, vec![b'a'; 20_000]).unwrap();
+        assert!(matches!(AuditKey::load(&path), Err(AuditKeyError::Read { .. })));
+    }
+}

@@ -1,0 +1,207 @@
+//! `GET /audit`: the entries of the audit trail by who, what, when and outcome. `GET /audit/checkpoint`: its end,
+//! signed.
+
+mod checkpoint;
+mod entry;
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use upesi_engine::{Clock as _, EngineHandle, FollowError, Followed};
+use upesi_ledger::{Event, Record};
+use upesi_types::{ErrorCode, Timestamp};
+
+pub use checkpoint::{AuditKey, AuditKeyError, AuditPublicKey, Checkpoint, CheckpointError, log_checkpoints};
+pub use entry::{AuditEntryView, EntryFilter, Outcome};
+
+use crate::call::Call;
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::extract::Parameters;
+use crate::json::{Instant, ok};
+
+/// Entries of a page, unless the caller says otherwise.
+const PAGE_DEFAULT: usize = 100;
+/// Most entries of a page.
+const PAGE_MAX: usize = 1_000;
+/// Records of the journal that one call reads, at most.
+const RECORDS_READ_MAX: u64 = 100_000;
+/// Calls that read the journal at a time; further ones are answered 503.
+const READERS_MAX: usize = 2;
+/// The parameters.
+const NAMES: [&str; 8] = ["operator", "action", "object", "outcome", "from", "to", "limit", "cursor"];
+
+/// What the calls about the audit trail work with. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct AuditPort {
+    /// What signs checkpoints, if anything does.
+    pub key: Option<Arc<AuditKey>>,
+    readers: Arc<Semaphore>,
+}
+
+impl AuditPort {
+    /// With a key that signs checkpoints, or without.
+    pub fn new(key: Option<Arc<AuditKey>>) -> Self {
+        Self { key, readers: Arc::new(Semaphore::new(READERS_MAX)) }
+    }
+}
+
+/// A page.
+#[derive(Serialize)]
+struct Page {
+    entries: Vec<AuditEntryView>,
+    /// The `cursor` of the next page; absent when everything was looked at.
+    next: Option<String>,
+}
+
+/// The entries of some records, and the record to go on with.
+struct Found {
+    entries: Vec<AuditEntryView>,
+    next: Option<u64>,
+}
+
+fn instant(parameters: &Parameters, name: &str) -> Result<Option<Timestamp>, ApiError> {
+    let Some(text) = parameters.get(name) else { return Ok(None) };
+    let refuse = || format!("\"{name}\" must be an instant such as 2026-11-21T09:39:53.000Z");
+    Timestamp::parse_iso(text).map(Some).ok_or_else(|| ApiError::malformed(&refuse()))
+}
+
+fn filter(parameters: &Parameters) -> Result<EntryFilter, ApiError> {
+    let text = |name| parameters.get(name).map(Box::from);
+    let outcome = parameters.get("outcome").map(|text| {
+        Outcome::parse(text).ok_or_else(|| ApiError::malformed("\"outcome\" must be one of [done, refused]"))
+    });
+    Ok(EntryFilter {
+        operator: text("operator"),
+        action: text("action"),
+        object: text("object"),
+        outcome: outcome.transpose()?,
+        since: instant(parameters, "from")?,
+        until: instant(parameters, "to")?,
+    })
+}
+
+pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+    parameters.only(&NAMES)?;
+    let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
+    let filter = filter(&parameters)?;
+    let cursor = match parameters.get("cursor").map(str::parse::<u64>) {
+        None => None,
+        Some(Ok(seq)) if seq > 0 => Some(seq),
+        Some(_) => return Err(ApiError::malformed("\"cursor\" must be the \"next\" of a page")),
+    };
+    let Ok(permit) = Arc::clone(&context.audit.readers).try_acquire_owned() else {
+        return Err(ApiError::new(ErrorCode::SERVER_BUSY, "Others are reading the audit trail: try again"));
+    };
+    let engine = context.engine.clone();
+    let last = context.ask(upesi_ledger::Ledger::last_seq).await?;
+    let read = move || {
+        let found = read(&engine, cursor, last, &filter, limit);
+        drop(permit);
+        found
+    };
+    let found = tokio::task::spawn_blocking(read).await;
+    let found = found.map_err(|_| ApiError::internal("The reader of the journal ended early"))?;
+    let Found { entries, next } = found.map_err(|error| ApiError::internal(&error.to_string()))?;
+    ok(&Page { entries, next: next.map(|seq| seq.to_string()) })
+}
+
+/// The entries from a record on; without one, from the first record of the time that is asked for.
+fn read(
+    engine: &EngineHandle,
+    cursor: Option<u64>,
+    last: u64,
+    filter: &EntryFilter,
+    limit: usize,
+) -> Result<Found, FollowError> {
+    let from = match cursor {
+        Some(seq) => seq,
+        None => first_since(engine, filter.since.unwrap_or(Timestamp::EPOCH), last)?,
+    };
+    let mut records = engine.follow(from);
+    let mut entries = Vec::new();
+    let mut seq = from;
+    while seq <= last {
+        if entries.len() == limit || seq - from == RECORDS_READ_MAX {
+            return Ok(Found { entries, next: Some(seq) });
+        }
+        let followed = match records.next_up_to(last) {
+            Ok(Some(followed)) => followed,
+            Ok(None) => break,
+            // Retention has removed records since the page before.
+            Err(FollowError::Gone { oldest, .. }) if oldest > seq => {
+                return Ok(Found { entries, next: Some(oldest) });
+            }
+            Err(error) => return Err(error),
+        };
+        if filter.until.is_some_and(|until| followed.time >= until) {
+            break;
+        }
+        let Followed { seq: at, record, .. } = followed;
+        for event in &record.events {
+            if let Event::OperatorActed(entry) = event
+                && filter.is_met_by(entry)
+            {
+                entries.push(AuditEntryView::of(at, entry));
+            }
+        }
+        seq = at + 1;
+        let Record { events, callbacks, .. } = record;
+        records.reuse(events, callbacks);
+    }
+    Ok(Found { entries, next: None })
+}
+
+/// The first record that is not before an instant, by halves: times of records increase.
+fn first_since(engine: &EngineHandle, since: Timestamp, last: u64) -> Result<u64, FollowError> {
+    let mut records = engine.follow(1);
+    let oldest = match records.next_up_to(last) {
+        Ok(_) => 1,
+        Err(FollowError::Gone { oldest, .. }) => oldest,
+        Err(error) => return Err(error),
+    };
+    let (mut low, mut high) = (oldest, last + 1);
+    if since == Timestamp::EPOCH {
+        return Ok(low);
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if records.read(middle)?.time < since { low = middle + 1 } else { high = middle }
+    }
+    Ok(low)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CheckpointView {
+    /// Entries of the trail.
+    number: u64,
+    /// The `chain` of the last one.
+    chain: String,
+    signed_date: Instant,
+    /// The line that `upesi audit trail --checkpoints` takes.
+    checkpoint: String,
+}
+
+/// The end of the trail, signed now.
+pub(crate) async fn checkpoint(Call(context): Call) -> Result<Response, ApiError> {
+    let Some(key) = context.audit.key.clone() else {
+        let detail = "This hub signs no checkpoints: admin.audit_key_file is not set";
+        return Err(ApiError::not_found(detail));
+    };
+    let made = sign_end(&context, &key).await?;
+    ok(&CheckpointView {
+        number: made.number,
+        chain: entry::hex(&made.chain),
+        signed_date: Instant(made.at),
+        checkpoint: made.to_string(),
+    })
+}
+
+/// A checkpoint of the end of the trail.
+pub(crate) async fn sign_end(context: &AdminContext, key: &AuditKey) -> Result<Checkpoint, ApiError> {
+    let trail = context.ask(upesi_ledger::Ledger::trail).await?;
+    Ok(key.sign(trail.count, context.engine.clock().now(), trail.head))
+}

@@ -1,0 +1,297 @@
+//! `upesi audit trail`: prints the entries of the audit trail, and verifies the whole chain whatever is printed.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use upesi_admin::{AuditEntryView, AuditPublicKey, Checkpoint};
+pub use upesi_admin::{EntryFilter, Outcome};
+use upesi_engine::{Followed, follow_from_oldest};
+use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
+use upesi_ledger::{AuditEntry, Event, Ledger, LedgerConfig, Trail};
+
+use super::{follow_failure, journal_failure, open};
+use crate::exit::{Exit, Failure};
+
+/// Breaks that are told; further ones are counted.
+const BREAKS_TOLD_MAX: usize = 20;
+/// Checkpoints that are taken: more than one an hour for a hundred years.
+const CHECKPOINTS_MAX: usize = 1_000_000;
+
+/// What to print and verify.
+#[derive(Clone, Debug)]
+pub struct TrailOptions {
+    /// The data directory.
+    pub directory: PathBuf,
+    /// Which entries are printed.
+    pub filter: EntryFilter,
+    /// How many at most.
+    pub limit: Option<u64>,
+    /// Prints none.
+    pub verify_only: bool,
+    /// One JSON object per line instead of text.
+    pub json: bool,
+    /// A file with checkpoints, and the public key that signed them.
+    pub checkpoints: Option<(PathBuf, PathBuf)>,
+}
+
+/// Prints the entries of the audit trail, verifies its chain, its end against the snapshots, and the checkpoints.
+/// `tell` gets the result in words.
+///
+/// # Errors
+/// 65 if the chain is broken or the journal is damaged, others as [`super::open`].
+pub fn trail(options: &TrailOptions, output: &mut dyn Write, tell: &mut dyn Write) -> Result<(), Failure> {
+    let directory = open(&options.directory)?;
+    if directory.in_use_by().is_some() {
+        let _ = writeln!(tell, "a hub is using this directory: the newest entries may be missing here");
+    }
+    let disk = directory.disk();
+    let mut verifier = Verifier::new(known_before(&disk)?);
+    let checkpoints = match &options.checkpoints {
+        None => 0,
+        Some((file, key)) => read_checkpoints(file, key, &mut verifier)?,
+    };
+    let log = EmbeddedLog::for_reading(&disk);
+    let mut records = follow_from_oldest(&log).map_err(follow_failure)?;
+    let mut printed = 0;
+    let mut left = if options.verify_only { 0 } else { options.limit.unwrap_or(u64::MAX) };
+    while let Some(found) = records.next().map_err(follow_failure)? {
+        let Some(entry) = verifier.take(&found) else { continue };
+        if left == 0 || !options.filter.is_met_by(entry) {
+            continue;
+        }
+        match print(found.seq, entry, options.json, output) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => left = 0,
+            Err(error) => return Err(Failure::new(Exit::InputOutput, format!("cannot write: {error}"))),
+            Ok(()) => (left, printed) = (left - 1, printed + 1),
+        }
+    }
+    let _ = output.flush();
+    verifier.finish();
+    let _ = writeln!(tell, "{}", verifier.summary(printed, checkpoints));
+    verifier.outcome()
+}
+
+fn print(seq: u64, entry: &AuditEntry, json: bool, output: &mut dyn Write) -> io::Result<()> {
+    if json {
+        serde_json::to_writer(&mut *output, &AuditEntryView::of(seq, entry))?;
+        writeln!(output)
+    } else {
+        writeln!(output, "{}", line(entry))
+    }
+}
+
+/// An entry as one line. Paths of refused requests are whatever a stranger sent, so nothing in it steers a terminal.
+pub(super) fn line(entry: &AuditEntry) -> String {
+    let AuditEntry { number, at, by, object, before, after, refused, .. } = entry;
+    let mut known_by = by.known_by.to_string();
+    if let Some(address) = &by.address {
+        known_by += &format!(", {address}");
+    }
+    let behalf = by.on_behalf_of.as_ref().map_or(String::new(), |other| format!(" for {other}"));
+    let what = match refused {
+        None => format!("{object}: {before} → {after}"),
+        Some(why) => format!("REFUSED {object}: {why}"),
+    };
+    let reason = by.reason.as_ref().map_or(String::new(), |reason| format!("; reason: {reason}"));
+    let line =
+        format!("{number:>8}  {at}  {} ({known_by}){behalf}  {}  {what}{reason}", by.operator, by.action);
+    line.replace(char::is_control, "\u{fffd}")
+}
+
+/// Something that says what the chain is behind an entry.
+struct Anchor {
+    chain: [u8; 32],
+    /// As it is named when it contradicts the journal.
+    name: String,
+}
+
+/// Follows the chain, and compares it with what is known of it from elsewhere.
+struct Verifier {
+    anchors: BTreeMap<u64, Vec<Anchor>>,
+    /// The first entry that was read, and the end.
+    first: Option<u64>,
+    trail: Trail,
+    /// Whether the chain before the next entry is known.
+    is_linked: bool,
+    /// The first record that was read.
+    from: Option<u64>,
+    compared: u64,
+    breaks: Vec<String>,
+    breaks_total: u64,
+    entry: Option<AuditEntry>,
+}
+
+impl Verifier {
+    fn new(anchors: BTreeMap<u64, Vec<Anchor>>) -> Self {
+        Self {
+            anchors,
+            first: None,
+            trail: Trail::default(),
+            is_linked: false,
+            from: None,
+            compared: 0,
+            breaks: Vec::new(),
+            breaks_total: 0,
+            entry: None,
+        }
+    }
+
+    fn breaks_at(&mut self, text: String) {
+        self.breaks_total += 1;
+        if self.breaks.len() < BREAKS_TOLD_MAX {
+            self.breaks.push(text);
+        }
+    }
+
+    /// Verifies the entry of a record, if it has one, and returns it.
+    fn take(&mut self, found: &Followed<'_>) -> Option<&AuditEntry> {
+        if self.from.is_none() {
+            self.from = Some(found.seq);
+            if found.seq == 1 {
+                self.is_linked = true;
+                self.compare(Trail::default());
+            }
+        }
+        self.entry = None;
+        for event in &found.record.events {
+            if let Event::OperatorActed(entry) = event {
+                self.link(found.seq, entry, &found.record.events);
+                self.entry = Some(AuditEntry::clone(entry));
+            }
+        }
+        self.entry.as_ref()
+    }
+
+    fn link(&mut self, seq: u64, entry: &AuditEntry, events: &[Event]) {
+        let number = entry.number;
+        if self.first.is_none() && !self.is_linked {
+            // The records before are gone; a snapshot behind them may know the chain.
+            self.trail.count = number.saturating_sub(1);
+            if let Some(anchor) = self.anchors.get(&self.trail.count).and_then(|known| known.first()) {
+                self.trail.head = anchor.chain;
+                self.is_linked = true;
+            }
+        }
+        let expected = self.trail.count + 1;
+        if number != expected {
+            self.breaks_at(format!(
+                "record {seq}: entry {number} stands where entry {expected} should be: entries were left out, added or \
+                 moved"
+            ));
+        } else if self.is_linked && entry.chain != entry.chain_after(&self.trail.head, events) {
+            self.breaks_at(format!(
+                "record {seq}: entry {number} does not follow from the entry before it and from its own record: the \
+                 entry, its effect or the entry before was changed"
+            ));
+        }
+        self.first.get_or_insert(number);
+        self.is_linked = true;
+        self.trail = Trail { count: number, head: entry.chain };
+        self.compare(self.trail);
+    }
+
+    /// Compares an entry's chain with what is known of it from elsewhere.
+    fn compare(&mut self, trail: Trail) {
+        for anchor in self.anchors.remove(&trail.count).unwrap_or_default() {
+            self.compared += 1;
+            if anchor.chain != trail.head {
+                let (count, name) = (trail.count, anchor.name);
+                self.breaks_at(format!(
+                    "entry {count} is not the one of {name}: the trail was written anew up to here"
+                ));
+            }
+        }
+    }
+
+    /// What is known of entries that were not there.
+    fn finish(&mut self) {
+        let last = self.trail.count;
+        let beyond = self.anchors.split_off(&(last + 1));
+        if self.from.is_none_or(|from| from == 1) || self.first.is_some() {
+            for (number, anchor) in
+                beyond.into_iter().flat_map(|(number, all)| all.into_iter().map(move |one| (number, one)))
+            {
+                let name = anchor.name;
+                self.breaks_at(format!(
+                    "the trail ends with entry {last}, but {name} knows entry {number}: its end was cut off"
+                ));
+            }
+        }
+    }
+
+    fn summary(&self, printed: u64, checkpoints: u64) -> String {
+        let chain = if self.breaks_total == 0 { "the chain is whole" } else { "the chain is BROKEN" };
+        let mut text = match self.first {
+            None => "the audit trail has no entries here".to_owned(),
+            Some(first) => format!("entries {first} to {} of the audit trail: {chain}", self.trail.count),
+        };
+        text += &format!("; {printed} printed");
+        if checkpoints > 0 {
+            text += &format!("; {checkpoints} checkpoints are signed by the key");
+        }
+        let older: usize = self.anchors.values().map(Vec::len).sum();
+        text += &format!("; {} snapshots and checkpoints compared", self.compared);
+        if older > 0 {
+            text += &format!(", {older} are of entries that are not here any more");
+        }
+        text
+    }
+
+    fn outcome(self) -> Result<(), Failure> {
+        if self.breaks_total == 0 {
+            return Ok(());
+        }
+        let more = self.breaks_total - self.breaks.len() as u64;
+        let mut text = format!("the audit trail is broken:\n  {}", self.breaks.join("\n  "));
+        if more > 0 {
+            text += &format!("\n  and {more} more");
+        }
+        Err(Failure::new(Exit::Data, text))
+    }
+}
+
+/// What the snapshots know of the trail.
+fn known_before(disk: &Arc<dyn Disk>) -> Result<BTreeMap<u64, Vec<Anchor>>, Failure> {
+    let store = SnapshotStore::open_for_reading(Arc::clone(disk));
+    let mut anchors = BTreeMap::<u64, Vec<Anchor>>::new();
+    for info in store.list().map_err(journal_failure)? {
+        // A damaged one is the business of `upesi audit`.
+        let Ok(snapshot) = store.read(info.seq) else { continue };
+        let Ok(ledger) = Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default()) else { continue };
+        let trail = ledger.trail();
+        let name = format!("the snapshot of record {}", info.seq);
+        anchors.entry(trail.count).or_default().push(Anchor { chain: trail.head, name });
+    }
+    Ok(anchors)
+}
+
+/// Takes in the checkpoints of a file, each of which must be signed. They may stand in lines of a log.
+fn read_checkpoints(file: &Path, key: &Path, verifier: &mut Verifier) -> Result<u64, Failure> {
+    let public = AuditPublicKey::load(key).map_err(|error| Failure::new(Exit::NoInput, error))?;
+    let refuse = |error: io::Error| Failure::new(Exit::NoInput, format!("{}: {error}", file.display()));
+    let mut count = 0;
+    for (index, line) in BufReader::new(File::open(file).map_err(refuse)?).lines().enumerate() {
+        let Some(found) = Checkpoint::find(&line.map_err(refuse)?) else { continue };
+        let place = format!("line {} of {}", index + 1, file.display());
+        match found.and_then(|found| found.verify(&public).map(|()| found)) {
+            Err(error) => verifier.breaks_at(format!("the checkpoint in {place} {error}")),
+            Ok(Checkpoint { number, at, chain, .. }) => {
+                let name = format!("the checkpoint of {at} in {place}");
+                verifier.anchors.entry(number).or_default().push(Anchor { chain, name });
+                count += 1;
+            }
+        }
+        if count > CHECKPOINTS_MAX as u64 {
+            let text = format!("{}: more than {CHECKPOINTS_MAX} checkpoints", file.display());
+            return Err(Failure::new(Exit::Data, text));
+        }
+    }
+    if count == 0 && verifier.breaks_total == 0 {
+        let text = format!("{}: there is no checkpoint in it", file.display());
+        return Err(Failure::new(Exit::Data, text));
+    }
+    Ok(count)
+}
