@@ -1,5 +1,7 @@
 //! The messages of simulated DFSPs, byte by byte as they would stand on the wire.
 
+mod bulk;
+
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -15,6 +17,8 @@ pub(crate) const CURRENCY: &str = "KES";
 pub(crate) const OTHER_CURRENCY: &str = "TZS";
 /// Ten-thousandths in one unit of the currency.
 pub(crate) const UNITS: i128 = 10_000;
+
+pub(crate) use self::bulk::{Answer, BulkSpec, answer_bulk, get_bulk, pay_in_bulk};
 
 /// A request on its way, in either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +94,7 @@ const DESTINATION: HeaderName = HeaderName::from_static("fspiop-destination");
 
 const TRANSFERS: &str = "transfers+json;version=1.1";
 const CONVERSIONS: &str = "fxTransfers+json;version=2.0";
+pub(crate) const BULKS: &str = "bulkTransfers+json;version=1.1";
 
 fn headers(source: usize, destination: Option<usize>, kind: &str, at: Timestamp) -> HeaderMap {
     let text = |text: String| HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("?"));
@@ -105,12 +110,11 @@ fn headers(source: usize, destination: Option<usize>, kind: &str, at: Timestamp)
 }
 
 fn accepting(mut headers: HeaderMap) -> HeaderMap {
-    let is_conversion = headers[http::header::CONTENT_TYPE].as_bytes().ends_with(CONVERSIONS.as_bytes());
-    let kind = HeaderValue::from_static(if is_conversion {
-        "application/vnd.interoperability.fxTransfers+json;version=2"
-    } else {
-        "application/vnd.interoperability.transfers+json;version=1"
-    });
+    let mut kind = headers[http::header::CONTENT_TYPE].clone();
+    // Of the version, its first number.
+    if let Some((kind_of_major, _)) = kind.to_str().ok().and_then(|kind| kind.rsplit_once('.')) {
+        kind = HeaderValue::from_str(kind_of_major).unwrap_or_else(|_| kind.clone());
+    }
     headers.insert(http::header::ACCEPT, kind);
     headers
 }

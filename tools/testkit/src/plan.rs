@@ -33,6 +33,9 @@ pub struct Faults {
     /// Payments in two currencies: conversions on the payer's side, on the payee's and on both, whose transfer comes
     /// first, last or never, and whose FXP answers late, twice, wrong or never.
     pub conversions: bool,
+    /// Bulks of one item to a thousand, in both currencies where there are two, some too large, some with an id twice,
+    /// whose payee answers in part, late, twice, wrong or never.
+    pub bulks: bool,
 }
 
 impl Faults {
@@ -50,6 +53,7 @@ impl Faults {
         retention: true,
         settlements: true,
         conversions: true,
+        bulks: true,
     };
 
     /// A quiet world.
@@ -66,6 +70,7 @@ impl Faults {
         retention: false,
         settlements: false,
         conversions: false,
+        bulks: false,
     };
 }
 
@@ -118,11 +123,25 @@ pub enum Bug {
     BelievesAnyFxp,
     /// It reserves another amount for a conversion than its initiator asked for.
     AltersRates,
+    /// It reserves another amount for an item of a bulk than its payer asked for.
+    AltersItems,
+    /// It reserves an item of a bulk and does not ask the payee for it.
+    HidesItems,
+    /// It leaves a result of the payee out.
+    LosesResults,
+    /// An item that the payee has fulfilled in time expires.
+    ExpiresAnswered,
+    /// At the end of a bulk it tells the payer only.
+    TellsPayerOnly,
+    /// It tells the payer of another outcome of an item than came about.
+    TellsOtherwise,
+    /// It takes a stranger's answer to a bulk for the payee's.
+    BelievesAnyPayee,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 30] = [
         Self::AcknowledgesEarly,
         Self::SyncsNothing,
         Self::ForgetsFinished,
@@ -146,6 +165,13 @@ impl Bug {
         Self::SplitsEnds,
         Self::BelievesAnyFxp,
         Self::AltersRates,
+        Self::AltersItems,
+        Self::HidesItems,
+        Self::LosesResults,
+        Self::ExpiresAnswered,
+        Self::TellsPayerOnly,
+        Self::TellsOtherwise,
+        Self::BelievesAnyPayee,
     ];
 }
 

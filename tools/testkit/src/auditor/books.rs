@@ -2,22 +2,27 @@
 //! their own, and every entry held against what the outside has seen.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::{
-    AbortKind, Actor, Callback, CallbackKey, Event, FundsDirection, FundsState, FundsTransfer, Ledger,
-    LedgerAccountTypeId, ParticipantId, Record, Transfer, TransferState,
+    AbortKind, Actor, Callback, CallbackKey, Event, FundsState, FundsTransfer, Ledger, LedgerAccountTypeId,
+    ParticipantId, Record, Transfer, TransferState,
 };
 use upesi_types::{Currency, Timestamp, TransferId};
 
+use super::outside::SentBulk;
 use super::settling::{Accounts, Fee, SettlementBooks, SettlementCounts};
 use super::{Findings, Outside, currency_number};
 use crate::message::{Ending, number};
 
+mod bulks;
 mod commits;
 mod conversions;
+mod funds;
 mod retention;
 
+pub(crate) use bulks::BulkCounts;
 pub(crate) use conversions::ConversionCounts;
 
 /// An account by the numbers of its owner, its type and its currency.
@@ -92,6 +97,13 @@ pub(super) struct Books {
     conversions: BTreeMap<[u8; 17], conversions::Exchange>,
     left_conversions: BTreeSet<[u8; 17]>,
     conversion_counts: ConversionCounts,
+    rolls: BTreeMap<[u8; 17], bulks::Roll>,
+    left_rolls: BTreeSet<[u8; 17]>,
+    bulk_counts: BulkCounts,
+    /// The bulks of the items that are reserved.
+    items: BTreeMap<[u8; 17], TransferId>,
+    /// The item of a bulk that the present record decides.
+    item_now: Option<(Arc<SentBulk>, usize)>,
     /// The DFSP that caused the present record.
     source: Option<usize>,
     /// The transfers that the present record has ended: whether committed.
@@ -206,6 +218,7 @@ impl Books {
             Actor::Dfsp(name) => number(name.as_str()),
             _ => None,
         };
+        self.item_now = self.item_decided_by(&record.events);
         for event in &record.events {
             self.enter(seq, decided_at, event, &record.callbacks, outside, findings);
         }
@@ -279,7 +292,10 @@ impl Books {
             }
             Event::FinishedRemoved { to_seq } => self.finished_removed(*to_seq),
             // Of others, what moves no money and owes nothing. An event that did would show in the balances.
-            _ => self.enter_conversion((seq, time), event, callbacks, outside, findings),
+            _ => {
+                self.enter_conversion((seq, time), event, callbacks, outside, findings);
+                self.enter_bulk((seq, time), event, callbacks, outside, findings);
+            }
         }
     }
 
@@ -305,7 +321,8 @@ impl Books {
         findings: &mut Findings,
     ) {
         let id = transfer.id;
-        if outside.prepare(id, &transfer.prepare_fingerprint, None).is_none() {
+        let item = self.item_now.clone().filter(|(sent, place)| sent.spec.items[*place].id == id);
+        if item.is_none() && outside.prepare(id, &transfer.prepare_fingerprint, None).is_none() {
             findings.add(format!("I3: {id} is prepared, but nobody sent that prepare"));
         }
         let number = |party: Option<upesi_ledger::ParticipantId>| party.map_or(0, |party| party.number());
@@ -329,14 +346,14 @@ impl Books {
             entry.carrier = self.carrier(id, &entry, findings).unwrap_or(entry.payer);
             self.check_reservation(transfer, &entry, outside, findings);
             let tells_payee = matches!(callbacks, [one] if one.target.number() == entry.payee);
-            if !tells_payee {
+            if tells_payee != item.is_none() || item.is_some() && !callbacks.is_empty() {
                 findings.add(format!("I6: {id} is reserved and {} callbacks are owed", callbacks.len()));
             }
             self.account(entry.carrier, POSITION, entry.currency).balance += entry.amount;
         } else {
             let about =
                 callbacks.iter().filter(|callback| callback.subject.transfer_id() == Some(id)).count();
-            if about != 1 {
+            if about != usize::from(item.is_none()) {
                 findings.add(format!("I6: {id} is refused and {about} callbacks are owed"));
             }
             // A stranger's copy takes no conversion along.
@@ -360,12 +377,16 @@ impl Books {
         let id = transfer.id;
         let payer = self.number_of(entry.payer);
         let sent = outside.prepare(id, &transfer.prepare_fingerprint, payer);
-        let is_as_sent = sent.is_some_and(|sent| {
+        let as_sent = |sent: &super::outside::SentPrepare| {
             Some(sent.payer) == payer
                 && Some(sent.payee) == self.number_of(entry.payee)
                 && sent.amount == Some(entry.amount)
                 && sent.currency == entry.currency
-        });
+        };
+        let is_as_sent = match &self.item_now {
+            Some(item) => self.is_item_as_sent(item, transfer, entry),
+            None => sent.is_some_and(as_sent),
+        };
         if !is_as_sent || payer.is_none() {
             findings.add(format!("I3: {id} is reserved, but that is not what its payer sent"));
         }
@@ -417,6 +438,9 @@ impl Books {
         if Sha256::digest(fulfilment)[..] != entry.condition {
             findings.add(format!("{id} is committed by a wrong fulfilment"));
         }
+        if self.is_item(id) {
+            return self.item_ends(id, (Some(fulfilment), None), callbacks, findings);
+        }
         if time >= entry.expires_at {
             findings.add(format!("{id} is committed at {time}, after its expiry {}", entry.expires_at));
         }
@@ -460,38 +484,17 @@ impl Books {
             AbortKind::InvalidAbort => has_put(&|ending, good| !good && matches!(ending, Ending::Abort(_))),
             AbortKind::Invalid | AbortKind::Rejected => false,
         };
+        if self.is_item(id) {
+            let is_expiry = kind == AbortKind::Expired;
+            if is_expiry && !is_justified || by_operator && !is_expiry {
+                findings.add(format!("{id} is aborted ({kind:?}) without a cause"));
+            }
+            return self.item_ends(id, (None, Some(kind)), callbacks, findings);
+        }
         if !is_justified || (by_operator && kind != AbortKind::Expired) {
             findings.add(format!("{id} is aborted ({kind:?}) without a cause"));
         }
         check_told(id, &entry, kind == AbortKind::Expired, callbacks, findings);
-    }
-
-    fn funds_prepared(&mut self, funds: &FundsTransfer, findings: &mut Findings) {
-        let amount = i128::from(funds.amount.units());
-        match (funds.direction, funds.state) {
-            (FundsDirection::In, _) => {
-                self.add(funds.hub_account.number(), amount);
-                self.add(funds.account.number(), -amount);
-            }
-            (FundsDirection::Out, FundsState::Reserved) => self.add(funds.account.number(), amount),
-            (FundsDirection::Out, _) => {}
-        }
-        if self.funds.insert(funds.id.to_bytes(), funds.clone()).is_some() {
-            findings.add(format!("I3: funds {} are moved twice", funds.id));
-        }
-    }
-
-    fn funds_ended(&mut self, id: TransferId, state: FundsState, findings: &mut Findings) {
-        let Some(funds) = self.funds.get_mut(&id.to_bytes()) else {
-            return findings.add(format!("I5: funds {id} end and were never moved"));
-        };
-        if funds.state != FundsState::Reserved {
-            findings.add(format!("I5: funds {id} end twice"));
-        }
-        funds.state = state;
-        let credited = if state == FundsState::Committed { funds.hub_account } else { funds.account };
-        let (credited, amount) = (credited.number(), i128::from(funds.amount.units()));
-        self.add(credited, -amount);
     }
 
     fn delivered(&mut self, seq: u64, key: CallbackKey, outside: &Outside, findings: &mut Findings) {
@@ -540,6 +543,7 @@ impl Books {
             let (theirs, mine) = (ledger.live_conversions_len(), self.live_conversions());
             findings.add(format!("I5: {theirs} conversions are live, not {mine}"));
         }
+        self.compare_bulks(ledger, findings);
         self.settling.compare(ledger, self, findings);
         let theirs = ledger.outbox().iter().map(|(key, entry)| (key, entry.parked.is_some()));
         if !theirs.eq(self.owed.iter().map(|(key, is_parked)| (*key, *is_parked))) {

@@ -13,12 +13,14 @@ use upesi_engine::{Follow, FollowError, Followed, follow};
 use upesi_journal::{Disk, EmbeddedLog};
 use upesi_ledger::{CallbackKey, Ledger};
 use upesi_tables::archive::Archive;
-use upesi_types::{ConversionId, Timestamp, TransferId};
+use upesi_types::{BulkId, ConversionId, Timestamp, TransferId};
 
 use self::books::Books;
-pub(crate) use self::books::ConversionCounts;
 pub(crate) use self::books::Finished;
-pub(crate) use self::outside::{Outside, Seen, SentConversion, SimFee, Told, currency_number};
+pub(crate) use self::books::{BulkCounts, ConversionCounts};
+pub(crate) use self::outside::{
+    Outside, Seen, SentAnswer, SentBulk, SentConversion, SimFee, Told, currency_number,
+};
 pub(crate) use self::settling::SettlementCounts;
 use crate::message::Request;
 
@@ -100,7 +102,7 @@ impl Auditor {
             Seen::Prepare { id, .. } => {
                 self.outside.acknowledged.insert(id.to_bytes(), *id);
                 // What was removed meanwhile was there when it was asked for again.
-                if !(self.books.knows(*id) || self.books.has_left(*id)) {
+                if !(self.books.knows(*id) || self.books.has_left(*id) || self.books.is_claimed(*id)) {
                     self.findings.add(format!("I2: transfer {id} is acknowledged and not in the journal"));
                 }
             }
@@ -120,7 +122,20 @@ impl Auditor {
                     "I2: the FXP's PUT for conversion {id} is acknowledged, but the conversion still waits for it"
                 ));
             }
-            Seen::Put { .. } | Seen::PutConversion { .. } | Seen::Get | Seen::Other => {}
+            Seen::Bulk(bulk) if !self.books.knows_bulk(bulk.spec.id) => {
+                self.findings
+                    .add(format!("I2: bulk {} is acknowledged and not in the journal", bulk.spec.id));
+            }
+            Seen::Bulk(bulk) => {
+                self.outside.acknowledged_bulks.insert(bulk.spec.id.to_bytes(), bulk.spec.id);
+            }
+            Seen::PutBulk(sent) if sent.is_right && self.books.is_waiting_for_answer(sent.bulk, sent.by) => {
+                let id = sent.bulk;
+                self.findings
+                    .add(format!("I2: an answer to bulk {id} is acknowledged, but the bulk still waits"));
+            }
+            Seen::Invalid => self.findings.add("what no hub may take is acknowledged".to_owned()),
+            Seen::Put { .. } | Seen::PutConversion { .. } | Seen::PutBulk(_) | Seen::Get | Seen::Other => {}
         }
     }
 
@@ -152,7 +167,9 @@ impl Auditor {
     pub(crate) fn compare_acknowledged(&mut self, ledger: &Ledger, archive: &dyn Archive) {
         for id in self.outside.acknowledged.values() {
             let is_archived = || archive.get(id).ok().flatten().is_some();
-            if ledger.transfer(*id).is_none() && !is_archived() && !self.books.has_left(*id) {
+            let is_claimed = || ledger.bulk_of(*id).is_some();
+            if ledger.transfer(*id).is_none() && !is_archived() && !self.books.has_left(*id) && !is_claimed()
+            {
                 self.findings.add(format!("I2: transfer {id} was acknowledged and is lost"));
             }
         }
@@ -161,6 +178,12 @@ impl Auditor {
             let has_left = self.books.has_left_conversion(id.id());
             if ledger.conversion(id).is_none() && !is_archived() && !has_left {
                 self.findings.add(format!("I2: conversion {id} was acknowledged and is lost"));
+            }
+        }
+        for id in self.outside.acknowledged_bulks.values().map(|id| BulkId::new(*id)) {
+            let is_archived = || archive.get(&id.archive_key()).ok().flatten().is_some();
+            if ledger.bulk(id).is_none() && !is_archived() && !self.books.has_left_bulk(id.id()) {
+                self.findings.add(format!("I2: bulk {id} was acknowledged and is lost"));
             }
         }
     }
@@ -225,6 +248,16 @@ impl Auditor {
     /// Conversions that wait for their FXP or their transfer, by the books.
     pub(crate) fn live_conversions(&self) -> usize {
         self.books.live_conversions()
+    }
+
+    /// Bulks that have not ended, by the books.
+    pub(crate) fn live_bulks(&self) -> usize {
+        self.books.live_bulks()
+    }
+
+    /// What came of bulks, by the books.
+    pub(crate) const fn bulks(&self) -> BulkCounts {
+        self.books.bulks()
     }
 
     /// What was converted, by the books.

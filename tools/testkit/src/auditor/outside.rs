@@ -1,6 +1,9 @@
 //! What can be seen from outside the hub: requests that were sent, answers and callbacks that left it.
 
+mod bulks;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
@@ -8,6 +11,8 @@ use upesi_fspiop::fingerprint;
 use upesi_ledger::{CallbackKey, Granularity, Ledger, LedgerAccountTypeId};
 use upesi_types::{Currency, FspId, TransferId};
 
+use self::bulks::BulksSeen;
+pub(crate) use self::bulks::{SentAnswer, SentBulk, money_of};
 use super::Findings;
 use super::treasurer::Treasurer;
 use crate::message::{CURRENCY, Ending, FxSpec, OTHER_CURRENCY, Request, Spec, UNITS, name, number};
@@ -25,6 +30,12 @@ pub(crate) enum Seen {
     Convert { id: TransferId, sent: SentConversion },
     /// A PUT about a conversion. Good: from its FXP, to its initiator, and right.
     PutConversion { id: TransferId, by: usize, ending: Ending, good: bool },
+    /// A bulk.
+    Bulk(Arc<SentBulk>),
+    /// An answer to a bulk.
+    PutBulk(Arc<SentAnswer>),
+    /// What no hub may take.
+    Invalid,
     /// A question.
     Get,
     /// Nothing that could take effect.
@@ -102,12 +113,15 @@ pub(crate) struct Outside {
     prepares: BTreeMap<IdBytes, Vec<SentPrepare>>,
     endings: BTreeMap<IdBytes, Vec<(usize, Ending, bool)>>,
     conversions: BTreeMap<IdBytes, Vec<SentConversion>>,
+    bulks: BulksSeen,
     /// Every body that a DFSP sent, byte for byte.
     bodies: BTreeSet<(usize, Bytes)>,
     /// Transfers whose prepare was answered with success.
     pub(crate) acknowledged: BTreeMap<IdBytes, TransferId>,
     /// Conversions whose request was.
     pub(crate) acknowledged_conversions: BTreeMap<IdBytes, TransferId>,
+    /// Bulks whose request was.
+    pub(crate) acknowledged_bulks: BTreeMap<IdBytes, TransferId>,
     /// Callbacks that their DFSP answered with success.
     delivered: BTreeSet<CallbackKey>,
     /// What each callback looked like the first time.
@@ -157,7 +171,9 @@ impl Outside {
             Seen::Put { id, by, ending, good } | Seen::PutConversion { id, by, ending, good } => {
                 self.endings.entry(id.to_bytes()).or_default().push((*by, *ending, *good));
             }
-            Seen::Get | Seen::Other => {}
+            Seen::Bulk(bulk) => self.bulks.sent(bulk, fingerprint(&request.body)),
+            Seen::PutBulk(answer) => self.bulks.answered(answer, fingerprint(&request.body)),
+            Seen::Invalid | Seen::Get | Seen::Other => {}
         }
     }
 
@@ -313,7 +329,8 @@ impl Outside {
         for spec in specs.iter().filter(|spec| self.told_of(spec.id, spec.payer).committed) {
             let body = self.forwarded.get(&spec.id.to_bytes());
             let sent = body.and_then(|body| self.prepare(spec.id, body, Some(spec.payer)));
-            let Some(amount) = sent.and_then(|sent| sent.amount) else {
+            let amount = sent.and_then(|sent| sent.amount).or_else(|| self.asked_for(spec.id));
+            let Some(amount) = amount else {
                 findings.add(format!("{} is committed, but its payee was never asked", spec.id));
                 continue;
             };

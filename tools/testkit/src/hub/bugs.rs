@@ -1,10 +1,12 @@
 //! Mistakes made on purpose, where the plan asks for them.
 
+mod bulks;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use upesi_engine::{EngineHandle, Mistake};
-use upesi_ledger::command::{ConversionCommand, Prepare};
+use upesi_ledger::command::{BulkCommand, ConversionCommand, Prepare};
 use upesi_ledger::{AbortKind, AdminCommand, Cause, Command, Event, Refusal, Settled, WindowId};
 use upesi_types::{Amount, FspId, TransferId};
 
@@ -22,11 +24,20 @@ pub(super) struct Bugs {
     prepares: BTreeMap<[u8; 17], Prepare>,
     /// Initiator and FXP of the conversions of this life.
     conversions: BTreeMap<[u8; 17], (FspId, FspId)>,
+    /// The payees of the bulks of this life.
+    bulks: BTreeMap<[u8; 17], FspId>,
 }
 
 impl Bugs {
     pub(super) const fn new(bug: Option<Bug>, lives: u64) -> Self {
-        Self { bug, lives, taken: 0, prepares: BTreeMap::new(), conversions: BTreeMap::new() }
+        Self {
+            bug,
+            lives,
+            taken: 0,
+            prepares: BTreeMap::new(),
+            conversions: BTreeMap::new(),
+            bulks: BTreeMap::new(),
+        }
     }
 
     pub(super) fn is(&self, bug: Bug) -> bool {
@@ -51,6 +62,9 @@ impl Bugs {
 
     /// What goes wrong with decisions of settlement, if that is the mistake.
     pub(super) fn in_decisions(&self) -> Option<Mistake> {
+        if let Some(mistake) = bulks::in_decisions(self.bug?) {
+            return Some(mistake);
+        }
         let distort: fn(&mut Vec<Event>) = match self.bug? {
             Bug::SettlesOneLeg => |events| settle_one_leg(events),
             Bug::SettlesTwice => |events| settle_twice(events),
@@ -92,6 +106,13 @@ impl Bugs {
                     let _ = handle.submit_quietly(Command::Prepare(again));
                     let _ = handle.submit_quietly(Command::Fulfil(fulfilled));
                 }
+            }
+            Command::Bulk(BulkCommand::Prepare(prepare)) => {
+                self.bulks.insert(prepare.id.id().to_bytes(), prepare.payee);
+            }
+            Command::Bulk(BulkCommand::Fulfil(fulfil)) if self.is(Bug::BelievesAnyPayee) => {
+                let payee = fulfil.bulk.id().and_then(|id| self.bulks.get(&id.to_bytes()));
+                fulfil.source = payee.copied().unwrap_or(fulfil.source);
             }
             Command::Conversion(ConversionCommand::Prepare(prepare)) => {
                 let parties = (prepare.initiator, prepare.counter_party);

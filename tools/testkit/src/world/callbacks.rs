@@ -26,7 +26,7 @@ impl World {
             self.auditor.callback_left(key, to, &request);
         }
         if request.method == http::Method::POST
-            && let Some(id) = transfer_of(&request)
+            && let Some(id) = transfer_of(&request).or_else(|| first_item_of(&request))
         {
             self.ambush_in_flight(id);
         }
@@ -71,7 +71,12 @@ impl World {
     fn take_callback(&mut self, to: usize, request: &Request) {
         let body = body_of(request);
         let mut parts = request.path.split('/').skip(1);
-        let is_conversion = parts.next() == Some("fxTransfers");
+        let family = parts.next();
+        if family == Some("bulkTransfers") {
+            let id = parts.next().and_then(TransferId::parse);
+            return self.take_bulk(to, (id, parts.next() == Some("error")), request, &body);
+        }
+        let is_conversion = family == Some("fxTransfers");
         let Some(id) = parts.next() else {
             if is_conversion {
                 let seen = upesi_fspiop::fingerprint(&request.body);
@@ -118,6 +123,11 @@ fn body_of(request: &Request) -> Value {
 /// The transfer that a prepare is for.
 fn transfer_of(request: &Request) -> Option<TransferId> {
     body_of(request)["transferId"].as_str().and_then(TransferId::parse)
+}
+
+/// The first transfer of the bulk that a payee is asked for.
+fn first_item_of(request: &Request) -> Option<TransferId> {
+    body_of(request)["individualTransfers"][0]["transferId"].as_str().and_then(TransferId::parse)
 }
 
 /// The DFSP whose host a callback goes to.

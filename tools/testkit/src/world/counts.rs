@@ -168,6 +168,26 @@ pub struct Counts {
     pub determining_never: u64,
     /// Lies about conversions, and FXPs that do not keep to the rules.
     pub conversion_lies: u64,
+    /// Bulks of which some items were committed.
+    pub bulks_completed: u64,
+    /// Bulks that were taken and of which no item was.
+    pub bulks_rejected: u64,
+    /// Bulks of which some items were committed and some not.
+    pub bulks_in_part: u64,
+    /// Bulks that were taken and need more than one slice of steps.
+    pub bulks_in_slices: u64,
+    /// Items of bulks that were committed.
+    pub items_committed: u64,
+    /// Items of bulks that expired, or that an operator ended.
+    pub items_expired: u64,
+    /// Bulks that no hub may take: of no item, of too many, or with one twice.
+    pub bulks_invalid: u64,
+    /// Starts that found a bulk in the middle: between two of its items.
+    pub bulks_interrupted: u64,
+    /// Answers to bulks at about their deadline.
+    pub bulk_answers_late: u64,
+    /// Lies about bulks, and payees that do not keep to the rules.
+    pub bulk_lies: u64,
     /// Operators' requests that were refused because the ledger holds as many of a kind as it takes.
     pub limits_met: u64,
     /// Operators' requests about windows and settlements that were refused.

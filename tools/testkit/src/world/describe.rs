@@ -124,15 +124,21 @@ fn describe_hub(hub: &Hub, lines: &mut Vec<String>) {
     for account in ledger.accounts() {
         let owner = ledger.participant(account.participant);
         lines.push(format!(
-            "account {} {}: {} units{}",
+            "account {} {} {}: {} units{}",
             owner.name,
             ledger.account_type_name(account.kind),
+            account.currency,
             i128::from(account.balance.units()) / UNITS,
             if account.is_active { "" } else { ", inactive" },
         ));
     }
     for transfer in ledger.reserved_transfers() {
-        lines.push(format!("reserved {}: {} until {}", transfer.id, transfer.amount, transfer.expires_at));
+        let (id, amount, currency) = (transfer.id, transfer.amount, transfer.currency);
+        lines.push(format!("reserved {id}: {amount} {currency} until {}", transfer.expires_at));
+    }
+    for bulk in ledger.live_bulks() {
+        let (id, items, state) = (bulk.id, bulk.items.len(), bulk.public_state().as_str());
+        lines.push(format!("bulk {id}: {state}, {items} items until {}", bulk.expires_at));
     }
 }
 

@@ -54,11 +54,15 @@ impl World {
         self.operator_recalls();
         self.operator_ends_reservations();
         self.operator_accepts_clock();
-        if self.auditor.reserved() > 0 || self.auditor.live_conversions() > 0 || self.hub.is_none() {
+        let is_live = self.auditor.live_conversions() > 0 || self.auditor.live_bulks() > 0;
+        if self.auditor.reserved() > 0 || is_live || self.hub.is_none() {
             return;
         }
         let unknown: Vec<_> = (0..self.specs.len()).filter(|spec| !self.is_settled(*spec)).collect();
         for spec in unknown.iter().take(QUESTIONS_MAX) {
+            if self.ask_for_bulk(*spec) {
+                continue;
+            }
             let spec = self.specs[*spec];
             let request = message::get(spec.id, spec.payer, true_time(self.now_us));
             self.send(spec.payer, request, Seen::Get, 1);
@@ -86,10 +90,11 @@ impl World {
     pub(super) fn unfinished(&mut self) -> String {
         let unknown = (0..self.specs.len()).filter(|spec| !self.is_settled(*spec)).count();
         format!(
-            "{} transfers and {} conversions are reserved, {} callbacks owed ({} parked), {unknown} ends unknown, {} calls open, \
+            "{} transfers and {} conversions are reserved, {} bulks live, {} callbacks owed ({} parked), {unknown} ends unknown, {} calls open, \
              hub {}",
             self.auditor.reserved(),
             self.auditor.live_conversions(),
+            self.auditor.live_bulks(),
             self.auditor.owed(),
             self.auditor.parked().len(),
             self.calls.len(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use upesi_delivery::lanes::{CallbackKey, Done};
 use upesi_types::TransferId;
 
-use crate::message::{Ending, Request};
+use crate::message::{Answer, Ending, Request};
 
 /// Something that happens at an instant.
 #[derive(Debug)]
@@ -44,6 +44,10 @@ pub(super) enum Event {
     SendDetermining { spec: usize, amount: i64 },
     /// An FXP answers.
     PutConversion { conversion: usize, ending: Ending, is_right: bool },
+    /// A DFSP begins a bulk.
+    PayInBulk,
+    /// A payee answers a bulk.
+    PutBulk { bulk: usize, answer: Box<Answer> },
     /// A DFSP lies.
     Mischief,
     /// An operator does something.

@@ -1,6 +1,7 @@
 //! A world: everything that happens to one hub, event by event.
 
 mod ambush;
+mod bulks;
 mod callbacks;
 mod calls;
 mod converting;
@@ -24,6 +25,7 @@ use tokio::time::Instant;
 use upesi_journal::sim_disk::{Random, SimDisk};
 use upesi_types::TransferId;
 
+use self::bulks::Payroll;
 use self::calls::Call;
 use self::converting::Exchange;
 pub use self::counts::Counts;
@@ -134,6 +136,7 @@ pub struct World {
     retention: Retention,
     treasury: Treasury,
     exchange: Exchange,
+    payroll: Payroll,
 }
 
 impl World {
@@ -179,6 +182,7 @@ impl World {
             retention: Retention::new(seed, &plan),
             treasury: Treasury::new(seed, &plan),
             exchange: Exchange::new(seed, &plan),
+            payroll: Payroll::new(seed, &plan),
             random,
             plan,
         };
@@ -248,10 +252,13 @@ impl World {
             Event::PutConversion { conversion, ending, is_right } => {
                 self.send_conversion_put(conversion, ending, is_right);
             }
+            Event::PayInBulk => self.begin_bulk(),
+            Event::PutBulk { bulk, answer } => self.send_bulk_put(bulk, answer),
             Event::Mischief => {
                 self.plan_mischief();
                 self.mischief();
                 self.conversion_mischief();
+                self.bulk_mischief();
             }
             Event::Operate => self.operate(),
             Event::Trouble => self.trouble(),
@@ -293,6 +300,10 @@ impl World {
         let converted = self.auditor.converted();
         (counts.conversions_committed, counts.conversions_aborted) = (converted.committed, converted.aborted);
         (counts.conversions_expired, counts.conversions_of_payees) = (converted.expired, converted.of_payees);
+        let bulks = self.auditor.bulks();
+        (counts.bulks_completed, counts.bulks_rejected) = (bulks.completed, bulks.rejected);
+        (counts.bulks_in_part, counts.bulks_in_slices) = (bulks.in_part, bulks.in_slices);
+        (counts.items_committed, counts.items_expired) = (bulks.items_committed, bulks.items_expired);
         Outcome {
             seed: self.seed,
             findings: self.auditor.findings.0.clone(),

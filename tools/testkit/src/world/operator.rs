@@ -107,6 +107,7 @@ impl World {
             self.auditor.outside.caps.insert(dfsp, i128::from(FUNDS) * UNITS);
         }
         self.onboard_other_currency();
+        self.onboard_bulks();
     }
 
     pub(super) fn create_hub_accounts(&mut self, currency: Currency) {

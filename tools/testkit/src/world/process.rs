@@ -7,7 +7,7 @@ use upesi_delivery::lanes::CourierConfig;
 use upesi_engine::{Clock, EngineOptions, StartError, Storage};
 use upesi_journal::Disk;
 use upesi_journal::sim_disk::{Fault, Kept, Random};
-use upesi_ledger::{LedgerConfig, Limits};
+use upesi_ledger::{Bulk, BulkState, ItemState, LedgerConfig, Limits};
 
 use super::World;
 use super::event::Event;
@@ -119,6 +119,7 @@ impl World {
             }
             Ok(hub) => {
                 let (seq, life) = (hub.durable_seq(), self.life);
+                self.counts.bulks_interrupted += u64::from(hub.ledger().live_bulks().any(is_midway));
                 self.say(format_args!("hub starts at record {seq}"));
                 self.judge_start(&hub, known, &lies);
                 if self.counts.rot_unseen > 0 {
@@ -283,5 +284,15 @@ impl World {
             if self.random.one_in(3) { self.between(100, 5_000) } else { self.between(5_000, 800_000) };
         let life = self.life;
         self.after(pause, Event::Start { life });
+    }
+}
+
+/// Whether some of the steps of a bulk are taken and some are not.
+fn is_midway(bulk: &Bulk) -> bool {
+    let decided = bulk.items.iter().filter(|item| item.state != ItemState::Waiting).count();
+    match bulk.state {
+        BulkState::Received => decided > 0 && decided < bulk.items.len(),
+        BulkState::Processing => !bulk.results.is_empty() && bulk.results.len() < decided,
+        _ => false,
     }
 }

@@ -46,6 +46,10 @@ impl Retention {
         let is_on = plan.faults.retention && random.one_in(2);
         Self { is_on, random, removed_to: 0, exports: BTreeMap::new() }
     }
+
+    pub(super) const fn is_on(&self) -> bool {
+        self.is_on
+    }
 }
 
 impl World {
@@ -87,7 +91,7 @@ impl World {
     fn export(&mut self, first_seq: u64, last_seq: u64) {
         let mut exported = Vec::new();
         let visited = self.archive.for_each_in(first_seq, &mut |id, bytes| {
-            if id.as_conversion().is_some() {
+            if id.as_conversion().is_some() || id.as_bulk().is_some() {
                 return ControlFlow::Continue(());
             }
             exported.extend(Transfer::decode(&mut Decoder(bytes)).ok().map(|transfer| finished(&transfer)));

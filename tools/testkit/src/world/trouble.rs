@@ -65,6 +65,7 @@ impl World {
         self.plan_retention();
         self.plan_settlement();
         self.plan_conversions();
+        self.plan_bulks();
     }
 
     fn kinds(&self) -> Vec<Kind> {

@@ -7,6 +7,7 @@ use super::{Books, Entry, Finished, Standing};
 impl Books {
     pub(super) fn finished_removed(&mut self, to_seq: u64) {
         self.conversions_removed(to_seq);
+        self.bulks_removed(to_seq);
         let leaves = |entry: &Entry| entry.ended_seq > 0 && entry.ended_seq <= to_seq;
         let leaving = self.transfers.iter().filter(|(_, entry)| leaves(entry));
         let leaving: Vec<_> = leaving.map(|(key, entry)| (*key, entry.ended_seq)).collect();
@@ -52,5 +53,6 @@ impl Books {
         let mut finished = self.transfers.values().filter(|entry| (1..=to_seq).contains(&entry.ended_seq));
         finished.all(|entry| self.last_time.is_some_and(|last| entry.expires_at < last))
             && self.conversions_have_expired(to_seq)
+            && self.bulks_have_expired(to_seq)
     }
 }

@@ -1,0 +1,418 @@
+//! Bulks in the auditor's books: what became of each item, whether that is what its payee said, and that the parties
+//! are told just that, once.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use upesi_ledger::{
+    AbortKind, Bulk, BulkRequest, BulkView, Callback, CallbackContent, Event, ItemOutcome, ItemState, Ledger,
+    ParticipantId, PublicBulkState, ResourceKind, Transfer,
+};
+use upesi_types::{BulkId, Timestamp, TransferId};
+
+use super::{Books, Entry, Standing};
+use crate::auditor::outside::{SentAnswer, SentBulk, money_of};
+use crate::auditor::{Findings, Outside};
+use crate::message::{Ending, Spec};
+
+/// Items that a bulk of several slices has at least.
+const SLICE_ITEMS: usize = 64;
+
+/// Where an item stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    Refused,
+    Reserved,
+    Committed([u8; 32]),
+    Aborted,
+}
+
+/// A bulk that was taken, or refused as a whole.
+#[derive(Clone, Debug)]
+pub(super) struct Roll {
+    sent: Arc<SentBulk>,
+    payer: u32,
+    payee: u32,
+    stages: Vec<Stage>,
+    was_asked: bool,
+    answer: Option<Arc<SentAnswer>>,
+    /// The record that ended it; 0 while it is live.
+    ended_seq: u64,
+}
+
+/// How often things happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BulkCounts {
+    pub(crate) completed: u64,
+    pub(crate) rejected: u64,
+    pub(crate) in_part: u64,
+    pub(crate) in_slices: u64,
+    pub(crate) items_committed: u64,
+    pub(crate) items_expired: u64,
+}
+
+impl Roll {
+    fn items(&self) -> impl Iterator<Item = (&Spec, Stage)> {
+        self.sent.spec.items.iter().zip(self.stages.iter().copied())
+    }
+
+    fn has(&self, is_it: impl Fn(Stage) -> bool) -> bool {
+        self.stages.iter().any(|stage| is_it(*stage))
+    }
+
+    fn has_committed(&self) -> bool {
+        self.has(|stage| matches!(stage, Stage::Committed(_)))
+    }
+
+    /// The message to the payee has what is reserved, and nothing else.
+    fn is_request(&self, request: &BulkRequest) -> bool {
+        let money = |item: &upesi_ledger::AskedItem| {
+            let amount = item.amount.as_ref().ok().map(|amount| i128::from(amount.units()));
+            Some((amount?, super::currency_of(item.currency)))
+        };
+        let reserved = self.items().filter(|(_, stage)| *stage == Stage::Reserved);
+        let expected = reserved.map(|(item, _)| (item.id, Some(money_of(item))));
+        request.items.iter().map(|(id, item)| (*id, money(item))).eq(expected)
+    }
+
+    /// The last message to a party has what came of each item that it knows.
+    fn is_end(&self, reader: u32, view: &BulkView, time: Timestamp) -> bool {
+        let known = self.items().filter(|(_, stage)| reader == self.payer || *stage != Stage::Refused);
+        let known: Vec<_> = known.collect();
+        let is_told = |((item, stage), (id, told)): (&(&Spec, Stage), &(TransferId, ItemOutcome))| {
+            let is_outcome = match (stage, told) {
+                (Stage::Committed(mine), ItemOutcome::Fulfilled { fulfilment, .. }) => mine == fulfilment,
+                (Stage::Refused | Stage::Aborted, ItemOutcome::Failed(_)) => true,
+                _ => false,
+            };
+            item.id == *id && is_outcome
+        };
+        let is_completed = view.state == PublicBulkState::Completed;
+        let is_final = is_completed || view.state == PublicBulkState::Rejected;
+        is_final
+            && is_completed == self.has_committed()
+            && view.completed_at == Some(time)
+            && known.len() == view.items.len()
+            && known.iter().zip(&view.items).all(is_told)
+    }
+}
+
+/// What is told about a bulk, with its targets.
+fn about(callbacks: &[Callback], id: BulkId) -> Vec<(u32, &CallbackContent)> {
+    let about = callbacks.iter().filter(|callback| {
+        callback.subject.resource == ResourceKind::Bulk && callback.subject.id.id() == Some(id.id())
+    });
+    about.map(|callback| (callback.target.number(), &callback.content)).collect()
+}
+
+impl Books {
+    pub(in crate::auditor) const fn bulks(&self) -> BulkCounts {
+        self.bulk_counts
+    }
+
+    pub(in crate::auditor) fn live_bulks(&self) -> usize {
+        self.rolls.values().filter(|roll| roll.ended_seq == 0).count()
+    }
+
+    pub(in crate::auditor) fn knows_bulk(&self, id: TransferId) -> bool {
+        self.rolls.contains_key(&id.to_bytes()) || self.has_left_bulk(id)
+    }
+
+    pub(in crate::auditor) fn has_left_bulk(&self, id: TransferId) -> bool {
+        self.left_rolls.contains(&id.to_bytes())
+    }
+
+    /// Whether a bulk waits for the answer of this payee.
+    pub(in crate::auditor) fn is_waiting_for_answer(&self, id: TransferId, payee: usize) -> bool {
+        let roll = self.rolls.get(&id.to_bytes()).filter(|roll| roll.ended_seq == 0);
+        roll.is_some_and(|roll| {
+            let is_in_time = self.last_time.is_none_or(|last| last < roll.sent.spec.expires_at);
+            let waits = roll.was_asked && roll.answer.is_none() && is_in_time;
+            waits && self.number_of(roll.payee) == Some(payee)
+        })
+    }
+
+    /// Whether a live bulk has a transfer's id for an item that is not decided yet.
+    pub(in crate::auditor) fn is_claimed(&self, id: TransferId) -> bool {
+        let mut live = self.rolls.values().filter(|roll| roll.ended_seq == 0);
+        live.any(|roll| roll.items().any(|(item, stage)| item.id == id && stage == Stage::Waiting))
+    }
+
+    pub(super) fn bulks_have_expired(&self, to_seq: u64) -> bool {
+        let mut ended = self.rolls.values().filter(|roll| (1..=to_seq).contains(&roll.ended_seq));
+        ended.all(|roll| self.last_time.is_some_and(|last| roll.sent.spec.expires_at < last))
+    }
+
+    pub(super) fn bulks_removed(&mut self, to_seq: u64) {
+        let left = &mut self.left_rolls;
+        self.rolls.retain(|key, roll| {
+            let stays = roll.ended_seq == 0 || roll.ended_seq > to_seq;
+            if !stays {
+                left.insert(*key);
+            }
+            stays
+        });
+    }
+
+    /// The item that a record decides, as its payer sent it.
+    pub(super) fn item_decided_by(&self, events: &[Event]) -> Option<(Arc<SentBulk>, usize)> {
+        let (id, place) = events.iter().find_map(|event| match event {
+            Event::BulkItemDecided { id, place, .. } => Some((*id, *place as usize)),
+            _ => None,
+        })?;
+        let roll = self.rolls.get(&id.id().to_bytes())?;
+        (place < roll.stages.len()).then(|| (Arc::clone(&roll.sent), place))
+    }
+
+    /// Whether what is reserved for an item is what its payer asked for.
+    pub(super) fn is_item_as_sent(
+        &self,
+        (sent, place): &(Arc<SentBulk>, usize),
+        transfer: &Transfer,
+        entry: &Entry,
+    ) -> bool {
+        let (spec, item) = (&sent.spec, &sent.spec.items[*place]);
+        item.id == transfer.id
+            && Some(spec.payer) == self.number_of(entry.payer)
+            && Some(spec.payee) == self.number_of(entry.payee)
+            && money_of(item) == (entry.amount, entry.currency)
+            && Sha256::digest(item.preimage())[..] == entry.condition
+            && entry.expires_at == spec.expires_at
+    }
+
+    /// Enters what is about a bulk, if it is.
+    pub(super) fn enter_bulk(
+        &mut self,
+        (seq, time): (u64, Timestamp),
+        event: &Event,
+        callbacks: &[Callback],
+        outside: &Outside,
+        findings: &mut Findings,
+    ) {
+        let (id, fault) = match event {
+            Event::BulkReceived(bulk) => (bulk.id, self.bulk_received(seq, bulk, callbacks, outside)),
+            Event::BulkItemDecided { id, place, refused } => {
+                (*id, self.item_decided(seq, *id, *place as usize, refused.is_some()))
+            }
+            Event::BulkAccepted { id } => (*id, self.bulk_accepted(*id, callbacks)),
+            Event::BulkAnswered { id, answer, .. } => {
+                (*id, self.bulk_answered(time, *id, &answer.fingerprint, callbacks, outside))
+            }
+            Event::BulkEnded { id, .. } => (*id, self.bulk_ended((seq, time), *id, callbacks)),
+            _ => return,
+        };
+        if let Err(fault) = fault {
+            findings.add(format!("record {seq}: bulk {id} {fault}"));
+        }
+    }
+
+    fn bulk_received(
+        &mut self,
+        seq: u64,
+        bulk: &Bulk,
+        callbacks: &[Callback],
+        outside: &Outside,
+    ) -> Result<(), &'static str> {
+        let sent = outside.bulk(bulk.id.id(), &bulk.prepare_fingerprint);
+        let sent = Arc::clone(sent.ok_or("is received, but nobody sent it (I3)")?);
+        let number = |party: Option<ParticipantId>| party.map_or(0, |party| party.number());
+        let (payer, payee) = (number(bulk.payer), number(bulk.payee));
+        let mut roll = Roll {
+            sent: Arc::clone(&sent),
+            payer,
+            payee,
+            stages: Vec::new(),
+            was_asked: false,
+            answer: None,
+            ended_seq: 0,
+        };
+        let told = about(callbacks, bulk.id);
+        if !bulk.is_live() {
+            roll.ended_seq = seq;
+            if self.rolls.insert(bulk.id.id().to_bytes(), roll).is_some() {
+                return Err("is received twice (I3)");
+            }
+            return match told[..] {
+                [(_, CallbackContent::Error(_))] => Ok(()),
+                _ => Err("is refused, and its sender is not told once (I6)"),
+            };
+        }
+        let parties = (self.number_of(payer), self.number_of(payee));
+        let is_sender = self.source == Some(sent.source) && sent.source == sent.spec.payer;
+        let is_as_sent = parties == (Some(sent.spec.payer), Some(sent.spec.payee))
+            && bulk.expires_at == sent.spec.expires_at
+            && bulk.items.iter().map(|item| item.transfer).eq(sent.spec.items.iter().map(|item| item.id));
+        for item in &bulk.items {
+            let is_known = self.knows(item.transfer) || self.is_claimed(item.transfer);
+            roll.stages.push(match item.state {
+                ItemState::Waiting if !is_known => Stage::Waiting,
+                ItemState::Refused(_) if is_known || self.has_left(item.transfer) => Stage::Refused,
+                _ => return Err("takes an id that was used before, or refuses one that was not (I3)"),
+            });
+        }
+        self.bulk_counts.in_slices += u64::from(roll.stages.len() > SLICE_ITEMS);
+        let is_new = self.rolls.insert(bulk.id.id().to_bytes(), roll).is_none();
+        match (is_sender && is_as_sent && is_new, &told[..]) {
+            (true, []) => Ok(()),
+            (true, _) => Err("is taken, and something is told of it (I6)"),
+            (false, _) => Err("is not what its payer sent, or received twice (I3)"),
+        }
+    }
+
+    fn live(&mut self, id: BulkId) -> Result<&mut Roll, &'static str> {
+        let roll = self.rolls.get_mut(&id.id().to_bytes()).filter(|roll| roll.ended_seq == 0);
+        roll.ok_or("changes, and is not live (I5)")
+    }
+
+    fn item_decided(
+        &mut self,
+        seq: u64,
+        id: BulkId,
+        place: usize,
+        is_refused: bool,
+    ) -> Result<(), &'static str> {
+        let roll = self.live(id)?;
+        if roll.stages.iter().position(|stage| *stage == Stage::Waiting) != Some(place) {
+            return Err("has an item that is decided out of turn");
+        }
+        roll.stages[place] = if is_refused { Stage::Refused } else { Stage::Reserved };
+        let item = roll.sent.spec.items[place].id;
+        let entry = self.transfers.get(&item.to_bytes()).filter(|entry| entry.prepare_seq == seq);
+        let is_reserved = entry.is_some_and(|entry| entry.standing == Standing::Reserved);
+        if is_reserved == is_refused {
+            return Err("has an item whose transfer says otherwise");
+        }
+        if is_reserved {
+            self.items.insert(item.to_bytes(), id.id());
+        }
+        Ok(())
+    }
+
+    fn bulk_accepted(&mut self, id: BulkId, callbacks: &[Callback]) -> Result<(), &'static str> {
+        let roll = self.live(id)?;
+        if std::mem::replace(&mut roll.was_asked, true) || roll.has(|stage| stage == Stage::Waiting) {
+            return Err("is accepted twice, or before its items are decided (I5)");
+        }
+        match &about(callbacks, id)[..] {
+            [(target, CallbackContent::BulkRequest(request))]
+                if *target == roll.payee && roll.is_request(request) =>
+            {
+                Ok(())
+            }
+            _ => Err("is accepted, and its payee is not asked once for just what is reserved (I6)"),
+        }
+    }
+
+    fn bulk_answered(
+        &mut self,
+        time: Timestamp,
+        id: BulkId,
+        fingerprint: &[u8; 16],
+        callbacks: &[Callback],
+        outside: &Outside,
+    ) -> Result<(), &'static str> {
+        let payee = self.live(id)?.payee;
+        let payee = self.number_of(payee).ok_or("has no payee")?;
+        let answer = outside.bulk_answer(id.id(), payee, fingerprint);
+        let answer = answer.ok_or("is answered, but its payee never did that")?;
+        let roll = self.live(id)?;
+        if !roll.was_asked || roll.answer.is_some() || time >= roll.sent.spec.expires_at {
+            return Err("is answered twice, too early or too late (I5)");
+        }
+        roll.answer = Some(Arc::clone(answer));
+        let is_error = |content: &CallbackContent| {
+            matches!(content, CallbackContent::ForwardAbort | CallbackContent::Error(_))
+        };
+        let told = about(callbacks, id)
+            .iter()
+            .filter(|(to, content)| *to == roll.payer && is_error(content))
+            .count();
+        match told == usize::from(answer.answer.error.is_some()) {
+            true => Ok(()),
+            false => Err("is answered, and its payer is not told of an error just once (I6)"),
+        }
+    }
+
+    fn bulk_ended(
+        &mut self,
+        (seq, time): (u64, Timestamp),
+        id: BulkId,
+        callbacks: &[Callback],
+    ) -> Result<(), &'static str> {
+        let roll = self.live(id)?;
+        roll.ended_seq = seq;
+        if roll.has(|stage| matches!(stage, Stage::Waiting | Stage::Reserved)) {
+            return Err("ends with an item that is open (I5)");
+        }
+        let is_completed = roll.has_committed();
+        let is_whole = !roll.has(|stage| !matches!(stage, Stage::Committed(_)));
+        let has_been_told = roll.answer.as_ref().is_some_and(|answer| answer.answer.error.is_some());
+        let told = about(callbacks, id);
+        for (reader, is_due) in [(roll.payer, true), (roll.payee, roll.was_asked)] {
+            let to_it: Vec<_> = told.iter().filter(|(target, _)| *target == reader).collect();
+            match to_it[..] {
+                [] if !is_due || has_been_told => {}
+                [(_, CallbackContent::BulkState(view))]
+                    if is_due && !has_been_told && roll.is_end(reader, view, time) => {}
+                _ => return Err("ends, and a party is not told once what came of its items (I6)"),
+            }
+        }
+        let counts = &mut self.bulk_counts;
+        counts.completed += u64::from(is_completed);
+        counts.rejected += u64::from(!is_completed);
+        counts.in_part += u64::from(is_completed && !is_whole);
+        Ok(())
+    }
+
+    /// Whether a transfer is an item of a bulk that has not ended.
+    pub(super) fn is_item(&self, id: TransferId) -> bool {
+        self.items.contains_key(&id.to_bytes())
+    }
+
+    /// An item ends as its payee said, or because it is late and the payee has said nothing of it.
+    pub(super) fn item_ends(
+        &mut self,
+        id: TransferId,
+        (fulfilment, kind): (Option<&[u8; 32]>, Option<AbortKind>),
+        callbacks: &[Callback],
+        findings: &mut Findings,
+    ) {
+        let Some(bulk) = self.items.remove(&id.to_bytes()) else { return };
+        let Some(roll) = self.rolls.get_mut(&bulk.to_bytes()) else { return };
+        let said = roll.answer.as_ref().and_then(|answer| answer.says(id));
+        let is_justified = matches!(
+            (fulfilment, kind, said),
+            (Some(_), None, Some((Ending::Fulfil { .. }, true)))
+                | (None, Some(AbortKind::Expired), None)
+                | (None, Some(AbortKind::ByPayee), Some((Ending::Abort(_), true)))
+                | (None, Some(AbortKind::InvalidFulfil), Some((Ending::Fulfil { .. }, false)))
+                | (None, Some(AbortKind::InvalidAbort), Some((Ending::Abort(_), false)))
+        );
+        if !is_justified {
+            findings.add(format!("{id} ends ({kind:?}), but the payee of bulk {bulk} said {said:?} of it"));
+        }
+        let place = roll.sent.spec.items.iter().position(|item| item.id == id).unwrap_or_default();
+        roll.stages[place] = match fulfilment {
+            Some(fulfilment) => Stage::Committed(*fulfilment),
+            None if roll.was_asked => Stage::Aborted,
+            None => Stage::Refused,
+        };
+        self.bulk_counts.items_committed += u64::from(fulfilment.is_some());
+        self.bulk_counts.items_expired += u64::from(kind == Some(AbortKind::Expired));
+        if !callbacks.is_empty()
+            && callbacks.iter().any(|callback| callback.subject.transfer_id() == Some(id))
+        {
+            findings.add(format!("I6: item {id} ends and is told of by itself"));
+        }
+    }
+
+    pub(super) fn compare_bulks(&self, ledger: &Ledger, findings: &mut Findings) {
+        let live = self.rolls.iter().filter(|(_, roll)| roll.ended_seq == 0);
+        let mut theirs: Vec<_> = ledger.live_bulks().map(|bulk| bulk.id.id().to_bytes()).collect();
+        theirs.sort_unstable();
+        if !theirs.iter().eq(live.map(|(id, _)| id)) {
+            findings.add(format!("I5: {} bulks are live, not {}", theirs.len(), self.live_bulks()));
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! Bulks: of one item to a thousand, in one currency or two; some with an id that was used before, some that no hub may
+//! take; payees that answer in part, late, twice, wrong or never.
+//!
+//! What is drawn here comes from a stream of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+use upesi_journal::sim_disk::{Fault, Random};
+use upesi_ledger::{AdminCommand, BULK_ITEMS_MAX, Command, EndpointType};
+use upesi_types::{ErrorCode, TransferId};
+
+use super::World;
+use super::dfsp::ATTEMPTS_MAX;
+use super::event::Event;
+use super::operator::fsp;
+use crate::auditor::{Seen, SentAnswer, SentBulk};
+use crate::clock::true_time;
+use crate::message::{self, Answer, BulkSpec, CURRENCY, Ending, OTHER_CURRENCY, Request, Spec};
+use crate::plan::Plan;
+
+/// What tells the stream of bulks from the others of a seed.
+const STREAM: u64 = 0x6275_6c6b_7061_7973;
+/// One bulk for so many transfers.
+const TRANSFERS_PER_BULK: u32 = 8;
+/// Most items of an ordinary bulk.
+const ITEMS_FEW: u64 = 7;
+/// Items of a bulk that needs more than one slice of steps, at least and at most.
+const ITEMS_MANY: (u64, u64) = (65, 130);
+const MANY_ONE_IN: u64 = 8;
+/// One large bulk in so many, and one answer to such a bulk, is followed by a crash soon.
+const CRASH_ONE_IN: u64 = 2;
+/// How far ahead in the sequence of disk operations that is, at most.
+const CRASH_OPERATIONS_AHEAD: u64 = 24;
+/// One bulk in so many is as large as any may be.
+const LARGEST_ONE_IN: u64 = 150;
+/// Largest amount of an item of a small bulk, in whole units: some bulks reach cap and cover.
+const AMOUNT_MAX: u64 = 150;
+/// One in so many items has an id that was used before.
+const KNOWN_ONE_IN: u64 = 24;
+const LATE_LEAST_US: u64 = 500_000;
+const LATE_MOST_US: u64 = 6_000_000;
+/// How far before its deadline a bulk is answered by a payee that is nearly late.
+const NEARLY_LATE_US: u64 = 120_000;
+/// What an error says that has no item left to ask about.
+const ITEM_KNOWN_CODE: &str = "3106";
+const BULK_UNKNOWN_CODE: &str = "3210";
+
+/// The bulks of a world.
+#[derive(Debug)]
+pub(super) struct Payroll {
+    is_on: bool,
+    random: Random,
+    specs: Vec<Arc<BulkSpec>>,
+    /// When each lapses, in the world's time.
+    expires_us: Vec<u64>,
+    /// The bulk of an item.
+    bulks: BTreeMap<usize, usize>,
+    /// Those that their payee has decided on.
+    decided: BTreeSet<usize>,
+}
+
+impl Payroll {
+    pub(super) fn new(seed: u64, plan: &Plan) -> Self {
+        Self {
+            is_on: plan.faults.bulks,
+            random: Random::new(seed ^ STREAM),
+            specs: Vec::new(),
+            expires_us: Vec::new(),
+            bulks: BTreeMap::new(),
+            decided: BTreeSet::new(),
+        }
+    }
+
+    fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.random.below(most - least + 1)
+    }
+
+    fn id(&mut self) -> TransferId {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.random.bits().to_be_bytes());
+        bytes[8..].copy_from_slice(&self.random.bits().to_be_bytes());
+        TransferId::from_random_bytes(bytes)
+    }
+
+    /// How many items the next bulk has.
+    fn size(&mut self) -> u64 {
+        if self.random.one_in(LARGEST_ONE_IN) {
+            return BULK_ITEMS_MAX as u64;
+        }
+        if self.random.one_in(MANY_ONE_IN) {
+            return self.between(ITEMS_MANY.0, ITEMS_MANY.1);
+        }
+        self.between(1, ITEMS_FEW)
+    }
+
+    /// What a payee says of items: each fulfilled, some declined, some left out, some fulfilled wrongly.
+    fn results(&mut self, spec: &BulkSpec, is_mixed: bool, lies: bool) -> Vec<(TransferId, Ending, bool)> {
+        let fulfil = Ending::Fulfil { reserves: false };
+        let mut results = Vec::new();
+        for item in &spec.items {
+            let said = match self.random.below(8) {
+                0 if lies => Some((fulfil, false)),
+                1 if lies => Some((Ending::Abort(undefined()), false)),
+                2 if is_mixed => Some((Ending::Abort(ErrorCode::PAYEE_REJECTION), true)),
+                3 if is_mixed => None,
+                _ => Some((fulfil, true)),
+            };
+            results.extend(said.map(|(ending, is_right)| (item.id, ending, is_right)));
+        }
+        results
+    }
+}
+
+/// A code that the API does not define.
+fn undefined() -> ErrorCode {
+    ErrorCode::from_number(9_999).unwrap_or(ErrorCode::PAYEE_REJECTION)
+}
+
+fn meaning(spec: &Arc<BulkSpec>, source: usize) -> Seen {
+    Seen::Bulk(Arc::new(SentBulk { source, spec: Arc::clone(spec), fingerprint: [0; 16] }))
+}
+
+impl World {
+    pub(super) fn onboard_bulks(&mut self) {
+        if !self.payroll.is_on {
+            return;
+        }
+        for dfsp in 0..self.dfsps.len() {
+            for (kind, path) in [
+                (EndpointType::BULK_TRANSFER_POST, ""),
+                (EndpointType::BULK_TRANSFER_PUT, "/{{bulkTransferId}}"),
+                (EndpointType::BULK_TRANSFER_ERROR, "/{{bulkTransferId}}/error"),
+            ] {
+                let value = format!("http://{}.example/bulkTransfers{path}", message::name(dfsp)).into();
+                let name = fsp(dfsp);
+                self.do_now(Command::Admin(AdminCommand::SetEndpoint { name, kind, value }));
+            }
+        }
+    }
+
+    pub(super) fn plan_bulks(&mut self) {
+        if !self.payroll.is_on {
+            return;
+        }
+        for _ in 0..self.plan.transfers / TRANSFERS_PER_BULK {
+            let at_us = self.payroll.random.below(self.plan.trouble_ms * 1_000);
+            self.schedule.add(at_us, Event::PayInBulk);
+        }
+    }
+
+    /// A DFSP begins a bulk.
+    pub(super) fn begin_bulk(&mut self) {
+        let dfsps = self.dfsps.len() as u64;
+        let payer = self.payroll.random.below(dfsps) as usize;
+        if self.dfsps[payer].condition(self.now_us).is_dead {
+            return;
+        }
+        let payee = (payer + 1 + self.payroll.random.below(dfsps - 1) as usize) % self.dfsps.len();
+        let size = self.payroll.size();
+        let bulk = self.draw_bulk(payer, payee, size);
+        let spec = Arc::clone(&self.payroll.specs[bulk]);
+        let request = message::pay_in_bulk(&spec, payer, true_time(self.now_us));
+        self.send(payer, request, meaning(&spec, payer), ATTEMPTS_MAX);
+        self.crash_in(bulk);
+    }
+
+    /// Lets the process crash between two items of a large bulk, perhaps.
+    fn crash_in(&mut self, bulk: usize) {
+        let is_large = self.payroll.specs[bulk].items.len() as u64 > ITEMS_FEW;
+        let is_on = self.plan.faults.crashes && self.is_troubled() && self.hub.is_some();
+        if is_large && is_on && self.payroll.random.one_in(CRASH_ONE_IN) {
+            let ahead = self.payroll.random.below(CRASH_OPERATIONS_AHEAD);
+            self.disk.inject(self.disk.operations().len() as u64 + ahead, Fault::Crash);
+        }
+    }
+
+    fn draw_bulk(&mut self, payer: usize, payee: usize, size: u64) -> usize {
+        let lasting = self.lasting_ms();
+        let lasting_us = lasting[self.payroll.random.below(lasting.len() as u64) as usize] * 1_000;
+        // The wire has milliseconds.
+        let expires_us = (self.now_us + lasting_us) / 1_000 * 1_000;
+        let expires_at = true_time(expires_us);
+        let amount_max = (AMOUNT_MAX / size).max(2);
+        let bulk = self.payroll.specs.len();
+        let mut items: Vec<Spec> = Vec::new();
+        for _ in 0..size {
+            if let Some(known) = self.draw_known(payer).filter(|known| !has(&items, known.id)) {
+                items.push(Spec { payer, payee, ..known });
+                continue;
+            }
+            let id = self.payroll.id();
+            let amount = 1 + self.payroll.random.below(amount_max) as i64;
+            let is_other = self.exchange.is_on && self.payroll.random.one_in(3);
+            let currency = if is_other { OTHER_CURRENCY } else { CURRENCY };
+            let item = Spec { id, payer, payee, amount, currency, expires_at };
+            self.payroll.bulks.insert(self.specs.len(), bulk);
+            self.specs.push(item);
+            items.push(item);
+        }
+        let (id, quote) = (self.payroll.id(), self.payroll.id());
+        self.payroll.specs.push(Arc::new(BulkSpec { id, quote, payer, payee, items, expires_at }));
+        self.payroll.expires_us.push(expires_us);
+        bulk
+    }
+
+    /// Now and then a transfer that the hub knows, for an item that must be refused. What is removed soon is left out:
+    /// it would be unknown again.
+    fn draw_known(&mut self, payer: usize) -> Option<Spec> {
+        if self.specs.is_empty() || !self.payroll.random.one_in(KNOWN_ONE_IN) {
+            return None;
+        }
+        let spec = self.specs[self.payroll.random.below(self.specs.len() as u64) as usize];
+        let is_known = !self.retention.is_on() && self.auditor.knows(spec.id);
+        (is_known && spec.payer == payer).then_some(spec)
+    }
+
+    /// What a DFSP makes of a callback about a bulk.
+    pub(super) fn take_bulk(
+        &mut self,
+        to: usize,
+        (id, is_error): (Option<TransferId>, bool),
+        request: &Request,
+        body: &Value,
+    ) {
+        let id = id.or_else(|| body["bulkTransferId"].as_str().and_then(TransferId::parse));
+        let bulk = self.payroll.specs.iter().position(|spec| Some(spec.id) == id);
+        if request.method == http::Method::POST {
+            self.auditor.outside.forwarded_bulk(to, body, &mut self.auditor.findings);
+            return bulk.into_iter().for_each(|bulk| self.answer_bulk(bulk, to));
+        }
+        let Some(spec) = bulk.map(|bulk| Arc::clone(&self.payroll.specs[bulk])) else { return };
+        if is_error {
+            let code = &body["errorInformation"]["errorCode"];
+            if code == BULK_UNKNOWN_CODE && to == spec.payer {
+                self.note_unknown(&spec, &BTreeSet::new());
+            }
+            return;
+        }
+        self.take_outcomes(to, &spec, body);
+    }
+
+    /// A party reads what came of items.
+    fn take_outcomes(&mut self, to: usize, spec: &BulkSpec, body: &Value) {
+        let is_final = body["bulkTransferState"] == "COMPLETED" || body["bulkTransferState"] == "REJECTED";
+        let mut named = BTreeSet::new();
+        for result in body["individualTransferResults"].as_array().into_iter().flatten() {
+            let Some(item) = result["transferId"].as_str().and_then(TransferId::parse) else { continue };
+            named.insert(item.to_bytes());
+            let is_committed = result["fulfilment"].is_string();
+            let code = result["errorInformation"]["errorCode"].as_str();
+            // Of an id that was used before, nothing is said about what it was used for.
+            if !is_committed && code.is_none_or(|code| code == ITEM_KNOWN_CODE) {
+                continue;
+            }
+            if !has(&spec.items, item) {
+                let id = spec.id;
+                self.auditor.findings.add(format!("dfsp{to} is told of {item}, which is none of bulk {id}"));
+            }
+            self.auditor.outside.told(item, to, |told| {
+                told.committed |= is_committed;
+                told.aborted |= !is_committed;
+                told.is_final = true;
+            });
+        }
+        if is_final && to == spec.payer {
+            self.note_unknown(spec, &named);
+        }
+    }
+
+    /// What the hub does not name it does not know by this bulk.
+    fn note_unknown(&mut self, spec: &BulkSpec, named: &BTreeSet<[u8; 17]>) {
+        for item in spec.items.iter().filter(|item| !named.contains(&item.id.to_bytes())) {
+            self.auditor.outside.told(item.id, spec.payer, |told| told.unknown |= !told.is_final);
+        }
+    }
+
+    /// A payer asks for a bulk rather than for its item, mostly. Whether it does.
+    pub(super) fn ask_for_bulk(&mut self, spec: usize) -> bool {
+        let Some(bulk) = self.payroll.bulks.get(&spec).copied() else { return false };
+        if self.payroll.random.one_in(3) {
+            return false;
+        }
+        let (id, payer) = (self.payroll.specs[bulk].id, self.payroll.specs[bulk].payer);
+        self.send(payer, message::get_bulk(id, payer, true_time(self.now_us)), Seen::Get, 1);
+        true
+    }
+
+    /// A payee decides what it answers, once per bulk.
+    fn answer_bulk(&mut self, bulk: usize, payee: usize) {
+        if !self.payroll.decided.insert(bulk) || self.payroll.specs[bulk].payee != payee {
+            return;
+        }
+        let spec = Arc::clone(&self.payroll.specs[bulk]);
+        let mut delay = match self.payroll.random.below(8) {
+            0 => self.payroll.between(LATE_LEAST_US, LATE_MOST_US),
+            _ => self.payroll.between(500, 40_000),
+        };
+        if self.payroll.random.one_in(6) {
+            let early = self.payroll.random.below(NEARLY_LATE_US);
+            delay = self.payroll.expires_us[bulk].saturating_sub(self.now_us + early);
+            self.counts.bulk_answers_late += 1;
+        }
+        let completed = |results| Answer { state: "COMPLETED", results, ..Answer::default() };
+        let payroll = &mut self.payroll;
+        let kinds = if self.plan.faults.lies { 16 } else { 11 };
+        let kind = payroll.random.below(kinds);
+        let answer = match kind {
+            0..=4 => completed(payroll.results(&spec, false, false)),
+            5 => completed(payroll.results(&spec, true, false)),
+            6 => Answer {
+                state: "PROCESSING",
+                results: payroll.results(&spec, true, false),
+                ..Answer::default()
+            },
+            7 => Answer {
+                state: "REJECTED",
+                results: payroll.results(&spec, true, false),
+                ..Answer::default()
+            },
+            8 => Answer { state: "REJECTED", ..Answer::default() },
+            9 => Answer { error: Some(ErrorCode::PAYEE_REJECTION), ..Answer::default() },
+            // It never answers.
+            10 => return,
+            11 | 12 => completed(payroll.results(&spec, true, true)),
+            13 => Answer { destination: Some(payee), ..completed(payroll.results(&spec, false, false)) },
+            14 => Answer { error: Some(undefined()), ..Answer::default() },
+            _ => Answer {
+                state: "ACCEPTED",
+                results: payroll.results(&spec, false, false),
+                ..Answer::default()
+            },
+        };
+        self.counts.bulk_lies += u64::from(kind > 10);
+        if self.plan.faults.lies && self.payroll.random.one_in(6) {
+            // Another answer too, either first.
+            self.counts.bulk_lies += 1;
+            let (other, again) =
+                (self.payroll.results(&spec, true, false), self.payroll.between(500, 40_000));
+            self.after(again, Event::PutBulk { bulk, answer: Box::new(completed(other)) });
+        }
+        self.after(delay, Event::PutBulk { bulk, answer: Box::new(answer) });
+    }
+
+    /// A payee answers a bulk, rightly or not.
+    pub(super) fn send_bulk_put(&mut self, bulk: usize, answer: Box<Answer>) {
+        let payee = self.payroll.specs[bulk].payee;
+        if self.dfsps[payee].condition(self.now_us).is_dead {
+            let until_us = self.dfsps[payee].dead_until_us;
+            return self.schedule.add(until_us + 1_000, Event::PutBulk { bulk, answer });
+        }
+        self.put_bulk(bulk, payee, &answer, ATTEMPTS_MAX);
+        self.crash_in(bulk);
+    }
+
+    fn put_bulk(&mut self, bulk: usize, by: usize, answer: &Answer, attempts_max: u32) {
+        let spec = &self.payroll.specs[bulk];
+        let request = message::answer_bulk(spec.id, by, answer, true_time(self.now_us));
+        let is_addressed = answer.destination.is_none_or(|to| to == spec.payer);
+        let is_answer = answer.error.is_some() || answer.state != "ACCEPTED";
+        let sent = SentAnswer {
+            bulk: spec.id,
+            by,
+            is_right: by == spec.payee && is_addressed && is_answer,
+            answer: answer.clone(),
+            fingerprint: [0; 16],
+        };
+        self.send(by, request, Seen::PutBulk(Arc::new(sent)), attempts_max);
+    }
+
+    /// A DFSP does with bulks what it must not.
+    pub(super) fn bulk_mischief(&mut self) {
+        let is_on = self.payroll.is_on && self.is_troubled() && self.plan.faults.lies;
+        if !is_on || self.payroll.specs.is_empty() {
+            return;
+        }
+        let liar = self.payroll.random.below(self.dfsps.len() as u64) as usize;
+        let bulk = self.payroll.random.below(self.payroll.specs.len() as u64) as usize;
+        let spec = Arc::clone(&self.payroll.specs[bulk]);
+        let now = true_time(self.now_us);
+        self.counts.bulk_lies += 1;
+        self.note_fault();
+        match self.payroll.random.below(8) {
+            0 | 1 if liar != spec.payee => {
+                let results = self.payroll.results(&spec, false, false);
+                let answer = Answer { state: "COMPLETED", results, ..Answer::default() };
+                self.put_bulk(bulk, liar, &answer, 2);
+            }
+            2 => {
+                let answer = Answer { error: Some(ErrorCode::PAYEE_REJECTION), ..Answer::default() };
+                self.put_bulk(bulk, liar, &answer, 1);
+            }
+            3 => {
+                // Its own bulk with another amount.
+                let mut altered = (*spec).clone();
+                altered.items[0].amount += 1;
+                let altered = Arc::new(altered);
+                let request = message::pay_in_bulk(&altered, spec.payer, now);
+                self.send(spec.payer, request, meaning(&altered, spec.payer), 1);
+            }
+            4 => {
+                // In another's name, or a copy of its own.
+                let forged = Arc::new(BulkSpec { id: self.payroll.id(), ..(*spec).clone() });
+                let request = message::pay_in_bulk(&forged, liar, now);
+                self.send(liar, request, meaning(&forged, liar), 1);
+            }
+            5 => {
+                // The payee ends an item as if it were a transfer of its own.
+                let item = spec.items[self.payroll.random.below(spec.items.len() as u64) as usize];
+                let ending = Ending::Fulfil { reserves: false };
+                let put = message::put(item.id, (spec.payee, spec.payer), ending, &item.preimage(), now);
+                self.send(spec.payee, put, Seen::Other, 1);
+            }
+            6 => self.send_invalid_bulk(&spec),
+            _ => self.send(liar, message::get_bulk(spec.id, liar, now), Seen::Get, 1),
+        }
+    }
+
+    /// A bulk of no item, of too many, or with one twice.
+    fn send_invalid_bulk(&mut self, spec: &BulkSpec) {
+        self.counts.bulks_invalid += 1;
+        let mut invalid = BulkSpec { id: self.payroll.id(), ..spec.clone() };
+        let first = invalid.items[0];
+        match self.payroll.random.below(3) {
+            0 => invalid.items.clear(),
+            1 => invalid.items.push(first),
+            _ => {
+                let others = || Spec { id: self.payroll.id(), ..first };
+                invalid.items = std::iter::repeat_with(others).take(BULK_ITEMS_MAX + 1).collect();
+            }
+        }
+        let request = message::pay_in_bulk(&invalid, spec.payer, true_time(self.now_us));
+        self.send(spec.payer, request, Seen::Invalid, 1);
+    }
+}
+
+fn has(items: &[Spec], id: TransferId) -> bool {
+    items.iter().any(|item| item.id == id)
+}
