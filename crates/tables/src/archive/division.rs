@@ -187,7 +187,7 @@ impl Division {
 
     /// Begins the filter of a division that takes ids: with that of the last close where nothing happened since, else
     /// to be filled by [`build_filter`](Self::build_filter). Room is made for `keys`.
-    pub(crate) fn begin_filter(&self, keys: usize) -> std::io::Result<()> {
+    pub(crate) fn begin_filter(&self, segment_keys_min: usize, keys: usize) -> std::io::Result<()> {
         let path = self.filter_path();
         let kept = filter_file::load(&path, self.growing_identity());
         // What is written from now on is not in that file. Should its removal be lost, its identity does not fit.
@@ -196,7 +196,7 @@ impl Division {
             other => other.and_then(|()| durable::sync_parent(&path))?,
         }
         let is_ready = kept.is_some() || self.entries() == 0;
-        let _ = self.filter.set(kept.unwrap_or_else(|| Filter::with_capacity(keys)));
+        let _ = self.filter.set(kept.unwrap_or_else(|| Filter::with_segments_of(segment_keys_min, keys)));
         self.is_filter_ready.store(is_ready, Ordering::Release);
         Ok(())
     }

@@ -17,7 +17,7 @@ use super::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard};
 const BITS_PER_KEY: usize = 16;
 const BLOCK_WORDS: usize = 8;
 const KEYS_PER_BLOCK: usize = BLOCK_WORDS * 32 / BITS_PER_KEY;
-/// The first segment holds this many keys, unless more are known to come: 2 MB.
+/// The first segment of a set that grows holds this many keys, unless more are known to come: 2 MB.
 pub(crate) const SEGMENT_KEYS_MIN: usize = 1 << 20;
 /// Doubling 31 times from the smallest segment exceeds any disk.
 const SEGMENTS_MAX: usize = 32;
@@ -42,12 +42,12 @@ struct Segment {
 }
 
 impl Filter {
-    /// A filter that expects `keys` ids to begin with.
+    /// A filter for `keys` ids, of which all are known.
     pub(crate) fn with_capacity(keys: usize) -> Self {
-        Self::with_segments_of(SEGMENT_KEYS_MIN, keys)
+        Self::with_segments_of(1, keys)
     }
 
-    /// The same with segments of at least so many ids, for models.
+    /// A filter that expects `keys` ids to begin with, and has segments of at least so many.
     pub(crate) fn with_segments_of(segment_keys_min: usize, keys: usize) -> Self {
         let filter = Self::without_segments(segment_keys_min);
         filter.grow(&mut filter.room(), keys);

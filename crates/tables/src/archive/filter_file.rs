@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn saved(path: &Path) -> Filter {
-        let filter = Filter::with_capacity(0);
+        let filter = Filter::with_capacity(500);
         filter.insert(&(0..500).map(id).collect::<Vec<_>>());
         save(path, IDENTITY, &filter).unwrap();
         filter

@@ -11,9 +11,13 @@ fn id(index: u64) -> TransferId {
     TransferId::from_random_bytes(((u128::from(mixed) << 64) | u128::from(index)).to_be_bytes())
 }
 
+fn growing() -> Filter {
+    Filter::with_segments_of(SEGMENT_KEYS_MIN, 0)
+}
+
 #[test]
 fn finds_everything_that_was_inserted_across_segments() {
-    let filter = Filter::with_capacity(0);
+    let filter = growing();
     let ids: Vec<_> = (0..SEGMENT_KEYS_MIN as u64 * 5 / 2).map(id).collect();
     filter.insert(&ids);
     assert_eq!(filter.segments_used(), 3);
@@ -22,7 +26,7 @@ fn finds_everything_that_was_inserted_across_segments() {
 
 #[test]
 fn passes_few_absent_ids() {
-    let filter = Filter::with_capacity(0);
+    let filter = growing();
     filter.insert(&(0..SEGMENT_KEYS_MIN as u64).map(id).collect::<Vec<_>>());
     let passed = (1 << 32..(1 << 32) + 100_000).filter(|&index| filter.may_contain(&id(index))).count();
     assert!(passed < 500, "{passed} of 100,000 absent ids pass a full segment");
@@ -30,7 +34,7 @@ fn passes_few_absent_ids() {
 
 #[test]
 fn an_empty_filter_passes_nothing_and_takes_two_megabytes() {
-    let filter = Filter::with_capacity(0);
+    let filter = growing();
     assert!(!filter.may_contain(&id(1)));
     assert_eq!(filter.bytes(), 2 << 20);
 }
@@ -40,4 +44,5 @@ fn a_known_size_takes_one_segment() {
     let filter = Filter::with_capacity(3_000_000);
     filter.insert(&(0..3_000_000).map(id).collect::<Vec<_>>());
     assert_eq!(filter.segments_used(), 1);
+    assert_eq!(Filter::with_capacity(100).bytes(), 7 * 32, "sixteen ids share a block of 32 bytes");
 }

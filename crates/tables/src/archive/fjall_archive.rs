@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use upesi_types::{Timestamp, TransferId};
 
 use crate::archive::division::Division;
+use crate::archive::filter::SEGMENT_KEYS_MIN;
 use crate::archive::keyspace::{Mark, Shared, damaged};
 use crate::archive::layout::Layout;
 use crate::archive::{
@@ -193,8 +194,10 @@ impl Inner {
     /// A small archive begins with a small filter; when divisions follow each other, they get as large as their bound.
     fn begin_filter(&self, division: &Division) -> Result<(), TablesError> {
         let is_first = division.first_seq == 1;
-        let keys = if is_first { division.entries() } else { self.options.division_transfers };
-        division.begin_filter(keys as usize).map_err(|source| self.fail(source))
+        let keys_max = self.options.division_transfers;
+        let keys = if is_first { division.entries() } else { keys_max };
+        let segment_keys_min = SEGMENT_KEYS_MIN.min(keys_max as usize);
+        division.begin_filter(segment_keys_min, keys as usize).map_err(|source| self.fail(source))
     }
 
     fn build_filters(&self) -> Result<(), TablesError> {
