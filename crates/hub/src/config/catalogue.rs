@@ -131,10 +131,13 @@ settings! {
     /// How much the hub insists on.
     security: Security {
         /// `production`: it does not start without mutual TLS and bindings of DFSPs, TLS towards them, signatures both
-        /// ways, and TLS and authentication on the admin port. `development`: it starts, and logs what is missing.
+        /// ways, TLS and authentication on the admin port, metrics by TLS or on loopback only, an FSPIOP port without
+        /// diagnostics, and callbacks to public addresses and `outbound.networks` only. `development`: it starts, and
+        /// logs what is missing.
         profile: choice("development", "production") = "development",
         /// What `production` goes without, separated by commas: `fspiop-tls`, `bindings`, `callbacks-tls`,
-        /// `signatures`, `signing`, `admin-tls`, `admin-authentication`. Each is logged at the start.
+        /// `signatures`, `signing`, `admin-tls`, `admin-authentication`, `metrics-tls`, `diagnostics`,
+        /// `outbound-addresses`. Each is logged at the start.
         relaxed: text(1024) = "",
     }
 

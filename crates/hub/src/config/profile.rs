@@ -1,5 +1,7 @@
 //! What a hub in production must have, and what is off in one that is not.
 
+use std::net::SocketAddr;
+
 use super::origin::{Mistake, Origin};
 use super::{Settings, nearest};
 
@@ -46,6 +48,26 @@ const DEMANDS: &[Demand] = &[
         name: "admin-authentication",
         wanted: "admin.authentication = required",
         is_met: |settings| settings.admin.authentication == "required",
+    },
+    Demand {
+        name: "metrics-tls",
+        wanted: "metrics_tls.mode = tls or mutual, a loopback address or none in metrics.listen",
+        is_met: |settings| {
+            let address = settings.metrics.listen.parse::<SocketAddr>();
+            settings.metrics_tls.mode != "plain"
+                || address.is_err()
+                || address.is_ok_and(|at| at.ip().is_loopback())
+        },
+    },
+    Demand {
+        name: "diagnostics",
+        wanted: "fspiop.diagnostics = false",
+        is_met: |settings| !settings.fspiop.diagnostics,
+    },
+    Demand {
+        name: "outbound-addresses",
+        wanted: "outbound.addresses = public",
+        is_met: |settings| settings.outbound.addresses == "public",
     },
 ];
 

@@ -334,6 +334,10 @@ keys_dir = 'd'
 signing_key_file = 's'
 [admin]
 authentication = 'required'
+[fspiop]
+diagnostics = false
+[outbound]
+addresses = 'public'
 ";
 
 #[test]
@@ -341,7 +345,7 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
     assert_eq!(load(&Sources::default()).unwrap().settings.security.profile, "development");
     let production = "[security]\nprofile = 'production'\n";
     let mistakes = mistakes_of(production);
-    assert_eq!(mistakes.len(), 7, "{mistakes:?}");
+    assert_eq!(mistakes.len(), 9, "{mistakes:?}");
     let names: Vec<_> = mistakes.iter().map(|text| text.rsplit(' ').next().unwrap()).collect();
     let all = names.join(",");
     let relaxed = file(&format!("{production}relaxed = '{all}'\n"));
@@ -360,6 +364,10 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
         ("mode = 'enforce'", "mode = 'enforce'\nexceptions = 'greenbank=off'", "signatures"),
         ("signing_key_file = 's'", "signing_key_file = ''", "signing"),
         ("'required'", "'off'", "admin-authentication"),
+        ("diagnostics = false", "diagnostics = true", "diagnostics"),
+        ("'public'", "'any'", "outbound-addresses"),
+        ("[outbound]", "[metrics]\nlisten = '192.0.2.1:9100'\n[outbound]", "metrics-tls"),
+        ("[outbound]", "[metrics]\nlisten = '0.0.0.0:9100'\n[outbound]", "metrics-tls"),
         (
             "anchors_file = 'a'\n[admin_tls]",
             "anchors_file = 'a'\nbindings_required = false\n[admin_tls]",
@@ -371,6 +379,19 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
         assert!(
             mistakes.len() == 1 && mistakes[0].ends_with(&format!("security.relaxed = {name}")),
             "{mistakes:?}"
+        );
+    }
+    // Metrics that leave the machine by TLS, or do not leave it.
+    let by_tls = "[metrics_tls]\nmode = 'tls'\ncertificate_file = 'c'\nkey_file = 'k'\n";
+    for metrics in [
+        "[metrics]\nlisten = '127.0.0.1:9100'\n",
+        "[metrics]\nlisten = '[::1]:9100'\n",
+        &format!("[metrics]\nlisten = '192.0.2.1:9100'\n{by_tls}"),
+    ] {
+        let served = file(&format!("{production}{SECURED}{metrics}"));
+        assert!(
+            load(&Sources { file: Some(served.path.clone()), ..Sources::default() }).is_ok(),
+            "{metrics}"
         );
     }
     let unknown = mistakes_of("[security]\nrelaxed = 'admin-tsl, signing'\n");
