@@ -1,0 +1,272 @@
+//! Bulks in an engine that works turn by turn: what passes between their steps, a full disk and a power loss in the
+//! middle.
+
+mod common;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use common::{PREIMAGE, TestClock, amount, id, kes, name, onboard, prepare};
+use sha2::{Digest, Sha256};
+use upesi_engine::{EngineHandle, EngineMetrics, EngineOptions, NoEffects, Serving, SteppedEngine, Storage};
+use upesi_journal::sim_disk::{Kept, SimDisk};
+use upesi_ledger::command::{BulkCommand, FulfilBulk, PrepareBulk};
+use upesi_ledger::{
+    AskedItem, BULK_ITEMS_MAX, Bulk, BulkState, Command, ItemResult, ItemState, LedgerAccountTypeId,
+    NewItems, PublicBulkState, TransferState,
+};
+use upesi_tables::archive::MemoryArchive;
+use upesi_types::{Amount, BulkId, Timestamp, TransferId};
+
+const START_MS: i64 = 1_900_000_000_000;
+const EXPIRES_AT: Timestamp = Timestamp::from_ms(START_MS + 1_000_000);
+/// The bulk is from the first to the second; others pay from the third to the fourth meanwhile.
+const DFSPS: [&str; 4] = ["greenbank", "bluewallet", "redbank", "yellowpay"];
+/// Most steps that an engine takes between two looks at its queue.
+const STEPS_PER_TURN_MAX: usize = 64;
+
+struct World {
+    disk: SimDisk,
+    archive: Arc<MemoryArchive>,
+    engine: SteppedEngine,
+    handle: EngineHandle,
+}
+
+fn bulk_id() -> BulkId {
+    BulkId::new(id(500_000))
+}
+
+fn items() -> impl Iterator<Item = TransferId> {
+    (0..BULK_ITEMS_MAX as u64).map(|number| id(1_000 + number))
+}
+
+impl World {
+    fn new() -> Self {
+        let mut world = Self::on(SimDisk::new(5), Arc::new(MemoryArchive::new()));
+        let handle = world.handle.clone();
+        let mut onboarding = pin!(onboard(&handle, &DFSPS));
+        while onboarding.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            world.turn();
+        }
+        world
+    }
+
+    fn on(disk: SimDisk, archive: Arc<MemoryArchive>) -> Self {
+        let storage = Storage { log: None, disk: Arc::new(disk.clone()), archive: Arc::clone(&archive) as _ };
+        let options = EngineOptions {
+            storage: Some(storage),
+            segment_bytes: 64 * 1024,
+            batch_bytes_max: 16 * 1024,
+            clock: TestClock::starting_at(START_MS) as _,
+            ..EngineOptions::new("nowhere")
+        };
+        let (engine, handle) =
+            SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+        Self { disk, archive, engine, handle }
+    }
+
+    fn turn(&mut self) {
+        assert!(self.engine.turn(false), "{:?}", self.handle.status().serving);
+        self.engine.turn_journal();
+    }
+
+    fn submit(&self, command: Command) {
+        self.handle.submit_quietly(command).unwrap();
+    }
+
+    /// Sends the bulk, and waits until it is taken.
+    fn send_bulk(&mut self) {
+        let items = items().map(|item| {
+            let asked = AskedItem {
+                amount: Ok(amount("1.25")),
+                currency: kes(),
+                ilp_packet: "AAAA".into(),
+                // So large that the room which is reserved ahead does not last for all items.
+                extensions: Some(format!(r#"[{{"key":"note","value":"{}"}}]"#, "x".repeat(1_000)).into()),
+                condition: Some(Sha256::digest(PREIMAGE).into()),
+            };
+            (item, asked)
+        });
+        self.submit(Command::Bulk(BulkCommand::Prepare(Box::new(PrepareBulk {
+            id: bulk_id(),
+            quote: id(500_001),
+            source: name(DFSPS[0]),
+            destination: Some(name(DFSPS[1])),
+            payer: name(DFSPS[0]),
+            payee: name(DFSPS[1]),
+            items: NewItems::new(items.collect()).unwrap(),
+            expires_at: EXPIRES_AT,
+            fingerprint: [3; 16],
+            extensions: None,
+        }))));
+        self.until(|world| world.engine.ledger().bulk(bulk_id()).is_some());
+    }
+
+    /// The payee fulfils every item.
+    fn answer_bulk(&mut self) {
+        let results =
+            items().map(|item| (item, ItemResult::Fulfil { fulfilment: PREIMAGE, extensions: None }));
+        self.submit(Command::Bulk(BulkCommand::Fulfil(Box::new(FulfilBulk {
+            bulk: bulk_id().id().into(),
+            source: name(DFSPS[1]),
+            destination: Some(name(DFSPS[0])),
+            state: PublicBulkState::Completed,
+            results: results.collect(),
+            fingerprint: [4; 16],
+            extensions: None,
+        }))));
+        self.until(|world| world.bulk().state != BulkState::Accepted);
+    }
+
+    fn until(&mut self, is_so: impl Fn(&Self) -> bool) {
+        for _ in 0..10_000 {
+            if is_so(self) {
+                return;
+            }
+            self.turn();
+        }
+        panic!("the engine does not get there: {:?}", self.handle.status().serving);
+    }
+
+    fn bulk(&self) -> &Bulk {
+        self.engine.ledger().bulk(bulk_id()).expect("the bulk is in memory")
+    }
+
+    /// How many items are reserved, and how many committed.
+    fn progress(&self) -> (usize, usize) {
+        let count = |is_it: fn(&ItemState) -> bool| {
+            self.bulk().items.iter().filter(|item| is_it(&item.state)).count()
+        };
+        let committed = count(|state| matches!(state, ItemState::Committed { .. }));
+        (count(|state| *state == ItemState::Accepted) + committed, committed)
+    }
+
+    fn position(&self, dfsp: &str) -> Amount {
+        let ledger = self.engine.ledger();
+        let participant = ledger.participant_named(&name(dfsp)).unwrap();
+        ledger.account(participant.account(kes(), LedgerAccountTypeId::POSITION).unwrap()).unwrap().balance
+    }
+
+    /// A payment of other DFSPs that is decided by the next turn.
+    fn pay_beside(&mut self, number: u64) {
+        self.submit(prepare(id(number), DFSPS[2], DFSPS[3], "2", EXPIRES_AT));
+        self.turn();
+        let paid = self.engine.ledger().transfer(id(number)).map(|transfer| transfer.state.clone());
+        assert_eq!(paid, Some(TransferState::Reserved), "payment {number} waits for the bulk");
+    }
+
+    fn is_accepted(&self) -> bool {
+        self.bulk().state == BulkState::Accepted
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.bulk().state, BulkState::Completed { .. })
+    }
+
+    /// Every item is committed once: by the bulk, by its transfer, and by the positions.
+    fn assert_completed(&self) {
+        assert!(self.has_ended(), "{:?}", self.bulk().state);
+        assert_eq!(self.progress(), (BULK_ITEMS_MAX, BULK_ITEMS_MAX));
+        let sum = amount("1250");
+        assert_eq!(self.position(DFSPS[0]), sum);
+        assert_eq!(self.position(DFSPS[1]).units(), -sum.units());
+        let findings = upesi_ledger::audit::check(self.engine.ledger());
+        assert!(findings.is_empty(), "{findings:?}");
+    }
+}
+
+/// By the order of decisions: whatever comes while a bulk is decided is decided after one slice of its steps at most.
+#[test]
+fn payments_of_others_pass_between_the_slices_of_a_bulk() {
+    let mut world = World::new();
+    world.send_bulk();
+    let mut payment = 1;
+    for phase in ["reserved", "committed"] {
+        let mut passed = 0;
+        let done = |world: &World| if phase == "reserved" { world.progress().0 } else { world.progress().1 };
+        while done(&world) < BULK_ITEMS_MAX {
+            let before = done(&world);
+            world.pay_beside(payment);
+            let steps = done(&world) - before;
+            assert!(steps <= STEPS_PER_TURN_MAX, "{steps} items are {phase} before payment {payment}");
+            (payment, passed) = (payment + 1, passed + 1);
+        }
+        assert!(passed >= BULK_ITEMS_MAX / STEPS_PER_TURN_MAX, "only {passed} payments passed");
+        if phase == "reserved" {
+            world.until(World::is_accepted);
+            world.answer_bulk();
+        }
+    }
+    world.until(World::has_ended);
+    world.assert_completed();
+    assert_eq!(world.position(DFSPS[2]), amount(&(2 * (payment - 1)).to_string()));
+}
+
+#[test]
+fn one_item_too_many_is_no_bulk() {
+    let asked = AskedItem {
+        amount: Ok(amount("1")),
+        currency: kes(),
+        ilp_packet: "AAAA".into(),
+        condition: None,
+        extensions: None,
+    };
+    let of = |count: usize| NewItems::new((0..count as u64).map(|item| (id(item), asked.clone())).collect());
+    assert!(of(BULK_ITEMS_MAX).is_ok());
+    assert!(of(BULK_ITEMS_MAX + 1).is_err() && of(0).is_err());
+}
+
+/// A bulk waits for room between two items, loses none, and goes on by itself.
+#[test]
+fn a_disk_that_is_full_in_the_middle_of_a_bulk_holds_it_up() {
+    let mut world = World::new();
+    world.send_bulk();
+    world.until(|world| world.progress().0 > 200);
+    world.disk.set_capacity(world.disk.used_bytes());
+    let mut progress = world.progress();
+    // What room was reserved before is used up first.
+    for _ in 0..1_000 {
+        world.turn();
+        let stalls = world.progress() == progress;
+        progress = world.progress();
+        if stalls {
+            break;
+        }
+    }
+    assert!(progress.0 < BULK_ITEMS_MAX, "the disk was never full");
+    assert_eq!(world.handle.status().serving, Serving::ReadOnly);
+    world.turn();
+    assert_eq!(world.progress(), progress, "items are decided without room");
+    world.disk.set_capacity(u64::MAX);
+    world.until(World::is_accepted);
+    world.answer_bulk();
+    world.until(World::has_ended);
+    world.assert_completed();
+}
+
+/// After a power loss in the middle of its items, and in the middle of its results, a bulk goes on where it was.
+#[test]
+fn a_bulk_goes_on_after_a_power_loss_between_two_items() {
+    let mut world = World::new();
+    world.send_bulk();
+    world.until(|world| world.progress().0 > 300);
+    let mut world = restarted(world);
+    let (reserved, _) = world.progress();
+    assert!(reserved > 0 && reserved < BULK_ITEMS_MAX, "{reserved} items were durable");
+    world.until(World::is_accepted);
+    world.answer_bulk();
+    world.until(|world| world.progress().1 > 300);
+    let mut world = restarted(world);
+    let (_, committed) = world.progress();
+    assert!(committed > 0 && committed < BULK_ITEMS_MAX, "{committed} commits were durable");
+    world.until(World::has_ended);
+    world.assert_completed();
+}
+
+fn restarted(world: World) -> World {
+    let World { disk, archive, engine, .. } = world;
+    let disk = disk.after_power_loss(Kept::Nothing);
+    drop(engine);
+    World::on(disk, archive)
+}

@@ -1,0 +1,199 @@
+//! The rules once more, naively: positions are recomputed from the lists of what happened.
+
+use std::collections::BTreeMap;
+
+use super::ask::{Ask, LIMIT, Member, Money};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    Open,
+    /// Of a conversion.
+    Fulfilled,
+    Committed,
+    Aborted,
+}
+
+#[derive(Clone, Debug)]
+pub struct Deal {
+    pub payer: Member,
+    pub payee: Member,
+    /// Who carries it.
+    pub carrier: Member,
+    pub money: Money,
+    pub expires_ms: i64,
+    pub end: End,
+}
+
+#[derive(Clone, Debug)]
+pub struct Swap {
+    pub transfer: u8,
+    pub is_of_payee: bool,
+    pub initiator: Member,
+    pub fxp: Member,
+    pub source: Money,
+    pub target: Money,
+    pub expires_ms: i64,
+    pub end: End,
+}
+
+impl Swap {
+    pub fn is_live(&self) -> bool {
+        matches!(self.end, End::Open | End::Fulfilled)
+    }
+
+    pub fn is_ready(&self, now_ms: i64) -> bool {
+        self.end == End::Fulfilled && self.expires_ms > now_ms
+    }
+}
+
+/// The rules once more.
+#[derive(Default)]
+pub struct Scheme {
+    pub deals: BTreeMap<u8, Deal>,
+    pub swaps: BTreeMap<u8, Swap>,
+}
+
+impl Scheme {
+    /// Everything that a position went through, from the lists.
+    pub fn position(&self, member: Member, currency: usize) -> i64 {
+        let mut sum = 0;
+        let mut add = |who: Member, (units, of): Money, sign: i64| {
+            sum += if (who, of) == (member, currency) { sign * units } else { 0 };
+        };
+        for deal in self.deals.values().filter(|deal| deal.end != End::Aborted) {
+            add(deal.carrier, deal.money, 1);
+            if deal.end == End::Committed {
+                add(deal.payee, deal.money, -1);
+            }
+        }
+        for swap in self.swaps.values().filter(|swap| swap.end != End::Aborted) {
+            let is_committed = swap.end == End::Committed;
+            if swap.is_of_payee {
+                add(swap.fxp, swap.target, 1);
+            }
+            if is_committed && swap.is_of_payee {
+                add(swap.initiator, swap.target, -1);
+            }
+            if is_committed || !swap.is_of_payee {
+                add(swap.initiator, swap.source, 1);
+            }
+            if is_committed {
+                add(swap.fxp, swap.source, -1);
+            }
+        }
+        sum
+    }
+
+    pub fn affords(&self, member: Member, (units, currency): Money) -> bool {
+        units > 0 && self.position(member, currency) + units <= LIMIT
+    }
+
+    pub fn linked(&self, transfer: u8, is_of_payee: bool, initiator: Member) -> Option<u8> {
+        let is_it = |swap: &Swap| {
+            swap.is_live()
+                && (swap.transfer, swap.is_of_payee, swap.initiator) == (transfer, is_of_payee, initiator)
+        };
+        self.swaps.iter().find(|(_, swap)| is_it(swap)).map(|(id, _)| *id)
+    }
+
+    /// A transfer ends, and the conversions that it determines end alike.
+    pub fn end(&mut self, id: u8, end: End) {
+        let Deal { payer, payee, .. } = self.deals[&id];
+        let linked = [self.linked(id, false, payer), self.linked(id, true, payee)];
+        for swap in linked.into_iter().flatten() {
+            self.swaps.get_mut(&swap).unwrap().end = end;
+        }
+        self.deals.get_mut(&id).unwrap().end = end;
+    }
+
+    pub fn deadline(&self, id: u8) -> i64 {
+        let deal = &self.deals[&id];
+        let payers = self.linked(id, false, deal.payer).map(|swap| self.swaps[&swap].expires_ms);
+        payers.map_or(deal.expires_ms, |expires_ms| expires_ms.min(deal.expires_ms))
+    }
+
+    pub fn convert(&mut self, id: u8, mut swap: Swap, now_ms: i64) {
+        if self.swaps.contains_key(&id) {
+            return;
+        }
+        let deal = self.deals.get(&swap.transfer);
+        swap.is_of_payee = deal.is_some();
+        let is_valid = swap.initiator != swap.fxp && swap.expires_ms >= now_ms;
+        let is_second = self.linked(swap.transfer, swap.is_of_payee, swap.initiator).is_some();
+        let is_right = match deal {
+            None => self.affords(swap.initiator, swap.source) && swap.target.0 > 0,
+            Some(deal) => {
+                (deal.end, deal.payee, deal.money) == (End::Open, swap.initiator, swap.source)
+                    && self.affords(swap.fxp, swap.target)
+            }
+        };
+        swap.end = if is_valid && !is_second && is_right { End::Open } else { End::Aborted };
+        self.swaps.insert(id, swap);
+    }
+
+    pub fn prepare(&mut self, id: u8, mut deal: Deal, now_ms: i64) {
+        if self.deals.contains_key(&id) {
+            return;
+        }
+        let swap = self.linked(id, false, deal.payer).map(|swap| self.swaps[&swap].clone());
+        deal.carrier = swap.as_ref().map_or(deal.payer, |swap| swap.fxp);
+        let is_right = deal.payer != deal.payee
+            && deal.expires_ms >= now_ms
+            && swap.is_none_or(|swap| swap.is_ready(now_ms) && swap.target == deal.money)
+            && self.affords(deal.carrier, deal.money);
+        self.deals.insert(id, deal);
+        if !is_right {
+            let payer = self.deals[&id].payer;
+            // Its payer's conversion ends with it; there is none of a payee yet.
+            if let Some(swap) = self.linked(id, false, payer) {
+                self.swaps.get_mut(&swap).unwrap().end = End::Aborted;
+            }
+            self.deals.get_mut(&id).unwrap().end = End::Aborted;
+        }
+    }
+
+    pub fn fulfil(&mut self, id: u8, is_right: bool, now_ms: i64) {
+        let Some(deal) = self.deals.get(&id).filter(|deal| deal.end == End::Open) else { return };
+        let payees = self.linked(id, true, deal.payee).map(|swap| &self.swaps[&swap]);
+        if !is_right || self.deadline(id) <= now_ms {
+            self.end(id, End::Aborted);
+        } else if payees.is_none_or(|swap| swap.is_ready(now_ms)) {
+            self.end(id, End::Committed);
+        }
+    }
+
+    pub fn tick(&mut self, now_ms: i64) {
+        let ids: Vec<u8> = self.deals.keys().copied().collect();
+        for id in ids {
+            let deal = &self.deals[&id];
+            if deal.end == End::Open && self.deadline(id) < now_ms {
+                self.end(id, End::Aborted);
+            }
+        }
+        for swap in self.swaps.values_mut().filter(|swap| swap.is_live() && swap.expires_ms < now_ms) {
+            swap.end = End::Aborted;
+        }
+    }
+
+    pub fn hear(&mut self, ask: &Ask, now_ms: i64) {
+        match *ask {
+            Ask::FulfilConversion { id, is_right } => {
+                if let Some(swap) = self.swaps.get_mut(&id).filter(|swap| swap.end == End::Open) {
+                    let is_late = swap.expires_ms <= now_ms;
+                    swap.end = if is_right && !is_late { End::Fulfilled } else { End::Aborted };
+                }
+            }
+            Ask::AbortConversion { id } => {
+                if let Some(swap) = self.swaps.get_mut(&id).filter(|swap| swap.end == End::Open) {
+                    swap.end = End::Aborted;
+                }
+            }
+            Ask::Fulfil { id, is_right } => self.fulfil(id, is_right, now_ms),
+            Ask::Abort { id } if self.deals.get(&id).is_some_and(|deal| deal.end == End::Open) => {
+                self.end(id, End::Aborted);
+            }
+            Ask::Tick => self.tick(now_ms),
+            _ => {}
+        }
+    }
+}
