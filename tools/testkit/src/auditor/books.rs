@@ -141,6 +141,7 @@ impl Books {
         self.transfers.get(&id.to_bytes()).is_some_and(|entry| {
             entry.standing == Standing::Reserved && self.number_of(entry.payee) == Some(payee)
         }) && !self.was_converted(id)
+            && !self.is_item(id)
     }
 
     pub(super) fn owes(&self, key: CallbackKey) -> bool {

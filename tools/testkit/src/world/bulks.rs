@@ -406,11 +406,11 @@ impl World {
                 self.send(liar, request, meaning(&forged, liar), 1);
             }
             5 => {
-                // The payee ends an item as if it were a transfer of its own.
+                // The payee ends an item as if it were a transfer of its own, which it is where such a prepare came first.
                 let item = spec.items[self.payroll.random.below(spec.items.len() as u64) as usize];
                 let ending = Ending::Fulfil { reserves: false };
                 let put = message::put(item.id, (spec.payee, spec.payer), ending, &item.preimage(), now);
-                self.send(spec.payee, put, Seen::Other, 1);
+                self.send(spec.payee, put, Seen::Put { id: item.id, by: spec.payee, ending, good: true }, 1);
             }
             6 => self.send_invalid_bulk(&spec),
             _ => self.send(liar, message::get_bulk(spec.id, liar, now), Seen::Get, 1),
