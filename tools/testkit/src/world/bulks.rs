@@ -406,7 +406,7 @@ impl World {
                 self.send(liar, request, meaning(&forged, liar), 1);
             }
             5 => {
-                // The payee ends an item as if it were a transfer of its own, which it is where such a prepare came first.
+                // The payee ends an item as a transfer of its own. It is one where such a prepare came first.
                 let item = spec.items[self.payroll.random.below(spec.items.len() as u64) as usize];
                 let ending = Ending::Fulfil { reserves: false };
                 let put = message::put(item.id, (spec.payee, spec.payer), ending, &item.preimage(), now);
