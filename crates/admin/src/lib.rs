@@ -35,6 +35,7 @@ mod operators;
 mod oracles;
 mod participants;
 mod positions;
+mod proxied;
 mod quotes;
 mod routes;
 mod service;

@@ -26,6 +26,9 @@ pub(crate) struct ParticipantView {
     accounts: Vec<AccountView>,
     #[serde(rename = "isProxy")]
     is_proxy: Flag,
+    /// The proxy that it is behind.
+    #[serde(rename = "proxiedBy", skip_serializing_if = "Option::is_none")]
+    proxied_by: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -66,6 +69,9 @@ impl ParticipantView {
             links: Links { itself: link },
             accounts: accounts.collect(),
             is_proxy: Flag(participant.is_proxy),
+            proxied_by: ledger
+                .proxy_of(participant.id)
+                .map(|proxy| ledger.participant(proxy).name.to_string()),
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::error::ApiError;
 use crate::{
     account_types, accounts, audit, bindings, callbacks, clock, debug, directory, docs, endpoints, enums,
     fee_rules, find, funds, health, imports, lanes, limits, operations, operators, oracles, participants,
-    positions, quotes, settlement_models, settlement_pairs, settlement_windows, settlements, transactions,
-    transfers,
+    positions, proxied, quotes, settlement_models, settlement_pairs, settlement_windows, settlements,
+    transactions, transfers,
 };
 
 const GET: Method = Method::GET;
@@ -123,6 +123,7 @@ fn participants_table(table: Table) -> Table {
     let one = "/participants/{name}";
     let endpoints_of = "/participants/{name}/endpoints";
     let bindings_of = "/participants/{name}/bindings";
+    let proxied_by = "/participants/{name}/proxied";
     let limits_of = "/participants/{name}/limits";
     let accounts_of = "/participants/{name}/accounts";
     let account = "/participants/{name}/accounts/{id}";
@@ -138,6 +139,9 @@ fn participants_table(table: Table) -> Table {
         .named(GET, bindings_of, &[ParticipantRead], bindings::list)
         .named(POST, bindings_of, &[BindingAdd], bindings::add)
         .named(DELETE, bindings_of, &[BindingRemove], bindings::remove)
+        .scheme(GET, proxied_by, &[ParticipantRead], proxied::list)
+        .scheme(POST, proxied_by, &[ParticipantCreate], proxied::add)
+        .scheme(DELETE, "/participants/{name}/proxied/{proxied}", &[ParticipantDisable], proxied::remove)
         .named(POST, "/participants/{name}/initialPositionAndLimits", &[LimitRaise], limits::open)
         .named(GET, limits_of, &[ParticipantRead], limits::list)
         .named(PUT, limits_of, &[LimitRaise, LimitLower], limits::set)

@@ -1,6 +1,6 @@
 //! Participants as the edges need them: names, endpoints, and who may take part.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -18,12 +18,33 @@ pub struct Participants {
     by_binding: HashMap<Binding, ParticipantId>,
     /// Whose position account in which currency is active.
     active_positions: BTreeSet<(ParticipantId, Currency)>,
+    /// The proxies of those that are behind one.
+    proxies: BTreeMap<ParticipantId, ParticipantId>,
 }
 
 impl Participants {
     /// Those of a ledger.
     pub fn of(ledger: &Ledger) -> Self {
-        Self::new(ledger.participants().to_vec(), ledger.accounts())
+        let participants = Self::new(ledger.participants().to_vec(), ledger.accounts());
+        participants.behind(ledger.proxied().collect())
+    }
+
+    /// The same with these proxies: what a proxy has and may counts for each participant behind it.
+    pub fn behind(mut self, proxies: BTreeMap<ParticipantId, ParticipantId>) -> Self {
+        let mut held: BTreeMap<ParticipantId, Vec<Currency>> = BTreeMap::new();
+        for (owner, currency) in &self.active_positions {
+            held.entry(*owner).or_default().push(*currency);
+        }
+        for (&id, &proxy) in &proxies {
+            let Some(proxy) = self.get(proxy).cloned() else { continue };
+            let currencies = held.get(&proxy.id).into_iter().flatten();
+            self.active_positions.extend(currencies.map(|currency| (id, *currency)));
+            if let Some(participant) = self.participants.get_mut(id.number() as usize - 1) {
+                participant.is_active &= proxy.is_active;
+                participant.endpoints = proxy.endpoints;
+            }
+        }
+        Self { proxies, ..self }
     }
 
     /// From a list in order of identifier, without gaps, and all accounts.
@@ -37,7 +58,7 @@ impl Participants {
             participant.bindings.iter().map(|binding| (binding.clone(), participant.id))
         });
         let by_binding = bindings.collect();
-        Self { participants, by_name, by_binding, active_positions }
+        Self { participants, by_name, by_binding, active_positions, proxies: BTreeMap::new() }
     }
 
     pub(crate) const fn is_changed_by(event: &Event) -> bool {
@@ -51,6 +72,8 @@ impl Participants {
                 | Event::EndpointSet { .. }
                 | Event::BindingAdded { .. }
                 | Event::BindingRemoved { .. }
+                | Event::ProxiedAdded { .. }
+                | Event::ProxiedRemoved { .. }
         )
     }
 
@@ -73,6 +96,16 @@ impl Participants {
     /// The participant that a caller is whose certificate has a value.
     pub fn bound_by(&self, binding: &Binding) -> Option<ParticipantId> {
         self.by_binding.get(binding).copied()
+    }
+
+    /// Whether any participant is behind a proxy.
+    pub fn has_proxied(&self) -> bool {
+        !self.proxies.is_empty()
+    }
+
+    /// The proxy that a participant is behind.
+    pub fn proxy_of(&self, id: ParticipantId) -> Option<&Participant> {
+        self.proxies.get(&id).and_then(|proxy| self.get(*proxy))
     }
 
     /// A participant's name.

@@ -189,6 +189,9 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::TypeNotSettled { .. } => (ErrorCode::ADD_PARTY_INFORMATION, party_information(refusal)),
         R::ParticipantNameInOtherCase
         | R::BindingTaken { .. }
+        | R::ProxiedIsParticipant { .. }
+        | R::ProxiedByAnother { .. }
+        | R::IsProxied { .. }
         | R::CurrencyRegistered
         | R::ModelCombination { .. }
         | R::ModelExists
@@ -196,6 +199,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::AccountTypeExists => (ErrorCode::CLIENT, client(refusal)),
         R::ParticipantUnknown { .. }
         | R::BindingUnknown
+        | R::ProxiedUnknown { .. }
         | R::PositionAccountMissing { .. }
         | R::LimitMissing { .. }
         | R::ModelUnknown { .. }
@@ -269,6 +273,11 @@ fn client(refusal: &AdminRefusal) -> Detail {
     match refusal {
         R::ParticipantNameInOtherCase => "Participant name differs from another one in case only".into(),
         R::BindingTaken { owner } => format!("Participant '{owner}' has this binding").into(),
+        R::ProxiedIsParticipant { name } => format!("'{name}' is a participant of this scheme").into(),
+        R::ProxiedByAnother { name, proxy } => format!("'{name}' is behind the proxy '{proxy}'").into(),
+        R::IsProxied { name, proxy } => {
+            format!("'{name}' is behind the proxy '{proxy}', and has nothing of its own").into()
+        }
         R::CurrencyRegistered => "Participant currency has already been registered".into(),
         R::ModelCombination { delay, granularity, interchange } => {
             let (delay, granularity) = (delay.as_str(), granularity.as_str());
@@ -289,6 +298,7 @@ fn not_found(refusal: &AdminRefusal) -> Detail {
         R::PositionAccountMissing { name, currency } => {
             format!("Participant '{name}' has no POSITION account in {currency}").into()
         }
+        R::ProxiedUnknown { name, proxy } => format!("'{name}' is not behind the proxy '{proxy}'").into(),
         R::BindingUnknown => "The participant has no such binding".into(),
         R::LimitMissing { name, currency } => {
             format!("Participant '{name}' has no limit in {currency} yet: set initialPositionAndLimits first")
@@ -373,6 +383,7 @@ fn admin_validation(refusal: &AdminRefusal) -> Detail {
     use AdminRefusal as R;
     match refusal {
         R::ParticipantsFull => format!("A scheme has at most {} participants", LIMITS.participants).into(),
+        R::NotAProxy { name } => format!("Participant '{name}' is no proxy").into(),
         R::BindingOfHub => "The hub is not a caller and has no bindings".into(),
         R::BindingsFull => format!("A participant has at most {} bindings", LIMITS.bindings).into(),
         R::AccountsFull => format!("A scheme has at most {} accounts", LIMITS.accounts).into(),

@@ -147,7 +147,10 @@ impl Callers {
         headers: &'a HeaderMap,
         connection: &'a Connection,
     ) -> Result<Caller<'a>, Denial> {
-        let Some(peer) = connection.peer() else { return self.check_named(headers, connection) };
+        let Some(peer) = connection.peer() else {
+            let route = self.check_route(headers).inspect_err(|denial| self.note(*denial, "", None));
+            return route.and_then(|()| self.check_named(headers, connection));
+        };
         let generation = self.participants.generation();
         let known = match connection.identity(generation) {
             Some(identity) => Ok(identity),
@@ -160,6 +163,7 @@ impl Callers {
             Some(identity) => self.check_bound(headers, identity).map(|()| Some(identity)),
             None => self.check_unbound(headers).map(|()| None),
         });
+        let checked = checked.and_then(|identity| self.check_route(headers).map(|()| identity));
         match checked {
             Ok(identity) => Ok(Caller::new(headers, identity)),
             Err(denial) => {
@@ -168,6 +172,19 @@ impl Callers {
                 Err(denial)
             }
         }
+    }
+
+    /// Who is behind a proxy comes through it, and says so.
+    fn check_route(&self, headers: &HeaderMap) -> Result<(), Denial> {
+        let participants = self.participants.get();
+        if !participants.has_proxied() {
+            return Ok(());
+        }
+        let source = headers.get(SOURCE).and_then(name_in);
+        let source = source.and_then(|name| participants.named_in_any_case(&name));
+        let Some(proxy) = source.and_then(|source| participants.proxy_of(source.id)) else { return Ok(()) };
+        let said = headers.get(PROXY).is_some_and(|said| said.as_bytes() == proxy.name.as_str().as_bytes());
+        if said { Ok(()) } else { Err(Denial::Proxy) }
     }
 
     /// Without a certificate the sender is whoever the request names, if he calls from where he may.
@@ -224,9 +241,15 @@ impl Callers {
             return Err(Denial::Proxy);
         }
         // A fulfil names its sender in any case.
-        match name_in(source).and_then(|name| participants.named_in_any_case(&name).map(drop)) {
-            Some(()) => Err(Denial::Source),
-            None => Ok(()),
+        match name_in(source).and_then(|name| participants.named_in_any_case(&name)) {
+            Some(named)
+                if participants
+                    .proxy_of(named.id)
+                    .is_none_or(|proxy| proxy.id.number() != identity.number) =>
+            {
+                Err(Denial::Source)
+            }
+            _ => Ok(()),
         }
     }
 

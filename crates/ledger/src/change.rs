@@ -64,6 +64,12 @@ impl Change {
             AdminCommand::RemoveBinding { name, kind, value } => {
                 (format!("binding {}:{value} of {name}", kind.name()), "bound".to_owned(), "none".to_owned())
             }
+            AdminCommand::AddProxied { proxy, name } => {
+                (format!("proxy of {name}"), "none".to_owned(), proxy.to_string())
+            }
+            AdminCommand::RemoveProxied { proxy, name } => {
+                (format!("proxy of {name}"), proxy.to_string(), "none".to_owned())
+            }
             AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position } => {
                 let mut to = format!("{net_debit_cap}");
                 if *initial_position != Amount::ZERO {

@@ -260,6 +260,12 @@ events! {
             /// Why the payee refused it as a whole.
             cause: Option<Cause>,
         } = "bulk {id} ended, refused: {cause}";
+        /// A DFSP of another scheme is reached through a proxy, whose accounts carry what it sends and receives.
+        87 ProxiedAdded { participant: ParticipantId, proxy: ParticipantId }
+            = "participant {participant} behind proxy {proxy}";
+        /// A DFSP is not reached through its proxy any more.
+        88 ProxiedRemoved { participant: ParticipantId, proxy: ParticipantId }
+            = "participant {participant} no longer behind proxy {proxy}";
         /// An operator's change, or a refusal of one; it is the last event of its record.
         92 OperatorActed(entry: Box<AuditEntry>) = "{entry}";
         /// An operator was created or changed.

@@ -27,6 +27,7 @@ mod limits;
 mod operator;
 mod outbox;
 mod participant;
+mod proxy;
 mod query;
 mod record;
 mod refusal;

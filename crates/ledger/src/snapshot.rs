@@ -17,6 +17,7 @@ use crate::funds::{FundsState, FundsTransfer};
 use crate::operator::Operators;
 use crate::outbox::Parked;
 use crate::participant::{Participant, ParticipantId};
+use crate::proxy;
 use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
 use crate::stored::{Stored, stored_struct};
@@ -73,6 +74,7 @@ sections! {
     12 "fee rules" 1: write_fee_rules, read_fee_rules;
     30 "conversions" 1: conversion::snapshot::write, conversion::snapshot::read;
     40 "bulks" 1: bulk::snapshot::write, bulk::snapshot::read;
+    42 "proxied participants" 1: proxy::write, proxy::read;
     50 "audit trail" 1: write_trail, read_trail;
     51 "operators" 1: write_operators, read_operators;
 }
@@ -166,6 +168,7 @@ impl Ledger {
             && bulk::snapshot::are_references_known(self, participant)
             && self.outbox.iter().all(|(key, _)| participant(key.target))
             && self.fee_rules.iter().flat_map(FeeRule::parties).all(participant)
+            && self.proxies.iter().all(|(one, proxy)| participant(*one) && participant(*proxy))
             && self.operators.iter().filter_map(|item| item.participant).all(participant)
             && self.windows.refer_to(account)
             && self.settlements.iter().all(|item| item.refers_to(account, self.models.len(), &self.windows));

@@ -52,6 +52,8 @@ pub struct Ledger {
     pub(crate) config: LedgerConfig,
     pub(crate) participants: Vec<Participant>,
     pub(crate) names: HashMap<FspId, ParticipantId, FixedState>,
+    /// The proxies of those that are behind one.
+    pub(crate) proxies: BTreeMap<ParticipantId, ParticipantId>,
     pub(crate) accounts: Vec<Account>,
     pub(crate) account_types: Vec<LedgerAccountType>,
     pub(crate) models: Vec<SettlementModel>,
@@ -81,6 +83,7 @@ impl Ledger {
             config,
             participants: Vec::new(),
             names: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
+            proxies: BTreeMap::new(),
             accounts: Vec::new(),
             account_types: Vec::new(),
             models: Vec::new(),
@@ -187,6 +190,14 @@ impl Ledger {
             Event::BindingRemoved { participant, kind, value } => {
                 let binding = Binding { kind, value };
                 self.participant_mut(participant).bindings.retain(|known| *known != binding);
+            }
+            Event::ProxiedAdded { participant, proxy } => {
+                let before = self.proxies.insert(participant, proxy);
+                assert!(before.is_none(), "a participant is behind one proxy");
+            }
+            Event::ProxiedRemoved { participant, proxy } => {
+                let before = self.proxies.remove(&participant);
+                assert!(before == Some(proxy), "a participant leaves the proxy that it is behind");
             }
             Event::LimitSet { participant, currency, value, alarm_basis_points } => {
                 let limits = &mut self.participant_mut(participant).limits;

@@ -330,6 +330,10 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(participant, kind, value)| Event::BindingAdded { participant, kind, value }),
         (participant_id(), binding_kind(), text())
             .prop_map(|(participant, kind, value)| Event::BindingRemoved { participant, kind, value }),
+        (participant_id(), participant_id())
+            .prop_map(|(participant, proxy)| Event::ProxiedAdded { participant, proxy }),
+        (participant_id(), participant_id())
+            .prop_map(|(participant, proxy)| Event::ProxiedRemoved { participant, proxy }),
         (participant_id(), currency(), amount(), any::<u16>()).prop_map(
             |(participant, currency, value, alarm_basis_points)| Event::LimitSet {
                 participant,

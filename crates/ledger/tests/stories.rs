@@ -17,7 +17,7 @@ macro_rules! stories {
 stories! {
     abort, activity, admin_accounts, admin_participants, admin_settlement, bindings, bulks, bulks_refused, callbacks, capacity,
     conversions, conversions_payee, duplicates, expiry, fees, fulfil, funds, get, gross, positions,
-    prepare, settlements, validity, windows,
+    prepare, proxies, settlements, validity, windows,
 }
 
 fn tell(name: &str) {

@@ -84,6 +84,8 @@ pub(crate) fn permission_of(command: &AdminCommand, ledger: &Ledger) -> Permissi
         AdminCommand::SetEndpoint { .. } => P::EndpointSet,
         AdminCommand::AddBinding { .. } => P::BindingAdd,
         AdminCommand::RemoveBinding { .. } => P::BindingRemove,
+        AdminCommand::AddProxied { .. } => P::ParticipantCreate,
+        AdminCommand::RemoveProxied { .. } => P::ParticipantDisable,
         AdminCommand::OpenAccounts { .. } => P::LimitRaise,
         AdminCommand::SetLimit { name, currency, net_debit_cap, .. } => {
             let participant = ledger.participant_named(name);

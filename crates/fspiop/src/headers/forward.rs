@@ -113,7 +113,7 @@ pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<
 
 /// What goes on in quoting beside the headers that the hub sets. Other hubs drop `FSPIOP-Encryption` as well, and the
 /// receiver then cannot read what was encrypted for it.
-const QUOTING_OTHERS: [&[u8]; 3] = [b"tracestate", b"baggage", b"fspiop-encryption"];
+const QUOTING_OTHERS: [&[u8]; 4] = [b"tracestate", b"baggage", b"fspiop-encryption", b"fspiop-proxy"];
 
 /// Which of the headers that every message has were in the request already.
 #[derive(Default)]

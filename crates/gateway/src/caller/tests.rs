@@ -43,6 +43,24 @@ fn participants() -> Participants {
     Participants::new(all, &[])
 }
 
+/// The same, with farbank behind the proxy, and farwallet behind one that is not bound.
+fn participants_behind() -> Participants {
+    let known = participants();
+    let ids = known.ids().collect::<Vec<_>>();
+    let mut all: Vec<_> = ids.iter().map(|id| known.get(*id).unwrap().clone()).collect();
+    for (number, name) in [(6, "farbank"), (7, "farwallet")] {
+        let id = ParticipantId::new(number).unwrap();
+        all.push(Participant {
+            id,
+            name: FspId::parse(name).unwrap(),
+            bindings: Vec::new(),
+            ..all[0].clone()
+        });
+    }
+    let [red, bridge, farbank, farwallet] = [4, 5, 6, 7].map(|number| ParticipantId::new(number).unwrap());
+    Participants::new(all, &[]).behind([(farbank, bridge), (farwallet, red)].into())
+}
+
 /// Facts of a certificate that is bound to nobody.
 fn facts() -> Facts {
     Facts {
@@ -227,4 +245,39 @@ fn the_identity_stands_for_the_header() {
     assert_eq!(Caller::new(&headers, Some(&identity)).name(), "greenbank");
     assert_eq!(Caller::named(&headers).name(), "bluewallet");
     assert_eq!(Caller::named(&HeaderMap::new()).name(), "-");
+}
+
+#[test]
+fn who_is_behind_a_proxy_comes_through_it_and_through_no_other() {
+    let callers = callers(false);
+    callers.participants.set(Arc::new(participants_behind()));
+    let bridge = PeerIdentity { number: 5, name: "bridge".into() };
+    for (source, proxy, expected) in [
+        ("farbank", Some("bridge"), Ok(())),
+        ("FARBANK", Some("bridge"), Ok(())),
+        ("nobody", Some("bridge"), Ok(())),
+        ("farwallet", Some("bridge"), Err(Denial::Source)),
+        ("greenbank", Some("bridge"), Err(Denial::Source)),
+        ("farbank", None, Err(Denial::Source)),
+        ("farbank", Some("farbank"), Err(Denial::Proxy)),
+    ] {
+        let found = callers.check_bound(&headers(Some(source), proxy), &bridge);
+        assert_eq!(found, expected, "{source} by {proxy:?}");
+    }
+    for (source, proxy, expected) in [
+        ("greenbank", None, Ok(())),
+        ("nobody", Some("bridge"), Ok(())),
+        ("farwallet", Some("redmoney"), Ok(())),
+        ("farwallet", Some("bridge"), Err(Denial::Proxy)),
+        ("farwallet", Some("RedMoney"), Err(Denial::Proxy)),
+        ("farwallet", Some(""), Err(Denial::Proxy)),
+        ("farwallet", None, Err(Denial::Proxy)),
+        ("FarWallet", None, Err(Denial::Proxy)),
+    ] {
+        let found = callers.check_route(&headers(Some(source), proxy));
+        assert_eq!(found, expected, "{source} by {proxy:?}");
+    }
+    // The proxy is bound, so that only it may bring farbank.
+    let found = callers.check_unbound(&headers(Some("farbank"), Some("bridge")));
+    assert_eq!(found, Err(Denial::Proxy));
 }

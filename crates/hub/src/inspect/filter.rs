@@ -131,6 +131,8 @@ impl Sieve {
             | Event::EndpointSet { participant: owner, .. }
             | Event::BindingAdded { participant: owner, .. }
             | Event::BindingRemoved { participant: owner, .. }
+            | Event::ProxiedAdded { participant: owner, .. }
+            | Event::ProxiedRemoved { participant: owner, .. }
             | Event::LimitSet { participant: owner, .. } => *owner == participant,
             Event::AccountOpened { id } | Event::AccountActivitySet { id, .. } => owns(*id),
             Event::Posted { debit, credit, .. } => owns(*debit) || owns(*credit),

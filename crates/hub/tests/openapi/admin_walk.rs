@@ -228,10 +228,16 @@ impl Walk {
     }
 
     fn look_around(&mut self) {
+        let proxy = r#"{"name":"bridge","currency":"KES","isProxy":true}"#;
+        let answer = self.client.send("POST", "/participants", &json_headers(), Some(proxy));
+        assert_eq!(answer.status, 201, "{}", answer.body);
         for id in [
             "addBinding",
             "listBindings",
             "removeBinding",
+            "addProxied",
+            "listProxied",
+            "removeProxied",
             "listLanes",
             "getLogLevel",
             "setLogLevel",

@@ -66,6 +66,20 @@ pub enum AdminCommand {
         /// What no longer suffices.
         value: Box<str>,
     },
+    /// `POST /participants/{proxy}/proxied`.
+    AddProxied {
+        /// The proxy.
+        proxy: FspId,
+        /// The DFSP behind it.
+        name: FspId,
+    },
+    /// `DELETE /participants/{proxy}/proxied/{name}`.
+    RemoveProxied {
+        /// The proxy.
+        proxy: FspId,
+        /// The DFSP that was behind it.
+        name: FspId,
+    },
     /// `POST /participants/{name}/initialPositionAndLimits`.
     OpenAccounts {
         /// The name of the participant.
@@ -230,6 +244,8 @@ impl Ledger {
             AdminCommand::RemoveBinding { name, kind, value } => {
                 self.decide_remove_binding(name, *kind, value, out)
             }
+            AdminCommand::AddProxied { proxy, name } => self.decide_add_proxied(proxy, name, out),
+            AdminCommand::RemoveProxied { proxy, name } => self.decide_remove_proxied(proxy, name, out),
             AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position } => {
                 self.decide_open_accounts(name, *currency, *net_debit_cap, *initial_position, out)
             }

@@ -44,6 +44,16 @@ pub enum AdminRefusal {
     BindingsFull,
     /// The participant has no such binding.
     BindingUnknown,
+    /// A participant that is no proxy stands for nobody else.
+    NotAProxy { name: FspId },
+    /// The DFSP takes part itself, with accounts or bindings of its own, or is the hub.
+    ProxiedIsParticipant { name: FspId },
+    /// The DFSP is behind another proxy.
+    ProxiedByAnother { name: FspId, proxy: FspId },
+    /// The DFSP is not behind this proxy.
+    ProxiedUnknown { name: FspId, proxy: FspId },
+    /// The DFSP is behind a proxy, whose accounts, endpoints and bindings count for it.
+    IsProxied { name: FspId, proxy: FspId },
     /// The participant has no POSITION account in the currency.
     PositionAccountMissing { name: FspId, currency: Currency },
     /// The accounts have their first limit and position.

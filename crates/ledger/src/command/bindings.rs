@@ -22,6 +22,7 @@ impl Ledger {
         if participant.id == ParticipantId::HUB {
             return Err(AdminRefusal::BindingOfHub);
         }
+        self.check_not_proxied(Some(participant))?;
         let binding = Binding::new(kind, value).ok_or(AdminRefusal::BindingValue { kind })?;
         match self.participants().iter().find(|one| one.bindings.binary_search(&binding).is_ok()) {
             Some(owner) if owner.id == participant.id => return Ok(AdminOutcome::AlreadyDone),

@@ -141,7 +141,7 @@ impl Ledger {
     ) {
         let account = |party| {
             let kind = LedgerAccountTypeId::INTERCHANGE_FEE;
-            let id = self.participant(party).account(transfer.currency, kind)?;
+            let id = self.liable(self.participant(party)).account(transfer.currency, kind)?;
             Some((id, self.account_ref(id).balance))
         };
         let Some((mut payer, mut payee)) = account(payer).zip(account(payee)) else { return };

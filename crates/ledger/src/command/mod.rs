@@ -16,6 +16,7 @@ mod get;
 mod operators;
 mod participants;
 mod prepare;
+mod proxies;
 mod put;
 mod removal;
 mod settlement_models;

@@ -48,6 +48,7 @@ impl Ledger {
             // Fulfils name their parties in any case, so two names may not differ in nothing else.
             return Err(AdminRefusal::ParticipantNameInOtherCase);
         }
+        self.check_not_proxied(existing)?;
         let has_currency = |participant: &Participant| {
             participant.accounts.iter().any(|account| account.currency == currency)
         };
@@ -134,6 +135,7 @@ impl Ledger {
         out: &mut Decision,
     ) -> Outcome {
         let participant = self.known_participant(name)?;
+        self.check_not_proxied(Some(participant))?;
         if value.is_empty() || value.len() > ENDPOINT_VALUE_BYTES_MAX {
             return Err(AdminRefusal::EndpointValue);
         }

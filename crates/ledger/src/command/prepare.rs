@@ -156,17 +156,17 @@ impl Ledger {
             return Err(Refusal::ConditionInvalid);
         }
         self.check_expiration(prepare.expires_at, present)?;
-        if prepare.payer.eq_ignore_case(&prepare.payee) && !self.config().on_us_transfers {
+        if self.are_one(payer, payee) && !self.config().on_us_transfers {
             return Err(Refusal::PartiesEqual);
         }
         // An FXP pays what the payer has converted.
         let (debtor, payer_account) = match conversion {
-            None => (payer, self.active_position_account(payer, prepare.currency)?),
+            None => (self.liable(payer), self.active_position_account(payer, prepare.currency)?),
             Some(conversion) => self.check_converted(conversion, (amount, prepare.currency), present.at)?,
         };
         let payee_account = self.active_position_account(payee, prepare.currency)?;
         self.check_liquidity(debtor, payer_account, amount)?;
-        check_room((debtor, payer_account), (payee, payee_account), amount)?;
+        check_room((debtor, payer_account), (self.liable(payee), payee_account), amount)?;
         Ok(Reservation { payee: payee.id, payer_account: payer_account.id, payee_account: payee_account.id })
     }
 
@@ -184,7 +184,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Cover first, then the net debit cap; reaching either exactly is allowed.
+    /// Cover first, then the net debit cap, of whoever owns the position; reaching either exactly is allowed.
     pub(super) fn check_liquidity(
         &self,
         payer: &Participant,
@@ -194,6 +194,7 @@ impl Ledger {
         let Some(model) = self.position_model(position.currency) else {
             return Err(Refusal::CurrencyUngoverned { currency: position.currency });
         };
+        let payer = self.liable(payer);
         let cover = self.cover_by(model, payer, position.currency);
         if is_short(cover, position.balance, amount) {
             return Err(Refusal::CoverShort);
@@ -205,11 +206,16 @@ impl Ledger {
         Ok(())
     }
 
+    /// The account that carries what a participant sends and receives: its own, or that of its proxy.
     pub(super) fn active_position_account(
         &self,
-        owner: &Participant,
+        party: &Participant,
         currency: Currency,
     ) -> Result<&Account, Refusal> {
+        let owner = self.liable(party);
+        if !owner.is_active {
+            return Err(Refusal::ParticipantInactive { name: owner.name });
+        }
         let account = owner.account(currency, LedgerAccountTypeId::POSITION).map(|id| self.account_ref(id));
         match account {
             None => Err(Refusal::AccountUnknown { name: owner.name, currency }),

@@ -34,6 +34,14 @@ impl Story {
                 let (name, (kind, value)) = (words.name()?, binding(words)?);
                 AdminCommand::RemoveBinding { name, kind, value }
             }
+            "proxied" => {
+                let (name, proxy) = (words.name()?, words.name()?);
+                AdminCommand::AddProxied { proxy, name }
+            }
+            "unproxied" => {
+                let (name, proxy) = (words.name()?, words.name()?);
+                AdminCommand::RemoveProxied { proxy, name }
+            }
             "activate" | "deactivate" => self.activity(verb == "activate", words)?,
             "deposit" => self.prepare_funds(FundsDirection::In, words)?,
             "withdraw" => self.prepare_funds(FundsDirection::Out, words)?,

@@ -13,6 +13,7 @@
 //!                                                          words may be left open
 //!   → oracle GET /participants/MSISDN/<n>                  a question of the hub's, with the DFSP's headers
 //!   → bluewallet GET sent                                  the message as it was sent
+//!   → bridge:farbank GET sent                              the same to a proxy, for a DFSP behind it
 //!   → redmoney POST sent +x-own:yes                        the same, with a header that a rule adds
 //!   → greenbank PUT {"fspId":"bluewallet"}                 made by the hub because of the message before
 //!   → greenbank ERROR 3204 Party not found                 the same, on the path of the message with /error
@@ -180,6 +181,7 @@ impl<'w> Dialogue<'w> {
 
     fn expect(&mut self, rest: &str) {
         let (name, rest) = rest.split_once(' ').unwrap();
+        let (name, receiver) = name.split_once(':').unwrap_or((name, name));
         let (method, rest) = rest.split_once(' ').unwrap();
         let cause = self.cause.clone().expect("a message was sent");
         if name == "oracle" {
@@ -214,8 +216,7 @@ impl<'w> Dialogue<'w> {
         let seen = dfsp.next_attempt(&about);
         let host = dfsp.address.to_string();
         let (since, now) = (self.since, self.world.now());
-        let place =
-            Place { receiver: name, host, method, path: &path, added: added.split_once(':'), since, now };
+        let place = Place { receiver, host, method, path: &path, added: added.split_once(':'), since, now };
         if let Err(fault) = check(&seen, &expected, &place) {
             panic!("{name}: {fault}");
         }

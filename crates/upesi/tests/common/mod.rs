@@ -238,14 +238,28 @@ impl World {
 
     /// Starts a DFSP and onboards it.
     pub fn join(&mut self, name: &str) {
+        self.join_as(name, false);
+    }
+
+    /// Starts a proxy of other schemes and onboards it.
+    pub fn join_proxy(&mut self, name: &str) {
+        self.join_as(name, true);
+    }
+
+    fn join_as(&mut self, name: &str, is_proxy: bool) {
         let dfsp = Dfsp::start(name);
-        self.onboard(name);
+        self.onboard_as(name, is_proxy);
         self.set_endpoints(name, &dfsp.base_url());
         self.dfsps.insert(name.to_owned(), dfsp);
     }
 
     pub fn onboard(&self, name: &str) {
-        self.operate("POST", "/participants", &format!(r#"{{"name":"{name}","currency":"KES"}}"#));
+        self.onboard_as(name, false);
+    }
+
+    fn onboard_as(&self, name: &str, is_proxy: bool) {
+        let participant = format!(r#"{{"name":"{name}","currency":"KES","isProxy":{is_proxy}}}"#);
+        self.operate("POST", "/participants", &participant);
         let limits = format!(
             r#"{{"currency":"KES","limit":{{"type":"NET_DEBIT_CAP","value":{CAP}}},"initialPosition":0}}"#
         );

@@ -310,6 +310,7 @@ const QUOTE: &str = "
     fspiop-uri: /quotes
     fspiop-signature: {}
     fspiop-encryption: {}
+    fspiop-proxy: bridge
     x-custom: dropped
     x-forwarded-for: 10.0.0.1
     traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
@@ -335,6 +336,7 @@ fn in_quoting_only_headers_of_the_api_and_of_traces_go_on() {
             fspiop-uri: /quotes
             fspiop-signature: {}
             fspiop-encryption: {}
+            fspiop-proxy: bridge
             traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-0a000000000000ff-01
             tracestate: vendor=x
             baggage: k=v

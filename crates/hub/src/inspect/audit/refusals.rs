@@ -99,6 +99,10 @@ impl Books {
             // How far ahead it may lie is a setting, which the journal does not have.
             transfer.expires_at > place.time.plus_ms(SHORTEST_VALIDITY_MS),
             same_name(payer.as_deref(), payee.as_deref()),
+            transfer
+                .payer
+                .zip(transfer.payee)
+                .is_some_and(|(payer, payee)| self.scheme.liable(payer) == self.scheme.liable(payee)),
             transfer.payer.is_none_or(|payer| !self.scheme.is_active(payer)),
             self.is_unable(self.conversions.debtor(transfer), transfer),
             self.is_unable(transfer.payee, transfer),

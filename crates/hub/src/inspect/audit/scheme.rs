@@ -30,6 +30,8 @@ struct Member {
 #[derive(Debug)]
 pub(super) struct SchemeBooks {
     participants: Vec<Member>,
+    /// The proxies of those that are behind one.
+    proxies: BTreeMap<ParticipantId, ParticipantId>,
     pub(super) accounts: Vec<BookAccount>,
     /// The account of a participant, by currency and type.
     account_ids: BTreeMap<(ParticipantId, Currency, LedgerAccountTypeId), AccountId>,
@@ -63,6 +65,7 @@ impl SchemeBooks {
         });
         Self {
             participants: participants.collect(),
+            proxies: ledger.proxied().collect(),
             accounts: accounts.collect(),
             account_ids: account_ids.collect(),
             account_types: ledger.account_types().len(),
@@ -119,6 +122,20 @@ impl SchemeBooks {
             Event::EndpointSet { participant, .. }
             | Event::BindingAdded { participant, .. }
             | Event::BindingRemoved { participant, .. } => self.check_participant(*participant)?,
+            Event::ProxiedAdded { participant, proxy } => {
+                self.check_participant(*participant)?;
+                self.check_participant(*proxy)?;
+                let owns = self.accounts.iter().any(|account| account.owner == *participant);
+                if owns || self.proxies.insert(*participant, *proxy).is_some() {
+                    return Err(format!("participant {} cannot be behind a proxy", participant.number()));
+                }
+            }
+            Event::ProxiedRemoved { participant, proxy } => {
+                let before = self.proxies.remove(participant);
+                if before != Some(*proxy) {
+                    return Err(format!("participant {} is not behind that proxy", participant.number()));
+                }
+            }
             Event::AccountOpened { id } => self.account_mut(*id)?.is_active = true,
             Event::AccountActivitySet { id, is_active } => self.account_mut(*id)?.is_active = *is_active,
             _ => {}
@@ -135,8 +152,17 @@ impl SchemeBooks {
         self.participants.get(id.number() as usize - 1).map(|member| member.name.clone())
     }
 
+    /// Whether a participant is active, and so is its proxy.
     pub(super) fn is_active(&self, id: ParticipantId) -> bool {
-        self.participants.get(id.number() as usize - 1).is_some_and(|member| member.is_active)
+        let is_active = |id: ParticipantId| {
+            self.participants.get(id.number() as usize - 1).is_some_and(|member| member.is_active)
+        };
+        is_active(id) && is_active(self.liable(id))
+    }
+
+    /// Who owes what a participant sends: itself, or its proxy.
+    pub(super) fn liable(&self, id: ParticipantId) -> ParticipantId {
+        self.proxies.get(&id).copied().unwrap_or(id)
     }
 
     pub(super) fn account_of(
@@ -154,7 +180,7 @@ impl SchemeBooks {
         currency: Currency,
         kind: LedgerAccountTypeId,
     ) -> Option<AccountId> {
-        self.account_ids.get(&(participant, currency, kind)).copied()
+        self.account_ids.get(&(self.liable(participant), currency, kind)).copied()
     }
 
     pub(super) fn fee_rules(&self) -> &[FeeRule] {
@@ -162,7 +188,7 @@ impl SchemeBooks {
     }
 
     pub(super) fn cap(&self, participant: ParticipantId, currency: Currency) -> i128 {
-        self.limits.get(&(participant, currency)).copied().unwrap_or(0)
+        self.limits.get(&(self.liable(participant), currency)).copied().unwrap_or(0)
     }
 
     /// The type of the account that covers positions.

@@ -37,7 +37,7 @@ impl Ledger {
             return Err(Refusal::ConditionInvalid);
         }
         self.check_expiration(prepare.expires_at.ok_or(Refusal::ExpirationMissing)?, present)?;
-        if prepare.initiator.eq_ignore_case(&prepare.counter_party) && !self.config().on_us_transfers {
+        if self.are_one(initiator, fxp) && !self.config().on_us_transfers {
             return Err(Refusal::PartiesEqual);
         }
         let (from, to) = (prepare.source_amount.currency, prepare.target_amount.currency);
