@@ -73,6 +73,11 @@ impl SimArchive {
         self.inner.crash();
     }
 
+    /// The process was killed, and what it had written is still there.
+    pub(crate) fn survive(&self) {
+        self.inner.open_again();
+    }
+
     /// Its directory is gone.
     pub(crate) fn lose(&self) {
         self.inner.lose();

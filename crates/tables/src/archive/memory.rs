@@ -90,6 +90,8 @@ impl Contents {
 struct State {
     applied: Contents,
     durable: Contents,
+    /// How far it went when it was opened.
+    opened_at: u64,
 }
 
 impl MemoryArchive {
@@ -102,6 +104,13 @@ impl MemoryArchive {
     pub fn crash(&self) {
         let mut state = self.state();
         state.applied = state.durable.clone();
+        state.opened_at = 0;
+    }
+
+    /// Opened again after its process was killed: what is found counts as there, synced or not.
+    pub fn open_again(&self) {
+        let mut state = self.state();
+        state.opened_at = state.applied.watermark;
     }
 
     /// Forgets everything, as if its directory were lost.
@@ -112,7 +121,7 @@ impl MemoryArchive {
     /// A copy as [`MemoryArchive::crash`] would leave this one, which stays as it is.
     pub fn after_crash(&self) -> Self {
         let durable = self.state().durable.clone();
-        Self { state: Mutex::new(State { applied: durable.clone(), durable }) }
+        Self { state: Mutex::new(State { applied: durable.clone(), durable, opened_at: 0 }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -147,7 +156,8 @@ impl Archive for MemoryArchive {
     }
 
     fn watermark(&self) -> u64 {
-        self.state().durable.watermark
+        let state = self.state();
+        state.durable.watermark.max(state.opened_at)
     }
 
     fn watermark_applied(&self) -> u64 {

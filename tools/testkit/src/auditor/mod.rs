@@ -96,8 +96,30 @@ impl Auditor {
         self.books.last_seq()
     }
 
-    /// An answer with success leaves the hub.
-    pub(crate) fn acknowledged(&mut self, seen: &Seen) {
+    /// What is wrong if this is acknowledged and nothing more happens: the journal waits for such an end.
+    pub(crate) fn awaits(&self, seen: &Seen) -> Option<String> {
+        match seen {
+            Seen::Put { id, by, good: true, .. } if self.books.is_waiting_for(*id, *by) => Some(format!(
+                "I2: the payee's PUT for {id} is acknowledged, but the transfer is still reserved"
+            )),
+            Seen::PutConversion { id, by, good: true, .. } if self.books.is_waiting_for_fxp(*id, *by) => {
+                Some(format!(
+                    "I2: the FXP's PUT for conversion {id} is acknowledged, but the conversion still waits for it"
+                ))
+            }
+            Seen::PutBulk(sent) if sent.is_right && self.books.is_waiting_for_answer(sent.bulk, sent.by) => {
+                let id = sent.bulk;
+                Some(format!("I2: an answer to bulk {id} is acknowledged, but the bulk still waits"))
+            }
+            _ => None,
+        }
+    }
+
+    /// An answer with success leaves the hub, to what the journal waited for when it arrived, or not.
+    pub(crate) fn acknowledged(&mut self, seen: &Seen, was_awaited: bool) {
+        if let Some(finding) = self.awaits(seen).filter(|_| was_awaited) {
+            self.findings.add(finding);
+        }
         match seen {
             Seen::Prepare { id, .. } => {
                 self.outside.acknowledged.insert(id.to_bytes(), *id);
@@ -106,21 +128,11 @@ impl Auditor {
                     self.findings.add(format!("I2: transfer {id} is acknowledged and not in the journal"));
                 }
             }
-            Seen::Put { id, by, good: true, .. } if self.books.is_waiting_for(*id, *by) => {
-                self.findings.add(format!(
-                    "I2: the payee's PUT for {id} is acknowledged, but the transfer is still reserved"
-                ));
-            }
             Seen::Convert { id, .. } if !self.books.knows_conversion(*id) => {
                 self.findings.add(format!("I2: conversion {id} is acknowledged and not in the journal"));
             }
             Seen::Convert { id, .. } => {
                 self.outside.acknowledged_conversions.insert(id.to_bytes(), *id);
-            }
-            Seen::PutConversion { id, by, good: true, .. } if self.books.is_waiting_for_fxp(*id, *by) => {
-                self.findings.add(format!(
-                    "I2: the FXP's PUT for conversion {id} is acknowledged, but the conversion still waits for it"
-                ));
             }
             Seen::Bulk(bulk) if !self.books.knows_bulk(bulk.spec.id) => {
                 self.findings
@@ -128,11 +140,6 @@ impl Auditor {
             }
             Seen::Bulk(bulk) => {
                 self.outside.acknowledged_bulks.insert(bulk.spec.id.to_bytes(), bulk.spec.id);
-            }
-            Seen::PutBulk(sent) if sent.is_right && self.books.is_waiting_for_answer(sent.bulk, sent.by) => {
-                let id = sent.bulk;
-                self.findings
-                    .add(format!("I2: an answer to bulk {id} is acknowledged, but the bulk still waits"));
             }
             Seen::Invalid => self.findings.add("what no hub may take is acknowledged".to_owned()),
             Seen::Put { .. } | Seen::PutConversion { .. } | Seen::PutBulk(_) | Seen::Get | Seen::Other => {}

@@ -25,6 +25,8 @@ pub(super) struct Call {
     attempt: u32,
     attempts_max: u32,
     is_done: bool,
+    /// Whether the journal waited for it when it arrived first.
+    was_awaited: Option<bool>,
 }
 
 impl Call {
@@ -48,7 +50,7 @@ impl World {
         let number = self.next_call;
         self.next_call += 1;
         self.say(format_args!("dfsp{from} sends {number}: {} {} {seen:?}", request.method, request.path));
-        let call = Call { from, request, seen, attempt: 0, attempts_max, is_done: false };
+        let call = Call { from, request, seen, attempt: 0, attempts_max, is_done: false, was_awaited: None };
         self.calls.insert(number, call);
         self.attempt(number);
     }
@@ -87,8 +89,9 @@ impl World {
 
     /// A request reaches the hub, if there is one.
     pub(super) fn arrive(&mut self, number: u64) {
-        let Some(call) = self.calls.get(&number) else { return };
+        let Some(call) = self.calls.get_mut(&number) else { return };
         let (request, seen) = (Arc::clone(&call.request), call.seen.clone());
+        call.was_awaited.get_or_insert_with(|| self.auditor.awaits(&seen).is_some());
         self.counts.requests += 1;
         let Some(hub) = &mut self.hub else {
             // Refused by the machine, or swallowed with it.
@@ -115,7 +118,8 @@ impl World {
         let status = match outcome {
             Ok(()) => {
                 self.counts.acknowledged += 1;
-                self.auditor.acknowledged(seen);
+                let was_awaited = self.calls.get(&number).and_then(|call| call.was_awaited);
+                self.auditor.acknowledged(seen, was_awaited == Some(true));
                 202
             }
             Err(error) => {

@@ -270,6 +270,8 @@ impl World {
             self.counts.kills += 1;
             if self.random.one_in(2) {
                 self.archive.crash();
+            } else {
+                self.archive.survive();
             }
             self.disk = self.disk.after_kill();
         }

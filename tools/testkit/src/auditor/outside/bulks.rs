@@ -111,7 +111,7 @@ impl Outside {
             let id = item["transferId"].as_str().and_then(TransferId::parse);
             let amount = item["transferAmount"]["amount"].as_str().and_then(|text| text.parse::<i128>().ok());
             if let Some((id, amount)) = id.zip(amount) {
-                self.bulks.asked.insert(id.to_bytes(), amount * UNITS);
+                self.bulks.asked.entry(id.to_bytes()).or_insert(amount * UNITS);
             }
         }
     }
