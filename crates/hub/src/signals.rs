@@ -1,4 +1,5 @@
-//! How a process is told to stop, and to read its certificates again.
+//! How a process is told to stop, and to read its certificates again. Signals are caught from the call on, not only from
+//! when its future is polled.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -7,23 +8,25 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Waits for SIGTERM or SIGINT and tells which it was. Where signals cannot be had the process runs until it is killed,
 /// which is safe.
-pub async fn stop_signal() -> &'static str {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+pub fn stop_signal() -> impl Future<Output = &'static str> {
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async {
+        let (Ok(mut terminate), Ok(mut interrupt)) = signals else { return pending().await };
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        }
     }
 }
 
 /// Waits for SIGHUPs, and calls this at each.
-pub async fn at_hang_up(mut act: impl FnMut()) -> Infallible {
-    let Ok(mut hang_up) = signal(SignalKind::hangup()) else { return pending().await };
-    while hang_up.recv().await.is_some() {
-        act();
+pub fn at_hang_up(mut act: impl FnMut()) -> impl Future<Output = Infallible> {
+    let signals = signal(SignalKind::hangup());
+    async move {
+        let Ok(mut hang_up) = signals else { return pending().await };
+        while hang_up.recv().await.is_some() {
+            act();
+        }
+        pending().await
     }
-    pending().await
 }

@@ -25,6 +25,18 @@ pub fn serve(settings: &Settings, log: LogControl) -> Exit {
             return error.exit();
         }
     };
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            report(&error, "the hub does not start");
+            return Exit::Temporary;
+        }
+    };
+    runtime.block_on(run(hub, settings))
+}
+
+/// Who waits for this line may send signals from then on.
+fn tell_that_it_serves(hub: &Hub, settings: &Settings) {
     tracing::info!(
         fspiop = %hub.fspiop_address(),
         admin = %hub.admin_address(),
@@ -34,14 +46,6 @@ pub fn serve(settings: &Settings, log: LogControl) -> Exit {
         "the hub is serving"
     );
     tell_what_is_missing(settings);
-    let runtime = match Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            report(&error, "the hub does not start");
-            return Exit::Temporary;
-        }
-    };
-    runtime.block_on(run(hub, Duration::from_millis(settings.shutdown.drain_deadline_ms)))
 }
 
 /// A line about what the profile lets the hub go without.
@@ -53,19 +57,23 @@ fn tell_what_is_missing(settings: &Settings) {
     }
 }
 
-async fn run(hub: Hub, patience: Duration) -> Exit {
-    let exit = tokio::select! {
-        name = stop_signal() => {
-            tracing::info!(signal = name, "stopping in order");
-            Exit::Success
-        }
-        never = at_hang_up(|| hub.reload_keys()) => match never {},
-        reason = hub.failed() => {
-            report(&reason, "the hub stops; acknowledged requests are on disk");
-            exit_of_stop(&reason)
+async fn run(hub: Hub, settings: &Settings) -> Exit {
+    let exit = {
+        let (stop, hang_up) = (stop_signal(), at_hang_up(|| hub.reload_keys()));
+        tell_that_it_serves(&hub, settings);
+        tokio::select! {
+            name = stop => {
+                tracing::info!(signal = name, "stopping in order");
+                Exit::Success
+            }
+            never = hang_up => match never {},
+            reason = hub.failed() => {
+                report(&reason, "the hub stops; acknowledged requests are on disk");
+                exit_of_stop(&reason)
+            }
         }
     };
-    hub.shutdown(patience).await;
+    hub.shutdown(Duration::from_millis(settings.shutdown.drain_deadline_ms)).await;
     tracing::info!("stopped");
     exit
 }

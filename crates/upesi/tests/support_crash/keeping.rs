@@ -47,6 +47,7 @@ pub struct Keeping {
     export: PathBuf,
     days: u64,
     accepted_before: usize,
+    snapshot_before: Option<OsString>,
 }
 
 /// What has become of the transfers.
@@ -67,17 +68,21 @@ impl Keeping {
         let export = directory.join("export");
         world.settings.extend(SETTINGS);
         world.settings.push(format!("archive.export_dir={}", export.display()).leak());
-        let keeping = Self { library, export, days: 0, accepted_before: 0 };
+        let keeping = Self { library, export, days: 0, accepted_before: 0, snapshot_before: None };
         keeping.set_clock(world);
         Some(keeping)
     }
 
-    /// A day passes if payments have gone on since the last.
+    /// A day passes if payments have gone on since the last, and on the first two only if the archive was given some.
     pub fn pass_a_day(&mut self, world: &mut World, load: &Load) {
         let accepted = load.accepted_count();
-        if self.days < DAYS_MAX && accepted >= self.accepted_before + BETWEEN_DAYS as usize {
+        if self.days < DAYS_MAX
+            && accepted >= self.accepted_before + BETWEEN_DAYS as usize
+            && !self.waits_for_archive(world)
+        {
             self.days += 1;
             self.accepted_before = accepted;
+            self.snapshot_before = newest_snapshot(world);
             self.set_clock(world);
             load.follow_clock(Duration::from_secs(self.days * DAY_S));
         }
@@ -89,16 +94,19 @@ impl Keeping {
         while self.days < DAYS_MIN {
             let mut hub = world.start();
             hub.serves();
-            let snapshot = newest_snapshot(world);
             load.wait_for_accepted(BETWEEN_DAYS);
             let begun = Instant::now();
-            while self.days < 2 && newest_snapshot(world) == snapshot {
+            while self.waits_for_archive(world) {
                 assert!(begun.elapsed() < PATIENCE, "nothing is archived within {PATIENCE:?}");
                 load.wait_for_accepted(1);
             }
             hub.kill();
             self.pass_a_day(world, load);
         }
+    }
+
+    fn waits_for_archive(&self, world: &World) -> bool {
+        self.days < 2 && newest_snapshot(world) <= self.snapshot_before
     }
 
     /// A life that ends when transfers have left, in it or before.
