@@ -1,5 +1,5 @@
-//! How a process is told to stop, and to read its certificates again. Signals are caught from the call on, not only from
-//! when its future is polled.
+//! How a process is told to stop, and to read its certificates again. Signals are caught from the call on, not only
+//! from when its future is polled.
 
 use std::convert::Infallible;
 use std::future::pending;

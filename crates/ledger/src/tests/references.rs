@@ -174,6 +174,7 @@ fn a_section_of_another_version_is_refused_by_name() {
         "fee rules",
         "conversions",
         "bulks",
+        "proxied participants",
         "audit trail",
         "operators",
     ];
