@@ -94,7 +94,7 @@ fn all_of_the_state_is_shown() {
         "world: Trouble, life 0, ",
         "clock: read +0.000000 s off, set +0.000000 s off, gains 0 in a thousand",
         "hub: record ",
-        "account dfsp0 POSITION: ",
+        "account dfsp0 POSITION KES: ",
         "disk: ",
         "file journal/",
         "archive: applied to record ",
