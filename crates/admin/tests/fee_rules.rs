@@ -2,31 +2,8 @@
 
 mod common;
 
-use common::{Hub, PREIMAGE, id, name, prepare};
+use common::{Hub, ask, pay};
 use serde_json::{Value, json};
-use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment};
-use upesi_ledger::{Command, ResourceId};
-
-async fn ask(hub: &Hub, method: &str, path: &str, body: Value) -> (u16, Value) {
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    let (status, text) = hub.call(method, path, &body).await;
-    (status, serde_json::from_str(&text).unwrap_or_else(|_| panic!("{method} {path}: {text}")))
-}
-
-async fn pay(hub: &Hub, number: u64, payer: &str, payee: &str, amount: &str) {
-    hub.submit(prepare(id(number), payer, payee, amount), "").await;
-    let fulfil = Fulfil {
-        transfer: ResourceId::Id(id(number)),
-        source: name(payee),
-        destination: Some(name(payer)),
-        state: FulfilState::Committed,
-        may_reserve: true,
-        fulfilment: Fulfilment::Preimage(PREIMAGE),
-        fingerprint: [7; 16],
-        extensions: None,
-    };
-    hub.submit(Command::Fulfil(fulfil), "").await;
-}
 
 /// What DFSPs owe in fees, by their accounts of that type.
 async fn fees(hub: &Hub, dfsp: &str) -> Value {

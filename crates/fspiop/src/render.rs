@@ -48,15 +48,9 @@ pub fn write_transfer_state(
     extensions: Extensions<'_>,
 ) {
     out.push(b'{');
-    if let Some(completed) = completed {
-        let _ = write!(ByteWriter(out), "\"completedTimestamp\":\"{completed}\",");
-    }
+    write_completed(out, completed);
     write_extension_list(out, extensions);
-    if let Some(fulfilment) = fulfilment {
-        out.extend_from_slice(b"\"fulfilment\":\"");
-        out.extend_from_slice(&encode_octets(fulfilment));
-        out.extend_from_slice(b"\",");
-    }
+    write_fulfilment(out, fulfilment);
     out.extend_from_slice(b"\"transferState\":");
     ByteWriter(out).text(state);
     out.push(b'}');
@@ -71,20 +65,30 @@ pub fn write_conversion_state(
     extensions: Extensions<'_>,
 ) {
     out.push(b'{');
-    if let Some(completed) = completed {
-        let _ = write!(ByteWriter(out), "\"completedTimestamp\":\"{completed}\",");
-    }
+    write_completed(out, completed);
     out.extend_from_slice(b"\"conversionState\":");
     ByteWriter(out).text(state);
     out.push(b',');
     write_extension_list(out, extensions);
+    write_fulfilment(out, fulfilment);
+    out.pop();
+    out.push(b'}');
+}
+
+/// Appends the `completedTimestamp` member with a comma after it, or nothing.
+fn write_completed(out: &mut Vec<u8>, completed: Option<Timestamp>) {
+    if let Some(completed) = completed {
+        let _ = write!(ByteWriter(out), "\"completedTimestamp\":\"{completed}\",");
+    }
+}
+
+/// Appends the `fulfilment` member with a comma after it, or nothing.
+fn write_fulfilment(out: &mut Vec<u8>, fulfilment: Option<&[u8; 32]>) {
     if let Some(fulfilment) = fulfilment {
         out.extend_from_slice(b"\"fulfilment\":\"");
         out.extend_from_slice(&encode_octets(fulfilment));
         out.extend_from_slice(b"\",");
     }
-    out.pop();
-    out.push(b'}');
 }
 
 /// Appends the `extensionList` member with a comma after it, or nothing.

@@ -161,9 +161,8 @@ impl Callers {
                 Err(Denial::Address)
             }
             Some(identity) => self.check_bound(headers, identity).map(|()| Some(identity)),
-            None => self.check_unbound(headers).map(|()| None),
+            None => self.check_unbound(headers).and_then(|()| self.check_route(headers)).map(|()| None),
         });
-        let checked = checked.and_then(|identity| self.check_route(headers).map(|()| identity));
         match checked {
             Ok(identity) => Ok(Caller::new(headers, identity)),
             Err(denial) => {
@@ -174,7 +173,7 @@ impl Callers {
         }
     }
 
-    /// Who is behind a proxy comes through it, and says so.
+    /// Who is behind a proxy comes through it, and says so. Of a bound caller [`Self::check_bound`] asks more.
     fn check_route(&self, headers: &HeaderMap) -> Result<(), Denial> {
         let participants = self.participants.get();
         if !participants.has_proxied() {
@@ -241,16 +240,11 @@ impl Callers {
             return Err(Denial::Proxy);
         }
         // A fulfil names its sender in any case.
-        match name_in(source).and_then(|name| participants.named_in_any_case(&name)) {
-            Some(named)
-                if participants
-                    .proxy_of(named.id)
-                    .is_none_or(|proxy| proxy.id.number() != identity.number) =>
-            {
-                Err(Denial::Source)
-            }
-            _ => Ok(()),
-        }
+        let named = name_in(source).and_then(|name| participants.named_in_any_case(&name));
+        let is_behind_it = |named: &Participant| {
+            participants.proxy_of(named.id).is_some_and(|proxy| proxy.id.number() == identity.number)
+        };
+        if named.is_none_or(is_behind_it) { Ok(()) } else { Err(Denial::Source) }
     }
 
     /// Until all are bound, a caller that is not may name those that are not.

@@ -1,5 +1,7 @@
 //! The binary as its users see it: what stands on stdout and stderr, and the exit code.
 
+mod support_command;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -7,17 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_upesi");
-
-fn upesi(arguments: &[&str]) -> Command {
-    let mut command = Command::new(BINARY);
-    command.args(arguments).stdin(Stdio::null());
-    // What the environment of a developer says must not matter.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
-        command.env_remove(name);
-    }
-    command
-}
+use support_command::upesi;
 
 fn run(arguments: &[&str]) -> Output {
     upesi(arguments).output().unwrap()

@@ -1,10 +1,13 @@
 //! The demo: what it points to at its end is there.
 
+mod support_command;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use support_command::upesi;
 use tokio::time::Instant;
 use upesi_http::{ClientTls, Full, Pool, PoolConfig, Request, Target};
 use upesi_tls::{ClientFiles, Identity, Trust};
@@ -12,16 +15,6 @@ use upesi_types::Amount;
 
 /// Longer than any answer takes.
 const AMPLE: Duration = Duration::from_secs(30);
-
-fn upesi(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_upesi"));
-    command.args(arguments).stdin(Stdio::null());
-    // What the environment of a developer says must not matter.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
-        command.env_remove(name);
-    }
-    command
-}
 
 /// A demo that is interrupted at the latest when the test ends; it ends its hub then.
 struct Demo(Child);

@@ -1,22 +1,15 @@
 //! Operators as the command makes them: the first token on the machine itself, others by it, and no token anywhere but
 //! where it is handed out.
 
+mod support_command;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_upesi");
-
-fn upesi(arguments: &[&str]) -> Command {
-    let mut command = Command::new(BINARY);
-    command.args(arguments).stdin(Stdio::null());
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
-        command.env_remove(name);
-    }
-    command
-}
+use support_command::upesi;
 
 fn code(output: &Output) -> i32 {
     output.status.code().unwrap()

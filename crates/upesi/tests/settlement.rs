@@ -1,10 +1,11 @@
 //! `upesi settlement`, as operators call it, against a hub that has taken payments.
 
 mod common;
+mod support_command;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,6 +13,7 @@ use common::World;
 use common::client::{Answer, Client, request};
 use common::message::{Message, Terms};
 use serde_json::{Value, json};
+use support_command::upesi;
 
 fn pay(world: &World, payer: &str, payee: &str, amount: &str, currency: &str) {
     let id = world.new_id();
@@ -32,12 +34,7 @@ fn trade(world: &World) {
 }
 
 fn settlement_at(admin_url: &str, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_upesi"));
-    command.arg("settlement").args(arguments).args(["--admin", admin_url, "--wait", "0"]);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
-        command.env_remove(name);
-    }
-    command.stdin(Stdio::null()).output().unwrap()
+    upesi(&["settlement"]).args(arguments).args(["--admin", admin_url, "--wait", "0"]).output().unwrap()
 }
 
 /// The output of a command that succeeds.

@@ -1,11 +1,14 @@
 //! Three commands make a secured hub and two DFSPs: what README and docs/tls.md say.
 
+mod support_command;
+
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use support_command::upesi;
 use tokio::time::Instant;
 use upesi_http::{Answer, Bytes, ClientTls, Full, Method, Pool, PoolConfig, Request, SendError, Target};
 use upesi_pki::Trial;
@@ -13,16 +16,6 @@ use upesi_tls::ClientFiles;
 
 /// Longer than any answer takes.
 const AMPLE: Duration = Duration::from_secs(60);
-
-fn upesi(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_upesi"));
-    command.args(arguments).stdin(Stdio::null());
-    // What the environment of a developer says must not matter.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
-        command.env_remove(name);
-    }
-    command
-}
 
 /// A process that is killed with this value.
 struct Running(Child);

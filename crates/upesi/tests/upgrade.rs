@@ -3,24 +3,21 @@
 #[path = "../../engine/tests/upgrade/packed.rs"]
 #[expect(dead_code, reason = "the fixture is only read here")]
 mod packed;
+mod support_command;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
+use support_command::upesi;
 use tempfile::TempDir;
 
 const FIXTURE: &[u8] = include_bytes!("../../engine/tests/fixtures/data-format-1.bin");
 
 /// Runs a command on a data directory; returns its exit code and what it printed on stderr.
 fn run(arguments: &[&str], data: &Path) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_upesi"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
-        command.env_remove(name);
-    }
     let arguments =
         arguments.iter().map(|word| if *word == "DATA" { data.as_os_str() } else { word.as_ref() });
-    let output = command.args(arguments).output().unwrap();
+    let output = upesi(&[]).args(arguments).output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 

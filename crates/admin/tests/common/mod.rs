@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,8 +20,8 @@ use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Storage};
 use upesi_http::{BreakerState, Limits, Schemes, Server, Workers};
 use upesi_journal::sim_disk::SimDisk;
-use upesi_ledger::command::Prepare;
-use upesi_ledger::{CallbackKey, Command, ParticipantId, Reply};
+use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, Prepare};
+use upesi_ledger::{CallbackKey, Command, ParticipantId, Reply, ResourceId};
 use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_parties::registry::OracleRegistry;
 use upesi_tables::store::{Store, StoreOptions};
@@ -330,4 +331,27 @@ impl upesi_admin::LogLevel for Levels {
         self.0.lock().unwrap().push(level.to_owned());
         Ok(())
     }
+}
+
+/// A transfer that is prepared and committed.
+pub async fn pay(hub: &Hub, number: u64, payer: &str, payee: &str, amount: &str) {
+    hub.submit(prepare(id(number), payer, payee, amount), "").await;
+    let fulfil = Fulfil {
+        transfer: ResourceId::Id(id(number)),
+        source: name(payee),
+        destination: Some(name(payer)),
+        state: FulfilState::Committed,
+        may_reserve: true,
+        fulfilment: Fulfilment::Preimage(PREIMAGE),
+        fingerprint: [7; 16],
+        extensions: None,
+    };
+    hub.submit(Command::Fulfil(fulfil), "").await;
+}
+
+/// A call with a JSON body, or none where that is null, and its JSON answer.
+pub async fn ask(hub: &Hub, method: &str, path: &str, body: Value) -> (u16, Value) {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let (status, text) = hub.call(method, path, &body).await;
+    (status, serde_json::from_str(&text).unwrap_or_else(|_| panic!("{method} {path}: {text}")))
 }
