@@ -15,7 +15,7 @@ use crate::scan;
 use crate::simulator::Shared;
 
 /// A message that says nothing new about a transfer's outcome: a modified request was refused, the original stands.
-const MODIFIED_REQUEST: &[u8] = b"3106";
+pub(crate) const MODIFIED_REQUEST: &[u8] = b"3106";
 
 /// What a callback says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,6 +31,7 @@
 //! | [`Originator::send`] | `POST /transfers` | [`Pending`] | its receiver gives a [`Finished`] |
 //! | [`Originator::convert`] | `POST /fxTransfers` | [`PendingConversion`] | its receiver tells of the FXP's fulfilment |
 //! | [`Originator::send_converted`] | `POST /transfers` that a conversion pays | [`Pending`] | the same |
+//! | [`Originator::send_bulk`] | `POST /bulkTransfers` | [`Pending`] | the same, when every item has ended |
 //! | [`Originator::transfer_quoted`] | `POST /transfers` with the packet and condition of a quote | [`Pending`] | the same |
 //! | [`Originator::register`] | `POST /participants` for a batch of a DFSP's parties | [`Awaiting`]`<`[`Registered`]`>` | as with lookups |
 //! | [`Originator::payment`] | all three, one after the other | | gives a [`PaymentReport`] when it is over |
@@ -54,6 +55,8 @@
 mod ahead;
 mod awaited;
 pub mod books;
+mod bulk;
+mod bulks;
 mod callback;
 mod condition;
 mod control;
@@ -93,6 +96,7 @@ mod watch;
 pub use ahead::Coming;
 pub use awaited::{Answer, Awaiting};
 pub use books::ExpectedPosition;
+pub use bulk::BULK_ITEMS_MAX;
 pub use condition::{Secret, Text};
 pub use converting::{ConversionOptions, PendingConversion};
 pub use dfsp::{Counters, DfspReport, PositionReport};

@@ -26,6 +26,7 @@ pub(crate) enum Family {
     FxQuotes,
     Transfers,
     FxTransfers,
+    BulkTransfers,
     TransactionRequests,
     Authorizations,
 }
@@ -35,7 +36,7 @@ impl Family {
     pub(crate) const COUNT: usize = Self::CONVERSATIONS.len() + Self::OF_MONEY.len();
 
     /// Those that move money.
-    pub(crate) const OF_MONEY: [Self; 2] = [Self::Transfers, Self::FxTransfers];
+    pub(crate) const OF_MONEY: [Self; 3] = [Self::Transfers, Self::FxTransfers, Self::BulkTransfers];
 
     /// All others.
     pub(crate) const CONVERSATIONS: [Self; 7] = [
@@ -64,6 +65,7 @@ impl Family {
             Self::FxQuotes => "fxQuotes",
             Self::Transfers => "transfers",
             Self::FxTransfers => "fxTransfers",
+            Self::BulkTransfers => "bulkTransfers",
             Self::TransactionRequests => "transactionRequests",
             Self::Authorizations => "authorizations",
         }
@@ -79,6 +81,7 @@ impl Family {
             Self::FxQuotes => "application/vnd.interoperability.fxQuotes+json;version=2.0",
             Self::Transfers => "application/vnd.interoperability.transfers+json;version=1.1",
             Self::FxTransfers => "application/vnd.interoperability.fxTransfers+json;version=2.0",
+            Self::BulkTransfers => "application/vnd.interoperability.bulkTransfers+json;version=1.1",
             Self::TransactionRequests => {
                 "application/vnd.interoperability.transactionRequests+json;version=1.1"
             }
@@ -194,8 +197,7 @@ pub(crate) fn prepare_body(
     condition: &Text,
     expiration: Timestamp,
 ) -> Bytes {
-    let mut body = Vec::with_capacity(terms.len() + 256);
-    for piece in [
+    let pieces = [
         &b"{\"transferId\":\""[..],
         id.as_bytes(),
         b"\",\"payerFsp\":\"",
@@ -205,9 +207,14 @@ pub(crate) fn prepare_body(
         terms,
         condition,
         b"\",\"expiration\":\"",
-    ] {
-        body.extend_from_slice(piece);
-    }
+    ];
+    expiring(&pieces, expiration)
+}
+
+/// A body from its pieces, of which the last begins the member of the expiration.
+fn expiring(pieces: &[&[u8]], expiration: Timestamp) -> Bytes {
+    let mut body = Vec::with_capacity(pieces.iter().map(|piece| piece.len()).sum::<usize>() + 32);
+    pieces.iter().for_each(|piece| body.extend_from_slice(piece));
     push_instant(&mut body, expiration);
     body.extend_from_slice(b"\"}");
     body.into()
@@ -231,8 +238,7 @@ pub(crate) fn convert_body(
     condition: &Text,
     expiration: Timestamp,
 ) -> Bytes {
-    let mut body = Vec::with_capacity(terms.len() + 320);
-    for piece in [
+    let pieces = [
         &b"{\"commitRequestId\":\""[..],
         id.as_bytes(),
         b"\",\"determiningTransferId\":\"",
@@ -244,12 +250,83 @@ pub(crate) fn convert_body(
         terms,
         condition,
         b"\",\"expiration\":\"",
-    ] {
-        body.extend_from_slice(piece);
+    ];
+    expiring(&pieces, expiration)
+}
+
+/// The part of an item of a bulk between its id and the condition's value.
+pub(crate) fn item_terms(currency: &str, amount: &str, packet: &str) -> Vec<u8> {
+    format!(
+        "\",\"transferAmount\":{{\"currency\":\"{currency}\",\"amount\":\"{amount}\"}},\"ilpPacket\":\"{packet}\",\"condition\":\""
+    )
+    .into_bytes()
+}
+
+/// The body of a message about a bulk while it is written, item by item (FSPIOP API v1.1 §6.10.3, §6.10.4).
+pub(crate) struct BulkText {
+    body: Vec<u8>,
+    has_items: bool,
+}
+
+impl BulkText {
+    /// Begins a `POST /bulkTransfers`. The bulk quote is that of its number.
+    pub fn request(id: &IdText, payer: &FspId, payee: &FspId, expiration: Timestamp) -> Self {
+        let pieces = [
+            &b"{\"bulkTransferId\":\""[..],
+            id.as_bytes(),
+            b"\",\"bulkQuoteId\":\"",
+            id.as_bytes(),
+            b"\",\"payerFsp\":\"",
+            payer.as_str().as_bytes(),
+            b"\",\"payeeFsp\":\"",
+            payee.as_str().as_bytes(),
+            b"\",\"expiration\":\"",
+        ];
+        Self::begin(&pieces, expiration, b"\",\"individualTransfers\":[")
     }
-    push_instant(&mut body, expiration);
-    body.extend_from_slice(b"\"}");
-    body.into()
+
+    /// Begins a payee's `PUT /bulkTransfers/{ID}`.
+    pub fn answer(at: Timestamp) -> Self {
+        let pieces = [&b"{\"bulkTransferState\":\"COMPLETED\",\"completedTimestamp\":\""[..]];
+        Self::begin(&pieces, at, b"\",\"individualTransferResults\":[")
+    }
+
+    fn begin(pieces: &[&[u8]], at: Timestamp, list: &[u8]) -> Self {
+        let mut body = pieces.concat();
+        push_instant(&mut body, at);
+        body.extend_from_slice(list);
+        Self { body, has_items: false }
+    }
+
+    fn push(&mut self, pieces: &[&[u8]]) {
+        if std::mem::replace(&mut self.has_items, true) {
+            self.body.push(b',');
+        }
+        self.body.extend_from_slice(b"{\"transferId\":\"");
+        pieces.iter().for_each(|piece| self.body.extend_from_slice(piece));
+    }
+
+    /// A transfer that is asked for.
+    pub fn item(&mut self, id: &IdText, terms: &[u8], condition: &Text) {
+        self.push(&[id.as_bytes(), terms, condition, b"\"}"]);
+    }
+
+    /// A transfer that its payee takes.
+    pub fn fulfilled(&mut self, id: &IdText, fulfilment: &Text) {
+        self.push(&[id.as_bytes(), b"\",\"fulfilment\":\"", fulfilment, b"\"}"]);
+    }
+
+    /// A transfer that its payee rejects.
+    pub fn aborted(&mut self, id: &IdText) {
+        // The members of the error, without the brace before them.
+        self.push(&[id.as_bytes(), b"\",", &ABORT_BODY[1..]]);
+    }
+
+    /// The whole body.
+    pub fn end(mut self) -> Bytes {
+        self.body.extend_from_slice(b"]}");
+        self.body.into()
+    }
 }
 
 /// The body of a fulfilment (FSPIOP API v1.1 §6.7.4). An FXP's says RESERVED: the transfer decides.
@@ -323,7 +400,8 @@ mod tests {
             ("bulkQuotes/x", Some(Family::BulkQuotes)),
             ("authorizations/x", Some(Family::Authorizations)),
             ("fxTransfers/x", Some(Family::FxTransfers)),
-            ("bulkTransfers/x", None),
+            ("bulkTransfers/x", Some(Family::BulkTransfers)),
+            ("bulk/x", None),
             ("/quotes", None),
             ("", None),
         ] {

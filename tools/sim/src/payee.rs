@@ -8,6 +8,7 @@ use upesi_http::{HeaderMap, StatusCode};
 use upesi_types::{Amount, Currency, TransferId};
 
 use crate::books::{IncomingEvent, IncomingState};
+use crate::bulk::bulk_id;
 use crate::condition::{Text, wrong_fulfilment};
 use crate::converting::compare_ends;
 use crate::dfsp::{Dfsp, count};
@@ -35,9 +36,9 @@ struct Answering {
     settings: DfspSettings,
 }
 
-/// The id of a prepare or of a conversion, if it can be read.
+/// The id of a prepare, of a conversion or of a bulk, if it can be read.
 pub(crate) fn prepared_id(family: Family, body: &Bytes) -> Option<TransferId> {
-    Some(read(family, body)?.id)
+    if family == Family::BulkTransfers { bulk_id(body) } else { Some(read(family, body)?.id) }
 }
 
 /// Takes a prepare in, or the question for a conversion, and starts to answer it; the status is that of the POST.
@@ -134,7 +135,7 @@ fn read(family: Family, body: &Bytes) -> Option<Read<'_>> {
 }
 
 /// Moves a transfer or both sides of a conversion in the books of who receives it.
-fn enter(
+pub(crate) fn enter(
     dfsp: &Dfsp,
     (amount, currency): (Amount, Currency),
     sold: Option<(Amount, Currency)>,

@@ -9,6 +9,7 @@ use upesi_http::{Bytes, HeaderMap, HeaderValue, Method, SendError, StatusCode};
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::books::{OutgoingEvent, OutgoingState};
+use crate::bulk::Bulking;
 use crate::converting::{Converting, compare_ends};
 use crate::dfsp::Dfsp;
 use crate::message::{self, Family, IdText};
@@ -54,7 +55,7 @@ pub enum OriginateError {
     Repeated(u64),
 }
 
-/// An accepted transfer that waits for its callback.
+/// An accepted transfer or bulk that waits for its callback.
 #[derive(Debug)]
 pub struct Pending {
     pub id: TransferId,
@@ -70,6 +71,7 @@ pub struct Originator {
     pub(crate) terms: Vec<u8>,
     pub(crate) payments: PaymentOptions,
     pub(crate) converting: Option<Converting>,
+    pub(crate) bulking: Option<Bulking>,
 }
 
 /// The id of transfer `number` of a run. Its lower half depends on seed and number only, so that faults hit the same
@@ -81,11 +83,15 @@ pub fn transfer_id(seed: u64, nonce: u64, number: u64) -> TransferId {
     TransferId::from_random_bytes(bytes)
 }
 
-/// The part of all bodies between the payee's name and the condition. Of a note in its packet 16 characters come of
-/// every 9: it is in base64 twice.
+/// The part of all bodies between the payee's name and the condition.
 pub(crate) fn terms((amount, currency): (Amount, Currency), note_bytes: usize) -> Vec<u8> {
+    let packet = packet((amount, currency), note_bytes);
+    message::prepare_terms(currency.as_str(), &amount.to_string(), &packet)
+}
+
+/// The packet of all transfers. Of a note in it 16 characters come of every 9: it is in base64 twice.
+pub(crate) fn packet((amount, currency): (Amount, Currency), note_bytes: usize) -> String {
     let minor_units = u64::try_from(amount.units() / 100).unwrap_or(0);
-    let (currency, amount) = (currency.to_string(), amount.to_string());
     let note =
         if note_bytes == 0 { String::new() } else { format!(",\"note\":\"{}\"", "n".repeat(note_bytes)) };
     let transaction = format!(
@@ -93,8 +99,7 @@ pub(crate) fn terms((amount, currency): (Amount, Currency), note_bytes: usize) -
          \"initiatorType\":\"CONSUMER\",\"scenario\":\"TRANSFER\"}},\"payee\":{{\"partyIdInfo\":\
          {{\"partyIdType\":\"MSISDN\",\"partyIdentifier\":\"19012345001\"}}}}{note}}}"
     );
-    let packet = ilp::encode_packet_v1(minor_units, "g.payee.msisdn.19012345001", &transaction);
-    message::prepare_terms(&currency, &amount, &packet)
+    ilp::encode_packet_v1(minor_units, "g.payee.msisdn.19012345001", &transaction)
 }
 
 impl Originator {
@@ -105,7 +110,7 @@ impl Originator {
 
     pub(crate) fn over(shared: Arc<Shared>, options: OriginatorOptions) -> Self {
         let terms = terms((options.amount, options.currency), 0);
-        Self { shared, options, terms, payments: PaymentOptions::default(), converting: None }
+        Self { shared, options, terms, payments: PaymentOptions::default(), converting: None, bulking: None }
     }
 
     /// Lets the packet say so much more that the bodies of prepares become about `body_bytes` long; they are never

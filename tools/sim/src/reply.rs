@@ -55,7 +55,11 @@ const fn rejection(family: Family) -> ErrorCode {
     match family {
         Family::Quotes | Family::BulkQuotes | Family::FxQuotes => ErrorCode::PAYEE_REJECTED_QUOTE,
         Family::TransactionRequests | Family::Authorizations => ErrorCode::PAYER_REJECTED_REQUEST,
-        Family::Participants | Family::Parties | Family::Transfers | Family::FxTransfers => ErrorCode::PAYEE,
+        Family::Participants
+        | Family::Parties
+        | Family::Transfers
+        | Family::FxTransfers
+        | Family::BulkTransfers => ErrorCode::PAYEE,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::message::Family;
 /// What a message is, by its method and path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route<'path> {
-    /// A transfer that the DFSP is to receive, or a conversion that it is to make.
+    /// A transfer that the DFSP is to receive, a conversion that it is to make, or a bulk of transfers.
     Prepare(Family),
     /// About one of these.
     Callback {
@@ -84,6 +84,7 @@ fn of_money<'path>(method: &Method, family: Family, rest: Option<&'path str>) ->
     let Some(rest) = rest else { return (*method == Method::POST).then_some(Route::Prepare(family)) };
     let (id, error) = rest.split_once('/').map_or((rest, None), |(id, error)| (id, Some(error)));
     match (method, error) {
+        (&Method::PATCH, None) if family == Family::BulkTransfers => None,
         (&Method::PUT | &Method::PATCH, None) => Some(Route::Callback { family, id, is_error: false }),
         (&Method::PUT, Some("error")) => Some(Route::Callback { family, id, is_error: true }),
         _ => None,
@@ -131,9 +132,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transfers_and_conversions_are_routed() {
+    fn transfers_conversions_and_bulks_are_routed() {
         let (transfers, conversions) = (Family::Transfers, Family::FxTransfers);
         let callback = |id, is_error| Some(Route::Callback { family: transfers, id, is_error });
+        let bulks = Family::BulkTransfers;
         let converted = |id, is_error| Some(Route::Callback { family: conversions, id, is_error });
         for (method, path, expected) in [
             (Method::POST, "transfers", Some(Route::Prepare(transfers))),
@@ -145,6 +147,18 @@ mod tests {
             (Method::PATCH, "transfers/x", callback("x", false)),
             (Method::PUT, "transfers/x/error", callback("x", true)),
             (Method::PATCH, "transfers/x/error", None),
+            (Method::POST, "bulkTransfers", Some(Route::Prepare(bulks))),
+            (
+                Method::PUT,
+                "bulkTransfers/x",
+                Some(Route::Callback { family: bulks, id: "x", is_error: false }),
+            ),
+            (
+                Method::PUT,
+                "bulkTransfers/x/error",
+                Some(Route::Callback { family: bulks, id: "x", is_error: true }),
+            ),
+            (Method::PATCH, "bulkTransfers/x", None),
             (Method::PUT, "transfers", None),
             (Method::POST, "transfers/x", None),
             (Method::POST, "else", None),

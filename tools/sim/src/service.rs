@@ -22,7 +22,7 @@ use crate::route::{Asked, Route, route};
 use crate::settings::{DfspSettings, Fault, hits};
 use crate::simulator::Shared;
 use crate::watch::{Direction, SeenMessage};
-use crate::{callback, control, conversion, lookup, message, payee, quoting, request, tracestate};
+use crate::{bulk, callback, control, conversion, lookup, message, payee, quoting, request, tracestate};
 
 /// Largest body that a simulator takes.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
@@ -125,7 +125,11 @@ impl SimService {
         match route {
             Route::Prepare(_) => {
                 self.observe_way(family, Leg::Request, head.headers);
-                Some(payee::take_prepare(&self.shared, receiver, family, head.headers, body))
+                let shared = &self.shared;
+                Some(match family {
+                    Family::BulkTransfers => bulk::take(shared, receiver, head.headers, body),
+                    _ => payee::take_prepare(shared, receiver, family, head.headers, body),
+                })
             }
             Route::Callback { id, is_error, .. } => {
                 self.callback(head, family, (id, is_error), body);
@@ -199,7 +203,8 @@ impl SimService {
         let (receiver, headers) = (head.receiver, head.headers);
         let counters = &self.shared.dfsp(receiver).counters;
         let parsed = TransferId::parse(id);
-        let role = parsed.and_then(|id| callback::take(&self.shared, receiver, &id, is_error, body));
+        let take = if family == Family::BulkTransfers { bulk::take_callback } else { callback::take };
+        let role = parsed.and_then(|id| take(&self.shared, receiver, &id, is_error, body));
         let is_put = *head.method == Method::PUT;
         // What a payee is told about a transfer that it received answers no request of its own.
         if is_put && role != Some(Role::Payee) {

@@ -11,6 +11,7 @@ use upesi_http::{BindError, Limits, Method, Secured, Server, ServerTls, Uri, Url
 use upesi_types::{Currency, FspId, TransferId};
 
 use crate::books::{ExpectedPosition, IncomingState, OutgoingState};
+use crate::bulks::Bulks;
 use crate::condition::Secret;
 use crate::dfsp::{Counters, Dfsp, DfspReport};
 use crate::lookup::currency_list;
@@ -102,6 +103,7 @@ pub(crate) struct Shared {
     pub dfsps: Vec<Dfsp>,
     pub by_name: HashMap<String, u32, foldhash::fast::RandomState>,
     pub table: Table,
+    pub bulks: Bulks,
     pub remembered: Remembered,
     /// Prepares that a fault setting refused.
     pub refused: Remembered,
@@ -216,6 +218,7 @@ impl Simulator {
             dfsps,
             by_name,
             table: Table::new(),
+            bulks: Bulks::default(),
             remembered: Remembered::new(),
             refused: Remembered::new(),
             currencies: currency_list(&config.currencies),

@@ -29,7 +29,7 @@ pub struct ServiceUrls {
     pub lookups: String,
     /// For `/quotes`, `/bulkQuotes` and `/fxQuotes`.
     pub quotes: String,
-    /// For `/transfers` and `/fxTransfers`.
+    /// For `/transfers`, `/fxTransfers` and `/bulkTransfers`.
     pub transfers: String,
     pub others: String,
 }
@@ -67,7 +67,7 @@ impl Resource<'_> {
         match path.split('/').next() {
             Some("parties" | "participants") => Service::Lookups,
             Some("quotes" | "bulkQuotes" | "fxQuotes") => Service::Quotes,
-            Some("fxTransfers") => Service::Transfers,
+            Some("fxTransfers" | "bulkTransfers") => Service::Transfers,
             _ => Service::Others,
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{PATIENCE, World, options};
 use tokio::time::timeout;
-use upesi_http::{Bytes, Full, Method, Origin, Pool, PoolConfig, Request, StatusCode, Uri};
+use upesi_http::Method;
 use upesi_sim::{ConversionOptions, DfspSettings, ExpectedPosition, Originator, Outcome};
 use upesi_types::{Currency, FspId};
 
@@ -40,17 +40,6 @@ async fn pay(world: &World, originator: &Arc<Originator>, number: u64) -> Outcom
     timeout(PATIENCE, world.workers.get(0).spawn(pay)).await.expect("an end").unwrap()
 }
 
-/// What the hub says of a conversion.
-async fn say(world: &World, (method, path): (Method, String), body: &'static str) {
-    let address = world.simulator.local_addr();
-    let pool = Pool::new(Origin::new(&address.ip().to_string(), address.port()), PoolConfig::default());
-    let mut request = Request::new(Full::new(Bytes::from_static(body.as_bytes())));
-    *request.method_mut() = method;
-    *request.uri_mut() = Uri::try_from(path).unwrap();
-    let answer = pool.send(request, tokio::time::Instant::now() + PATIENCE).await.unwrap();
-    assert_eq!(answer.status, StatusCode::OK);
-}
-
 fn patch(originator: &Originator, number: u64) -> (Method, String) {
     (Method::PATCH, format!("/dfsp-3/fxTransfers/{}", originator.conversion_id(number)))
 }
@@ -70,7 +59,7 @@ async fn a_conversion_is_booked_on_both_sides_with_its_transfer() {
         let paid = 25_000 * i128::from(number);
         assert_eq!(owes(&world, 0, "XXX"), (paid + 25_000, paid + 25_000), "it is reserved");
         assert_eq!(pay(&world, &originator, number).await, Outcome::Committed);
-        say(&world, patch(&originator, number), r#"{"conversionState":"COMMITTED"}"#).await;
+        world.say(patch(&originator, number), r#"{"conversionState":"COMMITTED"}"#).await;
     }
     world.until("the last transfer", |sim| sim.transfer_counts().incoming_open == 0).await;
     // 2.5 XXX are worth 3.75 XTS. The FXP pays the payee, and not the payer.
@@ -124,15 +113,15 @@ async fn a_conversion_that_does_not_end_as_its_transfer_is_a_contradiction() {
     ] {
         assert_eq!(convert(&world, &originator, number, PATIENCE).await, Some(true));
         assert_eq!(pay(&world, &originator, number).await, Outcome::Committed);
-        say(&world, patch(&originator, number), said).await;
+        world.say(patch(&originator, number), said).await;
         assert_eq!(world.simulator.counters().contradictions, contradictions, "{said}");
     }
     // The other way round, and the FXP is told first.
     assert_eq!(convert(&world, &originator, 3, PATIENCE).await, Some(true));
-    say(&world, patch(&originator, 3), r#"{"conversionState":"COMMITTED"}"#).await;
+    world.say(patch(&originator, 3), r#"{"conversionState":"COMMITTED"}"#).await;
     let error = r#"{"errorInformation":{"errorCode":"3303","errorDescription":"expired"}}"#;
     let path = format!("/dfsp-1/fxTransfers/{}/error", originator.conversion_id(3));
-    say(&world, (Method::PUT, path), error).await;
+    world.say((Method::PUT, path), error).await;
     assert_eq!(world.simulator.counters().contradictions, 2);
     world.end().await;
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use upesi_http::Workers;
+use upesi_http::{Bytes, Full, Method, Origin, Pool, PoolConfig, Request, StatusCode, Uri, Workers};
 use upesi_sim::{
     DfspSettings, OriginateError, Originator, OriginatorOptions, Outcome, SimConfig, Simulator, Upstream,
 };
@@ -95,6 +95,17 @@ impl World {
             assert!(Instant::now() < deadline, "{what} did not happen: {:?}", self.simulator.counters());
             tokio::task::yield_now().await;
         }
+    }
+
+    /// What a hub would say to a DFSP, at a path that begins with its name.
+    pub async fn say(&self, (method, path): (Method, String), body: &str) {
+        let address = self.simulator.local_addr();
+        let pool = Pool::new(Origin::new(&address.ip().to_string(), address.port()), PoolConfig::default());
+        let mut request = Request::new(Full::new(Bytes::from(body.to_owned())));
+        *request.method_mut() = method;
+        *request.uri_mut() = Uri::try_from(path).unwrap();
+        let answer = pool.send(request, Instant::now() + PATIENCE).await.unwrap();
+        assert_eq!(answer.status, StatusCode::OK);
     }
 
     /// Stops everything.

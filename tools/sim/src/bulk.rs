@@ -1,0 +1,408 @@
+//! Bulks: many transfers from one DFSP to another, asked for and answered together. In the books each item is a
+//! transfer by itself.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use upesi_http::{HeaderMap, Method, StatusCode};
+use upesi_types::{Amount, Currency, ErrorCode, TransferId};
+
+use crate::awaited::error_code;
+use crate::books::{Delivery, IncomingEvent, IncomingState, OutgoingEvent, OutgoingState};
+use crate::bulks::{Bulk, BulkSide};
+use crate::callback::{MODIFIED_REQUEST, Role};
+use crate::condition::{Text, wrong_fulfilment};
+use crate::dfsp::count;
+use crate::message::{self, BulkText, Family, IdText};
+use crate::payee::{enter, fault_key, settle_incoming};
+use crate::payer::{
+    OriginateError, Originator, Pending, Sending, Settled, packet, settle_outgoing, transfer_id,
+};
+use crate::quoting::{amount_of, currency_of, id};
+use crate::reply;
+use crate::scan;
+use crate::settings::{DfspSettings, Fault, hits, mix};
+use crate::simulator::Shared;
+use crate::table::{Finished, Incoming, Outcome};
+use crate::upstream::Resource;
+
+/// Most items of one bulk (FSPIOP API v1.1 §6.10.3.1).
+pub const BULK_ITEMS_MAX: usize = 1_000;
+
+/// Separates the ids of bulks, and of their items, from those of transfers.
+const BULKS: u64 = 0x6275_6c6b_0000;
+const ITEMS: u64 = 0x6974_656d_7300;
+
+/// What the bulks of an originator have in common.
+pub(crate) struct Bulking {
+    items: usize,
+    /// The part of each item between its id and its condition.
+    terms: Vec<u8>,
+}
+
+impl Originator {
+    /// Sets of how many transfers each bulk is made: 1 to [`BULK_ITEMS_MAX`].
+    #[must_use]
+    pub fn with_bulks(mut self, items: usize) -> Self {
+        let (amount, currency) = (self.options.amount, self.options.currency);
+        let terms =
+            message::item_terms(currency.as_str(), &amount.to_string(), &packet((amount, currency), 0));
+        self.bulking = Some(Bulking { items: items.clamp(1, BULK_ITEMS_MAX), terms });
+        self
+    }
+
+    /// Sends bulk `number` from one DFSP to another (by index) and waits for the 202. It is finished when its payer was
+    /// told of every item, and committed if all of them are.
+    ///
+    /// # Errors
+    /// When the hub refuses the POST or does not answer it.
+    ///
+    /// # Panics
+    /// Without [`Originator::with_bulks`].
+    pub async fn send_bulk(
+        &self,
+        number: u64,
+        payer: usize,
+        payee: usize,
+    ) -> Result<Pending, OriginateError> {
+        let Bulking { items, terms } = self.bulking.as_ref().expect("an originator of bulks");
+        let (payer_dfsp, payee_dfsp) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
+        let (id, now) = (self.bulk_id(number), message::now());
+        let items: Box<[TransferId]> =
+            (0..*items as u64).map(|place| self.bulk_item_id(number, place)).collect();
+        let (waiter, finished) = oneshot::channel();
+        let bulk = Bulk { dfsp: payer as u32, items: items.clone(), waiter: Some(waiter) };
+        if !self.shared.bulks.enter(BulkSide::Outgoing, id, bulk) {
+            return Err(OriginateError::Repeated(number));
+        }
+        let (amount, currency) = (self.options.amount, self.options.currency);
+        let mut body =
+            BulkText::request(&IdText::new(&id), &payer_dfsp.name, &payee_dfsp.name, self.expiration(now));
+        for item in &items {
+            let sending = Sending::new(number, *item, payer, &payee_dfsp.name, (amount, currency));
+            self.shared.table.enter_outgoing(*item, sending.outgoing);
+            payer_dfsp.book().move_outgoing(currency, amount, None, OutgoingState::Sent);
+            body.item(&IdText::new(item), terms, &self.shared.secret.condition(item));
+        }
+        let headers =
+            self.headers(Family::BulkTransfers, number, payer_dfsp, Some(&payee_dfsp.name_value), now);
+        let resource = Resource::Other(Family::BulkTransfers.name());
+        let receiver = payee_dfsp.name.as_str();
+        let sent = self.deliver(payer_dfsp, Method::POST, receiver, resource, headers, body.end()).await;
+        let event = match &sent {
+            Ok(()) => Some(OutgoingEvent::Accepted),
+            Err(OriginateError::Refused { .. }) => Some(OutgoingEvent::Refused),
+            Err(_) => None,
+        };
+        for (item, event) in items.iter().filter_map(|item| Some((item, event?))) {
+            settle_outgoing(&self.shared, item, event, None);
+        }
+        sent.map(|()| Pending { id, finished })
+    }
+
+    /// The id of the bulk with that number.
+    pub fn bulk_id(&self, number: u64) -> TransferId {
+        transfer_id(mix(self.options.seed ^ BULKS), mix(self.options.nonce ^ BULKS), number)
+    }
+
+    /// The id of the transfer at that place of it, from 0.
+    pub fn bulk_item_id(&self, number: u64, place: u64) -> TransferId {
+        let number = number.wrapping_mul(BULK_ITEMS_MAX as u64).wrapping_add(place);
+        transfer_id(mix(self.options.seed ^ ITEMS), mix(self.options.nonce ^ ITEMS), number)
+    }
+}
+
+/// What a payee answers to one item: the right fulfilment, a wrong one, or an error.
+enum ItemPlan {
+    Right(Text),
+    Wrong(Text),
+    Abort,
+}
+
+/// What a payee's books need of an item.
+struct Item<'body> {
+    id: TransferId,
+    amount: Amount,
+    currency: Currency,
+    condition: &'body [u8],
+    packet: &'body [u8],
+}
+
+fn item(value: &[u8]) -> Option<Item<'_>> {
+    let money = scan::member(value, b"transferAmount")?;
+    Some(Item {
+        id: id(scan::member(value, b"transferId")?)?,
+        amount: amount_of(money)?,
+        currency: currency_of(money)?,
+        condition: scan::text(scan::member(value, b"condition")?)?,
+        packet: scan::text(scan::member(value, b"ilpPacket")?)?,
+    })
+}
+
+/// The id of a bulk, if it can be read.
+pub(crate) fn bulk_id(body: &[u8]) -> Option<TransferId> {
+    id(scan::member(body, b"bulkTransferId")?)
+}
+
+/// Takes a `POST /bulkTransfers` in and starts to answer it.
+pub(crate) fn take(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: &Bytes) -> StatusCode {
+    let dfsp = shared.dfsp(payee);
+    let list = scan::member(body, b"individualTransfers").unwrap_or_default();
+    let items: Option<Vec<_>> = scan::elements(list).map(item).collect();
+    let (Some(id), Some(items)) = (bulk_id(body), items.filter(|items| !items.is_empty())) else {
+        count(&dfsp.counters.unreadable);
+        return StatusCode::BAD_REQUEST;
+    };
+    let bulk = Bulk { dfsp: payee, items: items.iter().map(|item| item.id).collect(), waiter: None };
+    if !shared.bulks.enter(BulkSide::Incoming, id, bulk) {
+        count(&dfsp.counters.prepares_repeated);
+        return StatusCode::ACCEPTED;
+    }
+    for Item { id, amount, currency, .. } in &items {
+        let (amount, currency) = (*amount, *currency);
+        let incoming = Incoming { payee, amount, currency, state: IncomingState::Received, sold: None };
+        if !shared.table.enter_incoming(*id, incoming) {
+            tracing::warn!(transfer = %id, dfsp = %dfsp.name, "an item of a bulk was received before");
+            count(&dfsp.counters.contradictions);
+            continue;
+        }
+        count(&dfsp.counters.prepares_received);
+        enter(dfsp, (amount, currency), None, None, IncomingState::Received);
+    }
+    let settings = dfsp.settings();
+    let hit = |fault, per_mille| hits(fault, per_mille, shared.seed, fault_key(&id));
+    if hit(Fault::Drop, settings.drop_per_mille) {
+        count(&dfsp.counters.dropped);
+        return StatusCode::ACCEPTED;
+    }
+    let twice = hit(Fault::Duplicate, settings.duplicate_per_mille);
+    if twice {
+        count(&dfsp.counters.duplicated);
+    }
+    let plans = items.iter().map(|item| (item.id, plan(shared, payee, &settings, item))).collect();
+    let headers = reply::headers(shared, payee, Family::BulkTransfers, headers);
+    let answering = Answering { shared: shared.clone(), payee, id, headers, settings, plans };
+    tokio::spawn(answering.run(1 + u32::from(twice)));
+    StatusCode::ACCEPTED
+}
+
+fn plan(shared: &Shared, payee: u32, settings: &DfspSettings, item: &Item<'_>) -> ItemPlan {
+    let counters = &shared.dfsp(payee).counters;
+    let hit = |fault, per_mille| hits(fault, per_mille, shared.seed, fault_key(&item.id));
+    let by_packet = || shared.secret.answer_packet(item.packet, item.condition);
+    match shared.secret.answer(&item.id, item.condition).or_else(by_packet) {
+        None => {
+            count(&counters.conditions_unknown);
+            ItemPlan::Abort
+        }
+        Some(_) if hit(Fault::Abort, settings.abort_per_mille) => ItemPlan::Abort,
+        Some(right) if hit(Fault::WrongFulfilment, settings.wrong_fulfilment_per_mille) => {
+            count(&counters.wrong_fulfilments_sent);
+            ItemPlan::Wrong(wrong_fulfilment(&right))
+        }
+        Some(right) => ItemPlan::Right(right),
+    }
+}
+
+struct Answering {
+    shared: Arc<Shared>,
+    payee: u32,
+    id: TransferId,
+    headers: HeaderMap,
+    settings: DfspSettings,
+    plans: Vec<(TransferId, ItemPlan)>,
+}
+
+impl Answering {
+    async fn run(self, copies: u32) {
+        if self.settings.delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(self.settings.delay_ms.into())).await;
+        }
+        let counters = &self.shared.dfsp(self.payee).counters;
+        let mut body = BulkText::answer(message::now());
+        for (id, plan) in &self.plans {
+            let id_text = IdText::new(id);
+            let event = match plan {
+                ItemPlan::Right(fulfilment) => {
+                    body.fulfilled(&id_text, fulfilment);
+                    IncomingEvent::Answered
+                }
+                ItemPlan::Wrong(fulfilment) => {
+                    body.fulfilled(&id_text, fulfilment);
+                    IncomingEvent::GivenUp
+                }
+                ItemPlan::Abort => {
+                    count(&counters.aborts_sent);
+                    body.aborted(&id_text);
+                    IncomingEvent::GivenUp
+                }
+            };
+            count(&counters.fulfilments_sent);
+            settle_incoming(&self.shared, id, event);
+        }
+        let (body, path) = (body.end(), format!("bulkTransfers/{}", self.id));
+        for _ in 0..copies {
+            let sent =
+                reply::put(&self.shared, self.payee, Resource::Other(&path), &self.headers, &body).await;
+            let event = match sent {
+                Some(status) if status.is_success() => IncomingEvent::AcceptedAsReserved,
+                Some(_) => {
+                    count(&counters.fulfilments_refused);
+                    IncomingEvent::GivenUp
+                }
+                None => {
+                    count(&counters.fulfilments_unanswered);
+                    continue;
+                }
+            };
+            for (id, plan) in &self.plans {
+                if matches!(plan, ItemPlan::Right(_)) {
+                    settle_incoming(&self.shared, id, event);
+                }
+            }
+        }
+    }
+}
+
+/// What a message says about one item.
+enum ItemSaying<'body> {
+    Committed { fulfilment: &'body [u8] },
+    Aborted(Option<ErrorCode>),
+    NothingFinal,
+}
+
+fn result(value: &[u8]) -> Option<(TransferId, ItemSaying<'_>)> {
+    let id = id(scan::member(value, b"transferId")?)?;
+    let fulfilment = scan::member(value, b"fulfilment").and_then(scan::text);
+    let saying = match (fulfilment, scan::member(value, b"errorInformation")) {
+        (Some(fulfilment), None) => ItemSaying::Committed { fulfilment },
+        (None, Some(_)) => ItemSaying::Aborted(error_code(value)),
+        (None, None) => ItemSaying::NothingFinal,
+        (Some(_), Some(_)) => return None,
+    };
+    Some((id, saying))
+}
+
+/// What the items of one message came to.
+#[derive(Default)]
+struct Taken {
+    first: bool,
+    contradiction: bool,
+    committed: usize,
+    aborted: usize,
+    error_code: Option<ErrorCode>,
+}
+
+impl Taken {
+    fn note(&mut self, settled: &Settled) {
+        match settled {
+            Settled::Known(Delivery::First) => self.first = true,
+            Settled::Known(Delivery::Repeated) => {}
+            Settled::Known(Delivery::Contradiction) | Settled::Unknown => self.contradiction = true,
+        }
+    }
+
+    /// Tells one side of an item how it ended.
+    fn end(
+        &mut self,
+        shared: &Shared,
+        side: BulkSide,
+        id: &TransferId,
+        ended: Result<(), Option<ErrorCode>>,
+    ) {
+        let settled = match (side, ended) {
+            (BulkSide::Outgoing, Ok(())) => settle_outgoing(shared, id, OutgoingEvent::Committed, None),
+            (BulkSide::Outgoing, Err(code)) => settle_outgoing(shared, id, OutgoingEvent::Aborted, code),
+            (BulkSide::Incoming, Ok(())) => settle_incoming(shared, id, IncomingEvent::HubCommitted),
+            (BulkSide::Incoming, Err(_)) => settle_incoming(shared, id, IncomingEvent::HubAborted),
+        };
+        self.note(&settled);
+        match ended {
+            Ok(()) => self.committed += 1,
+            Err(code) => {
+                self.aborted += 1;
+                self.error_code = self.error_code.or(code);
+            }
+        }
+    }
+}
+
+/// Takes what `receiver` is told about a bulk. Gives what it is to the bulk, as far as it knows it.
+pub(crate) fn take_callback(
+    shared: &Shared,
+    receiver: u32,
+    id: &TransferId,
+    is_error: bool,
+    body: &Bytes,
+) -> Option<Role> {
+    let (side, items) = shared.bulks.of(receiver, id)?;
+    let role = if side == BulkSide::Outgoing { Role::Payer } else { Role::Payee };
+    let counters = &shared.dfsp(receiver).counters;
+    let mut taken = Taken::default();
+    if is_error {
+        // What a payee is told of its own answer ends nothing: the list of results does.
+        let code = scan::text_member(body, b"\"errorCode\"");
+        if side == BulkSide::Incoming || code == Some(MODIFIED_REQUEST) {
+            count(&counters.callbacks_informative);
+            return Some(role);
+        }
+        items.iter().for_each(|item| taken.end(shared, side, item, Err(error_code(body))));
+    } else {
+        take_results(shared, receiver, (side, &items), body, &mut taken);
+    }
+    let is_over = taken.committed + taken.aborted == items.len();
+    if is_over && let Some(waiter) = shared.bulks.finish(side, id) {
+        let outcome = if taken.aborted == 0 { Outcome::Committed } else { Outcome::Aborted };
+        // The load generator may have given up waiting; the books have it all the same.
+        let _ = waiter.send(Finished { outcome, at: Instant::now(), error_code: taken.error_code });
+    }
+    if taken.contradiction {
+        tracing::warn!(bulk = %id, dfsp = %shared.dfsp(receiver).name, "a callback of a bulk contradicts");
+    }
+    count(match (taken.contradiction, taken.first, is_over) {
+        (true, _, _) => &counters.contradictions,
+        (false, true, _) => &counters.callbacks,
+        (false, false, true) => &counters.callbacks_repeated,
+        (false, false, false) => &counters.callbacks_informative,
+    });
+    Some(role)
+}
+
+/// The list of results: each item once, none of another bulk, and the bulk's state that of its items.
+fn take_results(
+    shared: &Shared,
+    receiver: u32,
+    (side, items): (BulkSide, &[TransferId]),
+    body: &Bytes,
+    taken: &mut Taken,
+) {
+    let counters = &shared.dfsp(receiver).counters;
+    let list = scan::member(body, b"individualTransferResults").unwrap_or_default();
+    let known: HashSet<&TransferId> = items.iter().collect();
+    let mut told = HashSet::new();
+    for value in scan::elements(list) {
+        let Some((id, saying)) = result(value).filter(|(id, _)| known.contains(id) && told.insert(*id))
+        else {
+            taken.contradiction = true;
+            continue;
+        };
+        match saying {
+            ItemSaying::Committed { fulfilment } => {
+                if side == BulkSide::Outgoing && fulfilment != &shared.secret.fulfilment(&id)[..] {
+                    count(&counters.wrong_fulfilments_received);
+                }
+                taken.end(shared, side, &id, Ok(()));
+            }
+            ItemSaying::Aborted(code) => taken.end(shared, side, &id, Err(code)),
+            ItemSaying::NothingFinal => {}
+        }
+    }
+    taken.contradiction |= match scan::member(body, b"bulkTransferState").and_then(scan::text) {
+        Some(b"COMPLETED") => taken.committed == 0 || told.len() != items.len(),
+        Some(b"REJECTED") => taken.committed > 0 || told.len() != items.len(),
+        _ => false,
+    };
+}
