@@ -112,10 +112,15 @@ fn a_sweep_becomes_a_suite_that_can_be_reported_and_compared() {
 
 /// A run of some operation with some settlement, whose audit must hold; its result.
 fn settled_run(sections: &str, operation: &str) -> Value {
+    settled_run_with("", sections, operation)
+}
+
+/// The same with more at the head of the file.
+fn settled_run_with(head: &str, sections: &str, operation: &str) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let scenario =
         SMALL.replace("\"transfers\"", &format!("\"{operation}\"")).replace("count = 2", "count = 3");
-    let file = write(directory.path(), "settled.toml", &format!("{scenario}{sections}"));
+    let file = write(directory.path(), "settled.toml", &format!("{head}{scenario}{sections}"));
     let out = directory.path().join("out");
     ended(0, &["lab", "run", &file, "--out", text(&out)]);
     let result = json(&out.join("result.json"));
@@ -143,6 +148,22 @@ fn transfers_are_converted_and_settled_while_they_go_on() {
         positions.iter().any(|check| check["currency"] == "XTS" && check["books"] != "0"),
         "{positions:?}"
     );
+}
+
+#[test]
+fn bulks_are_answered_for_every_item_and_settled_while_they_go_on() {
+    let result = settled_run_with("bulk_items = 7\n", "[settlement]\nevery = \"300ms\"\n", "bulks");
+    assert_eq!((&result["options"]["bulk_items"], &result["failed"]), (&7.into(), &0.into()), "{result}");
+    let accepted = result["audit"]["accepted"].as_u64().unwrap();
+    assert_eq!((accepted % 7, &result["audit"]["finished"]), (0, &accepted.into()), "{}", result["audit"]);
+    assert!(accepted >= 7 * result["completed"].as_u64().unwrap(), "{accepted} transfers");
+    let faults = "[behaviour]\nabort_per_mille = 100\nwrong_fulfilment_per_mille = 50\n\
+        duplicate_per_mille = 300\nrepeat_prepare_per_mille = 100\n";
+    let result = settled_run_with("bulk_items = 20\n", faults, "bulks");
+    let counters = &result["simulators"];
+    for fault in ["aborts_sent", "wrong_fulfilments_sent", "duplicated", "prepares_received"] {
+        assert!(counters[fault].as_u64() > Some(0), "{fault}: {counters}");
+    }
 }
 
 #[test]

@@ -15,8 +15,7 @@ fn run_scenario(scenario: Scenario, vice: Vice, change: impl FnOnce(&mut RunOpti
 
 #[test]
 fn an_honest_hub_passes_every_scenario_and_its_phases_are_told() {
-    // The toy hub converts nothing: `lab_scenarios` does that with a real one.
-    for scenario in Scenario::ALL.into_iter().filter(|one| *one != Scenario::ConvertedTransfers) {
+    for scenario in toy::operations() {
         let out = tempfile::tempdir().unwrap();
         let result = run_scenario(scenario, Vice::None, |options| {
             options.out = Some(out.path().to_owned());

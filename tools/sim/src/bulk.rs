@@ -54,6 +54,11 @@ impl Originator {
         self
     }
 
+    /// Of how many transfers each bulk is made; 0 without [`Originator::with_bulks`].
+    pub fn bulk_items(&self) -> usize {
+        self.bulking.as_ref().map_or(0, |bulking| bulking.items)
+    }
+
     /// Sends bulk `number` from one DFSP to another (by index) and waits for the 202. It is finished when its payer was
     /// told of every item, and committed if all of them are.
     ///

@@ -298,6 +298,7 @@ fn no_answer(error: &AdminError) -> Failure {
 fn answers(metrics: &str, scenario: Scenario) -> u64 {
     let labels = match scenario {
         Scenario::Transfers | Scenario::ConvertedTransfers => r#"{method="POST",resource="transfers""#,
+        Scenario::Bulks => r#"{method="POST",resource="bulkTransfers""#,
         Scenario::Lookups => r#"{method="GET",resource="parties/{Type}/{ID}""#,
         Scenario::Quotes | Scenario::Payments => r#"{method="POST",resource="quotes""#,
         // What is asked for are the operations of its loads.

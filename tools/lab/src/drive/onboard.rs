@@ -98,6 +98,13 @@ pub const CONVERSION_ENDPOINTS: [(&str, &str); 3] = [
     ("FSPIOP_CALLBACK_URL_FX_TRANSFER_ERROR", "/fxTransfers/{{commitRequestId}}/error"),
 ];
 
+/// Callback endpoints of bulks.
+pub const BULK_ENDPOINTS: [(&str, &str); 3] = [
+    ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_POST", "/bulkTransfers"),
+    ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_PUT", "/bulkTransfers/{{bulkTransferId}}"),
+    ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_ERROR", "/bulkTransfers/{{bulkTransferId}}/error"),
+];
+
 /// Callback endpoints of transfers: each type, and the path below a DFSP's base URL.
 pub const TRANSFER_ENDPOINTS: [(&str, &str); 3] = [
     ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),

@@ -53,6 +53,11 @@ impl Generator {
         self.number(self.operations.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Of how many transfers an operation that moves money is made.
+    pub fn transfers_per_operation(&self) -> u64 {
+        if self.scenario == Scenario::Bulks { self.originator.bulk_items() as u64 } else { 1 }
+    }
+
     /// What the operation of that count will be, of those that are to come: its number, payer and payee.
     pub fn coming(&self, count: u64) -> Coming {
         let number = self.number(count);
@@ -65,10 +70,14 @@ impl Generator {
         let drawn = match self.scenario {
             // Transfers are about no party. Beside other loads they are numbered like them, so that no two are the
             // same.
-            Scenario::Transfers | Scenario::ConvertedTransfers if self.places == 1 => return count,
-            Scenario::Transfers | Scenario::ConvertedTransfers | Scenario::Quotes | Scenario::Parallel => {
-                count % self.parties
+            Scenario::Transfers | Scenario::ConvertedTransfers | Scenario::Bulks if self.places == 1 => {
+                return count;
             }
+            Scenario::Transfers
+            | Scenario::ConvertedTransfers
+            | Scenario::Bulks
+            | Scenario::Quotes
+            | Scenario::Parallel => count % self.parties,
             Scenario::Lookups | Scenario::Payments => {
                 mix(mix(self.originator.options().seed ^ PARTIES) ^ count) % self.parties
             }
@@ -90,6 +99,10 @@ impl Generator {
             }
             Scenario::Transfers => {
                 let sent = timed(transfer, self.originator.send(number, payer, payee)).await;
+                steps[Phase::Transfer as usize] = self.outcome(number, sent).await;
+            }
+            Scenario::Bulks => {
+                let sent = timed(transfer, self.originator.send_bulk(number, payer, payee)).await;
                 steps[Phase::Transfer as usize] = self.outcome(number, sent).await;
             }
             Scenario::Payments => self.pay(number, payer, payee, &mut steps, &mut waits).await,

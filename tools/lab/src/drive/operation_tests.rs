@@ -44,7 +44,7 @@ impl World {
         let conversions = ConversionOptions { target, rate_per_mille: 1500, fxps: vec![3] };
         Generator {
             scenario,
-            originator: originator.with_conversions(conversions).unwrap(),
+            originator: originator.with_conversions(conversions).unwrap().with_bulks(4),
             pairs: Pairs { dfsps: 3, choice: PairChoice::Uniform, seed: 1 },
             names: self.simulator.names().collect(),
             parties: 7,

@@ -90,6 +90,16 @@ impl RunOptions {
         self.operations().into_iter().any(Scenario::converts)
     }
 
+    /// Whether there are bulks.
+    pub fn has_bulks(&self) -> bool {
+        self.operations().contains(&Scenario::Bulks)
+    }
+
+    /// Of how many transfers an operation that moves money is made.
+    pub fn transfers_per_operation(&self) -> u64 {
+        if self.scenario == Scenario::Bulks { self.bulk_items as u64 } else { 1 }
+    }
+
     /// Whether any money moves.
     pub fn moves_money(&self) -> bool {
         self.operations().into_iter().any(Scenario::moves_money)
@@ -99,7 +109,9 @@ impl RunOptions {
     pub(crate) fn is_parallel_right(&self) -> bool {
         let is_right = |part: &ParallelLoad| {
             let is_loop = matches!(part.load, Load::Open { .. } | Load::Arrivals { .. });
-            is_loop && part.operation != Scenario::Parallel && part.load.rate_per_s_max() > Some(0)
+            is_loop
+                && !matches!(part.operation, Scenario::Parallel | Scenario::Bulks)
+                && part.load.rate_per_s_max() > Some(0)
         };
         match (&self.load, self.scenario) {
             (Load::Parallel { loads }, Scenario::Parallel) => {

@@ -15,7 +15,8 @@ use crate::drive::child::{ChildError, HubProcess, HubTls, Process};
 use crate::drive::keys::Keys;
 use crate::drive::measure::Watch;
 use crate::drive::onboard::{
-    CONVERSION_ENDPOINTS, OnboardError, bind, onboard, set_answer_endpoints, set_endpoints, settle_gross,
+    BULK_ENDPOINTS, CONVERSION_ENDPOINTS, OnboardError, bind, onboard, set_answer_endpoints, set_endpoints,
+    settle_gross,
 };
 use crate::drive::registration::register;
 use crate::drive::settling::Settling;
@@ -228,10 +229,11 @@ impl Run<'_> {
         if let Some(keys) = self.keys.as_ref().filter(|_| options.security.is_mutual()) {
             bind(admin, keys.trial()).await?;
         }
-        if options.converts() {
+        let more = [(options.converts(), CONVERSION_ENDPOINTS), (options.has_bulks(), BULK_ENDPOINTS)];
+        for (_, endpoints) in more.into_iter().filter(|(is_needed, _)| *is_needed) {
             for name in hub.simulator.names() {
                 let base = hub.simulator.base_url(&name);
-                set_endpoints(admin, &name.to_string(), &base, &CONVERSION_ENDPOINTS).await?;
+                set_endpoints(admin, &name.to_string(), &base, &endpoints).await?;
             }
         }
         if options.scenario != Scenario::Transfers {

@@ -189,16 +189,20 @@ impl Subject {
         let cpu_us_per_operation = us_per_event(*cpu, self.tally.completed).map(|cpu| rounded(cpu, 1));
         ProcessResult {
             cpu_us_per_operation,
-            cpu_us_per_transfer: cpu_us_per_operation.filter(|_| self.is_of_transfers()),
+            cpu_us_per_transfer: self
+                .transfers_per_operation()
+                .and_then(|transfers| us_per_event(*cpu, self.tally.completed * transfers))
+                .map(|cpu| rounded(cpu, 1)),
             cores: cores_used(*cpu, self.measured).map(|cores| rounded(cores, 2)),
             rss_mb: rounded(mebibytes(last.resident_bytes), 1),
             rss_peak_mb: rounded(mebibytes(last.resident_peak_bytes), 1),
         }
     }
 
-    /// Whether each operation is one transfer.
-    fn is_of_transfers(&self) -> bool {
-        self.generators.iter().all(|generator| generator.scenario.moves_money())
+    /// Of how many transfers each operation is made; `None` where not all move money.
+    fn transfers_per_operation(&self) -> Option<u64> {
+        let moves_money = self.generators.iter().all(|generator| generator.scenario.moves_money());
+        moves_money.then(|| self.generator().transfers_per_operation())
     }
 
     pub fn as_baseline(&self, hub_throughput: f64) -> BaselineResult {

@@ -99,6 +99,9 @@ impl Run<'_> {
             let conversions = ConversionOptions { target, rate_per_mille, fxps };
             originator = originator.with_conversions(conversions).ok_or(OptionsError::Amount)?;
         }
+        if scenario == Scenario::Bulks {
+            originator = originator.with_bulks(options.bulk_items);
+        }
         Ok(Generator {
             scenario,
             originator: originator.with_body_bytes(options.body_bytes.unwrap_or(0)),

@@ -32,6 +32,20 @@ impl std::ops::AddAssign for Originated {
     }
 }
 
+impl std::ops::Mul<u64> for Originated {
+    type Output = Self;
+
+    /// Of requests that are about so many transfers each, the transfers.
+    fn mul(self, transfers: u64) -> Self {
+        Self {
+            sent: self.sent * transfers,
+            accepted: self.accepted * transfers,
+            refused: self.refused * transfers,
+            unanswered: self.unanswered * transfers,
+        }
+    }
+}
+
 /// Everything the audit looks at.
 #[derive(Clone, Debug)]
 pub struct Evidence {

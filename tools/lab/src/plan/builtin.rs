@@ -36,6 +36,7 @@ pub const SCENARIOS: &[Builtin] = builtin!["":
     "payments-weighted",
     "secured",
     "fx-payments",
+    "bulk",
     "settlement-under-load",
     "gross",
     "window-of-10-million",

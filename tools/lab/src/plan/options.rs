@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use upesi_http::available_cores;
-use upesi_sim::{DfspSettings, PARTIES_PER_DFSP};
+use upesi_sim::{BULK_ITEMS_MAX, DfspSettings, PARTIES_PER_DFSP};
 use upesi_types::{Amount, Currency};
 
 use crate::drive::parallel::LOADS_MAX;
@@ -110,6 +110,8 @@ pub struct RunOptions {
     pub pairs: PairChoice,
     /// FXPs beside the DFSPs, where operations convert; they behave like these.
     pub fxps: usize,
+    /// Of how many transfers each bulk is made.
+    pub bulk_items: usize,
     pub settlement: Settlement,
     /// How the DFSPs behave: flavour, delays and faults of payees, and how many prepares payers send twice.
     pub behaviour: DfspSettings,
@@ -200,6 +202,7 @@ impl Default for RunOptions {
             body_bytes: None,
             pairs: PairChoice::Uniform,
             fxps: 2,
+            bulk_items: 100,
             settlement: Settlement::default(),
             behaviour: DfspSettings::default(),
             trace: true,
@@ -270,8 +273,12 @@ pub enum OptionsError {
     Amount,
     #[error("a hub that runs has its own keys: name their directory with --trial")]
     Keys,
+    #[error("the forwarder forwards no conversions and no bulks; sims-only has them")]
+    Forwarder,
     #[error("give 1 to {FXPS_MAX} FXPs")]
     Fxps,
+    #[error("give 1 to {BULK_ITEMS_MAX} transfers for each bulk")]
+    BulkItems,
     #[error("settle every {SETTLEMENT_MS_MIN} milliseconds at most, and not by windows where commits settle")]
     Settlement,
     #[error(transparent)]
@@ -322,6 +329,10 @@ impl RunOptions {
         if self.alone.is_some() && (self.target.is_some() || !self.baselines.is_empty()) {
             return Err(OptionsError::Alone);
         }
+        let mut compared = self.baselines.iter().chain(&self.alone);
+        if (self.converts() || self.has_bulks()) && compared.any(|one| *one == Baseline::Forwarder) {
+            return Err(OptionsError::Forwarder);
+        }
         if !self.pairs.fits(self.dfsps) {
             return Err(OptionsError::Pairs);
         }
@@ -341,6 +352,9 @@ impl RunOptions {
         }
         if !(1..=FXPS_MAX).contains(&self.fxps) {
             return Err(OptionsError::Fxps);
+        }
+        if !(1..=BULK_ITEMS_MAX).contains(&self.bulk_items) {
+            return Err(OptionsError::BulkItems);
         }
         let Settlement { gross, every_ms } = self.settlement;
         if every_ms.is_some_and(|every_ms| gross || every_ms < SETTLEMENT_MS_MIN) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use upesi_sim::{DfspSettings, Flavour, PARTIES_PER_DFSP};
+use upesi_sim::{BULK_ITEMS_MAX, DfspSettings, Flavour, PARTIES_PER_DFSP};
 use upesi_types::{Amount, Currency};
 
 use super::load_section::{dfsps, load, parallel};
@@ -186,6 +186,7 @@ fn operation(file: &mut Section<'_>, options: &mut RunOptions) {
         }
     }
     options.parties = file.integer("parties", 1..=PARTIES_PER_DFSP).unwrap_or(options.parties);
+    options.bulk_items = file.size("bulk_items", 1..=BULK_ITEMS_MAX).unwrap_or(options.bulk_items);
     options.trace = file.flag("trace").unwrap_or(options.trace);
     let mut section = file.section("dfsps", "dfsps");
     options.fxps = section.size("fxps", 1..=FXPS_MAX).unwrap_or(options.fxps);

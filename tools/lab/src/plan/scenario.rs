@@ -1,5 +1,5 @@
 //! What a run does over and over: a transfer, a lookup, a quote, a whole payment, a conversion and the transfer that it
-//! pays, or several of these at the same time.
+//! pays, a bulk of transfers, or several of these at the same time.
 
 use serde::{Deserialize, Serialize};
 use upesi_sim::Phase;
@@ -20,6 +20,8 @@ pub enum Scenario {
     /// `POST /fxTransfers` until the FXP's fulfilment, and the transfer that the conversion pays.
     #[serde(rename = "converted-transfers")]
     ConvertedTransfers,
+    /// `POST /bulkTransfers` until the payer is told of every transfer in it.
+    Bulks,
     /// Several of these at the same time, each with a load of its own: see [`crate::Load::Parallel`].
     Parallel,
 }
@@ -36,8 +38,8 @@ pub const fn phase_name(phase: Phase) -> &'static str {
 
 impl Scenario {
     /// All that one operation can be.
-    pub const ALL: [Self; 5] =
-        [Self::Transfers, Self::Lookups, Self::Quotes, Self::Payments, Self::ConvertedTransfers];
+    pub const ALL: [Self; 6] =
+        [Self::Transfers, Self::Lookups, Self::Quotes, Self::Payments, Self::ConvertedTransfers, Self::Bulks];
 
     /// Its name on the command line and in results.
     pub const fn name(self) -> &'static str {
@@ -47,6 +49,7 @@ impl Scenario {
             Self::Quotes => "quotes",
             Self::Payments => "payments",
             Self::ConvertedTransfers => "converted-transfers",
+            Self::Bulks => "bulks",
             Self::Parallel => "parallel",
         }
     }
@@ -59,6 +62,7 @@ impl Scenario {
             Self::Quotes => "quote",
             Self::Payments => "payment",
             Self::ConvertedTransfers => "converted-transfer",
+            Self::Bulks => "bulk",
             Self::Parallel => "operation",
         }
     }
@@ -66,7 +70,7 @@ impl Scenario {
     /// What one operation is made of, in order. Empty only where they differ: see [`crate::RunOptions::phases`].
     pub const fn phases(self) -> &'static [Phase] {
         match self {
-            Self::Transfers => &[Phase::Transfer],
+            Self::Transfers | Self::Bulks => &[Phase::Transfer],
             Self::Lookups => &[Phase::Lookup],
             Self::Quotes => &[Phase::Quote],
             Self::Payments => &Phase::OF_PAYMENT,
@@ -85,9 +89,9 @@ impl Scenario {
         matches!(self, Self::ConvertedTransfers)
     }
 
-    /// Whether each operation that completes is one transfer.
+    /// Whether each operation that completes is a transfer, or a bulk of them.
     pub const fn moves_money(self) -> bool {
-        matches!(self, Self::Transfers | Self::Payments | Self::ConvertedTransfers)
+        matches!(self, Self::Transfers | Self::Payments | Self::ConvertedTransfers | Self::Bulks)
     }
 }
 

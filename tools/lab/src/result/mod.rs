@@ -155,6 +155,9 @@ pub struct OptionsEcho {
     /// FXPs beside the DFSPs; 0 where nothing is converted.
     #[serde(skip_serializing_if = "is_zero")]
     pub fxps: usize,
+    /// Transfers in each bulk; 0 where there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub bulk_items: usize,
     /// How transfers are settled, where a scenario says it.
     #[serde(skip_serializing_if = "is_usual")]
     pub settlement: Settlement,
@@ -208,6 +211,7 @@ impl OptionsEcho {
             unidirectional: options.pairs == PairChoice::Unidirectional,
             pairs: options.pairs.to_string(),
             fxps: if options.converts() { options.fxps } else { 0 },
+            bulk_items: if options.has_bulks() { options.bulk_items } else { 0 },
             settlement: options.settlement,
             cool_down_s: seconds(options.cool_down),
             existing_transfers: options.existing_transfers,

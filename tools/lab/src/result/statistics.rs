@@ -24,6 +24,11 @@ pub fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
+/// So many times a figure.
+pub fn times(figure: f64, count: usize) -> f64 {
+    figure * count as f64
+}
+
 /// Microseconds as milliseconds.
 pub fn milliseconds(us: u64) -> f64 {
     us as f64 / 1e3

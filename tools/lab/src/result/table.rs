@@ -9,7 +9,7 @@ use crate::observe::machine::IDLE_SHARE_FULL;
 use crate::plan::scenario::phase_name;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::Limit;
-use crate::result::statistics::rounded;
+use crate::result::statistics::{rounded, times};
 use crate::result::{BaselineResult, LabResult, ProcessResult};
 
 const NAME_WIDTH: usize = 22;
@@ -36,7 +36,11 @@ impl LabResult {
         );
         let lost = format!("{} completed, {} failed, {} lost", self.completed, self.failed, self.lost);
         table.row(&self.scenario, &lost);
-        table.row("throughput", &format!("{:.0}/s", self.throughput_per_s));
+        let of_items = match self.options.bulk_items {
+            0 => String::new(),
+            items => format!(" of {items}: {:.0} transfers/s", times(self.throughput_per_s, items)),
+        };
+        table.row("throughput", &format!("{:.0}/s{of_items}", self.throughput_per_s));
         let phases = several(&self.phases);
         table.row(
             if phases.is_empty() { "latency" } else { "latency, end to end" },

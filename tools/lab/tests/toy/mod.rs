@@ -14,12 +14,18 @@ use upesi_http::{
     Connection, Full, Incoming, Limits, Method, Origin, Pool, PoolConfig, Request, Response, Server, Service,
     StatusCode, Target, Uri, Workers, body,
 };
-use upesi_lab::{LabResult, Load, RunOptions, TargetHub};
+use upesi_lab::{LabResult, Load, RunOptions, Scenario, TargetHub};
 use upesi_sim::units_text;
 use upesi_types::Amount;
 
 /// How long a hub that stalls does nothing.
 pub const STALL: Duration = Duration::from_millis(600);
+
+/// What the hub does. It converts nothing and takes no bulks: `lab_scenarios` does that with a real one.
+pub fn operations() -> impl Iterator<Item = Scenario> {
+    let without = [Scenario::ConvertedTransfers, Scenario::Bulks];
+    Scenario::ALL.into_iter().filter(move |operation| !without.contains(operation))
+}
 
 /// What a bad hub does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
