@@ -1,0 +1,204 @@
+//! The rule by which every node judges every entry.
+
+use crate::entry::{Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, NodeId, Times};
+
+/// How far the accepted entries go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Counts the claims that were accepted.
+    pub epoch: u64,
+    /// The node whose claim was accepted last, and the life of it; `None` before the first.
+    pub leader: Option<(NodeId, Incarnation)>,
+    /// The sequence number of the last record.
+    pub seq: u64,
+    /// The last accepted entry.
+    pub chain: Chain,
+    /// The time of the last accepted entry, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Where the log is read next. Only this node's log has this number: a mirror has others.
+    pub next_offset: u64,
+}
+
+impl Position {
+    /// Before the first entry.
+    pub const START: Self =
+        Self { epoch: 0, leader: None, seq: 0, chain: Chain(0), time_ns: i64::MIN, next_offset: 0 };
+}
+
+/// Why an entry does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Void {
+    /// Its bytes are no entry.
+    Unreadable(EntryError),
+    /// Another cluster wrote it.
+    ForeignCluster,
+    /// It continues another entry than the last one that was accepted.
+    NotContinuing,
+    /// A claim whose epoch is not the next, or another entry whose epoch is not the present one.
+    WrongEpoch,
+    /// It is not of the node that leads.
+    NotTheLeader,
+    /// It continues the last entry, but not its sequence numbers or its time: its writer has a fault.
+    Unsound,
+}
+
+impl Void {
+    /// Whether an operator must look: retries and former leaders do not explain it.
+    pub const fn is_alarming(self) -> bool {
+        matches!(self, Self::Unreadable(_) | Self::ForeignCluster | Self::Unsound)
+    }
+}
+
+/// What became of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// It counts.
+    Accepted(Entry<'a>),
+    /// It changes nothing.
+    Void(Void),
+    /// A newer hub of this cluster wrote it, and may count on it. This node must stop before it: if it went on, it would
+    /// accept what the others do not.
+    Newer(EntryError),
+}
+
+/// Judges entries, one after the other. Two folds that read the same entries are equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fold {
+    cluster: ClusterId,
+    position: Position,
+    /// What the leader said of itself.
+    claim: Option<Claim>,
+    /// The node that the leader named as the next, until a claim is accepted.
+    successor: Option<NodeId>,
+}
+
+impl Fold {
+    /// Continues behind a position.
+    pub const fn new(cluster: ClusterId, position: Position) -> Self {
+        Self { cluster, position, claim: None, successor: None }
+    }
+
+    /// How far the accepted entries go.
+    pub const fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// What the leader said of itself, where the fold has read its claim.
+    pub const fn claim(&self) -> Option<&Claim> {
+        self.claim.as_ref()
+    }
+
+    /// The node that may claim at once, since the leader ended and named it.
+    pub const fn successor(&self) -> Option<NodeId> {
+        self.successor
+    }
+
+    /// Reads the entry at `offset`, which is the next of the log or, if the log skips offsets, a later one.
+    ///
+    /// # Panics
+    /// If the offset was read before.
+    pub fn read<'a>(&mut self, offset: u64, bytes: &'a [u8]) -> Verdict<'a> {
+        assert!(offset >= self.position.next_offset, "offset {offset} was read before");
+        let entry = match Entry::decode(bytes) {
+            Err(error @ EntryError::Newer { cluster, .. }) if cluster == self.cluster => {
+                return Verdict::Newer(error);
+            }
+            decoded => decoded,
+        };
+        self.position.next_offset = offset + 1;
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(EntryError::Newer { .. }) => return Verdict::Void(Void::ForeignCluster),
+            Err(error) => return Verdict::Void(Void::Unreadable(error)),
+        };
+        match self.judge(&entry) {
+            Ok(()) => {
+                self.advance(&entry);
+                Verdict::Accepted(entry)
+            }
+            Err(void) => Verdict::Void(void),
+        }
+    }
+
+    /// Whether an entry continues the accepted ones.
+    fn judge(&self, entry: &Entry<'_>) -> Result<(), Void> {
+        let at = &self.position;
+        if entry.cluster != self.cluster {
+            return Err(Void::ForeignCluster);
+        }
+        if entry.previous != at.chain {
+            return Err(Void::NotContinuing);
+        }
+        if entry.kind == Kind::Claim {
+            if Some(entry.epoch) != at.epoch.checked_add(1) {
+                return Err(Void::WrongEpoch);
+            }
+        } else if entry.epoch != at.epoch {
+            return Err(Void::WrongEpoch);
+        } else if at.leader.is_none_or(|(leader, _)| leader != entry.node) {
+            return Err(Void::NotTheLeader);
+        }
+        let has_records = entry.kind == Kind::Batch;
+        let is_sound = Some(entry.first_seq) == at.seq.checked_add(1)
+            && at.seq.checked_add(u64::from(entry.count)).is_some()
+            && has_records == (entry.count > 0)
+            && entry.times.first_ns > at.time_ns
+            && entry.times.last_ns >= entry.times.first_ns
+            && (entry.kind != Kind::Claim || entry.claim().is_some())
+            && (entry.kind != Kind::HandOver || entry.successor().is_some());
+        if is_sound { Ok(()) } else { Err(Void::Unsound) }
+    }
+
+    fn advance(&mut self, entry: &Entry<'_>) {
+        let at = &mut self.position;
+        at.epoch = entry.epoch;
+        at.seq += u64::from(entry.count);
+        at.chain = entry.chain;
+        at.time_ns = entry.times.last_ns;
+        match entry.kind {
+            Kind::Batch | Kind::Beat => {}
+            Kind::Claim => {
+                let claim = entry.claim();
+                at.leader = claim.as_ref().map(|claim| (entry.node, claim.incarnation));
+                self.claim = claim;
+                self.successor = None;
+            }
+            Kind::HandOver => {
+                // Nothing of the one that handed over counts any more.
+                at.leader = None;
+                self.claim = None;
+                self.successor = entry.successor();
+            }
+        }
+    }
+
+    /// An entry that continues the accepted ones, and its chain.
+    pub(crate) fn draft(&self, kind: Kind, node: NodeId, count: u32, times: Times, body: &[u8]) -> Drafted {
+        let at = &self.position;
+        let draft = Draft {
+            cluster: self.cluster,
+            kind,
+            epoch: at.epoch + u64::from(kind == Kind::Claim),
+            node,
+            first_seq: at.seq + 1,
+            count,
+            times,
+            previous: at.chain,
+            body,
+        };
+        let (bytes, chain) = draft.encode();
+        Drafted { bytes: bytes.into(), chain }
+    }
+
+    /// The first time that an entry may have: the clock's, or the next after the last accepted entry's.
+    pub fn stamp(&self, clock_ns: i64) -> i64 {
+        clock_ns.max(self.position.time_ns.saturating_add(1))
+    }
+}
+
+/// An entry that was not appended yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Drafted {
+    pub bytes: alloc::sync::Arc<[u8]>,
+    pub chain: Chain,
+}

@@ -1,0 +1,165 @@
+//! A node that reads, and claims the leadership when it must.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::Append;
+use crate::entry::{Chain, Claim, Kind, NodeId, Times};
+use crate::fold::{Fold, Verdict};
+use crate::leader::Leader;
+
+/// When a standby takes silence for the leader's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Without an accepted entry for so long. Nodes have different ones, so that they do not claim at once.
+    pub silence: Duration,
+    /// A node whose clock is behind the last entry by more does not claim: its records would all have one time.
+    pub behind_max: Duration,
+}
+
+impl Patience {
+    const SILENCE: Duration = Duration::from_secs(2);
+    const PER_RANK: Duration = Duration::from_millis(300);
+    const BEHIND_MAX: Duration = Duration::from_secs(2);
+
+    /// That of the node which is to lead in the `rank`-th place, beginning with 0.
+    pub const fn of_rank(rank: u32) -> Self {
+        Self {
+            silence: Self::SILENCE.saturating_add(Self::PER_RANK.saturating_mul(rank)),
+            behind_max: Self::BEHIND_MAX,
+        }
+    }
+}
+
+/// What became of a standby by an entry that it read.
+#[derive(Debug)]
+pub enum Role {
+    /// It reads on.
+    Standby(Standby),
+    /// Its claim was accepted, and everything before it was read: it leads.
+    Leader(Leader),
+    /// A newer hub wrote the entry at that offset: this node must stop before it.
+    Newer(Standby),
+}
+
+/// Reads the log, and claims the leadership if no entry is accepted for some time while the log can be reached.
+///
+/// A claim is void if anything was appended since this node looked. So an impatient standby deposes nobody who works.
+#[derive(Debug)]
+pub struct Standby {
+    fold: Fold,
+    me: NodeId,
+    claim: Claim,
+    patience: Patience,
+    next_tag: u64,
+    /// Since when there is silence, by this node's clock without jumps.
+    quiet_since: Duration,
+    /// Whether the end of the log was asked for.
+    asks_end: bool,
+    /// Whether this node may claim: see [`Standby::permit_claims`].
+    may_claim: bool,
+    /// Claims of this life that were appended and not read yet. The newest is the last.
+    claims: Vec<Chain>,
+}
+
+/// Claims that are kept to be recognised. One more silence passes for each, so an older one is long read.
+const CLAIMS_MAX: usize = 16;
+
+impl Standby {
+    /// A node that has just started on what it had accepted, and may not claim yet.
+    pub const fn new(fold: Fold, me: NodeId, claim: Claim, patience: Patience, now: Duration) -> Self {
+        Self {
+            fold,
+            me,
+            claim,
+            patience,
+            next_tag: 1,
+            quiet_since: now,
+            asks_end: false,
+            may_claim: false,
+            claims: Vec::new(),
+        }
+    }
+
+    /// A leader that was superseded or handed over, and has read the log all the while.
+    pub fn after(leader: Leader, claim: Claim, patience: Patience, now: Duration) -> Self {
+        let me = leader.me();
+        let (fold, next_tag) = leader.into_parts();
+        let mut standby = Self::new(fold, me, claim, patience, now);
+        standby.next_tag = next_tag;
+        standby.may_claim = true;
+        standby
+    }
+
+    /// What was accepted so far.
+    pub const fn fold(&self) -> &Fold {
+        &self.fold
+    }
+
+    /// Permits claims. After a start a node does not know whether the log lost entries of its end: its own copy may be
+    /// as short. So it claims only once the copies of all nodes were found in the log, or an operator decided.
+    pub const fn permit_claims(&mut self) {
+        self.may_claim = true;
+    }
+
+    /// Whether the end of the log is to be asked for, and told to [`Standby::end`]. It says so once per silence.
+    pub fn asks_for_end(&mut self, now: Duration) -> bool {
+        let is_named = self.fold.successor() == Some(self.me);
+        let is_silent = is_named || now.saturating_sub(self.quiet_since) >= self.patience.silence;
+        let asks = self.may_claim && is_silent && !self.asks_end;
+        self.asks_end |= asks;
+        asks
+    }
+
+    /// The offset behind the last entry of the log, or `None` if the log cannot be reached. Returns a claim if the
+    /// leader is silent, and this node has read everything.
+    pub fn end(&mut self, end: Option<u64>, now: Duration, clock_ns: i64) -> Option<Append> {
+        if !core::mem::take(&mut self.asks_end) {
+            return None;
+        }
+        let next_offset = self.fold.position().next_offset;
+        let behind_ns = self.fold.position().time_ns.saturating_sub(clock_ns);
+        let is_behind = behind_ns > i64::try_from(self.patience.behind_max.as_nanos()).unwrap_or(i64::MAX);
+        match end {
+            // Silence of a log that cannot be reached is nobody's end; what was not read yet may be the leader's word.
+            None => self.quiet_since = now,
+            Some(end) if end > next_offset => {}
+            Some(_) if is_behind => self.quiet_since = now,
+            Some(_) => {
+                self.quiet_since = now;
+                return Some(self.claim(clock_ns));
+            }
+        }
+        None
+    }
+
+    /// Claims without waiting for silence: an operator's word.
+    pub fn claim(&mut self, clock_ns: i64) -> Append {
+        let times = Times::at(self.fold.stamp(clock_ns));
+        let drafted = self.fold.draft(Kind::Claim, self.me, 0, times, &self.claim.encode());
+        if self.claims.len() == CLAIMS_MAX {
+            self.claims.remove(0);
+        }
+        self.claims.push(drafted.chain);
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        Append { tag, bytes: drafted.bytes }
+    }
+
+    /// Reads the next entry.
+    pub fn read(mut self, offset: u64, bytes: &[u8], now: Duration) -> (Role, Verdict<'_>) {
+        let verdict = self.fold.read(offset, bytes);
+        match verdict {
+            Verdict::Void(_) => (Role::Standby(self), verdict),
+            Verdict::Newer(_) => (Role::Newer(self), verdict),
+            Verdict::Accepted(entry) => {
+                self.quiet_since = now;
+                if self.claims.contains(&entry.chain) {
+                    let leader = Leader::new(self.fold, self.me, self.next_tag, now);
+                    return (Role::Leader(leader), verdict);
+                }
+                (Role::Standby(self), verdict)
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Leader and standby, one step at a time.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use super::{CLUSTER, claim};
+use crate::entry::{Entry, Kind, NodeId, Records, Times};
+use crate::fold::{Fold, Position};
+use crate::leader::{Leader, Next, Stop};
+use crate::standby::{Patience, Role, Standby};
+
+const NOW: Duration = Duration::from_secs(100);
+const PATIENCE: Patience = Patience::of_rank(0);
+
+fn standby(node: u32) -> Standby {
+    let fold = Fold::new(CLUSTER, Position::START);
+    let mut standby = Standby::new(fold, NodeId(node), claim(), PATIENCE, NOW);
+    standby.permit_claims();
+    standby
+}
+
+/// A node that leads from the first entry on; the claim's bytes.
+fn leader() -> (Leader, Arc<[u8]>) {
+    let mut standby = standby(1);
+    let bytes = standby.claim(1).bytes;
+    let (Role::Leader(leader), _) = standby.read(0, &bytes, NOW) else { panic!("the claim was refused") };
+    (leader, bytes)
+}
+
+fn records(ns: i64) -> Records<'static> {
+    Records { count: 2, times: Times { first_ns: ns, last_ns: ns + 1 }, bytes: b"two records" }
+}
+
+#[test]
+fn an_acknowledgement_counts_only_if_nothing_lies_between() {
+    let (mut leader, _) = leader();
+    let append = leader.append(records(10));
+    assert_eq!(leader.acknowledged(append.tag, 1, NOW), Next::Accepted);
+    assert_eq!((leader.fold().position().seq, leader.is_busy()), (2, false));
+    let append = leader.append(records(20));
+    assert_eq!(leader.acknowledged(append.tag, 4, NOW), Next::Read { from: 2, to: 4 });
+    assert_eq!(leader.read(2, b"not an entry", NOW), Next::Read { from: 3, to: 4 });
+    assert_eq!(
+        leader.acknowledged(append.tag, 9, NOW),
+        Next::Read { from: 3, to: 4 },
+        "a second copy, further on"
+    );
+    assert_eq!(leader.read(3, b"", NOW), Next::Read { from: 4, to: 4 });
+    assert_eq!(leader.read(4, &append.bytes, NOW), Next::Accepted);
+    assert_eq!(leader.acknowledged(append.tag, 9, NOW), Next::Wait, "the second copy is nobody's matter");
+}
+
+#[test]
+fn an_unknown_outcome_is_tried_again_with_the_same_bytes() {
+    let (mut leader, _) = leader();
+    let first = leader.append(records(10));
+    let Next::Append(second) = leader.unknown(first.tag) else { panic!("not tried again") };
+    assert_eq!(second.bytes, first.bytes);
+    assert_ne!(second.tag, first.tag);
+    assert_eq!(leader.unknown(first.tag), Next::Wait, "the newest attempt decides");
+    // The first attempt did arrive, and the second stands behind it.
+    assert_eq!(leader.acknowledged(second.tag, 2, NOW), Next::Read { from: 1, to: 2 });
+    assert_eq!(leader.unknown(second.tag), Next::Wait, "it is being read back");
+    assert_eq!(leader.read(1, &first.bytes, NOW), Next::Accepted);
+}
+
+#[test]
+fn a_leader_that_another_claim_superseded_knows_it_from_the_log() {
+    let (mut leader, bytes) = leader();
+    let Role::Standby(mut other) = standby(2).read(0, &bytes, NOW).0 else { panic!("led at once") };
+    let claim = other.claim(30);
+    let append = leader.append(records(10));
+    assert_eq!(leader.acknowledged(append.tag, 2, NOW), Next::Read { from: 1, to: 2 });
+    assert_eq!(leader.read(1, &claim.bytes, NOW), Next::Superseded);
+    let standby = Standby::after(leader, super::claim(), PATIENCE, NOW);
+    assert_eq!(standby.fold().position().leader.map(|(node, _)| node), Some(NodeId(2)));
+    let (role, _) = standby.read(2, &append.bytes, NOW);
+    let Role::Standby(standby) = role else { panic!("it leads by an entry that is void") };
+    assert_eq!(standby.fold().position().seq, 0, "what it had appended is void");
+}
+
+#[test]
+fn a_log_that_lost_its_end_or_has_something_else_stops_the_leader() {
+    let (mut leader, _) = leader();
+    let append = leader.append(records(10));
+    let lost = Stop::TailLost { offset: 0, accepted: 0 };
+    assert_eq!(leader.acknowledged(append.tag, 0, NOW), Next::Stop(lost));
+    let (mut leader, _) = self::leader();
+    let append = leader.append(records(10));
+    assert_eq!(leader.acknowledged(append.tag, 2, NOW), Next::Read { from: 1, to: 2 });
+    assert_eq!(leader.read(1, b"", NOW), Next::Read { from: 2, to: 2 });
+    assert_eq!(leader.read(2, b"another entry", NOW), Next::Stop(Stop::NotThere(2)));
+}
+
+#[test]
+fn a_leader_that_is_idle_says_that_it_lives() {
+    let (mut leader, _) = leader();
+    let due = NOW + Duration::from_millis(300);
+    assert!(!leader.is_beat_due(due - Duration::from_nanos(1)));
+    assert!(leader.is_beat_due(due));
+    let beat = leader.beat(-50);
+    assert!(!leader.is_beat_due(due), "one is on its way");
+    let entry = Entry::decode(&beat.bytes).expect("an entry");
+    assert_eq!((entry.kind, entry.times, entry.count), (Kind::Beat, Times::at(2), 0), "the clock is behind");
+    assert_eq!(leader.acknowledged(beat.tag, 1, due), Next::Accepted);
+    assert!(!leader.is_beat_due(due + Duration::from_millis(299)));
+}
+
+#[test]
+fn a_hand_over_lets_its_successor_claim_without_silence() {
+    let (mut leader, bytes) = leader();
+    let hand_over = leader.hand_over(NodeId(2), 10);
+    let [mut named, mut other] = [2, 3].map(|node| {
+        let Role::Standby(standby) = standby(node).read(0, &bytes, NOW).0 else { panic!("led at once") };
+        let Role::Standby(standby) = standby.read(1, &hand_over.bytes, NOW).0 else { panic!("led at once") };
+        standby
+    });
+    assert_eq!(leader.acknowledged(hand_over.tag, 1, NOW), Next::HandedOver);
+    assert!(named.asks_for_end(NOW) && !other.asks_for_end(NOW));
+    let claim = named.end(Some(2), NOW, 20).expect("a claim");
+    let (Role::Leader(leader), _) = named.read(2, &claim.bytes, NOW) else { panic!("the claim was refused") };
+    assert_eq!(leader.fold().position().epoch, 2);
+}
+
+#[test]
+fn silence_counts_only_while_the_log_can_be_reached_and_was_read() {
+    let late = NOW + PATIENCE.silence;
+    let mut node = standby(1);
+    assert!(!node.asks_for_end(late - Duration::from_nanos(1)));
+    assert!(node.asks_for_end(late));
+    assert!(!node.asks_for_end(late), "it was asked for");
+    assert_eq!(node.end(None, late, 0), None);
+    assert!(!node.asks_for_end(late), "the silence begins anew");
+    let later = late + PATIENCE.silence;
+    assert!(node.asks_for_end(later));
+    assert_eq!(node.end(Some(3), later, 0), None, "there is something to read");
+    assert!(node.asks_for_end(later));
+    assert!(node.end(Some(0), later, 0).is_some());
+    assert!(!node.asks_for_end(later), "one claim per silence");
+    assert_eq!(node.end(Some(0), later, 0), None, "nobody asked");
+}
+
+#[test]
+fn a_node_that_may_not_or_whose_clock_is_behind_does_not_claim() {
+    let (_, bytes) = leader();
+    let late = NOW + PATIENCE.silence;
+    let mut fresh = Standby::new(Fold::new(CLUSTER, Position::START), NodeId(1), claim(), PATIENCE, NOW);
+    assert!(!fresh.asks_for_end(late), "the log may have lost its end while it was away");
+    fresh.permit_claims();
+    assert!(fresh.asks_for_end(late));
+    // The claim's time is 1 ns.
+    let behind_ns = 1 - i64::try_from(PATIENCE.behind_max.as_nanos()).expect("seconds");
+    for (clock_ns, may) in [(behind_ns, true), (behind_ns - 1, false)] {
+        let Role::Standby(mut node) = standby(2).read(0, &bytes, NOW).0 else { panic!("led at once") };
+        assert!(node.asks_for_end(late));
+        assert_eq!(node.end(Some(1), late, clock_ns).is_some(), may, "{clock_ns}");
+    }
+}
+
+#[test]
+fn ranks_wait_one_after_the_other() {
+    let silence = [0, 1, 2].map(|rank| Patience::of_rank(rank).silence.as_millis());
+    assert_eq!(silence, [2_000, 2_300, 2_600]);
+}

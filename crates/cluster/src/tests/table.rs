@@ -1,0 +1,98 @@
+//! `fold.txt`, line by line.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{CLUSTER, claim};
+use crate::entry::{Chain, ClusterId, Draft, Kind, NodeId, Times};
+use crate::fold::{Fold, Position, Verdict};
+
+/// Entries that were written in a case, by name.
+type Written = BTreeMap<String, (Arc<[u8]>, Chain)>;
+
+/// Writes the entry of a line, which continues `fold` but for what the line says.
+fn write(words: &[&str], fold: &Fold, written: &Written) -> (Arc<[u8]>, Chain) {
+    let kind = match words[1] {
+        "claim" => Kind::Claim,
+        "batch" => Kind::Batch,
+        "beat" => Kind::Beat,
+        "hand-over" => Kind::HandOver,
+        other => panic!("no kind {other}"),
+    };
+    let body: Vec<u8> = match kind {
+        Kind::Claim => claim().encode(),
+        Kind::HandOver => 3_u32.to_le_bytes().into(),
+        Kind::Batch | Kind::Beat => words[0].as_bytes().into(),
+    };
+    let at = fold.position();
+    let mut draft = Draft {
+        cluster: CLUSTER,
+        kind,
+        epoch: at.epoch + u64::from(kind == Kind::Claim),
+        node: NodeId(words[2].parse().expect("a node")),
+        first_seq: at.seq + 1,
+        count: u32::from(kind == Kind::Batch),
+        times: Times::at(fold.stamp(0)),
+        previous: at.chain,
+        body: &body,
+    };
+    for word in &words[3..] {
+        let (key, value) = word.split_once('=').expect("key=value");
+        let number = || value.parse::<u64>().expect("a number");
+        match key {
+            "epoch" => draft.epoch = number(),
+            "seq" => draft.first_seq = number(),
+            "count" => draft.count = u32::try_from(number()).expect("a small number"),
+            "after" => draft.previous = written[value].1,
+            "cluster" => draft.cluster = ClusterId(8),
+            "time" => {
+                let (first, last) = value.split_once("..").expect("first..last");
+                draft.times = Times {
+                    first_ns: first.parse().expect("a number"),
+                    last_ns: last.parse().expect("a number"),
+                };
+            }
+            _ => panic!("no key {key}"),
+        }
+    }
+    let (bytes, chain) = draft.encode();
+    (bytes.into(), chain)
+}
+
+#[test]
+fn entries_count_as_the_table_says() {
+    let mut cases = 0;
+    for case in include_str!("fold.txt").split("case: ").skip(1) {
+        let mut fold = Fold::new(CLUSTER, Position::START);
+        let mut written = Written::new();
+        let mut lines = case.lines();
+        let title = lines.next().expect("a title");
+        for (offset, line) in lines.map(str::trim).filter(|line| !line.is_empty()).enumerate() {
+            let (entry, expected) = line.split_once(" => ").expect("an entry and a verdict");
+            let words: Vec<&str> = entry.split(' ').collect();
+            let (bytes, chain) = match words[..] {
+                ["again", name] => written[name].clone(),
+                _ => write(&words, &fold, &written),
+            };
+            let before = fold.position().clone();
+            let verdict = match fold.read(offset as u64, &bytes) {
+                Verdict::Accepted(_) => String::from("accepted"),
+                Verdict::Void(void) => format!("void {void:?}"),
+                Verdict::Newer(error) => format!("newer {error}"),
+            };
+            assert_eq!(verdict, expected, "{title}: {line}");
+            let after = Position { next_offset: before.next_offset, ..fold.position().clone() };
+            assert_eq!(
+                verdict == "accepted",
+                after != before,
+                "{title}: {line}: void entries change nothing"
+            );
+            written.insert(words[0].into(), (bytes, chain));
+        }
+        cases += 1;
+    }
+    assert_eq!(cases, 10, "cases of the table");
+}
