@@ -50,7 +50,7 @@ unit: tools ## All tests of all crates.
 	fi
 
 # Pure crates: no_std, and built for a machine without an operating system.
-PURE := types fspiop ledger admission
+PURE := types fspiop ledger admission cluster
 BARE := thumbv7em-none-eabi
 
 tidy: deny ## The house rules: layers, purity, widths, phrases, dead files, licences.

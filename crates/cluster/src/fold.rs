@@ -56,8 +56,8 @@ pub enum Verdict<'a> {
     Accepted(Entry<'a>),
     /// It changes nothing.
     Void(Void),
-    /// A newer hub of this cluster wrote it, and may count on it. This node must stop before it: if it went on, it would
-    /// accept what the others do not.
+    /// A newer hub of this cluster wrote it, and may count on it. This node must stop before it: if it went on, it
+    /// would accept what the others do not.
     Newer(EntryError),
 }
 

@@ -158,6 +158,55 @@ fn a_node_that_may_not_or_whose_clock_is_behind_does_not_claim() {
 }
 
 #[test]
+fn every_accepted_entry_ends_the_silence_and_void_ones_do_not() {
+    let (mut leader, bytes) = leader();
+    let read_at = NOW + Duration::from_secs(1);
+    let Role::Standby(node) = standby(2).read(0, &bytes, read_at).0 else { panic!("led at once") };
+    let beat = leader.beat(10);
+    let Role::Standby(node) = node.read(1, &beat.bytes, read_at * 2).0 else { panic!("led at once") };
+    let Role::Standby(mut node) = node.read(2, &beat.bytes, read_at * 3).0 else { panic!("led at once") };
+    let late = read_at * 2 + PATIENCE.silence;
+    assert!(!node.asks_for_end(late - Duration::from_nanos(1)));
+    assert!(node.asks_for_end(late));
+}
+
+#[test]
+fn a_node_leads_by_any_claim_of_its_present_life_and_by_none_of_a_former_one() {
+    let mut node = standby(1);
+    let [older, newer] = [1, 2].map(|ns| node.claim(ns));
+    assert_ne!(older.tag, newer.tag);
+    let Role::Standby(again) = standby(1).read(0, &older.bytes, NOW).0 else {
+        panic!("it leads by a claim of its former life")
+    };
+    assert_eq!(again.fold().position().epoch, 1);
+    let (Role::Leader(mut leader), _) = node.read(0, &older.bytes, NOW) else {
+        panic!("its own claim was accepted, and it does not lead")
+    };
+    // Tags go on: an answer to an earlier attempt is not taken for one to a later.
+    let append = leader.append(records(10));
+    assert!(append.tag > newer.tag);
+    assert_eq!(leader.acknowledged(newer.tag, 1, NOW), Next::Wait, "the claim's, not the entry's");
+    let mut standby = Standby::after(leader, claim(), PATIENCE, NOW);
+    assert!(standby.claim(20).tag > append.tag);
+}
+
+#[test]
+fn a_new_claim_ends_what_a_hand_over_permitted() {
+    let (mut leader, bytes) = leader();
+    let hand_over = leader.hand_over(NodeId(2), 10);
+    let read = |node, offset, bytes: &[u8]| {
+        let Role::Standby(node) = Standby::read(node, offset, bytes, NOW).0 else { panic!("led at once") };
+        node
+    };
+    let mut third = read(read(standby(3), 0, &bytes), 1, &hand_over.bytes);
+    let claim = third.claim(20);
+    let mut named = read(read(standby(2), 0, &bytes), 1, &hand_over.bytes);
+    assert_eq!(named.fold().successor(), Some(NodeId(2)));
+    named = read(named, 2, &claim.bytes);
+    assert!(!named.asks_for_end(NOW));
+}
+
+#[test]
 fn ranks_wait_one_after_the_other() {
     let silence = [0, 1, 2].map(|rank| Patience::of_rank(rank).silence.as_millis());
     assert_eq!(silence, [2_000, 2_300, 2_600]);

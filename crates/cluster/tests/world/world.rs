@@ -210,7 +210,7 @@ impl World {
         } else {
             leaders[self.random.below(leaders.len())]
         };
-        if !self.nodes[n].is_leader() || self.nodes[n].queue.len() > 4 {
+        if self.paused[n] || !self.nodes[n].is_leader() || self.nodes[n].queue.len() > 4 {
             return;
         }
         let question = if self.random.once_in(4) {
