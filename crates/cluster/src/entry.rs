@@ -75,7 +75,7 @@ impl Kind {
 }
 
 /// When the first and the last record of an entry were decided, in nanoseconds since 1970. Without records, both are
-/// the time of the entry.
+/// what the writer's clock showed: only records increase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     /// Of the first record.

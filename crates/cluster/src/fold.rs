@@ -13,7 +13,7 @@ pub struct Position {
     pub seq: u64,
     /// The last accepted entry.
     pub chain: Chain,
-    /// The time of the last accepted entry, in nanoseconds since 1970.
+    /// The time of the last record, in nanoseconds since 1970.
     pub time_ns: i64,
     /// Where the log is read next. Only this node's log has this number: a mirror has others.
     pub next_offset: u64,
@@ -38,7 +38,7 @@ pub enum Void {
     WrongEpoch,
     /// It is not of the node that leads.
     NotTheLeader,
-    /// It continues the last entry, but not its sequence numbers or its time: its writer has a fault.
+    /// It continues the last entry, but not the records before: their numbers or times. Its writer has a fault.
     Unsound,
 }
 
@@ -142,7 +142,7 @@ impl Fold {
         let is_sound = Some(entry.first_seq) == at.seq.checked_add(1)
             && at.seq.checked_add(u64::from(entry.count)).is_some()
             && has_records == (entry.count > 0)
-            && entry.times.first_ns > at.time_ns
+            && (!has_records || entry.times.first_ns > at.time_ns)
             && entry.times.last_ns >= entry.times.first_ns
             && (entry.kind != Kind::Claim || entry.claim().is_some())
             && (entry.kind != Kind::HandOver || entry.successor().is_some());
@@ -154,9 +154,9 @@ impl Fold {
         at.epoch = entry.epoch;
         at.seq += u64::from(entry.count);
         at.chain = entry.chain;
-        at.time_ns = entry.times.last_ns;
         match entry.kind {
-            Kind::Batch | Kind::Beat => {}
+            Kind::Batch => at.time_ns = entry.times.last_ns,
+            Kind::Beat => {}
             Kind::Claim => {
                 let claim = entry.claim();
                 at.leader = claim.as_ref().map(|claim| (entry.node, claim.incarnation));
@@ -188,11 +188,6 @@ impl Fold {
         };
         let (bytes, chain) = draft.encode();
         Drafted { bytes: bytes.into(), chain }
-    }
-
-    /// The first time that an entry may have: the clock's, or the next after the last accepted entry's.
-    pub fn stamp(&self, clock_ns: i64) -> i64 {
-        clock_ns.max(self.position.time_ns.saturating_add(1))
     }
 }
 

@@ -115,9 +115,10 @@ impl Leader {
     /// Appends records.
     ///
     /// # Panics
-    /// If an entry is on its way, or the records are none or not later than those before.
+    /// If an entry is on its way, or there are no records, or they are not later than those before.
     pub fn append(&mut self, records: Records<'_>) -> Append {
         assert!(records.count > 0, "a batch has records");
+        assert!(records.times.first_ns > self.fold.position().time_ns, "times of records increase");
         self.begin(Kind::Batch, records.count, records.times, records.bytes)
     }
 
@@ -127,8 +128,7 @@ impl Leader {
     /// # Panics
     /// If an entry is on its way.
     pub fn beat(&mut self, clock_ns: i64) -> Append {
-        let times = Times::at(self.fold.stamp(clock_ns));
-        self.begin(Kind::Beat, 0, times, &[])
+        self.begin(Kind::Beat, 0, Times::at(clock_ns), &[])
     }
 
     /// Ends the leadership in favour of a node, which need not wait for silence.
@@ -136,13 +136,11 @@ impl Leader {
     /// # Panics
     /// If an entry is on its way.
     pub fn hand_over(&mut self, successor: NodeId, clock_ns: i64) -> Append {
-        let times = Times::at(self.fold.stamp(clock_ns));
-        self.begin(Kind::HandOver, 0, times, &successor.0.to_le_bytes())
+        self.begin(Kind::HandOver, 0, Times::at(clock_ns), &successor.0.to_le_bytes())
     }
 
     fn begin(&mut self, kind: Kind, count: u32, times: Times, body: &[u8]) -> Append {
         assert!(self.in_flight.is_none(), "one entry at a time");
-        assert!(times.first_ns > self.fold.position().time_ns, "times of entries increase");
         let drafted = self.fold.draft(kind, self.me, count, times, body);
         let first_tag = self.next_tag;
         let bytes = drafted.bytes;

@@ -13,7 +13,7 @@ use crate::leader::Leader;
 pub struct Patience {
     /// Without an accepted entry for so long. Nodes have different ones, so that they do not claim at once.
     pub silence: Duration,
-    /// A node whose clock is behind the last entry by more does not claim: its records would all have one time.
+    /// A node whose clock is behind the last record by more does not claim: its records would all have one time.
     pub behind_max: Duration,
 }
 
@@ -135,8 +135,7 @@ impl Standby {
 
     /// Claims without waiting for silence: an operator's word.
     pub fn claim(&mut self, clock_ns: i64) -> Append {
-        let times = Times::at(self.fold.stamp(clock_ns));
-        let drafted = self.fold.draft(Kind::Claim, self.me, 0, times, &self.claim.encode());
+        let drafted = self.fold.draft(Kind::Claim, self.me, 0, Times::at(clock_ns), &self.claim.encode());
         if self.claims.len() == CLAIMS_MAX {
             self.claims.remove(0);
         }

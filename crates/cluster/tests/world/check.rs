@@ -80,13 +80,16 @@ fn fold(world: &World, counts: &mut BTreeMap<&'static str, u64>) -> Result<Accep
             continue;
         }
         if world.flaw == Flaw::None {
-            let continues =
-                entry.epoch >= epoch && entry.first_seq == seq + 1 && entry.times.first_ns > time_ns;
+            let is_later = entry.count == 0 || entry.times.first_ns > time_ns;
+            let continues = entry.epoch >= epoch && entry.first_seq == seq + 1 && is_later;
             if !continues {
                 return Err(format!("C6: {entry:?} behind epoch {epoch}, record {seq}, time {time_ns}"));
             }
         }
-        (epoch, seq, time_ns) = (entry.epoch, seq + u64::from(entry.count), entry.times.last_ns);
+        (epoch, seq) = (entry.epoch, seq + u64::from(entry.count));
+        if entry.count > 0 {
+            time_ns = entry.times.last_ns;
+        }
         accepted.book.accept(bytes, &entry);
         accepted.chains.insert(entry.chain);
     }

@@ -186,7 +186,7 @@ impl Node {
             }
         }
         let append = if !fresh.is_empty() {
-            let ns = leader.fold().stamp(clock_ns);
+            let ns = clock_ns.max(leader.fold().position().time_ns + 1);
             let count = u32::try_from(fresh.len() / 8).expect("few");
             let times = Times { first_ns: ns, last_ns: ns + i64::from(count) - 1 };
             leader.append(Records { count, times, bytes: &fresh })

@@ -48,8 +48,7 @@ pub(crate) fn findings(options: &RunOptions, result: &LabResult) -> Vec<String> 
         if ratio.wanted.iter().any(fits) {
             return None;
         }
-        let wanted =
-            ratio.wanted.iter().map(|wanted| format!("{wanted:.0}")).collect::<Vec<_>>().join(" or ");
+        let wanted = ratio.wanted.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
         let [stage, each] = [ratio.stage, ratio.per].map(|name| name.replace('_', " "));
         Some(format!("{:.3} {stage}s per {each} instead of {wanted}: the window is not steady", count / per))
     };
@@ -86,7 +85,11 @@ fn notifications(options: &RunOptions) -> &'static [f64] {
     let confirmation =
         options.hub_arguments.iter().rev().find_map(|set| set.strip_prefix(PAYEE_CONFIRMATION));
     // The PATCH to a payee that waits for it is sent by every hub.
-    if options.behaviour.flavour == Flavour::Reserved || confirmation == Some("true") {
+    let tells_payee = options.behaviour.flavour == Flavour::Reserved || confirmation == Some("true");
+    if options.scenario == Scenario::ConvertedTransfers {
+        // Two prepares each, and one more message: the FXP is told the outcome.
+        if tells_payee { &[3.0] } else { &[2.5] }
+    } else if tells_payee {
         &[3.0]
     } else if options.target.is_some() {
         // How a hub is set up that was running before is not known.
@@ -269,6 +272,20 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
             let found = findings(&options, &transfers(notifications));
             assert_eq!(found.is_empty(), is_steady, "{notifications}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_conversion_has_five_notifications_for_two_prepares() {
+        let mut options = RunOptions { scenario: Scenario::ConvertedTransfers, ..RunOptions::default() };
+        assert_eq!(findings(&options, &transfers(25_000)), Vec::<String>::new());
+        let found = findings(&options, &transfers(20_000));
+        assert_eq!(
+            found,
+            ["2.000 notifications per prepare instead of 2.5: the window is not steady"],
+            "the FXP was not told"
+        );
+        options.behaviour.flavour = Flavour::Reserved;
+        assert_eq!(findings(&options, &transfers(30_000)), Vec::<String>::new());
     }
 
     #[test]

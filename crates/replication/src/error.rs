@@ -1,0 +1,110 @@
+//! Why a node cannot go on with a log.
+
+use upesi_cluster::Stop;
+use upesi_journal::JournalError;
+
+/// Why a node stops following its log.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplicationError {
+    /// The node's own copy cannot be read or written.
+    #[error(transparent)]
+    Copy(#[from] JournalError),
+    /// The copy's last entry is not in the log.
+    #[error(
+        "{log} ends at offset {end}, and this node accepted the entry at {accepted}: the log lost its end; do not let \
+         any node lead before the missing entries were restored from the longest copy"
+    )]
+    TailLost {
+        /// The log.
+        log: String,
+        /// Where it ends.
+        end: u64,
+        /// The last entry that this node accepted.
+        accepted: u64,
+    },
+    /// The log has something else where this node's last entry was.
+    #[error(
+        "{log} has another entry at offset {accepted} than this node accepted there: it was made anew, or restored \
+         from an older copy; give this node the log that it belongs to, or an empty data directory"
+    )]
+    OtherLog {
+        /// The log.
+        log: String,
+        /// The last entry that this node accepted.
+        accepted: u64,
+    },
+    /// The log's records are not those of the copy.
+    #[error(
+        "record {seq} of this node's copy is not the one that {log} has: restore the data directory from a backup, or \
+         begin with an empty one"
+    )]
+    CopyDiffers {
+        /// The log.
+        log: String,
+        /// The first record that differs.
+        seq: u64,
+    },
+    /// The copy ends before what its position says.
+    #[error(
+        "this node's copy ends with record {copy}, and its file `place` says {place}: restore it from a backup"
+    )]
+    CopyTooShort {
+        /// The copy's last record.
+        copy: u64,
+        /// The last record by the file.
+        place: u64,
+    },
+    /// The file with the node's position cannot be read.
+    #[error(
+        "the file `place` of this data directory is damaged: restore it from a backup, or begin with an empty directory"
+    )]
+    Place,
+    /// The data directory belongs to a node of another cluster.
+    #[error(
+        "this data directory is of a node of the cluster {found:032x}, and the settings name {expected:032x}"
+    )]
+    OtherCluster {
+        /// That of the directory.
+        found: u128,
+        /// That of the settings.
+        expected: u128,
+    },
+    /// The data directory has a journal that no log has.
+    #[error(
+        "this data directory has records that were written without a cluster: begin with an empty directory, or \
+         serve it without `cluster` settings"
+    )]
+    NotReplicated,
+    /// An entry's records cannot be read, though the entry is intact.
+    #[error("{log} has an entry at offset {offset} whose records cannot be read: update this node")]
+    Records {
+        /// The log.
+        log: String,
+        /// The entry.
+        offset: u64,
+    },
+    /// A newer hub wrote an entry.
+    #[error("a newer hub wrote the entry at offset {offset} of {log}: update this node")]
+    Newer {
+        /// The log.
+        log: String,
+        /// The entry.
+        offset: u64,
+    },
+    /// The leader met something that it must not go on from.
+    #[error("{log}: {stop}")]
+    Stopped {
+        /// The log.
+        log: String,
+        /// What it met.
+        stop: Stop,
+    },
+    /// The log's client can never provide what was asked for.
+    #[error("{log}: {reason}")]
+    Client {
+        /// The log.
+        log: String,
+        /// Its reason.
+        reason: String,
+    },
+}

@@ -1,0 +1,191 @@
+//! A node that leads: each batch goes to the log, then to the copy.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use upesi_cluster::{Append, Leader, Next, Records};
+use upesi_journal::{Appended, Appender, Batch, Damage, JournalError, Maintenance};
+
+use crate::copy::Copy;
+use crate::node::Clock;
+use crate::partition::{Event, Partition};
+use crate::records;
+
+/// How long the leader waits for its client at a time.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The right to append to the log, and the copy.
+pub(crate) struct Leading {
+    leader: Leader,
+    partition: Box<dyn Partition>,
+    copy: Copy,
+    clock: Arc<dyn Clock>,
+    body: Vec<u8>,
+    /// Whether the client reads entries back.
+    reads: bool,
+    /// What ended the leadership: nothing may be appended any more.
+    ended: Option<Ended>,
+}
+
+/// Why a node does not lead any more.
+#[derive(Clone, Debug)]
+enum Ended {
+    Superseded { by: String },
+    Failed(String),
+}
+
+impl Leading {
+    pub const fn new(
+        leader: Leader,
+        partition: Box<dyn Partition>,
+        copy: Copy,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { leader, partition, copy, clock, body: Vec::new(), reads: false, ended: None }
+    }
+
+    pub const fn copy(&self) -> &Copy {
+        &self.copy
+    }
+
+    /// Whether the copy, and so the log, has the record.
+    pub fn expect_record(&self, seq: u64) -> Result<(), JournalError> {
+        let last_seq = self.copy.last_seq();
+        if last_seq >= seq {
+            return Ok(());
+        }
+        let file = self.partition.name().to_owned();
+        Err(JournalError::Damaged { file, offset: 0, reason: Damage::Missing(last_seq + 1) })
+    }
+
+    /// Says that this node lives, if it is time.
+    pub fn beat_if_due(&mut self) -> Result<(), JournalError> {
+        if self.leader.is_beat_due(self.clock.now()) { self.beat() } else { Ok(()) }
+    }
+
+    fn beat(&mut self) -> Result<(), JournalError> {
+        self.expect_sound()?;
+        let append = self.leader.beat(self.clock.wall_ns());
+        let offset = self.settle(append)?;
+        self.copy.advance(self.leader.fold(), offset);
+        Ok(())
+    }
+
+    fn expect_sound(&self) -> Result<(), JournalError> {
+        match &self.ended {
+            None => Ok(()),
+            Some(Ended::Superseded { by }) => Err(JournalError::Superseded { by: by.clone() }),
+            Some(Ended::Failed(reason)) => Err(self.failure(reason)),
+        }
+    }
+
+    fn failure(&self, reason: &str) -> JournalError {
+        let file = self.partition.name().to_owned();
+        JournalError::Io { operation: "append to", file, source: io::Error::other(reason.to_owned()) }
+    }
+
+    fn fail(&mut self, reason: String) -> JournalError {
+        let error = self.failure(&reason);
+        self.ended = Some(Ended::Failed(reason));
+        error
+    }
+
+    /// Appends an entry, and waits until it is known whether it was accepted. Returns where it stands.
+    fn settle(&mut self, append: Append) -> Result<u64, JournalError> {
+        self.partition.append(append);
+        loop {
+            let event = match self.partition.next(PATIENCE) {
+                Ok(event) => event,
+                Err(reason) => return Err(self.fail(reason)),
+            };
+            let now = self.clock.now();
+            let (next, at) = match event {
+                Some(Event::Acknowledged { tag, offset }) => {
+                    (self.leader.acknowledged(tag, offset, now), offset)
+                }
+                Some(Event::Unknown { tag }) => (self.leader.unknown(tag), 0),
+                // What is read again after a change of the position was seen before.
+                Some(Event::Entry { offset, bytes })
+                    if self.reads && offset >= self.leader.fold().position().next_offset =>
+                {
+                    (self.leader.read(offset, &bytes, now), offset)
+                }
+                Some(Event::Entry { .. }) | None => (Next::Wait, 0),
+            };
+            match next {
+                Next::Wait => {}
+                Next::Append(append) => self.partition.append(append),
+                Next::Read { from, .. } => self.read_from(from),
+                Next::Accepted | Next::HandedOver => {
+                    self.stop_reading();
+                    return Ok(at);
+                }
+                Next::Superseded => {
+                    self.stop_reading();
+                    let by =
+                        self.leader.fold().claim().map_or_else(String::new, |claim| claim.address.clone());
+                    self.ended = Some(Ended::Superseded { by: by.clone() });
+                    return Err(JournalError::Superseded { by });
+                }
+                Next::Stop(stop) => return Err(self.fail(stop.to_string())),
+            }
+        }
+    }
+
+    fn read_from(&mut self, offset: u64) {
+        if !self.reads {
+            self.partition.read_from(offset);
+        }
+        self.reads = true;
+    }
+
+    fn stop_reading(&mut self) {
+        if self.reads {
+            self.partition.stop_reading();
+        }
+        self.reads = false;
+    }
+}
+
+impl Appender for Leading {
+    /// The batch is accepted, and on this node's disk, when this returns `Ok`.
+    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+        self.expect_sound()?;
+        let mut body = std::mem::take(&mut self.body);
+        let times = records::encode(batch, &mut body);
+        // A batch has far fewer records than 2^32.
+        let append = self.leader.append(Records { count: batch.len() as u32, times, bytes: &body });
+        self.body = body;
+        let offset = self.settle(append)?;
+        match self.copy.writer().append(batch) {
+            Ok(appended) => {
+                self.copy.advance(self.leader.fold(), offset);
+                Ok(appended)
+            }
+            // The log has the batch, so it must not be appended again. A start reads it from there.
+            Err(error) => Err(self.fail(format!("its copy on this node cannot be written: {error}"))),
+        }
+    }
+
+    fn confirm(&mut self) -> Result<(), JournalError> {
+        self.beat()
+    }
+
+    fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
+        self.expect_sound()?;
+        self.copy.writer().reserve(body_bytes)
+    }
+
+    fn has_room_for(&self, body_bytes: u64) -> bool {
+        self.copy.has_room_for(body_bytes)
+    }
+
+    /// Also called when nothing was appended: then it is what says that this node lives.
+    fn maintain(&mut self) -> Result<Maintenance, JournalError> {
+        self.expect_sound()?;
+        self.beat_if_due()?;
+        self.copy.save_if_due(self.clock.now())?;
+        self.copy.writer().maintain()
+    }
+}

@@ -1,0 +1,23 @@
+//! A journal that several nodes share.
+//!
+//! The journal is one [`Partition`] of a log that all nodes read, such as a Kafka topic with one partition. Every node
+//! keeps a copy of what was accepted, in the files of its data directory, and syncs it. [`stand_by`] follows the log
+//! until this node leads; the [`ReplicatedLog`] that it returns is then the engine's journal.
+//!
+//! Which entries count, and who leads, is decided by [`upesi_cluster`].
+
+mod copy;
+mod error;
+mod leading;
+mod log;
+mod node;
+mod partition;
+mod place;
+mod records;
+mod standby;
+
+pub use error::ReplicationError;
+pub use log::ReplicatedLog;
+pub use node::{Clock, NodeSettings, SystemClock};
+pub use partition::{Event, Partition};
+pub use standby::{Progress, Stood, stand_by};

@@ -1,0 +1,83 @@
+//! The journal of a node that leads, as its engine sees it.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use upesi_journal::{Claimed, Disk, EmbeddedLog, JournalError, Log, LogReader};
+
+use crate::leading::Leading;
+
+/// How often it is looked whether the log must hear of this node, until an engine does.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What an engine takes when it starts.
+struct Waiting {
+    leading: Mutex<Option<Leading>>,
+    taken: Condvar,
+}
+
+impl Waiting {
+    fn lock(&self) -> MutexGuard<'_, Option<Leading>> {
+        self.leading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The journal of the node that leads. Records are read from its copy; a batch that is appended goes to the log first.
+///
+/// Until an engine claims it, a thread keeps the leadership: a recovery may take longer than other nodes are patient.
+pub struct ReplicatedLog {
+    disk: Arc<dyn Disk>,
+    copy: Arc<dyn Log>,
+    waiting: Arc<Waiting>,
+}
+
+impl ReplicatedLog {
+    pub(crate) fn new(leading: Leading) -> Self {
+        let disk = Arc::clone(leading.copy().disk());
+        let waiting = Arc::new(Waiting { leading: Mutex::new(Some(leading)), taken: Condvar::new() });
+        let beating = Arc::clone(&waiting);
+        // Without it a slow recovery may lose the leadership, and nothing else.
+        let _ = thread::Builder::new()
+            .name("upesi-log-beat".to_owned())
+            .spawn(move || beat_until_taken(&beating));
+        Self { copy: EmbeddedLog::for_reading(&disk), disk, waiting }
+    }
+}
+
+/// Ends when the leadership was taken or lost.
+fn beat_until_taken(waiting: &Waiting) {
+    let mut leading = waiting.lock();
+    while leading.as_mut().is_some_and(|leading| leading.beat_if_due().is_ok()) {
+        leading = waiting.taken.wait_timeout(leading, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+impl Log for ReplicatedLog {
+    /// Once: a node that led and lost it stands by anew.
+    fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
+        let mut leading = self.waiting.lock();
+        if let Some(leading) = &*leading {
+            leading.expect_record(known_durable_seq)?;
+        }
+        let leading = leading.take().ok_or_else(|| JournalError::Superseded { by: String::new() })?;
+        self.waiting.taken.notify_all();
+        Ok(Claimed { appender: Box::new(leading), torn: None })
+    }
+
+    fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {
+        self.copy.oldest_seq()
+    }
+
+    fn read_from(&self, seq: u64) -> Box<dyn LogReader> {
+        self.copy.read_from(seq)
+    }
+
+    fn read_once_from(&self, seq: u64) -> Box<dyn LogReader> {
+        self.copy.read_once_from(seq)
+    }
+
+    fn trim(&self, seq: u64) -> Result<usize, JournalError> {
+        upesi_journal::delete_segments_below(&*self.disk, seq)
+    }
+}

@@ -1,0 +1,55 @@
+//! The log as its client sees it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use upesi_cluster::Append;
+
+/// What the log's client reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The attempt with this tag stands at `offset`, on every replica that is in sync.
+    Acknowledged {
+        /// That of [`Append::tag`].
+        tag: u64,
+        /// Where it stands.
+        offset: u64,
+    },
+    /// The client gave up on the attempt: it may stand in the log, now or later, or not.
+    Unknown {
+        /// That of [`Append::tag`].
+        tag: u64,
+    },
+    /// The next entry of the log, in order.
+    Entry {
+        /// Where it stands.
+        offset: u64,
+        /// All of it.
+        bytes: Arc<[u8]>,
+    },
+}
+
+/// One partition of a log. Used by one thread at a time.
+pub trait Partition: Send {
+    /// Begins to append. An [`Event`] with the tag follows in any case.
+    fn append(&mut self, append: Append);
+
+    /// Reads entries from `offset` on, in place of what was read before.
+    fn read_from(&mut self, offset: u64);
+
+    /// Reads no further entries.
+    fn stop_reading(&mut self);
+
+    /// The next event; `None` if there is none within `patience`.
+    ///
+    /// # Errors
+    /// What was asked for can never come, in words for an operator: for instance the log has no entry at the offset
+    /// that is read.
+    fn next(&mut self, patience: Duration) -> Result<Option<Event>, String>;
+
+    /// The offset behind the last entry that readers see; `None` if the log cannot be reached.
+    fn end(&mut self) -> Option<u64>;
+
+    /// The name of the log, for messages.
+    fn name(&self) -> &str;
+}

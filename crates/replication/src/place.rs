@@ -1,0 +1,140 @@
+//! How far a node has read the log, kept in a file of its data directory.
+
+use std::io;
+
+use upesi_cluster::{Chain, ClusterId, Incarnation, NodeId, Position};
+use upesi_journal::{Access, Disk};
+
+use crate::error::ReplicationError;
+
+const FILE: &str = "place";
+const TEMPORARY: &str = "place.tmp";
+const MAGIC: [u8; 8] = *b"UPESIPL1";
+const BYTES: usize = 96;
+
+/// The position behind the last accepted entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub cluster: ClusterId,
+    pub position: Position,
+    /// Where the last accepted entry stands; `None` before the first.
+    pub accepted_at: Option<u64>,
+}
+
+impl Place {
+    pub const fn start(cluster: ClusterId) -> Self {
+        Self { cluster, position: Position::START, accepted_at: None }
+    }
+
+    fn encode(&self) -> [u8; BYTES] {
+        let at = &self.position;
+        let (node, life) = at.leader.map_or((u32::MAX, 0), |(node, life)| (node.0, life.0));
+        let mut bytes = Vec::with_capacity(BYTES);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&self.cluster.0.to_le_bytes());
+        bytes.extend_from_slice(&at.epoch.to_le_bytes());
+        bytes.extend_from_slice(&at.seq.to_le_bytes());
+        bytes.extend_from_slice(&at.chain.0.to_le_bytes());
+        bytes.extend_from_slice(&at.time_ns.to_le_bytes());
+        bytes.extend_from_slice(&self.accepted_at.map_or(0, |offset| offset + 1).to_le_bytes());
+        bytes.extend_from_slice(&life.to_le_bytes());
+        bytes.extend_from_slice(&node.to_le_bytes());
+        bytes.extend_from_slice(&u32::from(at.leader.is_some()).to_le_bytes());
+        let crc = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        let mut file = [0; BYTES];
+        file[..bytes.len()].copy_from_slice(&bytes);
+        file
+    }
+
+    fn decode(file: &[u8; BYTES]) -> Option<Self> {
+        let mut rest = &file[..];
+        let mut take = |length: usize| {
+            let (field, behind) = rest.split_at(length);
+            rest = behind;
+            field
+        };
+        let number =
+            |field: &[u8]| field.iter().rev().fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
+        let mut u64_field = |length: usize| number(take(length));
+        let magic = u64_field(8);
+        let cluster = ClusterId(u64_field(16));
+        let [epoch, seq] = [u64_field(8) as u64, u64_field(8) as u64];
+        let chain = Chain(u64_field(16));
+        let [time_ns, accepted, life] = [u64_field(8) as u64, u64_field(8) as u64, u64_field(8) as u64];
+        let [node, has_leader, crc] = [u64_field(4) as u32, u64_field(4) as u32, u64_field(4) as u32];
+        let summed = 8 + 16 + 8 + 8 + 16 + 8 + 8 + 8 + 4 + 4;
+        let is_intact = magic == number(&MAGIC) && crc == crc32c::crc32c(&file[..summed]);
+        let leader = (has_leader == 1).then_some((NodeId(node), Incarnation(life)));
+        let position =
+            Position { epoch, leader, seq, chain, time_ns: time_ns.cast_signed(), next_offset: accepted };
+        is_intact.then(|| Self { cluster, position, accepted_at: accepted.checked_sub(1) })
+    }
+
+    /// That of a data directory; `None` if it has none.
+    pub fn load(disk: &dyn Disk) -> Result<Option<Self>, ReplicationError> {
+        let file = match disk.open(FILE, Access::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(_) => return Err(ReplicationError::Place),
+        };
+        let mut bytes = [0; BYTES];
+        match file.read_at(0, &mut bytes) {
+            Ok(BYTES) => Self::decode(&bytes).map(Some).ok_or(ReplicationError::Place),
+            Ok(_) | Err(_) => Err(ReplicationError::Place),
+        }
+    }
+
+    /// Writes it in place of the one before, at once and durably.
+    pub fn save(&self, disk: &dyn Disk) -> io::Result<()> {
+        match disk.remove(TEMPORARY) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = disk.create(TEMPORARY)?;
+        file.write_at(0, &self.encode())?;
+        file.sync()?;
+        disk.rename(TEMPORARY, FILE)?;
+        disk.sync_directory("")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use upesi_journal::sim_disk::SimDisk;
+
+    use super::*;
+
+    fn place() -> Place {
+        let position = Position {
+            epoch: 3,
+            leader: Some((NodeId(2), Incarnation(77))),
+            seq: 1 << 40,
+            chain: Chain(u128::MAX - 5),
+            time_ns: -4,
+            next_offset: 12,
+        };
+        Place { cluster: ClusterId(9), position, accepted_at: Some(11) }
+    }
+
+    #[test]
+    fn a_place_is_read_as_it_was_written() {
+        let disk = SimDisk::new(1);
+        assert_eq!(Place::load(&disk).expect("a disk"), None);
+        let nowhere = Place::start(ClusterId(9));
+        for place in [nowhere, place()] {
+            place.save(&disk).expect("room");
+            assert_eq!(Place::load(&disk).expect("a place"), Some(place));
+        }
+    }
+
+    #[test]
+    fn a_changed_bit_is_found() {
+        let intact = place().encode();
+        for bit in 0..8 * 92 {
+            let mut changed = intact;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Place::decode(&changed), None, "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Nodes that share a log: who leads, and what their copies hold.
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{CLUSTER, Fate, MemoryLog, Node, batch, claim};
+use upesi_cluster::{ClusterId, Entry, Kind};
+use upesi_journal::{JournalError, Options};
+use upesi_replication::{ReplicationError, Stood};
+
+/// The accepted records of a log's entries: the kinds of all entries, and where batches are.
+fn kinds(log: &MemoryLog) -> Vec<Kind> {
+    log.entries().iter().map(|bytes| Entry::decode(bytes).expect("an entry").kind).collect()
+}
+
+#[test]
+fn the_first_node_leads_and_the_others_have_its_records() {
+    let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
+    let journal = first.elected(&log);
+    let mut appender = claim(&journal);
+    for (first_seq, count) in [(1, 3), (4, 1), (5, 40)] {
+        let appended = appender.append(&mut batch(first_seq, count)).expect("appended");
+        assert_eq!((appended.first_seq, appended.last_seq), (first_seq, first_seq + count - 1));
+    }
+    assert_eq!(kinds(&log), [Kind::Claim, Kind::Batch, Kind::Batch, Kind::Batch]);
+    second.follows_to(&log, 44);
+    assert_eq!(first.records().len(), 44);
+    assert_eq!(first.records(), second.records());
+}
+
+#[test]
+fn an_answer_that_records_nothing_waits_for_a_beat() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    let mut appender = claim(&node.elected(&log));
+    appender.confirm().expect("it leads");
+    assert_eq!(kinds(&log), [Kind::Claim, Kind::Beat]);
+    appender.maintain().expect("it leads");
+    assert_eq!(kinds(&log).len(), 2, "it is not time yet");
+    node.clock.advance(std::time::Duration::from_millis(300));
+    appender.maintain().expect("it leads");
+    assert_eq!(kinds(&log)[2..], [Kind::Beat]);
+}
+
+#[test]
+fn retries_and_copies_change_nothing() {
+    let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
+    let mut appender = claim(&first.elected(&log));
+    let mut next_seq = 1;
+    for fate in [Fate::Lost, Fate::Unacknowledged, Fate::Twice] {
+        log.fate(&[fate, fate, Fate::Sound]);
+        for count in [2, 1] {
+            appender.append(&mut batch(next_seq, count)).expect("appended");
+            next_seq += count;
+        }
+    }
+    assert!(kinds(&log).len() > 7, "nothing came twice: {:?}", kinds(&log));
+    second.follows_to(&log, next_seq - 1);
+    assert_eq!(first.records(), second.records());
+    assert_eq!(first.records().len() as u64, next_seq - 1);
+}
+
+#[test]
+fn a_former_leader_is_told_who_leads_and_follows_again() {
+    let (log, [mut first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
+    let mut former = claim(&first.elected(&log));
+    former.append(&mut batch(1, 2)).expect("appended");
+    // The second node hears nothing for its two seconds and more.
+    let mut leader = claim(&second.elected(&log));
+    leader.append(&mut batch(3, 1)).expect("appended");
+    for _ in 0..2 {
+        let error = former.append(&mut batch(3, 5)).expect_err("it leads no more");
+        assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
+    }
+    assert!(
+        matches!(former.confirm(), Err(JournalError::Superseded { .. })),
+        "nor may it answer from memory"
+    );
+    assert!(matches!(former.maintain(), Err(JournalError::Superseded { .. })));
+    drop(former);
+    leader.append(&mut batch(4, 3)).expect("appended");
+    first.life += 1;
+    first.follows_to(&log, 6);
+    assert_eq!(first.records(), second.records());
+    assert_eq!(first.records().len(), 6);
+}
+
+#[test]
+fn a_claim_that_arrived_first_makes_the_batch_void() {
+    let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
+    let mut former = claim(&first.elected(&log));
+    former.append(&mut batch(1, 2)).expect("appended");
+    // The other node's claim, of the same log.
+    let rival = MemoryLog::of(&log.entries());
+    let _leader = second.elected(&rival);
+    log.put_ahead(rival.entries().pop().expect("a claim"));
+    let error = former.append(&mut batch(3, 1)).expect_err("the claim came first");
+    assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
+    assert_eq!(first.records().len(), 2, "what is void is in no copy");
+}
+
+#[test]
+fn an_engine_finds_the_leadership_once_and_all_records() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    let journal = node.elected(&log);
+    let claimed = |known| upesi_journal::Log::claim(&journal, known).map(|_| ());
+    assert!(matches!(claimed(1), Err(JournalError::Damaged { .. })), "the snapshot is ahead of the copy");
+    assert!(claimed(0).is_ok());
+    assert!(matches!(claimed(0), Err(JournalError::Superseded { .. })));
+}
+
+#[test]
+fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    let mut appender = claim(&node.elected(&log));
+    appender.append(&mut batch(1, 2)).expect("appended");
+    appender.append(&mut batch(3, 2)).expect("appended");
+    drop(appender);
+    node.follows_to(&log, 4);
+    let refused = |node: &Node, log: &MemoryLog| match node.stand_by(log, |_| true) {
+        Err(error) => error,
+        Ok(Stood::Elected(_) | Stood::Stopped) => panic!("it went on"),
+    };
+    let whole = log.entries();
+    log.truncate(whole.len() - 1);
+    let error = refused(&node, &log);
+    assert!(matches!(error, ReplicationError::TailLost { end: 2, accepted: 2, .. }), "{error}");
+    // Another entry where the last one was.
+    let other = Node::new(5);
+    drop(claim(&other.elected(&log)).append(&mut batch(3, 1)));
+    let error = refused(&node, &log);
+    assert!(matches!(error, ReplicationError::OtherLog { accepted: 2, .. }), "{error}");
+    // Another cluster's directory, and one of a hub without a cluster.
+    let disk = Arc::new(node.disk.clone());
+    let options = Options::default;
+    let clock: Arc<dyn upesi_replication::Clock> = Arc::new(node.clock.clone());
+    let mut settings = node.settings();
+    settings.cluster = ClusterId(0xc2);
+    let stops = std::sync::atomic::AtomicBool::new(false);
+    let stood = upesi_replication::stand_by(
+        log.node(&node.clock),
+        (disk, options()),
+        &settings,
+        &clock,
+        &stops,
+        &mut |_| {},
+    );
+    assert!(matches!(stood, Err(ReplicationError::OtherCluster { found, .. }) if found == CLUSTER.0));
+    let alone = Node::new(7);
+    let opened = upesi_journal::open(Arc::new(alone.disk.clone()), options()).expect("an empty disk");
+    { opened.writer }.append(&mut batch(1, 1)).expect("appended");
+    let error = refused(&alone, &log);
+    assert!(matches!(error, ReplicationError::NotReplicated), "{error}");
+}
+
+#[test]
+fn a_copy_that_is_ahead_of_its_place_is_compared_with_the_log() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    let mut appender = claim(&node.elected(&log));
+    appender.append(&mut batch(1, 2)).expect("appended");
+    drop(appender);
+    node.follows_to(&log, 2);
+    let place = node.disk.contents("place").expect("a place");
+    let mut appender = claim(&Node { life: 2, ..node.clone() }.elected(&log));
+    appender.append(&mut batch(3, 4)).expect("appended");
+    drop(appender);
+    let set_back = |node: &Node| node.disk.corrupt("place", |bytes| bytes.clone_from(&place));
+    set_back(&node);
+    node.follows_to(&log, 6);
+    assert_eq!(node.records().len(), 6, "nothing was written twice");
+    // A copy whose fifth record is another one.
+    let other = Node::new(0);
+    other.follows_to(&log, 2);
+    let place = other.disk.contents("place").expect("a place");
+    let rival = MemoryLog::of(&log.entries()[..2]);
+    let mut rival_appender = claim(&Node { life: 3, ..other.clone() }.elected(&rival));
+    rival_appender.append(&mut batch(3, 2)).expect("appended");
+    let mut changed = upesi_journal::Batch::new(5);
+    changed.push(10_000_000_000_005, |buffer| buffer.extend_from_slice(b"another"));
+    rival_appender.append(&mut changed).expect("appended");
+    drop(rival_appender);
+    other.disk.corrupt("place", |bytes| bytes.clone_from(&place));
+    match other.stand_by(&log, |position| position.seq >= 6) {
+        Err(ReplicationError::CopyDiffers { seq: 5, .. }) => {}
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it went on with another record"),
+    }
+}

@@ -1,0 +1,248 @@
+//! A partition in memory that several nodes share, and nodes on simulated disks.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use upesi_cluster::{Append, Claim, ClusterId, Incarnation, NodeId, Patience, Position};
+use upesi_journal::sim_disk::SimDisk;
+use upesi_journal::{Batch, Claimed, Disk, END, EmbeddedLog, Log, Options};
+use upesi_replication::{
+    Clock, Event, NodeSettings, Partition, Progress, ReplicatedLog, ReplicationError, Stood, stand_by,
+};
+
+pub const CLUSTER: ClusterId = ClusterId(0xc1);
+
+/// What the log does with an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives, and is acknowledged.
+    Sound,
+    /// It never arrives, and the client gives up.
+    Lost,
+    /// It arrives, and its acknowledgement does not.
+    Unacknowledged,
+    /// It arrives twice; the second copy is acknowledged first.
+    Twice,
+}
+
+#[derive(Default)]
+struct State {
+    entries: Vec<Arc<[u8]>>,
+    fates: VecDeque<Fate>,
+    /// What arrives before the next attempt, as if another node were quicker.
+    ahead: VecDeque<Arc<[u8]>>,
+}
+
+/// The log. Cloning shares it.
+#[derive(Clone, Default)]
+pub struct MemoryLog(Arc<Mutex<State>>);
+
+impl MemoryLog {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn node(&self, clock: &VirtualClock) -> Box<dyn Partition> {
+        Box::new(Client { log: self.clone(), clock: clock.clone(), events: VecDeque::new(), reads: None })
+    }
+
+    /// A log that has these entries already.
+    pub fn of(entries: &[Arc<[u8]>]) -> Self {
+        let log = Self::default();
+        log.lock().entries.extend_from_slice(entries);
+        log
+    }
+
+    /// The fates of the next attempts.
+    pub fn fate(&self, fates: &[Fate]) {
+        self.lock().fates.extend(fates);
+    }
+
+    /// The entry arrives before the next attempt does.
+    pub fn put_ahead(&self, bytes: Arc<[u8]>) {
+        self.lock().ahead.push_back(bytes);
+    }
+
+    pub fn entries(&self) -> Vec<Arc<[u8]>> {
+        self.lock().entries.clone()
+    }
+
+    pub fn truncate(&self, length: usize) {
+        self.lock().entries.truncate(length);
+    }
+}
+
+struct Client {
+    log: MemoryLog,
+    clock: VirtualClock,
+    events: VecDeque<Event>,
+    reads: Option<u64>,
+}
+
+impl Partition for Client {
+    fn append(&mut self, append: Append) {
+        let mut state = self.log.lock();
+        let ahead: Vec<_> = state.ahead.drain(..).collect();
+        state.entries.extend(ahead);
+        let fate = state.fates.pop_front().unwrap_or(Fate::Sound);
+        let copies = match fate {
+            Fate::Lost => 0,
+            Fate::Sound | Fate::Unacknowledged => 1,
+            Fate::Twice => 2,
+        };
+        for _ in 0..copies {
+            state.entries.push(Arc::clone(&append.bytes));
+        }
+        let offset = state.entries.len() as u64;
+        let tag = append.tag;
+        match fate {
+            Fate::Lost | Fate::Unacknowledged => self.events.push_back(Event::Unknown { tag }),
+            Fate::Sound | Fate::Twice => {
+                self.events.push_back(Event::Acknowledged { tag, offset: offset - 1 });
+            }
+        }
+    }
+
+    fn read_from(&mut self, offset: u64) {
+        self.reads = Some(offset);
+    }
+
+    fn stop_reading(&mut self) {
+        self.reads = None;
+    }
+
+    fn next(&mut self, patience: Duration) -> Result<Option<Event>, String> {
+        if let Some(event) = self.events.pop_front() {
+            return Ok(Some(event));
+        }
+        let found = self.reads.and_then(|at| Some((at, self.log.lock().entries.get(at as usize)?.clone())));
+        let Some((offset, bytes)) = found else {
+            // Nobody waits for real.
+            self.clock.advance(patience);
+            return Ok(None);
+        };
+        self.reads = Some(offset + 1);
+        Ok(Some(Event::Entry { offset, bytes }))
+    }
+
+    fn end(&mut self) -> Option<u64> {
+        Some(self.log.lock().entries.len() as u64)
+    }
+
+    fn name(&self) -> &str {
+        "the log in memory"
+    }
+}
+
+/// A clock that goes on when somebody waits. Cloning shares it.
+#[derive(Clone, Default)]
+pub struct VirtualClock(Arc<AtomicU64>);
+
+impl VirtualClock {
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(u64::try_from(by.as_nanos()).expect("a short time"), Ordering::SeqCst);
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::SeqCst))
+    }
+
+    fn wall_ns(&self) -> i64 {
+        1_000 + i64::try_from(self.0.load(Ordering::SeqCst)).expect("a short time")
+    }
+}
+
+/// A node, and its disk.
+#[derive(Clone)]
+pub struct Node {
+    pub number: u32,
+    pub life: u64,
+    pub disk: SimDisk,
+    pub clock: VirtualClock,
+}
+
+impl Node {
+    pub fn new(number: u32) -> Self {
+        Self { number, life: 1, disk: SimDisk::new(u64::from(number)), clock: VirtualClock::default() }
+    }
+
+    pub fn settings(&self) -> NodeSettings {
+        NodeSettings {
+            cluster: CLUSTER,
+            node: NodeId(self.number),
+            claim: Claim {
+                incarnation: Incarnation(self.life),
+                level: 1,
+                address: format!("node-{}", self.number),
+            },
+            patience: Patience::of_rank(self.number),
+            may_claim: true,
+        }
+    }
+
+    /// Stands by until it leads, or until `enough` says so.
+    pub fn stand_by(
+        &self,
+        log: &MemoryLog,
+        mut enough: impl FnMut(&Position) -> bool,
+    ) -> Result<Stood, ReplicationError> {
+        let stops = AtomicBool::new(false);
+        let options = Options { segment_bytes: 64 * 1024, identity: 9, ..Options::default() };
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
+        let mut tell = |progress: &Progress| {
+            if enough(&progress.position) {
+                stops.store(true, Ordering::Release);
+            }
+        };
+        stand_by(log.node(&self.clock), (disk, options), &self.settings(), &clock, &stops, &mut tell)
+    }
+
+    /// Stands by until it leads.
+    pub fn elected(&self, log: &MemoryLog) -> ReplicatedLog {
+        match self.stand_by(log, |_| false).expect("a sound log") {
+            Stood::Elected(log) => log,
+            Stood::Stopped => panic!("nobody told it to stop"),
+        }
+    }
+
+    /// Stands by until it has read so many records, and stops.
+    pub fn follows_to(&self, log: &MemoryLog, seq: u64) {
+        match self.stand_by(log, |position| position.seq >= seq).expect("a sound log") {
+            Stood::Elected(_) => panic!("it led before it had read {seq} records"),
+            Stood::Stopped => {}
+        }
+    }
+
+    /// The records of its copy: times and bytes.
+    pub fn records(&self) -> Vec<(i64, Vec<u8>)> {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let mut reader = EmbeddedLog::for_reading(&disk).read_from(1);
+        let mut records = Vec::new();
+        while let Some(record) = reader.next_record(END).expect("a sound copy") {
+            records.push((record.time_ns, record.bytes.to_vec()));
+        }
+        records
+    }
+}
+
+/// The right to append of a log that was not claimed before.
+pub fn claim(log: &ReplicatedLog) -> Box<dyn upesi_journal::Appender> {
+    let Claimed { appender, torn } = log.claim(0).expect("the leadership");
+    assert!(torn.is_none());
+    appender
+}
+
+/// A batch of `count` records that begins with `first_seq`; no two records are alike.
+pub fn batch(first_seq: u64, count: u64) -> Batch {
+    let mut batch = Batch::new(first_seq);
+    for seq in first_seq..first_seq + count {
+        let time_ns = 10_000_000_000_000 + i64::try_from(seq).expect("few");
+        batch.push(time_ns, |buffer| buffer.extend_from_slice(format!("record {seq}").as_bytes()));
+    }
+    batch
+}
