@@ -1,0 +1,269 @@
+//! Producer and consumer of the one partition.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use rdkafka::client::ClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::Message;
+use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
+use rdkafka::{Offset, TopicPartitionList};
+use upesi_cluster::Append;
+use upesi_replication::{Event, Partition};
+
+/// The log is one partition: its order is that of the ledger.
+pub(crate) const PARTITION: i32 = 0;
+/// After this time without an acknowledgement an attempt's outcome is unknown, and its entry is appended again.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long the end of the log may take to be told.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the consumer is asked at a time while answers of the producer may come, too.
+const SLICE: Duration = Duration::from_millis(5);
+/// Largest entry, in bytes: that of the topic.
+pub(crate) const ENTRY_BYTES_MAX: usize = 12 * 1024 * 1024;
+
+/// How the brokers are reached.
+#[derive(Clone, Debug)]
+pub struct KafkaSettings {
+    /// Addresses of some brokers, separated by commas.
+    pub brokers: String,
+    /// The topic.
+    pub topic: String,
+    /// Further settings of librdkafka.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+#[error("the client of Kafka cannot be made: {0}; check the brokers' addresses and the further settings")]
+pub struct ConnectError(#[from] KafkaError);
+
+/// Tells what became of attempts.
+struct Deliveries(Sender<Event>);
+
+impl ClientContext for Deliveries {
+    fn log(&self, level: rdkafka::config::RDKafkaLogLevel, facility: &str, message: &str) {
+        log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::warn!(%error, reason, "Kafka");
+    }
+}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = Box<u64>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, tag: Box<u64>) {
+        let offset = result.as_ref().ok().and_then(|message| u64::try_from(message.offset()).ok());
+        // An acknowledgement without an offset says nothing: librdkafka knows such.
+        let event =
+            offset.map_or(Event::Unknown { tag: *tag }, |offset| Event::Acknowledged { tag: *tag, offset });
+        let _ = self.0.send(event);
+    }
+}
+
+/// Of the consumer.
+struct Told;
+
+impl ClientContext for Told {
+    fn log(&self, level: rdkafka::config::RDKafkaLogLevel, facility: &str, message: &str) {
+        log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(%error, reason, "Kafka");
+    }
+}
+
+impl rdkafka::consumer::ConsumerContext for Told {}
+
+/// Brokers that cannot be reached are said again and again: at the level of a library.
+fn log(level: rdkafka::config::RDKafkaLogLevel, facility: &str, message: &str) {
+    tracing::debug!(?level, facility, message, "librdkafka");
+}
+
+/// The topic's partition.
+pub struct KafkaPartition {
+    settings: KafkaSettings,
+    name: String,
+    producer: ThreadedProducer<Deliveries>,
+    consumer: BaseConsumer<Told>,
+    answers: Receiver<Event>,
+    /// For attempts that did not reach the producer.
+    refused: Sender<Event>,
+    reads: bool,
+}
+
+impl KafkaSettings {
+    /// What every client of these brokers is set to.
+    pub(crate) fn client(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config
+            .set("bootstrap.servers", &self.brokers)
+            // A broker that was frozen closes no connection.
+            .set("socket.timeout.ms", "3000")
+            .set("socket.nagle.disable", "true")
+            .set("reconnect.backoff.ms", "20")
+            .set("reconnect.backoff.max.ms", "200")
+            .set("retry.backoff.ms", "20")
+            .set("topic.metadata.refresh.fast.interval.ms", "50");
+        for (key, value) in &self.properties {
+            config.set(key, value);
+        }
+        config
+    }
+
+    fn producer(&self, answers: Sender<Event>) -> Result<ThreadedProducer<Deliveries>, KafkaError> {
+        self.client()
+            .set("acks", "all")
+            // It spares most copies. What is left of them is void.
+            .set("enable.idempotence", "true")
+            .set("linger.ms", "0")
+            .set("batch.num.messages", "1")
+            .set("message.max.bytes", ENTRY_BYTES_MAX.to_string())
+            .set("message.timeout.ms", ATTEMPT_TIMEOUT.as_millis().to_string())
+            .create_with_context(Deliveries(answers))
+    }
+
+    fn consumer(&self) -> Result<BaseConsumer<Told>, KafkaError> {
+        self.client()
+            // Never used: partitions are assigned by hand, nothing is committed.
+            .set("group.id", "upesi")
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("auto.offset.reset", "error")
+            .set("isolation.level", "read_uncommitted")
+            .set("fetch.message.max.bytes", ENTRY_BYTES_MAX.to_string())
+            .set("fetch.wait.max.ms", "100")
+            .set("fetch.error.backoff.ms", "20")
+            .create_with_context(Told)
+    }
+}
+
+impl KafkaPartition {
+    /// A client. No broker has to be there yet.
+    ///
+    /// # Errors
+    /// A setting is wrong.
+    pub fn connect(settings: KafkaSettings) -> Result<Self, ConnectError> {
+        let (refused, answers) = channel();
+        let producer = settings.producer(refused.clone())?;
+        let consumer = settings.consumer()?;
+        let name = format!("the topic {}", settings.topic);
+        Ok(Self { settings, name, producer, consumer, answers, refused, reads: false })
+    }
+
+    /// A producer that met a fatal error sends nothing any more: another takes its place. What it had under way is
+    /// unknown.
+    fn renew_producer(&mut self) -> Result<(), KafkaError> {
+        if let Some((code, reason)) = self.producer.client().fatal_error() {
+            tracing::warn!(%code, reason, topic = self.settings.topic, "the producer ended: making another");
+            self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
+            self.producer = self.settings.producer(self.refused.clone())?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, append: &Append) -> Result<(), KafkaError> {
+        self.renew_producer()?;
+        let record =
+            BaseRecord::<(), [u8], Box<u64>>::with_opaque_to(&self.settings.topic, Box::new(append.tag))
+                .partition(PARTITION)
+                .payload(&append.bytes);
+        self.producer.send(record).map_err(|(error, _)| error)
+    }
+
+    fn poll(&self, patience: Duration) -> Result<Option<Event>, String> {
+        match self.consumer.poll(patience) {
+            Some(Ok(message)) => {
+                let offset = u64::try_from(message.offset()).unwrap_or_default();
+                Ok(Some(Event::Entry { offset, bytes: message.payload().unwrap_or_default().into() }))
+            }
+            Some(Err(error)) if is_final(&error) => Err(format!(
+                "{error}: the entry that this node needs next is no longer in the topic, or the topic was made anew; \
+                 start from a backup of another node"
+            )),
+            Some(Err(error)) => {
+                tracing::debug!(%error, "Kafka");
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// Whether an offset is gone. Everything else may end by itself.
+fn is_final(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(RDKafkaErrorCode::OffsetOutOfRange | RDKafkaErrorCode::AutoOffsetReset)
+    )
+}
+
+impl Partition for KafkaPartition {
+    fn append(&mut self, append: Append) {
+        if let Err(error) = self.send(&append) {
+            tracing::debug!(%error, "an entry did not reach the producer");
+            let _ = self.refused.send(Event::Unknown { tag: append.tag });
+        }
+    }
+
+    fn read_from(&mut self, offset: u64) {
+        let mut list = TopicPartitionList::new();
+        let at = Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
+        let assigned = list
+            .add_partition_offset(&self.settings.topic, PARTITION, at)
+            .and_then(|()| self.consumer.assign(&list));
+        if let Err(error) = assigned {
+            tracing::warn!(%error, offset, "the consumer cannot be set to an offset");
+        }
+        self.reads = true;
+    }
+
+    fn stop_reading(&mut self) {
+        if let Err(error) = self.consumer.unassign() {
+            tracing::warn!(%error, "the consumer cannot be stopped");
+        }
+        self.reads = false;
+    }
+
+    fn next(&mut self, patience: Duration) -> Result<Option<Event>, String> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let wait = if self.reads { Duration::ZERO } else { left };
+            match self.answers.recv_timeout(wait) {
+                Ok(event) => return Ok(Some(event)),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            if !self.reads {
+                return Ok(None);
+            }
+            if let Some(event) = self.poll(left.min(SLICE))? {
+                return Ok(Some(event));
+            }
+            if left.is_zero() {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn end(&mut self) -> Option<u64> {
+        let (_, end) = self.consumer.fetch_watermarks(&self.settings.topic, PARTITION, END_TIMEOUT).ok()?;
+        u64::try_from(end).ok()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl std::fmt::Debug for KafkaPartition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KafkaPartition").field("topic", &self.settings.topic).finish_non_exhaustive()
+    }
+}

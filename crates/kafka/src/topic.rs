@@ -1,0 +1,166 @@
+//! What the topic must be set to, so that it is a log.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+use crate::client::{ENTRY_BYTES_MAX, KafkaSettings};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// On how many brokers an entry stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    /// In all.
+    pub count: i32,
+    /// Before it is acknowledged.
+    pub in_sync_min: i32,
+}
+
+impl Replicas {
+    /// What a switch needs: any one broker may be lost.
+    pub const SHIPPED: Self = Self { count: 3, in_sync_min: 2 };
+    /// One broker, for trials.
+    pub const TRIAL: Self = Self { count: 1, in_sync_min: 1 };
+}
+
+/// Why a topic is no log for a hub.
+#[derive(Debug, thiserror::Error)]
+pub enum TopicError {
+    /// The brokers do not answer, or refuse.
+    #[error("the brokers do not tell of the topic {topic}: {source}")]
+    Kafka {
+        /// The topic.
+        topic: String,
+        /// Their reason.
+        source: KafkaError,
+    },
+    /// There is none.
+    #[error("there is no topic {0}: create it with `upesi cluster create-topic`, or check `cluster.topic`")]
+    Missing(String),
+    /// It would lose or reorder entries.
+    #[error("the topic {topic} is no log for a hub: {}; change it, then start again", .wrong.join("; "))]
+    Unfit {
+        /// The topic.
+        topic: String,
+        /// Each setting that is wrong.
+        wrong: Vec<String>,
+    },
+}
+
+/// What the topic's settings must be.
+fn wanted(replicas: Replicas) -> BTreeMap<&'static str, String> {
+    [
+        ("min.insync.replicas", replicas.in_sync_min.to_string()),
+        ("unclean.leader.election.enable", "false".to_owned()),
+        ("cleanup.policy", "delete".to_owned()),
+        ("retention.ms", "-1".to_owned()),
+        ("retention.bytes", "-1".to_owned()),
+        ("message.timestamp.type", "LogAppendTime".to_owned()),
+        ("compression.type", "producer".to_owned()),
+        ("max.message.bytes", ENTRY_BYTES_MAX.to_string()),
+    ]
+    .into()
+}
+
+/// Creates the topic with the settings that it must have. One that is there already is left as it is.
+///
+/// # Errors
+/// The brokers refuse or cannot be reached.
+pub fn create_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), TopicError> {
+    let kafka = |source| TopicError::Kafka { topic: settings.topic.clone(), source };
+    let wanted = wanted(replicas);
+    let mut topic = NewTopic::new(&settings.topic, 1, TopicReplication::Fixed(replicas.count));
+    for (key, value) in &wanted {
+        topic = topic.set(key, value);
+    }
+    let admin: AdminClient<DefaultClientContext> = settings.client().create().map_err(kafka)?;
+    let options = AdminOptions::new().operation_timeout(Some(TIMEOUT)).request_timeout(Some(TIMEOUT));
+    let results = block_on(admin.create_topics([&topic], &options)).map_err(kafka)?;
+    match results.into_iter().next() {
+        None | Some(Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(()),
+        Some(Err((_, code))) => Err(kafka(KafkaError::AdminOp(code))),
+    }
+}
+
+/// Whether the topic is one partition, with the settings that it must have and at least so many replicas.
+///
+/// # Errors
+/// It is not, or the brokers do not say.
+pub fn check_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), TopicError> {
+    let topic = || settings.topic.clone();
+    let kafka = |source| TopicError::Kafka { topic: topic(), source };
+    let admin: AdminClient<DefaultClientContext> = settings.client().create().map_err(kafka)?;
+    let metadata = admin.inner().fetch_metadata(Some(&settings.topic), TIMEOUT).map_err(kafka)?;
+    let Some(found) = metadata.topics().iter().find(|found| found.name() == settings.topic) else {
+        return Err(TopicError::Missing(topic()));
+    };
+    if found.error().is_some() {
+        return Err(TopicError::Missing(topic()));
+    }
+    let mut wrong = Vec::new();
+    if found.partitions().len() != 1 {
+        wrong.push(format!("it has {} partitions instead of 1", found.partitions().len()));
+    }
+    let copies =
+        found.partitions().iter().map(|partition| partition.replicas().len()).min().unwrap_or_default();
+    if copies < usize::try_from(replicas.count).unwrap_or_default() {
+        wrong.push(format!("it has {copies} replicas instead of {}", replicas.count));
+    }
+    let options = AdminOptions::new().request_timeout(Some(TIMEOUT));
+    let resource = ResourceSpecifier::Topic(&settings.topic);
+    let described = block_on(admin.describe_configs([&resource], &options)).map_err(kafka)?;
+    let entries = match described.into_iter().next() {
+        Some(Ok(resource)) => resource.entries,
+        Some(Err(code)) => return Err(kafka(KafkaError::AdminOp(code))),
+        None => Vec::new(),
+    };
+    for (key, value) in wanted(replicas) {
+        let told = entries.iter().find(|entry| entry.name == key).and_then(|entry| entry.value.as_deref());
+        if !is_as_wanted(key, &value, told.unwrap_or_default()) {
+            wrong.push(format!("{key} is {} instead of {value}", told.unwrap_or("not told")));
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(TopicError::Unfit { topic: topic(), wrong }) }
+}
+
+/// Sizes and counts may be larger.
+fn is_as_wanted(key: &str, wanted: &str, told: &str) -> bool {
+    match key {
+        "min.insync.replicas" | "max.message.bytes" => {
+            let number = |text: &str| text.parse::<u64>().ok();
+            number(told).is_some_and(|told| Some(told) >= number(wanted))
+        }
+        _ => wanted == told,
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = Result<T, KafkaError>>) -> Result<T, KafkaError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| KafkaError::AdminOpCreation(error.to_string()))?.block_on(future)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_as_wanted;
+
+    #[test]
+    fn larger_is_as_good_where_it_is_safe() {
+        for (key, wanted, told, fits) in [
+            ("min.insync.replicas", "2", "2", true),
+            ("min.insync.replicas", "2", "3", true),
+            ("min.insync.replicas", "2", "1", false),
+            ("max.message.bytes", "12582912", "104857600", true),
+            ("max.message.bytes", "12582912", "1048588", false),
+            ("retention.ms", "-1", "-1", true),
+            ("retention.ms", "-1", "604800000", false),
+            ("cleanup.policy", "delete", "compact,delete", false),
+            ("unclean.leader.election.enable", "false", "", false),
+        ] {
+            assert_eq!(is_as_wanted(key, wanted, told), fits, "{key} {told}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Two nodes on a real broker, which this test starts: who leads, what the copies hold, and topics that are no logs.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
+use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
+use upesi_journal::{Access, Appender, Batch, Disk, END, EmbeddedLog, JournalError, Log, Options, RealDisk};
+use upesi_kafka::{KafkaPartition, KafkaSettings, Replicas, TopicError, check_topic, create_topic};
+use upesi_replication::{Clock, NodeSettings, Progress, ReplicatedLog, Stood, SystemClock, stand_by};
+
+/// Longest wait for what must come.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A broker of its own, which ends with this.
+struct Broker {
+    directory: tempfile::TempDir,
+    addresses: String,
+}
+
+fn brokers(arguments: &[&str]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
+    let output = Command::new(script).args(arguments).output().expect("the script runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "brokers {arguments:?}: {told}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Two free ports below those that the system gives to outgoing connections.
+fn ports() -> u16 {
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let first = 20_000 + (std::process::id() % 5_000) as u16 * 2;
+    (first..32_000).step_by(2).find(|port| is_free(*port) && is_free(port + 1)).expect("two free ports")
+}
+
+impl Broker {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let data = directory.path().join("kafka");
+        let text = data.to_str().expect("a path in UTF-8");
+        brokers(&["up", text, "1", &ports().to_string()]);
+        let addresses = brokers(&["list", text]);
+        Self { directory, addresses }
+    }
+
+    fn topic(&self, topic: &str) -> KafkaSettings {
+        KafkaSettings {
+            brokers: self.addresses.clone(),
+            topic: topic.to_owned(),
+            properties: BTreeMap::new(),
+        }
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let data = self.directory.path().join("kafka");
+        brokers(&["down", data.to_str().expect("a path in UTF-8")]);
+    }
+}
+
+struct Node {
+    number: u32,
+    data: PathBuf,
+    settings: KafkaSettings,
+    /// The last record that it has read.
+    seq: AtomicU64,
+    stops: AtomicBool,
+}
+
+impl Node {
+    fn new(broker: &Broker, settings: &KafkaSettings, number: u32) -> Self {
+        let data = broker.directory.path().join(format!("node-{number}"));
+        std::fs::create_dir(&data).expect("a directory");
+        Self {
+            number,
+            data,
+            settings: settings.clone(),
+            seq: AtomicU64::new(0),
+            stops: AtomicBool::new(false),
+        }
+    }
+
+    fn disk(&self) -> Arc<dyn Disk> {
+        Arc::new(RealDisk::new(&self.data, Access::Write))
+    }
+
+    /// Stands by until it leads or is stopped.
+    fn stand_by(&self) -> Option<ReplicatedLog> {
+        let partition = Box::new(KafkaPartition::connect(self.settings.clone()).expect("a client"));
+        let settings = NodeSettings {
+            cluster: ClusterId(5),
+            node: NodeId(self.number),
+            claim: Claim {
+                incarnation: Incarnation(u64::from(self.number)),
+                level: 1,
+                address: format!("node-{}", self.number),
+            },
+            patience: Patience::of_rank(self.number),
+            may_claim: true,
+        };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let mut tell = |progress: &Progress| self.seq.store(progress.position.seq, Ordering::Release);
+        let stood = stand_by(
+            partition,
+            (self.disk(), Options { segment_bytes: 1 << 20, ..Options::default() }),
+            &settings,
+            &clock,
+            &self.stops,
+            &mut tell,
+        );
+        match stood.expect("a sound log") {
+            Stood::Elected(log) => Some(log),
+            Stood::Stopped => None,
+        }
+    }
+
+    fn records(&self) -> Vec<(i64, Vec<u8>)> {
+        let mut reader = EmbeddedLog::for_reading(&self.disk()).read_from(1);
+        let mut records = Vec::new();
+        while let Some(record) = reader.next_record(END).expect("a sound copy") {
+            records.push((record.time_ns, record.bytes.to_vec()));
+        }
+        records
+    }
+}
+
+fn claim(log: &ReplicatedLog) -> Box<dyn Appender> {
+    log.claim(0).expect("the leadership").appender
+}
+
+/// Records of `bytes` each, no two alike.
+fn batch(first_seq: u64, count: u64, bytes: usize) -> Batch {
+    let mut batch = Batch::new(first_seq);
+    for seq in first_seq..first_seq + count {
+        let text = format!("record {seq} ");
+        batch.push(i64::try_from(seq).expect("few"), |buffer| {
+            buffer.extend(text.bytes().cycle().take(bytes));
+        });
+    }
+    batch
+}
+
+#[test]
+fn nodes_on_a_real_broker_agree() {
+    let broker = Broker::start();
+    let settings = broker.topic("journal");
+    create_topic(&settings, Replicas::TRIAL).expect("a topic");
+    check_topic(&settings, Replicas::TRIAL).expect("a topic as it must be");
+    let [first, second] = [0, 1].map(|number| Node::new(&broker, &settings, number));
+    let log = first.stand_by().expect("it leads: nobody else is there");
+    let mut leader = claim(&log);
+    // Small, and as large as a body of 5 MiB makes it.
+    for (first_seq, count, bytes) in [(1, 3, 10), (4, 500, 600), (504, 1, 6 << 20)] {
+        leader.append(&mut batch(first_seq, count, bytes)).expect("appended");
+    }
+    leader.confirm().expect("it leads");
+    let successor = thread::scope(|scope| {
+        let standing = scope.spawn(|| second.stand_by());
+        let deadline = Instant::now() + LIMIT;
+        while second.seq.load(Ordering::Acquire) < 504 {
+            // The leader lives as long as it says so.
+            leader.maintain().expect("it leads");
+            assert!(Instant::now() < deadline, "the standby has read {:?} records", second.seq);
+            thread::yield_now();
+        }
+        // From now on it says nothing.
+        standing.join().expect("no panic").expect("it leads after the silence")
+    });
+    let mut successor = claim(&successor);
+    successor.append(&mut batch(505, 2, 20)).expect("appended");
+    let error = leader.append(&mut batch(505, 7, 20)).expect_err("it leads no more");
+    assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
+    drop(leader);
+    // The former leader follows, on the copy that it has.
+    thread::scope(|scope| {
+        let standing = scope.spawn(|| first.stand_by());
+        let deadline = Instant::now() + LIMIT;
+        while first.seq.load(Ordering::Acquire) < 506 {
+            successor.maintain().expect("it leads");
+            assert!(Instant::now() < deadline, "the former leader has read {:?} records", first.seq);
+            thread::yield_now();
+        }
+        first.stops.store(true, Ordering::Release);
+        assert!(standing.join().expect("no panic").is_none());
+    });
+    assert_eq!(first.records().len(), 506);
+    assert!(first.records() == second.records(), "the copies differ");
+    topics_that_are_no_logs(&broker);
+}
+
+fn topics_that_are_no_logs(broker: &Broker) {
+    let missing = check_topic(&broker.topic("nowhere"), Replicas::TRIAL);
+    assert!(matches!(&missing, Err(TopicError::Missing(topic)) if topic == "nowhere"), "{missing:?}");
+    let admin: AdminClient<DefaultClientContext> =
+        ClientConfig::new().set("bootstrap.servers", &broker.addresses).create().expect("a client");
+    let unfit = NewTopic::new("unfit", 2, TopicReplication::Fixed(1))
+        .set("cleanup.policy", "compact")
+        .set("retention.ms", "604800000");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let options = AdminOptions::new().operation_timeout(Some(LIMIT));
+    let created = runtime.block_on(admin.create_topics([&unfit], &options)).expect("the brokers answer");
+    assert!(created[0].is_ok(), "{created:?}");
+    let Err(TopicError::Unfit { wrong, .. }) = check_topic(&broker.topic("unfit"), Replicas::SHIPPED) else {
+        panic!("a topic of two partitions, compacted, passed for a log")
+    };
+    for part in [
+        "2 partitions instead of 1",
+        "1 replicas instead of 3",
+        "cleanup.policy is compact instead of delete",
+        "retention.ms is 604800000 instead of -1",
+        "min.insync.replicas is 1 instead of 2",
+        "max.message.bytes is 1048588 instead of 12582912",
+    ] {
+        assert!(wrong.iter().any(|found| found.contains(part)), "{part}: {wrong:?}");
+    }
+}
