@@ -63,7 +63,7 @@ fn services(status: &EngineStatus, store: Option<StoreStats>) -> Vec<Service> {
             match reason {
                 StopReason::Journal(fault) => journal = Some(fault.clone()),
                 StopReason::Archive(fault) => archive = Some(fault.clone()),
-                StopReason::Shutdown | StopReason::Panicked(_) => {}
+                StopReason::Shutdown | StopReason::Superseded(_) | StopReason::Panicked(_) => {}
             }
         }
     }

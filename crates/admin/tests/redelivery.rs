@@ -86,8 +86,8 @@ async fn with_parked() -> (Hub, Arc<AtomicU64>) {
     let log =
         EmbeddedLog::new(Arc::clone(&disk) as _, Options { segment_bytes: 1 << 20, ..Options::default() });
     let log = Arc::new(Volume { log, room: Arc::clone(&room) });
-    let storage = Storage { disk, log: Some(log), archive: Arc::new(MemoryArchive::new()) };
-    let hub = Hub::launch(Settings { storage: Some(storage), ..Settings::default() });
+    let storage = Storage { disk, archive: Arc::new(MemoryArchive::new()) };
+    let hub = Hub::launch(Settings { storage: Some(storage), log: Some(log), ..Settings::default() });
     hub.prepare_scheme().await;
     for (index, name) in ["green", "blue"].into_iter().enumerate() {
         hub.onboard(name, index as u64).await;

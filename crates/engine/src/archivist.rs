@@ -123,6 +123,16 @@ impl Archivist {
         self.snapshot_every_records.max(entries as u64)
     }
 
+    /// Folds up to `goal` without an engine: removals, which an engine would make, and snapshots included.
+    pub(crate) fn follow_to(&mut self, goal: u64) -> Result<(), StartError> {
+        self.fold_to(goal)?;
+        self.archive.remove_to(self.fold.ledger.removed_to())?;
+        if self.fold.ledger.last_seq() - self.snapshot_seq >= self.snapshot_distance() {
+            self.write_snapshot()?;
+        }
+        Ok(())
+    }
+
     /// Folds all records up to `goal` and hands the transfers and conversions that finished to the archive.
     pub(crate) fn fold_to(&mut self, goal: u64) -> Result<(), StartError> {
         // What an attempt without room has left comes first.

@@ -106,6 +106,9 @@ pub enum StopReason {
     /// The journal failed: nothing was acknowledged after that.
     #[error("the journal failed: {0}")]
     Journal(String),
+    /// Another node leads the cluster. What this one had decided and not answered is forgotten.
+    #[error("the hub {0} leads now")]
+    Superseded(String),
     /// The archivist failed.
     #[error("the archive failed: {0}")]
     Archive(String),
@@ -116,6 +119,10 @@ pub enum StopReason {
 
 impl StopReason {
     pub(crate) fn of_journal(error: JournalError) -> Self {
+        if let JournalError::Superseded { by } = error {
+            tracing::warn!(by, "another hub leads now; nothing is acknowledged any more");
+            return Self::Superseded(by);
+        }
         tracing::error!(%error, "the journal failed; nothing is acknowledged any more");
         Self::Journal(error.to_string())
     }

@@ -13,10 +13,8 @@ use crate::clock::{Clock, SystemClock};
 /// Replaces the data directory in simulations.
 #[derive(Clone)]
 pub struct Storage {
-    /// Of the snapshots, and of the journal unless `log` is.
+    /// Of the snapshots, and of the journal unless [`EngineOptions::log`] is.
     pub disk: Arc<dyn Disk>,
-    /// The journal, if it is not the one on `disk`.
-    pub log: Option<Arc<dyn Log>>,
     /// Of finished transfers.
     pub archive: Arc<dyn Archive>,
 }
@@ -57,6 +55,8 @@ pub struct EngineOptions {
     pub clock: Arc<dyn Clock>,
     /// How far the wall clock may part from the monotonic one between two ticks; what parts more is not believed.
     pub clock_jump_max: Duration,
+    /// The journal, if it is not the data directory's own: that of a cluster.
+    pub log: Option<Arc<dyn Log>>,
     /// In place of the data directory; `None` except in simulations.
     pub storage: Option<Storage>,
 }
@@ -81,6 +81,7 @@ impl EngineOptions {
             archive: ArchiveOptions::default(),
             clock: Arc::new(SystemClock),
             clock_jump_max: Duration::from_secs(5),
+            log: None,
             storage: None,
         }
     }

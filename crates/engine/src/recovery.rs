@@ -73,10 +73,68 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
         undelivered = ledger.outbox().len(),
         "recovered the ledger"
     );
-    let mut archivist = Archivist::new(Arc::clone(&log), snapshots, Arc::clone(&archive), snapshot);
+    let archivist = archivist_of(options, &log, snapshots, &archive, snapshot);
+    Ok(Recovered { directory, log, ledger, appender, archive, archivist })
+}
+
+fn archivist_of(
+    options: &EngineOptions,
+    log: &Arc<dyn Log>,
+    snapshots: SnapshotStore,
+    archive: &Arc<dyn Archive>,
+    snapshot: Ledger,
+) -> Archivist {
+    let mut archivist = Archivist::new(Arc::clone(log), snapshots, Arc::clone(archive), snapshot);
     archivist.snapshot_every_records = options.snapshot_every_records;
     archivist.keep_segments = options.keep_segments;
-    Ok(Recovered { directory, log, ledger, appender, archive, archivist })
+    archivist
+}
+
+/// Archive and snapshots of a node that stands by: they follow its copy of the journal, so that a start has little left
+/// to do.
+pub struct StandbyArchive {
+    archivist: Archivist,
+    fold_every_records: u64,
+}
+
+impl StandbyArchive {
+    /// Opens archive and snapshots of a data directory whose lock the caller has. `log` reads the copy.
+    ///
+    /// # Errors
+    /// What a start would fail with.
+    pub fn open(
+        options: &EngineOptions,
+        disk: Arc<dyn Disk>,
+        log: &Arc<dyn Log>,
+    ) -> Result<Self, StartError> {
+        let config = LedgerConfig { hash_seed: hash_seed(options), ..options.ledger.clone() };
+        let snapshots = SnapshotStore::open(disk)?;
+        let snapshot = latest_snapshot(&snapshots, &config)?;
+        let archive = open_archive(options)?;
+        if archive.watermark() < snapshot.last_seq() {
+            rebuild_archive(log, &snapshots, &archive, &config, snapshot.last_seq(), options)?;
+        }
+        let archivist = archivist_of(options, log, snapshots, &archive, snapshot);
+        Ok(Self { archivist, fold_every_records: options.fold_every_records })
+    }
+
+    /// Folds the records up to `seq`, which the copy has, if they are enough to be worth it. A lack of room leaves them
+    /// for the next call.
+    ///
+    /// # Errors
+    /// The copy cannot be read, or archive or snapshots cannot be written.
+    pub fn follow_to(&mut self, seq: u64) -> Result<(), StartError> {
+        if seq < self.archivist.fold.ledger.last_seq() + self.fold_every_records {
+            return Ok(());
+        }
+        match self.archivist.follow_to(seq) {
+            Err(error) if error.is_lack_of_room() => {
+                tracing::warn!(%error, "archive and snapshots wait for room on the disk");
+                Ok(())
+            }
+            other => other,
+        }
+    }
 }
 
 /// The states that a start would come to.
@@ -118,7 +176,7 @@ fn open_disk(options: &EngineOptions) -> Result<(Option<DataDirectory>, Arc<dyn 
 
 /// The journal in the files of the disk, unless the options bring another.
 fn open_log(options: &EngineOptions, disk: Arc<dyn Disk>) -> Arc<dyn Log> {
-    if let Some(log) = options.storage.as_ref().and_then(|storage| storage.log.as_ref()) {
+    if let Some(log) = &options.log {
         return Arc::clone(log);
     }
     let journal_options = upesi_journal::Options {

@@ -53,7 +53,7 @@ impl World {
     }
 
     fn on(disk: SimDisk, archive: Arc<MemoryArchive>) -> Self {
-        let storage = Storage { log: None, disk: Arc::new(disk.clone()), archive: Arc::clone(&archive) as _ };
+        let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::clone(&archive) as _ };
         let options = EngineOptions {
             storage: Some(storage),
             segment_bytes: 64 * 1024,

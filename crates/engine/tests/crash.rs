@@ -48,11 +48,7 @@ fn no_crash_loses_what_was_acknowledged() {
 /// An engine whose archivist has nothing to do, so that the disk's operations are the same each time.
 fn start(disk: &SimDisk) -> (Engine, upesi_engine::EngineHandle) {
     let options = EngineOptions {
-        storage: Some(Storage {
-            log: None,
-            disk: Arc::new(disk.clone()),
-            archive: Arc::new(MemoryArchive::new()),
-        }),
+        storage: Some(Storage { disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) }),
         segment_bytes: 16 * 1024,
         batch_bytes_max: 4 * 1024,
         fold_every_records: u64::MAX / 2,

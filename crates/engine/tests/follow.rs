@@ -237,8 +237,7 @@ fn a_live_stream_waits_for_new_records_and_ends_with_the_engine() {
 #[test]
 fn a_live_stream_sees_durable_records_only() {
     let disk = SimDisk::new(7);
-    let storage =
-        Storage { log: None, disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
+    let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
     // Every batch goes to the commit thread, which works when the test says so.
     let options = EngineOptions {
         storage: Some(storage),

@@ -219,7 +219,7 @@ impl Archive for Slow {
 #[test]
 fn a_look_up_that_is_older_than_what_memory_has_forgotten_is_made_again() {
     let archive = Arc::new(Slow { inner: MemoryArchive::new(), watched: Mutex::default() });
-    let storage = Storage { log: None, disk: Arc::new(SimDisk::new(3)), archive: Arc::clone(&archive) as _ };
+    let storage = Storage { disk: Arc::new(SimDisk::new(3)), archive: Arc::clone(&archive) as _ };
     let (engine, handle) = start(EngineOptions { storage: Some(storage), ..options() });
     block_on(async {
         onboard(&handle, &DFSPS).await;
@@ -321,8 +321,7 @@ fn drive(engine: &mut SteppedEngine, handle: &EngineHandle, command: Command) {
 #[test]
 fn what_is_decided_while_a_batch_is_written_has_room_of_its_own() {
     let disk = SimDisk::new(4);
-    let storage =
-        Storage { log: None, disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
+    let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
     let options = EngineOptions { storage: Some(storage), overlap_bytes_min: 0, ..options() };
     let (mut engine, handle) =
         SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();

@@ -89,7 +89,7 @@ impl Archive for Absurd {
 fn start(place: Place, overlap_bytes_min: usize) -> (Engine, EngineHandle) {
     let absurd = || Absurd { place, inner: MemoryArchive::new() };
     let options = EngineOptions {
-        storage: Some(Storage { log: None, disk: Arc::new(SimDisk::new(1)), archive: Arc::new(absurd()) }),
+        storage: Some(Storage { disk: Arc::new(SimDisk::new(1)), archive: Arc::new(absurd()) }),
         fold_every_records: 1,
         overlap_bytes_min,
         // The batch of a tick is empty, and so the engine's own thread would let it go.

@@ -35,8 +35,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let disk = SimDisk::new(5);
-        let storage =
-            Storage { log: None, disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
+        let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
         let options = EngineOptions {
             storage: Some(storage),
             segment_bytes: 64 * 1024,

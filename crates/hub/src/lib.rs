@@ -24,5 +24,5 @@ pub mod values;
 pub mod version;
 
 pub use await_hub::await_hub;
-pub use hub::{Hub, HubError, raise_limit, serve};
+pub use hub::{Hub, HubError, cluster, raise_limit, serve};
 pub use upesi_admin::{BOOTSTRAP_MINUTES, make_bootstrap};

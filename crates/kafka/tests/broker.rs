@@ -1,14 +1,16 @@
 //! Two nodes on a real broker, which this test starts: who leads, what the copies hold, and topics that are no logs.
 
+#[path = "../../../tools/kafka/broker.rs"]
+mod broker;
+
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use broker::Broker;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
@@ -20,51 +22,8 @@ use upesi_replication::{Clock, NodeSettings, Progress, ReplicatedLog, Stood, Sys
 /// Longest wait for what must come.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A broker of its own, which ends with this.
-struct Broker {
-    directory: tempfile::TempDir,
-    addresses: String,
-}
-
-fn brokers(arguments: &[&str]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
-    let output = Command::new(script).args(arguments).output().expect("the script runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "brokers {arguments:?}: {told}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-/// Two free ports below those that the system gives to outgoing connections.
-fn ports() -> u16 {
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let first = 20_000 + (std::process::id() % 5_000) as u16 * 2;
-    (first..32_000).step_by(2).find(|port| is_free(*port) && is_free(port + 1)).expect("two free ports")
-}
-
-impl Broker {
-    fn start() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let data = directory.path().join("kafka");
-        let text = data.to_str().expect("a path in UTF-8");
-        brokers(&["up", text, "1", &ports().to_string()]);
-        let addresses = brokers(&["list", text]);
-        Self { directory, addresses }
-    }
-
-    fn topic(&self, topic: &str) -> KafkaSettings {
-        KafkaSettings {
-            brokers: self.addresses.clone(),
-            topic: topic.to_owned(),
-            properties: BTreeMap::new(),
-        }
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let data = self.directory.path().join("kafka");
-        brokers(&["down", data.to_str().expect("a path in UTF-8")]);
-    }
+fn topic(broker: &Broker, topic: &str) -> KafkaSettings {
+    KafkaSettings { brokers: broker.addresses.clone(), topic: topic.to_owned(), properties: BTreeMap::new() }
 }
 
 struct Node {
@@ -77,8 +36,8 @@ struct Node {
 }
 
 impl Node {
-    fn new(broker: &Broker, settings: &KafkaSettings, number: u32) -> Self {
-        let data = broker.directory.path().join(format!("node-{number}"));
+    fn new(directory: &Path, settings: &KafkaSettings, number: u32) -> Self {
+        let data = directory.join(format!("node-{number}"));
         std::fs::create_dir(&data).expect("a directory");
         Self {
             number,
@@ -151,11 +110,12 @@ fn batch(first_seq: u64, count: u64, bytes: usize) -> Batch {
 
 #[test]
 fn nodes_on_a_real_broker_agree() {
-    let broker = Broker::start();
-    let settings = broker.topic("journal");
+    let directory = tempfile::tempdir().expect("a directory");
+    let broker = Broker::start(directory.path());
+    let settings = topic(&broker, "journal");
     create_topic(&settings, Replicas::TRIAL).expect("a topic");
     check_topic(&settings, Replicas::TRIAL).expect("a topic as it must be");
-    let [first, second] = [0, 1].map(|number| Node::new(&broker, &settings, number));
+    let [first, second] = [0, 1].map(|number| Node::new(directory.path(), &settings, number));
     let log = first.stand_by().expect("it leads: nobody else is there");
     let mut leader = claim(&log);
     // Small, and as large as a body of 5 MiB makes it.
@@ -198,7 +158,7 @@ fn nodes_on_a_real_broker_agree() {
 }
 
 fn topics_that_are_no_logs(broker: &Broker) {
-    let missing = check_topic(&broker.topic("nowhere"), Replicas::TRIAL);
+    let missing = check_topic(&topic(broker, "nowhere"), Replicas::TRIAL);
     assert!(matches!(&missing, Err(TopicError::Missing(topic)) if topic == "nowhere"), "{missing:?}");
     let admin: AdminClient<DefaultClientContext> =
         ClientConfig::new().set("bootstrap.servers", &broker.addresses).create().expect("a client");
@@ -209,7 +169,7 @@ fn topics_that_are_no_logs(broker: &Broker) {
     let options = AdminOptions::new().operation_timeout(Some(LIMIT));
     let created = runtime.block_on(admin.create_topics([&unfit], &options)).expect("the brokers answer");
     assert!(created[0].is_ok(), "{created:?}");
-    let Err(TopicError::Unfit { wrong, .. }) = check_topic(&broker.topic("unfit"), Replicas::SHIPPED) else {
+    let Err(TopicError::Unfit { wrong, .. }) = check_topic(&topic(broker, "unfit"), Replicas::SHIPPED) else {
         panic!("a topic of two partitions, compacted, passed for a log")
     };
     for part in [

@@ -15,9 +15,12 @@ mod partition;
 mod place;
 mod records;
 mod standby;
+mod survey;
 
 pub use error::ReplicationError;
 pub use log::ReplicatedLog;
 pub use node::{Clock, NodeSettings, SystemClock};
 pub use partition::{Event, Partition};
+pub use place::PLACE_FILE;
 pub use standby::{Progress, Stood, stand_by};
+pub use survey::survey;

@@ -7,7 +7,8 @@ use upesi_journal::{Access, Disk};
 
 use crate::error::ReplicationError;
 
-const FILE: &str = "place";
+/// The file of a data directory that says how far its node has read the log. A hub without a cluster has none.
+pub const PLACE_FILE: &str = "place";
 const TEMPORARY: &str = "place.tmp";
 const MAGIC: [u8; 8] = *b"UPESIPL1";
 const BYTES: usize = 96;
@@ -73,7 +74,7 @@ impl Place {
 
     /// That of a data directory; `None` if it has none.
     pub fn load(disk: &dyn Disk) -> Result<Option<Self>, ReplicationError> {
-        let file = match disk.open(FILE, Access::Read) {
+        let file = match disk.open(PLACE_FILE, Access::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(_) => return Err(ReplicationError::Place),
@@ -94,7 +95,7 @@ impl Place {
         let file = disk.create(TEMPORARY)?;
         file.write_at(0, &self.encode())?;
         file.sync()?;
-        disk.rename(TEMPORARY, FILE)?;
+        disk.rename(TEMPORARY, PLACE_FILE)?;
         disk.sync_directory("")
     }
 }

@@ -50,13 +50,10 @@ impl Node {
 
     fn start(&mut self, log: &SimLog, options: EngineOptions) -> Result<(), StartError> {
         self.running = None;
-        let storage = Storage {
-            disk: Arc::new(self.disk.clone()),
-            log: Some(log.node(self.name)),
-            archive: Arc::clone(&self.archive) as _,
-        };
+        let storage = Storage { disk: Arc::new(self.disk.clone()), archive: Arc::clone(&self.archive) as _ };
         let clock = Arc::clone(&self.clock) as _;
-        let options = EngineOptions { storage: Some(storage), clock, ..options };
+        let log = Some(log.node(self.name));
+        let options = EngineOptions { storage: Some(storage), log, clock, ..options };
         self.running = Some(SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects))?);
         Ok(())
     }

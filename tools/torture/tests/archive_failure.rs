@@ -66,7 +66,6 @@ fn an_archive_that_fails_is_the_reason_of_the_end() {
     for round in 0..ROUNDS {
         let options = EngineOptions {
             storage: Some(Storage {
-                log: None,
                 disk: Arc::new(SimDisk::new(round)),
                 archive: Arc::new(Broken(MemoryArchive::new())),
             }),

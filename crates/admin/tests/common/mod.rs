@@ -92,6 +92,8 @@ pub struct Settings {
     pub store_log: Option<SimDisk>,
     /// In place of the engine's data directory.
     pub storage: Option<Storage>,
+    /// In place of the journal.
+    pub log: Option<Arc<dyn upesi_journal::Log>>,
     /// Whether callers must say who they are.
     pub authentication: bool,
 }
@@ -105,6 +107,7 @@ impl Default for Settings {
             queue_commands_max: 1_000,
             store_log: None,
             storage: None,
+            log: None,
             authentication: false,
         }
     }
@@ -148,8 +151,16 @@ impl Hub {
     }
 
     pub fn launch(settings: Settings) -> Self {
-        let Settings { quotes, limits, body_timeout, queue_commands_max, store_log, storage, authentication } =
-            settings;
+        let Settings {
+            quotes,
+            limits,
+            body_timeout,
+            queue_commands_max,
+            store_log,
+            storage,
+            log,
+            authentication,
+        } = settings;
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(Timestamp::parse_iso(START).unwrap().as_ms())));
         let options = EngineOptions {
@@ -160,6 +171,7 @@ impl Hub {
             // Time passes when a test says so.
             tick_interval: Duration::from_secs(3_600),
             storage,
+            log,
             ..EngineOptions::new(directory.path())
         };
         let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();

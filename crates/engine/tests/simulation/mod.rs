@@ -154,7 +154,6 @@ impl Run {
     fn start(&mut self) -> Option<(Engine, EngineHandle)> {
         let options = EngineOptions {
             storage: Some(Storage {
-                log: None,
                 disk: Arc::new(self.disk.clone()),
                 archive: Arc::clone(&self.archive) as _,
             }),

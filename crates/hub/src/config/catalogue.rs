@@ -141,6 +141,30 @@ settings! {
         relaxed: text(1024) = "",
     }
 
+    /// A cluster of hubs on one log: [cluster](cluster.md) has the steps.
+    cluster: Cluster {
+        /// `none`: this hub is alone, and the journal is its own. `kafka`: it is a node of a cluster whose journal is a
+        /// topic of Apache Kafka, and serves while it leads. A data directory cannot change from one to the other.
+        log: choice("none", "kafka") = "none",
+        /// The cluster: 32 hexadecimal digits, the same for all its nodes.
+        id: text(32) = "",
+        /// This node, by a number that no other node of the cluster has.
+        node: integer(0, 1_000_000) = "0",
+        /// Its place in the order in which nodes take over: each waits 300 ms longer than the one before.
+        rank: integer(0, 100) = "0",
+        /// Where this node is reached, as the others shall say it, such as `https://hub-1.example:4000`.
+        address: text(256) = "",
+        /// Addresses of some brokers, separated by commas.
+        brokers: text(4096) = "",
+        /// The topic.
+        topic: text(249) = "upesi-journal",
+        /// Replicas that the topic must have: `3`, of which two acknowledge, or `1` for trials.
+        replicas: choice("3", "1") = "3",
+        /// Whether this node may take over after its start by itself. If not, it only follows: for the time in which it
+        /// is not sure that the topic has all that any node acknowledged.
+        may_lead: flag = "true",
+    }
+
     /// TLS of the FSPIOP port.
     fspiop_tls: FspiopTls {
         /// `plain`: no TLS; `tls`: the hub shows its certificate; `mutual`: callers must show one, too.

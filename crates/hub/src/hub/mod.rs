@@ -1,5 +1,6 @@
 //! The hub: gateway, engine, courier and admin API put together.
 
+pub mod cluster;
 mod descriptors;
 mod metrics;
 mod options;
@@ -25,6 +26,7 @@ use upesi_quoting::QuotingError;
 use upesi_tables::TablesError;
 use upesi_tls::TlsError;
 
+use self::cluster::ClusterError;
 use self::descriptors::TooFewDescriptors;
 use self::resources::Resources;
 use self::retention::Retention;
@@ -72,6 +74,9 @@ pub enum HubError {
     /// Settings contradict themselves.
     #[error("{0}")]
     Settings(String),
+    /// The node cannot follow its cluster's log.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
 }
 
 impl From<QuotingError> for HubError {
@@ -96,6 +101,7 @@ impl HubError {
             Self::Store(TablesError::InUse { .. }) => Exit::Temporary,
             Self::Store(_) => Exit::InputOutput,
             Self::Engine(error) => exit_of(error),
+            Self::Cluster(error) => error.exit(),
         }
     }
 }

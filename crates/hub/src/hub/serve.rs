@@ -1,30 +1,29 @@
 //! `upesi serve`: a hub as a process, from start to orderly end.
 
 use std::fmt::Display;
+use std::panic::resume_unwind;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tracing::Level;
 use upesi_engine::{StopReason, SystemClock};
+use upesi_journal::Log;
 
-use super::Hub;
+use super::cluster::{self, ClusterError};
+use super::{Hub, HubError};
 use crate::config::{Settings, missing_for_production};
 use crate::exit::Exit;
 use crate::logging::LogControl;
 use crate::signals::{at_hang_up, stop_signal};
 
-/// Runs a hub until it is told to stop or its disk fails.
+/// Runs a hub until it is told to stop or its disk fails. A node of a cluster follows the log until it leads, serves
+/// while it does, and follows again.
 ///
 /// Why it ends otherwise than in order is said on stderr, whatever the log's level.
 pub fn serve(settings: &Settings, log: LogControl) -> Exit {
-    let hub = match Hub::start(settings, log, Arc::new(SystemClock)) {
-        Ok(hub) => hub,
-        Err(error) => {
-            report(&error, "the hub does not start");
-            return error.exit();
-        }
-    };
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -32,7 +31,62 @@ pub fn serve(settings: &Settings, log: LogControl) -> Exit {
             return Exit::Temporary;
         }
     };
-    runtime.block_on(run(hub, settings))
+    // One for the whole life of a node: a signal between following and serving must not be lost.
+    let mut stop = None;
+    loop {
+        let hub = match lead(&runtime, settings, log.clone(), &mut stop) {
+            Ok(Some(hub)) => hub,
+            Ok(None) => return Exit::Success,
+            Err(error) => {
+                report(&error, "the hub does not start");
+                return error.exit();
+            }
+        };
+        let stop = stop.get_or_insert_with(|| caught(&runtime));
+        if let Some(exit) = runtime.block_on(run(hub, settings, stop)) {
+            return exit;
+        }
+    }
+}
+
+/// The name of the signal that stops the process.
+type Stop = Pin<Box<dyn Future<Output = &'static str>>>;
+
+fn caught(runtime: &Runtime) -> Stop {
+    let _entered = runtime.enter();
+    Box::pin(stop_signal())
+}
+
+/// A hub that serves, once it may; `None` if the process was told to stop before.
+fn lead(
+    runtime: &Runtime,
+    settings: &Settings,
+    log: LogControl,
+    stop: &mut Option<Stop>,
+) -> Result<Option<Hub>, HubError> {
+    if settings.cluster.log == "none" {
+        return Hub::start(settings, log, Arc::new(SystemClock)).map(Some);
+    }
+    let stop = stop.get_or_insert_with(|| caught(runtime));
+    let Some(journal) = runtime.block_on(stand_by_until(stop, settings))? else { return Ok(None) };
+    Hub::start_on(settings, log, Arc::new(SystemClock), Some(journal)).map(Some)
+}
+
+async fn stand_by_until(stop: &mut Stop, settings: &Settings) -> Result<Option<Arc<dyn Log>>, ClusterError> {
+    let stops = Arc::new(AtomicBool::new(false));
+    let (settings, standing_by) = (settings.clone(), Arc::clone(&stops));
+    let mut standing = tokio::task::spawn_blocking(move || cluster::stand_by(&settings, &standing_by));
+    let joined = tokio::select! {
+        joined = &mut standing => joined,
+        // There is nothing to read again yet.
+        never = at_hang_up(|| ()) => match never {},
+        name = stop => {
+            tracing::info!(signal = name, "stopping in order");
+            stops.store(true, Ordering::Release);
+            standing.await
+        }
+    };
+    joined.unwrap_or_else(|panic| resume_unwind(panic.into_panic()))
 }
 
 /// Who waits for this line may send signals from then on.
@@ -57,19 +111,26 @@ fn tell_what_is_missing(settings: &Settings) {
     }
 }
 
-async fn run(hub: Hub, settings: &Settings) -> Exit {
+/// Serves until the end; `None` if another node of the cluster leads.
+async fn run(hub: Hub, settings: &Settings, stop: &mut Stop) -> Option<Exit> {
     let exit = {
-        let (stop, hang_up) = (stop_signal(), at_hang_up(|| hub.reload_keys()));
+        let hang_up = at_hang_up(|| hub.reload_keys());
         tell_that_it_serves(&hub, settings);
         tokio::select! {
             name = stop => {
                 tracing::info!(signal = name, "stopping in order");
-                Exit::Success
+                Some(Exit::Success)
             }
             never = hang_up => match never {},
-            reason = hub.failed() => {
-                report(&reason, "the hub stops; acknowledged requests are on disk");
-                exit_of_stop(&reason)
+            reason = hub.failed() => match reason {
+                StopReason::Superseded(by) => {
+                    tracing::warn!(by, "this node serves no more: another one leads");
+                    None
+                }
+                reason => {
+                    report(&reason, "the hub stops; acknowledged requests are on disk");
+                    Some(exit_of_stop(&reason))
+                }
             }
         }
     };
@@ -82,6 +143,7 @@ fn exit_of_stop(reason: &StopReason) -> Exit {
     match reason {
         StopReason::Shutdown => Exit::Success,
         StopReason::Panicked(_) => Exit::Software,
+        StopReason::Superseded(_) => Exit::Temporary,
         StopReason::Journal(_) | StopReason::Archive(_) => Exit::InputOutput,
     }
 }
@@ -108,6 +170,7 @@ mod tests {
         for (reason, code) in [
             (StopReason::Shutdown, 0),
             (StopReason::Panicked("upesi-archivist"), 70),
+            (StopReason::Superseded("hub-2".into()), 75),
             (StopReason::Journal("cannot sync".into()), 74),
             (StopReason::Archive("cannot write".into()), 74),
         ] {

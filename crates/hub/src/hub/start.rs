@@ -18,6 +18,7 @@ use upesi_engine::{
 };
 use upesi_gateway::{Gateway, GatewayContext};
 use upesi_http::{BoundServer, ClientTls, Outbound, Server, Workers};
+use upesi_journal::Log;
 
 use super::descriptors::Descriptors;
 use super::metrics::{MetricsText, Ports};
@@ -26,7 +27,7 @@ use super::resources::Resources;
 use super::retention::Retention;
 use super::signatures::Signatures;
 use super::tls::{Servers, Tls};
-use super::{Hub, HubError, options};
+use super::{Hub, HubError, cluster, options};
 use crate::config::Settings;
 use crate::logging::LogControl;
 use crate::reserve::{self, Kept};
@@ -95,7 +96,12 @@ impl Base {
         })
     }
 
-    fn start_engine(&self, settings: &Settings, clock: Arc<dyn Clock>) -> Result<Core, HubError> {
+    fn start_engine(
+        &self,
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+        journal: Option<Arc<dyn Log>>,
+    ) -> Result<Core, HubError> {
         let engine_slot = Arc::new(OnceLock::new());
         let courier = start_courier(
             settings,
@@ -112,7 +118,7 @@ impl Base {
         let mut registry = Registry::default();
         let metrics =
             EngineMetrics { records_metrics: settings.metrics.record, ..EngineMetrics::new(&mut registry) };
-        let options = EngineOptions { clock, ..options::engine(settings) };
+        let options = EngineOptions { clock, log: journal, ..options::engine(settings) };
         let (engine, handle) = Engine::start(options, metrics.clone(), Box::new(effects))?;
         let _ = engine_slot.set(handle.clone());
         Ok(Core { registry, metrics, engine, handle, courier })
@@ -141,8 +147,20 @@ impl Hub {
     /// Binds both ports, recovers the data directory, and serves. Deadlines of transfers and time stamps follow the
     /// clock, waits on the network do not.
     pub fn start(settings: &Settings, log: LogControl, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
+        cluster::expect_alone(settings)?;
+        Self::start_on(settings, log, clock, None)
+    }
+
+    /// The same on the journal of a cluster, which this node leads.
+    pub(super) fn start_on(
+        settings: &Settings,
+        log: LogControl,
+        clock: Arc<dyn Clock>,
+        journal: Option<Arc<dyn Log>>,
+    ) -> Result<Self, HubError> {
         let base = Base::open(settings, &clock)?;
-        let Core { mut registry, metrics, engine, handle, courier } = base.start_engine(settings, clock)?;
+        let Core { mut registry, metrics, engine, handle, courier } =
+            base.start_engine(settings, clock, journal)?;
         let clock = handle.clock();
         let resources = Resources::start(
             settings,

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use upesi_types::{FspId, Timestamp, TransferId};
 
 use super::admin::AdminCommand;
+use super::cluster::ClusterCommand;
 use super::directory::DirectoryCommand;
 use super::install::{CompletionsArguments, ManArguments};
 use super::pki::PkiCommand;
@@ -65,6 +66,9 @@ pub enum Command {
     /// Make operators, and tokens for them.
     #[command(subcommand)]
     Admin(AdminCommand),
+    /// The log that the hubs of a cluster share.
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// A certificate authority for TLS, for a scheme that has none and for tests.
     #[command(subcommand)]
     Pki(PkiCommand),

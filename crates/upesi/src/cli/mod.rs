@@ -2,6 +2,7 @@
 
 mod admin;
 mod arguments;
+mod cluster;
 mod directory;
 mod install;
 mod oracle;

@@ -10,7 +10,7 @@ use super::arguments::{
     AuditArguments, AuditPart, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments,
     TrailArguments,
 };
-use super::{admin, directory, install, pki, scheme, settlement, sim};
+use super::{admin, cluster, directory, install, pki, scheme, settlement, sim};
 use upesi_hub::backup::{self, BackupArguments, RestoreArguments};
 use upesi_hub::config::{self, Effective};
 use upesi_hub::exit::{Exit, Failure, Outcome};
@@ -71,6 +71,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Settlement(command) => settlement::run(command),
         Command::Directory(command) => directory::run(command),
         Command::Admin(command) => admin::run(command),
+        Command::Cluster(command) => cluster::run(command),
         Command::Pki(command) => pki::run(command),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Lab(command) => lab::run(command),

@@ -85,7 +85,7 @@ impl World {
 
     /// A hub on what a disk holds.
     pub(super) fn start_on(&self, disk: Arc<dyn Disk>) -> Result<Hub, StartError> {
-        let storage = Storage { log: None, disk, archive: Arc::clone(&self.archive) as _ };
+        let storage = Storage { disk, archive: Arc::clone(&self.archive) as _ };
         let options = EngineOptions {
             clock: self.clock.clock() as Arc<dyn Clock>,
             clock_jump_max: match self.plan.bug {

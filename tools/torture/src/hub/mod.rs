@@ -122,11 +122,7 @@ impl Remains {
     /// Starts a hub on them.
     pub fn start(&self, setup: &Setup) -> Result<(Engine, EngineHandle), StartError> {
         let options = EngineOptions {
-            storage: Some(Storage {
-                log: None,
-                disk: Arc::new(self.disk.clone()),
-                archive: self.archive.open(),
-            }),
+            storage: Some(Storage { disk: Arc::new(self.disk.clone()), archive: self.archive.open() }),
             segment_bytes: setup.segment_bytes,
             batch_bytes_max: 4 * 1024,
             overlap_bytes_min: setup.overlap_bytes_min,

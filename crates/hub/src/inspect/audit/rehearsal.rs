@@ -23,11 +23,8 @@ pub(super) fn run(
     replayed: &Ledger,
     findings: &mut Findings,
 ) {
-    let storage = Storage {
-        log: None,
-        disk: Arc::new(ScratchDisk::new(disk)),
-        archive: Arc::new(ScratchArchive::new(archive)),
-    };
+    let storage =
+        Storage { disk: Arc::new(ScratchDisk::new(disk)), archive: Arc::new(ScratchArchive::new(archive)) };
     let options = EngineOptions { storage: Some(storage), ..EngineOptions::new(directory) };
     match rehearse(&options) {
         Err(error) => findings.add(format!("a hub would not start: {error}")),

@@ -1,0 +1,226 @@
+//! A node of a cluster: it follows the log into its data directory until it leads.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
+use upesi_engine::{StandbyArchive, StartError};
+use upesi_journal::{DataDirectory, EmbeddedLog, JournalError, Log, Options};
+use upesi_kafka::{
+    ConnectError, KafkaPartition, KafkaSettings, Replicas, TopicError, check_topic, create_topic,
+};
+use upesi_replication::{
+    NodeSettings, PLACE_FILE, Partition, Progress, ReplicationError, Stood, SystemClock, stand_by as follow,
+    survey,
+};
+
+use super::{exit_of, options};
+use crate::config::{Cluster, Settings};
+use crate::exit::Exit;
+
+/// The form of records that this version writes.
+const LEVEL: u32 = 1;
+
+/// Why a node cannot follow its cluster's log.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// A setting of the section is wrong.
+    #[error("{0}")]
+    Settings(String),
+    /// The client cannot be made.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The topic is not there, or is no log.
+    #[error(transparent)]
+    Topic(#[from] TopicError),
+    /// Copy or log are not what they should be.
+    #[error(transparent)]
+    Replication(#[from] ReplicationError),
+    /// No broker answers.
+    #[error("{0} cannot be reached: check cluster.brokers and cluster.topic")]
+    Unreachable(String),
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+impl ClusterError {
+    /// The exit code of a process that ends for this reason.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Settings(_) | Self::Connect(_) => Exit::Usage,
+            Self::Topic(TopicError::Kafka { .. }) | Self::Unreachable(_) => Exit::Unavailable,
+            Self::Topic(TopicError::Missing(_) | TopicError::Unfit { .. }) => Exit::Usage,
+            Self::Start(error) => exit_of(error),
+            Self::Replication(error) => match error {
+                ReplicationError::Copy(JournalError::Damaged { .. }) => Exit::Data,
+                ReplicationError::Copy(_) | ReplicationError::Stopped { .. } => Exit::InputOutput,
+                ReplicationError::OtherCluster { .. } | ReplicationError::NotReplicated => Exit::Usage,
+                _ => Exit::Data,
+            },
+        }
+    }
+}
+
+/// Refuses to serve a node's copy as if it were a hub's own journal: it would go on without the others.
+pub(super) fn expect_alone(settings: &Settings) -> Result<(), ClusterError> {
+    let place = settings.data.dir.join(PLACE_FILE);
+    if !place.exists() {
+        return Ok(());
+    }
+    Err(ClusterError::Settings(format!(
+        "{} is the copy of a node of a cluster: serve it with the settings of `cluster`, or restore a backup elsewhere",
+        settings.data.dir.display()
+    )))
+}
+
+/// How the log of the settings is reached.
+fn log_of(cluster: &Cluster) -> Result<KafkaSettings, ClusterError> {
+    if cluster.brokers.is_empty() {
+        return Err(ClusterError::Settings("cluster.log = kafka needs cluster.brokers".to_owned()));
+    }
+    let (brokers, topic) = (cluster.brokers.clone(), cluster.topic.clone());
+    Ok(KafkaSettings { brokers, topic, properties: BTreeMap::new() })
+}
+
+fn replicas_of(cluster: &Cluster) -> Replicas {
+    if cluster.replicas == "1" { Replicas::TRIAL } else { Replicas::SHIPPED }
+}
+
+fn id_of(cluster: &Cluster) -> Result<ClusterId, ClusterError> {
+    let digits = cluster.id.len() == 32 && cluster.id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match u128::from_str_radix(&cluster.id, 16) {
+        Ok(id) if digits => Ok(ClusterId(id)),
+        _ => Err(ClusterError::Settings(
+            "cluster.log = kafka needs cluster.id: 32 hexadecimal digits, such as `openssl rand -hex 16` prints".to_owned(),
+        )),
+    }
+}
+
+fn node_of(cluster: &Cluster) -> Result<NodeSettings, ClusterError> {
+    let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    Ok(NodeSettings {
+        cluster: id_of(cluster)?,
+        node: NodeId(small(cluster.node)),
+        claim: Claim {
+            incarnation: Incarnation(RandomState::new().build_hasher().finish()),
+            level: LEVEL,
+            address: cluster.address.clone(),
+        },
+        patience: Patience::of_rank(small(cluster.rank)),
+        may_claim: cluster.may_lead,
+    })
+}
+
+/// Follows the log until this node leads, and returns the journal to serve on; `None` if it `stops` before.
+pub(super) fn stand_by(
+    settings: &Settings,
+    stops: &AtomicBool,
+) -> Result<Option<Arc<dyn Log>>, ClusterError> {
+    let kafka = log_of(&settings.cluster)?;
+    let node = node_of(&settings.cluster)?;
+    check_topic(&kafka, replicas_of(&settings.cluster))?;
+    let directory = DataDirectory::open(&settings.data.dir).map_err(StartError::Data)?;
+    let partition = Box::new(KafkaPartition::connect(kafka)?);
+    let engine = options::engine(settings);
+    let disk = directory.disk();
+    let mut archive = StandbyArchive::open(&engine, Arc::clone(&disk), &EmbeddedLog::for_reading(&disk))?;
+    let journal = Options {
+        segment_bytes: engine.segment_bytes,
+        durability: engine.durability,
+        identity: RandomState::new().build_hasher().finish(),
+        ..Options::default()
+    };
+    let mut leader = None;
+    let mut failed = None;
+    let mut tell = |progress: &Progress| {
+        if leader != Some(progress.position.leader) {
+            leader = Some(progress.position.leader);
+            tell_leader(progress);
+        }
+        if let (None, Err(error)) = (&failed, archive.follow_to(progress.position.seq)) {
+            tracing::error!(%error, "archive and snapshots follow no more");
+            failed = Some(error);
+        }
+    };
+    let clock: Arc<dyn upesi_replication::Clock> = Arc::new(SystemClock::default());
+    let stood = follow(partition, (disk, journal), &node, &clock, stops, &mut tell)?;
+    // The engine opens archive and directory itself.
+    drop(archive);
+    drop(directory);
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    Ok(match stood {
+        Stood::Elected(log) => {
+            tracing::info!("this node leads");
+            Some(Arc::new(log))
+        }
+        Stood::Stopped => None,
+    })
+}
+
+fn tell_leader(progress: &Progress) {
+    let position = &progress.position;
+    let (epoch, seq) = (position.epoch, position.seq);
+    match position.leader {
+        Some((node, _)) => {
+            let address = progress.leader.as_deref().unwrap_or_default();
+            tracing::info!(epoch, seq, leader = node.0, address, "follows the cluster's log");
+        }
+        None => tracing::info!(epoch, seq, "follows the cluster's log; no node leads"),
+    }
+}
+
+/// Creates the topic of the settings, as it must be.
+///
+/// # Errors
+/// The settings or the brokers say why not.
+pub fn create(settings: &Settings) -> Result<String, ClusterError> {
+    let kafka = log_of(&settings.cluster)?;
+    let replicas = replicas_of(&settings.cluster);
+    create_topic(&kafka, replicas)?;
+    check_topic(&kafka, replicas)?;
+    Ok(kafka.topic)
+}
+
+/// How far a node's copy is, and who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Counts the changes of leadership.
+    pub epoch: u64,
+    /// The node that leads, and where it is reached, if its claim is not older than the directory.
+    pub leader: Option<(u32, Option<String>)>,
+    /// The last record that was accepted.
+    pub accepted: u64,
+    /// The last record of the data directory, as of a second ago; `None` if it never followed.
+    pub copied: Option<u64>,
+    /// Where the log ends.
+    pub end: u64,
+}
+
+/// Reads the log, from where the data directory is, and says who leads.
+///
+/// # Errors
+/// The settings, the directory or the log say why not.
+pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
+    let kafka = log_of(&settings.cluster)?;
+    let cluster = id_of(&settings.cluster)?;
+    let mut partition = KafkaPartition::connect(kafka)?;
+    let Some(end) = partition.end() else {
+        return Err(ClusterError::Unreachable(partition.name().to_owned()));
+    };
+    let disk = DataDirectory::open_for_reading(&settings.data.dir).ok().map(|directory| directory.disk());
+    let (copied, fold) = survey(&mut partition, disk.as_deref(), cluster, end)?;
+    let position = fold.position();
+    let address = fold.claim().map(|claim| claim.address.clone());
+    Ok(Status {
+        epoch: position.epoch,
+        leader: position.leader.map(|(node, _)| (node.0, address)),
+        accepted: position.seq,
+        copied,
+        end,
+    })
+}

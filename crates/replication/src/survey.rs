@@ -1,0 +1,42 @@
+//! A look at the log, for operators.
+
+use std::time::Duration;
+
+use upesi_cluster::{ClusterId, Fold};
+use upesi_journal::Disk;
+
+use crate::error::ReplicationError;
+use crate::partition::{Event, Partition};
+use crate::place::Place;
+
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Reads the log from where a node's directory is, or from its beginning without one, up to `end`. Returns how far the
+/// directory is, and the fold at the end. Nothing is written.
+///
+/// # Errors
+/// The directory is of another cluster, or the log has no such entries any more.
+pub fn survey(
+    partition: &mut dyn Partition,
+    disk: Option<&dyn Disk>,
+    cluster: ClusterId,
+    end: u64,
+) -> Result<(Option<u64>, Fold), ReplicationError> {
+    let place = disk.map(Place::load).transpose()?.flatten();
+    if let Some(place) = place.as_ref().filter(|place| place.cluster != cluster) {
+        return Err(ReplicationError::OtherCluster { found: place.cluster.0, expected: cluster.0 });
+    }
+    let copied = place.as_ref().map(|place| place.position.seq);
+    let mut fold = Fold::new(cluster, place.unwrap_or(Place::start(cluster)).position);
+    partition.read_from(fold.position().next_offset);
+    while fold.position().next_offset < end {
+        let event = partition
+            .next(PATIENCE)
+            .map_err(|reason| ReplicationError::Client { log: partition.name().to_owned(), reason })?;
+        if let Some(Event::Entry { offset, bytes }) = event {
+            fold.read(offset, &bytes);
+        }
+    }
+    partition.stop_reading();
+    Ok((copied, fold))
+}

@@ -1,0 +1,90 @@
+//! `upesi cluster`: the log that the nodes of a cluster share.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use upesi_hub::cluster::{self, ClusterError, Status};
+use upesi_hub::exit::{Failure, Outcome};
+use upesi_hub::output::write_out;
+
+use super::arguments::SettingsArguments;
+use super::run::settings;
+
+/// Subcommands of `upesi cluster`. They take the settings of a node.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Create the topic with the settings that it must have. One that is there is checked, and left as it is.
+    CreateTopic(SettingsArguments),
+    /// Print who leads, and how far the log and this node's data directory are.
+    Status(StatusArguments),
+}
+
+/// Arguments of `upesi cluster status`.
+#[derive(Args, Clone, Debug)]
+pub struct StatusArguments {
+    /// The settings of the node.
+    #[command(flatten)]
+    pub settings: SettingsArguments,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) fn run(command: ClusterCommand) -> Outcome {
+    match command {
+        ClusterCommand::CreateTopic(arguments) => {
+            let topic = cluster::create(&settings(&arguments)?.settings).map_err(failure)?;
+            write_out(&format!("the topic {topic} is as it must be\n"))
+        }
+        ClusterCommand::Status(StatusArguments { settings: arguments, json }) => {
+            let status = cluster::status(&settings(&arguments)?.settings).map_err(failure)?;
+            write_out(&if json { as_json(&status) } else { as_text(&status) })
+        }
+    }
+}
+
+fn failure(error: ClusterError) -> Failure {
+    Failure::new(error.exit(), error)
+}
+
+fn as_json(status: &Status) -> String {
+    let leader = status.leader.as_ref().map(|(node, address)| json!({ "node": node, "address": address }));
+    let Status { epoch, accepted, copied, end, .. } = status;
+    format!(
+        "{}\n",
+        json!({ "epoch": epoch, "leader": leader, "accepted": accepted, "copied": copied, "end": end })
+    )
+}
+
+fn as_text(status: &Status) -> String {
+    let leader = match &status.leader {
+        Some((node, Some(address))) => format!("node {node} at {address}"),
+        Some((node, None)) => format!("node {node}"),
+        None => "none".to_owned(),
+    };
+    let copied = status.copied.map_or_else(|| "nothing yet".to_owned(), |seq| format!("record {seq}"));
+    format!(
+        "leader    {leader}, epoch {}\naccepted  record {}\nhere      {copied}\nlog       ends at offset {}\n",
+        status.epoch, status.accepted, status.end
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_who_leads_and_how_far_everything_is() {
+        let status = |leader, copied| Status { epoch: 3, leader, accepted: 90, copied, end: 120 };
+        let known = status(Some((2, Some("https://hub-2:4000".to_owned()))), Some(88));
+        assert_eq!(
+            as_text(&known),
+            "leader    node 2 at https://hub-2:4000, epoch 3\naccepted  record 90\nhere      record 88\n\
+             log       ends at offset 120\n"
+        );
+        let text = as_text(&status(Some((2, None)), None));
+        assert!(text.contains("leader    node 2, epoch 3\n") && text.contains("nothing yet"), "{text}");
+        assert!(as_text(&status(None, None)).contains("leader    none,"));
+        let object: serde_json::Value = serde_json::from_str(&as_json(&known)).unwrap();
+        assert_eq!((&object["leader"]["node"], &object["copied"]), (&2.into(), &88.into()));
+    }
+}

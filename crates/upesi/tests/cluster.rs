@@ -1,0 +1,166 @@
+//! Two nodes of a cluster on a real broker, under load. The node that leads is killed or stopped in order, again and
+//! again; the other one takes over, and nothing that was answered is lost.
+//!
+//! Both nodes have the same ports, as one address of a service would be: a node listens only while it leads.
+//! `UPESI_CLUSTER_TAKE_OVERS` sets how often, `UPESI_CRASH_SEED` repeats the amounts and parties.
+
+#![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
+
+#[path = "../../../tools/kafka/broker.rs"]
+mod broker;
+mod support_crash;
+
+use std::path::Path;
+use std::time::Instant;
+
+use broker::Broker;
+use serde_json::Value;
+use support_crash::hub::{Hub, SERVING, upesi};
+use support_crash::scene::block_on;
+use support_crash::world::World;
+use support_crash::{setting, verdict};
+use tempfile::TempDir;
+
+const TAKE_OVERS: u64 = 4;
+const FOLLOWS: &str = "follows the cluster's log";
+/// Transfers between two ends of a leader.
+const TRANSFERS: u64 = 150;
+
+/// The nodes, each with a directory of its own.
+fn nodes(directory: &Path, broker: &Broker) -> [World; 2] {
+    let text = |text: String| -> &'static str { text.leak() };
+    let mut worlds = [0, 1].map(|number| {
+        let data = directory.join(format!("node-{number}"));
+        std::fs::create_dir(&data).unwrap();
+        let mut world =
+            World { log: Some(directory.join(format!("node-{number}.log"))), ..World::new(&data) };
+        world.settings = vec![
+            "cluster.log=kafka",
+            "cluster.id=00112233445566778899aabbccddeeff",
+            "cluster.replicas=1",
+            text(format!("cluster.node={number}")),
+            text(format!("cluster.rank={number}")),
+            text(format!("cluster.address=http://node-{number}")),
+            text(format!("cluster.brokers={}", broker.addresses)),
+        ];
+        world
+    });
+    worlds[1].ports = worlds[0].ports;
+    worlds
+}
+
+/// The output of a command with a node's settings.
+fn told(world: &World, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = upesi();
+    command.args(arguments).arg("--data").arg(&world.data);
+    let output = command.args(world.settings.iter().flat_map(|setting| ["--set", setting])).output().unwrap();
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (output.status.code(), text)
+}
+
+fn journal(world: &World) -> Vec<u8> {
+    let output = upesi().args(["journal", "--json"]).arg(&world.data).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+fn follows(world: &World) -> Hub {
+    let mut hub = world.start();
+    assert!(hub.logs(FOLLOWS), "the node does not follow: {}\n{}", hub.exit(), hub.log.join("\n"));
+    hub
+}
+
+#[test]
+fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
+    let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    let take_overs = setting("UPESI_CLUSTER_TAKE_OVERS").unwrap_or(TAKE_OVERS);
+    println!("cluster: seed {seed}, {take_overs} take-overs");
+    let directory = TempDir::new().unwrap();
+    let broker = Broker::start(directory.path());
+    let worlds = nodes(directory.path(), &broker);
+    refuses_what_is_wrong(&worlds[0]);
+
+    let mut leader = worlds[0].start();
+    leader.serves();
+    let mut load = block_on(worlds[0].load(seed));
+    let mut standby = follows(&worlds[1]);
+    load.start();
+    let begun = Instant::now();
+    for number in 0..take_overs {
+        load.wait_for_accepted(TRANSFERS);
+        let leads = (number % 2) as usize;
+        let ended = Instant::now();
+        if number % 4 < 2 {
+            leader.kill();
+        } else {
+            let (status, log) = leader.stop();
+            assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+        }
+        assert!(standby.logs(SERVING), "nobody serves: {}", standby.log.join("\n"));
+        println!(
+            "{:6} ms  node {} took over within {} ms; {} accepted so far",
+            begun.elapsed().as_millis(),
+            1 - leads,
+            ended.elapsed().as_millis(),
+            load.accepted_count()
+        );
+        leader = std::mem::replace(&mut standby, follows(&worlds[leads]));
+    }
+    load.wait_for_accepted(TRANSFERS);
+
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    let admin = worlds[0].admin();
+    block_on(async {
+        verdict::quiet(&admin, &load).await;
+        verdict::books_agree(&admin, &load, &accepted).await;
+        verdict::answers_agree(&admin, &accepted).await;
+    });
+    drop(admin);
+    let leads = (take_overs % 2) as usize;
+    status_says(&worlds[1 - leads], leads);
+    for hub in [standby, leader] {
+        let (status, log) = hub.stop();
+        assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+    }
+    // The standby follows once more: what the leader wrote at its end is in its copy, too.
+    let last = worlds.iter().map(|world| journal(world).len()).max();
+    for world in &worlds {
+        let mut hub = world.start();
+        hub.serves();
+        let (status, log) = hub.stop();
+        assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+        assert!(journal(world).len() >= last.unwrap_or_default());
+        verdict::journal_agrees(&world.data, &accepted);
+        verdict::audit_is_clean(&world.data);
+    }
+}
+
+/// A topic that is not there, a hub without its cluster, a cluster without its settings.
+fn refuses_what_is_wrong(world: &World) {
+    let (code, text) = told(world, &["serve"]);
+    assert_eq!(code, Some(64), "{text}");
+    assert!(text.contains("there is no topic upesi-journal"), "{text}");
+    let (code, text) = told(world, &["cluster", "create-topic"]);
+    assert_eq!((code, &*text), (Some(0), "the topic upesi-journal is as it must be\n"));
+    let mut nameless = upesi();
+    nameless.args(["serve", "--set", "cluster.log=kafka", "--set", "cluster.brokers=127.0.0.1:1", "--data"]);
+    let output = nameless.arg(world.data.join("nothing")).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cluster.id"), "{output:?}");
+}
+
+fn status_says(world: &World, leader: usize) {
+    let (code, text) = told(world, &["cluster", "status", "--json"]);
+    assert_eq!(code, Some(0), "{text}");
+    let status: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(status["leader"]["node"], leader, "{text}");
+    assert!(status["accepted"].as_u64() >= status["copied"].as_u64(), "{text}");
+    let mut alone = upesi();
+    let output = alone.args(["serve", "--data"]).arg(&world.data).output().unwrap();
+    assert_eq!(output.status.code(), Some(64), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("the copy of a node of a cluster"),
+        "{output:?}"
+    );
+}

@@ -1,0 +1,44 @@
+// A broker for the tests that need one, started by the script beside this file. It is included where it is used.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A broker of its own, in a directory of its own, which ends with this value.
+pub struct Broker {
+    data: PathBuf,
+    /// Where it is reached.
+    pub addresses: String,
+}
+
+fn brokers(arguments: &[&str]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
+    let output = Command::new(script).args(arguments).output().expect("the script runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "brokers {arguments:?}: {told}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Two free ports below those that the system gives to outgoing connections.
+fn ports() -> u16 {
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let first = 20_000 + (std::process::id() % 5_000) as u16 * 2;
+    (first..32_000).step_by(2).find(|port| is_free(*port) && is_free(port + 1)).expect("two free ports")
+}
+
+impl Broker {
+    /// Starts one broker below `directory`, and waits until it answers.
+    pub fn start(directory: &Path) -> Self {
+        let data = directory.join("kafka");
+        let text = data.to_str().expect("a path in UTF-8");
+        brokers(&["up", text, "1", &ports().to_string()]);
+        let addresses = brokers(&["list", text]);
+        Self { data, addresses }
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        brokers(&["down", self.data.to_str().expect("a path in UTF-8")]);
+    }
+}
