@@ -13,11 +13,11 @@ UPESI := target/release/upesi
 # The commit that lab results and evidence name, with a + where sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates tools Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
-.PHONY: help tools build demo test fmt lint unit tidy deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
+.PHONY: help tools build demo cluster-demo test fmt lint unit tidy deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
 
 help: ## This list.
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
-	    printf '  make %-8s %s\n' "$$target" "$$text"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
+	    printf '  make %-12s %s\n' "$$target" "$$text"
 	done
 
 tools:
@@ -28,6 +28,9 @@ build: tools ## The upesi binary, optimised: target/release/upesi.
 
 demo: build ## A hub with eight simulated DFSPs: one payment step by step, then load, then the audit. KEEP=1 leaves it running.
 	@$(UPESI) demo $(if $(KEEP),--keep)
+
+cluster-demo: build ## Three brokers and three hubs under load; each part is lost once. Prints the gaps and the audit of all copies.
+	@tools/kafka/demo
 
 test: tools ## Everything: format, lint, unit, property, integration and end-to-end tests.
 	@$(MAKE) fmt
