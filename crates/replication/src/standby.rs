@@ -66,10 +66,8 @@ pub fn stand_by(
                 standby = match role {
                     Role::Standby(standby) => standby,
                     Role::Leader(leader) => {
-                        let mut copy = following.copy;
-                        copy.save()?;
                         partition.stop_reading();
-                        let leading = Leading::new(leader, partition, copy, Arc::clone(clock));
+                        let leading = Leading::new(leader, partition, following.copy, Arc::clone(clock));
                         return Ok(Stood::Elected(ReplicatedLog::new(leading)));
                     }
                     Role::Newer(_) => {

@@ -1,9 +1,8 @@
 //! Power losses of nodes at any moment: the copies come back to what the log accepted.
 
-mod support;
-
-use support::{Fate, MemoryLog, Node, batch, claim};
 use upesi_journal::sim_disk::{Fault, Kept};
+
+use crate::support::{Fate, MemoryLog, Node, batch, claim};
 
 /// Seeds of the test; each is one life after another of two nodes.
 const SEEDS: u64 = 40;

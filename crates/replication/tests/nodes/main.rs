@@ -1,13 +1,17 @@
 //! Nodes that share a log: who leads, and what their copies hold.
 
+mod crashes;
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use support::{CLUSTER, Fate, MemoryLog, Node, batch, claim};
+use support::{CLUSTER, Fate, MemoryLog, Node, VirtualClock, batch, claim};
 use upesi_cluster::{ClusterId, Entry, Kind};
+use upesi_journal::sim_disk::{Fault, Operation};
 use upesi_journal::{JournalError, Options};
-use upesi_replication::{ReplicationError, Stood};
+use upesi_replication::{Clock, NodeSettings, ReplicationError, Stood, stand_by, survey};
 
 /// The accepted records of a log's entries: the kinds of all entries, and where batches are.
 fn kinds(log: &MemoryLog) -> Vec<Kind> {
@@ -37,7 +41,7 @@ fn an_answer_that_records_nothing_waits_for_a_beat() {
     assert_eq!(kinds(&log), [Kind::Claim, Kind::Beat]);
     appender.maintain().expect("it leads");
     assert_eq!(kinds(&log).len(), 2, "it is not time yet");
-    node.clock.advance(std::time::Duration::from_millis(300));
+    node.clock.advance(Duration::from_millis(300));
     appender.maintain().expect("it leads");
     assert_eq!(kinds(&log)[2..], [Kind::Beat]);
 }
@@ -133,24 +137,119 @@ fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
     // Another cluster's directory, and one of a hub without a cluster.
     let disk = Arc::new(node.disk.clone());
     let options = Options::default;
-    let clock: Arc<dyn upesi_replication::Clock> = Arc::new(node.clock.clone());
+    let clock: Arc<dyn Clock> = Arc::new(node.clock.clone());
     let mut settings = node.settings();
     settings.cluster = ClusterId(0xc2);
-    let stops = std::sync::atomic::AtomicBool::new(false);
-    let stood = upesi_replication::stand_by(
-        log.node(&node.clock),
-        (disk, options()),
-        &settings,
-        &clock,
-        &stops,
-        &mut |_| {},
-    );
+    let stops = AtomicBool::new(false);
+    let stood = stand_by(log.node(&node.clock), (disk, options()), &settings, &clock, &stops, &mut |_| {});
     assert!(matches!(stood, Err(ReplicationError::OtherCluster { found, .. }) if found == CLUSTER.0));
     let alone = Node::new(7);
     let opened = upesi_journal::open(Arc::new(alone.disk.clone()), options()).expect("an empty disk");
     { opened.writer }.append(&mut batch(1, 1)).expect("appended");
     let error = refused(&alone, &log);
     assert!(matches!(error, ReplicationError::NotReplicated), "{error}");
+}
+
+#[test]
+fn a_leader_whose_copy_has_no_room_appends_nothing_twice() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    let mut appender = claim(&node.elected(&log));
+    appender.append(&mut batch(1, 2)).expect("appended");
+    node.disk.inject(node.disk.operations().len() as u64, Fault::Full);
+    for _ in 0..2 {
+        let error = appender.append(&mut batch(3, 2)).expect_err("no room for the copy");
+        assert!(matches!(error, JournalError::Io { .. }), "it must not be tried again: {error}");
+    }
+    assert_eq!(kinds(&log), [Kind::Claim, Kind::Batch, Kind::Batch]);
+    drop(appender);
+    node.disk.clear_faults();
+    node.follows_to(&log, 4);
+    assert_eq!(node.records().len(), 4, "the log had it");
+}
+
+#[test]
+fn the_place_of_a_leader_is_written_once_a_second_and_only_if_it_changed() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    let mut appender = claim(&node.elected(&log));
+    let copied = |log: &MemoryLog| {
+        let end = log.entries().len() as u64;
+        let mut partition = log.node(&node.clock);
+        let surveyed = survey(&mut *partition, Some(&node.disk), CLUSTER, end).expect("a sound log");
+        (surveyed.0, surveyed.1.position().seq)
+    };
+    appender.append(&mut batch(1, 3)).expect("appended");
+    assert_eq!(copied(&log), (Some(0), 3));
+    appender.maintain().expect("it leads");
+    assert_eq!(copied(&log), (Some(3), 3));
+    appender.append(&mut batch(4, 1)).expect("appended");
+    appender.maintain().expect("it leads");
+    assert_eq!(copied(&log), (Some(3), 4), "a second has not passed");
+    node.clock.advance(Duration::from_secs(1));
+    appender.maintain().expect("it leads");
+    assert_eq!(copied(&log), (Some(4), 4));
+}
+
+#[test]
+fn a_copy_that_lost_its_end_is_refused() {
+    let (log, [node, other]) = (MemoryLog::default(), [0, 1].map(Node::new));
+    let mut appender = claim(&node.elected(&log));
+    appender.append(&mut batch(1, 2)).expect("appended");
+    other.follows_to(&log, 2);
+    appender.append(&mut batch(3, 2)).expect("appended");
+    drop(appender);
+    node.follows_to(&log, 4);
+    let place = node.disk.contents("place").expect("a place");
+    other.disk.corrupt("place", |bytes| *bytes = place);
+    match other.stand_by(&log, |_| true) {
+        Err(ReplicationError::CopyTooShort { copy: 2, place: 4 }) => {}
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it went on without two records"),
+    }
+}
+
+/// Stops a standby when so much time has passed.
+struct Until {
+    clock: VirtualClock,
+    limit: Duration,
+    stops: Arc<AtomicBool>,
+}
+
+impl Clock for Until {
+    fn now(&self) -> Duration {
+        let now = self.clock.now();
+        self.stops.store(now >= self.limit, Ordering::Release);
+        now
+    }
+
+    fn wall_ns(&self) -> i64 {
+        self.clock.wall_ns()
+    }
+}
+
+#[test]
+fn a_node_that_may_not_lead_never_claims() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    for (may_claim, entries) in [(false, 0), (true, 1)] {
+        let stops = Arc::new(AtomicBool::new(false));
+        let limit = node.clock.now() + Duration::from_secs(60);
+        let clock: Arc<dyn Clock> =
+            Arc::new(Until { clock: node.clock.clone(), limit, stops: Arc::clone(&stops) });
+        let settings = NodeSettings { may_claim, ..node.settings() };
+        let disk = Arc::new(node.disk.clone());
+        let stood = stand_by(
+            log.node(&node.clock),
+            (disk, Options::default()),
+            &settings,
+            &clock,
+            &stops,
+            &mut |_| {},
+        );
+        assert_eq!(matches!(stood, Ok(Stood::Elected(_))), may_claim);
+        assert_eq!(kinds(&log).iter().filter(|kind| **kind == Kind::Claim).count(), entries);
+        // For a minute nothing happened: nothing was written.
+        let renames = node.disk.operations().iter().filter(|one| **one == Operation::Rename).count();
+        assert!(renames <= 4, "{renames} files were renamed");
+    }
 }
 
 #[test]
