@@ -11,12 +11,12 @@ use std::task::{Context, Poll, Waker};
 use common::{TestClock, amount, fulfil, id, kes, name, onboard, prepare};
 use upesi_engine::{
     EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants, Payload, Search, SearchPlace,
-    Serving, SteppedEngine, Storage, SubmitError,
+    Serving, StandbyArchive, SteppedEngine, Storage, SubmitError,
 };
-use upesi_journal::SnapshotStore;
 use upesi_journal::sim_disk::SimDisk;
+use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
 use upesi_ledger::{AdminCommand, CallbackKey, Command, Ledger, PublicState, Reply, Transfer};
-use upesi_tables::archive::MemoryArchive;
+use upesi_tables::archive::{Archive as _, MemoryArchive};
 use upesi_types::{Amount, Timestamp, TransferId};
 
 const START_MS: i64 = 1_900_000_000_000;
@@ -159,6 +159,42 @@ fn snapshots_are_as_far_apart_as_settings_and_state_ask_for() {
     let reserved = world.engine.ledger().reserved_len() as u64;
     let expected = reserved..reserved + 3 * FOLD_EVERY;
     assert!(many.len() > 2 && many.iter().all(|distance| expected.contains(distance)), "{many:?}");
+}
+
+/// A node that stands by has its leader's journal, and makes archive and snapshots from nothing else.
+#[test]
+fn a_standby_has_the_leaders_archive_and_snapshots() {
+    let mut world = World::new();
+    distances(&mut world, 100..160);
+    let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
+    // Reports of deliveries that no batch has taken yet are not in the journal.
+    let last_seq = upesi_journal::verify(Arc::clone(&leaders)).unwrap().last_seq;
+    let (disk, archive) = (SimDisk::new(6), Arc::new(MemoryArchive::new()));
+    let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::clone(&archive) as _ };
+    let options = EngineOptions {
+        storage: Some(storage),
+        fold_every_records: FOLD_EVERY,
+        snapshot_every_records: SNAPSHOT_EVERY,
+        ..EngineOptions::new("nowhere")
+    };
+    let copy = EmbeddedLog::for_reading(&leaders);
+    let open = || StandbyArchive::open(&options, Arc::new(disk.clone()), &copy).unwrap();
+    let snapshots = || SnapshotStore::open(Arc::new(disk.clone())).unwrap().list().unwrap();
+    let mut standby = open();
+    standby.follow_to(FOLD_EVERY - 1).unwrap();
+    assert_eq!(archive.watermark_applied(), 0, "too few to be worth it");
+    for seq in FOLD_EVERY..=last_seq / 2 {
+        standby.follow_to(seq).unwrap();
+    }
+    // It ends, and goes on from its snapshot.
+    drop(standby);
+    assert!(!snapshots().is_empty());
+    let mut standby = open();
+    standby.follow_to(last_seq).unwrap();
+    assert_eq!(archive.watermark_applied(), last_seq);
+    let stored = |number| archive.get(&id(number)).unwrap().is_some();
+    assert!((100..160).all(stored) && !stored(160));
+    assert!(last_seq - snapshots().iter().map(|one| one.seq).max().unwrap() <= SNAPSHOT_EVERY);
 }
 
 #[test]
