@@ -170,6 +170,73 @@ async fn a_transaction_is_decoded_from_either_kind_of_packet() {
 }
 
 #[tokio::test]
+async fn the_transaction_of_an_item_is_in_the_request_of_its_bulk() {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    let transaction = |number| format!(r#"{{"transactionId":"{}"}}"#, id(100 + number));
+    let item = |number, amount: &str| {
+        let packet = encode_packet_v1(100, "g.blue.msisdn.1", &transaction(number));
+        let condition = octets(&upesi_fspiop::ilp::condition_of(&PREIMAGE));
+        format!(
+            r#"{{"transferId":"{}","transferAmount":{{"currency":"KES","amount":"{amount}"}},"ilpPacket":"{packet}","condition":"{condition}"}}"#,
+            id(number)
+        )
+    };
+    let bulk = |number, payee: &str, items: &[String]| {
+        format!(
+            r#"{{"bulkTransferId":"{}","bulkQuoteId":"{0}","payerFsp":"green","payeeFsp":"{payee}","individualTransfers":[{}],"expiration":"2031-04-01T10:00:30.000Z"}}"#,
+            id(number),
+            items.join(",")
+        )
+    };
+    // The second item is beyond the cap, and refused.
+    let body = bulk(50, "blue", &[item(1, "1"), item(2, "2000"), item(3, "1")]);
+    submit_bulk(&hub, &body).await;
+    for number in [1, 2, 3] {
+        let found = hub.get(&format!("/transactions/{}", id(number))).await;
+        assert_eq!(found, transaction(number), "{number}");
+    }
+    let single = r#"{"transactionId":"single"}"#;
+    let packet = encode_packet_v1(100, "g.blue.msisdn.1", single);
+    let request = item(4, "1").replace(&encode_packet_v1(100, "g.blue.msisdn.1", &transaction(4)), &packet);
+    let request = request.replace("transferAmount", "amount").replace(
+        r#","ilpPacket""#,
+        r#","payerFsp":"green","payeeFsp":"blue","expiration":"2031-04-01T10:00:30.000Z","ilpPacket""#,
+    );
+    hub.submit(prepare(id(4), "green", "blue", "1"), &request).await;
+    assert_eq!(hub.get(&format!("/transactions/{}", id(4))).await, single);
+    // A refused single request leaves no body.
+    hub.submit(prepare(id(5), "green", "blue", "2000"), &request).await;
+    let refused = hub.expect("GET", &format!("/transactions/{}", id(5)), "", 400).await;
+    let text = "Generic ID not found - The journal keeps no bodies of refused requests";
+    assert_eq!(refused, refusal(3200, text));
+}
+
+/// Submits a bulk as its edge does, and waits until each item is decided.
+async fn submit_bulk(hub: &Hub, body: &str) {
+    let read = upesi_fspiop::body::parse_bulk_transfer(body.as_bytes()).unwrap();
+    let bulk = upesi_types::BulkId::new(read.bulk_transfer_id);
+    let prepare = upesi_ledger::command::PrepareBulk {
+        id: bulk,
+        quote: read.bulk_quote_id,
+        source: read.payer,
+        destination: Some(read.payee),
+        payer: read.payer,
+        payee: read.payee,
+        items: read.items,
+        expires_at: read.expiration,
+        fingerprint: [9; 16],
+        extensions: None,
+    };
+    let command = upesi_ledger::command::BulkCommand::Prepare(Box::new(prepare));
+    hub.submit(Command::Bulk(command), body).await;
+    let is_asked = move |ledger: &upesi_ledger::Ledger| {
+        let bulk = ledger.bulk(bulk).unwrap();
+        bulk.public_state() == upesi_ledger::PublicBulkState::Accepted
+    };
+    while !hub.handle.read(is_asked).await.unwrap() {}
+}
+
+#[tokio::test]
 async fn positions_stand_beside_what_bounds_them() {
     let hub = Hub::with_dfsps(&["green", "blue"]).await;
     hub.submit(prepare(id(1), "green", "blue", "250"), "").await;

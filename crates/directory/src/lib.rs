@@ -13,6 +13,7 @@
 
 mod config;
 mod directory;
+mod discovery;
 mod metrics;
 pub mod oracle;
 mod pending;

@@ -7,10 +7,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
 use upesi_fspiop::PathNames;
 use upesi_fspiop::{PartyIdType, PartyPath, SyncError};
+use upesi_ledger::ParticipantId;
 use upesi_types::{ErrorCode, FspId};
 
 use crate::DirectoryConfig;
 use crate::directory::PartyRequest;
+use crate::discovery::{DISCOVERIES_MAX, Discovery, Reception, Verdict};
 use crate::timed::{Place, Timed};
 
 /// The accepted `GET /parties` that nobody has answered yet, up to a number and to an amount of memory. Each leaves
@@ -35,6 +37,8 @@ pub(crate) struct PendingLookups {
 struct State {
     lookups: Timed<Lookup>,
     bytes: usize,
+    /// At most one for each requester and party.
+    discoveries: Timed<Discovery>,
 }
 
 #[derive(Debug)]
@@ -75,6 +79,16 @@ impl PendingLookups {
             return Err(SyncError::new(ErrorCode::SERVER_BUSY, "Too many lookups wait for an answer"));
         }
         state.bytes += bytes;
+        // What proxies were asked before is no longer in the way of answers.
+        while state.discoveries.take_due(Instant::now()).is_some() {}
+        let is_over = |discovery: &mut Discovery| !discovery.is_under_way();
+        let is_discovered = |discovery: &Discovery| {
+            let sub_id = lookup.sub_id.as_deref();
+            discovery.is_about(&request.parties.source, lookup.kind, &lookup.id, sub_id)
+        };
+        if state.discoveries.newest_about(hash, is_discovered).is_some_and(is_over) {
+            state.discoveries.take_about(hash, is_discovered);
+        }
         // The time is taken under the lock, so that it ascends.
         let due = Instant::now() + self.deadline;
         let place = state.lookups.keep(hash, due, lookup, Lookup::is_same);
@@ -90,18 +104,51 @@ impl PendingLookups {
         ended.is_some()
     }
 
-    /// Ends what a DFSP has asked about a party; gives how many lookups those were.
-    pub(crate) fn answered(&self, requester: &FspId, party: &PartyPath<'_>) -> u64 {
+    /// Begins to wait for proxies that are asked about a party; false if they are being asked about it already, for
+    /// the same requester, whom their answer reaches once.
+    pub(crate) fn discover(&self, request: &PartyRequest, proxies: &[ParticipantId]) -> bool {
+        let (requester, party) = (request.parties.source, request.ids.as_path());
+        let (kind, id, sub_id) = (party.kind, party.id_text(), party.sub_id_text());
+        let hash = self.hash(&requester, kind, &id, sub_id.as_deref());
+        let is_meant = |discovery: &Discovery| discovery.is_about(&requester, kind, &id, sub_id.as_deref());
+        let mut state = self.state();
+        if state.discoveries.newest_about(hash, is_meant).is_some() {
+            return false;
+        }
+        if state.discoveries.len() >= DISCOVERIES_MAX {
+            state.discoveries.take_oldest();
+        }
+        let party = (kind, (*id).into(), sub_id.as_deref().map(Into::into));
+        let discovery = Discovery::new(requester, party, proxies);
+        state.discoveries.keep(hash, Instant::now() + self.deadline, discovery, Discovery::is_same);
+        true
+    }
+
+    /// Hears what a DFSP is answered about a party, by a proxy or by a DFSP of this scheme. Ends what it has asked
+    /// about it, unless another proxy may know more.
+    pub(crate) fn answered(
+        &self,
+        requester: &FspId,
+        party: &PartyPath<'_>,
+        (proxy, is_error): (Option<ParticipantId>, bool),
+    ) -> Reception {
         let (id, sub_id) = (party.id_text(), party.sub_id_text());
         let hash = self.hash(requester, party.kind, &id, sub_id.as_deref());
+        let mut state = self.state();
+        let is_discovered =
+            |discovery: &Discovery| discovery.is_about(requester, party.kind, &id, sub_id.as_deref());
+        if let Some(discovery) = state.discoveries.newest_about(hash, is_discovered)
+            && discovery.hear(proxy, is_error) == Verdict::KeptBack
+        {
+            return Reception::KeptBack;
+        }
         let is_meant = |lookup: &Lookup| lookup.is_about(requester, party.kind, &id, sub_id.as_deref());
         let mut count = 0;
-        let mut state = self.state();
         while let Some(ended) = state.lookups.take_about(hash, is_meant) {
             self.account(&mut state, Some(&ended));
             count += 1;
         }
-        count
+        Reception::Passes(count)
     }
 
     /// Ends a lookup whose deadline has passed and gives its request.

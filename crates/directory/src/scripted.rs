@@ -221,6 +221,24 @@ impl World {
         Self { directory, oracle, metrics, transport, participants }
     }
 
+    /// Adds the proxies bridge and tunnel, and the inactive one shut; farbank and farwallet are behind bridge, overseas
+    /// is behind tunnel.
+    pub(crate) fn add_proxies(&self) {
+        let mut all = scheme();
+        let template = all[1].clone();
+        let mut add = |name: &str, is_proxy: bool| {
+            let id = ParticipantId::new(all.len() as u32 + 1).unwrap();
+            let endpoints = if is_proxy { endpoints(name) } else { Vec::new() };
+            let is_active = name != "shut";
+            all.push(Participant { id, name: fsp(name), is_proxy, is_active, endpoints, ..template.clone() });
+            id
+        };
+        let [bridge, tunnel, _] = ["bridge", "tunnel", "shut"].map(|name| add(name, true));
+        let behind = [("farbank", bridge), ("farwallet", bridge), ("overseas", tunnel)];
+        let behind = behind.map(|(name, proxy)| (add(name, false), proxy));
+        self.participants.set(Arc::new(Participants::new(all, &[]).behind(behind.into())));
+    }
+
     /// Adds participants that convert KES to UGX, and some that do so only in part.
     pub(crate) fn add_exchangers(&self, count: usize) {
         let mut all = scheme();
@@ -271,6 +289,19 @@ impl World {
         body: &str,
     ) -> Result<Accepted, SyncError> {
         self.directory.handle(request(line, source, destination, body)?).await
+    }
+
+    /// The same for a request that came through a proxy.
+    pub(crate) async fn take_proxied(
+        &self,
+        line: &str,
+        source: &str,
+        destination: Option<&str>,
+        body: &str,
+    ) -> Result<Accepted, SyncError> {
+        let mut request = request(line, source, destination, body)?;
+        request.parties.proxied = true;
+        self.directory.handle(request).await
     }
 
     /// Waits until nobody has anything to do, and gives what was sent meanwhile, one line each.
@@ -382,7 +413,8 @@ fn line(participants: &Participants, to: ParticipantId, request: &OutgoingReques
     let header = |name: &str| request.headers.get(name).map_or("-", |value| value.to_str().unwrap());
     let receiver = participants.name(to).unwrap();
     assert_eq!(header("fspiop-destination"), receiver.as_str(), "the destination is the receiver");
-    assert_eq!(request.target.origin.host(), format!("{receiver}.example"));
+    let host = participants.proxy_of(to).map_or(receiver, |proxy| proxy.name);
+    assert_eq!(request.target.origin.host(), format!("{host}.example"));
     assert!(header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "the trace goes on");
     let mut line =
         format!("{} {receiver} {} from {}", request.method, request.target.path, header("fspiop-source"));

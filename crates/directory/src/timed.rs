@@ -122,6 +122,12 @@ impl<T> Timed<T> {
         })
     }
 
+    /// The thing about a key that came last, to be changed in what it is not found by.
+    pub(crate) fn newest_about(&mut self, hash: u64, is_about: impl Fn(&T) -> bool) -> Option<&mut T> {
+        let head = self.head(hash, is_about)?;
+        self.slots[head as usize].kept.as_mut().map(|kept| &mut kept.thing)
+    }
+
     /// When the next thing is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.slots.get(self.oldest as usize)?.kept.as_ref().map(|kept| kept.due)

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use upesi_journal::{JournalError, Log};
-use upesi_ledger::{Callback, CallbackKey, Record};
+use upesi_ledger::{Callback, CallbackKey, Event, Record};
+use upesi_types::BulkId;
 
 use crate::follow::{Follow, FollowError, Followed, follow};
 use crate::record::{DurableRecord, Payload};
@@ -70,6 +71,17 @@ impl RecordReader {
     /// The request of a record, which must be durable. Reads from disk.
     pub(crate) fn payload(&self, seq: u64) -> Result<Payload, FollowError> {
         self.with_record(seq, |found| owned(&found.record))
+    }
+
+    /// The bulk that a transfer is an item of and its place there, by the record that decided it, which must be
+    /// durable. Reads from disk.
+    pub(crate) fn item_of(&self, seq: u64) -> Result<Option<(BulkId, u32)>, FollowError> {
+        self.with_record(seq, |found| {
+            found.record.events.iter().find_map(|event| match event {
+                Event::BulkItemDecided { id, place, .. } => Some((*id, *place)),
+                _ => None,
+            })
+        })
     }
 
     fn with_record<T>(&self, seq: u64, take: impl FnOnce(Followed<'_>) -> T) -> Result<T, FollowError> {

@@ -13,7 +13,7 @@ use upesi_ledger::{
     Archived, Bulk, CallbackKey, Command, Conversion, Ledger, ParticipantId, Reply, Stored, Transfer,
 };
 use upesi_tables::archive::{Archive, ArchiveStats};
-use upesi_types::TransferId;
+use upesi_types::{BulkId, TransferId};
 
 use crate::backlog::{PendingCallback, RecordReader};
 use crate::clock::GuardedClock;
@@ -132,10 +132,25 @@ impl EngineHandle {
         }
     }
 
+    /// A bulk, from memory or from the archive.
+    pub async fn bulk(&self, id: BulkId) -> Result<Option<Bulk>, SubmitError> {
+        match self.read(move |ledger| ledger.bulk(id).cloned()).await? {
+            Some(found) => Ok(Some(found)),
+            None => self.read_archive(id.archive_key()).await,
+        }
+    }
+
     /// The request behind a durable journal record; `None` when it cannot be read any more.
     pub async fn payload(&self, seq: u64) -> Result<Option<Payload>, SubmitError> {
         let records = Arc::clone(&self.inner.records);
         blocking(move || records.payload(seq).ok()).await
+    }
+
+    /// The bulk that a transfer is an item of and its place there, by the durable record that prepared the transfer;
+    /// `None` if it is no item, or the record cannot be read any more.
+    pub async fn item_of(&self, prepare_seq: u64) -> Result<Option<(BulkId, u32)>, SubmitError> {
+        let records = Arc::clone(&self.inner.records);
+        blocking(move || records.item_of(prepare_seq).ok().flatten()).await
     }
 
     /// The keys of such callbacks as [`Self::pending_callbacks`] gives.

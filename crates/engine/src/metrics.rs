@@ -79,6 +79,8 @@ pub struct EngineMetrics {
     pub bulk_items: Gauge,
     /// Items of bulks committed since the ledger began.
     pub bulk_items_committed: Gauge,
+    /// What bulks hold in memory until their payees are asked, in bytes.
+    pub bulk_bytes: Gauge,
     /// Callbacks not yet delivered, parked ones included.
     pub callbacks_undelivered: Gauge,
     /// Callbacks parked.
@@ -146,6 +148,7 @@ impl EngineMetrics {
             bulks_refused: Gauge::default(),
             bulk_items: Gauge::default(),
             bulk_items_committed: Gauge::default(),
+            bulk_bytes: Gauge::default(),
             callbacks_undelivered: Gauge::default(),
             callbacks_parked: Gauge::default(),
             clock_jump_seconds: Gauge::default(),
@@ -182,6 +185,7 @@ impl EngineMetrics {
             ("upesi_bulks_refused", "Bulks refused as a whole", &m.bulks_refused),
             ("upesi_bulk_items", "Items of bulks", &m.bulk_items),
             ("upesi_bulk_items_committed", "Items of bulks committed", &m.bulk_items_committed),
+            ("upesi_bulk_bytes", "Memory of bulks whose payees are not asked yet", &m.bulk_bytes),
         ] {
             r.register(name, help, gauge.clone());
         }

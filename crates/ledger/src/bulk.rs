@@ -247,6 +247,11 @@ impl NewItems {
         self.0.iter().map(|(id, _)| *id)
     }
 
+    /// The items, in order.
+    pub fn into_items(self) -> impl ExactSizeIterator<Item = (TransferId, AskedItem)> {
+        self.0.into_iter()
+    }
+
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &(TransferId, AskedItem)> {
         self.0.iter()
     }

@@ -15,15 +15,16 @@ use proptest::test_runner::FileFailurePersistence;
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{
     Abort, AbortConversion, AskedMoney, ConversionCommand, Fulfil, FulfilConversion, FulfilState, Fulfilment,
-    FundsPrepare, NewSettlementModel, Prepare, PrepareConversion,
+    FundsPrepare, NewFeeRule, NewSettlementModel, Prepare, PrepareConversion,
 };
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, Command, ConversionState, FundsDirection, Ledger, LedgerAccountTypeId,
-    LedgerConfig, Reply, TransferState, WindowId,
+    AdminCommand, AdminOutcome, Command, ConversionState, Delay, FeePayer, FeeTerms, FundsDirection,
+    Granularity, Interchange, Ledger, LedgerAccountTypeId, LedgerConfig, RATE_WHOLE, Reply, TransferState,
+    WindowId,
 };
 use upesi_types::{Amount, ConversionId, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
-use self::ask::{Ask, CURRENCIES, LIMIT, Member, Money, NAMES, step};
+use self::ask::{Ask, BEHIND, CURRENCIES, LIMIT, Member, Money, NAMES, Setup, setup, step};
 use self::scheme::{Deal, End, Scheme, Swap};
 use self::support::{Twin, snapshot};
 
@@ -64,26 +65,36 @@ struct Run {
 }
 
 impl Run {
-    fn new(hash_seed: u64) -> Self {
+    fn new(setup: Setup, hash_seed: u64) -> Self {
         let config = LedgerConfig { hash_seed, ..LedgerConfig::default() };
-        let mut run =
-            Self { twin: Twin::new(config), scheme: Scheme::default(), now_ms: START_MS, window: 1 };
+        let scheme = Scheme { setup, ..Scheme::default() };
+        let mut run = Self { twin: Twin::new(config), scheme, now_ms: START_MS, window: 1 };
         run.admin(AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net("NET", None)));
         for number in 0..CURRENCIES.len() {
             for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
                 let (name, currency) = (FspId::parse("Hub").unwrap(), currency(number));
                 run.admin(AdminCommand::CreateHubAccount { name, currency, kind: kind.into() });
             }
-            for member in 0..NAMES.len() {
+            if setup.is_gross[number] {
+                run.admin(AdminCommand::CreateSettlementModel(gross(number)));
+            }
+            if setup.has_fees[number] {
+                run.admin(AdminCommand::CreateFeeRule(rule(number)));
+            }
+            for member in (0..NAMES.len()).filter(|member| setup.liable(*member) == *member) {
                 run.join(member, currency(number));
             }
+        }
+        for (member, proxy) in BEHIND.into_iter().filter(|_| setup.has_proxies) {
+            run.admin(AdminCommand::AddProxied { proxy: fsp(proxy), name: fsp(member) });
         }
         run
     }
 
     fn join(&mut self, member: Member, currency: Currency) {
         let (name, net_debit_cap) = (fsp(member), amount(LIMIT));
-        self.admin(AdminCommand::CreateParticipant { name, currency, is_proxy: false });
+        let is_proxy = self.scheme.setup.has_proxies && BEHIND.iter().any(|(_, proxy)| *proxy == member);
+        self.admin(AdminCommand::CreateParticipant { name, currency, is_proxy });
         let initial_position = Amount::ZERO;
         self.admin(AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position });
         let participant = self.twin.live.participant_named(&name).unwrap();
@@ -289,27 +300,67 @@ impl Run {
             };
             assert_eq!(end, swap.end, "conversion {id} after {ask:?}: {swap:?}");
         }
-        for (member, name) in NAMES.iter().enumerate() {
+        let liable = |(member, _): &(Member, &&str)| self.scheme.setup.liable(*member) == *member;
+        for (member, name) in NAMES.iter().enumerate().filter(liable) {
             for number in 0..CURRENCIES.len() {
                 let expected = self.scheme.position(member, number);
-                assert_eq!(position(ledger, member, number), expected, "{} {number} after {ask:?}", name);
+                let found = |kind| balance(ledger, member, number, kind);
+                let what = format!("{name} {number} after {ask:?}");
+                assert_eq!(found(LedgerAccountTypeId::POSITION), Some(expected), "position of {what}");
+                let cover = found(LedgerAccountTypeId::SETTLEMENT).map(|units| -units);
+                assert_eq!(cover, Some(self.scheme.cover(member, number)), "cover of {what}");
+                let fees = self.scheme.setup.has_fees[number].then(|| self.scheme.fees(member, number));
+                assert_eq!(found(LedgerAccountTypeId::INTERCHANGE_FEE), fees, "fees of {what}");
             }
         }
+        let in_window = |(_, currency): Money| usize::from(!self.scheme.setup.is_gross[currency]);
         let is_committed = |swap: &&Swap| swap.end == End::Committed;
         let swaps = self.scheme.swaps.values().filter(is_committed);
-        let legs: usize = swaps.map(|swap| 1 + usize::from(swap.is_of_payee)).sum();
-        let deals = self.scheme.deals.values().filter(|deal| deal.end == End::Committed).count();
+        let legs: usize = swaps
+            .map(|swap| in_window(swap.source) + usize::from(swap.is_of_payee) * in_window(swap.target))
+            .sum();
+        let deals = self.scheme.deals.values().filter(|deal| deal.end == End::Committed);
+        let commits: usize = deals.clone().map(|deal| in_window(deal.money)).sum();
+        let fees = deals.filter(|deal| deal.payer != deal.payee && self.scheme.charges(deal)).count();
         let pairs = ledger.windows().iter().filter_map(|window| ledger.window_pairs(window));
         let in_windows: u64 =
             pairs.map(|pairs| pairs.iter().map(|pair| pair.sum.transfers).sum::<u64>()).sum();
-        assert_eq!(in_windows, (deals + legs) as u64, "each commit is in one window, after {ask:?}");
+        let expected = (commits + legs + fees) as u64;
+        assert_eq!(in_windows, expected, "each net commit and each fee is in one window, after {ask:?}");
     }
 }
 
-fn position(ledger: &Ledger, member: Member, number: usize) -> i64 {
+/// Settles what is committed in a currency by the commit.
+fn gross(number: usize) -> NewSettlementModel {
+    NewSettlementModel {
+        granularity: Granularity::Gross,
+        interchange: Interchange::Bilateral,
+        delay: Delay::Immediate,
+        ..NewSettlementModel::deferred_net(&format!("GROSS{number}"), Some(currency(number)))
+    }
+}
+
+/// The fee of [`scheme::fee`].
+fn rule(number: usize) -> NewFeeRule {
+    let terms = FeeTerms {
+        name: format!("FEE{number}").into(),
+        currency: currency(number),
+        payers: vec![],
+        payees: vec![],
+        amount_min: Amount::ZERO,
+        amount_max: None,
+        rate: RATE_WHOLE / 10,
+        decimals: 4,
+        fixed: amount(1),
+        paid_by: if number == 0 { FeePayer::Payer } else { FeePayer::Payee },
+    };
+    NewFeeRule { terms, from: None, until: None }
+}
+
+fn balance(ledger: &Ledger, member: Member, number: usize, kind: LedgerAccountTypeId) -> Option<i64> {
     let participant = ledger.participant_named(&fsp(member)).unwrap();
-    let account = participant.account(currency(number), LedgerAccountTypeId::POSITION).unwrap();
-    ledger.account(account).unwrap().balance.units()
+    let account = participant.account(currency(number), kind)?;
+    Some(ledger.account(account).unwrap().balance.units())
 }
 
 fn config() -> ProptestConfig {
@@ -324,11 +375,14 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn the_ledger_converts_as_the_model_does(steps in proptest::collection::vec(step(), 1..80)) {
-        let mut run = Run::new(1);
+    fn the_ledger_converts_as_the_model_does(
+        setup in setup(),
+        steps in proptest::collection::vec(step(), 1..80),
+    ) {
+        let mut run = Run::new(setup, 1);
         steps.iter().for_each(|(pause_ms, ask)| run.step(*pause_ms, ask));
         // The same steps again end in the same state, whatever the hash tables look like.
-        let mut again = Run::new(2);
+        let mut again = Run::new(setup, 2);
         steps.iter().for_each(|(pause_ms, ask)| again.step(*pause_ms, ask));
         prop_assert!(snapshot(&run.twin.live) == snapshot(&again.twin.live));
     }

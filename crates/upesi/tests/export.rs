@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use upesi_hub::exit::Exit;
-use upesi_hub::export::{COLUMNS, ExportArguments, Format, export};
+use upesi_hub::export::{ExportArguments, Format, Kind, export};
 use upesi_lab::fill::{self, FillArguments};
 
 #[path = "../../hub/src/export/tests/reader.rs"]
@@ -18,7 +18,8 @@ fn fill(data: &Path, transfers: u64) {
 }
 
 fn arguments(data: &Path, out: &Path, format: Format) -> ExportArguments {
-    ExportArguments { data: data.into(), before: None, from: None, format, out: out.into() }
+    let (kind, out) = (Kind::Transfers, out.into());
+    ExportArguments { data: data.into(), kind, before: None, from: None, format, out }
 }
 
 #[test]
@@ -29,7 +30,7 @@ fn every_finished_transfer_is_exported_once() {
     assert_eq!(export(&arguments(&data, &csv, Format::Csv)).unwrap(), 200);
     let text = fs::read_to_string(&csv).unwrap();
     let lines: Vec<&str> = text.split_terminator("\r\n").collect();
-    assert_eq!((lines.len(), lines[0]), (201, &*COLUMNS.join(",")));
+    assert_eq!((lines.len(), lines[0]), (201, &*Kind::Transfers.names().join(",")));
     let mut ids: Vec<&str> = lines[1..].iter().map(|line| line.split(',').next().unwrap()).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -58,7 +59,7 @@ fn parquet_says_the_same_as_csv() {
         assert_eq!(Format::of_ending(format.ending()), Some(format));
     }
     let csv = fs::read_to_string(out("csv")).unwrap();
-    let (lines, groups) = read_parquet(&out("parquet"), &COLUMNS);
+    let (lines, groups) = read_parquet(&out("parquet"), &Kind::Transfers.names());
     assert_eq!(lines, csv.split_terminator("\r\n").skip(1).collect::<Vec<_>>());
     assert_eq!(groups, 1);
 }

@@ -112,14 +112,15 @@ fn a_sweep_becomes_a_suite_that_can_be_reported_and_compared() {
 
 /// A run of some operation with some settlement, whose audit must hold; its result.
 fn settled_run(sections: &str, operation: &str) -> Value {
-    settled_run_with("", sections, operation)
+    settled_run_with(["", ""], sections, operation)
 }
 
-/// The same with more at the head of the file.
-fn settled_run_with(head: &str, sections: &str, operation: &str) -> Value {
+/// The same with more at the head of the file and in its section of DFSPs.
+fn settled_run_with([head, dfsps]: [&str; 2], sections: &str, operation: &str) -> Value {
     let directory = tempfile::tempdir().unwrap();
-    let scenario =
-        SMALL.replace("\"transfers\"", &format!("\"{operation}\"")).replace("count = 2", "count = 3");
+    let scenario = SMALL
+        .replace("\"transfers\"", &format!("\"{operation}\""))
+        .replace("count = 2", &format!("count = 3\n{dfsps}"));
     let file = write(directory.path(), "settled.toml", &format!("{head}{scenario}{sections}"));
     let out = directory.path().join("out");
     ended(0, &["lab", "run", &file, "--out", text(&out)]);
@@ -152,17 +153,50 @@ fn transfers_are_converted_and_settled_while_they_go_on() {
 
 #[test]
 fn bulks_are_answered_for_every_item_and_settled_while_they_go_on() {
-    let result = settled_run_with("bulk_items = 7\n", "[settlement]\nevery = \"300ms\"\n", "bulks");
+    let result = settled_run_with(["bulk_items = 7\n", ""], "[settlement]\nevery = \"300ms\"\n", "bulks");
     assert_eq!((&result["options"]["bulk_items"], &result["failed"]), (&7.into(), &0.into()), "{result}");
     let accepted = result["audit"]["accepted"].as_u64().unwrap();
     assert_eq!((accepted % 7, &result["audit"]["finished"]), (0, &accepted.into()), "{}", result["audit"]);
     assert!(accepted >= 7 * result["completed"].as_u64().unwrap(), "{accepted} transfers");
     let faults = "[behaviour]\nabort_per_mille = 100\nwrong_fulfilment_per_mille = 50\n\
         duplicate_per_mille = 300\nrepeat_prepare_per_mille = 100\n";
-    let result = settled_run_with("bulk_items = 20\n", faults, "bulks");
+    let result = settled_run_with(["bulk_items = 20\n", ""], faults, "bulks");
     let counters = &result["simulators"];
     for fault in ["aborts_sent", "wrong_fulfilments_sent", "duplicated", "prepares_received"] {
         assert!(counters[fault].as_u64() > Some(0), "{fault}: {counters}");
+    }
+}
+
+/// Payees convert what they are paid, alone and after their payers; the audit has the books of all of them.
+#[test]
+fn payees_convert_what_they_are_paid() {
+    for (operation, currencies, phases) in
+        [("transfers", &["XXX", "XUA"][..], 1), ("converted-transfers", &["XXX", "XTS", "XUA"], 2)]
+    {
+        let settlement = "[settlement]\nevery = \"300ms\"\n";
+        let result = settled_run_with(["", "payees_convert = true"], settlement, operation);
+        assert_eq!(result["failed"], 0, "{result}");
+        let positions = result["audit"]["positions"].as_array().unwrap();
+        assert_eq!(positions.len(), currencies.len() * (3 + 2), "{positions:?}");
+        // Of the currency of the transfers its payees have nothing left; in their own they were paid.
+        let books = |currency: &str, is_fxp: bool| {
+            let own = positions.iter().filter(|check| check["currency"] == currency);
+            let mut own =
+                own.filter(|check| check["participant"].as_str().unwrap().contains("-fx") == is_fxp);
+            own.any(|check| check["books"] != "0")
+        };
+        for currency in currencies {
+            assert!(books(currency, true), "{currency}: {positions:?}");
+        }
+        assert!(books("XUA", false), "{positions:?}");
+        let conversions = result["simulators"]["conversions_received"].as_u64().unwrap();
+        assert!(conversions >= phases * result["completed"].as_u64().unwrap(), "{conversions}");
+    }
+    let faults =
+        "[behaviour]\nabort_per_mille = 150\nwrong_fulfilment_per_mille = 100\nduplicate_per_mille = 300\n";
+    let result = settled_run_with(["", "payees_convert = true"], faults, "converted-transfers");
+    for fault in ["aborts_sent", "wrong_fulfilments_sent", "duplicated"] {
+        assert!(result["simulators"][fault].as_u64() > Some(0), "{fault}: {}", result["simulators"]);
     }
 }
 

@@ -144,6 +144,10 @@ struct Page {
     incoming: [Sum; 6],
     /// What an FXP gives for conversions, by their states.
     sold: [Sum; 6],
+    /// What a payee gives for its conversions, by their states.
+    passed_on: [Sum; 4],
+    /// What a payee gets for them.
+    bought: [Sum; 4],
 }
 
 /// Transfers in one state.
@@ -221,10 +225,31 @@ impl Book {
         shift(sums, amount, from.map(|state| state as usize), to as usize);
     }
 
-    /// How many outgoing transfers are committed in a currency.
+    /// Enters a conversion of what a transfer brings its payee (`from` absent), or moves it to another state.
+    pub fn move_sale(
+        &mut self,
+        (amount, currency): (Amount, Currency),
+        (bought, wanted): (Amount, Currency),
+        from: Option<OutgoingState>,
+        to: OutgoingState,
+    ) {
+        let (from, to) = (from.map(|state| state as usize), to as usize);
+        shift(&mut self.pages.entry(currency).or_default().passed_on, amount, from, to);
+        shift(&mut self.pages.entry(wanted).or_default().bought, bought, from, to);
+    }
+
+    /// How many outgoing transfers are committed in a currency, and how many movements of payees' conversions.
     pub fn committed_in(&self, currency: Currency) -> u64 {
+        let committed = |sums: &[Sum; 4]| sums[OutgoingState::Committed as usize].count.unsigned_abs();
         let page = self.pages.get(&currency);
-        page.map_or(0, |page| page.outgoing[OutgoingState::Committed as usize].count.unsigned_abs())
+        page.map_or(0, |page| [page.outgoing, page.passed_on, page.bought].iter().map(committed).sum())
+    }
+
+    /// How many conversions of payees have no outcome.
+    pub fn sales_open(&self) -> u64 {
+        let open = [OutgoingState::Sent, OutgoingState::Accepted];
+        let of_page = |page: &Page| open.map(|state| page.passed_on[state as usize].count.unsigned_abs());
+        self.pages.values().flat_map(of_page).sum()
     }
 
     /// How many outgoing transfers are in that state, in all currencies.
@@ -248,16 +273,27 @@ impl Page {
         let outgoing = |state: OutgoingState| self.outgoing[state as usize].units;
         let incoming = |state: IncomingState| self.incoming[state as usize].units;
         let sold = |state: IncomingState| self.sold[state as usize].units;
-        let paid = outgoing(OutgoingState::Committed) + sold(IncomingState::Confirmed);
+        let passed_on = |state: OutgoingState| self.passed_on[state as usize].units;
+        let bought = |state: OutgoingState| self.bought[state as usize].units;
+        let paid = outgoing(OutgoingState::Committed)
+            + sold(IncomingState::Confirmed)
+            + passed_on(OutgoingState::Committed);
         let reserved = outgoing(OutgoingState::Accepted);
-        let received = incoming(IncomingState::Committed) + incoming(IncomingState::Confirmed);
+        let received = incoming(IncomingState::Committed)
+            + incoming(IncomingState::Confirmed)
+            + bought(OutgoingState::Committed);
         let certain = paid + reserved - received;
         let unsure = [IncomingState::Answered, IncomingState::AwaitingPatch];
         let unsure_incoming: i128 = unsure.into_iter().map(incoming).sum();
-        let unsure_sold: i128 = unsure.into_iter().map(sold).sum();
+        // For a payee an FXP's amount is reserved before the FXP has answered.
+        let unsure_sold: i128 = unsure.into_iter().chain([IncomingState::Received]).map(sold).sum();
+        // What a payee sells moves with its transfer.
+        let open = [OutgoingState::Sent, OutgoingState::Accepted];
+        let unsure_bought: i128 = open.into_iter().map(bought).sum();
+        let unsure_passed_on: i128 = open.into_iter().map(passed_on).sum();
         ExpectedPosition {
-            low: certain - unsure_incoming,
-            high: certain + outgoing(OutgoingState::Sent) + unsure_sold,
+            low: certain - unsure_incoming - unsure_bought,
+            high: certain + outgoing(OutgoingState::Sent) + unsure_sold + unsure_passed_on,
             reserved,
             paid,
             received,

@@ -44,6 +44,26 @@ fn a_payee_is_owed_only_what_it_fulfilled() {
 }
 
 #[test]
+fn a_payee_that_converts_has_nothing_of_the_transfers_currency_left() {
+    let usd = Currency::parse("USD").unwrap();
+    let mut book = Book::default();
+    book.move_incoming(KES(), amount(70), None, IncomingState::Received);
+    let mut state = None;
+    let mut expect = |book: &mut Book, to, kes: (i128, i128), dollars: (i128, i128)| {
+        book.move_sale((amount(70), KES()), (amount(5), usd), state, to);
+        state = Some(to);
+        let bounds = |currency| (book.expected()[&currency].low, book.expected()[&currency].high);
+        assert_eq!((bounds(KES()), bounds(usd)), (kes, dollars), "{to:?}");
+    };
+    expect(&mut book, OutgoingState::Sent, (0, 70), (-5, 0));
+    expect(&mut book, OutgoingState::Accepted, (0, 70), (-5, 0));
+    assert_eq!((book.sales_open(), book.outgoing_count(OutgoingState::Accepted)), (1, 0));
+    book.move_incoming(KES(), amount(70), Some(IncomingState::Received), IncomingState::Confirmed);
+    expect(&mut book, OutgoingState::Committed, (0, 0), (-5, -5));
+    assert_eq!((book.sales_open(), book.committed_in(KES()), book.committed_in(usd)), (0, 1, 1));
+}
+
+#[test]
 fn final_outcomes_do_not_change_and_contradictions_are_noticed() {
     use OutgoingEvent as E;
     use OutgoingState as S;
@@ -130,11 +150,11 @@ proptest! {
     }
 }
 
-/// An FXP gives what it sells when the hub says so, and never before.
+/// An FXP gives what it sells when the hub says so. For a payee it is reserved from the beginning.
 #[test]
 fn an_fxp_gives_only_what_the_hub_commits() {
     for (path, low, high) in [
-        (&[IncomingState::Received][..], 0, 0),
+        (&[IncomingState::Received][..], 0, 90),
         (&[IncomingState::Received, IncomingState::Answered], 0, 90),
         (&[IncomingState::Received, IncomingState::Answered, IncomingState::AwaitingPatch], 0, 90),
         (&[IncomingState::Received, IncomingState::Answered, IncomingState::Confirmed], 90, 90),

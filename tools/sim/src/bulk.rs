@@ -168,7 +168,14 @@ pub(crate) fn take(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: 
     }
     for Item { id, amount, currency, .. } in &items {
         let (amount, currency) = (*amount, *currency);
-        let incoming = Incoming { payee, amount, currency, state: IncomingState::Received, sold: None };
+        let incoming = Incoming {
+            payee,
+            amount,
+            currency,
+            state: IncomingState::Received,
+            sold: None,
+            conversion: None,
+        };
         if !shared.table.enter_incoming(*id, incoming) {
             tracing::warn!(transfer = %id, dfsp = %dfsp.name, "an item of a bulk was received before");
             count(&dfsp.counters.contradictions);

@@ -53,11 +53,9 @@ impl Originator {
         let bought = money::bought(amount, options.rate_per_mille, options.target);
         let bought = bought.filter(|bought| *bought > Amount::ZERO && !options.fxps.is_empty())?;
         let target = options.target;
-        let money_of = |amount, currency| format!(r#"{{"amount":"{amount}","currency":"{currency}"}}"#);
-        let (source, given) = (money_of(amount, currency), money_of(bought, target));
-        let conversion = format!(r#"","sourceAmount":{source},"targetAmount":{given},"condition":""#);
+        let conversion = conversion_terms((amount, currency), (bought, target));
         let transfer_terms = terms((bought, target), 0);
-        self.converting = Some(Converting { options, terms: conversion.into(), transfer_terms });
+        self.converting = Some(Converting { options, terms: conversion, transfer_terms });
         Some(self)
     }
 
@@ -124,6 +122,13 @@ impl Originator {
     fn converting(&self) -> &Converting {
         self.converting.as_ref().expect("an originator of conversions")
     }
+}
+
+/// The part of the body of a conversion between the FXP's name and the condition.
+pub(crate) fn conversion_terms(source: (Amount, Currency), target: (Amount, Currency)) -> Vec<u8> {
+    let money = |(amount, currency)| format!(r#"{{"amount":"{amount}","currency":"{currency}"}}"#);
+    let (source, target) = (money(source), money(target));
+    format!(r#"","sourceAmount":{source},"targetAmount":{target},"condition":""#).into()
 }
 
 /// A conversion has ended for its initiator and for its FXP: alike, or the hub has contradicted itself.

@@ -84,6 +84,7 @@ mod request;
 mod route;
 mod scan;
 mod secured;
+mod selling;
 mod service;
 mod settings;
 mod simulator;
@@ -111,6 +112,7 @@ pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, transfer
 pub use payment::{AmountType, PaymentOptions};
 pub use registration::{REGISTRATION_PARTIES_MAX, Registered};
 pub use secured::{SecurityError, SimSecurity, SimSignatures, SimTls};
+pub use selling::PayeeConversions;
 pub use settings::{DfspSettings, FX_RATE_PER_MILLE_USUAL, Flavour, SettingsError, mix};
 pub use simulator::{SimConfig, SimError, Simulator, TransferCounts};
 pub use table::{Finished, Outcome};

@@ -7,16 +7,17 @@ use bytes::Bytes;
 use upesi_http::{HeaderMap, StatusCode};
 use upesi_types::{Amount, Currency, TransferId};
 
-use crate::books::{IncomingEvent, IncomingState};
+use crate::books::{IncomingEvent, IncomingState, OutgoingEvent};
 use crate::bulk::bulk_id;
 use crate::condition::{Text, wrong_fulfilment};
 use crate::converting::compare_ends;
 use crate::dfsp::{Dfsp, count};
 use crate::message::{self, Family, IdText};
-use crate::payer::Settled;
+use crate::payer::{Settled, settle_outgoing};
 use crate::quoting::{amount_of, currency_of, id};
 use crate::reply;
 use crate::scan;
+use crate::selling::Sale;
 use crate::settings::{DfspSettings, Fault, Flavour, hits};
 use crate::simulator::Shared;
 use crate::table::Incoming;
@@ -34,6 +35,8 @@ struct Answering {
     id: TransferId,
     headers: HeaderMap,
     settings: DfspSettings,
+    /// What it sells before it fulfils.
+    sale: Option<Sale>,
 }
 
 /// The id of a prepare, of a conversion or of a bulk, if it can be read.
@@ -54,7 +57,8 @@ pub(crate) fn take_prepare(
         count(&dfsp.counters.unreadable);
         return StatusCode::BAD_REQUEST;
     };
-    let incoming = Incoming { payee, amount, currency, state: IncomingState::Received, sold };
+    let incoming =
+        Incoming { payee, amount, currency, state: IncomingState::Received, sold, conversion: None };
     if !shared.table.enter_incoming(id, incoming) {
         count(&dfsp.counters.prepares_repeated);
         return StatusCode::ACCEPTED;
@@ -91,8 +95,12 @@ pub(crate) fn take_prepare(
             Plan::Fulfil { fulfilment, right: true, copies: 1 + u32::from(twice) }
         }
     };
+    let sale = match family {
+        Family::Transfers => Sale::of(shared, id, (amount, currency), body),
+        _ => None,
+    };
     let headers = reply::headers(shared, payee, family, headers);
-    let answering = Answering { shared: shared.clone(), payee, family, id, headers, settings };
+    let answering = Answering { shared: shared.clone(), payee, family, id, headers, settings, sale };
     tokio::spawn(answering.run(plan));
     StatusCode::ACCEPTED
 }
@@ -155,6 +163,14 @@ impl Answering {
             tokio::time::sleep(Duration::from_millis(self.settings.delay_ms.into())).await;
         }
         let counters = &self.shared.dfsp(self.payee).counters;
+        let plan = match (plan, &self.sale) {
+            (Plan::Fulfil { .. }, Some(sale))
+                if !sale.make(&self.shared, self.payee, &self.headers).await =>
+            {
+                Plan::Abort
+            }
+            (plan, _) => plan,
+        };
         match plan {
             Plan::Abort => {
                 count(&counters.aborts_sent);
@@ -166,6 +182,8 @@ impl Answering {
                 let flavour = match self.family {
                     // The transfer decides.
                     Family::FxTransfers => Flavour::Reserved,
+                    // The hub's PATCH tells that what is sold has moved as well.
+                    _ if self.sale.is_some() => Flavour::Reserved,
                     _ => self.settings.flavour,
                 };
                 let ahead = self.shared.signing.as_ref().and_then(|signing| signing.ahead.get());
@@ -216,11 +234,22 @@ pub(crate) fn settle_incoming(shared: &Shared, id: &TransferId, event: IncomingE
         let from = transfer.state;
         let (to, delivery) = from.after(event);
         transfer.state = to;
-        (transfer.payee, (transfer.amount, transfer.currency), transfer.sold, from, to, delivery)
+        let moved = (transfer.payee, (transfer.amount, transfer.currency), transfer.sold);
+        (moved, (from, to, delivery), transfer.conversion)
     });
-    let Some((payee, received, sold, from, to, delivery)) = changed else { return Settled::Unknown };
+    let Some(((payee, received, sold), (from, to, delivery), sale)) = changed else {
+        return Settled::Unknown;
+    };
     if from != to {
         enter(shared.dfsp(payee), received, sold, Some(from), to);
+        let ending = match to {
+            IncomingState::Confirmed => Some(OutgoingEvent::Committed),
+            IncomingState::Aborted => Some(OutgoingEvent::Aborted),
+            _ => None,
+        };
+        if let Some((sale, ending)) = sale.zip(ending) {
+            settle_outgoing(shared, &sale, ending, None);
+        }
         if sold.is_some() {
             compare_ends(shared, id);
         }

@@ -291,6 +291,7 @@ impl<'receiver> Sending<'receiver> {
             conversion: None,
             fulfilled: None,
             is_conversion: false,
+            bought: None,
         };
         Self { number, id, payer, receiver: receiver.as_str(), outgoing }
     }
@@ -319,16 +320,20 @@ pub(crate) fn settle_outgoing(
             transfer.fulfilled = None;
         }
         let conversion = transfer.conversion.filter(|_| to.is_final() && event != OutgoingEvent::Refused);
-        let entry = (transfer.payer, transfer.currency, transfer.amount);
+        let entry = (transfer.payer, (transfer.amount, transfer.currency), transfer.bought);
         (entry, (from, to, delivery), waiter, (transfer.is_conversion, conversion))
     });
-    let Some(((payer, currency, amount), (from, to, delivery), waiter, (is_conversion, conversion))) =
-        changed
+    let Some(((payer, moved, bought), (from, to, delivery), waiter, (is_conversion, conversion))) = changed
     else {
         return Settled::Unknown;
     };
     if from != to {
-        shared.dfsp(payer).book().move_outgoing(currency, amount, Some(from), to);
+        let mut book = shared.dfsp(payer).book();
+        match bought {
+            None => book.move_outgoing(moved.1, moved.0, Some(from), to),
+            Some(bought) => book.move_sale(moved, bought, Some(from), to),
+        }
+        drop(book);
         if is_conversion {
             compare_ends(shared, id);
         }

@@ -134,6 +134,17 @@ pub(crate) async fn put(
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Option<StatusCode> {
+    send(shared, (dfsp, Method::PUT), resource, headers, body).await
+}
+
+/// The same for any message of a DFSP.
+pub(crate) async fn send(
+    shared: &Shared,
+    (dfsp, method): (u32, Method),
+    resource: Resource<'_>,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Option<StatusCode> {
     let asker = headers.get(message::DESTINATION).and_then(|name| name.to_str().ok()).unwrap_or_default();
     // An answer that must be sent again is under way since it was first sent.
     let stamped = shared.metrics.as_ref().and_then(|_| tracestate::leaving(headers, message::now));
@@ -141,7 +152,7 @@ pub(crate) async fn put(
     let mut pause = RETRY_PAUSE;
     for attempt in 1..=shared.answer_attempts_max {
         let dfsp = shared.dfsp(dfsp);
-        match shared.send(dfsp, Method::PUT, asker, resource, headers.clone(), body.clone()).await {
+        match shared.send(dfsp, method.clone(), asker, resource, headers.clone(), body.clone()).await {
             Ok(answer) if !answer.status.is_server_error() => return Some(answer.status),
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, attempt, "an answer was not taken"),

@@ -19,6 +19,7 @@ use crate::metrics::SimMetrics;
 use crate::order::Orders;
 use crate::remembered::Remembered;
 use crate::secured::{Signing, SimSecurity};
+use crate::selling::PayeeConversions;
 use crate::service::SimService;
 use crate::settings::{DfspSettings, SettingsError};
 use crate::socket::{Channels, SocketServer};
@@ -44,6 +45,9 @@ pub struct SimConfig {
     pub upstream: Upstream,
     /// What parties are told to use; the first 16 count.
     pub currencies: Vec<Currency>,
+    /// How payees convert what they are paid; `None` if they keep it. With a hub only: without one, nobody tells them
+    /// the outcome.
+    pub payee_conversions: Option<PayeeConversions>,
     /// What payers and payees share to make and answer conditions.
     pub secret: Vec<u8>,
     pub seed: u64,
@@ -72,6 +76,7 @@ impl SimConfig {
             socket_listen: None,
             upstream,
             currencies: ["XXX", "XTS"].into_iter().filter_map(Currency::parse).collect(),
+            payee_conversions: None,
             secret: b"simulated DFSPs share this secret".to_vec(),
             seed: 1,
             connections_max: 512,
@@ -108,6 +113,7 @@ pub(crate) struct Shared {
     /// Prepares that a fault setting refused.
     pub refused: Remembered,
     pub currencies: String,
+    pub payee_conversions: Option<PayeeConversions>,
     pub secret: Secret,
     pub seed: u64,
     pub orders: Orders,
@@ -183,6 +189,8 @@ pub struct TransferCounts {
     /// Incoming transfers whose fulfilment is on its way, or whose PATCH is awaited.
     pub incoming_open: u64,
     pub incoming_committed: u64,
+    /// Conversions of payees without an outcome.
+    pub sales_open: u64,
 }
 
 /// Running DFSPs. Dropping it leaves them running until the workers stop.
@@ -222,6 +230,7 @@ impl Simulator {
             remembered: Remembered::new(),
             refused: Remembered::new(),
             currencies: currency_list(&config.currencies),
+            payee_conversions: config.payee_conversions,
             secret: Secret::new(&config.secret),
             seed: config.seed,
             orders: Orders::new(),
@@ -312,6 +321,7 @@ impl Simulator {
             counts.incoming_open += book.incoming_count(IncomingState::AwaitingPatch);
             counts.incoming_committed += book.incoming_count(IncomingState::Committed);
             counts.incoming_committed += book.incoming_count(IncomingState::Confirmed);
+            counts.sales_open += book.sales_open();
         }
         counts
     }

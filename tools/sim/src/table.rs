@@ -47,6 +47,8 @@ pub(crate) struct Outgoing {
     /// Of a conversion: who waits for the FXP's fulfilment.
     pub fulfilled: Option<oneshot::Sender<Instant>>,
     pub is_conversion: bool,
+    /// Of a conversion on the payee's side: what the payee gets for the amount.
+    pub bought: Option<(Amount, Currency)>,
 }
 
 /// A transfer for its payee, or a conversion for its FXP.
@@ -57,6 +59,8 @@ pub(crate) struct Incoming {
     pub state: IncomingState,
     /// Of a conversion: what the FXP gives for it.
     pub sold: Option<(Amount, Currency)>,
+    /// The conversion by which the payee sells what the transfer brings: it ends as the transfer does.
+    pub conversion: Option<TransferId>,
 }
 
 struct Side<T> {
@@ -164,6 +168,7 @@ mod tests {
             conversion: None,
             fulfilled: None,
             is_conversion: false,
+            bought: None,
         }
     }
 

@@ -360,6 +360,13 @@ const FOUND: [(u64, &str); 6] = [
     (18862, "as 18262, the second time when it was owed no more"),
 ];
 
+/// An archive that failed at a removal which the journal had was exported once more, and the auditor expected nothing
+/// in it.
+#[test]
+fn an_archive_that_failed_at_a_recorded_removal_is_exported_as_before() {
+    assert_sound(&[run(8480, &Plan::default())]);
+}
+
 #[test]
 fn what_was_found_stays_fixed() {
     let plan = Plan {

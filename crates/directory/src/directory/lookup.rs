@@ -7,9 +7,11 @@ use upesi_delivery::relayed::{ErrorInformation, Failure, Outgoing};
 use upesi_delivery::{Accepted, Unroutable};
 use upesi_fspiop::{Resource, SyncError, check_party_path};
 use upesi_http::Bytes;
+use upesi_ledger::ParticipantId;
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::{Kind, PartyRequest, Shared, address, currency_of, to_information};
+use crate::discovery::{PROXIES_ASKED_MAX, Reception};
 use crate::metrics::LookupOutcome;
 use crate::oracle::{Inquiry, Operation};
 use upesi_parties::party::Owner;
@@ -58,6 +60,11 @@ impl Shared {
             let detail = format!("invalid fspiop-source header: no participant '{source}'");
             return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail));
         }
+        if request.parties.proxied && self.proxy_of(&source).is_none() {
+            // It has come round: asked again, it would go on for ever.
+            let detail = format!("FSPIOP-Proxy: participant '{source}' is not behind a proxy");
+            return Err(SyncError::new(ErrorCode::VALIDATION, &detail));
+        }
         let currency = currency_of(&request)?;
         let count_refused = |refusal| {
             self.metrics.count_lookup(LookupOutcome::Refused);
@@ -68,7 +75,8 @@ impl Shared {
         let place = self.pending.begin(&request).map_err(count_refused)?;
         let shared = self;
         tokio::spawn(async move {
-            if let Err(LookupFailure { outcome, error }) = shared.look_up(&request, currency).await
+            let found = shared.look_up(&request, currency).await;
+            if let Err(LookupFailure { outcome, error }) = found
                 && shared.pending.end(place)
             {
                 shared.metrics.count_lookup(outcome);
@@ -90,16 +98,87 @@ impl Shared {
                 Owners { known: vec![destination], is_stale: false }
             }
             Some(_) => Owners { known: Vec::new(), is_stale: true },
-            None => self.owners(request, currency).await?,
+            None => match self.owners(request, currency).await {
+                Err(failure) if failure.outcome == LookupOutcome::NotFound => {
+                    return self.ask_proxies(request, failure).await;
+                }
+                found => found?,
+            },
         };
-        let result = match &owners.known[..] {
-            [] => Err(LookupFailure::not_found(NOBODY)),
-            known => self.ask_owners(request, known).await,
+        let result = match (&owners.known[..], request.parties.destination) {
+            ([], None) => self.ask_proxies(request, LookupFailure::not_found(NOBODY)).await,
+            ([], Some(_)) => Err(LookupFailure::not_found(NOBODY)),
+            (known, _) => self.ask_owners(request, known).await,
         };
         if owners.is_stale && self.config.remove_stale_parties {
             self.remove_stale(request, currency).await;
         }
         result
+    }
+
+    /// Asks all proxies but the one that the request came through, or fails if there is no other.
+    async fn ask_proxies(
+        &self,
+        request: &PartyRequest,
+        otherwise: LookupFailure,
+    ) -> Result<(), LookupFailure> {
+        let mut proxies = self.proxies_but_of(&request.parties.source);
+        if proxies.is_empty() {
+            return Err(otherwise);
+        }
+        if proxies.len() > PROXIES_ASKED_MAX {
+            tracing::warn!(
+                proxies = proxies.len(),
+                asked = PROXIES_ASKED_MAX,
+                "there are too many proxies to ask all of them for a party"
+            );
+            proxies.truncate(PROXIES_ASKED_MAX);
+        }
+        let ids: Vec<_> = proxies.iter().map(|(id, _)| *id).collect();
+        if !self.pending.discover(request, &ids) {
+            return Ok(());
+        }
+        let address = address(Resource::Parties, Kind::Get, &request.ids);
+        let mut sends = JoinSet::new();
+        for (id, name) in proxies {
+            let (relay, message) = (self.relay.clone(), request.forward(name, address));
+            sends.spawn(async move { (id, relay.send(&message).await) });
+        }
+        while let Some(sent) = sends.join_next().await {
+            let Ok((id, Err(failure))) = sent else { continue };
+            self.proxy_failed(request, id, &failure).await;
+        }
+        Ok(())
+    }
+
+    /// A proxy could not be asked. If it was the last one, its failure is the answer.
+    async fn proxy_failed(&self, request: &PartyRequest, proxy: ParticipantId, failure: &Failure) {
+        let (requester, party) = (&request.parties.source, request.ids.as_path());
+        if let Reception::Passes(count) = self.pending.answered(requester, &party, (Some(proxy), true))
+            && count > 0
+        {
+            self.metrics.count_lookups(LookupOutcome::NotDelivered, count);
+            self.tell(request, &failure.to_error()).await;
+        }
+    }
+
+    /// The proxies, but the one that a DFSP is or is behind.
+    fn proxies_but_of(&self, source: &FspId) -> Vec<(ParticipantId, FspId)> {
+        let participants = self.relay.participants();
+        let own = self.proxy_of(source);
+        let all = participants.ids().filter_map(|id| participants.get(id));
+        let others = all.filter(|one| one.is_proxy && one.is_active && Some(one.id) != own);
+        others.map(|one| (one.id, one.name)).collect()
+    }
+
+    /// The proxy that a DFSP is or is behind.
+    fn proxy_of(&self, name: &FspId) -> Option<ParticipantId> {
+        let participants = self.relay.participants();
+        let participant = participants.named(name)?;
+        if participant.is_proxy {
+            return Some(participant.id);
+        }
+        participants.proxy_of(participant.id).map(|proxy| proxy.id)
     }
 
     /// Who serves a party, according to the oracle: of the entries those that have exactly the sub id asked for, or
@@ -196,12 +275,16 @@ impl Shared {
         self.check_requester(&request)?;
         let mut permit = self.relay.admit(&request.parties.source, request.bytes() + body.len())?;
         if let (Some(destination), Resource::Parties) = (&request.parties.destination, request.resource()) {
-            let answered = self.pending.answered(destination, &request.ids.as_path());
-            let outcome = match kind {
-                Kind::Error => LookupOutcome::AnsweredError,
-                _ => LookupOutcome::Answered,
-            };
-            self.metrics.count_lookups(outcome, answered);
+            let is_error = kind == Kind::Error;
+            let answer = (self.proxy_of(&request.parties.source), is_error);
+            match self.pending.answered(destination, &request.ids.as_path(), answer) {
+                Reception::Passes(answered) => {
+                    let outcome =
+                        if is_error { LookupOutcome::AnsweredError } else { LookupOutcome::Answered };
+                    self.metrics.count_lookups(outcome, answered);
+                }
+                Reception::KeptBack => return Ok(Accepted),
+            }
         }
         tokio::spawn(async move {
             match request.parties.destination.filter(|destination| self.is_known(destination)) {

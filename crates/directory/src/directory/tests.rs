@@ -3,4 +3,5 @@ mod expiry;
 mod kept;
 mod lookups;
 mod participants;
+mod proxies;
 mod services;

@@ -44,6 +44,7 @@ impl<H: CommitThread> Decider<H> {
         metrics.bulks_refused.set(bulks.refused as i64);
         metrics.bulk_items.set(bulks.items as i64);
         metrics.bulk_items_committed.set(bulks.items_committed as i64);
+        metrics.bulk_bytes.set(ledger.bulk_bytes_held() as i64);
         metrics.callbacks_undelivered.set(ledger.outbox().len() as i64);
         metrics.callbacks_parked.set(ledger.outbox().parked_len() as i64);
         metrics.journal_seq.set(ledger.last_seq() as i64);

@@ -1,8 +1,9 @@
-//! Transfers as columns: Parquet, for DuckDB, pandas, Spark and the like.
+//! Rows as columns: Parquet, for DuckDB, pandas, Spark and the like.
 //!
 //! Amounts are exact decimals, times are instants, hashes are bytes. Rows gather in memory until a row group is full,
 //! so what an export needs does not depend on how much it exports.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -18,64 +19,54 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use upesi_types::Timestamp;
 
-use super::row::Row;
+use super::kind::Kind;
+use super::value::{self, Row, Type, Value};
 
 /// Rows of a row group; with texts of the usual lengths they take about 20 MiB until they are written.
 const GROUP_ROWS_MAX: usize = 32_768;
-/// Extension lists and descriptions of a row group, in bytes: they can be long.
+/// Texts of a row group, in bytes: extension lists and descriptions can be long.
 const GROUP_TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The columns in the order of [`super::COLUMNS`].
-const SCHEMA: &str = "message transfer {
-    REQUIRED BYTE_ARRAY transferId (STRING);
-    OPTIONAL BYTE_ARRAY payerFsp (STRING);
-    OPTIONAL BYTE_ARRAY payeeFsp (STRING);
-    REQUIRED INT64 amount (DECIMAL(18,4));
-    REQUIRED BYTE_ARRAY currency (STRING);
-    REQUIRED BYTE_ARRAY state (STRING);
-    OPTIONAL INT32 errorCode;
-    OPTIONAL BYTE_ARRAY errorDescription (STRING);
-    REQUIRED INT64 preparedAt (TIMESTAMP(MICROS,true));
-    OPTIONAL INT64 completedAt (TIMESTAMP(MICROS,true));
-    REQUIRED INT64 expiration (TIMESTAMP(MICROS,true));
-    REQUIRED FIXED_LEN_BYTE_ARRAY (32) condition;
-    OPTIONAL FIXED_LEN_BYTE_ARRAY (32) fulfilment;
-    REQUIRED INT64 prepareRecord;
-    OPTIONAL BYTE_ARRAY extensions (STRING);
-}";
+/// The schema of a table in Parquet's own language.
+fn schema_of(kind: Kind) -> String {
+    let mut schema = "message row {\n".to_owned();
+    for column in kind.columns() {
+        let (physical, logical) = match column.kind {
+            Type::Text => ("BYTE_ARRAY", " (STRING)"),
+            Type::Amount => ("INT64", " (DECIMAL(18,4))"),
+            Type::Small => ("INT32", ""),
+            Type::Number => ("INT64", ""),
+            Type::Instant => ("INT64", " (TIMESTAMP(MICROS,true))"),
+            Type::Hash => ("FIXED_LEN_BYTE_ARRAY (32)", ""),
+        };
+        let repetition = if column.is_optional { "OPTIONAL" } else { "REQUIRED" };
+        let _ = writeln!(schema, "{repetition} {physical} {}{logical};", column.name);
+    }
+    schema + "}"
+}
 
 /// The values of one column of the present row group.
-struct Column<T: DataType> {
+struct Values<T: DataType> {
     /// Those that are there.
     values: Vec<T::T>,
     /// Of a column that may lack values: 1 for each row that has one, 0 for the others.
     levels: Option<Vec<i16>>,
 }
 
-impl<T: DataType> Column<T> {
-    const fn required() -> Self {
-        Self { values: Vec::new(), levels: None }
-    }
-
-    const fn optional() -> Self {
-        Self { values: Vec::new(), levels: Some(Vec::new()) }
+impl<T: DataType> Values<T> {
+    fn of(column: &value::Column) -> Self {
+        Self { values: Vec::new(), levels: column.is_optional.then(Vec::new) }
     }
 
     fn push(&mut self, value: Option<T::T>) {
-        if let Some(levels) = &mut self.levels {
-            levels.push(value.is_some().into());
+        match &mut self.levels {
+            Some(levels) => levels.push(value.is_some().into()),
+            None => assert!(value.is_some(), "a required column lacks a value"),
         }
         self.values.extend(value);
     }
-}
 
-/// A column whatever its type.
-trait Writes {
     /// Writes the values as the next column of a row group, and forgets them.
-    fn write(&mut self, group: &mut SerializedRowGroupWriter<'_, File>) -> Result<(), ParquetError>;
-}
-
-impl<T: DataType> Writes for Column<T> {
     fn write(&mut self, group: &mut SerializedRowGroupWriter<'_, File>) -> Result<(), ParquetError> {
         let Some(mut column) = group.next_column()? else {
             return Err(ParquetError::General("the schema has fewer columns".to_owned()));
@@ -91,98 +82,78 @@ impl<T: DataType> Writes for Column<T> {
     }
 }
 
+/// A column whatever its type.
+enum Column {
+    Text(Values<ByteArrayType>),
+    Long(Values<Int64Type>),
+    Small(Values<Int32Type>),
+    Hash(Values<FixedLenByteArrayType>),
+}
+
+impl Column {
+    fn of(column: &value::Column) -> Self {
+        match column.kind {
+            Type::Text => Self::Text(Values::of(column)),
+            Type::Amount | Type::Number | Type::Instant => Self::Long(Values::of(column)),
+            Type::Small => Self::Small(Values::of(column)),
+            Type::Hash => Self::Hash(Values::of(column)),
+        }
+    }
+
+    fn push(&mut self, value: Value<'_>) {
+        match self {
+            Self::Text(column) => column.push(match value {
+                Value::Text(text) => Some(ByteArray::from(text.into_owned().into_bytes())),
+                _ => None,
+            }),
+            Self::Long(column) => column.push(match value {
+                Value::Amount(amount) => Some(amount.units()),
+                Value::Instant(at) => Some(micros(at)),
+                // Record numbers are far below: a journal of 2^63 records would fill every disk there is.
+                Value::Number(number) => Some(i64::try_from(number).unwrap_or(i64::MAX)),
+                _ => None,
+            }),
+            Self::Small(column) => column.push(match value {
+                Value::Number(number) => Some(i32::try_from(number).unwrap_or(i32::MAX)),
+                _ => None,
+            }),
+            Self::Hash(column) => column.push(match value {
+                Value::Hash(bytes) => Some(FixedLenByteArray::from(bytes.to_vec())),
+                _ => None,
+            }),
+        }
+    }
+
+    fn write(&mut self, group: &mut SerializedRowGroupWriter<'_, File>) -> Result<(), ParquetError> {
+        match self {
+            Self::Text(column) => column.write(group),
+            Self::Long(column) => column.write(group),
+            Self::Small(column) => column.write(group),
+            Self::Hash(column) => column.write(group),
+        }
+    }
+}
+
 /// The rows of the present row group.
 struct Group {
-    id: Column<ByteArrayType>,
-    payer: Column<ByteArrayType>,
-    payee: Column<ByteArrayType>,
-    amount: Column<Int64Type>,
-    currency: Column<ByteArrayType>,
-    state: Column<ByteArrayType>,
-    error_code: Column<Int32Type>,
-    error_description: Column<ByteArrayType>,
-    prepared_at: Column<Int64Type>,
-    completed_at: Column<Int64Type>,
-    expires_at: Column<Int64Type>,
-    condition: Column<FixedLenByteArrayType>,
-    fulfilment: Column<FixedLenByteArrayType>,
-    prepare_record: Column<Int64Type>,
-    extensions: Column<ByteArrayType>,
+    columns: Vec<Column>,
     rows: usize,
     text_bytes: usize,
 }
 
 impl Group {
-    const fn new() -> Self {
-        Self {
-            id: Column::required(),
-            payer: Column::optional(),
-            payee: Column::optional(),
-            amount: Column::required(),
-            currency: Column::required(),
-            state: Column::required(),
-            error_code: Column::optional(),
-            error_description: Column::optional(),
-            prepared_at: Column::required(),
-            completed_at: Column::optional(),
-            expires_at: Column::required(),
-            condition: Column::required(),
-            fulfilment: Column::optional(),
-            prepare_record: Column::required(),
-            extensions: Column::optional(),
-            rows: 0,
-            text_bytes: 0,
-        }
-    }
-
     fn push(&mut self, row: Row<'_>) {
-        let transfer = row.transfer;
-        let text = |text: String| ByteArray::from(text.into_bytes());
-        let hash = |bytes: &[u8; 32]| FixedLenByteArray::from(bytes.to_vec());
         self.rows += 1;
-        self.text_bytes += row.error_description.as_deref().map_or(0, str::len)
-            + transfer.extensions.as_deref().map_or(0, str::len);
-        self.id.push(Some(text(row.id)));
-        self.payer.push(row.payer.map(text));
-        self.payee.push(row.payee.map(text));
-        self.amount.push(Some(transfer.amount.units()));
-        self.currency.push(Some(transfer.currency.as_str().into()));
-        self.state.push(Some(row.state.into()));
-        self.error_code.push(row.error_code.map(i32::from));
-        self.error_description.push(row.error_description.as_deref().map(ByteArray::from));
-        self.prepared_at.push(Some(micros(transfer.prepared_at)));
-        self.completed_at.push(row.completed_at.map(micros));
-        self.expires_at.push(Some(micros(transfer.expires_at)));
-        self.condition.push(Some(hash(&transfer.condition)));
-        self.fulfilment.push(row.fulfilment.map(hash));
-        // Record numbers are far below: a journal of 2^63 records would fill every disk there is.
-        self.prepare_record.push(Some(i64::try_from(transfer.prepare_seq).unwrap_or(i64::MAX)));
-        self.extensions.push(transfer.extensions.as_deref().map(ByteArray::from));
+        for (column, value) in self.columns.iter_mut().zip(row) {
+            if let Value::Text(text) = &value {
+                self.text_bytes += text.len();
+            }
+            column.push(value);
+        }
     }
 
     const fn is_full(&self) -> bool {
         self.rows >= GROUP_ROWS_MAX || self.text_bytes >= GROUP_TEXT_BYTES_MAX
-    }
-
-    /// In the order of the schema.
-    fn columns(&mut self) -> [&mut dyn Writes; super::COLUMNS.len()] {
-        [
-            &mut self.id,
-            &mut self.payer,
-            &mut self.payee,
-            &mut self.amount,
-            &mut self.currency,
-            &mut self.state,
-            &mut self.error_code,
-            &mut self.error_description,
-            &mut self.prepared_at,
-            &mut self.completed_at,
-            &mut self.expires_at,
-            &mut self.condition,
-            &mut self.fulfilment,
-            &mut self.prepare_record,
-            &mut self.extensions,
-        ]
     }
 }
 
@@ -198,8 +169,8 @@ pub(super) struct ParquetTable {
 }
 
 impl ParquetTable {
-    pub(super) fn new(file: File) -> io::Result<Self> {
-        let schema = Arc::new(parse_message_type(SCHEMA).map_err(failed)?);
+    pub(super) fn new(file: File, kind: Kind) -> io::Result<Self> {
+        let schema = Arc::new(parse_message_type(&schema_of(kind)).map_err(failed)?);
         // Snappy is read by everything. Statistics per row group let readers skip by time; per page they would only
         // make the end of the file grow.
         let properties = WriterProperties::builder()
@@ -209,7 +180,8 @@ impl ParquetTable {
             .set_created_by(concat!("upesi ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
         let file = SerializedFileWriter::new(file, schema, Arc::new(properties)).map_err(failed)?;
-        Ok(Self { file, group: Group::new() })
+        let columns = kind.columns().iter().map(Column::of).collect();
+        Ok(Self { file, group: Group { columns, rows: 0, text_bytes: 0 } })
     }
 
     pub(super) fn add(&mut self, row: Row<'_>) -> io::Result<()> {
@@ -223,7 +195,7 @@ impl ParquetTable {
         }
         let mut written = || -> Result<(), ParquetError> {
             let mut group = self.file.next_row_group()?;
-            for column in self.group.columns() {
+            for column in &mut self.group.columns {
                 column.write(&mut group)?;
             }
             group.close().map(|_| ())

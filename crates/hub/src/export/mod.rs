@@ -1,10 +1,13 @@
-//! Finished transfers as a table for other tools: CSV, JSON Lines or Parquet.
+//! What finished as a table for other tools: transfers, FX transfers or items of bulks, as CSV, JSON Lines or Parquet.
 
 mod columns;
+mod divisions;
+mod kind;
 mod row;
 #[cfg(test)]
 mod tests;
 mod text;
+mod value;
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -15,26 +18,28 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use upesi_engine::Fold;
 use upesi_journal::{Access, Disk, EmbeddedLog, SnapshotStore, durable};
-use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Ledger, LedgerConfig, Stored as _, Transfer};
+use upesi_ledger::codec::{DecodeError, Decoder};
+use upesi_ledger::{Bulk, Conversion, Ledger, LedgerConfig, Stored as _, Transfer};
 use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::Timestamp;
 
-pub use row::COLUMNS;
+pub(crate) use divisions::export_division;
+pub use kind::Kind;
+pub use row::Finished;
 
 use crate::backup::{Staging, check_apart};
 use crate::exit::{Exit, Failure};
 use crate::inspect::journal_failure;
 use crate::inspect::names::Names;
 use columns::ParquetTable;
-use row::Row;
 pub(crate) use text::push_csv;
+use value::{Row, Value};
 
 /// What an export looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A line of names, then a line per transfer (RFC 4180).
+    /// A line of names, then a line per row (RFC 4180).
     Csv,
     /// A JSON object per line.
     Jsonl,
@@ -64,10 +69,13 @@ pub struct ExportArguments {
     /// The data directory; a hub may be using it.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// Only transfers that finished before this time, such as 2031-04-01T00:00:00.000Z.
+    /// What is exported.
+    #[arg(long, value_enum, default_value = "transfers")]
+    pub kind: Kind,
+    /// Only what finished before this time, such as 2031-04-01T00:00:00.000Z.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub before: Option<Timestamp>,
-    /// Only transfers that finished at this time or later.
+    /// Only what finished at this time or later.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub from: Option<Timestamp>,
     /// Output format.
@@ -82,7 +90,7 @@ fn instant(text: &str) -> Result<Timestamp, String> {
     Timestamp::parse_iso(text).ok_or_else(|| "write it like 2031-04-01T00:00:00.000Z".to_owned())
 }
 
-/// Exports the finished transfers of a data directory, as it is at this moment; gives how many.
+/// Exports what finished in a data directory, as it is at this moment; returns the number of rows.
 ///
 /// # Errors
 /// See [`crate::backup::backup`]; 64 where the file would lie in the data directory; 73 where the file exists or cannot
@@ -93,46 +101,43 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     let damaged = |error: TablesError| Failure::new(Exit::Data, error);
     let archive =
         FjallArchive::open(staging.path.join("archive"), &ArchiveOptions::default()).map_err(damaged)?;
-    let (names, tail) = names_and_tail(&staging.path, archive.watermark())?;
+    let mut tail = tail(&staging.path, archive.watermark())?;
+    let names = Names::of(&tail);
     let cannot =
         |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", arguments.out.display()));
-    let mut table = Table::create(&arguments.out, arguments.format).map_err(cannot)?;
-    let is_asked = |transfer: &Transfer| {
-        transfer.completed_at().is_some_and(|at| {
+    let mut table = Table::create(&arguments.out, arguments.kind, arguments.format).map_err(cannot)?;
+    let is_asked = |finished: Finished<'_>| {
+        finished.completed_at().is_some_and(|at| {
             arguments.before.is_none_or(|before| at < before) && arguments.from.is_none_or(|from| at >= from)
         })
     };
     let mut outcome = Ok(());
-    let visited = archive.for_each(&mut |id, bytes| {
-        if !id.is_transfer() {
+    let visited = archive.for_each(&mut |key, bytes| {
+        if Kind::of_key(key) != arguments.kind {
             return ControlFlow::Continue(());
         }
-        outcome = add(&mut table, bytes, &names, &is_asked);
+        outcome = Stored::decode(arguments.kind, bytes)
+            .map_err(|error| Failure::new(Exit::Data, error))
+            .and_then(|stored| match stored.as_finished() {
+                finished if is_asked(finished) => {
+                    table.add(finished, &names).map_err(|error| Failure::new(Exit::InputOutput, error))
+                }
+                _ => Ok(()),
+            });
         if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     visited.map_err(damaged)?;
     outcome?;
-    for transfer in tail.iter().filter(|transfer| is_asked(transfer)) {
-        table.add(transfer, &names).map_err(cannot)?;
+    for stored in Stored::of_tail(&mut tail, arguments.kind) {
+        if is_asked(stored.as_finished()) {
+            table.add(stored.as_finished(), &names).map_err(cannot)?;
+        }
     }
     table.finish().map_err(cannot)
 }
 
-fn add(
-    table: &mut Table,
-    bytes: &[u8],
-    names: &Names,
-    is_asked: &dyn Fn(&Transfer) -> bool,
-) -> Result<(), Failure> {
-    let transfer = Transfer::decode(&mut Decoder(bytes)).map_err(|error| Failure::new(Exit::Data, error))?;
-    if is_asked(&transfer) {
-        table.add(&transfer, names).map_err(|error| Failure::new(Exit::InputOutput, error))?;
-    }
-    Ok(())
-}
-
-/// Who is who, and the transfers that finished behind the archive's watermark.
-fn names_and_tail(data: &Path, watermark: u64) -> Result<(Names, Vec<Transfer>), Failure> {
+/// The state at the end of the journal: who is who, and what finished behind the archive's watermark.
+fn tail(data: &Path, watermark: u64) -> Result<Ledger, Failure> {
     let disk: Arc<dyn Disk> = Arc::new(upesi_journal::RealDisk::new(data, Access::Read));
     let latest = SnapshotStore::open_for_reading(Arc::clone(&disk)).latest().map_err(journal_failure)?;
     let snapshot = match latest.snapshot {
@@ -140,16 +145,62 @@ fn names_and_tail(data: &Path, watermark: u64) -> Result<(Names, Vec<Transfer>),
         Some(snapshot) => Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default())
             .map_err(|error| Failure::new(Exit::Data, error))?,
     };
-    let mut ledger = Fold::once(&EmbeddedLog::for_reading(&disk), snapshot, watermark)
+    Fold::once(&EmbeddedLog::for_reading(&disk), snapshot, watermark)
         .finish()
-        .map_err(|error| Failure::new(crate::hub::exit_of(&error), error))?;
-    let names = Names::of(&ledger);
-    Ok((names, ledger.drain_finished(u64::MAX).collect()))
+        .map_err(|error| Failure::new(crate::hub::exit_of(&error), error))
+}
+
+/// Something that ended, taken from the archive or from the end of the journal.
+enum Stored {
+    Transfer(Box<Transfer>),
+    Conversion(Box<Conversion>),
+    Bulk(Box<Bulk>),
+}
+
+impl Stored {
+    fn decode(kind: Kind, bytes: &[u8]) -> Result<Self, DecodeError> {
+        let decoder = &mut Decoder(bytes);
+        Ok(match kind {
+            Kind::Transfers => Self::Transfer(Box::new(Transfer::decode(decoder)?)),
+            Kind::FxTransfers => Self::Conversion(Box::new(Conversion::decode(decoder)?)),
+            Kind::BulkItems => Self::Bulk(Box::new(Bulk::decode(decoder)?)),
+        })
+    }
+
+    fn of_tail(ledger: &mut Ledger, kind: Kind) -> Vec<Self> {
+        match kind {
+            Kind::Transfers => ledger.drain_finished(u64::MAX).map(Box::new).map(Self::Transfer).collect(),
+            Kind::FxTransfers => {
+                let ended = ledger.take_finished_conversions(u64::MAX);
+                ended.map(|(_, conversion)| Self::Conversion(conversion)).collect()
+            }
+            Kind::BulkItems => {
+                ledger.take_finished_bulks(u64::MAX).map(|(_, bulk)| Self::Bulk(bulk)).collect()
+            }
+        }
+    }
+
+    const fn kind(&self) -> Kind {
+        match self {
+            Self::Transfer(_) => Kind::Transfers,
+            Self::Conversion(_) => Kind::FxTransfers,
+            Self::Bulk(_) => Kind::BulkItems,
+        }
+    }
+
+    fn as_finished(&self) -> Finished<'_> {
+        match self {
+            Self::Transfer(transfer) => Finished::Transfer(transfer),
+            Self::Conversion(conversion) => Finished::Conversion(conversion),
+            Self::Bulk(bulk) => Finished::Bulk(bulk),
+        }
+    }
 }
 
 /// A file that gets its name when it is whole and durable.
 pub struct Table {
     writer: TableWriter,
+    kind: Kind,
     unfinished: PathBuf,
     path: PathBuf,
     count: u64,
@@ -160,14 +211,14 @@ enum TableWriter {
     Lines {
         file: BufWriter<File>,
         line: String,
-        write: fn(Row<'_>, &mut String),
+        write: fn(Kind, &[Value<'_>], &mut String),
     },
     Parquet(Box<ParquetTable>),
 }
 
 impl Table {
     /// Begins a file, which must not exist.
-    pub fn create(path: &Path, format: Format) -> io::Result<Self> {
+    pub fn create(path: &Path, kind: Kind, format: Format) -> io::Result<Self> {
         if path.try_exists()? {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -180,29 +231,32 @@ impl Table {
         let mut writer = match format {
             Format::Csv => lines(file, text::write_csv),
             Format::Jsonl => lines(file, text::write_json),
-            Format::Parquet => TableWriter::Parquet(Box::new(ParquetTable::new(file)?)),
+            Format::Parquet => TableWriter::Parquet(Box::new(ParquetTable::new(file, kind)?)),
         };
         if let (Format::Csv, TableWriter::Lines { file, .. }) = (format, &mut writer) {
-            file.write_all(text::header().as_bytes())?;
+            file.write_all(text::header(kind).as_bytes())?;
         }
-        Ok(Self { writer, unfinished, path: path.to_owned(), count: 0 })
+        Ok(Self { writer, kind, unfinished, path: path.to_owned(), count: 0 })
     }
 
-    /// Adds a transfer.
-    pub fn add(&mut self, transfer: &Transfer, names: &Names) -> io::Result<()> {
+    /// Adds the rows of something that is of the table's kind.
+    pub fn add(&mut self, finished: Finished<'_>, names: &Names) -> io::Result<()> {
+        finished.rows(names, |row| self.add_row(row))
+    }
+
+    fn add_row(&mut self, row: Row<'_>) -> io::Result<()> {
         self.count += 1;
-        let row = Row::of(transfer, names);
         match &mut self.writer {
             TableWriter::Lines { file, line, write } => {
                 line.clear();
-                write(row, line);
+                write(self.kind, &row, line);
                 file.write_all(line.as_bytes())
             }
             TableWriter::Parquet(table) => table.add(row),
         }
     }
 
-    /// Makes the file durable and gives it its name; tells how many transfers it has.
+    /// Makes the file durable and gives it its name; returns the number of rows.
     pub fn finish(self) -> io::Result<u64> {
         let file = match self.writer {
             TableWriter::Lines { file, .. } => file.into_inner().map_err(io::IntoInnerError::into_error)?,
@@ -213,28 +267,4 @@ impl Table {
         durable::sync_parent(&self.path)?;
         Ok(self.count)
     }
-}
-
-/// Writes one division of an archive; gives how many transfers it has.
-pub(crate) fn export_division(
-    archive: &dyn Archive,
-    first_seq: u64,
-    names: &Names,
-    path: &Path,
-    format: Format,
-) -> Result<u64, String> {
-    let mut table = Table::create(path, format).map_err(|error| error.to_string())?;
-    let mut outcome = Ok(());
-    let visited = archive.for_each_in(first_seq, &mut |id, bytes| {
-        if !id.is_transfer() {
-            return ControlFlow::Continue(());
-        }
-        outcome = Transfer::decode(&mut Decoder(bytes))
-            .map_err(|error| format!("transfer {id}: {error}"))
-            .and_then(|transfer| table.add(&transfer, names).map_err(|error| error.to_string()));
-        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    });
-    visited.map_err(|error| error.to_string())?;
-    outcome?;
-    table.finish().map_err(|error| error.to_string())
 }

@@ -1,67 +1,153 @@
-//! What an export tells of a transfer, whatever the format.
+//! What an export tells of a transfer, a conversion and a bulk, whatever the format: names in place of numbers, and
+//! the state taken apart.
 
 use std::borrow::Cow;
 
-use upesi_ledger::{Transfer, TransferState};
+use upesi_ledger::{
+    Bulk, BulkItem, BulkState, Cause, Conversion, ConversionState, ItemState, ParticipantId, Transfer,
+    TransferState,
+};
 use upesi_types::Timestamp;
 
+use super::value::{Row, Value};
 use crate::inspect::names::Names;
 
-/// The columns, in order: of the same meaning in all formats.
-pub const COLUMNS: [&str; 15] = [
-    "transferId",
-    "payerFsp",
-    "payeeFsp",
-    "amount",
-    "currency",
-    "state",
-    "errorCode",
-    "errorDescription",
-    "preparedAt",
-    "completedAt",
-    "expiration",
-    "condition",
-    "fulfilment",
-    "prepareRecord",
-    "extensions",
-];
-
-/// A transfer with names in place of numbers, and its state taken apart.
-pub(super) struct Row<'a> {
-    pub(super) transfer: &'a Transfer,
-    pub(super) id: String,
-    /// Absent where a refused prepare named an unknown DFSP.
-    pub(super) payer: Option<String>,
-    pub(super) payee: Option<String>,
-    pub(super) state: &'static str,
-    /// Of an abort.
-    pub(super) error_code: Option<u16>,
-    pub(super) error_description: Option<Cow<'a, str>>,
-    pub(super) completed_at: Option<Timestamp>,
-    pub(super) fulfilment: Option<&'a [u8; 32]>,
+/// Something that ended.
+#[derive(Clone, Copy, Debug)]
+pub enum Finished<'a> {
+    /// A transfer.
+    Transfer(&'a Transfer),
+    /// A conversion.
+    Conversion(&'a Conversion),
+    /// A bulk.
+    Bulk(&'a Bulk),
 }
 
-impl<'a> Row<'a> {
-    pub(super) fn of(transfer: &'a Transfer, names: &Names) -> Self {
-        let name = |id: Option<upesi_ledger::ParticipantId>| id.map(|id| names.participant(id));
-        let (state, error_code, error_description, fulfilment) = match &transfer.state {
-            TransferState::Reserved => ("RESERVED", None, None, None),
-            TransferState::Committed { fulfilment, .. } => ("COMMITTED", None, None, Some(fulfilment)),
-            TransferState::Aborted { kind, cause, .. } => {
-                let (code, description) = upesi_fspiop::refusal::cause(cause);
-                (kind.as_str(), Some(code.number()), Some(description), None)
-            }
-        };
-        Self {
-            transfer,
-            id: transfer.id.to_string(),
-            payer: name(transfer.payer),
-            payee: name(transfer.payee),
-            state,
-            error_code,
-            error_description,
-            completed_at: transfer.completed_at(),
-            fulfilment,
+impl<'a> Finished<'a> {
+    pub(super) fn completed_at(self) -> Option<Timestamp> {
+        match self {
+            Self::Transfer(transfer) => transfer.completed_at(),
+            Self::Conversion(conversion) => conversion.completed_at(),
+            Self::Bulk(bulk) => bulk.completed_at(),
         }
     }
+
+    /// Calls `add` with each of its rows.
+    pub(super) fn rows<E>(
+        self,
+        names: &Names,
+        mut add: impl FnMut(Row<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Self::Transfer(transfer) => add(of_transfer(transfer, names)),
+            Self::Conversion(conversion) => add(of_conversion(conversion, names)),
+            // What was refused as a whole has no items.
+            Self::Bulk(bulk) if bulk.items.is_empty() => add(of_item(bulk, None, names)),
+            Self::Bulk(bulk) => {
+                let mut items = (0..).zip(&bulk.items);
+                items.try_for_each(|item| add(of_item(bulk, Some(item), names)))
+            }
+        }
+    }
+}
+
+/// A DFSP's name; absent where a refused request named an unknown one.
+fn party<'a>(id: Option<ParticipantId>, names: &Names) -> Value<'a> {
+    Value::of(id, |id| Value::text(names.participant(id)))
+}
+
+/// Code and description.
+fn error(cause: Option<&Cause>) -> [Value<'_>; 2] {
+    let Some((code, description)) = cause.map(upesi_fspiop::refusal::cause) else {
+        return [Value::Absent, Value::Absent];
+    };
+    [Value::Number(code.number().into()), Value::Text(description)]
+}
+
+fn of_transfer<'a>(transfer: &'a Transfer, names: &Names) -> Row<'a> {
+    let (state, cause, fulfilment) = match &transfer.state {
+        TransferState::Reserved => ("RESERVED", None, None),
+        TransferState::Committed { fulfilment, .. } => ("COMMITTED", None, Some(fulfilment)),
+        TransferState::Aborted { kind, cause, .. } => (kind.as_str(), Some(cause), None),
+    };
+    let [code, description] = error(cause);
+    vec![
+        Value::text(transfer.id.to_string()),
+        party(transfer.payer, names),
+        party(transfer.payee, names),
+        Value::Amount(transfer.amount),
+        Value::text(transfer.currency.as_str()),
+        Value::text(state),
+        code,
+        description,
+        Value::Instant(transfer.prepared_at),
+        Value::of(transfer.completed_at(), Value::Instant),
+        Value::Instant(transfer.expires_at),
+        Value::Hash(&transfer.condition),
+        Value::of(fulfilment, Value::Hash),
+        Value::Number(transfer.prepare_seq),
+        Value::of(transfer.extensions.as_deref(), Value::text),
+    ]
+}
+
+fn of_conversion<'a>(conversion: &'a Conversion, names: &Names) -> Row<'a> {
+    let (state, cause) = match &conversion.state {
+        ConversionState::Reserved | ConversionState::Fulfilled => ("RESERVED", None),
+        ConversionState::Committed { .. } => ("COMMITTED", None),
+        ConversionState::Aborted { kind, cause, .. } => (kind.as_str(), Some(cause)),
+    };
+    let [code, description] = error(cause);
+    vec![
+        Value::text(conversion.id.to_string()),
+        Value::of(conversion.determining_transfer, |id| Value::text(id.to_string())),
+        Value::text(conversion.side.as_str()),
+        party(conversion.initiator, names),
+        party(conversion.fxp, names),
+        Value::Amount(conversion.source.amount),
+        Value::text(conversion.source.currency.as_str().to_owned()),
+        Value::Amount(conversion.target.amount),
+        Value::text(conversion.target.currency.as_str().to_owned()),
+        Value::text(state),
+        code,
+        description,
+        Value::Instant(conversion.prepared_at),
+        Value::of(conversion.completed_at(), Value::Instant),
+        Value::Instant(conversion.expires_at),
+        Value::Hash(&conversion.condition),
+        Value::of(conversion.fulfilment.as_ref(), Value::Hash),
+        Value::Number(conversion.prepare_seq),
+    ]
+}
+
+/// An item with its place among those of its bulk, or a bulk that has none.
+fn of_item<'a>(bulk: &'a Bulk, item: Option<(u32, &'a BulkItem)>, names: &Names) -> Row<'a> {
+    let refused = match &bulk.state {
+        BulkState::Rejected { cause, .. } => cause.as_ref(),
+        _ => None,
+    };
+    let (state, cause) = match item.map(|(_, item)| &item.state) {
+        None => ("REFUSED", refused),
+        Some(ItemState::Waiting) => ("RECEIVED", None),
+        Some(ItemState::Accepted) => ("ACCEPTED", None),
+        Some(ItemState::Refused(cause)) => ("REFUSED", Some(cause)),
+        Some(ItemState::Committed { .. }) => ("COMMITTED", None),
+        Some(ItemState::Aborted(cause)) => ("ABORTED", Some(cause)),
+    };
+    let [code, description] = error(cause);
+    vec![
+        Value::text(bulk.id.to_string()),
+        Value::text(bulk.quote.to_string()),
+        Value::of(item, |(place, _)| Value::Number(place.into())),
+        Value::of(item, |(_, item)| Value::text(item.transfer.to_string())),
+        party(bulk.payer, names),
+        party(bulk.payee, names),
+        Value::text(Cow::Borrowed(bulk.public_state().as_str())),
+        Value::text(state),
+        code,
+        description,
+        Value::Instant(bulk.received_at),
+        Value::of(bulk.completed_at(), Value::Instant),
+        Value::Instant(bulk.expires_at),
+        Value::Number(bulk.prepare_seq),
+    ]
 }

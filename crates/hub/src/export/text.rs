@@ -1,73 +1,51 @@
-//! One transfer as a line: CSV and JSON Lines. Amounts are decimal in the currency's units, times are UTC, hashes are
+//! A row as a line: CSV and JSON Lines. Amounts are decimal in the currency's units, times are UTC, hashes are
 //! hexadecimal, records are numbers in the journal; what does not apply is empty (CSV) or null (JSON).
+
+use std::borrow::Cow;
 
 use upesi_types::hex;
 
-use super::row::{COLUMNS, Row};
+use super::kind::Kind;
+use super::value::Value;
 
-enum Cell {
-    Text(String),
-    Number(u64),
-    Empty,
-}
-
-impl Cell {
-    fn of(text: Option<impl Into<String>>) -> Self {
-        text.map_or(Self::Empty, |text| Self::Text(text.into()))
-    }
-}
-
-fn cells(row: Row<'_>) -> [Cell; COLUMNS.len()] {
-    let transfer = row.transfer;
-    [
-        Cell::Text(row.id),
-        Cell::of(row.payer),
-        Cell::of(row.payee),
-        Cell::Text(transfer.amount.to_string()),
-        Cell::Text(transfer.currency.as_str().to_owned()),
-        Cell::Text(row.state.to_owned()),
-        row.error_code.map_or(Cell::Empty, |code| Cell::Number(code.into())),
-        Cell::of(row.error_description),
-        Cell::Text(transfer.prepared_at.to_string()),
-        Cell::of(row.completed_at.map(|at| at.to_string())),
-        Cell::Text(transfer.expires_at.to_string()),
-        Cell::Text(hex(&transfer.condition)),
-        Cell::of(row.fulfilment.map(|bytes| hex(bytes))),
-        Cell::Number(transfer.prepare_seq),
-        Cell::of(transfer.extensions.as_deref()),
-    ]
+/// A value as text; `None` where there is none.
+fn shown<'a>(value: &'a Value<'_>) -> Option<Cow<'a, str>> {
+    Some(match value {
+        Value::Text(text) => Cow::Borrowed(&**text),
+        Value::Amount(amount) => amount.to_string().into(),
+        Value::Number(number) => number.to_string().into(),
+        Value::Instant(at) => at.to_string().into(),
+        Value::Hash(bytes) => hex(*bytes).into(),
+        Value::Absent => return None,
+    })
 }
 
 /// The first line of a CSV file.
-pub(super) fn header() -> String {
-    COLUMNS.join(",") + "\r\n"
+pub(super) fn header(kind: Kind) -> String {
+    kind.names().join(",") + "\r\n"
 }
 
-/// Appends the line of a transfer as CSV.
-pub(super) fn write_csv(row: Row<'_>, line: &mut String) {
-    for (index, cell) in cells(row).iter().enumerate() {
+/// Appends a row as a line of CSV.
+pub(super) fn write_csv(_: Kind, row: &[Value<'_>], line: &mut String) {
+    for (index, value) in row.iter().enumerate() {
         if index > 0 {
             line.push(',');
         }
-        match cell {
-            Cell::Text(text) => push_csv(text, line),
-            Cell::Number(number) => line.push_str(&number.to_string()),
-            Cell::Empty => {}
+        if let Some(text) = shown(value) {
+            push_csv(&text, line);
         }
     }
     line.push_str("\r\n");
 }
 
-/// Appends the line of a transfer as JSON.
-pub(super) fn write_json(row: Row<'_>, line: &mut String) {
-    let cells = cells(row);
-    let members = COLUMNS.iter().zip(&cells).map(|(name, cell)| {
-        let value = match cell {
-            Cell::Text(text) => serde_json::Value::from(text.as_str()),
-            Cell::Number(number) => serde_json::Value::from(*number),
-            Cell::Empty => serde_json::Value::Null,
+/// Appends a row as a line of JSON.
+pub(super) fn write_json(kind: Kind, row: &[Value<'_>], line: &mut String) {
+    let members = kind.columns().iter().zip(row).map(|(column, value)| {
+        let shown = match value {
+            Value::Number(number) => serde_json::Value::from(*number),
+            value => shown(value).map_or(serde_json::Value::Null, |text| text.into_owned().into()),
         };
-        ((*name).to_owned(), value)
+        (column.name.to_owned(), shown)
     });
     line.push_str(&serde_json::Value::Object(members.collect()).to_string());
     line.push('\n');

@@ -8,7 +8,6 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use upesi_engine::{Clock, EngineHandle};
-use upesi_journal::durable;
 use upesi_ledger::Ledger;
 use upesi_tables::archive::{Archive, Division};
 use upesi_types::Timestamp;
@@ -124,7 +123,7 @@ pub(super) fn pass(
             break;
         }
         if let Some(directory) = &policy.export_dir {
-            export_before(archive, oldest, directory, policy.export_format, &(hub.names)()?)?;
+            export_division(archive, oldest, &(hub.names)()?, directory, policy.export_format)?;
         }
         if (hub.remove)(oldest.watermark)? == 0 {
             break;
@@ -144,27 +143,6 @@ fn is_old_enough_to_close(policy: &Policy, divisions: &[Division], now: Timestam
     let Some((_, closed)) = divisions.split_last() else { return false };
     let began = closed.last().and_then(|division| division.last_time).unwrap_or(Timestamp::EPOCH);
     began.plus_ms((policy.keep_ms() / SHARE).max(DAY_MS)) < now
-}
-
-fn export_before(
-    archive: &dyn Archive,
-    division: &Division,
-    directory: &std::path::Path,
-    format: Format,
-    names: &Names,
-) -> Result<(), String> {
-    let told = |error: std::io::Error| format!("{}: {error}", directory.display());
-    durable::create_directory(directory).map_err(told)?;
-    let (first, last, ending) = (division.first_seq, division.watermark, format.ending());
-    let name = format!("transfers-{first:020}-{last:020}.{ending}");
-    let path = directory.join(name);
-    if path.try_exists().map_err(told)? {
-        // It has its name only since it is whole; a crash may have come before that was durable.
-        return durable::sync_directory(directory).map_err(told);
-    }
-    let count = export_division(archive, division.first_seq, names, &path, format)?;
-    tracing::info!(count, path = %path.display(), "old transfers were exported");
-    Ok(())
 }
 
 #[cfg(test)]

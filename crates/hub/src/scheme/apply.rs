@@ -89,6 +89,14 @@ pub async fn make(api: &AdminApi, scheme: &str, change: &Change) -> Result<(), A
             let path = format!("/participants/{name}/bindings?kind={kind}&value={value}");
             api.send(Method::DELETE, &path, "").await?;
         }
+        Change::Proxied { proxy, name } => {
+            let body = json!({"name": name}).to_string();
+            api.send(Method::POST, &format!("/participants/{proxy}/proxied"), &body).await?;
+        }
+        Change::Unproxied { proxy, name } => {
+            let path = format!("/participants/{proxy}/proxied/{}", percent_encoded(name));
+            api.send(Method::DELETE, &path, "").await?;
+        }
         Change::FeeRule(rule) => api.send(Method::POST, "/feeRules", &rule.body()).await?,
         Change::FeeRuleEnd { name, to, .. } => {
             let body = json!({"until": to.to_string()});

@@ -71,6 +71,8 @@ pub struct Dfsp {
     pub is_active: Option<bool>,
     /// Whether it must stand for other schemes or not; `None` leaves it as it is, and a new one does not.
     pub is_proxy: Option<bool>,
+    /// The DFSPs of other schemes behind it; `None` leaves them as they are.
+    pub proxied: Option<Vec<String>>,
     /// What its callers' certificates must have; `None` leaves that as it is.
     pub bindings: Option<Vec<Binding>>,
     /// Its accounts by currency.

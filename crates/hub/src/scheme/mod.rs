@@ -5,6 +5,7 @@ pub mod apply;
 pub mod fees;
 pub mod file;
 pub mod plan;
+mod proxied;
 mod reading;
 mod sections;
 pub mod state;

@@ -80,6 +80,20 @@ pub enum Change {
         /// `KIND:VALUE`.
         binding: String,
     },
+    /// A DFSP of another scheme is put behind a proxy.
+    Proxied {
+        /// The proxy.
+        proxy: String,
+        /// The DFSP.
+        name: String,
+    },
+    /// A DFSP of another scheme is not behind a proxy any more.
+    Unproxied {
+        /// The proxy.
+        proxy: String,
+        /// The DFSP.
+        name: String,
+    },
     /// A rule for an interchange fee is added.
     FeeRule(FeeRule),
     /// The end of a rule is set.
@@ -133,6 +147,7 @@ pub fn plan(scheme: &Scheme, state: &HubState) -> Plan {
         plan.model(model, state.models.get(&model.name));
     }
     plan.move_bindings(scheme, state);
+    plan.move_proxied(scheme, state);
     for dfsp in &scheme.dfsps {
         plan.dfsp(dfsp, state.participants.get(&dfsp.name).unwrap_or(&nobody), state);
     }
@@ -198,7 +213,7 @@ impl Plan {
         }
     }
 
-    fn need(&mut self, is_needed: bool, change: impl FnOnce() -> Change) {
+    pub(super) fn need(&mut self, is_needed: bool, change: impl FnOnce() -> Change) {
         if is_needed {
             self.changes.push(change());
         } else {
@@ -290,6 +305,7 @@ impl Plan {
             });
         }
         self.bindings(dfsp, exists, present);
+        self.proxied(dfsp, exists, present);
         self.endpoints(name, dfsp.endpoints.iter(), present);
         if !wants_active && dfsp.is_active.is_some() {
             self.need(was_active, activity);
@@ -425,6 +441,8 @@ impl Change {
             Self::Funds { name, currency, from, to } => format!("~ funds {name} {currency} {from} → {to}"),
             Self::Bind { name, binding } => format!("+ binding {name} {binding}"),
             Self::Unbind { name, binding } => format!("- binding {name} {binding}"),
+            Self::Proxied { proxy, name } => format!("+ participant {name} behind {proxy}"),
+            Self::Unproxied { proxy, name } => format!("- participant {name} behind {proxy}"),
             Self::FeeRule(rule) => rule.line(),
             Self::FeeRuleEnd { name, from, to } => {
                 format!("~ fee rule {name} until {} → {to}", no_end(*from))
@@ -471,6 +489,12 @@ impl Change {
             }
             Self::Unbind { name, binding } => {
                 json!({"what": "binding", "name": name, "binding": binding, "isBound": false})
+            }
+            Self::Proxied { proxy, name } => {
+                json!({"what": "proxied", "name": name, "proxy": proxy, "isBehind": true})
+            }
+            Self::Unproxied { proxy, name } => {
+                json!({"what": "proxied", "name": name, "proxy": proxy, "isBehind": false})
             }
             Self::FeeRule(rule) => json!({"what": "feeRule", "name": &*rule.terms.name}),
             Self::FeeRuleEnd { name, from, to } => json!({

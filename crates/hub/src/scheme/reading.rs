@@ -246,6 +246,7 @@ impl<'a> Reading<'a> {
                     self.mistake(name, format!("{:?} has the binding {binding}, too", other.name));
                 }
             }
+            self.check_proxied(name, &dfsp, &dfsps);
             dfsps.push(dfsp);
         }
         dfsps
@@ -261,6 +262,7 @@ impl<'a> Reading<'a> {
         let name = section.required::<String>("name", self);
         let is_active = section.optional("is_active", self).map(Spanned::into_inner);
         let is_proxy = section.optional("is_proxy", self).map(Spanned::into_inner);
+        let proxied = section.optional("proxied", self).map(|list| self.proxied(list, is_proxy));
         let base_url = section.optional("base_url", self);
         let bindings = section.optional("bindings", self).map(|list| self.bindings(list));
         let own_accounts = section.tables("accounts", self).map(|tables| self.accounts(tables, currencies));
@@ -282,7 +284,42 @@ impl<'a> Reading<'a> {
         }
         let accounts = self.checked_accounts(accounts, currencies);
         let place = self.place(start);
-        Some((start, Dfsp { name, place, is_active, is_proxy, bindings, accounts, endpoints }))
+        Some((start, Dfsp { name, place, is_active, is_proxy, proxied, bindings, accounts, endpoints }))
+    }
+
+    /// The DFSPs behind a proxy.
+    fn proxied(&mut self, list: Spanned<Vec<Spanned<String>>>, is_proxy: Option<bool>) -> Vec<String> {
+        if is_proxy != Some(true) {
+            self.mistake(list.span().start, "only a proxy has DFSPs behind it: add is_proxy = true");
+        }
+        let names = list.into_inner();
+        for name in &names {
+            self.check_name(name);
+        }
+        for (index, name) in names.iter().enumerate() {
+            if names[..index].iter().any(|before| before.get_ref() == name.get_ref()) {
+                self.mistake(name.span().start, format!("{:?} stands twice", name.get_ref()));
+            }
+        }
+        names.into_iter().map(Spanned::into_inner).collect()
+    }
+
+    /// Who is behind a proxy is behind one, and is no DFSP of this scheme.
+    fn check_proxied(&mut self, start: usize, dfsp: &Dfsp, others: &[Dfsp]) {
+        let is_behind = |name: &String, proxy: &Dfsp| proxy.proxied.iter().flatten().any(|one| one == name);
+        let own = dfsp.proxied.iter().flatten();
+        for name in own.filter(|name| others.iter().chain([dfsp]).any(|other| other.name == **name)) {
+            self.mistake(start, format!("{name:?} is behind {:?} and a DFSP of this scheme", dfsp.name));
+        }
+        for other in others {
+            if is_behind(&dfsp.name, other) {
+                let text = format!("{:?} is behind {:?} and a DFSP of this scheme", dfsp.name, other.name);
+                self.mistake(start, text);
+            }
+            for name in dfsp.proxied.iter().flatten().filter(|name| is_behind(name, other)) {
+                self.mistake(start, format!("{name:?} is behind {:?}, too", other.name));
+            }
+        }
     }
 
     fn bindings(&mut self, list: Spanned<Vec<Spanned<String>>>) -> Vec<Binding> {

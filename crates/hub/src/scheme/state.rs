@@ -33,6 +33,8 @@ pub struct ParticipantState {
     pub limits: BTreeMap<String, Limit>,
     /// Cover by currency: the negated balance of the settlement account.
     pub cover: BTreeMap<String, Amount>,
+    /// The DFSPs of other schemes behind it, if the scheme has any for it and the hub knows such.
+    pub proxied: Option<BTreeSet<String>>,
     /// Bindings as `KIND:VALUE`, if the scheme has any for it and the hub knows such.
     pub bindings: Option<BTreeSet<String>>,
     /// Endpoints by type.
@@ -147,6 +149,11 @@ struct EndpointListing {
 }
 
 #[derive(Deserialize)]
+struct ProxiedListing {
+    name: String,
+}
+
+#[derive(Deserialize)]
 struct BindingListing {
     kind: String,
     value: String,
@@ -188,6 +195,10 @@ impl HubState {
             let Some(participant) = state.participants.get_mut(&dfsp.name) else { continue };
             participant.bindings = bindings(api, &dfsp.name).await?;
         }
+        for dfsp in scheme.dfsps.iter().filter(|dfsp| dfsp.proxied.is_some()) {
+            let Some(participant) = state.participants.get_mut(&dfsp.name) else { continue };
+            participant.proxied = proxied(api, &dfsp.name).await?;
+        }
         if !scheme.fee_rules.is_empty() {
             state.fee_rules = fee_rules_of(api).await?;
         }
@@ -215,6 +226,15 @@ impl ParticipantState {
             self.cover.insert(balance.currency.clone(), balance.cover());
         }
         Ok(())
+    }
+}
+
+/// Who is behind a proxy; `None` if the hub has no such call.
+async fn proxied(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>, AdminError> {
+    match api.get::<Vec<ProxiedListing>>(&format!("/participants/{name}/proxied")).await {
+        Ok(proxied) => Ok(Some(proxied.into_iter().map(|one| one.name).collect())),
+        Err(error) if error.is_unknown() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-pub const NAMES: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
+pub const NAMES: [&str; 6] = ["alpha", "beta", "gamma", "delta", "faraway", "overseas"];
+/// Who is behind which proxy, where there are proxies.
+pub const BEHIND: [(Member, Member); 2] = [(4, 3), (5, 2)];
 pub const CURRENCIES: [&str; 2] = ["KES", "TZS"];
 /// Cap and cover of each member in each currency.
 pub const LIMIT: i64 = 40;
@@ -12,6 +14,31 @@ pub const CONVERSIONS: u8 = 6;
 /// A member, a currency, by their numbers.
 pub type Member = usize;
 pub type Money = (i64, usize);
+
+/// By currency: whether commits settle at once, and whether transfers are charged; and whether there are proxies.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setup {
+    pub is_gross: [bool; 2],
+    pub has_fees: [bool; 2],
+    pub has_proxies: bool,
+}
+
+impl Setup {
+    /// Who owes and is owed what a member sends and receives.
+    pub fn liable(self, member: Member) -> Member {
+        let proxy = BEHIND.into_iter().find(|(behind, _)| self.has_proxies && *behind == member);
+        proxy.map_or(member, |(_, proxy)| proxy)
+    }
+}
+
+pub fn setup() -> impl Strategy<Value = Setup> {
+    let flags = || [proptest::bool::weighted(0.4), proptest::bool::weighted(0.4)];
+    (flags(), flags(), proptest::bool::ANY).prop_map(|(is_gross, has_fees, has_proxies)| Setup {
+        is_gross,
+        has_fees,
+        has_proxies,
+    })
+}
 
 #[derive(Clone, Debug)]
 pub enum Ask {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ask::{Ask, LIMIT, Member, Money};
+use super::ask::{Ask, LIMIT, Member, Money, Setup};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
@@ -46,46 +46,93 @@ impl Swap {
     }
 }
 
+/// What a transfer is charged: a tenth half up, and a hundredth of a hundredth on top.
+pub const fn fee(units: i64) -> i64 {
+    let mut tenths = 0;
+    while 2 * units >= (2 * tenths + 1) * 10 {
+        tenths += 1;
+    }
+    tenths + 1
+}
+
 /// The rules once more.
 #[derive(Default)]
 pub struct Scheme {
+    pub setup: Setup,
     pub deals: BTreeMap<u8, Deal>,
     pub swaps: BTreeMap<u8, Swap>,
 }
 
 impl Scheme {
-    /// Everything that a position went through, from the lists.
-    pub fn position(&self, member: Member, currency: usize) -> i64 {
-        let mut sum = 0;
-        let mut add = |who: Member, (units, of): Money, sign: i64| {
-            sum += if (who, of) == (member, currency) { sign * units } else { 0 };
-        };
+    /// Everything that was reserved or committed: who owes, who is owed if it is committed, what.
+    fn movements(&self) -> Vec<(Member, Option<Member>, Money)> {
+        let mut all = Vec::new();
         for deal in self.deals.values().filter(|deal| deal.end != End::Aborted) {
-            add(deal.carrier, deal.money, 1);
-            if deal.end == End::Committed {
-                add(deal.payee, deal.money, -1);
-            }
+            let is_committed = deal.end == End::Committed;
+            all.push((deal.carrier, is_committed.then_some(deal.payee), deal.money));
         }
         for swap in self.swaps.values().filter(|swap| swap.end != End::Aborted) {
             let is_committed = swap.end == End::Committed;
             if swap.is_of_payee {
-                add(swap.fxp, swap.target, 1);
-            }
-            if is_committed && swap.is_of_payee {
-                add(swap.initiator, swap.target, -1);
+                all.push((swap.fxp, is_committed.then_some(swap.initiator), swap.target));
             }
             if is_committed || !swap.is_of_payee {
-                add(swap.initiator, swap.source, 1);
-            }
-            if is_committed {
-                add(swap.fxp, swap.source, -1);
+                all.push((swap.initiator, is_committed.then_some(swap.fxp), swap.source));
             }
         }
-        sum
+        all
+    }
+
+    /// What a member of this scheme came to owe by movements of a currency, by those that count.
+    fn sum(&self, member: Member, currency: usize, counts: impl Fn(bool) -> bool) -> i64 {
+        let own = self.movements().into_iter().filter(|(_, creditor, (_, of))| {
+            let is_settled = creditor.is_some() && self.setup.is_gross[currency];
+            *of == currency && counts(is_settled)
+        });
+        let is_own = |party: Member| i64::from(self.setup.liable(party) == member);
+        own.map(|(debtor, creditor, (units, _))| is_own(debtor) * units - creditor.map_or(0, is_own) * units)
+            .sum()
+    }
+
+    /// Everything that a position went through, from the lists.
+    pub fn position(&self, member: Member, currency: usize) -> i64 {
+        self.sum(member, currency, |is_settled| !is_settled)
+    }
+
+    /// What is left of the deposit.
+    pub fn cover(&self, member: Member, currency: usize) -> i64 {
+        LIMIT - self.sum(member, currency, |is_settled| is_settled)
+    }
+
+    /// What a member owes in fees: of a converted transfer its own parties, in its currency.
+    pub fn fees(&self, member: Member, currency: usize) -> i64 {
+        let deals = self.deals.values();
+        let charged =
+            deals.filter(|deal| deal.end == End::Committed && deal.money.1 == currency && self.charges(deal));
+        charged
+            .map(|deal| {
+                // In the first currency payers pay, in the second payees.
+                let (from, to) =
+                    if currency == 0 { (deal.payer, deal.payee) } else { (deal.payee, deal.payer) };
+                let is_own = |party: Member| i64::from(self.setup.liable(party) == member);
+                (is_own(from) - is_own(to)) * fee(deal.money.0)
+            })
+            .sum()
+    }
+
+    pub fn charges(&self, deal: &Deal) -> bool {
+        self.setup.has_fees[deal.money.1]
+    }
+
+    /// Whether one owes to itself what the two send to each other.
+    fn are_one(&self, one: Member, other: Member) -> bool {
+        self.setup.liable(one) == self.setup.liable(other)
     }
 
     pub fn affords(&self, member: Member, (units, currency): Money) -> bool {
-        units > 0 && self.position(member, currency) + units <= LIMIT
+        let member = self.setup.liable(member);
+        let bound = LIMIT.min(self.cover(member, currency));
+        units > 0 && self.position(member, currency) + units <= bound
     }
 
     pub fn linked(&self, transfer: u8, is_of_payee: bool, initiator: Member) -> Option<u8> {
@@ -118,7 +165,7 @@ impl Scheme {
         }
         let deal = self.deals.get(&swap.transfer);
         swap.is_of_payee = deal.is_some();
-        let is_valid = swap.initiator != swap.fxp && swap.expires_ms >= now_ms;
+        let is_valid = !self.are_one(swap.initiator, swap.fxp) && swap.expires_ms >= now_ms;
         let is_second = self.linked(swap.transfer, swap.is_of_payee, swap.initiator).is_some();
         let is_right = match deal {
             None => self.affords(swap.initiator, swap.source) && swap.target.0 > 0,
@@ -137,7 +184,7 @@ impl Scheme {
         }
         let swap = self.linked(id, false, deal.payer).map(|swap| self.swaps[&swap].clone());
         deal.carrier = swap.as_ref().map_or(deal.payer, |swap| swap.fxp);
-        let is_right = deal.payer != deal.payee
+        let is_right = !self.are_one(deal.payer, deal.payee)
             && deal.expires_ms >= now_ms
             && swap.is_none_or(|swap| swap.is_ready(now_ms) && swap.target == deal.money)
             && self.affords(deal.carrier, deal.money);

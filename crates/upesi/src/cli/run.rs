@@ -85,7 +85,8 @@ fn dispatch(command: Command) -> Outcome {
         }
         Command::Export(arguments) => {
             let count = export::export(&arguments)?;
-            write_out(&format!("{count} transfers exported to {}\n", arguments.out.display()))
+            let (what, out) = (arguments.kind.noun(), arguments.out.display());
+            write_out(&format!("{count} {what} exported to {out}\n"))
         }
         Command::Completions(arguments) => install::completions(&arguments),
         Command::Man(arguments) => install::man(&arguments),

@@ -85,8 +85,13 @@ impl RunOptions {
         self.operations().into_iter().any(Scenario::looks_up)
     }
 
-    /// Whether FXPs convert.
+    /// Whether FXPs convert, for payers or for payees.
     pub fn converts(&self) -> bool {
+        self.payees_convert || self.payers_convert()
+    }
+
+    /// Whether FXPs convert for payers.
+    pub fn payers_convert(&self) -> bool {
         self.operations().into_iter().any(Scenario::converts)
     }
 

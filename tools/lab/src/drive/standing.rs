@@ -37,8 +37,8 @@ impl Run<'_> {
     /// The currencies of the run.
     pub(crate) fn currencies(&self) -> Vec<Currency> {
         let options = self.options;
-        let target = options.converts().then(|| options.target_currency());
-        [options.currency].into_iter().chain(target).collect()
+        let target = options.payers_convert().then(|| options.target_currency());
+        [options.currency].into_iter().chain(target).chain(options.payees_currency()).collect()
     }
 
     /// Asks the hub; where others drive it too, about one's own DFSPs.

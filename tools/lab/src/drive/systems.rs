@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use upesi_sim::{
     AmountType, ConversionOptions, DfspSettings, FX_RATE_PER_MILLE_USUAL, Originator, OriginatorOptions,
-    PARTIES_PER_DFSP, PaymentOptions, SimConfig, Simulator, Upstream, prefix_of,
+    PARTIES_PER_DFSP, PayeeConversions, PaymentOptions, SimConfig, Simulator, Upstream, prefix_of,
 };
 use upesi_types::{FspId, Timestamp};
 
@@ -54,6 +54,11 @@ impl Run<'_> {
         let usual = (2 * options.load.outstanding_max()).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
         config.connections_max = options.connections_max.unwrap_or(usual);
         config.currencies = vec![options.currency];
+        config.payee_conversions = options.payees_currency().map(|currency| PayeeConversions {
+            currency,
+            rate_per_mille: FX_RATE_PER_MILLE_USUAL,
+            fxps: options.fxp_indexes(),
+        });
         if let Some(keys) = &self.keys {
             let names: Vec<_> = config.dfsps.iter().map(|(name, _)| *name).collect();
             config.security = keys.dfsps(&names, options.security)?;
@@ -94,7 +99,7 @@ impl Run<'_> {
         };
         let mut originator = Originator::new(simulator, originator_options).with_payments(payments);
         if scenario.converts() {
-            let fxps = (options.dfsps..options.dfsps + options.fxps).collect();
+            let fxps = options.fxp_indexes();
             let (target, rate_per_mille) = (options.target_currency(), FX_RATE_PER_MILLE_USUAL);
             let conversions = ConversionOptions { target, rate_per_mille, fxps };
             originator = originator.with_conversions(conversions).ok_or(OptionsError::Amount)?;

@@ -125,6 +125,9 @@ pub fn audit(evidence: &Evidence) -> AuditSummary {
     if lost > 0 {
         findings.push(format!("{lost} accepted transfers have no outcome"));
     }
+    if transfers.sales_open > 0 {
+        findings.push(format!("{} conversions of payees have no outcome", transfers.sales_open));
+    }
     let counters = evidence.counters;
     for (count, text) in [
         (counters.contradictions, "callbacks contradict an outcome that was final"),

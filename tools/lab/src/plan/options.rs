@@ -110,6 +110,8 @@ pub struct RunOptions {
     pub pairs: PairChoice,
     /// FXPs beside the DFSPs, where operations convert; they behave like these.
     pub fxps: usize,
+    /// Whether payees convert what they are paid.
+    pub payees_convert: bool,
     /// Of how many transfers each bulk is made.
     pub bulk_items: usize,
     pub settlement: Settlement,
@@ -202,6 +204,7 @@ impl Default for RunOptions {
             body_bytes: None,
             pairs: PairChoice::Uniform,
             fxps: 2,
+            payees_convert: false,
             bulk_items: 100,
             settlement: Settlement::default(),
             behaviour: DfspSettings::default(),
@@ -275,6 +278,10 @@ pub enum OptionsError {
     Keys,
     #[error("the forwarder forwards no conversions and no bulks; sims-only has them")]
     Forwarder,
+    #[error(
+        "payees that convert need a hub, which tells them the outcome: not without one, nor beside a baseline"
+    )]
+    PayeesConvert,
     #[error("give 1 to {FXPS_MAX} FXPs")]
     Fxps,
     #[error("give 1 to {BULK_ITEMS_MAX} transfers for each bulk")]
@@ -333,6 +340,9 @@ impl RunOptions {
         if (self.converts() || self.has_bulks()) && compared.any(|one| *one == Baseline::Forwarder) {
             return Err(OptionsError::Forwarder);
         }
+        if self.payees_convert && (!self.baselines.is_empty() || self.alone.is_some()) {
+            return Err(OptionsError::PayeesConvert);
+        }
         if !self.pairs.fits(self.dfsps) {
             return Err(OptionsError::Pairs);
         }
@@ -380,10 +390,22 @@ impl RunOptions {
         names.chain((1..=fxps).map(|number| format!("{}-fx{number}", self.dfsp_prefix))).collect()
     }
 
+    /// Which of them are FXPs.
+    pub fn fxp_indexes(&self) -> Vec<usize> {
+        (self.dfsps..self.dfsp_names().len()).collect()
+    }
+
     /// The currency that payees of converted transfers have.
     pub fn target_currency(&self) -> Currency {
         let other = if self.currency.as_str() == "XTS" { "XXX" } else { "XTS" };
         Currency::parse(other).unwrap_or(self.currency)
+    }
+
+    /// The currency that payees want, if they convert what they are paid.
+    pub fn payees_currency(&self) -> Option<Currency> {
+        let paid = if self.payers_convert() { self.target_currency() } else { self.currency };
+        let others: Vec<_> = ["XUA", "XTS", "XXX"].into_iter().filter_map(Currency::parse).collect();
+        others.into_iter().find(|other| self.payees_convert && ![paid, self.currency].contains(other))
     }
 
     /// The number of the first party of each DFSP.
@@ -430,6 +452,10 @@ mod tests {
             (RunOptions { slices: Some(3), duration: ms(200), ..good() }, OptionsError::Slices),
             (RunOptions { amount: Amount::ZERO, ..good() }, OptionsError::Amount),
             (RunOptions { pairs: PairChoice::weighted([1, 2]), ..good() }, OptionsError::Pairs),
+            (
+                RunOptions { payees_convert: true, baselines: vec![Baseline::SimsOnly], ..good() },
+                OptionsError::PayeesConvert,
+            ),
             (
                 RunOptions { load: moving(), baselines: vec![Baseline::Forwarder], ..good() },
                 OptionsError::Stages,

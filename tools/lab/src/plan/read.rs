@@ -190,6 +190,7 @@ fn operation(file: &mut Section<'_>, options: &mut RunOptions) {
     options.trace = file.flag("trace").unwrap_or(options.trace);
     let mut section = file.section("dfsps", "dfsps");
     options.fxps = section.size("fxps", 1..=FXPS_MAX).unwrap_or(options.fxps);
+    options.payees_convert = section.flag("payees_convert").unwrap_or(options.payees_convert);
     (options.dfsps, options.pairs) = dfsps(&mut section);
     options.settlement = settlement(&mut file.section("settlement", "settlement"));
 }

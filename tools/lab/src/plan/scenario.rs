@@ -84,7 +84,7 @@ impl Scenario {
         matches!(self, Self::Lookups | Self::Payments)
     }
 
-    /// Whether FXPs convert.
+    /// Whether FXPs convert for payers.
     pub const fn converts(self) -> bool {
         matches!(self, Self::ConvertedTransfers)
     }

@@ -46,7 +46,7 @@ const SAME: [&str; 12] = [
     "/window/seconds",
 ];
 /// Members that are left out, and named in `differs_in`, if results differ in them.
-const AGREED: [&str; 21] = [
+const AGREED: [&str; 22] = [
     "/name",
     "/title",
     "/description",
@@ -58,6 +58,7 @@ const AGREED: [&str; 21] = [
     "/options/parties",
     "/options/existing_transfers",
     "/options/fxps",
+    "/options/payees_convert",
     "/options/bulk_items",
     "/options/settlement",
     "/options/amount",

@@ -155,6 +155,9 @@ pub struct OptionsEcho {
     /// FXPs beside the DFSPs; 0 where nothing is converted.
     #[serde(skip_serializing_if = "is_zero")]
     pub fxps: usize,
+    /// Whether payees convert what they are paid.
+    #[serde(skip_serializing_if = "is_false")]
+    pub payees_convert: bool,
     /// Transfers in each bulk; 0 where there are none.
     #[serde(skip_serializing_if = "is_zero")]
     pub bulk_items: usize,
@@ -181,6 +184,11 @@ pub struct OptionsEcho {
 
 fn is_zero(count: &usize) -> bool {
     *count == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_usual(settlement: &Settlement) -> bool {
@@ -211,6 +219,7 @@ impl OptionsEcho {
             unidirectional: options.pairs == PairChoice::Unidirectional,
             pairs: options.pairs.to_string(),
             fxps: if options.converts() { options.fxps } else { 0 },
+            payees_convert: options.payees_convert,
             bulk_items: if options.has_bulks() { options.bulk_items } else { 0 },
             settlement: options.settlement,
             cool_down_s: seconds(options.cool_down),

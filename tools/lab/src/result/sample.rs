@@ -142,6 +142,7 @@ pub(crate) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
         pairs: "uniform".to_owned(),
         cool_down_s: 0.5,
         fxps: 1,
+        payees_convert: true,
         bulk_items: 1,
         settlement: Settlement { gross: true, every_ms: Some(5_000) },
         hub_arguments: vec!["--set=x".to_owned()],

@@ -94,6 +94,8 @@ pub(super) struct Books {
     transfers: BTreeMap<[u8; 17], Entry>,
     /// Those that retention removed: the record that ended each.
     left: BTreeMap<[u8; 17], (TransferId, u64)>,
+    /// The last record whose finished transfers were removed, by the journal.
+    removed_to: u64,
     conversions: BTreeMap<[u8; 17], conversions::Exchange>,
     left_conversions: BTreeSet<[u8; 17]>,
     conversion_counts: ConversionCounts,

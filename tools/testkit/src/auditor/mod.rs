@@ -209,6 +209,11 @@ impl Auditor {
         self.books.finished_within(first_seq, last_seq)
     }
 
+    /// Whether the journal says that what finished up to a record was removed.
+    pub(crate) const fn is_removed(&self, to_seq: u64) -> bool {
+        to_seq <= self.books.removed_to()
+    }
+
     /// Whether everything that finished up to a record has expired, so that a prepare that comes again is refused.
     pub(crate) fn has_expired(&self, to_seq: u64) -> bool {
         self.books.has_expired(to_seq)

@@ -8,7 +8,7 @@ use upesi_types::{Amount, Timestamp};
 /// What a reader of Parquet finds, as the texts of CSV.
 pub fn read_parquet(path: &Path, columns: &[&str]) -> (Vec<String>, usize) {
     use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::{Field, RowAccessor};
+    use parquet::record::Field;
     let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let at = |micros: i64| Timestamp::from_ns(micros * 1_000).to_string();
     let cell = |name: &str, field: &Field| match field {
@@ -17,6 +17,11 @@ pub fn read_parquet(path: &Path, columns: &[&str]) -> (Vec<String>, usize) {
         Field::Int(number) => number.to_string(),
         Field::Long(number) => number.to_string(),
         Field::TimestampMicros(micros) => at(*micros),
+        Field::Decimal(amount) => {
+            assert_eq!((amount.precision(), amount.scale()), (18, 4));
+            let units = i64::from_be_bytes(amount.data().try_into().unwrap());
+            Amount::from_units(units).unwrap().to_string()
+        }
         Field::Bytes(bytes) => bytes.data().iter().map(|byte| format!("{byte:02x}")).collect(),
         other => panic!("{name} is {other:?}"),
     };
@@ -24,19 +29,8 @@ pub fn read_parquet(path: &Path, columns: &[&str]) -> (Vec<String>, usize) {
         let row = row.unwrap();
         let names: Vec<&String> = row.get_column_iter().map(|(name, _)| name).collect();
         assert_eq!(names, columns);
-        let amount = row.get_decimal(3).unwrap();
-        assert_eq!((amount.precision(), amount.scale()), (18, 4));
-        let units = i64::from_be_bytes(amount.data().try_into().unwrap());
-        let cells = row.get_column_iter().enumerate().map(|(index, (name, field))| match index {
-            3 => Amount::from_units(units).unwrap().to_string(),
-            _ => cell(name, field),
-        });
-        let mut line = String::new();
-        for (index, cell) in cells.enumerate() {
-            line.push_str(if index > 0 { "," } else { "" });
-            line.push_str(&quoted(&cell));
-        }
-        line
+        let cells = row.get_column_iter().map(|(name, field)| quoted(&cell(name, field)));
+        cells.collect::<Vec<_>>().join(",")
     });
     (rows.collect(), reader.num_row_groups())
 }

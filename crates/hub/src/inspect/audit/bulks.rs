@@ -271,7 +271,7 @@ fn bulk_accepted(place: Place<'_>, id: BulkId, live: &mut Live, faults: &mut Vec
         return Err(format!("bulk {id} is accepted twice"));
     }
     if live.has(|state| state == State::Waiting) {
-        faults.push("is accepted before all its items are decided");
+        return Err(format!("bulk {id} is accepted before all its items are decided"));
     }
     let open = live.items.iter().filter(|item| item.state == State::Accepted);
     let expected: Vec<_> = open.map(|item| (item.transfer, item.units)).collect();
@@ -307,7 +307,7 @@ fn bulk_answered(
     let is_open =
         |index: &u32| live.items.get(*index as usize).is_some_and(|item| item.state == State::Accepted);
     if !results.keys().all(is_open) {
-        faults.push("is answered for items that are not reserved");
+        return Err(format!("bulk {id} is answered for items that are not reserved"));
     }
     let is_refusal = |content: &CallbackContent| {
         matches!(content, CallbackContent::ForwardAbort | CallbackContent::Error(_))

@@ -1,6 +1,7 @@
 //! `upesi journal` and `upesi audit` on small journals.
 
 mod audit;
+mod bulks;
 mod conversions;
 mod journal;
 mod print;

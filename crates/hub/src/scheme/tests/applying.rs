@@ -336,6 +336,72 @@ fn what_cannot_be_changed_is_told() {
 }
 
 #[test]
+fn those_behind_proxies_are_those_of_the_file_and_no_others() {
+    let proxy = |name: &str, behind: &str| {
+        format!(
+            "[[dfsp]]\nname = \"{name}\"\nis_proxy = true\nproxied = [{behind}]\naccounts.KES = {{ net_debit_cap = 1 }}\n"
+        )
+    };
+    let head = SCHEME.split("[[dfsp]]").next().unwrap();
+    let scheme =
+        format!("{head}{}{}", proxy("bridge", r#""farbank", "newbank""#), proxy("tunnel", r#""overseas""#));
+    let limit = r#"[{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":1}}]"#;
+    let participant = |name: &str| {
+        GREENBANK.replace("greenbank", name).replacen(r#""isActive":1"#, r#""isActive":1,"isProxy":1"#, 1)
+    };
+    let all = format!("[{HUB_ACCOUNTS},{},{}]", participant("bridge"), participant("tunnel"));
+    let hub = ScriptedHub::start(&[
+        ("GET /participants", &all),
+        ("GET /settlementModels", MODEL),
+        ("GET /participants/bridge/endpoints", "[]"),
+        ("GET /participants/bridge/limits", limit),
+        ("GET /participants/bridge/accounts", &accounts("0")),
+        (
+            "GET /participants/bridge/proxied",
+            r#"[{"name":"farbank","isActive":1},{"name":"overseas","isActive":1},
+            {"name":"a/b","isActive":0}]"#,
+        ),
+        ("GET /participants/tunnel/endpoints", "[]"),
+        ("GET /participants/tunnel/limits", limit),
+        ("GET /participants/tunnel/accounts", &accounts("0")),
+        ("GET /participants/tunnel/proxied", "[]"),
+    ]);
+    let applied = apply(&hub, &scheme, |_| {});
+    assert_eq!(applied.outcome, Ok(()));
+    // Who goes over to another proxy leaves the first one before.
+    assert_eq!(
+        applied.output,
+        "- participant overseas behind bridge\n+ participant newbank behind bridge\n\
+         - participant a/b behind bridge\n+ participant overseas behind tunnel\n= unchanged 10\n"
+    );
+    assert_eq!(
+        hub.changes(),
+        [
+            "DELETE /participants/bridge/proxied/overseas ",
+            r#"POST /participants/bridge/proxied {"name":"newbank"}"#,
+            "DELETE /participants/bridge/proxied/a%2Fb ",
+            r#"POST /participants/tunnel/proxied {"name":"overseas"}"#,
+        ]
+    );
+    let without = scheme.replace("proxied = ", "# proxied = ");
+    assert_eq!(apply(&hub, &without, |_| {}).output, "= unchanged 9\n", "who is there may stay");
+    // Another make of hub has no such call.
+    let unknown = ScriptedHub::start(&[
+        ("GET /participants", &all),
+        ("GET /settlementModels", MODEL),
+        ("GET /participants/bridge/endpoints", "[]"),
+        ("GET /participants/bridge/limits", limit),
+        ("GET /participants/bridge/accounts", &accounts("0")),
+    ]);
+    let scheme = format!("{head}{}", proxy("bridge", r#""farbank""#));
+    let failure = apply(&unknown, &scheme, |_| {}).outcome.unwrap_err();
+    assert_eq!(
+        failure.message,
+        "nothing was changed\ns.toml:9: this hub knows no DFSPs behind proxies, which bridge has in the file"
+    );
+}
+
+#[test]
 fn a_model_that_cannot_be_changed_stops_everything() {
     let hub = empty_hub();
     let other =

@@ -117,6 +117,21 @@ fn every_mistake_is_named_with_its_line() {
         ),
         (
             &format!(
+                "{HEAD}[defaults.accounts.KES]\nnet_debit_cap = 1\n[[dfsp]]\nname = \"green\"\nproxied = [\"far\"]\n\
+                 [[dfsp]]\nname = \"bridge\"\nis_proxy = true\nproxied = [\"far\", \"x\", \"green\", \"ok\", \"ok\"]\n\
+                 [[dfsp]]\nname = \"ok\"\n"
+            ),
+            vec![
+                "s.toml:7: only a proxy has DFSPs behind it: add is_proxy = true",
+                "s.toml:9: \"far\" is behind \"green\", too",
+                "s.toml:9: \"green\" is behind \"bridge\" and a DFSP of this scheme",
+                "s.toml:11: \"x\" is not a name: give 2 to 30 printable ASCII characters without spaces and slashes",
+                "s.toml:11: \"ok\" stands twice",
+                "s.toml:13: \"ok\" is behind \"bridge\" and a DFSP of this scheme",
+            ],
+        ),
+        (
+            &format!(
                 "{HEAD}[[dfsp]]\nname = \"green\"\naccounts.KES = {{ net_debit_cap = -1, funds = \"1.23456\" }}\n"
             ),
             vec![

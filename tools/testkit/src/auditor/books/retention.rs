@@ -5,7 +5,14 @@ use upesi_types::TransferId;
 use super::{Books, Entry, Finished, Standing};
 
 impl Books {
+    /// The last record whose finished transfers were removed. The archive may still have them: it lets go of them after
+    /// the journal says so, and may fail.
+    pub(in crate::auditor) const fn removed_to(&self) -> u64 {
+        self.removed_to
+    }
+
     pub(super) fn finished_removed(&mut self, to_seq: u64) {
+        self.removed_to = self.removed_to.max(to_seq);
         self.conversions_removed(to_seq);
         self.bulks_removed(to_seq);
         let leaves = |entry: &Entry| entry.ended_seq > 0 && entry.ended_seq <= to_seq;

@@ -1,0 +1,122 @@
+//! What can be exported, and the columns of each.
+
+use clap::ValueEnum;
+use upesi_types::TransferId;
+
+use super::value::{Column, Type as Of};
+
+/// What an export is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Transfers, items of bulks among them.
+    #[default]
+    Transfers,
+    /// FX transfers.
+    FxTransfers,
+    /// Items of bulks: to which bulk a transfer belongs, and what came of it there.
+    BulkItems,
+}
+
+const TRANSFERS: &[Column] = &[
+    Column::required("transferId", Of::Text),
+    Column::optional("payerFsp", Of::Text),
+    Column::optional("payeeFsp", Of::Text),
+    Column::required("amount", Of::Amount),
+    Column::required("currency", Of::Text),
+    Column::required("state", Of::Text),
+    Column::optional("errorCode", Of::Small),
+    Column::optional("errorDescription", Of::Text),
+    Column::required("preparedAt", Of::Instant),
+    Column::optional("completedAt", Of::Instant),
+    Column::required("expiration", Of::Instant),
+    Column::required("condition", Of::Hash),
+    Column::optional("fulfilment", Of::Hash),
+    Column::required("prepareRecord", Of::Number),
+    Column::optional("extensions", Of::Text),
+];
+
+const FX_TRANSFERS: &[Column] = &[
+    Column::required("commitRequestId", Of::Text),
+    Column::optional("determiningTransferId", Of::Text),
+    Column::required("side", Of::Text),
+    Column::optional("initiatingFsp", Of::Text),
+    Column::optional("counterPartyFsp", Of::Text),
+    Column::required("sourceAmount", Of::Amount),
+    Column::required("sourceCurrency", Of::Text),
+    Column::required("targetAmount", Of::Amount),
+    Column::required("targetCurrency", Of::Text),
+    Column::required("state", Of::Text),
+    Column::optional("errorCode", Of::Small),
+    Column::optional("errorDescription", Of::Text),
+    Column::required("preparedAt", Of::Instant),
+    Column::optional("completedAt", Of::Instant),
+    Column::required("expiration", Of::Instant),
+    Column::required("condition", Of::Hash),
+    Column::optional("fulfilment", Of::Hash),
+    Column::required("prepareRecord", Of::Number),
+];
+
+const BULK_ITEMS: &[Column] = &[
+    Column::required("bulkTransferId", Of::Text),
+    Column::required("bulkQuoteId", Of::Text),
+    Column::optional("item", Of::Small),
+    Column::optional("transferId", Of::Text),
+    Column::optional("payerFsp", Of::Text),
+    Column::optional("payeeFsp", Of::Text),
+    Column::required("bulkState", Of::Text),
+    Column::required("state", Of::Text),
+    Column::optional("errorCode", Of::Small),
+    Column::optional("errorDescription", Of::Text),
+    Column::required("receivedAt", Of::Instant),
+    Column::optional("completedAt", Of::Instant),
+    Column::required("expiration", Of::Instant),
+    Column::required("bulkRecord", Of::Number),
+];
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Transfers, Self::FxTransfers, Self::BulkItems];
+
+    /// What the archive keeps under a key.
+    pub(super) fn of_key(key: TransferId) -> Self {
+        if key.as_conversion().is_some() {
+            Self::FxTransfers
+        } else if key.as_bulk().is_some() {
+            Self::BulkItems
+        } else {
+            Self::Transfers
+        }
+    }
+
+    /// The columns, in order: of the same meaning in all formats.
+    pub(super) const fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Transfers => TRANSFERS,
+            Self::FxTransfers => FX_TRANSFERS,
+            Self::BulkItems => BULK_ITEMS,
+        }
+    }
+
+    /// The names of the columns, in order.
+    pub fn names(self) -> Vec<&'static str> {
+        self.columns().iter().map(|column| column.name).collect()
+    }
+
+    /// How names of its files begin.
+    pub const fn file_prefix(self) -> &'static str {
+        match self {
+            Self::Transfers => "transfers",
+            Self::FxTransfers => "fxTransfers",
+            Self::BulkItems => "bulkItems",
+        }
+    }
+
+    /// What its rows are called.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Transfers => "transfers",
+            Self::FxTransfers => "FX transfers",
+            Self::BulkItems => "items of bulks",
+        }
+    }
+}
