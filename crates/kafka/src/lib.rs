@@ -1,8 +1,8 @@
 //! A topic of Apache Kafka as the log that the nodes of a cluster share.
 //!
-//! [`KafkaPartition`] is the client: one producer, one consumer of partition 0, no consumer group. [`check_topic`] holds
-//! the topic's settings against what the log must promise, and [`create_topic`] makes one that does. Redpanda is reached
-//! by the same client.
+//! [`KafkaPartition`] is the client: one producer, one consumer of partition 0, no consumer group. [`check_topic`]
+//! compares the topic's settings with what the log must promise, and [`create_topic`] makes one that does. Redpanda is
+//! reached by the same client.
 //!
 //! Nothing here decides which entries count: see [`upesi_cluster`].
 

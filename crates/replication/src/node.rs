@@ -15,7 +15,8 @@ pub struct NodeSettings {
     pub claim: Claim,
     /// When it claims.
     pub patience: Patience,
-    /// Whether it may claim after its start without a word of an operator. See [`upesi_cluster::Standby::permit_claims`].
+    /// Whether it may claim after its start without a word of an operator; see
+    /// [`upesi_cluster::Standby::permit_claims`].
     pub may_claim: bool,
 }
 

@@ -110,8 +110,8 @@ pub enum Command {
     /// These are segments before the oldest snapshot whose transfers are archived and which no undelivered callback
     /// needs. The hub must be stopped. Needs no room on the full volume.
     Trim(TrimArguments),
-    /// Write finished transfers, FX transfers or items of bulks to a file for other tools, as CSV, JSON Lines or Parquet,
-    /// beside a running hub or without one.
+    /// Write finished transfers, FX transfers or items of bulks to a file for other tools, as CSV, JSON Lines or
+    /// Parquet, beside a running hub or without one.
     ///
     /// One line each, in no particular order: ids, DFSPs, amounts, state, times, condition and fulfilment; columns are
     /// described in docs/data-directory.md. Prints their number.

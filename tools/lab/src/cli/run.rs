@@ -24,8 +24,8 @@ const OUTSTANDING_USUAL: usize = 10_000;
 /// Arguments of `upesi lab run`. What is not given comes from the scenario, and else is what is said in brackets.
 #[derive(Args, Clone, Debug)]
 pub struct RunArguments {
-    /// transfers, lookups, quotes, payments, converted-transfers or bulks; or the name of a scenario (`upesi lab list`);
-    /// or the path of a file.
+    /// transfers, lookups, quotes, payments, converted-transfers or bulks; or the name of a scenario (`upesi lab
+    /// list`); or the path of a file.
     ///
     /// transfers: one POST /transfers, until its outcome is told. lookups: GET /parties, until the party is told; the
     /// DFSPs register their parties in the hub's directory first. quotes: POST /quotes, until the terms are told.
