@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// A broker of its own, in a directory of its own, which ends with this value.
 pub struct Broker {
@@ -19,10 +20,11 @@ fn brokers(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Two free ports below those that the system gives to outgoing connections.
+/// Two free ports below those that the system gives to outgoing connections, different ones for every caller.
 fn ports() -> u16 {
+    static CALLS: AtomicU16 = AtomicU16::new(0);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let first = 20_000 + (std::process::id() % 5_000) as u16 * 2;
+    let first = 20_000 + (std::process::id() % 5_000) as u16 * 2 + CALLS.fetch_add(100, Ordering::Relaxed);
     (first..32_000).step_by(2).find(|port| is_free(*port) && is_free(port + 1)).expect("two free ports")
 }
 

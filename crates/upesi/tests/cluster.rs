@@ -10,12 +10,15 @@
 mod broker;
 mod support_crash;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::Instant;
 
 use broker::Broker;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support_crash::hub::{Hub, SERVING, upesi};
+use support_crash::hub::{Hub, PATIENCE, SERVING, free_ports, upesi};
 use support_crash::scene::block_on;
 use support_crash::world::World;
 use support_crash::{setting, verdict};
@@ -134,6 +137,50 @@ fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
         verdict::journal_agrees(&world.data, &accepted);
         verdict::audit_is_clean(&world.data);
     }
+}
+
+/// Asks without waiting for the answer.
+fn asked(world: &World, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(world.ports[1]).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+}
+
+fn answer(mut stream: TcpStream) -> String {
+    let mut text = String::new();
+    // A connection that is cut off has answered nothing.
+    let _ = stream.read_to_string(&mut text);
+    text
+}
+
+#[test]
+fn a_frozen_leader_answers_nothing_once_another_one_leads() {
+    let directory = TempDir::new().unwrap();
+    let broker = Broker::start(directory.path());
+    let mut worlds = nodes(directory.path(), &broker);
+    worlds[1].ports = free_ports();
+    let (code, text) = told(&worlds[0], &["cluster", "create-topic"]);
+    assert_eq!(code, Some(0), "{text}");
+    let mut frozen = worlds[0].start();
+    frozen.serves();
+    let mut other = follows(&worlds[1]);
+    let pid = Pid::from_raw(frozen.pid().cast_signed()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let question = asked(&worlds[0], "/participants");
+    other.serves();
+    let load = block_on(worlds[1].load(1));
+    kill_process(pid, Signal::CONT).unwrap();
+    let text = answer(question);
+    assert!(!text.starts_with("HTTP/1.1 200"), "it answered from its memory: {text}");
+    assert!(frozen.logs("this node serves no more"), "{}", frozen.log.join("\n"));
+    assert!(frozen.logs(FOLLOWS), "{}", frozen.log.join("\n"));
+    // What happened meanwhile is in its copy, and it leads again when it must.
+    drop(load);
+    other.kill();
+    frozen.serves();
+    let text = answer(asked(&worlds[0], "/participants"));
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("dfsp-1"), "{text}");
 }
 
 /// A topic that is not there, a hub without its cluster, a cluster without its settings.
