@@ -186,7 +186,6 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
 fn is_false(flag: &bool) -> bool {
     !flag
 }
