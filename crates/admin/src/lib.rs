@@ -3,6 +3,7 @@
 mod access;
 mod account_types;
 mod accounts;
+mod approvals;
 mod audit;
 mod bindings;
 mod body;

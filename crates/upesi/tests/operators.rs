@@ -93,6 +93,42 @@ fn contains(bytes: &[u8], sought: &str) -> bool {
     bytes.windows(sought.len()).any(|window| window == sought.as_bytes())
 }
 
+/// Applies a scheme, of which most changes wait for a second person, again and again until all are approved.
+fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
+    let by = |token: &str, arguments: &[&str]| {
+        upesi(&[&["admin"], arguments, &["--admin", admin, "--token-file", token]].concat()).output().unwrap()
+    };
+    let mut rounds = 0;
+    loop {
+        let applied = upesi(apply).env("UPESI_ADMIN_TOKEN_FILE", maker).output().unwrap();
+        match code(&applied) {
+            0 => break,
+            75 => rounds += 1,
+            _ => panic!("{}", text(&applied.stderr)),
+        }
+        assert!(rounds < 8 && text(&applied.stderr).contains("upesi admin approve "), "{applied:?}");
+        let listed = by(checker, &["approvals", "--json"]);
+        assert_eq!(code(&listed), 0, "{}", text(&listed.stderr));
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+        let ids: Vec<_> =
+            listed.as_array().unwrap().iter().map(|one| one["approvalId"].to_string()).collect();
+        assert!(!ids.is_empty());
+        let own = by(maker, &["approve", &ids[0]]);
+        assert!(code(&own) == 1 && text(&own.stderr).contains("403"), "{own:?}");
+        let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+        let approved = by(checker, &[&["approve", "--comment", "by the contract"], &ids[..]].concat());
+        assert_eq!(code(&approved), 0, "{}", text(&approved.stderr));
+        let lines = text(&approved.stdout);
+        assert!(lines.lines().count() == ids.len() && lines.contains(" executed"), "{lines}");
+    }
+    assert!(rounds > 1, "{rounds}");
+    assert_eq!(text(&by(checker, &["approvals"]).stdout), "");
+    let first = by(checker, &["approvals", "1"]);
+    assert!(text(&first.stdout).contains("\"decidedBy\": \"approver\""), "{first:?}");
+    let unknown = by(checker, &["reject", "9999", "--comment", "no"]);
+    assert!(code(&unknown) == 1 && text(&unknown.stderr).contains("3200"), "{unknown:?}");
+}
+
 #[test]
 fn tokens_are_nowhere_but_where_they_are_handed_out() {
     let directory = tempfile::tempdir().unwrap();
@@ -127,8 +163,10 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     assert!(code(&refused) != 0 && text(&refused.stderr).contains("401"), "{}", text(&refused.stderr));
     let iam_cannot = run(&[&apply[..], &["--token-file", &iam]].concat());
     assert!(text(&iam_cannot.stderr).contains("the hub answered 403"), "{}", text(&iam_cannot.stderr));
-    let applied = upesi(&apply).env("UPESI_ADMIN_TOKEN_FILE", &deploy).output().unwrap();
-    assert_eq!(code(&applied), 0, "{}", text(&applied.stderr));
+    let approver = at("approver");
+    let both = create("approver", "operations-approver", &iam, &approver);
+    assert_eq!(code(&run(&[&both[..], &["--role", "treasury-approver"]].concat())), 0);
+    apply_by_two(&apply, admin, &deploy, &approver);
     let token = fs::read_to_string(&deploy).unwrap();
     let unchanged = upesi(&apply).env("UPESI_ADMIN_TOKEN", token.trim()).output().unwrap();
     assert_eq!(text(&unchanged.stdout).lines().count(), 1, "{}", text(&unchanged.stderr));
@@ -147,7 +185,7 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     assert!(journal.contains("\"operator\":\"deploy\"") && journal.contains("\"onBehalfOf\""), "{journal}");
     assert_eq!(code(&run(&["audit", data_flag])), 0);
     let kept = files(&data);
-    for name in [&first, &iam, &deploy] {
+    for name in [&first, &iam, &deploy, &approver] {
         let token = fs::read_to_string(name).unwrap();
         let secret = token.trim().strip_prefix("upesi_").unwrap();
         assert_eq!(secret.len(), 43);

@@ -35,6 +35,8 @@ pub struct Access(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     is_required: bool,
+    /// Whether some changes need a second person.
+    is_by_two: bool,
     /// Where `upesi admin bootstrap` leaves the digest of its token.
     bootstrap_file: Option<PathBuf>,
     wrong: Pace,
@@ -44,21 +46,34 @@ struct Inner {
 impl Access {
     /// Everybody may do everything.
     pub fn open() -> Self {
-        Self::new(false, None)
+        Self::new(false, false, None)
     }
 
-    /// Callers must say who they are. The first operators are made with the token of this file.
+    /// Callers must say who they are, and some changes need two of them. The first operators are made with the token of
+    /// this file.
     pub fn required(bootstrap_file: PathBuf) -> Self {
-        Self::new(true, Some(bootstrap_file))
+        Self::new(true, true, Some(bootstrap_file))
     }
 
-    fn new(is_required: bool, bootstrap_file: Option<PathBuf>) -> Self {
+    /// Callers must say who they are; each may do alone what its roles allow.
+    pub fn required_alone(bootstrap_file: PathBuf) -> Self {
+        Self::new(true, false, Some(bootstrap_file))
+    }
+
+    fn new(is_required: bool, is_by_two: bool, bootstrap_file: Option<PathBuf>) -> Self {
         Self(Arc::new(Inner {
             is_required,
+            is_by_two,
             bootstrap_file,
             wrong: Pace::new(WRONG_CREDENTIALS),
             refusals: Refusals::new(Instant::now()),
         }))
+    }
+
+    /// Whether a caller needs no second person, whatever the policy says. Who may write into the data directory owns the
+    /// hub anyhow.
+    pub(crate) fn acts_alone(&self, caller: &Caller) -> bool {
+        !self.0.is_by_two || &*caller.known_by == BOOTSTRAP
     }
 
     /// Who calls when nothing is known of the caller.
@@ -184,8 +199,8 @@ impl Access {
     ) {
         tracing::warn!(operator = %by.operator, object, why, "an operator's request was refused");
         let deed = Deed::Refused { object: object.into(), why: why.into() };
-        if let Err(error) = engine.submit(Command::Act(Box::new(Act { by, deed })), Payload::default()).await
-        {
+        let act = Act { by, deed, is_alone: true };
+        if let Err(error) = engine.submit(Command::Act(Box::new(act)), Payload::default()).await {
             tracing::error!(%error, "a refused request is not in the audit trail");
         }
     }

@@ -13,5 +13,6 @@ pub(crate) use authenticate::BOOTSTRAP;
 pub use bootstrap::{BOOTSTRAP_FILE, BOOTSTRAP_MINUTES, BootstrapError, make_bootstrap};
 pub use caller::Caller;
 pub(crate) use caller::{SharedCaller, forbidden, unauthenticated};
-pub(crate) use permission::{Permission, permission_of};
+pub(crate) use permission::{Permission, permission_of, permission_to_decide};
+pub(crate) use roles::allow as roles_allow;
 pub(crate) use token::Token;

@@ -1,6 +1,8 @@
 //! A hub with the operator's API on a port of its own, and a client that writes requests by hand.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod guarded;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -96,6 +98,8 @@ pub struct Settings {
     pub log: Option<Arc<dyn upesi_journal::Log>>,
     /// Whether callers must say who they are.
     pub authentication: bool,
+    /// Whether some changes need two of them.
+    pub approvals: bool,
 }
 
 impl Default for Settings {
@@ -109,6 +113,7 @@ impl Default for Settings {
             storage: None,
             log: None,
             authentication: false,
+            approvals: false,
         }
     }
 }
@@ -151,16 +156,7 @@ impl Hub {
     }
 
     pub fn launch(settings: Settings) -> Self {
-        let Settings {
-            quotes,
-            limits,
-            body_timeout,
-            queue_commands_max,
-            store_log,
-            storage,
-            log,
-            authentication,
-        } = settings;
+        let Settings { quotes, limits, body_timeout, queue_commands_max, store_log, storage, log, .. } = settings;
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(Timestamp::parse_iso(START).unwrap().as_ms())));
         let options = EngineOptions {
@@ -193,9 +189,11 @@ impl Hub {
             log_level: Arc::new(Levels(asked)),
             ..AdminContext::new(handle.clone())
         };
-        let context = match authentication {
-            true => context.with_access(Access::required(directory.path().join(BOOTSTRAP_FILE))),
-            false => context,
+        let bootstrap = directory.path().join(BOOTSTRAP_FILE);
+        let context = match (settings.authentication, settings.approvals) {
+            (true, true) => context.with_access(Access::required(bootstrap)),
+            (true, false) => context.with_access(Access::required_alone(bootstrap)),
+            (false, _) => context,
         };
         let service = AdminService::new(context);
         let operations = service.operations().to_vec();

@@ -113,6 +113,11 @@ settings! {
         /// Whether callers must say who they are by a token (`required`), or may do everything (`off`): then keep the
         /// port on a private network. [Operators](operators.md) has the first steps.
         authentication: choice("off", "required") = "off",
+        /// With `authentication = "required"`: whether changes that the [approval policy](operators.md#two-people) names
+        /// need a second person (`required`), or nobody's do (`off`).
+        approvals: choice("off", "required") = "required",
+        /// Hours that a change waits for a second person.
+        approval_hours: integer(1, 720) = "24",
         /// Host in participants' `id` and `links.self` of answers.
         hostname: text(253) = "central-ledger",
         /// Hosts of requests, beside `localhost`, loopback addresses and the address of `admin.listen` (any address if
@@ -131,13 +136,13 @@ settings! {
     /// How much the hub insists on.
     security: Security {
         /// `production`: it does not start without mutual TLS and bindings of DFSPs, TLS towards them, signatures both
-        /// ways, TLS and authentication on the admin port, metrics by TLS or on loopback only, an FSPIOP port without
+        /// ways, TLS, authentication and approvals on the admin port, metrics by TLS or on loopback only, an FSPIOP port without
         /// diagnostics, and callbacks to public addresses and `outbound.networks` only. `development`: it starts, and
         /// logs what is missing.
         profile: choice("development", "production") = "development",
         /// What `production` goes without, separated by commas: `fspiop-tls`, `bindings`, `callbacks-tls`,
-        /// `signatures`, `signing`, `admin-tls`, `admin-authentication`, `metrics-tls`, `diagnostics`,
-        /// `outbound-addresses`. Each is logged at the start.
+        /// `signatures`, `signing`, `admin-tls`, `admin-authentication`, `admin-approvals`, `metrics-tls`,
+        /// `diagnostics`, `outbound-addresses`. Each is logged at the start.
         relaxed: text(1024) = "",
     }
 

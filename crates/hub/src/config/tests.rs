@@ -364,6 +364,7 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
         ("mode = 'enforce'", "mode = 'enforce'\nexceptions = 'greenbank=off'", "signatures"),
         ("signing_key_file = 's'", "signing_key_file = ''", "signing"),
         ("'required'", "'off'", "admin-authentication"),
+        ("'required'", "'required'\napprovals = 'off'", "admin-approvals"),
         ("diagnostics = false", "diagnostics = true", "diagnostics"),
         ("'public'", "'any'", "outbound-addresses"),
         ("[outbound]", "[metrics]\nlisten = '192.0.2.1:9100'\n[outbound]", "metrics-tls"),

@@ -54,6 +54,8 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
             transfer_validity_max_ms: i64::try_from(hub.transfer_validity_max_s * 1000).unwrap_or(i64::MAX),
             internal_transfer_validity_ms: i64::try_from(hub.internal_transfer_validity_s * 1000)
                 .unwrap_or(i64::MAX),
+            proposal_lifetime_ms: i64::try_from(settings.admin.approval_hours * 3_600_000)
+                .unwrap_or(i64::MAX),
             ..LedgerConfig::default()
         },
         queue_commands_max: size(engine.queue_commands_max),
@@ -256,8 +258,10 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
 
 /// How callers of the admin port are known.
 pub(super) fn access(settings: &Settings) -> Access {
-    match settings.admin.authentication {
-        "required" => Access::required(settings.data.dir.join(BOOTSTRAP_FILE)),
+    let bootstrap = settings.data.dir.join(BOOTSTRAP_FILE);
+    match (settings.admin.authentication, settings.admin.approvals) {
+        ("required", "required") => Access::required(bootstrap),
+        ("required", _) => Access::required_alone(bootstrap),
         _ => Access::open(),
     }
 }
