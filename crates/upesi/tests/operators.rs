@@ -4,7 +4,8 @@
 mod support_command;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -183,6 +184,7 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     let log = hub.stop();
     let journal = text(&run(&["journal", data_flag, "--json", "--payload"]).stdout);
     assert!(journal.contains("\"operator\":\"deploy\"") && journal.contains("\"onBehalfOf\""), "{journal}");
+    assert!(journal.contains("\"type\":\"proposalMade\"") && journal.contains("\"onBehalfOf\":\"deploy\""));
     assert_eq!(code(&run(&["audit", data_flag])), 0);
     let kept = files(&data);
     for name in [&first, &iam, &deploy, &approver] {
@@ -194,6 +196,31 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
         }
         assert!(!kept.iter().any(|file| contains(file, secret)), "{name} is in the data directory");
     }
+}
+
+/// A provider that cannot be reached stops no start, and is told of.
+#[test]
+fn a_provider_that_is_down_is_told_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let issuer = format!("oidc.issuer=http://{closed}");
+    let settings = [&*issuer, "oidc.audience=upesi-admin", "oidc.roles=hub-viewers=viewer"];
+    let hub = Hub::start_with(&directory.path().join("data"), &settings);
+    let health = || {
+        let mut stream = TcpStream::connect(hub.admin.strip_prefix("http://").unwrap()).unwrap();
+        stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        let services = body["services"].as_array().unwrap();
+        services.iter().find(|one| one["name"] == "identity provider").unwrap()["detail"].clone()
+    };
+    // Its keys are fetched once it serves.
+    while health().is_null() {}
+    let detail = health();
+    assert!(detail.as_str().unwrap().contains(&format!("cannot connect to {closed}")), "{detail}");
+    assert!(hub.stop().contains("the provider's keys cannot be fetched"));
 }
 
 /// Keys that RFC 8410 prints.

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod guarded;
+pub mod identity_provider;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,8 +16,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use upesi_admin::{
-    Access, AdminContext, AdminService, AllowedHosts, BOOTSTRAP_FILE, DirectoryHandle, FindQuote, Lanes,
-    MetricsText, Operation,
+    Access, AccessOptions, AdminContext, AdminService, AllowedHosts, BOOTSTRAP_FILE, DirectoryHandle,
+    FindQuote, Issuer, Lanes, MetricsText, Operation,
 };
 use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Storage};
@@ -100,6 +101,8 @@ pub struct Settings {
     pub authentication: bool,
     /// Whether some changes need two of them.
     pub approvals: bool,
+    /// Whose tokens are taken.
+    pub issuers: Vec<Issuer>,
 }
 
 impl Default for Settings {
@@ -114,6 +117,7 @@ impl Default for Settings {
             log: None,
             authentication: false,
             approvals: false,
+            issuers: Vec::new(),
         }
     }
 }
@@ -156,7 +160,8 @@ impl Hub {
     }
 
     pub fn launch(settings: Settings) -> Self {
-        let Settings { quotes, limits, body_timeout, queue_commands_max, store_log, storage, log, .. } = settings;
+        let Settings { quotes, limits, body_timeout, queue_commands_max, store_log, storage, log, .. } =
+            settings;
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(Timestamp::parse_iso(START).unwrap().as_ms())));
         let options = EngineOptions {
@@ -189,11 +194,12 @@ impl Hub {
             log_level: Arc::new(Levels(asked)),
             ..AdminContext::new(handle.clone())
         };
-        let bootstrap = directory.path().join(BOOTSTRAP_FILE);
-        let context = match (settings.authentication, settings.approvals) {
-            (true, true) => context.with_access(Access::required(bootstrap)),
-            (true, false) => context.with_access(Access::required_alone(bootstrap)),
-            (false, _) => context,
+        let bootstrap_file = directory.path().join(BOOTSTRAP_FILE);
+        let (is_by_two, issuers) = (settings.approvals, settings.issuers);
+        let options = AccessOptions { bootstrap_file, is_by_two, issuers };
+        let context = match settings.authentication {
+            true => context.with_access(Access::required(options)),
+            false => context,
         };
         let service = AdminService::new(context);
         let operations = service.operations().to_vec();

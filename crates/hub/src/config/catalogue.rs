@@ -133,6 +133,47 @@ settings! {
         profiling: flag = "true",
     }
 
+    /// The OpenID Connect provider of the scheme's own people and machines, whose tokens the admin port takes with
+    /// `admin.authentication = "required"`. [Operators](operators.md#an-identity-provider).
+    oidc: Oidc {
+        /// Its identifier, such as `https://id.example/realms/hub`; empty for none. Its configuration is at
+        /// `/.well-known/openid-configuration` below it. `http://` only on this machine.
+        issuer: text(1024) = "",
+        /// PEM file of the authorities whose certificates the provider may have; needed for `https://`.
+        anchors_file: text(4096) = "",
+        /// What `aud` of a token for this hub contains.
+        audience: text(1024) = "",
+        /// Applications that may have asked for the token (`azp`, or `client_id`), separated by commas; empty for any.
+        clients: text(4096) = "",
+        /// The claim that is the operator's name, which the audit trail has behind `oidc:`. It must never be given to
+        /// somebody else.
+        name_claim: text(128) = "sub",
+        /// The claim that lists groups; dots lead into others, as in `realm_access.roles`.
+        groups_claim: text(128) = "groups",
+        /// The [roles](operators.md#roles) that groups give: `hub-treasury=treasury, hub-leads=treasury-approver`.
+        roles: text(65536) = "",
+    }
+
+    /// The same for the people and machines of DFSPs, with the roles `dfsp-user` and `dfsp-machine` only.
+    oidc_dfsps: OidcDfsps {
+        /// Its identifier; empty for none.
+        issuer: text(1024) = "",
+        /// PEM file of the authorities whose certificates the provider may have; needed for `https://`.
+        anchors_file: text(4096) = "",
+        /// What `aud` of a token for this hub contains.
+        audience: text(1024) = "",
+        /// Applications that may have asked for the token, separated by commas; empty for any.
+        clients: text(4096) = "",
+        /// The claim that is the operator's name, which the audit trail has behind `dfsp:`.
+        name_claim: text(128) = "sub",
+        /// The claim that lists groups.
+        groups_claim: text(128) = "groups",
+        /// The roles that groups give.
+        roles: text(65536) = "",
+        /// The claim that is the name of the DFSP.
+        participant_claim: text(128) = "participant",
+    }
+
     /// How much the hub insists on.
     security: Security {
         /// `production`: it does not start without mutual TLS and bindings of DFSPs, TLS towards them, signatures both

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use upesi_admin::is_secure_issuer;
+
+use super::issuers::roles_of_groups;
 use super::networks::{address_lists, guard_rules};
 use super::origin::{Mistake, Origin};
 use super::setting::Value;
@@ -51,7 +54,35 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     );
     mistakes.extend(outbound_files(values));
     mistakes.extend(outbound_networks(values));
+    mistakes.extend(["oidc", "oidc_dfsps"].iter().filter_map(|section| issuer(values, section)));
     mistakes
+}
+
+/// A provider's tokens need an audience, roles that fit, and a way to its keys that nobody else can change.
+fn issuer(values: &Understood, section: &str) -> Option<Mistake> {
+    let of = |name: &str| text(values, &format!("{section}.{name}"));
+    let (issuer, origin) = of("issuer")?;
+    let wrong = |text: String| Some(Mistake { origin: origin.clone(), text: format!("{section}.{text}") });
+    match () {
+        () if of("audience").is_none() => return wrong(format!("issuer needs {section}.audience")),
+        () if issuer.starts_with("https://") && of("anchors_file").is_none() => {
+            return wrong(format!("issuer needs {section}.anchors_file"));
+        }
+        () if !is_secure_issuer(issuer) => {
+            return wrong("issuer must be https://, or http:// on this machine".to_owned());
+        }
+        () => {}
+    }
+    let (roles, origin) = of("roles").unwrap_or(("", origin));
+    let problem = match roles_of_groups(roles) {
+        Err(problem) => problem,
+        Ok(roles) => {
+            let is_of_dfsps = section == "oidc_dfsps";
+            let other = roles.values().flatten().find(|role| role.is_of_dfsp() != is_of_dfsps)?;
+            format!("{} is no role of these people", other.name())
+        }
+    };
+    Some(Mistake { origin: origin.clone(), text: format!("{section}.roles: {problem}") })
 }
 
 /// Names the mistake where somebody wrote something: a default is not at fault.

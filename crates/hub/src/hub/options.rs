@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use upesi_admin::{Access, AllowedHosts, BOOTSTRAP_FILE};
+use upesi_admin::{Access, AccessOptions, AllowedHosts, BOOTSTRAP_FILE, Issuer};
 use upesi_delivery::lanes::CourierConfig;
 use upesi_delivery::relayed::RelayConfig;
 use upesi_directory::{DirectoryConfig, OracleConfig};
@@ -257,11 +257,11 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
 }
 
 /// How callers of the admin port are known.
-pub(super) fn access(settings: &Settings) -> Access {
-    let bootstrap = settings.data.dir.join(BOOTSTRAP_FILE);
-    match (settings.admin.authentication, settings.admin.approvals) {
-        ("required", "required") => Access::required(bootstrap),
-        ("required", _) => Access::required_alone(bootstrap),
+pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>) -> Access {
+    let bootstrap_file = settings.data.dir.join(BOOTSTRAP_FILE);
+    let is_by_two = settings.admin.approvals == "required";
+    match settings.admin.authentication {
+        "required" => Access::required(AccessOptions { bootstrap_file, is_by_two, issuers }),
         _ => Access::open(),
     }
 }
