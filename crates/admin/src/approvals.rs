@@ -15,7 +15,7 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, ErrorCode};
 
-use crate::access::{Permission, permission_of, permission_to_decide, roles_allow};
+use crate::access::{Permission, forbidden, permission_of, permission_to_decide, roles_allow};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::context::AdminContext;
@@ -211,14 +211,24 @@ async fn decide(
         VerdictKind::Withdraw => (Permission::ApprovalRead, "withdrawn"),
     };
     let change = Change::new(format!("approval {id}: {object}"), "pending", to);
-    if let (VerdictKind::Approve(_), false) = (kind, may_still) {
-        let error = ApiError::new(ErrorCode::VALIDATION, "Its maker may not do this any more: reject it");
+    if let VerdictKind::Approve(_) = kind
+        && let Some(error) = hindrance(context, may_still)
+    {
         context.refused(permission, change.what, &error).await;
         return Err(error);
     }
     let verdict = Verdict { id: number, kind, comment };
     context.act(permission, Deed::Verdict(verdict), change).await?;
     show(context, number).await
+}
+
+/// Why the caller does not approve, beside its roles.
+fn hindrance(context: &AdminContext, may_still: bool) -> Option<ApiError> {
+    match context.caller.cannot_approve {
+        Some(why) => Some(forbidden(why)),
+        None if may_still => None,
+        None => Some(ApiError::new(ErrorCode::VALIDATION, "Its maker may not do this any more: reject it")),
+    }
 }
 
 /// Whether the maker of a proposal may still do what it proposed. Makers whom others vouch for are judged when they

@@ -49,8 +49,8 @@ fn takes_payments(status: &EngineStatus) -> bool {
 }
 
 /// The parts of the hub. One of the first three is down when the hub cannot take payments for its sake; the clock when
-/// its time is not to be relied on, which stops nothing; the store, if it has one, when the disk failed it; providers of identities, if there are any, when their keys cannot be
-/// fetched, which stops nobody whom known keys vouch for.
+/// its time is not to be relied on, which stops nothing; the store, if it has one, when the disk failed it;
+/// providers of identities, if there are any, when their keys cannot be fetched: known ones go on.
 /// `datastore` and `broker` are what monitors of reference hubs look for: what keeps payments (journal and archive) and
 /// what takes messages (the engine).
 fn services(

@@ -11,8 +11,8 @@ use common::{Hub, Settings, name};
 use serde_json::{Value, json};
 use upesi_admin::{Issuer, IssuerConfig, UNKNOWN_KEY_INTERVAL};
 use upesi_http::Outbound;
-use upesi_ledger::command::NewSettlementModel;
-use upesi_ledger::{AdminCommand, Command, Event, Ledger, Role};
+use upesi_ledger::command::{Act, Deed, NewOperator, NewSettlementModel};
+use upesi_ledger::{AdminCommand, Attribution, Command, Event, Ledger, Role};
 use upesi_types::{Currency, Timestamp};
 
 const AUDIENCE: &str = "https://hub.example/admin";
@@ -30,10 +30,13 @@ fn config(label: &'static str, issuer: &str) -> IssuerConfig {
             role("hub-treasury", Role::Treasury),
             role("hub-leads", Role::TreasuryApprover),
             role("hub-viewers", Role::Viewer),
+            role("hub-iam", Role::IamAdmin),
             role("bank-people", Role::DfspUser),
         ]
         .into(),
         participant_claim: None,
+        approval_age_s: None,
+        approval_methods: vec![],
         unknown_key_interval: UNKNOWN_KEY_INTERVAL,
         outbound: Outbound::default(),
         tls: None,
@@ -244,10 +247,19 @@ async fn a_provider_that_is_down_stops_nothing_that_is_known() {
     let key = Key::rsa();
     let provider = Provider::start(vec![key.public("k1")]).await;
     let token = key.token(&header(), &claims(&provider));
-    let running = hub(&provider).await;
+    let staff = config("staff", &provider.issuer);
+    let issuers = vec![Issuer::new(IssuerConfig { unknown_key_interval: Duration::ZERO, ..staff })];
+    let running = Hub::launch(Settings { authentication: true, issuers, ..Settings::default() });
     assert_eq!(call(&running, &token, "GET", "/self", "").await.0, 200);
     provider.set_up(false);
+    // An unknown key is looked for, in vain.
+    let other = key.token(&with(&header(), "kid", json!("k9")), &claims(&provider));
+    assert_eq!(call(&running, &other, "GET", "/self", "").await.0, 401);
     assert_eq!(call(&running, &token, "GET", "/self", "").await.0, 200);
+    provider.set_up(true);
+    assert_eq!(call(&running, &other, "GET", "/self", "").await.0, 401);
+    assert!(running.get("/health").await.contains(r#"{"name":"identity provider","status":"OK"}"#));
+    provider.set_up(false);
     // One that has no keys yet takes no token, and names the reason.
     let started = hub(&provider).await;
     assert_eq!(call(&started, &token, "GET", "/self", "").await.0, 401);
@@ -256,6 +268,50 @@ async fn a_provider_that_is_down_stops_nothing_that_is_known() {
     let detail = found.unwrap()["detail"].as_str().unwrap();
     assert!(detail.contains(&provider.issuer) && detail.contains("503"), "{health}");
     assert_eq!(health["status"], "OK");
+}
+
+/// With roles alone nobody approves: the log-in is recent, and by a second factor.
+#[tokio::test]
+async fn who_approves_has_logged_in_of_late_with_a_second_factor() {
+    let key = Key::rsa();
+    let provider = Provider::start(vec![key.public("k1")]).await;
+    let staff = IssuerConfig {
+        approval_age_s: Some(300),
+        approval_methods: vec!["mfa".to_owned()],
+        ..config("staff", &provider.issuer)
+    };
+    let issuers = vec![Issuer::new(staff)];
+    let hub = Hub::launch(Settings { authentication: true, approvals: true, issuers, ..Settings::default() });
+    let roles = [Role::Viewer].into_iter().collect();
+    let new = NewOperator { name: "reader".into(), roles, participant: None, is_active: true };
+    let by = Attribution {
+        operator: "ines".into(),
+        known_by: "token 1".into(),
+        address: None,
+        on_behalf_of: None,
+        action: "iam.user".into(),
+        reason: Some("as the board decided".into()),
+    };
+    let act = Act { by, deed: Deed::Change(AdminCommand::SetOperator(new)), is_alone: false };
+    hub.submit(Command::Act(Box::new(act)), "").await;
+    let base = with(&claims(&provider), "realm_access", json!({"roles": ["hub-iam"]}));
+    let now = start_s();
+    let approve = async |at: Value, methods: Value| {
+        let token = key.token(&header(), &with(&with(&base, "auth_time", at), "amr", methods));
+        call(&hub, &token, "POST", "/approvals/1/approve", "{}").await
+    };
+    for (at, methods, why) in [
+        (Value::Null, json!(["mfa"]), "recent log-in"),
+        (json!(now - 361), json!(["mfa"]), "recent log-in"),
+        (json!(now), Value::Null, "second factor"),
+        (json!(now), json!(["pwd"]), "second factor"),
+    ] {
+        let (status, body) = approve(at, methods).await;
+        assert!(status == 403 && body.contains(why), "{status} {body}");
+    }
+    let (status, body) = approve(json!(now - 299), json!(["pwd", "mfa"])).await;
+    assert!(status == 200 && body.contains(r#""state":"executed""#), "{body}");
+    assert!(body.contains(r#""decidedBy":"staff:amina""#), "{body}");
 }
 
 /// The people of a DFSP: of the DFSP that their provider names, and of no other.

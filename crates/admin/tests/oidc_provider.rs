@@ -80,6 +80,8 @@ async fn a_real_providers_tokens_are_taken() {
         groups_claim: "groups".to_owned(),
         roles: [("hub-treasury".to_owned(), vec![Role::Treasury])].into(),
         participant_claim: None,
+        approval_age_s: None,
+        approval_methods: vec![],
         unknown_key_interval: Duration::ZERO,
         outbound: Outbound::default(),
         tls: None,

@@ -198,21 +198,31 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     }
 }
 
-/// A provider that cannot be reached stops no start, and is told of.
+/// What a provider's token ends with.
+const SIGNATURE: &str = "c2lnbmVkLWJ5LXRoZS1wcm92aWRlcg";
+
+/// The answer to a GET with further lines in its head.
+fn get(hub: &Hub, path: &str, lines: &str) -> String {
+    let mut stream = TcpStream::connect(hub.admin.strip_prefix("http://").unwrap()).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{lines}\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A provider that cannot be reached stops no start, and is told of. Its tokens are nowhere, either.
 #[test]
 fn a_provider_that_is_down_is_told_of() {
     let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let issuer = format!("oidc.issuer=http://{closed}");
     let settings = [&*issuer, "oidc.audience=upesi-admin", "oidc.roles=hub-viewers=viewer"];
-    let hub = Hub::start_with(&directory.path().join("data"), &settings);
+    let hub = Hub::start_with(&data, &settings);
     let health = || {
-        let mut stream = TcpStream::connect(hub.admin.strip_prefix("http://").unwrap()).unwrap();
-        stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let body = answer.split_once("\r\n\r\n").unwrap().1;
-        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        let answer = get(&hub, "/health", "");
+        let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
         let services = body["services"].as_array().unwrap();
         services.iter().find(|one| one["name"] == "identity provider").unwrap()["detail"].clone()
     };
@@ -220,7 +230,12 @@ fn a_provider_that_is_down_is_told_of() {
     while health().is_null() {}
     let detail = health();
     assert!(detail.as_str().unwrap().contains(&format!("cannot connect to {closed}")), "{detail}");
-    assert!(hub.stop().contains("the provider's keys cannot be fetched"));
+    let token = format!("eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJpc3MiOiJodHRwOi8veCJ9.{SIGNATURE}");
+    let refused = get(&hub, "/self", &format!("authorization: Bearer {token}\r\n"));
+    assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+    let log = hub.stop();
+    assert!(log.contains("the provider's keys cannot be fetched") && !log.contains(SIGNATURE), "{log}");
+    assert!(!files(&data).iter().any(|file| contains(file, SIGNATURE)));
 }
 
 /// Keys that RFC 8410 prints.

@@ -81,8 +81,8 @@ impl Access {
         self.0.required.as_ref().is_some_and(|options| !options.issuers.is_empty())
     }
 
-    /// Whether a caller needs no second person, whatever the policy says. Who may write into the data directory owns the
-    /// hub anyhow.
+    /// Whether a caller needs no second person, whatever the policy says. Who may write into the data directory owns
+    /// the hub anyhow.
     pub(crate) fn acts_alone(&self, caller: &Caller) -> bool {
         self.0.required.as_ref().is_none_or(|options| !options.is_by_two) || &*caller.known_by == BOOTSTRAP
     }
@@ -233,17 +233,18 @@ async fn vouched(
     text: &str,
     address: Option<Box<str>>,
 ) -> Result<Result<Caller, String>, ApiError> {
-    let Vouched { name, roles, participant } = match issuer.verify(text, engine.clock().now()).await {
-        Ok(vouched) => vouched,
-        Err(fault) => return Ok(Err(fault.to_string())),
-    };
+    let Vouched { name, roles, participant, cannot_approve } =
+        match issuer.verify(text, engine.clock().now()).await {
+            Ok(vouched) => vouched,
+            Err(fault) => return Ok(Err(fault.to_string())),
+        };
     if let Some(dfsp) = participant
         && !engine.read(move |ledger| ledger.participant_named(&dfsp).is_some()).await?
     {
         return Ok(Err(format!("the token is of a DFSP that does not exist, {dfsp}")));
     }
     let caller = Caller::new(&name, "oidc", address, Rights::Roles(roles));
-    Ok(Ok(Caller { participant, ..caller }))
+    Ok(Ok(Caller { participant, cannot_approve, ..caller }))
 }
 
 /// The token of `Bearer TOKEN`.

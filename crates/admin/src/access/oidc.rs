@@ -46,6 +46,10 @@ pub struct IssuerConfig {
     pub roles: BTreeMap<String, Vec<Role>>,
     /// The claim that is the name of the DFSP whose people these are; the hub's own if absent.
     pub participant_claim: Option<String>,
+    /// Who approves has logged in so many seconds ago at most (`auth_time`); any time ago if absent.
+    pub approval_age_s: Option<i64>,
+    /// Who approves has logged in by one of these methods (`amr`), such as `mfa`; by any if there is none.
+    pub approval_methods: Vec<String>,
     /// How often a key that is not known is looked for, at most.
     pub unknown_key_interval: Duration,
     /// The bound of all connections, and where they may lead.

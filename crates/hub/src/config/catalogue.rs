@@ -113,8 +113,8 @@ settings! {
         /// Whether callers must say who they are by a token (`required`), or may do everything (`off`): then keep the
         /// port on a private network. [Operators](operators.md) has the first steps.
         authentication: choice("off", "required") = "off",
-        /// With `authentication = "required"`: whether changes that the [approval policy](operators.md#two-people) names
-        /// need a second person (`required`), or nobody's do (`off`).
+        /// With `authentication = "required"`: whether changes that the [approval policy](operators.md#two-people)
+        /// names need a second person (`required`), or nobody's do (`off`).
         approvals: choice("off", "required") = "required",
         /// Hours that a change waits for a second person.
         approval_hours: integer(1, 720) = "24",
@@ -152,6 +152,11 @@ settings! {
         groups_claim: text(128) = "groups",
         /// The [roles](operators.md#roles) that groups give: `hub-treasury=treasury, hub-leads=treasury-approver`.
         roles: text(65536) = "",
+        /// Seconds since the log-in (`auth_time`) within which a person may [approve](operators.md#two-people); 0: any.
+        approval_age_s: integer(0, 86_400) = "0",
+        /// Methods of log-in (`amr`), separated by commas, of which a person who approves has used one, such as `mfa`;
+        /// empty for any.
+        approval_methods: text(1024) = "",
     }
 
     /// The same for the people and machines of DFSPs, with the roles `dfsp-user` and `dfsp-machine` only.
@@ -177,9 +182,9 @@ settings! {
     /// How much the hub insists on.
     security: Security {
         /// `production`: it does not start without mutual TLS and bindings of DFSPs, TLS towards them, signatures both
-        /// ways, TLS, authentication and approvals on the admin port, metrics by TLS or on loopback only, an FSPIOP port without
-        /// diagnostics, and callbacks to public addresses and `outbound.networks` only. `development`: it starts, and
-        /// logs what is missing.
+        /// ways, TLS, authentication and approvals on the admin port, metrics by TLS or on loopback only, an FSPIOP
+        /// port without diagnostics, and callbacks to public addresses and `outbound.networks` only. `development`:
+        /// it starts, and logs what is missing.
         profile: choice("development", "production") = "development",
         /// What `production` goes without, separated by commas: `fspiop-tls`, `bindings`, `callbacks-tls`,
         /// `signatures`, `signing`, `admin-tls`, `admin-authentication`, `admin-approvals`, `metrics-tls`,

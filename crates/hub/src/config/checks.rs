@@ -62,16 +62,21 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
 fn issuer(values: &Understood, section: &str) -> Option<Mistake> {
     let of = |name: &str| text(values, &format!("{section}.{name}"));
     let (issuer, origin) = of("issuer")?;
-    let wrong = |text: String| Some(Mistake { origin: origin.clone(), text: format!("{section}.{text}") });
-    match () {
-        () if of("audience").is_none() => return wrong(format!("issuer needs {section}.audience")),
-        () if issuer.starts_with("https://") && of("anchors_file").is_none() => {
-            return wrong(format!("issuer needs {section}.anchors_file"));
-        }
-        () if !is_secure_issuer(issuer) => {
-            return wrong("issuer must be https://, or http:// on this machine".to_owned());
-        }
-        () => {}
+    let is_same =
+        section == "oidc_dfsps" && text(values, "oidc.issuer").is_some_and(|(other, _)| other == issuer);
+    let problem = if is_same {
+        Some("must not be oidc.issuer: a provider is of one section".to_owned())
+    } else if of("audience").is_none() {
+        Some(format!("needs {section}.audience"))
+    } else if issuer.starts_with("https://") && of("anchors_file").is_none() {
+        Some(format!("needs {section}.anchors_file"))
+    } else if is_secure_issuer(issuer) {
+        None
+    } else {
+        Some("must be https://, or http:// on this machine".to_owned())
+    };
+    if let Some(problem) = problem {
+        return Some(Mistake { origin: origin.clone(), text: format!("{section}.issuer {problem}") });
     }
     let (roles, origin) = of("roles").unwrap_or(("", origin));
     let problem = match roles_of_groups(roles) {

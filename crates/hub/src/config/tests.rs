@@ -122,7 +122,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
         (
             "[kafka]\n",
             vec![
-                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, security, fspiop_tls, \
+                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, security, cluster, fspiop_tls, \
                 admin_tls, metrics_tls, outbound_tls, outbound, jws, tls, hub, engine, admission, callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
             ],
         ),
@@ -247,6 +247,11 @@ fn contradictions_name_both_sides() {
         (
             "[oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nroles = \"a=dfsp-user\"\n",
             "4: oidc.roles: dfsp-user is no role of these people",
+        ),
+        (
+            "[oidc_dfsps]\nissuer = \"http://127.0.0.1:1\"\naudience = \"a\"\n\
+             [oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\n",
+            "2: oidc_dfsps.issuer must not be oidc.issuer: a provider is of one section",
         ),
         (
             "[oidc_dfsps]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nroles = \"a=viewer\"\n",

@@ -23,6 +23,8 @@ struct Section<'a> {
     groups_claim: &'a str,
     roles: &'a str,
     participant_claim: Option<&'a str>,
+    approval_age_s: u64,
+    approval_methods: &'a str,
 }
 
 /// The providers that are named.
@@ -43,6 +45,8 @@ pub(super) fn issuers(settings: &Settings, outbound: &Outbound) -> Result<Vec<Is
             groups_claim: &staff.groups_claim,
             roles: &staff.roles,
             participant_claim: None,
+            approval_age_s: staff.approval_age_s,
+            approval_methods: &staff.approval_methods,
         },
         Section {
             name: "oidc_dfsps",
@@ -55,6 +59,8 @@ pub(super) fn issuers(settings: &Settings, outbound: &Outbound) -> Result<Vec<Is
             groups_claim: &dfsps.groups_claim,
             roles: &dfsps.roles,
             participant_claim: Some(&dfsps.participant_claim),
+            approval_age_s: 0,
+            approval_methods: "",
         },
     ];
     // Who asks nobody asks no provider.
@@ -94,6 +100,8 @@ impl Section<'_> {
             // The settings were checked.
             roles: roles_of_groups(self.roles).unwrap_or_default(),
             participant_claim: self.participant_claim.map(str::to_owned),
+            approval_age_s: i64::try_from(self.approval_age_s).ok().filter(|age_s| *age_s > 0),
+            approval_methods: listed(self.approval_methods),
             unknown_key_interval: UNKNOWN_KEY_INTERVAL,
             outbound: outbound.clone(),
             tls: self.tls()?,

@@ -59,6 +59,8 @@ pub(crate) struct Vouched {
     pub(crate) name: String,
     pub(crate) roles: Roles,
     pub(crate) participant: Option<FspId>,
+    /// Why it may not approve now, whatever its roles.
+    pub(crate) cannot_approve: Option<&'static str>,
 }
 
 /// The claims of a token.
@@ -111,7 +113,23 @@ impl Claims {
                 Some(name.ok_or(Fault::Participant)?)
             }
         };
-        Ok(Vouched { name: format!("{}:{name}", config.label), roles, participant })
+        let cannot_approve = self.cannot_approve(config, now.as_ms().div_euclid(1_000));
+        Ok(Vouched { name: format!("{}:{name}", config.label), roles, participant, cannot_approve })
+    }
+
+    /// An approval may need a recent log-in, and one by a second factor.
+    fn cannot_approve(&self, config: &IssuerConfig, now_s: i64) -> Option<&'static str> {
+        if let Some(age_s) = config.approval_age_s {
+            let at = self.0.get("auth_time").and_then(Value::as_i64);
+            let is_recent = |at: i64| at >= now_s.saturating_sub(age_s.saturating_add(LEEWAY_S));
+            if !at.is_some_and(is_recent) {
+                return Some("Log in again: approving needs a recent log-in");
+            }
+        }
+        let methods = self.texts("amr");
+        let is_listed = |method: &String| methods.contains(&&**method);
+        let is_fine = config.approval_methods.is_empty() || config.approval_methods.iter().any(is_listed);
+        (!is_fine).then_some("Log in by another method: approving needs a second factor")
     }
 
     fn check_audience(&self, config: &IssuerConfig) -> Result<(), Fault> {
