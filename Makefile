@@ -44,8 +44,9 @@ fmt: tools ## Is everything formatted? `cargo fmt` does it.
 lint: tools ## Clippy on all targets, warnings are errors.
 	@$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 
-unit: tools ## All tests of all crates. Fetches the jars of Kafka, against which the cluster is tested.
-	@tools/kafka/brokers jars >/dev/null
+unit: ## All tests of all crates. Fetches the jars of Kafka and an OpenID Connect provider, against which it tests.
+	@.ci/tools tests
+	tools/kafka/brokers jars >/dev/null
 	if command -v cargo-nextest >/dev/null; then
 	    $(CARGO) nextest run --workspace $(LOCKED)
 	    $(CARGO) test --workspace --doc $(LOCKED)

@@ -12,6 +12,7 @@ use upesi_tables::TablesError;
 use upesi_types::Timestamp;
 
 use crate::access::{Access, Caller, Permission, permission_of};
+use crate::approvals;
 use crate::audit::AuditPort;
 use crate::changes;
 use crate::debug::Holders;
@@ -134,10 +135,20 @@ impl AdminContext {
     }
 
     /// Makes a change, with its entry in the audit trail, and waits until both are durable. The log has from what to
-    /// what; another operator's change of the same thing at the same moment may lie between.
+    /// what; another operator's change of the same thing at the same moment may lie between. If the change needs a
+    /// second person, that is the error.
     pub(crate) async fn change(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
+        match self.change_or_propose(command).await? {
+            AdminOutcome::Proposed(id) => Err(approvals::waits(self, id).await?),
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// Makes a change, or proposes it to a second person.
+    pub(crate) async fn change_or_propose(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
         let asked = command.clone();
-        let looked = self.ask(move |ledger| (Change::of(&asked, ledger), permission_of(&asked, ledger)));
+        let looked =
+            self.ask(move |ledger| (Change::of(&asked, ledger), permission_of(ledger.action_of(&asked))));
         let (change, permission) = looked.await?;
         self.act(permission, Deed::Change(command), change).await
     }
@@ -173,7 +184,8 @@ impl AdminContext {
         }
         let by = self.caller.attribution(permission, deed.reason());
         let is_elsewhere = matches!(deed, Deed::Elsewhere(_));
-        let command = Command::Act(Box::new(Act { by, deed }));
+        let is_alone = self.access.acts_alone(&self.caller);
+        let command = Command::Act(Box::new(Act { by, deed, is_alone }));
         match self.engine.submit(command, Payload::default()).await? {
             Reply::Admin(Ok(outcome)) => {
                 if !is_elsewhere {

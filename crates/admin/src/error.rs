@@ -9,20 +9,34 @@ use upesi_fspiop::render::write_error;
 use upesi_ledger::AdminRefusal;
 use upesi_types::ErrorCode;
 
-/// A refusal as the operator gets it.
+/// A refusal as the operator gets it, or that a change waits for a second person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     pub(crate) code: ErrorCode,
     /// Standard text and detail, at most 128 characters.
     pub(crate) description: String,
+    /// What waits, as JSON.
+    pub(crate) waiting: Option<Box<str>>,
 }
 
 impl ApiError {
     /// A code with its usual status, its standard text and a detail.
     pub(crate) fn new(code: ErrorCode, detail: &str) -> Self {
         let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, code, description: code.describe(detail) }
+        Self { status, code, description: code.describe(detail), waiting: None }
+    }
+
+    /// 202: a second person has to approve what was asked for.
+    pub(crate) fn waiting(proposal: &impl serde::Serialize) -> Self {
+        match serde_json::to_string(proposal) {
+            Ok(text) => Self {
+                status: StatusCode::ACCEPTED,
+                waiting: Some(text.into()),
+                ..Self::new(ErrorCode::CLIENT, "A second person has to approve this")
+            },
+            Err(error) => Self::internal(&format!("The answer cannot be written: {error}")),
+        }
     }
 
     /// 400 with 3101: the request is not what the resource takes. `sentence` names the field in quotes.
@@ -75,7 +89,10 @@ impl From<SubmitError> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut body = Vec::with_capacity(192);
-        write_error(&mut body, self.code, &self.description);
+        match self.waiting {
+            Some(waiting) => body.extend_from_slice(waiting.as_bytes()),
+            None => write_error(&mut body, self.code, &self.description),
+        }
         let mut response =
             (self.status, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response();
         if self.status == StatusCode::UNAUTHORIZED {

@@ -49,10 +49,15 @@ fn takes_payments(status: &EngineStatus) -> bool {
 }
 
 /// The parts of the hub. One of the first three is down when the hub cannot take payments for its sake; the clock when
-/// its time is not to be relied on, which stops nothing; the store, if it has one, when the disk failed it.
+/// its time is not to be relied on, which stops nothing; the store, if it has one, when the disk failed it;
+/// providers of identities, if there are any, when their keys cannot be fetched: known ones go on.
 /// `datastore` and `broker` are what monitors of reference hubs look for: what keeps payments (journal and archive) and
 /// what takes messages (the engine).
-fn services(status: &EngineStatus, store: Option<StoreStats>) -> Vec<Service> {
+fn services(
+    status: &EngineStatus,
+    store: Option<StoreStats>,
+    providers: Option<Vec<String>>,
+) -> Vec<Service> {
     let (mut journal, mut archive, mut engine) = (None, None, None);
     let clock = status.clock.fault();
     match &status.serving {
@@ -77,6 +82,7 @@ fn services(status: &EngineStatus, store: Option<StoreStats>) -> Vec<Service> {
         ("store", store),
         ("datastore", Some(datastore)),
         ("broker", Some(broker)),
+        ("identity provider", providers.map(|faults| (!faults.is_empty()).then(|| faults.join("; ")))),
     ]
     .into_iter()
     .filter_map(|(name, fault)| Some(Service::new(name, fault?)))
@@ -88,7 +94,8 @@ pub(crate) async fn get(Call(context): Call) -> Result<Response, ApiError> {
     let status = context.engine.status();
     let store = context.directory.as_ref().map(|directory| directory.built_in.store().stats());
     let is_up = takes_payments(&status);
-    let services = services(&status, store);
+    let providers = context.access.has_issuers().then(|| context.access.faults());
+    let services = services(&status, store, providers);
     let health = Health {
         status: word(is_up),
         uptime: Seconds { ms: u64::try_from(context.started.elapsed().as_millis()).unwrap_or(u64::MAX) },
@@ -145,7 +152,7 @@ mod tests {
                 clock: ClockState::default(),
             };
             let store = StoreStats { poisoned, ..StoreStats::default() };
-            let services = services(&status, Some(store));
+            let services = services(&status, Some(store), None);
             let found: Vec<_> = services
                 .iter()
                 .filter(|service| service.status == "DOWN")
@@ -167,7 +174,7 @@ mod tests {
             is_durable: true,
             clock: ClockState { jump_ms: -86_400_000, ahead_ms: 0 },
         };
-        let services = services(&status, None);
+        let services = services(&status, None, None);
         let names: Vec<_> = services.iter().map(|service| service.name).collect();
         assert_eq!(names, ["journal", "archive", "engine", "clock", "datastore", "broker"]);
         // A clock that is wrong is said, and stops nothing.

@@ -3,6 +3,7 @@
 mod access;
 mod account_types;
 mod accounts;
+mod approvals;
 mod audit;
 mod bindings;
 mod body;
@@ -46,7 +47,10 @@ mod settlements;
 mod transactions;
 mod transfers;
 
-pub use access::{Access, BOOTSTRAP_FILE, BOOTSTRAP_MINUTES, BootstrapError, Caller, make_bootstrap};
+pub use access::{
+    Access, AccessOptions, BOOTSTRAP_FILE, BOOTSTRAP_MINUTES, BootstrapError, Caller, Issuer, IssuerConfig,
+    UNKNOWN_KEY_INTERVAL, is_secure_issuer, make_bootstrap,
+};
 pub use audit::{
     AuditEntryView, AuditKey, AuditKeyError, AuditPort, AuditPublicKey, Checkpoint, CheckpointError,
     EntryFilter, Outcome, log_checkpoints,

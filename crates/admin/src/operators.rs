@@ -5,7 +5,9 @@ use axum::response::Response;
 use serde::Serialize;
 use upesi_engine::Clock as _;
 use upesi_ledger::command::{NewCredential, NewOperator};
-use upesi_ledger::{AdminCommand, Credential, Ledger, Operator, Role, Roles, Secret, TOKEN_DAYS_MAX};
+use upesi_ledger::{
+    AdminCommand, AdminOutcome, Credential, Ledger, Operator, Role, Roles, Secret, TOKEN_DAYS_MAX,
+};
 use upesi_types::FspId;
 
 use crate::access::{BOOTSTRAP, Permission, Token};
@@ -163,6 +165,9 @@ struct TokenView {
     /// Shown this once.
     token: String,
     expiration: Instant,
+    /// The approval by which it becomes good, if it needs one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval_id: Option<u64>,
 }
 
 /// A new token of an operator. The answer is the only place where it stands.
@@ -185,11 +190,14 @@ pub(crate) async fn add_token(
     let expires_at = context.engine.clock().now().plus_ms(days * DAY_MS);
     let secret = Secret::Token(token.digest());
     let new = NewCredential { name: name.into(), secret, expires_at };
-    context.change(AdminCommand::AddCredential(new)).await?;
+    let (status, approval_id) = match context.change_or_propose(AdminCommand::AddCredential(new)).await? {
+        AdminOutcome::Proposed(id) => (StatusCode::ACCEPTED, Some(id)),
+        _ => (StatusCode::CREATED, None),
+    };
     if &*context.caller.known_by == BOOTSTRAP {
         context.access.end_bootstrap();
     }
-    json(StatusCode::CREATED, &TokenView { token: token.reveal(), expiration: Instant(expires_at) })
+    json(status, &TokenView { token: token.reveal(), expiration: Instant(expires_at), approval_id })
 }
 
 pub(crate) async fn remove_credential(

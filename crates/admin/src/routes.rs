@@ -13,10 +13,10 @@ use crate::call::{Guard, admit};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
-    account_types, accounts, audit, bindings, callbacks, clock, debug, directory, docs, endpoints, enums,
-    fee_rules, find, funds, health, imports, lanes, limits, operations, operators, oracles, participants,
-    positions, proxied, quotes, settlement_models, settlement_pairs, settlement_windows, settlements,
-    transactions, transfers,
+    account_types, accounts, approvals, audit, bindings, callbacks, clock, debug, directory, docs, endpoints,
+    enums, fee_rules, find, funds, health, imports, lanes, limits, operations, operators, oracles,
+    participants, positions, proxied, quotes, settlement_models, settlement_pairs, settlement_windows,
+    settlements, transactions, transfers,
 };
 
 const GET: Method = Method::GET;
@@ -242,7 +242,10 @@ fn process_table(table: Table) -> Table {
         .scheme(GET, "/debug/heap", &[ProcessProfile], debug::heap)
 }
 
-/// Operators, their credentials, and what they did.
+/// Which one, the proposal says.
+const DECIDE: &[Permission] = &[ApprovalOperations, ApprovalTreasury, ApprovalIam];
+
+/// Operators, their credentials, what they did, and what waits for a second one.
 fn operators_table(table: Table) -> Table {
     table
         .add(("/self", GET), (Identity, Own), operators::itself)
@@ -257,6 +260,13 @@ fn operators_table(table: Table) -> Table {
             &[IamUser],
             operators::remove_credential,
         )
+        .scheme(GET, "/approvals", &[ApprovalRead], approvals::list)
+        .scheme(GET, "/approvals/policy", &[ApprovalRead], approvals::get_policy)
+        .scheme(PUT, "/approvals/policy", &[ApprovalPolicy], approvals::set_policy)
+        .scheme(GET, "/approvals/{approvalId}", &[ApprovalRead], approvals::get)
+        .scheme(POST, "/approvals/{approvalId}/approve", DECIDE, approvals::approve)
+        .scheme(POST, "/approvals/{approvalId}/reject", DECIDE, approvals::reject)
+        .scheme(POST, "/approvals/{approvalId}/withdraw", &[ApprovalRead], approvals::withdraw)
         .scheme(GET, "/audit", &[AuditRead], audit::list)
         .scheme(GET, "/audit/checkpoint", &[AuditRead], audit::checkpoint)
 }

@@ -135,7 +135,8 @@ fn body_refusal(error: BodyError) -> Response<Body> {
         BodyError::TooLarge => {
             let refusal = SyncError::payload_too_large(BODY_BYTES_MAX);
             let (code, description) = (refusal.code, refusal.description);
-            ApiError { status: StatusCode::BAD_REQUEST, code, description }.into_response()
+            let error = ApiError::new(code, "");
+            ApiError { status: StatusCode::BAD_REQUEST, description, ..error }.into_response()
         }
         BodyError::TimedOut => {
             let late =

@@ -2,59 +2,14 @@
 
 mod common;
 
-use common::{Hub, Settings, id, name, prepare};
-use serde_json::Value;
+use common::guarded::{call, expect, guarded, send, service, with_admin};
+use common::{Hub, id, name, prepare};
 use upesi_admin::{Operation, make_bootstrap};
 use upesi_engine::Payload;
 use upesi_ledger::command::NewOperator;
 use upesi_ledger::{AdminCommand, Command, Role, Roles};
 
 const DAY_MS: i64 = 24 * 3_600_000;
-
-fn guarded() -> Hub {
-    Hub::launch(Settings { authentication: true, ..Settings::default() })
-}
-
-/// Sends a request with these further lines in its head.
-async fn send(hub: &Hub, lines: &str, method: &str, path: &str, body: &str) -> (u16, String, String) {
-    let length = body.len();
-    let content = "content-type: application/json\r\n";
-    let head = format!("{method} {path} HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n{content}");
-    let request = format!("{head}content-length: {length}\r\n{lines}\r\n{body}");
-    let (head, body) = hub.exchange(&request).await;
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), head, body)
-}
-
-async fn call(hub: &Hub, token: &str, method: &str, path: &str, body: &str) -> (u16, String) {
-    let (status, _, body) =
-        send(hub, &format!("authorization: Bearer {token}\r\n"), method, path, body).await;
-    (status, body)
-}
-
-async fn expect(hub: &Hub, token: &str, method: &str, path: &str, body: &str, status: u16) -> Value {
-    let (found, answer) = call(hub, token, method, path, body).await;
-    assert_eq!(found, status, "{method} {path}: {answer}");
-    serde_json::from_str(&answer).unwrap_or(Value::Null)
-}
-
-/// The token of a new service with these roles.
-async fn service(hub: &Hub, admin: &str, name: &str, roles: &[&str], participant: Option<&str>) -> String {
-    let mut body = serde_json::json!({"name": name, "roles": roles});
-    if let Some(participant) = participant {
-        body["participant"] = participant.into();
-    }
-    expect(hub, admin, "POST", "/operators", &body.to_string(), 201).await;
-    let made = expect(hub, admin, "POST", &format!("/operators/{name}/tokens"), "{}", 201).await;
-    made["token"].as_str().unwrap().to_owned()
-}
-
-/// A hub with an administrator of operators, by the way a new installation gets one.
-async fn with_admin() -> (Hub, String) {
-    let hub = guarded();
-    let bootstrap = make_bootstrap(hub.directory.path()).unwrap();
-    let admin = service(&hub, &bootstrap, "iam", &["iam-admin"], None).await;
-    (hub, admin)
-}
 
 async fn trail(hub: &Hub) -> u64 {
     hub.handle.read(|ledger| ledger.trail().count).await.unwrap()
@@ -269,7 +224,10 @@ async fn the_bootstrap_token_makes_operators_and_nothing_else() {
     let hub = guarded();
     let bootstrap = make_bootstrap(hub.directory.path()).unwrap();
     let own = expect(&hub, &bootstrap, "GET", "/self", "", 200).await;
-    assert_eq!(own["permissions"], serde_json::json!(["iam.read", "iam.user"]));
+    assert_eq!(
+        own["permissions"],
+        serde_json::json!(["approval.read", "approval.iam", "approval.policy", "iam.read", "iam.user"])
+    );
     expect(&hub, &bootstrap, "GET", "/participants", "", 403).await;
     let roles = Roles::from_iter([Role::Viewer]);
     let new = NewOperator { name: "reader".into(), roles, participant: None, is_active: true };

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use upesi_ledger::command::{AdminRefusal, ENDPOINT_VALUE_BYTES_MAX};
 use upesi_ledger::{
-    CREDENTIALS_MAX, Cause, LedgerAccountTypeId, Limits, OPERATORS_MAX, Refusal, TOKEN_DAYS_MAX,
+    CREDENTIALS_MAX, Cause, LedgerAccountTypeId, Limits, OPERATORS_MAX, PROPOSAL_REASON_CHARS_MIN,
+    PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Refusal, TOKEN_DAYS_MAX,
 };
 use upesi_types::ErrorCode;
 
@@ -223,6 +224,13 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::OperatorsFull
         | R::CredentialsFull
         | R::CredentialTaken => (ErrorCode::VALIDATION, operator(refusal)),
+        R::ProposalReason | R::PolicyInvalid => (ErrorCode::MALFORMED_SYNTAX, approval(refusal)),
+        R::ProposalUnknown => (ErrorCode::ID_NOT_FOUND, approval(refusal)),
+        R::ProposalsFull
+        | R::ProposalLarge
+        | R::ProposalEnded { .. }
+        | R::ProposalOwn
+        | R::ProposalOfAnother => (ErrorCode::VALIDATION, approval(refusal)),
         R::WithdrawalExpired => (ErrorCode::TRANSFER_EXPIRED, "The withdrawal expired".into()),
         other => (ErrorCode::VALIDATION, admin_validation(other)),
     }
@@ -376,6 +384,25 @@ fn operator(refusal: &AdminRefusal) -> Detail {
         R::CredentialsFull => format!("An operator has at most {CREDENTIALS_MAX} credentials").into(),
         // One in 2^256, unless the digest was copied.
         _ => "Another credential has the same token".into(),
+    }
+}
+
+fn approval(refusal: &AdminRefusal) -> Detail {
+    use AdminRefusal as R;
+    match refusal {
+        R::ProposalReason => format!(
+            "A second person must approve this: say why (Upesi-Reason) in {PROPOSAL_REASON_CHARS_MIN} characters"
+        )
+        .into(),
+        R::PolicyInvalid => "One person may always take the safe direction".into(),
+        R::ProposalUnknown => "There is no such approval, or it ended long ago".into(),
+        R::ProposalsFull => {
+            format!("At most {PROPOSALS_MAX} approvals wait, {PROPOSALS_OF_MAKER_MAX} of one operator").into()
+        }
+        R::ProposalLarge => "The changes that wait for approval take up too much: have some decided".into(),
+        R::ProposalEnded { state } => format!("The approval waits no more: it is {}", state.as_str()).into(),
+        R::ProposalOwn => "Somebody else must decide about what you proposed; you may withdraw it".into(),
+        _ => "Only who proposed it may withdraw it".into(),
     }
 }
 

@@ -101,8 +101,9 @@ impl Exit {
             ),
             Self::Temporary => (
                 "temporary",
-                "Another process is using the data directory, or a system limit is reached.",
-                "Try again when the other process is gone.",
+                "Another process is using the data directory, a system limit is reached, or a change waits for a \
+                 second person.",
+                "Try again when the other process is gone, or the change is approved.",
             ),
         }
     }

@@ -36,6 +36,7 @@ pub fn check(ledger: &Ledger) -> Vec<String> {
     for (key, _) in ledger.outbox().iter() {
         check_key(ledger, key, &mut findings);
     }
+    findings.extend(ledger.approvals().findings());
     findings
 }
 

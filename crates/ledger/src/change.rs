@@ -114,7 +114,8 @@ impl Change {
             }
             AdminCommand::SetOperator(_)
             | AdminCommand::AddCredential(_)
-            | AdminCommand::RemoveCredential { .. } => operator_changed(command, ledger),
+            | AdminCommand::RemoveCredential { .. }
+            | AdminCommand::SetApprovalPolicy(_) => operator_changed(command, ledger),
         };
         Self { what, from, to }
     }
@@ -127,6 +128,12 @@ impl Change {
                 Some(self)
             }
             AdminOutcome::Redelivered(count) => Some(Self::of_redelivery(*count)),
+            AdminOutcome::Proposed(id) => Some(Self {
+                what: format!("approval {id}: {}", self.what),
+                to: format!("proposed: {}", self.to),
+                ..self
+            }),
+            AdminOutcome::ProposalEnded(..) => Some(self),
             AdminOutcome::SettlementAdvanced { faults } if faults.is_empty() => Some(self),
             AdminOutcome::SettlementAdvanced { faults } => {
                 Some(Self { to: format!("{}, {} passed over", self.to, faults.len()), ..self })
@@ -153,6 +160,9 @@ fn operator_changed(command: &AdminCommand, ledger: &Ledger) -> (String, String,
             let found = operator.and_then(|one| one.credentials.iter().find(|known| known.id == *id));
             let before = found.map_or("none".to_owned(), |one| format!("{:?}", one.secret));
             (format!("credential {id} of operator {name}"), before, "none".to_owned())
+        }
+        AdminCommand::SetApprovalPolicy(policy) => {
+            ("approval policy".to_owned(), ledger.approvals().policy().to_string(), policy.to_string())
         }
         _ => unreachable!("only changes of operators are described here"),
     }

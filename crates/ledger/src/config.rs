@@ -21,6 +21,8 @@ pub struct LedgerConfig {
     pub transfer_validity_max_ms: i64,
     /// How long a prepared withdrawal holds the money before it is given back, in milliseconds.
     pub internal_transfer_validity_ms: i64,
+    /// How long a change waits for a second person, in milliseconds.
+    pub proposal_lifetime_ms: i64,
     /// How many of each the ledger takes.
     pub limits: Limits,
     /// Seed of the hash tables, so that nobody outside can choose colliding transfer ids.
@@ -55,6 +57,7 @@ impl Default for LedgerConfig {
             unknown_transfer: UnknownTransfer::InternalError,
             transfer_validity_max_ms: 86_400_000,
             internal_transfer_validity_ms: 432_000_000,
+            proposal_lifetime_ms: 86_400_000,
             limits: Limits::SHIPPED,
             hash_seed: 0,
         }

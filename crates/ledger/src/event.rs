@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, BulkId, ConversionId, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::approval::{ApprovalPolicy, Proposal, ProposalState};
 use crate::binding::BindingKind;
 use crate::bulk::{Bulk, BulkAnswer, ItemResult};
 use crate::callback::CallbackKey;
@@ -282,5 +283,19 @@ events! {
         /// A credential is refused from here on.
         95 CredentialRemoved { name as "operator": Box<str>, credential as "credentialId": u32 }
             = "operator {name} lost credential {credential}";
+        /// A change waits for a second person.
+        96 ProposalMade(proposal: Box<Proposal>) = "{proposal}";
+        /// A proposal ended. If it was executed, the change stands before this in the record.
+        97 ProposalEnded {
+            id as "approvalId": u64,
+            state: ProposalState,
+            /// Who decided; absent if time did.
+            by: Option<Box<str>>,
+            comment: Option<Box<str>>,
+            /// What came of the change, or why it failed.
+            result: Option<Box<str>>,
+        } = "approval {id} {state} by {by}, comment: {comment}, result: {result}";
+        /// Other changes need a second person from here on.
+        98 ApprovalPolicySet(policy: ApprovalPolicy) = "approval policy: {policy}";
     }
 }

@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod account;
 mod actor;
+mod approval;
 pub mod audit;
 mod binding;
 mod bulk;
@@ -47,6 +48,10 @@ mod window;
 
 pub use account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
 pub use actor::Actor;
+pub use approval::{
+    AdminAction, ApprovalPolicy, Approvals, Area, PROPOSAL_REASON_CHARS_MIN, PROPOSALS_ENDED_MAX,
+    PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Proposal, ProposalEnd, ProposalState, WAIVERS_MAX,
+};
 pub use binding::{Binding, BindingKind};
 pub use bulk::{
     AskedItem, BULK_ITEMS_MAX, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkTotals, BulkView,

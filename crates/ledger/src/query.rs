@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
+use crate::approval::Approvals;
 use crate::config::LedgerConfig;
 use crate::fee::FeeRule;
 use crate::funds::FundsTransfer;
@@ -20,6 +21,11 @@ use crate::transfer::Transfer;
 use crate::window::{Pair, SettlementId, Window, WindowId, WindowState};
 
 impl Ledger {
+    /// Changes that wait for a second person, and which changes need one.
+    pub const fn approvals(&self) -> &Approvals {
+        &self.approvals
+    }
+
     /// The people and machines that the hub itself lets use the admin API.
     pub const fn operators(&self) -> &Operators {
         &self.operators
@@ -269,7 +275,8 @@ impl Ledger {
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let funds = self.withdrawals.deadlines().next().map(|(deadline, _)| deadline);
         let conversions = self.conversions.next_deadline();
-        [self.transfers.next_deadline(), funds, conversions].into_iter().flatten().min()
+        let proposals = self.approvals.next_deadline();
+        [self.transfers.next_deadline(), funds, conversions, proposals].into_iter().flatten().min()
     }
 
     /// All settlement windows in order of opening; the last one is open.

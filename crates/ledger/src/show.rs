@@ -10,15 +10,16 @@ use core::fmt::{self, Display, Formatter};
 use upesi_types::{Amount, AmountError, Currency, FspId, Timestamp, TransferId, hex};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::approval::ProposalState;
 use crate::binding::BindingKind;
 use crate::callback::CallbackKey;
 use crate::endpoint::EndpointType;
-use crate::fee::{FeeRule, FeeTerms};
+use crate::fee::{FeePayer, FeeRule, FeeTerms};
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
 use crate::settlement::{SettlementNet, SettlementStage, SettlementState};
-use crate::settlement_model::SettlementModel;
+use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::transfer::{AbortKind, Settled, Transfer, TransferState};
 use crate::window::{ContentId, ContentRef, NewContent, SettlementId, WindowId};
 
@@ -144,7 +145,8 @@ macro_rules! shown_as_word {
 
 shown_as_word!(
     EndpointType: name, BindingKind: name, AbortKind: as_str, FundsDirection: as_str, FundsState: as_str,
-    SettlementState: as_str,
+    SettlementState: as_str, ProposalState: as_str, Granularity: as_str, Interchange: as_str, Delay: as_str,
+    FeePayer: as_str,
 );
 
 macro_rules! shown_as_number {
@@ -157,7 +159,7 @@ macro_rules! shown_as_number {
     };
 }
 
-shown_as_number!(u16, u32, u64, i64);
+shown_as_number!(u8, u16, u32, u64, i64);
 
 macro_rules! shown_by_number {
     ($($type:ty),*) => {

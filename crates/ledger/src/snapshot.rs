@@ -7,6 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::account::AccountId;
+use crate::approval;
 use crate::bulk;
 use crate::callback::CallbackKey;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
@@ -77,6 +78,7 @@ sections! {
     42 "proxied participants" 1: proxy::write, proxy::read;
     50 "audit trail" 1: write_trail, read_trail;
     51 "operators" 1: write_operators, read_operators;
+    52 "approvals" 1: approval::write, approval::read;
 }
 
 impl Ledger {

@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId, SEEDED_TYPES};
+use crate::approval::{Approvals, ProposalEnd};
 use crate::binding::Binding;
 use crate::bulk::Bulks;
 use crate::callback::{Callback, CallbackKey};
@@ -67,6 +68,7 @@ pub struct Ledger {
     pub(crate) fee_rules: Vec<FeeRule>,
     pub(crate) outbox: Outbox,
     pub(crate) operators: Operators,
+    pub(crate) approvals: Approvals,
     pub(crate) trail: Trail,
     pub(crate) totals: Totals,
     /// Retention has removed the transfers that finished up to this record.
@@ -97,6 +99,7 @@ impl Ledger {
             fee_rules: Vec::new(),
             outbox: Outbox::default(),
             operators: Operators::default(),
+            approvals: Approvals::default(),
             trail: Trail::default(),
             totals: Totals::default(),
             removed_to: 0,
@@ -291,6 +294,11 @@ impl Ledger {
             Event::CredentialRemoved { name, credential } => {
                 self.operators.remove_credential(&name, credential);
             }
+            Event::ProposalMade(proposal) => self.approvals.add(*proposal),
+            Event::ProposalEnded { id, state, by, comment, result } => {
+                self.approvals.end(id, ProposalEnd { state, at: now, by, comment, result });
+            }
+            Event::ApprovalPolicySet(policy) => self.approvals.set_policy(policy),
         }
     }
 

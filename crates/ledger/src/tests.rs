@@ -1,5 +1,6 @@
 //! Tests that need the state's inside, and a small state for them.
 
+mod approvals;
 mod audit;
 mod fees;
 mod limits;

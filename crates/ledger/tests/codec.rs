@@ -17,6 +17,8 @@ use upesi_types::{
     Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Timestamp, TransferId,
 };
 
+#[path = "codec/approvals.rs"]
+mod approvals;
 #[path = "codec/bulks.rs"]
 mod bulks;
 
@@ -373,7 +375,8 @@ fn event() -> impl Strategy<Value = Event> {
         fees(),
         conversions(),
         bulks::events(),
-        operators()
+        operators(),
+        approvals::events()
     ]
 }
 

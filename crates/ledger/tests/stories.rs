@@ -15,7 +15,8 @@ macro_rules! stories {
 }
 
 stories! {
-    abort, activity, admin_accounts, admin_participants, admin_settlement, bindings, bulks, bulks_refused, callbacks, capacity,
+    abort, activity, admin_accounts, admin_participants, admin_settlement, approvals, bindings, bulks,
+    bulks_refused, callbacks, capacity,
     conversions, conversions_payee, duplicates, expiry, fees, fulfil, funds, get, gross, positions,
     prepare, proxies, settlements, validity, windows,
 }

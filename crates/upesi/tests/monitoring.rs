@@ -17,7 +17,7 @@ use dashboard::Dashboard;
 
 /// Metrics that are there only once something has happened; each stands in the source of the hub or of the lab.
 /// Those of TLS are there only if a port has it.
-const ONLY_ONCE: [&str; 18] = [
+const ONLY_ONCE: [&str; 19] = [
     "upesi_auth_refused_total",
     "upesi_fspiop_refusals_total",
     "upesi_admission_refused_by_dfsp_total",
@@ -32,6 +32,7 @@ const ONLY_ONCE: [&str; 18] = [
     "upesi_tls_handshakes_total",
     "upesi_tls_expiry_seconds",
     "upesi_tls_reload_failing",
+    "upesi_identity_provider_failing",
     "upesi_lab_run_valid",
     "upesi_lab_audit_holds",
     "upesi_lab_throughput_per_second",
@@ -150,6 +151,7 @@ fn what_is_asked_for_is_there() {
         read("crates/directory/src/metrics.rs"),
         read("crates/hub/src/hub/signatures.rs"),
         read("crates/hub/src/hub/tls.rs"),
+        read("crates/hub/src/hub/issuers.rs"),
         read("crates/gateway/src/caller.rs"),
     ]
     .into_iter()

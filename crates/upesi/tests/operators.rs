@@ -4,7 +4,8 @@
 mod support_command;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -93,6 +94,42 @@ fn contains(bytes: &[u8], sought: &str) -> bool {
     bytes.windows(sought.len()).any(|window| window == sought.as_bytes())
 }
 
+/// Applies a scheme, of which most changes wait for a second person, again and again until all are approved.
+fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
+    let by = |token: &str, arguments: &[&str]| {
+        upesi(&[&["admin"], arguments, &["--admin", admin, "--token-file", token]].concat()).output().unwrap()
+    };
+    let mut rounds = 0;
+    loop {
+        let applied = upesi(apply).env("UPESI_ADMIN_TOKEN_FILE", maker).output().unwrap();
+        match code(&applied) {
+            0 => break,
+            75 => rounds += 1,
+            _ => panic!("{}", text(&applied.stderr)),
+        }
+        assert!(rounds < 8 && text(&applied.stderr).contains("upesi admin approve "), "{applied:?}");
+        let listed = by(checker, &["approvals", "--json"]);
+        assert_eq!(code(&listed), 0, "{}", text(&listed.stderr));
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+        let ids: Vec<_> =
+            listed.as_array().unwrap().iter().map(|one| one["approvalId"].to_string()).collect();
+        assert!(!ids.is_empty());
+        let own = by(maker, &["approve", &ids[0]]);
+        assert!(code(&own) == 1 && text(&own.stderr).contains("403"), "{own:?}");
+        let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+        let approved = by(checker, &[&["approve", "--comment", "by the contract"], &ids[..]].concat());
+        assert_eq!(code(&approved), 0, "{}", text(&approved.stderr));
+        let lines = text(&approved.stdout);
+        assert!(lines.lines().count() == ids.len() && lines.contains(" executed"), "{lines}");
+    }
+    assert!(rounds > 1, "{rounds}");
+    assert_eq!(text(&by(checker, &["approvals"]).stdout), "");
+    let first = by(checker, &["approvals", "1"]);
+    assert!(text(&first.stdout).contains("\"decidedBy\": \"approver\""), "{first:?}");
+    let unknown = by(checker, &["reject", "9999", "--comment", "no"]);
+    assert!(code(&unknown) == 1 && text(&unknown.stderr).contains("3200"), "{unknown:?}");
+}
+
 #[test]
 fn tokens_are_nowhere_but_where_they_are_handed_out() {
     let directory = tempfile::tempdir().unwrap();
@@ -127,8 +164,10 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     assert!(code(&refused) != 0 && text(&refused.stderr).contains("401"), "{}", text(&refused.stderr));
     let iam_cannot = run(&[&apply[..], &["--token-file", &iam]].concat());
     assert!(text(&iam_cannot.stderr).contains("the hub answered 403"), "{}", text(&iam_cannot.stderr));
-    let applied = upesi(&apply).env("UPESI_ADMIN_TOKEN_FILE", &deploy).output().unwrap();
-    assert_eq!(code(&applied), 0, "{}", text(&applied.stderr));
+    let approver = at("approver");
+    let both = create("approver", "operations-approver", &iam, &approver);
+    assert_eq!(code(&run(&[&both[..], &["--role", "treasury-approver"]].concat())), 0);
+    apply_by_two(&apply, admin, &deploy, &approver);
     let token = fs::read_to_string(&deploy).unwrap();
     let unchanged = upesi(&apply).env("UPESI_ADMIN_TOKEN", token.trim()).output().unwrap();
     assert_eq!(text(&unchanged.stdout).lines().count(), 1, "{}", text(&unchanged.stderr));
@@ -145,9 +184,10 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     let log = hub.stop();
     let journal = text(&run(&["journal", data_flag, "--json", "--payload"]).stdout);
     assert!(journal.contains("\"operator\":\"deploy\"") && journal.contains("\"onBehalfOf\""), "{journal}");
+    assert!(journal.contains("\"type\":\"proposalMade\"") && journal.contains("\"onBehalfOf\":\"deploy\""));
     assert_eq!(code(&run(&["audit", data_flag])), 0);
     let kept = files(&data);
-    for name in [&first, &iam, &deploy] {
+    for name in [&first, &iam, &deploy, &approver] {
         let token = fs::read_to_string(name).unwrap();
         let secret = token.trim().strip_prefix("upesi_").unwrap();
         assert_eq!(secret.len(), 43);
@@ -156,6 +196,46 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
         }
         assert!(!kept.iter().any(|file| contains(file, secret)), "{name} is in the data directory");
     }
+}
+
+/// What a provider's token ends with.
+const SIGNATURE: &str = "c2lnbmVkLWJ5LXRoZS1wcm92aWRlcg";
+
+/// The answer to a GET with further lines in its head.
+fn get(hub: &Hub, path: &str, lines: &str) -> String {
+    let mut stream = TcpStream::connect(hub.admin.strip_prefix("http://").unwrap()).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{lines}\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A provider that cannot be reached stops no start, and is told of. Its tokens are nowhere, either.
+#[test]
+fn a_provider_that_is_down_is_told_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let issuer = format!("oidc.issuer=http://{closed}");
+    let settings = [&*issuer, "oidc.audience=upesi-admin", "oidc.roles=hub-viewers=viewer"];
+    let hub = Hub::start_with(&data, &settings);
+    let health = || {
+        let answer = get(&hub, "/health", "");
+        let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+        let services = body["services"].as_array().unwrap();
+        services.iter().find(|one| one["name"] == "identity provider").unwrap()["detail"].clone()
+    };
+    // Its keys are fetched once it serves.
+    while health().is_null() {}
+    let detail = health();
+    assert!(detail.as_str().unwrap().contains(&format!("cannot connect to {closed}")), "{detail}");
+    let token = format!("eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJpc3MiOiJodHRwOi8veCJ9.{SIGNATURE}");
+    let refused = get(&hub, "/self", &format!("authorization: Bearer {token}\r\n"));
+    assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+    let log = hub.stop();
+    assert!(log.contains("the provider's keys cannot be fetched") && !log.contains(SIGNATURE), "{log}");
+    assert!(!files(&data).iter().any(|file| contains(file, SIGNATURE)));
 }
 
 /// Keys that RFC 8410 prints.

@@ -1,4 +1,4 @@
-//! How a caller is known: by the token that it sends.
+//! How a caller is known: by the token that it sends, the hub's own or a provider's.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use upesi_ledger::{Attribution, Command, Role, Roles};
 use upesi_types::ErrorCode;
 
 use super::caller::{Caller, Rights, SharedCaller, unauthenticated};
+use super::oidc::{Issuer, Vouched};
 use super::refusals::Refusals;
 use super::{Token, bootstrap};
 use crate::error::ApiError;
@@ -32,11 +33,21 @@ const WRONG_CREDENTIALS: PaceLimits = PaceLimits { rate: 2, burst: 20, wait_max:
 #[derive(Clone, Debug)]
 pub struct Access(Arc<Inner>);
 
+/// How callers are known who must say who they are.
+#[derive(Debug)]
+pub struct AccessOptions {
+    /// Where `upesi admin bootstrap` leaves the digest of its token, by which the first operators are made.
+    pub bootstrap_file: PathBuf,
+    /// Whether some changes need a second person.
+    pub is_by_two: bool,
+    /// Providers whose tokens are taken beside the hub's own.
+    pub issuers: Vec<Issuer>,
+}
+
 #[derive(Debug)]
 struct Inner {
-    is_required: bool,
-    /// Where `upesi admin bootstrap` leaves the digest of its token.
-    bootstrap_file: Option<PathBuf>,
+    /// `None` if everybody may do everything.
+    required: Option<AccessOptions>,
     wrong: Pace,
     refusals: Refusals,
 }
@@ -44,26 +55,41 @@ struct Inner {
 impl Access {
     /// Everybody may do everything.
     pub fn open() -> Self {
-        Self::new(false, None)
+        Self::new(None)
     }
 
-    /// Callers must say who they are. The first operators are made with the token of this file.
-    pub fn required(bootstrap_file: PathBuf) -> Self {
-        Self::new(true, Some(bootstrap_file))
+    /// Callers must say who they are.
+    pub fn required(options: AccessOptions) -> Self {
+        Self::new(Some(options))
     }
 
-    fn new(is_required: bool, bootstrap_file: Option<PathBuf>) -> Self {
+    fn new(required: Option<AccessOptions>) -> Self {
         Self(Arc::new(Inner {
-            is_required,
-            bootstrap_file,
+            required,
             wrong: Pace::new(WRONG_CREDENTIALS),
             refusals: Refusals::new(Instant::now()),
         }))
     }
 
+    /// What is wrong with providers whose tokens are taken.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        self.0.required.iter().flat_map(|options| &options.issuers).filter_map(Issuer::fault).collect()
+    }
+
+    /// Whether there are such providers.
+    pub(crate) fn has_issuers(&self) -> bool {
+        self.0.required.as_ref().is_some_and(|options| !options.issuers.is_empty())
+    }
+
+    /// Whether a caller needs no second person, whatever the policy says. Who may write into the data directory owns
+    /// the hub anyhow.
+    pub(crate) fn acts_alone(&self, caller: &Caller) -> bool {
+        self.0.required.as_ref().is_none_or(|options| !options.is_by_two) || &*caller.known_by == BOOTSTRAP
+    }
+
     /// Who calls when nothing is known of the caller.
     pub(crate) fn stranger(&self, address: Option<Box<str>>) -> Caller {
-        if self.0.is_required { Caller::nobody(address) } else { Caller::anonymous(address) }
+        if self.0.required.is_some() { Caller::nobody(address) } else { Caller::anonymous(address) }
     }
 
     /// Who sent a request; a refusal if it shows a credential that is none.
@@ -74,11 +100,11 @@ impl Access {
         connection: &Connection,
     ) -> Result<SharedCaller, ApiError> {
         let address = connection.address().map(|address| address.to_string().into());
-        let mut caller = match head.headers.get(AUTHORIZATION) {
-            Some(_) if self.0.is_required => match self.known(engine, head, address.clone()).await? {
-                Some(caller) => caller,
-                None => {
-                    self.refused_credential(engine, head, address).await;
+        let mut caller = match (head.headers.get(AUTHORIZATION), &self.0.required) {
+            (Some(_), Some(options)) => match self.known(options, engine, head, address.clone()).await? {
+                Ok(caller) => caller,
+                Err(why) => {
+                    self.refused_credential(engine, head, address, &why).await;
                     if self.0.wrong.keep(connection).await.is_err() {
                         return Err(too_many());
                     }
@@ -91,17 +117,23 @@ impl Access {
         Ok(Arc::new(caller))
     }
 
-    /// The operator whose credential a request has.
+    /// The operator whose credential a request has, or why it is none: the audit trail says so, and no answer.
     async fn known(
         &self,
+        options: &AccessOptions,
         engine: &EngineHandle,
         head: &Parts,
         address: Option<Box<str>>,
-    ) -> Result<Option<Caller>, ApiError> {
+    ) -> Result<Result<Caller, String>, ApiError> {
+        let refused = || Ok(Err("no such credential".to_owned()));
         let mut values = head.headers.get_all(AUTHORIZATION).iter();
-        let (Some(value), None) = (values.next(), values.next()) else { return Ok(None) };
-        let Some(token) = value.to_str().ok().and_then(bearer).and_then(Token::received) else {
-            return Ok(None);
+        let (Some(value), None) = (values.next(), values.next()) else { return refused() };
+        let Some(text) = value.to_str().ok().and_then(bearer) else { return refused() };
+        let Some(token) = Token::received(text) else {
+            return match options.issuers.iter().find(|issuer| issuer.may_have_made(text)) {
+                Some(issuer) => vouched(issuer, engine, text, address).await,
+                None => refused(),
+            };
         };
         let digest = token.digest();
         let now = engine.clock().now();
@@ -116,24 +148,21 @@ impl Access {
         if let Some((name, credential, roles, participant)) = found.await? {
             let known_by = format!("token {credential}");
             let caller = Caller::new(&name, &known_by, address, Rights::Roles(roles));
-            return Ok(Some(Caller { participant, ..caller }));
+            return Ok(Ok(Caller { participant, ..caller }));
         }
-        if !self.is_bootstrap(token).await {
-            return Ok(None);
+        let file = options.bootstrap_file.clone();
+        let look = move || bootstrap::is_token_of(&file, &token);
+        if !tokio::task::spawn_blocking(look).await.unwrap_or(false) {
+            return refused();
         }
         let roles = Roles::from_iter([Role::IamAdmin]);
-        Ok(Some(Caller::new(BOOTSTRAP, BOOTSTRAP, address, Rights::Roles(roles))))
-    }
-
-    async fn is_bootstrap(&self, token: Token) -> bool {
-        let Some(file) = self.0.bootstrap_file.clone() else { return false };
-        let look = move || bootstrap::is_token_of(&file, &token);
-        tokio::task::spawn_blocking(look).await.unwrap_or(false)
+        Ok(Ok(Caller::new(BOOTSTRAP, BOOTSTRAP, address, Rights::Roles(roles))))
     }
 
     /// The token of `upesi admin bootstrap` has done its work.
     pub(crate) fn end_bootstrap(&self) {
-        let Some(file) = &self.0.bootstrap_file else { return };
+        let Some(options) = &self.0.required else { return };
+        let file = &options.bootstrap_file;
         match std::fs::remove_file(file) {
             Ok(()) => {
                 tracing::warn!("the token of `upesi admin bootstrap` was used, and is good for nothing now")
@@ -145,7 +174,13 @@ impl Access {
     }
 
     /// A wrong credential in the audit trail.
-    async fn refused_credential(&self, engine: &EngineHandle, head: &Parts, address: Option<Box<str>>) {
+    async fn refused_credential(
+        &self,
+        engine: &EngineHandle,
+        head: &Parts,
+        address: Option<Box<str>>,
+        why: &str,
+    ) {
         let by = Attribution {
             operator: "nobody".into(),
             known_by: "nothing".into(),
@@ -155,7 +190,7 @@ impl Access {
             reason: None,
         };
         let object = format!("{} {}", head.method, head.uri.path());
-        self.record_refusal(engine, by, object, "no such credential").await;
+        self.record_refusal(engine, by, object, why).await;
     }
 
     /// Keeps a refused attempt in the audit trail, unless there were too many of late.
@@ -184,11 +219,32 @@ impl Access {
     ) {
         tracing::warn!(operator = %by.operator, object, why, "an operator's request was refused");
         let deed = Deed::Refused { object: object.into(), why: why.into() };
-        if let Err(error) = engine.submit(Command::Act(Box::new(Act { by, deed })), Payload::default()).await
-        {
+        let act = Act { by, deed, is_alone: true };
+        if let Err(error) = engine.submit(Command::Act(Box::new(act)), Payload::default()).await {
             tracing::error!(%error, "a refused request is not in the audit trail");
         }
     }
+}
+
+/// Whom the token of a provider vouches for, or why for nobody.
+async fn vouched(
+    issuer: &Issuer,
+    engine: &EngineHandle,
+    text: &str,
+    address: Option<Box<str>>,
+) -> Result<Result<Caller, String>, ApiError> {
+    let Vouched { name, roles, participant, cannot_approve } =
+        match issuer.verify(text, engine.clock().now()).await {
+            Ok(vouched) => vouched,
+            Err(fault) => return Ok(Err(fault.to_string())),
+        };
+    if let Some(dfsp) = participant
+        && !engine.read(move |ledger| ledger.participant_named(&dfsp).is_some()).await?
+    {
+        return Ok(Err(format!("the token is of a DFSP that does not exist, {dfsp}")));
+    }
+    let caller = Caller::new(&name, "oidc", address, Rights::Roles(roles));
+    Ok(Ok(Caller { participant, cannot_approve, ..caller }))
 }
 
 /// The token of `Bearer TOKEN`.

@@ -29,6 +29,8 @@ pub struct Caller {
     pub(crate) rights: Rights,
     /// The DFSP whose operator it is.
     pub(crate) participant: Option<FspId>,
+    /// Why it may not approve now, whatever its roles.
+    pub(crate) cannot_approve: Option<&'static str>,
     /// Why it asks, if it says so.
     pub(crate) reason: Option<Box<str>>,
 }
@@ -46,7 +48,7 @@ impl Caller {
 
     pub(crate) fn new(operator: &str, known_by: &str, address: Option<Box<str>>, rights: Rights) -> Self {
         let (operator, known_by) = (operator.into(), known_by.into());
-        Self { operator, known_by, address, rights, participant: None, reason: None }
+        Self { operator, known_by, address, rights, participant: None, cannot_approve: None, reason: None }
     }
 
     /// Whether it has a permission.

@@ -3,15 +3,18 @@
 mod authenticate;
 mod bootstrap;
 mod caller;
+mod oidc;
 mod permission;
 mod refusals;
 mod roles;
 mod token;
 
-pub use authenticate::Access;
 pub(crate) use authenticate::BOOTSTRAP;
+pub use authenticate::{Access, AccessOptions};
 pub use bootstrap::{BOOTSTRAP_FILE, BOOTSTRAP_MINUTES, BootstrapError, make_bootstrap};
 pub use caller::Caller;
 pub(crate) use caller::{SharedCaller, forbidden, unauthenticated};
-pub(crate) use permission::{Permission, permission_of};
+pub use oidc::{Issuer, IssuerConfig, UNKNOWN_KEY_INTERVAL, is_secure_issuer};
+pub(crate) use permission::{Permission, permission_of, permission_to_decide};
+pub(crate) use roles::allow as roles_allow;
 pub(crate) use token::Token;

@@ -1,7 +1,6 @@
 //! The permissions, and which of them a change of the ledger needs.
 
-use upesi_ledger::command::{FundsAction, FundsEnd, SettlementAdvance};
-use upesi_ledger::{AdminCommand, FundsDirection, Ledger, SettlementState};
+use upesi_ledger::{AdminAction, Area};
 
 /// Rows are `Name "name";`.
 macro_rules! permissions {
@@ -68,54 +67,70 @@ permissions! {
     ProcessProfile "process.profile";
     ProcessLog "process.log";
     ProcessClock "process.clock";
+    /// What waits for a second person, and which changes need one.
+    ApprovalRead "approval.read";
+    /// Approves and rejects what operations propose.
+    ApprovalOperations "approval.operations";
+    ApprovalTreasury "approval.treasury";
+    ApprovalIam "approval.iam";
+    /// Which changes need a second person.
+    ApprovalPolicy "approval.policy";
     AuditRead "audit.read";
     IamRead "iam.read";
     /// Operators, their roles and credentials.
     IamUser "iam.user";
 }
 
-/// What a change needs, by what is there before it.
-pub(crate) fn permission_of(command: &AdminCommand, ledger: &Ledger) -> Permission {
+/// What a change of the ledger needs.
+pub(crate) const fn permission_of(action: AdminAction) -> Permission {
+    use AdminAction as A;
     use Permission as P;
-    match command {
-        AdminCommand::CreateParticipant { .. } => P::ParticipantCreate,
-        AdminCommand::SetParticipantActivity { is_active: true, .. } => P::ParticipantEnable,
-        AdminCommand::SetParticipantActivity { is_active: false, .. } => P::ParticipantDisable,
-        AdminCommand::SetEndpoint { .. } => P::EndpointSet,
-        AdminCommand::AddBinding { .. } => P::BindingAdd,
-        AdminCommand::RemoveBinding { .. } => P::BindingRemove,
-        AdminCommand::AddProxied { .. } => P::ParticipantCreate,
-        AdminCommand::RemoveProxied { .. } => P::ParticipantDisable,
-        AdminCommand::OpenAccounts { .. } => P::LimitRaise,
-        AdminCommand::SetLimit { name, currency, net_debit_cap, .. } => {
-            let participant = ledger.participant_named(name);
-            let before = participant.and_then(|found| found.limit(*currency)).map(|limit| limit.value);
-            if before.is_some_and(|before| *net_debit_cap <= before) { P::LimitLower } else { P::LimitRaise }
+    match action {
+        A::ParticipantCreate => P::ParticipantCreate,
+        A::ParticipantEnable => P::ParticipantEnable,
+        A::ParticipantDisable => P::ParticipantDisable,
+        A::AccountCreate => P::AccountCreate,
+        A::AccountEnable => P::AccountEnable,
+        A::AccountDisable => P::AccountDisable,
+        A::EndpointSet => P::EndpointSet,
+        A::BindingAdd => P::BindingAdd,
+        A::BindingRemove => P::BindingRemove,
+        A::LimitRaise => P::LimitRaise,
+        A::LimitLower => P::LimitLower,
+        A::FundsIn => P::FundsIn,
+        A::FundsOutReserve => P::FundsOutReserve,
+        A::FundsOutCommit => P::FundsOutCommit,
+        A::FundsOutAbort => P::FundsOutAbort,
+        A::WindowClose => P::WindowClose,
+        A::SettlementCreate => P::SettlementCreate,
+        A::SettlementAdvance => P::SettlementAdvance,
+        A::SettlementFinalise => P::SettlementFinalise,
+        A::SettlementAbort => P::SettlementAbort,
+        A::ModelManage => P::ModelManage,
+        A::ProcessClock => P::ProcessClock,
+        A::IamUser => P::IamUser,
+        A::ApprovalPolicy => P::ApprovalPolicy,
+    }
+}
+
+/// What it takes to decide about a proposal.
+pub(crate) const fn permission_to_decide(area: Area) -> Permission {
+    match area {
+        Area::Operations => Permission::ApprovalOperations,
+        Area::Treasury => Permission::ApprovalTreasury,
+        Area::Iam => Permission::ApprovalIam,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The audit trail and the policy name an action as the roles do.
+    #[test]
+    fn a_permission_has_the_name_of_its_action() {
+        for action in AdminAction::ALL {
+            assert_eq!(permission_of(*action).name(), action.name());
         }
-        AdminCommand::CreateHubAccount { .. } => P::AccountCreate,
-        AdminCommand::SetAccountActivity { is_active: true, .. } => P::AccountEnable,
-        AdminCommand::SetAccountActivity { is_active: false, .. } => P::AccountDisable,
-        AdminCommand::PrepareFunds(funds) => match funds.direction {
-            FundsDirection::In => P::FundsIn,
-            FundsDirection::Out => P::FundsOutReserve,
-        },
-        AdminCommand::EndFunds(FundsEnd { action: FundsAction::Commit, .. }) => P::FundsOutCommit,
-        AdminCommand::EndFunds(FundsEnd { action: FundsAction::Abort, .. }) => P::FundsOutAbort,
-        AdminCommand::AcceptClock { .. } => P::ProcessClock,
-        AdminCommand::CreateSettlementModel(_)
-        | AdminCommand::SetSettlementModelActivity { .. }
-        | AdminCommand::CreateFeeRule(_)
-        | AdminCommand::EndFeeRule { .. }
-        | AdminCommand::CreateLedgerAccountType { .. } => P::ModelManage,
-        AdminCommand::CloseWindow { .. } => P::WindowClose,
-        AdminCommand::CreateSettlement(_) => P::SettlementCreate,
-        AdminCommand::AdvanceSettlement(SettlementAdvance { items, .. }) => {
-            let is_final = items.iter().any(|item| item.state == SettlementState::Settled);
-            if is_final { P::SettlementFinalise } else { P::SettlementAdvance }
-        }
-        AdminCommand::AbortSettlement(_) => P::SettlementAbort,
-        AdminCommand::SetOperator(_)
-        | AdminCommand::AddCredential(_)
-        | AdminCommand::RemoveCredential { .. } => P::IamUser,
     }
 }

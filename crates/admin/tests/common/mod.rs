@@ -1,6 +1,9 @@
 //! A hub with the operator's API on a port of its own, and a client that writes requests by hand.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod guarded;
+pub mod identity_provider;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,8 +16,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use upesi_admin::{
-    Access, AdminContext, AdminService, AllowedHosts, BOOTSTRAP_FILE, DirectoryHandle, FindQuote, Lanes,
-    MetricsText, Operation,
+    Access, AccessOptions, AdminContext, AdminService, AllowedHosts, BOOTSTRAP_FILE, DirectoryHandle,
+    FindQuote, Issuer, Lanes, MetricsText, Operation,
 };
 use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Storage};
@@ -96,6 +99,10 @@ pub struct Settings {
     pub log: Option<Arc<dyn upesi_journal::Log>>,
     /// Whether callers must say who they are.
     pub authentication: bool,
+    /// Whether some changes need two of them.
+    pub approvals: bool,
+    /// Whose tokens are taken.
+    pub issuers: Vec<Issuer>,
 }
 
 impl Default for Settings {
@@ -109,6 +116,8 @@ impl Default for Settings {
             storage: None,
             log: None,
             authentication: false,
+            approvals: false,
+            issuers: Vec::new(),
         }
     }
 }
@@ -151,16 +160,8 @@ impl Hub {
     }
 
     pub fn launch(settings: Settings) -> Self {
-        let Settings {
-            quotes,
-            limits,
-            body_timeout,
-            queue_commands_max,
-            store_log,
-            storage,
-            log,
-            authentication,
-        } = settings;
+        let Settings { quotes, limits, body_timeout, queue_commands_max, store_log, storage, log, .. } =
+            settings;
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(Timestamp::parse_iso(START).unwrap().as_ms())));
         let options = EngineOptions {
@@ -193,8 +194,11 @@ impl Hub {
             log_level: Arc::new(Levels(asked)),
             ..AdminContext::new(handle.clone())
         };
-        let context = match authentication {
-            true => context.with_access(Access::required(directory.path().join(BOOTSTRAP_FILE))),
+        let bootstrap_file = directory.path().join(BOOTSTRAP_FILE);
+        let (is_by_two, issuers) = (settings.approvals, settings.issuers);
+        let options = AccessOptions { bootstrap_file, is_by_two, issuers };
+        let context = match settings.authentication {
+            true => context.with_access(Access::required(options)),
             false => context,
         };
         let service = AdminService::new(context);

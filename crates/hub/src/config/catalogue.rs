@@ -113,6 +113,11 @@ settings! {
         /// Whether callers must say who they are by a token (`required`), or may do everything (`off`): then keep the
         /// port on a private network. [Operators](operators.md) has the first steps.
         authentication: choice("off", "required") = "off",
+        /// With `authentication = "required"`: whether changes that the [approval policy](operators.md#two-people)
+        /// names need a second person (`required`), or nobody's do (`off`).
+        approvals: choice("off", "required") = "required",
+        /// Hours that a change waits for a second person.
+        approval_hours: integer(1, 720) = "24",
         /// Host in participants' `id` and `links.self` of answers.
         hostname: text(253) = "central-ledger",
         /// Hosts of requests, beside `localhost`, loopback addresses and the address of `admin.listen` (any address if
@@ -128,16 +133,62 @@ settings! {
         profiling: flag = "true",
     }
 
+    /// The OpenID Connect provider of the scheme's own people and machines, whose tokens the admin port takes with
+    /// `admin.authentication = "required"`. [Operators](operators.md#an-identity-provider).
+    oidc: Oidc {
+        /// Its identifier, such as `https://id.example/realms/hub`; empty for none. Its configuration is at
+        /// `/.well-known/openid-configuration` below it. `http://` only on this machine.
+        issuer: text(1024) = "",
+        /// PEM file of the authorities whose certificates the provider may have; needed for `https://`.
+        anchors_file: text(4096) = "",
+        /// What `aud` of a token for this hub contains.
+        audience: text(1024) = "",
+        /// Applications that may have asked for the token (`azp`, or `client_id`), separated by commas; empty for any.
+        clients: text(4096) = "",
+        /// The claim that is the operator's name, which the audit trail has behind `oidc:`. It must never be given to
+        /// somebody else.
+        name_claim: text(128) = "sub",
+        /// The claim that lists groups; dots lead into others, as in `realm_access.roles`.
+        groups_claim: text(128) = "groups",
+        /// The [roles](operators.md#roles) that groups give: `hub-treasury=treasury, hub-leads=treasury-approver`.
+        roles: text(65536) = "",
+        /// Seconds since the log-in (`auth_time`) within which a person may [approve](operators.md#two-people); 0: any.
+        approval_age_s: integer(0, 86_400) = "0",
+        /// Methods of log-in (`amr`), separated by commas, of which a person who approves has used one, such as `mfa`;
+        /// empty for any.
+        approval_methods: text(1024) = "",
+    }
+
+    /// The same for the people and machines of DFSPs, with the roles `dfsp-user` and `dfsp-machine` only.
+    oidc_dfsps: OidcDfsps {
+        /// Its identifier; empty for none.
+        issuer: text(1024) = "",
+        /// PEM file of the authorities whose certificates the provider may have; needed for `https://`.
+        anchors_file: text(4096) = "",
+        /// What `aud` of a token for this hub contains.
+        audience: text(1024) = "",
+        /// Applications that may have asked for the token, separated by commas; empty for any.
+        clients: text(4096) = "",
+        /// The claim that is the operator's name, which the audit trail has behind `dfsp:`.
+        name_claim: text(128) = "sub",
+        /// The claim that lists groups.
+        groups_claim: text(128) = "groups",
+        /// The roles that groups give.
+        roles: text(65536) = "",
+        /// The claim that is the name of the DFSP.
+        participant_claim: text(128) = "participant",
+    }
+
     /// How much the hub insists on.
     security: Security {
         /// `production`: it does not start without mutual TLS and bindings of DFSPs, TLS towards them, signatures both
-        /// ways, TLS and authentication on the admin port, metrics by TLS or on loopback only, an FSPIOP port without
-        /// diagnostics, and callbacks to public addresses and `outbound.networks` only. `development`: it starts, and
-        /// logs what is missing.
+        /// ways, TLS, authentication and approvals on the admin port, metrics by TLS or on loopback only, an FSPIOP
+        /// port without diagnostics, and callbacks to public addresses and `outbound.networks` only. `development`:
+        /// it starts, and logs what is missing.
         profile: choice("development", "production") = "development",
         /// What `production` goes without, separated by commas: `fspiop-tls`, `bindings`, `callbacks-tls`,
-        /// `signatures`, `signing`, `admin-tls`, `admin-authentication`, `metrics-tls`, `diagnostics`,
-        /// `outbound-addresses`. Each is logged at the start.
+        /// `signatures`, `signing`, `admin-tls`, `admin-authentication`, `admin-approvals`, `metrics-tls`,
+        /// `diagnostics`, `outbound-addresses`. Each is logged at the start.
         relaxed: text(1024) = "",
     }
 

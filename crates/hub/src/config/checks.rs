@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use upesi_admin::is_secure_issuer;
+
+use super::issuers::roles_of_groups;
 use super::networks::{address_lists, guard_rules};
 use super::origin::{Mistake, Origin};
 use super::setting::Value;
@@ -51,7 +54,40 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     );
     mistakes.extend(outbound_files(values));
     mistakes.extend(outbound_networks(values));
+    mistakes.extend(["oidc", "oidc_dfsps"].iter().filter_map(|section| issuer(values, section)));
     mistakes
+}
+
+/// A provider's tokens need an audience, roles that fit, and a way to its keys that nobody else can change.
+fn issuer(values: &Understood, section: &str) -> Option<Mistake> {
+    let of = |name: &str| text(values, &format!("{section}.{name}"));
+    let (issuer, origin) = of("issuer")?;
+    let is_same =
+        section == "oidc_dfsps" && text(values, "oidc.issuer").is_some_and(|(other, _)| other == issuer);
+    let problem = if is_same {
+        Some("must not be oidc.issuer: a provider is of one section".to_owned())
+    } else if of("audience").is_none() {
+        Some(format!("needs {section}.audience"))
+    } else if issuer.starts_with("https://") && of("anchors_file").is_none() {
+        Some(format!("needs {section}.anchors_file"))
+    } else if is_secure_issuer(issuer) {
+        None
+    } else {
+        Some("must be https://, or http:// on this machine".to_owned())
+    };
+    if let Some(problem) = problem {
+        return Some(Mistake { origin: origin.clone(), text: format!("{section}.issuer {problem}") });
+    }
+    let (roles, origin) = of("roles").unwrap_or(("", origin));
+    let problem = match roles_of_groups(roles) {
+        Err(problem) => problem,
+        Ok(roles) => {
+            let is_of_dfsps = section == "oidc_dfsps";
+            let other = roles.values().flatten().find(|role| role.is_of_dfsp() != is_of_dfsps)?;
+            format!("{} is no role of these people", other.name())
+        }
+    };
+    Some(Mistake { origin: origin.clone(), text: format!("{section}.roles: {problem}") })
 }
 
 /// Names the mistake where somebody wrote something: a default is not at fault.

@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod checks;
+mod issuers;
 mod networks;
 mod origin;
 mod print;
@@ -19,9 +20,10 @@ use std::collections::BTreeMap;
 
 pub use catalogue::{
     Admin, AdminTls, Admission, CATALOGUE, Callbacks, Cluster, Data, Engine, Fspiop, FspiopTls, Hub, Jws,
-    Log, Lookup, Metrics, Oracles, OutboundTls, Quotes, Relay, SECTIONS, Security, Settings, Shutdown, Store,
-    Tls,
+    Log, Lookup, Metrics, Oidc, OidcDfsps, Oracles, OutboundTls, Quotes, Relay, SECTIONS, Security, Settings,
+    Shutdown, Store, Tls,
 };
+pub(crate) use issuers::{listed, roles_of_groups};
 pub(crate) use networks::{address_lists, guard_rules};
 pub use origin::{Mistake, Origin};
 pub use print::{reference, to_json, to_toml};

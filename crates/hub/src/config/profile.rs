@@ -50,6 +50,11 @@ const DEMANDS: &[Demand] = &[
         is_met: |settings| settings.admin.authentication == "required",
     },
     Demand {
+        name: "admin-approvals",
+        wanted: "admin.approvals = required",
+        is_met: |settings| settings.admin.approvals == "required",
+    },
+    Demand {
         name: "metrics-tls",
         wanted: "metrics_tls.mode = tls or mutual, a loopback address or none in metrics.listen",
         is_met: |settings| {

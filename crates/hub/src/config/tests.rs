@@ -122,7 +122,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
         (
             "[kafka]\n",
             vec![
-                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, security, fspiop_tls, \
+                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, security, cluster, fspiop_tls, \
                 admin_tls, metrics_tls, outbound_tls, outbound, jws, tls, hub, engine, admission, callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
             ],
         ),
@@ -235,6 +235,28 @@ fn contradictions_name_both_sides() {
         ),
         ("[outbound_tls]\ncrl_file = \"l\"\n", "2: outbound_tls.crl_file needs outbound_tls.anchors_file"),
         ("[outbound_tls]\nhttps_only = true\n", "2: outbound_tls.https_only needs outbound_tls.anchors_file"),
+        ("[oidc]\nissuer = \"https://id.example\"\n", "2: oidc.issuer needs oidc.audience"),
+        (
+            "[oidc]\naudience = \"a\"\nissuer = \"https://id.example\"\n",
+            "3: oidc.issuer needs oidc.anchors_file",
+        ),
+        (
+            "[oidc]\naudience = \"a\"\nissuer = \"http://id.example\"\n",
+            "3: oidc.issuer must be https://, or http:// on this machine",
+        ),
+        (
+            "[oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nroles = \"a=dfsp-user\"\n",
+            "4: oidc.roles: dfsp-user is no role of these people",
+        ),
+        (
+            "[oidc_dfsps]\nissuer = \"http://127.0.0.1:1\"\naudience = \"a\"\n\
+             [oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\n",
+            "2: oidc_dfsps.issuer must not be oidc.issuer: a provider is of one section",
+        ),
+        (
+            "[oidc_dfsps]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nroles = \"a=viewer\"\n",
+            "4: oidc_dfsps.roles: viewer is no role of these people",
+        ),
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");
     }
@@ -364,6 +386,7 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
         ("mode = 'enforce'", "mode = 'enforce'\nexceptions = 'greenbank=off'", "signatures"),
         ("signing_key_file = 's'", "signing_key_file = ''", "signing"),
         ("'required'", "'off'", "admin-authentication"),
+        ("'required'", "'required'\napprovals = 'off'", "admin-approvals"),
         ("diagnostics = false", "diagnostics = true", "diagnostics"),
         ("'public'", "'any'", "outbound-addresses"),
         ("[outbound]", "[metrics]\nlisten = '192.0.2.1:9100'\n[outbound]", "metrics-tls"),

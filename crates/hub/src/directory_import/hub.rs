@@ -108,6 +108,7 @@ pub(super) fn failure(error: &AdminError) -> Failure {
         AdminError::Refused { status: 503, .. } => Exit::Temporary,
         AdminError::Send { .. } | AdminError::Malformed { .. } => Exit::Unavailable,
         AdminError::Refused { .. } => Exit::Failure,
+        AdminError::Waiting { .. } => Exit::Temporary,
     };
     Failure::new(exit, error)
 }

@@ -1,11 +1,13 @@
 //! The text of `/metrics`: what the parts count, and what is read from them at the moment of asking.
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use upesi_admin::Issuer;
 use upesi_delivery::lanes::{Courier, Histogram, LaneMetrics, LaneStatus};
 use upesi_engine::{Clock as _, EngineHandle, EngineMetrics, SharedParticipants};
 use upesi_http::{BreakerState, Outbound, Server};
@@ -14,6 +16,7 @@ use upesi_profile::Holder;
 use upesi_tables::store::Store;
 use upesi_types::Amount;
 
+use super::issuers;
 use super::process::ProcessMetrics;
 use super::settlement_metrics::SettlementSample;
 use super::signatures::Signatures;
@@ -48,6 +51,7 @@ pub(super) struct Ports {
     pub(super) admin: Arc<Server>,
     pub(super) tls: Arc<Tls>,
     pub(super) signatures: Arc<Signatures>,
+    pub(super) issuers: Vec<Issuer>,
 }
 
 /// Gives the text of `/metrics`.
@@ -65,6 +69,7 @@ pub(super) struct MetricsText {
     positions: Mutex<Vec<PositionSample>>,
     /// The same of windows and settlements.
     settlement: Mutex<SettlementSample>,
+    approvals_pending: AtomicU64,
 }
 
 /// A metric of every lane: its name without `_total`, its kind, its help, its value.
@@ -133,14 +138,19 @@ impl MetricsText {
             ports,
             positions,
             settlement,
+            approvals_pending: AtomicU64::new(0),
         }
     }
 
     /// Reads positions, windows and settlements anew.
     pub(super) async fn refresh(&self) {
         let now = self.engine.clock().now();
-        let sample = move |ledger: &Ledger| (sample_positions(ledger), SettlementSample::new(ledger, now));
-        if let Ok((samples, settlement)) = self.engine.read(sample).await {
+        let sample = move |ledger: &Ledger| {
+            let pending = ledger.approvals().pending().len() as u64;
+            (sample_positions(ledger), SettlementSample::new(ledger, now), pending)
+        };
+        if let Ok((samples, settlement, pending)) = self.engine.read(sample).await {
+            self.approvals_pending.store(pending, Ordering::Relaxed);
             *self.settlement.lock().unwrap_or_else(PoisonError::into_inner) = settlement;
             let mut known = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
             tell_alarms(&known, &samples);
@@ -162,9 +172,12 @@ impl MetricsText {
         self.write_lanes(&mut text);
         self.write_store(&mut text);
         self.write_archive(&mut text);
+        let pending = self.approvals_pending.load(Ordering::Relaxed);
+        gauge(&mut text, "upesi_approvals_pending", "Changes that wait for a second person", pending);
         if let Some(ports) = self.ports.get() {
             ports.tls.write(&mut text);
             ports.signatures.write(&mut text);
+            issuers::write(&ports.issuers, &mut text);
         }
         self.process.write(&mut text, &self.engine.status());
         text.push_str("# EOF\n");

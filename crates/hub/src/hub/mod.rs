@@ -2,6 +2,7 @@
 
 pub mod cluster;
 mod descriptors;
+mod issuers;
 mod metrics;
 mod options;
 mod process;

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use upesi_admin::{Access, AllowedHosts, BOOTSTRAP_FILE};
+use upesi_admin::{Access, AccessOptions, AllowedHosts, BOOTSTRAP_FILE, Issuer};
 use upesi_delivery::lanes::CourierConfig;
 use upesi_delivery::relayed::RelayConfig;
 use upesi_directory::{DirectoryConfig, OracleConfig};
@@ -53,6 +53,8 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
             },
             transfer_validity_max_ms: i64::try_from(hub.transfer_validity_max_s * 1000).unwrap_or(i64::MAX),
             internal_transfer_validity_ms: i64::try_from(hub.internal_transfer_validity_s * 1000)
+                .unwrap_or(i64::MAX),
+            proposal_lifetime_ms: i64::try_from(settings.admin.approval_hours * 3_600_000)
                 .unwrap_or(i64::MAX),
             ..LedgerConfig::default()
         },
@@ -255,9 +257,11 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
 }
 
 /// How callers of the admin port are known.
-pub(super) fn access(settings: &Settings) -> Access {
+pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>) -> Access {
+    let bootstrap_file = settings.data.dir.join(BOOTSTRAP_FILE);
+    let is_by_two = settings.admin.approvals == "required";
     match settings.admin.authentication {
-        "required" => Access::required(settings.data.dir.join(BOOTSTRAP_FILE)),
+        "required" => Access::required(AccessOptions { bootstrap_file, is_by_two, issuers }),
         _ => Access::open(),
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use tokio::time::interval;
 use upesi_admin::{
-    AdminContext, AdminService, AuditKey, AuditPort, DirectoryHandle, MetricsService, log_checkpoints,
+    Access, AdminContext, AdminService, AuditKey, AuditPort, DirectoryHandle, Issuer, MetricsService,
+    log_checkpoints,
 };
 use upesi_delivery::lanes::{Courier, CourierConfig};
 use upesi_delivery::owed::{CallbackRenderer, CourierEffects, OutboxBacklog};
@@ -21,6 +22,7 @@ use upesi_http::{BoundServer, ClientTls, Outbound, Server, Workers};
 use upesi_journal::Log;
 
 use super::descriptors::Descriptors;
+use super::issuers::issuers;
 use super::metrics::{MetricsText, Ports};
 use super::process::ProcessMetrics;
 use super::resources::Resources;
@@ -188,7 +190,9 @@ impl Hub {
         ));
         let (rendered, interval) = (Arc::clone(&text), Duration::from_millis(settings.metrics.interval_ms));
         let shown = upesi_admin::MetricsText::new(interval, move || rendered.render());
-        let service = admin_service(settings, &handle, &resources, &courier, (&text, &shown), log, &base)?;
+        let issuers = start_issuers(settings, &base)?;
+        let access = (&handle, options::access(settings, issuers.clone()));
+        let service = admin_service(settings, access, &resources, &courier, (&text, &shown), log, &base)?;
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
         for target in base.participants.get().ids() {
@@ -210,6 +214,7 @@ impl Hub {
             admin: admin.clone(),
             tls: tls.clone(),
             signatures: signatures.clone(),
+            issuers,
         });
         Ok(Self {
             engine,
@@ -317,9 +322,18 @@ fn start_courier(
     })
 }
 
+/// The providers of identities, whose keys are fetched from here on.
+fn start_issuers(settings: &Settings, base: &Base) -> Result<Vec<Issuer>, HubError> {
+    let issuers = issuers(settings, &base.outbound)?;
+    for issuer in &issuers {
+        base.admin_workers.get(0).spawn(issuer.clone().keep_keys());
+    }
+    Ok(issuers)
+}
+
 fn admin_service(
     settings: &Settings,
-    engine: &EngineHandle,
+    (engine, access): (&EngineHandle, Access),
     resources: &Resources,
     courier: &Courier,
     (text, shown): (&Arc<MetricsText>, &upesi_admin::MetricsText),
@@ -343,7 +357,7 @@ fn admin_service(
     if let Some(key) = base.audit_key.clone() {
         base.admin_workers.get(0).spawn(log_checkpoints(context.clone(), key));
     }
-    Ok(AdminService::new(context.with_access(options::access(settings))))
+    Ok(AdminService::new(context.with_access(access)))
 }
 
 /// The key that signs checkpoints of the audit trail. In the data directory it would be at hand for whoever writes the

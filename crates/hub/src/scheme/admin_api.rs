@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use upesi_http::{
-    Bytes, ClientTls, Full, HeaderValue, Method, Pool, PoolConfig, Request, SendError, Target, UrlError,
-    header,
+    Bytes, ClientTls, Full, HeaderValue, Method, Pool, PoolConfig, Request, SendError, StatusCode, Target,
+    UrlError, header,
 };
 use upesi_types::Amount;
 
@@ -46,6 +46,16 @@ pub enum AdminError {
         status: u16,
         /// What the hub said, or how its answer begins.
         text: String,
+    },
+    /// The hub keeps the change until a second person has approved it.
+    #[error("{method} {path}: a second person has to approve this: upesi admin approve {approval}")]
+    Waiting {
+        /// The method.
+        method: Method,
+        /// The path.
+        path: String,
+        /// The number of the approval.
+        approval: u64,
     },
     /// The answer is not what this API answers.
     #[error("{path}: the answer is not understood ({reason}); is this the admin API of a hub?")]
@@ -137,6 +147,14 @@ pub struct AdminApi {
     pool: Pool,
     prefix: String,
     token: Option<AdminToken>,
+    reason: Option<HeaderValue>,
+}
+
+/// What waits for a second person is answered so.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WaitingAnswer {
+    approval_id: u64,
 }
 
 impl AdminApi {
@@ -161,13 +179,19 @@ impl AdminApi {
             tls,
             ..PoolConfig::default()
         };
-        Ok(Self { pool: Pool::new(target.origin, config), prefix, token: None })
+        Ok(Self { pool: Pool::new(target.origin, config), prefix, token: None, reason: None })
     }
 
     /// The same, called by an operator.
     #[must_use]
     pub fn with_token(self, token: Option<AdminToken>) -> Self {
         Self { token, ..self }
+    }
+
+    /// The same, with a reason that goes with every call; one that cannot be a header is left out.
+    #[must_use]
+    pub fn with_reason(self, reason: &str) -> Self {
+        Self { reason: HeaderValue::from_str(reason).ok(), ..self }
     }
 
     /// Whether the base URL has no path.
@@ -220,6 +244,18 @@ impl AdminApi {
         self.call(method, path, JSON, body.to_owned().into()).await.map(drop)
     }
 
+    /// Sends a JSON object, and reads the answer, also if a second person has to approve what was asked for.
+    ///
+    /// # Errors
+    /// No answer, a refusal, or an answer of another form.
+    pub async fn propose<T: for<'de> Deserialize<'de>>(
+        &self,
+        path: &str,
+        body: String,
+    ) -> Result<T, AdminError> {
+        read(path, &self.exchange(Method::POST, path, JSON, body.into()).await?.1)
+    }
+
     async fn call(
         &self,
         method: Method,
@@ -227,6 +263,22 @@ impl AdminApi {
         content_type: &str,
         body: Bytes,
     ) -> Result<Bytes, AdminError> {
+        let (status, body) = self.exchange(method.clone(), path, content_type, body).await?;
+        match serde_json::from_slice(&body) {
+            Ok(WaitingAnswer { approval_id }) if status == StatusCode::ACCEPTED => {
+                Err(AdminError::Waiting { method, path: path.to_owned(), approval: approval_id })
+            }
+            _ => Ok(body),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), AdminError> {
         let uri = format!("{}{path}", self.prefix);
         let request = Request::builder()
             .method(method.clone())
@@ -237,6 +289,10 @@ impl AdminApi {
             Some(AdminToken(value)) => request.header(header::AUTHORIZATION, value.clone()),
             None => request,
         };
+        let request = match &self.reason {
+            Some(reason) => request.header("upesi-reason", reason.clone()),
+            None => request,
+        };
         let request = request.body(Full::new(body));
         let request = request
             .map_err(|error| AdminError::Malformed { path: uri.clone(), reason: error.to_string() })?;
@@ -245,7 +301,7 @@ impl AdminApi {
                 AdminError::Send { method: method.clone(), path: path.to_owned(), source }
             })?;
         if answer.status.is_success() {
-            return Ok(answer.body);
+            return Ok((answer.status, answer.body));
         }
         let (status, text) = (answer.status.as_u16(), explanation(&answer.body));
         Err(AdminError::Refused { method, path: path.to_owned(), status, text })

@@ -25,7 +25,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use admin_api::{AdminApi, AdminError, AdminToken};
 use apply::ApplyError;
 use file::Scheme;
-use plan::Plan;
+use plan::{Change, Plan};
 use state::HubState;
 
 /// What to apply, and how.
@@ -74,6 +74,7 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
     let tls = options.admin_tls.clone();
     let api = AdminApi::with_tls(&options.admin_url, tls).map_err(|error| admin_failure(&error))?;
     let api = api.with_token(options.admin_token.clone());
+    let api = api.with_reason(&format!("upesi scheme apply, scheme {}", scheme.name));
     await_hub(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
     let state = HubState::read(&api, scheme).await.map_err(|error| admin_failure(&error))?;
     let plan = plan::plan(scheme, &state);
@@ -81,22 +82,9 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
         let conflicts = plan.conflicts.join("\n");
         return Err(Failure::new(Exit::Failure, format!("nothing was changed\n{conflicts}")));
     }
-    let mut made = 0;
-    let mut failed = None;
-    for change in &plan.changes {
-        if !options.plan_only
-            && let Err(error) = apply::make(&api, &scheme.name, change).await
-        {
-            failed = Some((change, error));
-            break;
-        }
-        made += 1;
-        if !options.json {
-            write(output, &format!("{}\n", change.line()))?;
-        }
-    }
+    let Made { made, waiting, failed } = make_all(&api, scheme, &plan, options, output).await?;
     if options.json {
-        write(output, &format!("{:#}\n", summary(&plan, made, options.plan_only)))?;
+        write(output, &format!("{:#}\n", summary(&plan, made, &waiting, options.plan_only)))?;
     } else if failed.is_none() {
         for note in &plan.notes {
             write(output, &format!("? {note}\n"))?;
@@ -104,7 +92,8 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
         write(output, &format!("= unchanged {}\n", plan.unchanged))?;
     }
     match failed {
-        None => Ok(()),
+        None if waiting.is_empty() => Ok(()),
+        None => Err(wait_for_approvals(made, &waiting, plan.changes.len())),
         Some((change, error)) => {
             let exit = match &error {
                 ApplyError::Admin(error) => admin_exit(error),
@@ -120,12 +109,74 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
     }
 }
 
-fn summary(plan: &Plan, made: usize, plan_only: bool) -> Value {
-    let changes: Vec<Value> = plan.changes.iter().map(plan::Change::to_json).collect();
+/// How far a plan was carried out.
+struct Made<'a> {
+    made: usize,
+    /// The approvals that it waits for.
+    waiting: Vec<u64>,
+    failed: Option<(&'a Change, ApplyError)>,
+}
+
+/// Makes the changes in order. Those that a second person has to approve are left behind, and with them what the hub
+/// refuses as long as they are not made.
+async fn make_all<'a>(
+    api: &AdminApi,
+    scheme: &Scheme,
+    plan: &'a Plan,
+    options: &ApplyOptions,
+    output: &mut (dyn Write + Send),
+) -> Result<Made<'a>, Failure> {
+    let mut done = Made { made: 0, waiting: Vec::new(), failed: None };
+    for change in &plan.changes {
+        let made = match options.plan_only {
+            true => Ok(()),
+            false => apply::make(api, &scheme.name, change).await,
+        };
+        match made {
+            Ok(()) => {
+                done.made += 1;
+                if !options.json {
+                    write(output, &format!("{}\n", change.line()))?;
+                }
+            }
+            Err(ApplyError::Admin(AdminError::Waiting { approval, .. })) => {
+                done.waiting.push(approval);
+                if !options.json {
+                    write(output, &format!("… {}: approval {approval}\n", change.line()))?;
+                }
+            }
+            Err(
+                ApplyError::Admin(AdminError::Refused { status: 400, .. })
+                | ApplyError::NoSettlementAccount { .. },
+            ) if !done.waiting.is_empty() => {}
+            Err(error) => {
+                done.failed = Some((change, error));
+                break;
+            }
+        }
+    }
+    Ok(done)
+}
+
+fn wait_for_approvals(made: usize, waiting: &[u64], all: usize) -> Failure {
+    let ids: Vec<_> = waiting.iter().map(u64::to_string).collect();
+    let later = all - made - waiting.len();
+    let text = format!(
+        "{made} changes were made, {} wait for a second person, {later} for these: have them approved (upesi admin \
+         approve {}), then apply the file again",
+        waiting.len(),
+        ids.join(" ")
+    );
+    Failure::new(Exit::Temporary, text)
+}
+
+fn summary(plan: &Plan, made: usize, waiting: &[u64], plan_only: bool) -> Value {
+    let changes: Vec<Value> = plan.changes.iter().map(Change::to_json).collect();
     json!({
         "planOnly": plan_only,
         "changes": changes,
         "made": if plan_only { 0 } else { made },
+        "waiting": waiting,
         "unchanged": plan.unchanged,
         "notes": plan.notes,
     })
@@ -148,5 +199,6 @@ fn admin_exit(error: &AdminError) -> Exit {
         AdminError::Url(_) => Exit::Usage,
         AdminError::Send { .. } | AdminError::Malformed { .. } => Exit::Unavailable,
         AdminError::Refused { .. } => Exit::Failure,
+        AdminError::Waiting { .. } => Exit::Temporary,
     }
 }

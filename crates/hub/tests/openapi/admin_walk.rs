@@ -9,7 +9,9 @@ use crate::common::{Document, Operation, to_text};
 use serde_json::{Value, json};
 use upesi_apidocs::Surface;
 use upesi_engine::Payload;
-use upesi_ledger::{CallbackKey, Command, ParticipantId};
+use upesi_ledger::command::{Act, Deed};
+use upesi_ledger::{AdminCommand, Attribution, CallbackKey, Command, ParticipantId};
+use upesi_types::{Amount, Currency, FspId};
 
 /// Answers that hold what no document can know: how long the process has been up, a token, the whole audit trail.
 const DIFFERENT_EACH_TIME: [&str; 4] = ["getHealth", "createToken", "findAuditEntries", "getAuditCheckpoint"];
@@ -210,6 +212,38 @@ impl Walk {
         self.call_with("updateSettlement", "aborted", &[]);
     }
 
+    /// Somebody proposes a higher net debit cap of bluewallet.
+    fn propose(&self, maker: &str, cap: &str) {
+        let by = Attribution {
+            operator: maker.into(),
+            known_by: "token 1".into(),
+            address: None,
+            on_behalf_of: None,
+            action: "limit.raise".into(),
+            reason: Some("as the board decided".into()),
+        };
+        let (name, currency) = (FspId::parse("bluewallet").unwrap(), Currency::parse("KES").unwrap());
+        let net_debit_cap = Amount::parse_decimal(cap).unwrap();
+        let deed =
+            Deed::Change(AdminCommand::SetLimit { name, currency, net_debit_cap, alarm_basis_points: 1_000 });
+        let command = Command::Act(Box::new(Act { by, deed, is_alone: false }));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(self.hub.engine_handle.submit(command, Payload::default())).unwrap();
+    }
+
+    fn decide_by_two(&mut self) {
+        self.call("getApprovalPolicy");
+        for (maker, cap) in [("amina", "2000"), ("amina", "3000"), ("anonymous", "4000")] {
+            self.propose(maker, cap);
+        }
+        self.call("getApproval");
+        self.call("listApprovals");
+        self.call("approve");
+        self.call_with("rejectApproval", "example", &[("approvalId", "2")]);
+        self.call_with("withdrawApproval", "example", &[("approvalId", "3")]);
+        self.call("setApprovalPolicy");
+    }
+
     /// The key of the document's example, which must be that of the prepare's callback.
     fn callback_key(&mut self) -> String {
         let page = self.client.send("GET", "/callbacks", &[], None).body;
@@ -275,6 +309,7 @@ fn the_examples_are_a_story_that_happens() {
     walk.pay();
     walk.settle();
     walk.charge_fees();
+    walk.decide_by_two();
     walk.look_around();
     let documented: BTreeSet<String> =
         walk.document.operations().iter().map(|operation| operation.id().to_owned()).collect();

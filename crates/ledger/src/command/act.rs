@@ -2,12 +2,14 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec::Vec;
 
 use upesi_types::Timestamp;
 
-use super::{AdminCommand, Decision, Expire, Reply};
+use super::{AdminCommand, AdminOutcome, Decision, Expire, Reply, Verdict};
 use crate::Ledger;
+use crate::approval::{Proposal, ProposalState};
 use crate::callback::CallbackKey;
 use crate::change::Change;
 use crate::event::Event;
@@ -21,13 +23,17 @@ pub struct Act {
     pub by: Attribution,
     /// What.
     pub deed: Deed,
+    /// Whether no change needs a second person, whatever the policy says.
+    pub is_alone: bool,
 }
 
 /// What an operator does or attempts.
 #[derive(Clone, Debug)]
 pub enum Deed {
-    /// A change of the ledger.
+    /// A change of the ledger, or the proposal of one that needs a second person.
     Change(AdminCommand),
+    /// The decision about a proposal.
+    Verdict(Verdict),
     /// The end of a reservation.
     Expire(Expire),
     /// Parked callbacks are tried again.
@@ -49,6 +55,7 @@ impl Deed {
         match self {
             Self::Change(command) => command.reason().map(Into::into),
             Self::Expire(expire) => Some(expire.reason.clone()),
+            Self::Verdict(verdict) => verdict.comment.clone(),
             Self::Redeliver(_) | Self::Elsewhere(_) | Self::Refused { .. } => None,
         }
     }
@@ -58,7 +65,15 @@ impl Ledger {
     /// Decides what is done, without the entry.
     pub(super) fn decide_deed(&self, act: &Act, facts: &Facts<'_>, out: &mut Decision) {
         match &act.deed {
+            Deed::Change(command) if !act.is_alone && self.needs_second(&act.by, command) => {
+                let reply = self.decide_propose(&act.by, command, facts, out);
+                out.answer(reply);
+            }
             Deed::Change(command) => self.decide_change(command, facts, out),
+            Deed::Verdict(verdict) => {
+                let reply = self.decide_verdict(&act.by, verdict, facts, out);
+                out.answer(reply);
+            }
             Deed::Expire(expire) => self.decide_expire(expire, facts, out),
             Deed::Redeliver(keys) => self.decide_redeliver(keys, out),
             Deed::Elsewhere(_) | Deed::Refused { .. } => {
@@ -70,8 +85,18 @@ impl Ledger {
     /// Appends the entry, if anything was done or refused. What the rules refuse leaves no record here.
     pub(super) fn record_act(&self, act: &Act, now: Timestamp, out: &mut Decision) {
         let Reply::Admin(Ok(outcome)) = &out.reply else { return };
+        let mut by = act.by.clone();
         let (change, refused) = match &act.deed {
-            Deed::Change(command) => (Change::of(command, self).made(outcome), None),
+            Deed::Change(command) => match outcome {
+                // The same was proposed before.
+                AdminOutcome::Proposed(_) if out.events.is_empty() => return,
+                outcome => (Change::of(command, self).made(outcome), None),
+            },
+            Deed::Verdict(verdict) => {
+                let Some(proposal) = self.approvals.get(verdict.id) else { return };
+                let (change, refused) = self.judged(proposal, outcome, out, &mut by);
+                (Some(change), refused)
+            }
             Deed::Expire(expire) => (Change::of_expire(expire).made(outcome), None),
             Deed::Redeliver(keys) => (Change::of_redelivery(keys.len()).made(outcome), None),
             Deed::Elsewhere(change) => (Some(change.clone()), None),
@@ -80,7 +105,7 @@ impl Ledger {
             }
         };
         let Some(Change { what, from, to }) = change else { return };
-        let Attribution { operator, known_by, address, on_behalf_of, action, reason } = act.by.clone();
+        let Attribution { operator, known_by, address, on_behalf_of, action, reason } = by;
         let by = Attribution {
             operator: clip(operator),
             known_by: clip(known_by),
@@ -101,5 +126,36 @@ impl Ledger {
         };
         let entry = entry.linked(&self.trail.head, &out.events);
         out.events.push(Event::OperatorActed(Box::new(entry)));
+    }
+
+    /// The entry of a decision about a proposal. One that was approved is the entry of its change, by the second person
+    /// on behalf of the first.
+    fn judged(
+        &self,
+        proposal: &Proposal,
+        outcome: &AdminOutcome,
+        out: &Decision,
+        by: &mut Attribution,
+    ) -> (Change, Option<Box<str>>) {
+        let AdminOutcome::ProposalEnded(id, state, made) = outcome else {
+            unreachable!("a decision about a proposal ends it")
+        };
+        if !matches!(state, ProposalState::Executed | ProposalState::Failed) {
+            let to = format!("{}: {}", state.as_str(), proposal.object);
+            return (Change::new(format!("approval {id}"), "pending", to), None);
+        }
+        by.on_behalf_of = Some(proposal.maker.clone());
+        by.action = proposal.action.name().into();
+        by.reason = Some(proposal.reason.clone());
+        let Proposal { object, before, after, .. } = proposal;
+        let change = Change::new(format!("{object}, by approval {id}"), &**before, &**after);
+        let refused = out.events.iter().find_map(|event| match event {
+            Event::ProposalEnded { state: ProposalState::Failed, result, .. } => result.clone(),
+            _ => None,
+        });
+        match made.as_ref().and_then(|outcome| change.clone().made(outcome)) {
+            Some(made) => (made, None),
+            None => (change, refused),
+        }
     }
 }

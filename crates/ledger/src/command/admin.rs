@@ -13,175 +13,146 @@ use super::settlements::{AdvanceFault, NewSettlement, SettlementAbort, Settlemen
 use super::{AdminRefusal, Decision};
 use crate::Ledger;
 use crate::account::AccountId;
+use crate::approval::{ApprovalPolicy, ProposalState};
 use crate::binding::BindingKind;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::funds::FundsState;
+use crate::table::stored_enum;
 use crate::window::{SettlementId, WindowId};
 
-/// An operator's change. Participants are named as operators name them.
-#[derive(Clone, Debug)]
-pub enum AdminCommand {
-    /// `POST /participants`: a new DFSP, or a new currency for one.
-    CreateParticipant {
-        /// Name, 2–30 characters.
-        name: FspId,
-        /// Currency.
-        currency: Currency,
-        /// Whether it stands for other schemes.
-        is_proxy: bool,
-    },
-    /// `PUT /participants/{name}`.
-    SetParticipantActivity {
-        /// The name of the participant.
-        name: FspId,
-        /// The new flag.
-        is_active: bool,
-    },
-    /// `POST /participants/{name}/endpoints`.
-    SetEndpoint {
-        /// The name of the participant.
-        name: FspId,
-        /// The type of endpoint.
-        kind: EndpointType,
-        /// URL template or address.
-        value: Box<str>,
-    },
-    /// `POST /participants/{name}/bindings`.
-    AddBinding {
-        /// The name of the participant.
-        name: FspId,
-        /// The part of the caller's certificate.
-        kind: BindingKind,
-        /// What must stand there.
-        value: Box<str>,
-    },
-    /// `DELETE /participants/{name}/bindings`.
-    RemoveBinding {
-        /// The name of the participant.
-        name: FspId,
-        /// The part of the caller's certificate.
-        kind: BindingKind,
-        /// What no longer suffices.
-        value: Box<str>,
-    },
-    /// `POST /participants/{proxy}/proxied`.
-    AddProxied {
-        /// The proxy.
-        proxy: FspId,
-        /// The DFSP behind it.
-        name: FspId,
-    },
-    /// `DELETE /participants/{proxy}/proxied/{name}`.
-    RemoveProxied {
-        /// The proxy.
-        proxy: FspId,
-        /// The DFSP that was behind it.
-        name: FspId,
-    },
-    /// `POST /participants/{name}/initialPositionAndLimits`.
-    OpenAccounts {
-        /// The name of the participant.
-        name: FspId,
-        /// In which currency.
-        currency: Currency,
-        /// Net debit cap.
-        net_debit_cap: Amount,
-        /// Position to begin with.
-        initial_position: Amount,
-    },
-    /// `PUT /participants/{name}/limits`.
-    SetLimit {
-        /// The name of the participant.
-        name: FspId,
-        /// In which currency.
-        currency: Currency,
-        /// Net debit cap.
-        net_debit_cap: Amount,
-        /// Alarm threshold in hundredths of a percent.
-        alarm_basis_points: u16,
-    },
-    /// `POST /participants/{hub}/accounts`.
-    CreateHubAccount {
-        /// Must be the hub.
-        name: FspId,
-        /// Currency.
-        currency: Currency,
-        /// Name of the ledger account type.
-        kind: Box<str>,
-    },
-    /// `PUT /participants/{name}/accounts/{id}`.
-    SetAccountActivity {
-        /// The name of the participant.
-        name: FspId,
-        /// The account.
-        account: AccountId,
-        /// The new flag.
-        is_active: bool,
-    },
-    /// `POST /participants/{name}/accounts/{id}`: funds in, or the first step of funds out.
-    PrepareFunds(FundsPrepare),
-    /// `PUT /participants/{name}/accounts/{id}/transfers/{transferId}`: the second step of funds out.
-    EndFunds(FundsEnd),
-    /// `POST /clock/accept`: the wall clock is right, although it jumped.
-    AcceptClock {
-        /// Why, in the operator's words.
-        reason: Box<str>,
-    },
-    /// `POST /settlementModels`.
-    CreateSettlementModel(NewSettlementModel),
-    /// `PUT /settlementModels/{name}`.
-    SetSettlementModelActivity {
-        /// The name of the model.
-        name: Box<str>,
-        /// The new flag.
-        is_active: bool,
-    },
-    /// `POST /settlementWindows/{id}`: closes the open window and opens the next one.
-    CloseWindow {
-        /// The open window.
-        id: WindowId,
-        /// The operator's reason.
-        reason: Box<str>,
-    },
-    /// `POST /settlements`.
-    CreateSettlement(NewSettlement),
-    /// `PUT /settlements/{id}` with accounts.
-    AdvanceSettlement(SettlementAdvance),
-    /// `PUT /settlements/{id}` with the state ABORTED.
-    AbortSettlement(SettlementAbort),
-    /// A new rule for interchange fees.
-    CreateFeeRule(NewFeeRule),
-    /// The end of a rule for interchange fees.
-    EndFeeRule {
-        /// The name of the rule.
-        name: Box<str>,
-        /// First instant that it does not apply to any more; now, if not given.
-        until: Option<Timestamp>,
-    },
-    /// `POST /ledgerAccountTypes`.
-    CreateLedgerAccountType {
-        /// Name, 2–30 word characters.
-        name: Box<str>,
-        /// Free text.
-        description: Box<str>,
-        /// Whether it may be used.
-        is_active: bool,
-        /// Whether settlement models may settle it.
-        is_settleable: bool,
-    },
-    /// `POST /operators`, `PUT /operators/{name}`.
-    SetOperator(NewOperator),
-    /// `POST /operators/{name}/tokens`.
-    AddCredential(NewCredential),
-    /// `DELETE /operators/{name}/credentials/{id}`.
-    RemoveCredential {
-        /// The name of the operator.
-        name: Box<str>,
-        /// The number of the credential.
-        id: u32,
-    },
+stored_enum! {
+    /// An operator's change. Participants are named as operators name them.
+    AdminCommand, "unknown change; it was written by a newer version" {
+        /// `POST /participants`: a new DFSP, or a new currency for one.
+        1 CreateParticipant {
+            /// Name, 2–30 characters.
+            name: FspId,
+            currency: Currency,
+            /// Whether it stands for other schemes.
+            is_proxy: bool,
+        };
+        /// `PUT /participants/{name}`.
+        2 SetParticipantActivity { name: FspId, is_active: bool };
+        /// `POST /participants/{name}/endpoints`.
+        3 SetEndpoint {
+            name: FspId,
+            kind as "endpointType": EndpointType,
+            /// URL template or address.
+            value: Box<str>,
+        };
+        /// `POST /participants/{name}/bindings`.
+        4 AddBinding {
+            name: FspId,
+            /// The part of the caller's certificate.
+            kind: BindingKind,
+            /// What must stand there.
+            value: Box<str>,
+        };
+        /// `DELETE /participants/{name}/bindings`.
+        5 RemoveBinding {
+            name: FspId,
+            /// The part of the caller's certificate.
+            kind: BindingKind,
+            /// What no longer suffices.
+            value: Box<str>,
+        };
+        /// `POST /participants/{proxy}/proxied`.
+        6 AddProxied {
+            proxy: FspId,
+            /// The DFSP behind it.
+            name: FspId,
+        };
+        /// `DELETE /participants/{proxy}/proxied/{name}`.
+        7 RemoveProxied {
+            proxy: FspId,
+            /// The DFSP that was behind it.
+            name: FspId,
+        };
+        /// `POST /participants/{name}/initialPositionAndLimits`.
+        8 OpenAccounts {
+            name: FspId,
+            currency: Currency,
+            net_debit_cap: Amount,
+            /// Position to begin with.
+            initial_position: Amount,
+        };
+        /// `PUT /participants/{name}/limits`.
+        9 SetLimit {
+            name: FspId,
+            currency: Currency,
+            net_debit_cap: Amount,
+            /// Alarm threshold in hundredths of a percent.
+            alarm_basis_points: u16,
+        };
+        /// `POST /participants/{hub}/accounts`.
+        10 CreateHubAccount {
+            /// Must be the hub.
+            name: FspId,
+            currency: Currency,
+            /// Name of the ledger account type.
+            kind as "ledgerAccountType": Box<str>,
+        };
+        /// `PUT /participants/{name}/accounts/{id}`.
+        11 SetAccountActivity { name: FspId, account: AccountId, is_active: bool };
+        /// `POST /participants/{name}/accounts/{id}`: funds in, or the first step of funds out.
+        12 PrepareFunds(funds: FundsPrepare);
+        /// `PUT /participants/{name}/accounts/{id}/transfers/{transferId}`: the second step of funds out.
+        13 EndFunds(end: FundsEnd);
+        /// `POST /clock/accept`: the wall clock is right, although it jumped.
+        14 AcceptClock {
+            /// Why, in the operator's words.
+            reason: Box<str>,
+        };
+        /// `POST /settlementModels`.
+        15 CreateSettlementModel(model: NewSettlementModel);
+        /// `PUT /settlementModels/{name}`.
+        16 SetSettlementModelActivity { name: Box<str>, is_active: bool };
+        /// `POST /settlementWindows/{id}`: closes the open window and opens the next one.
+        17 CloseWindow {
+            /// The open window.
+            id as "settlementWindowId": WindowId,
+            /// The operator's reason.
+            reason: Box<str>,
+        };
+        /// `POST /settlements`.
+        18 CreateSettlement(settlement: NewSettlement);
+        /// `PUT /settlements/{id}` with accounts.
+        19 AdvanceSettlement(advance: SettlementAdvance);
+        /// `PUT /settlements/{id}` with the state ABORTED.
+        20 AbortSettlement(abort: SettlementAbort);
+        /// A new rule for interchange fees.
+        21 CreateFeeRule(rule: NewFeeRule);
+        /// The end of a rule for interchange fees.
+        22 EndFeeRule {
+            name: Box<str>,
+            /// First instant that it does not apply to any more; now, if not given.
+            until: Option<Timestamp>,
+        };
+        /// `POST /ledgerAccountTypes`.
+        23 CreateLedgerAccountType {
+            /// Name, 2–30 word characters.
+            name: Box<str>,
+            /// Free text.
+            description: Box<str>,
+            /// Whether it may be used.
+            is_active: bool,
+            /// Whether settlement models may settle it.
+            is_settleable: bool,
+        };
+        /// `POST /operators`, `PUT /operators/{name}`.
+        24 SetOperator(operator: NewOperator);
+        /// `POST /operators/{name}/tokens`.
+        25 AddCredential(credential: NewCredential);
+        /// `DELETE /operators/{name}/credentials/{id}`.
+        26 RemoveCredential {
+            name as "operator": Box<str>,
+            id as "credentialId": u32,
+        };
+        /// `PUT /approvals/policy`.
+        27 SetApprovalPolicy(policy: ApprovalPolicy);
+    }
 }
 
 impl AdminCommand {
@@ -214,6 +185,10 @@ pub enum AdminOutcome {
     WindowOpened(WindowId),
     /// A settlement was created.
     SettlementCreated(SettlementId),
+    /// It waits for a second person, as this proposal.
+    Proposed(u64),
+    /// A proposal ended; if its change was made, with what came of that.
+    ProposalEnded(u64, ProposalState, Option<Box<Self>>),
     /// Accounts of a settlement advanced, except those with a fault: by their place in the command, from 0.
     SettlementAdvanced {
         /// The faults.
@@ -284,6 +259,7 @@ impl Ledger {
             AdminCommand::SetOperator(new) => self.decide_set_operator(new, out),
             AdminCommand::AddCredential(new) => self.decide_add_credential(new, facts.now(), out),
             AdminCommand::RemoveCredential { name, id } => self.decide_remove_credential(name, *id, out),
+            AdminCommand::SetApprovalPolicy(policy) => self.decide_set_policy(policy, out),
         }
     }
 }

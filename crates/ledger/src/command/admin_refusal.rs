@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use upesi_types::{Currency, FspId};
 
 use crate::account::LedgerAccountTypeId;
+use crate::approval::ProposalState;
 use crate::binding::BindingKind;
 use crate::funds::FundsState;
 use crate::operator::Role;
@@ -200,4 +201,20 @@ pub enum AdminRefusal {
     CredentialTaken,
     /// The operator has no such credential.
     CredentialUnknown,
+    /// A change that needs a second person comes with a reason that this person can judge.
+    ProposalReason,
+    /// So many changes wait for a second person, or so many of this operator.
+    ProposalsFull,
+    /// The changes that wait for a second person take up too much.
+    ProposalLarge,
+    /// There is no such proposal, or it ended long ago.
+    ProposalUnknown,
+    /// The proposal waits for nobody.
+    ProposalEnded { state: ProposalState },
+    /// Nobody approves or rejects what they proposed.
+    ProposalOwn,
+    /// Only its maker takes a proposal back.
+    ProposalOfAnother,
+    /// A policy names an action that one person may always take, or too many currencies.
+    PolicyInvalid,
 }

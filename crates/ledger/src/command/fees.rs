@@ -18,7 +18,7 @@ pub const FEE_RULE_PARTIES_MAX: usize = 100;
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 /// A rule for a fee to be created.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewFeeRule {
     /// What it says.
     pub terms: FeeTerms<FspId>,

@@ -16,7 +16,7 @@ use crate::transfer::Fingerprint;
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 /// A deposit, or the first step of a withdrawal.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FundsPrepare {
     /// Which way.
     pub direction: FundsDirection,
@@ -41,7 +41,7 @@ pub struct FundsPrepare {
 }
 
 /// The second step of a withdrawal.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FundsEnd {
     /// Commit or abort.
     pub action: FundsAction,

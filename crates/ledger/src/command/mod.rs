@@ -4,6 +4,7 @@ mod abort;
 mod act;
 mod admin;
 mod admin_refusal;
+mod approvals;
 mod bindings;
 mod bulks;
 mod callbacks;
@@ -21,6 +22,7 @@ mod put;
 mod removal;
 mod settlement_models;
 mod settlements;
+mod stored;
 mod tick;
 mod windows;
 
@@ -33,6 +35,7 @@ pub use abort::Abort;
 pub use act::{Act, Deed};
 pub use admin::{AdminCommand, AdminOutcome};
 pub use admin_refusal::AdminRefusal;
+pub use approvals::{Verdict, VerdictKind};
 pub use bulks::{AbortBulk, BulkCommand, FulfilBulk, GetBulk, PrepareBulk};
 pub(crate) use conversions::CONVERSIONS_PER_TRANSFER_MAX;
 pub use conversions::{
@@ -191,6 +194,14 @@ impl Decision {
         self.events.is_empty() && self.callbacks.is_empty()
     }
 
+    /// Answers an operator. What is refused changes nothing.
+    fn answer(&mut self, reply: Result<AdminOutcome, AdminRefusal>) {
+        if reply.is_err() {
+            self.clear();
+        }
+        self.reply = Reply::Admin(reply);
+    }
+
     /// Owes a callback about a transfer.
     pub(crate) fn tell(
         &mut self,
@@ -246,10 +257,7 @@ impl Ledger {
 
     fn decide_change(&self, command: &AdminCommand, facts: &Facts<'_>, out: &mut Decision) {
         let reply = self.decide_admin(command, facts, out);
-        if reply.is_err() {
-            out.clear();
-        }
-        out.reply = Reply::Admin(reply);
+        out.answer(reply);
     }
 
     /// Finds a transfer in memory or in the archive's answer; an error if the archive must be asked first.

@@ -14,7 +14,7 @@ use crate::operator::{
 const DAY_MS: i64 = 24 * 3_600_000;
 
 /// An operator as it is to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewOperator {
     /// Its name; a new one creates an operator.
     pub name: Box<str>,
@@ -27,7 +27,7 @@ pub struct NewOperator {
 }
 
 /// A credential to be added to an operator.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCredential {
     /// The operator.
     pub name: Box<str>,

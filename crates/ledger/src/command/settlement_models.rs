@@ -13,7 +13,7 @@ use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 /// A settlement model to be created.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSettlementModel {
     /// Name, alphanumeric, 2–30 characters.
     pub name: Box<str>,

@@ -18,7 +18,7 @@ use crate::window::{ContentRef, SettlementId, WindowId};
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 /// `POST /settlements`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSettlement {
     /// Name of the settlement model.
     pub model: Box<str>,
@@ -29,7 +29,7 @@ pub struct NewSettlement {
 }
 
 /// `PUT /settlements/{id}` with accounts and the states that they reached.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettlementAdvance {
     /// The settlement.
     pub id: SettlementId,
@@ -38,7 +38,7 @@ pub struct SettlementAdvance {
 }
 
 /// An account and its new state, as an operator names them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdvanceItem {
     /// Number of the participant.
     pub participant: u32,
@@ -53,7 +53,7 @@ pub struct AdvanceItem {
 }
 
 /// `PUT /settlements/{id}` with the state ABORTED.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettlementAbort {
     /// The settlement.
     pub id: SettlementId,

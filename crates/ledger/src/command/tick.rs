@@ -1,9 +1,10 @@
-//! The passing of time: transfers, conversions and withdrawals whose deadline is behind us end.
+//! The passing of time: transfers, conversions, withdrawals and proposals whose deadline is behind us end.
 
 use upesi_types::Timestamp;
 
 use super::Decision;
 use crate::Ledger;
+use crate::approval::ProposalState;
 use crate::event::Event;
 use crate::funds::{FundsState, REASON_LATE};
 use crate::transfer::Transfer;
@@ -26,6 +27,11 @@ impl Ledger {
         for funds in self.due_funds(now).take(room) {
             let reason = REASON_LATE.into();
             out.events.push(Event::FundsEnded { id: funds.id, state: FundsState::Aborted, reason });
+        }
+        let room = limits.expiries_per_tick.saturating_sub(out.events.len());
+        for id in self.approvals.due(now).take(room) {
+            let state = ProposalState::Expired;
+            out.events.push(Event::ProposalEnded { id, state, by: None, comment: None, result: None });
         }
     }
 }

@@ -37,7 +37,7 @@ fn by(operator: &str) -> Attribution {
 /// Decides an act and folds it in.
 fn act(ledger: &mut Ledger, deed: Deed) -> (Result<AdminOutcome, AdminRefusal>, Vec<Event>) {
     let mut decision = Decision::default();
-    let command = Command::Act(Box::new(Act { by: by("amina"), deed }));
+    let command = Command::Act(Box::new(Act { by: by("amina"), deed, is_alone: true }));
     let now = Timestamp::from_ms(NOW_MS + ledger.last_seq() as i64);
     ledger.decide(&command, &Facts::at(now), &mut decision);
     let Reply::Admin(reply) = decision.reply else { unreachable!("an operator is answered") };

@@ -177,6 +177,7 @@ fn a_section_of_another_version_is_refused_by_name() {
         "proxied participants",
         "audit trail",
         "operators",
+        "approvals",
     ];
     assert_eq!(names, expected);
     bytes[0] = 2;

@@ -7,7 +7,7 @@ use upesi_ledger::{
 use upesi_types::{Amount, Currency, FspId};
 
 use super::words::{self, Parsed, Words};
-use super::{Story, fees};
+use super::{Story, approvals, fees};
 
 impl Story {
     /// An operator's command, if the verb is one.
@@ -52,6 +52,7 @@ impl Story {
             "end" => fees::end(words)?,
             "commit" => self.end_funds(FundsAction::Commit, words)?,
             "cancel" => self.end_funds(FundsAction::Abort, words)?,
+            "policy" => approvals::policy(words)?,
             _ => return Ok(None),
         }))
     }

@@ -14,6 +14,7 @@
 //! `stories/README.md` lists the steps and checks.
 
 mod admin;
+mod approvals;
 mod bulks;
 mod checks;
 mod conversions;
@@ -147,6 +148,10 @@ impl Story {
             words.finish()?;
             return Ok(self.submit(Command::Bulk(command)));
         }
+        if let Some(command) = self.operator_command(&verb, &mut words)? {
+            words.finish()?;
+            return Ok(self.submit(command));
+        }
         if let Some(command) = self.admin_command(&verb, &mut words)? {
             words.finish()?;
             return Ok(self.submit(Command::Admin(command)));
@@ -221,6 +226,7 @@ fn configure<'a>(steps: impl Iterator<Item = &'a Step>) -> Parsed<LedgerConfig> 
             "unknown transfers are 3208" => config.unknown_transfer = UnknownTransfer::NotFound,
             "transfers last 1 minute at most" => config.transfer_validity_max_ms = 60_000,
             "withdrawals expire after 1 minute" => config.internal_transfer_validity_ms = 60_000,
+            "approvals wait 1 minute" => config.proposal_lifetime_ms = 60_000,
             _ => return Err(format!("  line {}: unknown policy", step.number)),
         }
     }

@@ -30,6 +30,10 @@ fn reply(reply: &Reply) -> Vec<String> {
         Reply::Admin(Ok(AdminOutcome::Redelivered(count))) => Some(format!("= {count} redelivered")),
         Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
+        Reply::Admin(Ok(AdminOutcome::Proposed(id))) => Some(format!("= waits as approval {id}")),
+        Reply::Admin(Ok(AdminOutcome::ProposalEnded(id, state, _))) => {
+            Some(format!("= approval {id} {}", state.as_str()))
+        }
         Reply::Admin(Err(refusal)) => {
             let (code, detail) = admin_detail(refusal);
             Some(format!("= refused {code} {detail}"))

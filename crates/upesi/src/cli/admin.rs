@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::output::write_out;
 use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
 use upesi_hub::{BOOTSTRAP_MINUTES, make_bootstrap};
 
+use super::approvals;
 use super::arguments::SettingsArguments;
 use super::run::settings;
 use super::tls::TlsArguments;
@@ -31,6 +33,70 @@ pub enum AdminCommand {
     Create(CreateArguments),
     /// Make a further token for an operator.
     Token(TokenArguments),
+    /// List what waits for a second person, or show one approval in full.
+    ///
+    /// A line per approval: number, state, when it expires, action, what is changed, by whom, why.
+    Approvals(ApprovalsArguments),
+    /// Approve what others proposed: the hub makes the changes.
+    ///
+    /// Each is decided on its own; ends with 1 if one was not made.
+    Approve(DecideArguments),
+    /// Reject what others proposed.
+    Reject(RejectArguments),
+    /// Take back what you proposed.
+    Withdraw(DecideArguments),
+}
+
+/// The hub to call.
+#[derive(Args, Clone, Debug)]
+pub struct HubArguments {
+    /// Base URL of the hub's admin API.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
+    pub admin: String,
+    #[command(flatten)]
+    pub tls: TlsArguments,
+}
+
+/// Arguments of `upesi admin approvals`.
+#[derive(Args, Clone, Debug)]
+pub struct ApprovalsArguments {
+    /// Show this one in full.
+    #[arg(value_name = "APPROVAL")]
+    pub id: Option<u64>,
+    /// Those that ended, too.
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi admin approve` and `upesi admin withdraw`.
+#[derive(Args, Clone, Debug)]
+pub struct DecideArguments {
+    /// The approvals.
+    #[arg(value_name = "APPROVAL", required = true)]
+    pub ids: Vec<u64>,
+    /// What is to be said to it; the audit trail keeps it.
+    #[arg(long, value_name = "TEXT")]
+    pub comment: Option<String>,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi admin reject`.
+#[derive(Args, Clone, Debug)]
+pub struct RejectArguments {
+    /// The approvals.
+    #[arg(value_name = "APPROVAL", required = true)]
+    pub ids: Vec<u64>,
+    /// Why; the maker reads it.
+    #[arg(long, value_name = "TEXT")]
+    pub comment: String,
+    #[command(flatten)]
+    pub hub: HubArguments,
 }
 
 /// Arguments of `upesi admin bootstrap`.
@@ -53,6 +119,9 @@ pub struct CallArguments {
     /// Write the token to this file, which must not exist, instead of printing it.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Why, for the second person who approves it.
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
     /// Base URL of the hub's admin API.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
     pub admin: String,
@@ -106,37 +175,60 @@ pub fn run(command: AdminCommand) -> Outcome {
             make_token(&name, Some(&body), call)
         }
         AdminCommand::Token(TokenArguments { name, call }) => make_token(&name, None, call),
+        AdminCommand::Approvals(arguments) => approvals::list(arguments),
+        AdminCommand::Approve(DecideArguments { ids, comment, hub }) => {
+            approvals::decide(&ids, "approve", comment, hub)
+        }
+        AdminCommand::Reject(RejectArguments { ids, comment, hub }) => {
+            approvals::decide(&ids, "reject", Some(comment), hub)
+        }
+        AdminCommand::Withdraw(DecideArguments { ids, comment, hub }) => {
+            approvals::decide(&ids, "withdraw", comment, hub)
+        }
     }
 }
 
 /// Makes a token for an operator, which is created before if there is a body for it.
 fn make_token(name: &str, operator: Option<&Value>, call: CallArguments) -> Outcome {
-    let CallArguments { days, out, admin, tls } = call;
+    let CallArguments { days, out, reason, admin, tls } = call;
     if let Some(file) = out.as_deref().filter(|file| file.exists()) {
         return Err(Failure::new(Exit::CannotCreate, format!("{}: exists already", file.display())));
     }
-    let token = tls.token()?;
-    let api = AdminApi::with_tls(&admin, tls.load()?).map_err(|error| Failure::new(Exit::Usage, error))?;
-    let api = api.with_token(token);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Temporary, error))?;
-    let json_type = "application/json";
+    let (api, runtime) = connect(HubArguments { admin, tls })?;
+    let api = api.with_reason(&reason.unwrap_or_else(|| format!("operator {name} by upesi admin")));
     let made: Result<Value, AdminError> = runtime.block_on(async {
         if let Some(body) = operator {
-            api.post::<Value>("/operators", json_type, body.to_string().into()).await?;
+            api.post::<Value>("/operators", "application/json", body.to_string().into()).await?;
         }
         let days = json!({"days": days}).to_string();
-        api.post(&format!("/operators/{name}/tokens"), json_type, days.into()).await
+        api.propose(&format!("/operators/{name}/tokens"), days).await
     });
-    let made = made.map_err(|error| {
-        let is_answer = matches!(error, AdminError::Refused { .. } | AdminError::Malformed { .. });
-        Failure::new(if is_answer { Exit::Failure } else { Exit::Unavailable }, error)
-    })?;
+    let made = made.map_err(|error| failure(&error))?;
+    if let Some(approval) = made["approvalId"].as_u64() {
+        eprintln!("upesi: the token is good once a second person has run `upesi admin approve {approval}`");
+    }
     let token =
         made["token"].as_str().ok_or_else(|| Failure::new(Exit::Failure, "the hub's answer has no token"))?;
     hand_out(token, out.as_deref())
+}
+
+/// The API of a hub, and what runs calls of it.
+pub(super) fn connect(hub: HubArguments) -> Result<(AdminApi, Runtime), Failure> {
+    let HubArguments { admin, tls } = hub;
+    let token = tls.token()?;
+    let api = AdminApi::with_tls(&admin, tls.load()?).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::Temporary, error))?;
+    Ok((api.with_token(token), runtime))
+}
+
+pub(super) fn failure(error: &AdminError) -> Failure {
+    let exit = match error {
+        AdminError::Refused { .. } | AdminError::Malformed { .. } => Exit::Failure,
+        AdminError::Waiting { .. } => Exit::Temporary,
+        AdminError::Url(_) | AdminError::Send { .. } => Exit::Unavailable,
+    };
+    Failure::new(exit, error)
 }
 
 /// A token goes to a file that only its owner reads, or to stdout.

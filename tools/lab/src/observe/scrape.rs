@@ -36,6 +36,7 @@ impl NoMetrics {
             AdminError::Url(error) => error.to_string(),
             AdminError::Send { source, .. } => source.to_string(),
             AdminError::Refused { status, .. } => format!("it answers {status}"),
+            AdminError::Waiting { .. } => "it waits for a second person".to_owned(),
             AdminError::Malformed { reason, .. } => reason,
         };
         Self { url: url.to_owned(), reason }

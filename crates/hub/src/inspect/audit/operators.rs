@@ -1,8 +1,9 @@
-//! Operators and the audit trail: every entry follows from the one before and from the record that it is in.
+//! Operators, who decides about whose proposals, and the audit trail: every entry follows from the one before and from
+//! the record that it is in.
 
 use std::collections::BTreeMap;
 
-use upesi_ledger::{Event, Ledger, Record, Trail};
+use upesi_ledger::{Event, Ledger, ProposalState, Record, Trail};
 
 use super::books::Finding;
 use super::scheme::SchemeBooks;
@@ -13,13 +14,17 @@ pub(super) struct OperatorBooks {
     trail: Trail,
     /// The number of each operator's next credential.
     operators: BTreeMap<Box<str>, u32>,
+    /// Who made the proposals that wait.
+    proposals: BTreeMap<u64, Box<str>>,
 }
 
 impl OperatorBooks {
     pub(super) fn of(ledger: &Ledger) -> Self {
         let operators = ledger.operators().iter();
         let operators = operators.map(|one| (one.name.clone(), one.next_credential)).collect();
-        Self { trail: ledger.trail(), operators }
+        let proposals = ledger.approvals().pending();
+        let proposals = proposals.map(|proposal| (proposal.id, proposal.maker.clone())).collect();
+        Self { trail: ledger.trail(), operators, proposals }
     }
 
     /// Enters a record's entry of the audit trail and its changes of operators.
@@ -67,6 +72,22 @@ impl OperatorBooks {
                 }
                 Event::CredentialRemoved { name, .. } => {
                     self.operators.get(name).ok_or_else(|| unknown(name))?;
+                }
+                Event::ProposalMade(proposal) => {
+                    self.proposals.insert(proposal.id, proposal.maker.clone());
+                }
+                Event::ProposalEnded { id, state, by, .. } => {
+                    let maker = self.proposals.remove(id);
+                    let maker = maker.ok_or_else(|| format!("approval {id} ends, but did not wait"))?;
+                    let is_right = match (state, by) {
+                        (ProposalState::Pending, _) => false,
+                        (ProposalState::Expired, by) => by.is_none(),
+                        (ProposalState::Withdrawn, by) => by.as_ref() == Some(&maker),
+                        (_, by) => by.as_ref().is_some_and(|by| *by != maker),
+                    };
+                    if !is_right {
+                        findings.push(format!("record {seq}: approval {id} was decided by the wrong person"));
+                    }
                 }
                 _ => {}
             }

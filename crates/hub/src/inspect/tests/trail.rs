@@ -6,8 +6,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use upesi_admin::{AuditKey, EntryFilter, Outcome};
-use upesi_ledger::command::{Act, Deed, NewOperator};
-use upesi_ledger::{AdminCommand, Attribution, AuditEntry, Change, Command, Event, Payload, Role};
+use upesi_ledger::command::{Act, Deed, NewOperator, Verdict, VerdictKind};
+use upesi_ledger::{
+    AdminCommand, Attribution, AuditEntry, Change, Command, Event, Payload, ProposalState, Role,
+};
 
 use super::audit::audited;
 use super::journal::TestJournal;
@@ -23,7 +25,56 @@ fn act(deed: Deed) -> Command {
         action: "iam.user".into(),
         reason: None,
     };
-    Command::Act(Box::new(Act { by, deed }))
+    Command::Act(Box::new(Act { by, deed, is_alone: true }))
+}
+
+/// What an operator does who is not alone.
+fn act_of(operator: &str, deed: Deed) -> Command {
+    let Command::Act(mut act) = act(deed) else { unreachable!("it is an act") };
+    act.by.operator = operator.into();
+    act.by.reason = Some("as the board decided".into());
+    act.is_alone = false;
+    Command::Act(act)
+}
+
+/// The auditor has books of its own of who proposed what.
+#[test]
+fn an_approval_by_the_wrong_person_is_found() {
+    let audited_with = |change: fn(&mut Vec<Event>)| {
+        let mut journal = TestJournal::onboarded();
+        let new = NewOperator {
+            name: "first".into(),
+            roles: [Role::Treasury].into_iter().collect(),
+            participant: None,
+            is_active: true,
+        };
+        let propose = act_of("amina", Deed::Change(AdminCommand::SetOperator(new)));
+        journal.command(&propose, Payload::default());
+        let kind = VerdictKind::Approve(|refusal| format!("{refusal:?}"));
+        let verdict = Verdict { id: 1, kind, comment: None };
+        let mut approved = journal.decide(&act_of("brian", Deed::Verdict(verdict)));
+        change(&mut approved.events);
+        journal.write(&approved, Payload::default());
+        audited(&mut journal).findings.join("; ")
+    };
+    assert_eq!(audited_with(|_| {}), "");
+    let wrong = "approval 1 was decided by the wrong person";
+    for change in [
+        (|events| ended(events, |by, _| *by = Some("amina".into()))) as fn(&mut Vec<Event>),
+        |events| ended(events, |by, _| *by = None),
+        |events| ended(events, |_, state| *state = ProposalState::Withdrawn),
+    ] {
+        assert!(audited_with(change).contains(wrong), "{}", audited_with(change));
+    }
+}
+
+/// Changes how a proposal ended.
+fn ended(events: &mut [Event], change: impl Fn(&mut Option<Box<str>>, &mut ProposalState)) {
+    for event in events {
+        if let Event::ProposalEnded { by, state, .. } = event {
+            change(by, state);
+        }
+    }
 }
 
 fn operator(name: &str, role: Role) -> Command {

@@ -207,6 +207,7 @@ fn programs_get_one_object() {
                 "alarmPercentageFrom": "80", "alarmPercentageTo": "80",
             }],
             "made": 1,
+            "waiting": [],
             "unchanged": 6,
             "notes": [],
         })

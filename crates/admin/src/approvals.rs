@@ -1,0 +1,297 @@
+//! `/approvals`: changes that wait for a second person, its decision, and which changes need one.
+
+mod shown;
+
+use std::collections::BTreeSet;
+
+use axum::response::Response;
+use serde::Serialize;
+use serde_json::Value;
+use upesi_fspiop::refusal::admin_detail;
+use upesi_ledger::command::{Deed, Verdict, VerdictKind};
+use upesi_ledger::{
+    AdminAction, AdminCommand, AdminRefusal, ApprovalPolicy, Change, Ledger, Proposal, ProposalState,
+    WAIVERS_MAX,
+};
+use upesi_types::{Amount, ErrorCode};
+
+use crate::access::{Permission, forbidden, permission_of, permission_to_decide, roles_allow};
+use crate::body::{Fields, JsonBody};
+use crate::call::Call;
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::extract::{Parameters, Segments};
+use crate::json::{Decimal, Instant, ok};
+
+/// Proposals of a page, unless the caller says otherwise.
+const PAGE_DEFAULT: usize = 100;
+/// Most proposals of a page.
+const PAGE_MAX: usize = 1_000;
+/// Longest comment, in characters.
+const COMMENT_CHARS_MAX: usize = 256;
+const FILTERS: [&str; 5] = ["state", "action", "maker", "limit", "after"];
+
+/// A proposal.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ProposalView {
+    approval_id: u64,
+    state: &'static str,
+    action: &'static str,
+    object: Box<str>,
+    before: Box<str>,
+    after: Box<str>,
+    reason: Box<str>,
+    maker: Box<str>,
+    created_date: Instant,
+    /// From when on it cannot be approved.
+    expiration: Instant,
+    /// SHA-256 of the change as it is kept.
+    digest: String,
+    decided_by: Option<Box<str>>,
+    decided_date: Option<Instant>,
+    comment: Option<Box<str>>,
+    /// What came of the change, or why it failed.
+    result: Option<Box<str>>,
+    /// The change in full, while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<Value>,
+}
+
+impl ProposalView {
+    fn of(proposal: &Proposal) -> Self {
+        let end = proposal.end.as_ref();
+        Self {
+            approval_id: proposal.id,
+            state: proposal.state().as_str(),
+            action: proposal.action.name(),
+            object: proposal.object.clone(),
+            before: proposal.before.clone(),
+            after: proposal.after.clone(),
+            reason: proposal.reason.clone(),
+            maker: proposal.maker.clone(),
+            created_date: Instant(proposal.created_at),
+            expiration: Instant(proposal.expires_at),
+            digest: upesi_types::hex(&proposal.digest),
+            decided_by: end.and_then(|end| end.by.clone()),
+            decided_date: end.map(|end| Instant(end.at)),
+            comment: end.and_then(|end| end.comment.clone()),
+            result: end.and_then(|end| end.result.clone()),
+            change: None,
+        }
+    }
+
+    fn in_full(proposal: &Proposal) -> Self {
+        Self { change: proposal.command.as_ref().map(shown::change), ..Self::of(proposal) }
+    }
+}
+
+fn unknown(id: &str) -> ApiError {
+    ApiError::not_found(&format!("There is no approval {id}, or it ended long ago"))
+}
+
+/// The number of a path.
+fn number(text: &str) -> Result<u64, ApiError> {
+    let id = text.parse().ok().filter(|id| *id > 0);
+    id.ok_or_else(|| ApiError::malformed("\"approvalId\" must be a positive number"))
+}
+
+/// What a caller gets whose change waits for a second person.
+pub(crate) async fn waits(context: &AdminContext, id: u64) -> Result<ApiError, ApiError> {
+    let view = context.ask(move |ledger| ledger.approvals().get(id).map(ProposalView::of)).await?;
+    Ok(ApiError::waiting(&view.ok_or_else(|| unknown(&id.to_string()))?))
+}
+
+#[derive(Serialize)]
+struct Page {
+    approvals: Vec<ProposalView>,
+    /// The `after` of the next page; null at the end.
+    next: Option<String>,
+    totals: Totals,
+}
+
+#[derive(Serialize)]
+struct Totals {
+    pending: usize,
+}
+
+pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+    parameters.only(&FILTERS)?;
+    let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
+    let after = parameters.get("after").map_or(Ok(0), str::parse);
+    let after = after.map_err(|_| ApiError::malformed("\"after\" must be the \"next\" of a page"))?;
+    let states: Vec<_> = ProposalState::ALL.iter().map(|state| state.as_str()).collect();
+    let state = parameters.get("state").map(|text| {
+        let sentence = format!("\"state\" must be one of [{}]", states.join(", "));
+        ProposalState::parse(text).ok_or_else(|| ApiError::malformed(&sentence))
+    });
+    let action = parameters.get("action").map(|text| {
+        AdminAction::parse(text)
+            .ok_or_else(|| ApiError::malformed("\"action\" must be one of the permissions"))
+    });
+    let (state, action) = (state.transpose()?, action.transpose()?);
+    let maker = parameters.get("maker").map(str::to_owned);
+    let page = context.ask(move |ledger| {
+        let wanted = ledger.approvals().after(after).filter(|one| {
+            state.is_none_or(|state| one.state() == state)
+                && action.is_none_or(|action| one.action == action)
+                && maker.as_deref().is_none_or(|maker| &*one.maker == maker)
+        });
+        let mut approvals: Vec<_> = wanted.take(limit + 1).map(ProposalView::of).collect();
+        let has_more = approvals.len() > limit;
+        approvals.truncate(limit);
+        let next = approvals.last().filter(|_| has_more).map(|last| last.approval_id.to_string());
+        Page { approvals, next, totals: Totals { pending: ledger.approvals().pending().len() } }
+    });
+    ok(&page.await?)
+}
+
+pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
+    show(&context, number(&id)?).await
+}
+
+async fn show(context: &AdminContext, id: u64) -> Result<Response, ApiError> {
+    let view = context.ask(move |ledger| ledger.approvals().get(id).map(ProposalView::in_full)).await?;
+    ok(&view.ok_or_else(|| unknown(&id.to_string()))?)
+}
+
+/// A refusal of the change as the proposal keeps it.
+fn words(refusal: &AdminRefusal) -> String {
+    let (code, detail) = admin_detail(refusal);
+    code.describe(&detail)
+}
+
+pub(crate) async fn approve(
+    Call(context): Call,
+    Segments(id): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    decide(&context, &id, VerdictKind::Approve(words), read_comment(&body.fields()?)?).await
+}
+
+pub(crate) async fn reject(
+    Call(context): Call,
+    Segments(id): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    fields.required("comment")?;
+    decide(&context, &id, VerdictKind::Reject, read_comment(&fields)?).await
+}
+
+pub(crate) async fn withdraw(
+    Call(context): Call,
+    Segments(id): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    decide(&context, &id, VerdictKind::Withdraw, read_comment(&body.fields()?)?).await
+}
+
+fn read_comment(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
+    let comment = fields.optional("comment").map(|field| field.text_of(1, COMMENT_CHARS_MAX)).transpose()?;
+    fields.only(&["comment"])?;
+    Ok(comment.map(Into::into))
+}
+
+async fn decide(
+    context: &AdminContext,
+    id: &str,
+    kind: VerdictKind,
+    comment: Option<Box<str>>,
+) -> Result<Response, ApiError> {
+    let number = number(id)?;
+    let found = context.ask(move |ledger| {
+        let proposal = ledger.approvals().get(number)?;
+        Some((proposal.action, proposal.object.clone(), may_still(ledger, proposal)))
+    });
+    let (action, object, may_still) = found.await?.ok_or_else(|| unknown(id))?;
+    let (permission, to) = match kind {
+        VerdictKind::Approve(_) => (permission_to_decide(action.area()), "approved"),
+        VerdictKind::Reject => (permission_to_decide(action.area()), "rejected"),
+        VerdictKind::Withdraw => (Permission::ApprovalRead, "withdrawn"),
+    };
+    let change = Change::new(format!("approval {id}: {object}"), "pending", to);
+    if let VerdictKind::Approve(_) = kind
+        && let Some(error) = hindrance(context, may_still)
+    {
+        context.refused(permission, change.what, &error).await;
+        return Err(error);
+    }
+    let verdict = Verdict { id: number, kind, comment };
+    context.act(permission, Deed::Verdict(verdict), change).await?;
+    show(context, number).await
+}
+
+/// Why the caller does not approve, beside its roles.
+fn hindrance(context: &AdminContext, may_still: bool) -> Option<ApiError> {
+    match context.caller.cannot_approve {
+        Some(why) => Some(forbidden(why)),
+        None if may_still => None,
+        None => Some(ApiError::new(ErrorCode::VALIDATION, "Its maker may not do this any more: reject it")),
+    }
+}
+
+/// Whether the maker of a proposal may still do what it proposed. Makers whom others vouch for are judged when they
+/// call.
+fn may_still(ledger: &Ledger, proposal: &Proposal) -> bool {
+    ledger
+        .operators()
+        .named(&proposal.maker)
+        .is_none_or(|maker| maker.is_active && roles_allow(maker.roles, permission_of(proposal.action)))
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PolicyView {
+    /// The actions that need a second person.
+    second_person: Vec<&'static str>,
+    /// Deposits that need none.
+    waived: Vec<WaiverView>,
+}
+
+#[derive(Serialize)]
+struct WaiverView {
+    currency: String,
+    /// The largest of them.
+    amount: Decimal,
+}
+
+impl PolicyView {
+    fn of(policy: &ApprovalPolicy) -> Self {
+        let waiver = |(currency, amount): (&upesi_types::Currency, &Amount)| WaiverView {
+            currency: currency.to_string(),
+            amount: Decimal(*amount),
+        };
+        Self {
+            second_person: policy.second.iter().map(|action| action.name()).collect(),
+            waived: policy.waived.iter().map(waiver).collect(),
+        }
+    }
+}
+
+pub(crate) async fn get_policy(Call(context): Call) -> Result<Response, ApiError> {
+    ok(&context.ask(|ledger| PolicyView::of(ledger.approvals().policy())).await?)
+}
+
+/// Sets the whole policy.
+pub(crate) async fn set_policy(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let known: Vec<_> = AdminAction::ALL.iter().copied().filter(|action| action.is_of_policy()).collect();
+    let items = fields.required("secondPerson")?.array(known.len())?.into_iter();
+    let second = items.map(|item| item.one_of(known.iter().copied(), |action| action.name()));
+    let second = second.collect::<Result<BTreeSet<_>, _>>()?;
+    let mut policy = ApprovalPolicy { second, ..ApprovalPolicy::default() };
+    for item in fields.required("waived")?.array(WAIVERS_MAX)? {
+        let waiver = item.object()?;
+        let amount = waiver.required("amount")?;
+        let most = amount.decimal()?;
+        if most <= Amount::ZERO {
+            return Err(amount.refuse("must be greater than 0"));
+        }
+        policy.waived.insert(waiver.required("currency")?.currency()?, most);
+        waiver.only(&["currency", "amount"])?;
+    }
+    fields.only(&["secondPerson", "waived"])?;
+    context.change(AdminCommand::SetApprovalPolicy(policy)).await?;
+    get_policy(Call(context)).await
+}

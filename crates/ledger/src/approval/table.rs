@@ -1,0 +1,150 @@
+//! All proposals: those that wait, and the last of those that ended.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use upesi_types::Timestamp;
+
+use super::{ApprovalPolicy, Proposal, ProposalEnd};
+use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::state::Ledger;
+use crate::stored::Stored;
+
+/// Most proposals that wait.
+pub const PROPOSALS_MAX: usize = 256;
+/// Most of them by one operator.
+pub const PROPOSALS_OF_MAKER_MAX: usize = 64;
+/// Bytes that the changes of all of them take, at most.
+pub const PROPOSAL_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Proposals that are kept after their end; the journal has all of them.
+pub const PROPOSALS_ENDED_MAX: usize = 1_000;
+
+/// The policy and the proposals.
+#[derive(Clone, Debug, Default)]
+pub struct Approvals {
+    policy: ApprovalPolicy,
+    all: BTreeMap<u64, Proposal>,
+    /// Those that wait, by when they expire.
+    deadlines: BTreeSet<(Timestamp, u64)>,
+    /// Those that ended, by when.
+    ended: BTreeSet<(Timestamp, u64)>,
+    /// What the changes of those that wait take.
+    bytes: usize,
+    made: u64,
+}
+
+impl Approvals {
+    /// Which changes need a second person.
+    pub fn policy(&self) -> &ApprovalPolicy {
+        &self.policy
+    }
+
+    /// A proposal, unless it ended long ago.
+    pub fn get(&self, id: u64) -> Option<&Proposal> {
+        self.all.get(&id)
+    }
+
+    /// Those with a number above one, in order.
+    pub fn after(&self, id: u64) -> impl Iterator<Item = &Proposal> {
+        self.all.range(id.saturating_add(1)..).map(|(_, proposal)| proposal)
+    }
+
+    /// Those that wait, by when they expire.
+    pub fn pending(&self) -> impl ExactSizeIterator<Item = &Proposal> {
+        self.deadlines.iter().map(|(_, id)| &self.all[id])
+    }
+
+    /// Bytes that the changes of those that wait take.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The number of the next one.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.made + 1
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Those that nobody decided in time.
+    pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = u64> {
+        self.deadlines.iter().take_while(move |(at, _)| *at <= now).map(|(_, id)| *id)
+    }
+
+    pub(crate) fn set_policy(&mut self, policy: ApprovalPolicy) {
+        self.policy = policy;
+    }
+
+    pub(crate) fn add(&mut self, proposal: Proposal) {
+        assert!(proposal.id == self.next_id(), "proposals are numbered without gaps");
+        self.made = proposal.id;
+        self.insert(proposal);
+    }
+
+    pub(crate) fn end(&mut self, id: u64, end: ProposalEnd) {
+        let Some(proposal) = self.all.get_mut(&id) else { panic!("proposal {id} ends but was never made") };
+        assert!(proposal.end.is_none(), "proposal {id} ends once");
+        self.deadlines.remove(&(proposal.expires_at, id));
+        self.ended.insert((end.at, id));
+        if let Some(command) = proposal.command.take() {
+            self.bytes -= Proposal::digest_of(&command).1;
+        }
+        proposal.end = Some(end);
+        if self.ended.len() > PROPOSALS_ENDED_MAX
+            && let Some((_, oldest)) = self.ended.pop_first()
+        {
+            self.all.remove(&oldest);
+        }
+    }
+
+    fn insert(&mut self, proposal: Proposal) {
+        match (&proposal.end, &proposal.command) {
+            (Some(end), _) => {
+                self.ended.insert((end.at, proposal.id));
+            }
+            (None, command) => {
+                self.deadlines.insert((proposal.expires_at, proposal.id));
+                self.bytes += command.as_ref().map_or(0, |command| Proposal::digest_of(command).1);
+            }
+        }
+        self.all.insert(proposal.id, proposal);
+    }
+
+    /// What contradicts the rules in how they ended.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = alloc::string::String> {
+        self.all.values().filter_map(|proposal| {
+            let by = proposal.end.as_ref().and_then(|end| end.by.as_deref());
+            let is_own = by == Some(&*proposal.maker);
+            let is_withdrawn = proposal.state() == super::ProposalState::Withdrawn;
+            let id = proposal.id;
+            (is_own != is_withdrawn).then(|| alloc::format!("approval {id} was decided by the wrong person"))
+        })
+    }
+}
+
+/// The part of a snapshot.
+pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    let approvals = &ledger.approvals;
+    approvals.policy.encode(encoder);
+    encoder.u64(approvals.made);
+    encoder
+        .list(approvals.all.values(), |encoder, proposal| encoder.sized(|encoder| proposal.encode(encoder)));
+}
+
+pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    let mut approvals = Approvals { policy: Stored::decode(d)?, made: d.u64()?, ..Approvals::default() };
+    let proposals: Vec<Box<Proposal>> = d.list(|d| Stored::decode(&mut d.sized()?))?;
+    for proposal in proposals {
+        let is_in_order = approvals.all.last_key_value().is_none_or(|(last, _)| *last < proposal.id);
+        let has_either = proposal.command.is_some() != proposal.end.is_some();
+        if !is_in_order || !has_either || !(1..=approvals.made).contains(&proposal.id) {
+            return Err(DecodeError("its approvals contradict each other"));
+        }
+        approvals.insert(*proposal);
+    }
+    ledger.approvals = approvals;
+    Ok(())
+}

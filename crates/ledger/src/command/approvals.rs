@@ -1,0 +1,228 @@
+//! Changes that wait for a second person: proposed, then approved, rejected or taken back.
+//!
+//! A proposal holds the change itself. Its approval decides the change again, by what is there then, and decision,
+//! effect and entry of the audit trail are one record: nothing lies between approval and effect.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use super::{AdminCommand, AdminOutcome, AdminRefusal, Decision};
+use crate::Ledger;
+use crate::approval::{
+    AdminAction, ApprovalPolicy, PROPOSAL_BYTES_MAX, PROPOSAL_REASON_CHARS_MIN, PROPOSALS_MAX,
+    PROPOSALS_OF_MAKER_MAX, Proposal, ProposalState, WAIVERS_MAX,
+};
+use crate::change::Change;
+use crate::event::Event;
+use crate::facts::Facts;
+use crate::funds::FundsDirection;
+use crate::operator::{Operator, Role};
+use crate::trail::{Attribution, clip};
+
+type Outcome = Result<AdminOutcome, AdminRefusal>;
+
+/// What a second person, or the maker, does about a proposal.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The proposal.
+    pub id: u64,
+    /// What is done about it.
+    pub kind: VerdictKind,
+    /// What is said to it.
+    pub comment: Option<Box<str>>,
+}
+
+/// What is done about a proposal.
+#[derive(Clone, Copy, Debug)]
+pub enum VerdictKind {
+    /// The change is made; if the rules refuse it, the proposal fails for the reason that this puts into words.
+    Approve(fn(&AdminRefusal) -> String),
+    /// It is not made.
+    Reject,
+    /// Its maker takes it back.
+    Withdraw,
+}
+
+impl Ledger {
+    /// Whether an operator's change needs a second person.
+    pub(super) fn needs_second(&self, by: &Attribution, command: &AdminCommand) -> bool {
+        let policy = self.approvals.policy();
+        let action = self.action_of(command);
+        match command {
+            AdminCommand::SetApprovalPolicy(new) => !new.is_as_strict_as(policy),
+            _ if !policy.needs_second(action) => false,
+            AdminCommand::PrepareFunds(funds) if funds.direction == FundsDirection::In => {
+                !policy.waives(funds.amount, funds.currency)
+            }
+            _ if action == AdminAction::IamUser => {
+                !self.takes_rights_away(command) && !self.is_only_administrator(&by.operator)
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether a change of operators only takes rights away, from others than administrators: those approve.
+    fn takes_rights_away(&self, command: &AdminCommand) -> bool {
+        match command {
+            AdminCommand::RemoveCredential { .. } => true,
+            AdminCommand::SetOperator(new) => self.operators.named(&new.name).is_some_and(|before| {
+                let loses_administrator =
+                    is_administrator(before) && !(new.is_active && new.roles.has(Role::IamAdmin));
+                let gains = new.roles.iter().any(|role| !before.roles.has(role))
+                    || new.is_active && !before.is_active;
+                !gains && !loses_administrator
+            }),
+            _ => false,
+        }
+    }
+
+    /// Whether nobody else could approve: there is one administrator who has ever had a credential, and it is this one.
+    fn is_only_administrator(&self, name: &str) -> bool {
+        let mut administrators =
+            self.operators.iter().filter(|one| is_administrator(one) && one.next_credential > 1);
+        administrators.next().is_some_and(|one| &*one.name == name) && administrators.next().is_none()
+    }
+
+    /// Proposes a change that the rules would allow now. The same change by the same maker is proposed once.
+    pub(super) fn decide_propose(
+        &self,
+        by: &Attribution,
+        command: &AdminCommand,
+        facts: &Facts<'_>,
+        out: &mut Decision,
+    ) -> Outcome {
+        let outcome = self.decide_admin(command, facts, out)?;
+        if out.is_empty() {
+            return Ok(outcome);
+        }
+        out.clear();
+        let (digest, bytes) = Proposal::digest_of(command);
+        let approvals = &self.approvals;
+        let own = || approvals.pending().filter(|proposal| proposal.maker == by.operator);
+        if let Some(same) = own().find(|proposal| proposal.digest == digest) {
+            return Ok(AdminOutcome::Proposed(same.id));
+        }
+        let reason = by.reason.as_deref().map(str::trim).unwrap_or_default();
+        if reason.chars().count() < PROPOSAL_REASON_CHARS_MIN {
+            return Err(AdminRefusal::ProposalReason);
+        }
+        if approvals.pending().len() >= PROPOSALS_MAX || own().count() >= PROPOSALS_OF_MAKER_MAX {
+            return Err(AdminRefusal::ProposalsFull);
+        }
+        if approvals.pending_bytes() + bytes > PROPOSAL_BYTES_MAX {
+            return Err(AdminRefusal::ProposalLarge);
+        }
+        let Change { what, from, to } = Change::of(command, self);
+        let proposal = Proposal {
+            id: approvals.next_id(),
+            command: Some(command.clone()),
+            digest,
+            action: self.action_of(command),
+            object: clip(what),
+            before: clip(from),
+            after: clip(to),
+            reason: clip(reason),
+            maker: by.operator.clone(),
+            created_at: facts.now(),
+            expires_at: facts.now().plus_ms(self.config.proposal_lifetime_ms),
+            end: None,
+        };
+        let id = proposal.id;
+        out.events.push(Event::ProposalMade(Box::new(proposal)));
+        Ok(AdminOutcome::Proposed(id))
+    }
+
+    pub(super) fn decide_verdict(
+        &self,
+        by: &Attribution,
+        verdict: &Verdict,
+        facts: &Facts<'_>,
+        out: &mut Decision,
+    ) -> Outcome {
+        let Verdict { id, kind, comment } = verdict;
+        let proposal = self.approvals.get(*id).ok_or(AdminRefusal::ProposalUnknown)?;
+        let Some(command) = &proposal.command else {
+            return Err(AdminRefusal::ProposalEnded { state: proposal.state() });
+        };
+        if proposal.expires_at <= facts.now() {
+            return Err(AdminRefusal::ProposalEnded { state: ProposalState::Expired });
+        }
+        let is_maker = proposal.maker == by.operator;
+        let (state, result, made) = match kind {
+            VerdictKind::Withdraw if !is_maker => return Err(AdminRefusal::ProposalOfAnother),
+            VerdictKind::Withdraw => (ProposalState::Withdrawn, None, None),
+            _ if is_maker => return Err(AdminRefusal::ProposalOwn),
+            VerdictKind::Reject => (ProposalState::Rejected, None, None),
+            VerdictKind::Approve(words) => match self.execute(proposal, command, facts, out) {
+                Ok(outcome) => (ProposalState::Executed, result_of(&outcome), Some(Box::new(outcome))),
+                Err(refused) => {
+                    out.clear();
+                    let why = match refused {
+                        NotExecuted::Changed(now) => format!("it was {} and is {now}", proposal.before),
+                        NotExecuted::Refused(refusal) => words(&refusal),
+                    };
+                    (ProposalState::Failed, Some(clip(why)), None)
+                }
+            },
+        };
+        out.events.push(Event::ProposalEnded {
+            id: *id,
+            state,
+            by: Some(by.operator.clone()),
+            comment: comment.clone().map(clip),
+            result,
+        });
+        Ok(AdminOutcome::ProposalEnded(*id, state, made))
+    }
+
+    /// Makes the change, if what it is about is still what its maker saw.
+    fn execute(
+        &self,
+        proposal: &Proposal,
+        command: &AdminCommand,
+        facts: &Facts<'_>,
+        out: &mut Decision,
+    ) -> Result<AdminOutcome, NotExecuted> {
+        let before = clip(Change::of(command, self).from);
+        if before != proposal.before {
+            return Err(NotExecuted::Changed(before));
+        }
+        self.decide_admin(command, facts, out).map_err(NotExecuted::Refused)
+    }
+
+    pub(super) fn decide_set_policy(&self, policy: &ApprovalPolicy, out: &mut Decision) -> Outcome {
+        if policy.second.iter().any(|action| !action.is_of_policy()) || policy.waived.len() > WAIVERS_MAX {
+            return Err(AdminRefusal::PolicyInvalid);
+        }
+        if policy == self.approvals.policy() {
+            return Ok(AdminOutcome::AlreadyDone);
+        }
+        out.events.push(Event::ApprovalPolicySet(policy.clone()));
+        Ok(AdminOutcome::Done)
+    }
+}
+
+enum NotExecuted {
+    /// What it is about is something else by now.
+    Changed(Box<str>),
+    Refused(AdminRefusal),
+}
+
+fn is_administrator(operator: &Operator) -> bool {
+    operator.is_active && operator.roles.has(Role::IamAdmin)
+}
+
+/// What came of a change, where the change itself does not say it.
+fn result_of(outcome: &AdminOutcome) -> Option<Box<str>> {
+    let text = match outcome {
+        AdminOutcome::Funds(_, state) => state.as_str().to_string(),
+        AdminOutcome::WindowOpened(id) => format!("settlement window {id} is open"),
+        AdminOutcome::SettlementCreated(id) => format!("settlement {id}"),
+        AdminOutcome::SettlementAdvanced { faults } if !faults.is_empty() => {
+            format!("{} accounts were passed over", faults.len())
+        }
+        _ => return None,
+    };
+    Some(text.into())
+}

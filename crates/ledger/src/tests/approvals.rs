@@ -1,0 +1,307 @@
+//! Which changes need a second person, the bounds of proposals, and the entries of both people.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use upesi_types::{FspId, Timestamp};
+
+use super::{account, amount, id, kes, participant, sound};
+use crate::approval::{
+    AdminAction, ApprovalPolicy, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, ProposalState,
+};
+use crate::command::{
+    Act, AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Deed, FundsPrepare, NewCredential,
+    NewOperator, Reply, Verdict, VerdictKind,
+};
+use crate::event::Event;
+use crate::facts::Facts;
+use crate::funds::FundsDirection;
+use crate::operator::{Role, Secret};
+use crate::state::Ledger;
+use crate::trail::Attribution;
+
+const NOW_MS: i64 = 2_000_000;
+const DAY_MS: i64 = 24 * 3_600_000;
+
+type Outcome = Result<AdminOutcome, AdminRefusal>;
+
+/// A sound ledger with a net debit cap of greenbank.
+fn capped() -> Ledger {
+    let mut ledger = sound();
+    let set = Event::LimitSet {
+        participant: participant(2),
+        currency: kes(),
+        value: amount(5),
+        alarm_basis_points: 800,
+    };
+    ledger.evolve(ledger.last_seq() + 1, Timestamp::from_ms(NOW_MS - 1), [set], &[]);
+    ledger
+}
+
+fn by(operator: &str) -> Attribution {
+    Attribution {
+        operator: operator.into(),
+        known_by: "token 1".into(),
+        address: None,
+        on_behalf_of: None,
+        action: "as asked".into(),
+        reason: Some("as the board decided".into()),
+    }
+}
+
+fn act_of(ledger: &mut Ledger, act: Act) -> (Outcome, Vec<Event>) {
+    let mut decision = Decision::default();
+    let now = Timestamp::from_ms(NOW_MS + ledger.last_seq() as i64);
+    ledger.decide(&Command::Act(Box::new(act)), &Facts::at(now), &mut decision);
+    let Reply::Admin(reply) = decision.reply else { unreachable!("an operator is answered") };
+    if !decision.events.is_empty() {
+        ledger.evolve(ledger.last_seq() + 1, now, decision.events.clone(), &decision.callbacks);
+    }
+    (reply, decision.events)
+}
+
+fn act(ledger: &mut Ledger, operator: &str, deed: Deed) -> (Outcome, Vec<Event>) {
+    act_of(ledger, Act { by: by(operator), deed, is_alone: false })
+}
+
+fn ask(ledger: &mut Ledger, operator: &str, command: AdminCommand) -> Outcome {
+    act(ledger, operator, Deed::Change(command)).0
+}
+
+fn verdict(id: u64, kind: VerdictKind) -> Deed {
+    Deed::Verdict(Verdict { id, kind, comment: Some("looked at".into()) })
+}
+
+fn approve(ledger: &mut Ledger, operator: &str, id: u64) -> (Outcome, Vec<Event>) {
+    act(ledger, operator, verdict(id, VerdictKind::Approve(|refusal| format!("{refusal:?}"))))
+}
+
+fn green() -> FspId {
+    FspId::parse("greenbank").unwrap_or_else(|| unreachable!("a literal name"))
+}
+
+fn limit(units: i64) -> AdminCommand {
+    AdminCommand::SetLimit {
+        name: green(),
+        currency: kes(),
+        net_debit_cap: amount(units),
+        alarm_basis_points: 800,
+    }
+}
+
+fn deposit(number: u8, units: i64) -> AdminCommand {
+    AdminCommand::PrepareFunds(FundsPrepare {
+        direction: FundsDirection::In,
+        id: id(number),
+        name: green(),
+        account: account(3),
+        amount: amount(units),
+        currency: kes(),
+        external_reference: "".into(),
+        reason: "as the bank says".into(),
+        extensions: None,
+        fingerprint: [number; 16],
+    })
+}
+
+fn operator(name: &str, roles: &[Role], is_active: bool) -> AdminCommand {
+    let roles = roles.iter().copied().collect();
+    AdminCommand::SetOperator(NewOperator { name: name.into(), roles, participant: None, is_active })
+}
+
+fn token(name: &str, digest: u8) -> AdminCommand {
+    let (secret, expires_at) = (Secret::Token([digest; 32]), Timestamp::from_ms(NOW_MS + DAY_MS));
+    AdminCommand::AddCredential(NewCredential { name: name.into(), secret, expires_at })
+}
+
+const DONE: Outcome = Ok(AdminOutcome::Done);
+
+fn waits(outcome: &Outcome) -> bool {
+    matches!(outcome, Ok(AdminOutcome::Proposed(_)))
+}
+
+/// While there is one administrator nobody could approve; from the second one on, rights are given by two and taken
+/// away by one, except those of administrators.
+#[test]
+fn administrators_need_each_other() {
+    let mut ledger = capped();
+    let first = Act {
+        by: by("bootstrap"),
+        deed: Deed::Change(operator("ines", &[Role::IamAdmin], true)),
+        is_alone: true,
+    };
+    assert_eq!(act_of(&mut ledger, first).0, DONE);
+    let first = Act { by: by("bootstrap"), deed: Deed::Change(token("ines", 1)), is_alone: true };
+    assert_eq!(act_of(&mut ledger, first).0, DONE);
+    for command in [
+        operator("amina", &[Role::Treasury], true),
+        token("amina", 2),
+        operator("ivan", &[Role::IamAdmin], true),
+        token("ivan", 3),
+    ] {
+        assert_eq!(ask(&mut ledger, "ines", command), DONE);
+    }
+    for (command, is_alone) in [
+        (operator("brian", &[Role::TreasuryApprover], true), false),
+        (token("amina", 4), false),
+        (operator("amina", &[Role::Treasury, Role::Viewer], true), false),
+        (operator("ivan", &[Role::IamAdmin], false), false),
+        (operator("ivan", &[], true), false),
+        (operator("ivan", &[Role::IamAdmin, Role::Viewer], true), false),
+        (operator("amina", &[Role::Treasury], false), true),
+        (operator("amina", &[Role::Treasury], true), false),
+        (operator("amina", &[], false), true),
+        (AdminCommand::RemoveCredential { name: "ivan".into(), id: 1 }, true),
+        // It has no credential any more, and still counts.
+        (operator("ivan", &[Role::IamAdmin], false), false),
+    ] {
+        let text = format!("{command:?}");
+        let outcome = ask(&mut ledger, "ines", command);
+        assert_eq!(waits(&outcome), !is_alone, "{text}: {outcome:?}");
+    }
+    // Others than administrators are never alone with them.
+    let mut lonely = capped();
+    assert!(waits(&ask(&mut lonely, "somebody", operator("amina", &[Role::Viewer], true))));
+}
+
+#[test]
+fn the_policy_and_its_waivers_decide() {
+    let mut ledger = capped();
+    assert!(waits(&ask(&mut ledger, "amina", limit(9))));
+    let waived = [(kes(), amount(100))].into_iter().collect();
+    let policy = ApprovalPolicy { waived, ..ApprovalPolicy::default() };
+    assert!(waits(&ask(&mut ledger, "ines", AdminCommand::SetApprovalPolicy(policy.clone()))));
+    let (outcome, _) = approve(&mut ledger, "ivan", 2);
+    assert!(matches!(outcome, Ok(AdminOutcome::ProposalEnded(2, ProposalState::Executed, _))), "{outcome:?}");
+    for (number, units, is_alone) in [(21, 100, true), (22, 101, false)] {
+        let outcome = ask(&mut ledger, "amina", deposit(number, units));
+        assert_eq!(waits(&outcome), !is_alone, "{units}: {outcome:?}");
+    }
+    let lower = [(kes(), amount(50))].into_iter().collect();
+    let stricter = ApprovalPolicy { waived: lower, ..policy };
+    assert_eq!(ask(&mut ledger, "ines", AdminCommand::SetApprovalPolicy(stricter)), DONE);
+}
+
+#[test]
+fn a_policy_is_as_strict_as_another_if_it_lets_no_more_through() {
+    let usual = ApprovalPolicy::default();
+    let with = |change: fn(&mut ApprovalPolicy)| {
+        let mut changed = usual.clone();
+        change(&mut changed);
+        changed
+    };
+    let less = with(|policy| {
+        policy.second.remove(&AdminAction::FundsIn);
+    });
+    let more = with(|policy| {
+        policy.second.insert(AdminAction::WindowClose);
+    });
+    let waived = with(|policy| {
+        policy.waived.insert(kes(), amount(5));
+    });
+    let waived_more = with(|policy| {
+        policy.waived.insert(kes(), amount(6));
+    });
+    for (one, other, expected) in [
+        (&usual, &usual, true),
+        (&more, &usual, true),
+        (&usual, &more, false),
+        (&less, &usual, false),
+        (&waived, &usual, false),
+        (&usual, &waived, true),
+        (&waived_more, &waived, false),
+        (&waived, &waived_more, true),
+    ] {
+        assert_eq!(one.is_as_strict_as(other), expected, "{one} beside {other}");
+    }
+}
+
+/// Proposal and approval are a record with an entry each; the entry of the effect names both people.
+#[test]
+fn both_people_are_in_the_trail() {
+    let mut ledger = capped();
+    let (_, proposed) = act(&mut ledger, "amina", Deed::Change(deposit(21, 7)));
+    assert_eq!(proposed.len(), 2, "{proposed:?}");
+    let (_, executed) = approve(&mut ledger, "brian", 1);
+    let names: Vec<_> = executed.iter().map(Event::name).collect();
+    assert_eq!(names, ["FundsPrepared", "ProposalEnded", "OperatorActed"]);
+    let mut head = [0; 32];
+    let told: Vec<_> = [&proposed, &executed]
+        .into_iter()
+        .map(|events| {
+            let Some(Event::OperatorActed(entry)) = events.last() else { panic!("{events:?} has no entry") };
+            assert_eq!(entry.chain, entry.chain_after(&head, events));
+            head = entry.chain;
+            let who = entry.by.on_behalf_of.as_deref().unwrap_or("nobody");
+            format!("{} {} for {who}: {} → {}", entry.by.action, entry.by.operator, entry.object, entry.after)
+        })
+        .collect();
+    let what = format!("deposit {} of greenbank, 0.0007 KES", id(21));
+    assert_eq!(
+        told,
+        [
+            format!("as asked amina for nobody: approval 1: {what} → proposed: "),
+            format!("funds.in brian for amina: {what}, by approval 1 → COMMITTED"),
+        ]
+    );
+    // What the rules refuse by then is an entry that says so.
+    let twice = AdminCommand::SetParticipantActivity { name: green(), is_active: false };
+    assert_eq!(ask(&mut ledger, "amina", twice), DONE);
+    let enable = AdminCommand::SetParticipantActivity { name: green(), is_active: true };
+    assert!(waits(&ask(&mut ledger, "amina", enable.clone())) && waits(&ask(&mut ledger, "dina", enable)));
+    assert!(approve(&mut ledger, "brian", 2).0.is_ok());
+    let (_, failed) = approve(&mut ledger, "brian", 3);
+    let Some(Event::OperatorActed(entry)) = failed.last() else { panic!("{failed:?}") };
+    assert_eq!(entry.refused.as_deref(), Some("it was inactive and is active"));
+}
+
+#[test]
+fn proposals_come_with_a_reason_and_are_bounded() {
+    let mut ledger = capped();
+    for reason in [None, Some("  short    "), Some("nine char")] {
+        let by = Attribution { reason: reason.map(Into::into), ..by("amina") };
+        let deed = Deed::Change(limit(9));
+        let (outcome, events) = act_of(&mut ledger, Act { by, deed, is_alone: false });
+        assert_eq!((outcome, events.len()), (Err(AdminRefusal::ProposalReason), 0), "{reason:?}");
+    }
+    let makers = PROPOSALS_MAX / PROPOSALS_OF_MAKER_MAX;
+    for maker in 0..makers {
+        let maker = maker.to_string();
+        for units in 0..PROPOSALS_OF_MAKER_MAX as i64 {
+            let command = limit(10 + units);
+            assert!(waits(&ask(&mut ledger, &maker, command)));
+        }
+        let command = limit(999);
+        assert_eq!(ask(&mut ledger, &maker, command), Err(AdminRefusal::ProposalsFull));
+    }
+    let command = limit(999);
+    assert_eq!(ask(&mut ledger, "one more", command), Err(AdminRefusal::ProposalsFull));
+    assert_eq!(ledger.approvals().pending().len(), PROPOSALS_MAX);
+    // What ended makes room; the oldest of it is dropped at last.
+    for _ in 0..PROPOSALS_ENDED_MAX + 10 {
+        let oldest = ledger.approvals().pending().next().map(|one| (one.id, one.maker.clone()));
+        let (oldest, maker) = oldest.unwrap_or_else(|| unreachable!("proposals wait"));
+        let taken = act(&mut ledger, &maker, verdict(oldest, VerdictKind::Withdraw)).0;
+        assert_eq!(taken, Ok(AdminOutcome::ProposalEnded(oldest, ProposalState::Withdrawn, None)));
+        let command = limit(9);
+        assert!(waits(&ask(&mut ledger, &maker, command)));
+    }
+    assert!(ledger.approvals().get(1).is_none() && ledger.approvals().after(0).count() <= 1_256);
+}
+
+#[test]
+fn a_state_with_a_wrong_decision_is_found() {
+    let mut ledger = capped();
+    assert!(waits(&ask(&mut ledger, "amina", limit(9))));
+    let end = Event::ProposalEnded {
+        id: 1,
+        state: ProposalState::Executed,
+        by: Some("amina".into()),
+        comment: None,
+        result: None,
+    };
+    ledger.evolve(ledger.last_seq() + 1, Timestamp::from_ms(NOW_MS + DAY_MS), [end], &[]);
+    assert_eq!(crate::audit::check(&ledger), ["approval 1 was decided by the wrong person"]);
+}
