@@ -45,7 +45,8 @@ lint: tools ## Clippy on all targets, warnings are errors.
 	@$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 
 unit: tools ## All tests of all crates. Fetches the jars of Kafka, against which the cluster is tested.
-	@tools/kafka/brokers jars >/dev/null
+	@.ci/tools tests
+	tools/kafka/brokers jars >/dev/null
 	if command -v cargo-nextest >/dev/null; then
 	    $(CARGO) nextest run --workspace $(LOCKED)
 	    $(CARGO) test --workspace --doc $(LOCKED)

@@ -171,7 +171,7 @@ settings! {
         mode: choice("plain", "tls", "mutual") = "plain",
         /// PEM file of the hub's certificate and its intermediates.
         certificate_file: text(4096) = "",
-        /// PEM file of its private key. The hub does not start if every user may read it.
+        /// PEM file of its private key, or its place in a token. The hub does not start if every user may read that.
         key_file: text(4096) = "",
         /// PEM file of the authorities whose certificates callers may have, for `mutual`.
         anchors_file: text(4096) = "",
@@ -190,7 +190,7 @@ settings! {
         mode: choice("plain", "tls", "mutual") = "plain",
         /// PEM file of the hub's certificate and its intermediates.
         certificate_file: text(4096) = "",
-        /// PEM file of its private key. The hub does not start if every user may read it.
+        /// PEM file of its private key, or its place in a token. The hub does not start if every user may read that.
         key_file: text(4096) = "",
         /// PEM file of the authorities whose certificates callers may have, for `mutual`.
         anchors_file: text(4096) = "",
@@ -205,7 +205,7 @@ settings! {
         mode: choice("plain", "tls", "mutual") = "plain",
         /// PEM file of the hub's certificate and its intermediates.
         certificate_file: text(4096) = "",
-        /// PEM file of its private key. The hub does not start if every user may read it.
+        /// PEM file of its private key, or its place in a token. The hub does not start if every user may read that.
         key_file: text(4096) = "",
         /// PEM file of the authorities whose certificates callers may have, for `mutual`.
         anchors_file: text(4096) = "",
@@ -223,7 +223,7 @@ settings! {
         crl_file: text(4096) = "",
         /// PEM file of the certificate that the hub shows, with its intermediates; empty for none.
         certificate_file: text(4096) = "",
-        /// PEM file of its private key.
+        /// PEM file of its private key, or its place in a token.
         key_file: text(4096) = "",
         /// Whether `http://` addresses are refused when they are registered.
         https_only: flag = "false",
@@ -256,8 +256,23 @@ settings! {
         es256: flag = "false",
         /// Path that a proxy in front of the hub takes off requests, such as `/switch`: signed URIs may have it.
         base_path: text(256) = "",
-        /// PEM file of the private key by which the hub signs what it makes itself; empty: it signs nothing.
+        /// PEM file of the private key by which the hub signs what it makes itself, or its place in a token:
+        /// `pkcs11:token=hub;object=signing`; empty: the hub signs nothing.
         signing_key_file: text(4096) = "",
+        /// The same of the key that will sign next. Its public part is shown by `GET /signatures/keys`, so that DFSPs
+        /// have it in time. A file may be missing.
+        next_key_file: text(4096) = "",
+    }
+
+    /// PKCS #11 tokens, such as hardware modules, for private keys that never leave them. [Keys](tls.md#keys) has the
+    /// steps.
+    pkcs11: Pkcs11 {
+        /// The module of the tokens' maker, a shared library; empty: keys are in files.
+        module: text(4096) = "",
+        /// File with the PIN of the tokens' user. The hub does not start if every user of the machine may read it.
+        pin_file: text(4096) = "",
+        /// Sessions of each token, and so signatures that it makes at a time.
+        sessions_max: integer(1, 64) = "4",
     }
 
     /// What all TLS has in common.

@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 
 pub use catalogue::{
     Admin, AdminTls, Admission, CATALOGUE, Callbacks, Cluster, Data, Engine, Fspiop, FspiopTls, Hub, Jws,
-    Log, Lookup, Metrics, Oracles, OutboundTls, Quotes, Relay, SECTIONS, Security, Settings, Shutdown, Store,
-    Tls,
+    Log, Lookup, Metrics, Oracles, OutboundTls, Pkcs11, Quotes, Relay, SECTIONS, Security, Settings,
+    Shutdown, Store, Tls,
 };
 pub(crate) use networks::{address_lists, guard_rules};
 pub use origin::{Mistake, Origin};

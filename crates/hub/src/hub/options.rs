@@ -16,11 +16,13 @@ use upesi_http::{
     ClientTls, Guard, Limits, Outbound, PaceLimits, Schemes, Workers, WorkersError, available_cores,
 };
 use upesi_journal::Durability;
+use upesi_keys::{Keys, TokenSettings, Tokens};
 use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_quoting::{QuotingConfig, Retention};
 use upesi_tables::archive::ArchiveOptions;
 use upesi_tables::store::StoreOptions;
 
+use super::HubError;
 use super::descriptors::Descriptors;
 use super::retention::Policy;
 use crate::config::{Settings, address_lists, guard_rules};
@@ -236,6 +238,20 @@ pub(super) fn guard(settings: &Settings) -> Guard {
         "public" => Guard::new(guard_rules(&outbound.networks, &outbound.ports).unwrap_or_default()),
         _ => Guard::default(),
     }
+}
+
+/// What opens private keys.
+pub(super) fn keys(settings: &Settings) -> Result<Keys, HubError> {
+    let pkcs11 = &settings.pkcs11;
+    if pkcs11.module.is_empty() {
+        return Ok(Keys::in_files());
+    }
+    let tokens = Tokens::open(TokenSettings {
+        module: PathBuf::from(&pkcs11.module),
+        pin_file: PathBuf::from(&pkcs11.pin_file),
+        sessions_max: size(pkcs11.sessions_max),
+    });
+    tokens.map(Keys::with_tokens).map_err(|source| HubError::PrivateKey { setting: "pkcs11.module", source })
 }
 
 /// The addresses that may be registered.

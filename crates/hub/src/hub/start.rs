@@ -64,9 +64,10 @@ struct Core {
 
 impl Base {
     fn open(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Self, HubError> {
-        let tls = Arc::new(Tls::load(settings)?);
+        let keys = options::keys(settings)?;
+        let tls = Arc::new(Tls::load(settings, &keys)?);
         let participants = SharedParticipants::default();
-        let signatures = Arc::new(Signatures::load(settings, &participants, clock)?);
+        let signatures = Arc::new(Signatures::load(settings, &keys, &participants, clock)?);
         let audit_key = audit_key(settings)?;
         let fspiop = bind("fspiop.listen", settings.fspiop.listen)?;
         let admin = bind("admin.listen", settings.admin.listen)?;
@@ -339,6 +340,7 @@ fn admin_service(
     context.log_level = Arc::new(log);
     context.schemes = options::schemes(settings, &base.outbound);
     context.allowed_hosts = Some(options::allowed_hosts(settings));
+    context.hub_keys = base.signatures.hub_keys();
     context.audit = AuditPort::new(base.audit_key.clone());
     if let Some(key) = base.audit_key.clone() {
         base.admin_workers.get(0).spawn(log_checkpoints(context.clone(), key));

@@ -242,6 +242,7 @@ impl Walk {
             "getLogLevel",
             "setLogLevel",
             "getClock",
+            "getSignatureKeys",
             "acceptClock",
             "getHealth",
             "getLive",
