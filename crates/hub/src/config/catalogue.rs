@@ -344,6 +344,22 @@ settings! {
         /// Bytes per second of bodies over 16 KiB in new requests of each DFSP; 0 for no limit. A second's worth can be
         /// saved up.
         bytes_per_dfsp: integer(0, 1_048_576 * MIB) = "16777216",
+        /// Questions about parties and participants per second of each DFSP; 0 for no limit. As with the next ones, a
+        /// second's worth can be saved up, and it counts whose certificate the caller has.
+        lookups_per_dfsp: integer(0, 10_000_000) = "0",
+        /// Lookups of parties that nobody serves per second of each DFSP; over it all its lookups are refused: a
+        /// directory is read out by guessing. 0 for no limit.
+        lookup_misses_per_dfsp: integer(0, 10_000_000) = "0",
+        /// Changes of the directory per second of each DFSP; 0 for no limit.
+        registrations_per_dfsp: integer(0, 10_000_000) = "0",
+        /// Messages with a wrong signature per second of each DFSP, if it is known by its certificate; over it the DFSP
+        /// is refused for `signature_block_s`, and an alarm is raised. 0 for no limit.
+        signature_faults_per_dfsp: integer(0, 10_000_000) = "100",
+        /// How long a DFSP is refused after too many wrong signatures, in seconds.
+        signature_block_s: integer(1, 86_400) = "60",
+        /// DFSPs with other limits than these, such as `greenbank lookups=50 misses=5; bluebank registrations=0`;
+        /// what is not named is as for all. The names are `lookups`, `misses`, `registrations` and `signature_faults`.
+        exceptions: text(65_536) = "",
         /// Wait of refusals while there are very many, in milliseconds; 0 for none.
         refusal_hold_ms: integer(0, 1_000) = "5",
     }

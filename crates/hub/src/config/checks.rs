@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use upesi_gateway::RateLimits;
 use upesi_keys::Place;
 
 use super::networks::{address_lists, guard_rules};
 use super::origin::{Mistake, Origin};
+use super::rates::rate_exceptions;
 use super::setting::Value;
 use super::signatures::SignatureModes;
 
@@ -54,6 +56,7 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     mistakes.extend(outbound_files(values));
     mistakes.extend(PRIVATE_KEYS.iter().filter_map(|key| private_key(values, key)));
     mistakes.extend(outbound_networks(values));
+    mistakes.extend(rates(values));
     mistakes
 }
 
@@ -156,6 +159,12 @@ fn listener_files(values: &Understood, section: &str) -> Option<Mistake> {
     };
     let missing = needed.iter().map(|name| key(name)).find(|key| text(values, key).is_none())?;
     Some(Mistake { origin: origin.clone(), text: format!("{section}.mode = {mode} needs {missing}") })
+}
+
+fn rates(values: &Understood) -> Option<Mistake> {
+    let (exceptions, origin) = text(values, "admission.exceptions")?;
+    let error = rate_exceptions(exceptions, RateLimits::default()).err()?;
+    Some(Mistake { origin: origin.clone(), text: format!("admission.exceptions: {error}") })
 }
 
 /// Settings that are places of private keys.

@@ -247,6 +247,15 @@ fn contradictions_name_both_sides() {
             "[pkcs11]\nmodule = \"m\"\n[jws]\nsigning_key_file = \"pkcs11:token=hub;object=k\"\n",
             "4: jws.signing_key_file names a token, which needs pkcs11.pin_file",
         ),
+        (
+            "[admission]\nexceptions = \"greenbank lookup=1\"\n",
+            "2: admission.exceptions: \"greenbank lookup=1\": give a participant and its rates, such as greenbank \
+             lookups=50 misses=5",
+        ),
+        (
+            "[admission]\nexceptions = \"greenbank misses=1; GreenBank misses=2\"\n",
+            "2: admission.exceptions: \"GreenBank misses=2\": this participant is there twice",
+        ),
         ("[outbound_tls]\nhttps_only = true\n", "2: outbound_tls.https_only needs outbound_tls.anchors_file"),
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");

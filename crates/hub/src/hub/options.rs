@@ -11,7 +11,7 @@ use upesi_directory::{DirectoryConfig, OracleConfig};
 use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
 use upesi_fspiop::headers::HeaderRules;
-use upesi_gateway::{AdmissionSettings, GatewayConfig};
+use upesi_gateway::{AdmissionSettings, GatewayConfig, RateLimits, RateSettings};
 use upesi_http::{
     ClientTls, Guard, Limits, Outbound, PaceLimits, Schemes, Workers, WorkersError, available_cores,
 };
@@ -25,7 +25,7 @@ use upesi_tables::store::StoreOptions;
 use super::HubError;
 use super::descriptors::Descriptors;
 use super::retention::Policy;
-use crate::config::{Settings, address_lists, guard_rules};
+use crate::config::{Settings, address_lists, guard_rules, rate_exceptions};
 use crate::export::Format;
 
 const fn ms(count: u64) -> Duration {
@@ -237,6 +237,23 @@ pub(super) fn guard(settings: &Settings) -> Guard {
         // The settings were checked.
         "public" => Guard::new(guard_rules(&outbound.networks, &outbound.ports).unwrap_or_default()),
         _ => Guard::default(),
+    }
+}
+
+/// What each DFSP may do per second.
+pub(super) fn rates(settings: &Settings) -> RateSettings {
+    let admission = &settings.admission;
+    let limits = RateLimits {
+        lookups: admission.lookups_per_dfsp,
+        misses: admission.lookup_misses_per_dfsp,
+        registrations: admission.registrations_per_dfsp,
+        signature_faults: admission.signature_faults_per_dfsp,
+    };
+    RateSettings {
+        limits,
+        // The settings were checked.
+        exceptions: rate_exceptions(&admission.exceptions, limits).unwrap_or_default(),
+        block: Duration::from_secs(admission.signature_block_s),
     }
 }
 

@@ -16,7 +16,7 @@ use upesi_delivery::{Handler, Signer};
 use upesi_engine::{
     Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
 };
-use upesi_gateway::{Gateway, GatewayContext};
+use upesi_gateway::{Gateway, GatewayContext, Rates};
 use upesi_http::{BoundServer, ClientTls, Outbound, Server, Workers};
 use upesi_journal::Log;
 
@@ -130,13 +130,14 @@ impl Base {
         settings: &Settings,
         registry: &mut Registry,
         handle: &EngineHandle,
-        resources: &Resources,
+        (resources, rates): (&Resources, Arc<Rates>),
     ) -> Gateway<impl Handler + use<>> {
         let handlers = resources.handlers(handle.clone());
         let config = options::gateway(settings);
         let mut context = GatewayContext::new(handle.clone(), handlers);
         context.endpoint_cache = Box::new(resources.clear_caches());
         context.participants = self.participants.clone();
+        context.rates = rates;
         if let Some(authenticator) = self.signatures.authenticator() {
             context.authenticator = Box::new(authenticator);
         }
@@ -163,10 +164,11 @@ impl Hub {
         let Core { mut registry, metrics, engine, handle, courier } =
             base.start_engine(settings, clock, journal)?;
         let clock = handle.clock();
+        let rates = Arc::new(Rates::new(options::rates(settings), base.participants.clone()));
         let resources = Resources::start(
             settings,
             &mut registry,
-            base.participants.clone(),
+            (base.participants.clone(), &rates),
             courier.clone(),
             (&base.outbound, base.tls.outbound()),
             Arc::clone(&clock) as _,
@@ -177,7 +179,7 @@ impl Hub {
             .map(|policy| Retention::start(policy, handle.clone(), clock as _))
             .transpose()
             .map_err(StartError::Thread)?;
-        let gateway = base.gateway(settings, &mut registry, &handle, &resources);
+        let gateway = base.gateway(settings, &mut registry, &handle, (&resources, rates));
         let text = Arc::new(MetricsText::new(
             ProcessMetrics::new(settings, &base.descriptors),
             metrics,
