@@ -19,6 +19,7 @@ use crate::debug::Holders;
 use crate::directory::DirectoryHandle;
 use crate::error::ApiError;
 use crate::hosts::AllowedHosts;
+use crate::hub_keys::HubKeys;
 use crate::lanes::{Lanes, NoLanes};
 use crate::metrics_text::MetricsText;
 use crate::quotes::QuoteView;
@@ -92,6 +93,8 @@ pub struct AdminContext {
     pub started: Instant,
     /// The same by the calendar.
     pub started_at: Timestamp,
+    /// The public keys of the hub's signatures.
+    pub hub_keys: HubKeys,
     /// The audit trail.
     pub audit: AuditPort,
     /// How callers are known.
@@ -122,6 +125,7 @@ impl AdminContext {
             body_timeout: BODY_TIMEOUT,
             started: Instant::now(),
             started_at,
+            hub_keys: Arc::new(Vec::new),
             audit: AuditPort::new(None),
             access,
             caller,

@@ -14,7 +14,7 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
     account_types, accounts, approvals, audit, bindings, callbacks, clock, debug, directory, docs, endpoints,
-    enums, fee_rules, find, funds, health, imports, lanes, limits, operations, operators, oracles,
+    enums, fee_rules, find, funds, health, hub_keys, imports, lanes, limits, operations, operators, oracles,
     participants, positions, proxied, quotes, settlement_models, settlement_pairs, settlement_windows,
     settlements, transactions, transfers,
 };
@@ -237,6 +237,7 @@ fn process_table(table: Table) -> Table {
         .scheme(PUT, "/log-level", &[ProcessLog], operations::set_log_level)
         .scheme(GET, "/clock", &[ProcessRead], clock::get)
         .scheme(POST, "/clock/accept", &[ProcessClock], clock::accept)
+        .scheme(GET, "/signatures/keys", &[ProcessRead], hub_keys::list)
         .scheme(GET, "/metrics", &[ProcessMetrics], operations::metrics)
         .scheme(GET, "/debug/profile", &[ProcessProfile], debug::profile)
         .scheme(GET, "/debug/heap", &[ProcessProfile], debug::heap)

@@ -5,10 +5,12 @@ extern crate alloc;
 
 mod admission;
 mod limiter;
+mod rates;
 mod shares;
 
 pub use admission::{Admission, AdmissionConfig, Class, Observed, Refusal};
 pub use limiter::{Limiter, LimiterConfig, Seen};
+pub use rates::{Counted, Rates};
 pub use shares::{Denied, Shares, SharesConfig, SourceId};
 
 /// A body up to this many bytes is that of an ordinary request. A larger one counts as one request for each portion of

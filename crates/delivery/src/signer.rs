@@ -1,24 +1,28 @@
 //! The hub's signature under what it makes itself.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use upesi_http::WorkerHandle;
+use upesi_http::{WorkerHandle, Workers};
 use upesi_jws::{PrivateKey, SIGNATURE};
 
 use crate::OutgoingRequest;
 
-/// Signs messages that the hub makes itself, on a thread of its own: an RSA signature takes as long as many transfers.
-/// Clones share the key.
+/// Signs messages that the hub makes itself, on threads of its own: an RSA signature takes as long as many transfers,
+/// and a key in a token is slower still. What waits for them is bounded by what lanes have in flight. Clones share the
+/// key.
 #[derive(Clone, Debug)]
 pub struct Signer {
     key: Arc<RwLock<Arc<PrivateKey>>>,
-    thread: WorkerHandle,
+    threads: Arc<[WorkerHandle]>,
+    next: Arc<AtomicUsize>,
 }
 
 impl Signer {
-    /// Signs by this key, on that thread.
-    pub fn new(key: PrivateKey, thread: WorkerHandle) -> Self {
-        Self { key: Arc::new(RwLock::new(Arc::new(key))), thread }
+    /// Signs by this key, on these threads.
+    pub fn new(key: PrivateKey, threads: &Workers) -> Self {
+        let threads = threads.iter().cloned().collect();
+        Self { key: Arc::new(RwLock::new(Arc::new(key))), threads, next: Arc::default() }
     }
 
     /// Signs by another key from now on.
@@ -40,7 +44,8 @@ impl Signer {
             }
             request
         };
-        match self.thread.spawn(signing).await {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.threads.len();
+        match self.threads[turn].spawn(signing).await {
             Ok(request) => request,
             // The threads end only after all messages: nothing waits here then.
             Err(_) => std::future::pending().await,

@@ -42,7 +42,11 @@ struct Shared {
     oracles: Arc<dyn OracleSource>,
     metrics: DirectoryMetrics,
     pending: PendingLookups,
+    on_miss: OnMiss,
 }
+
+/// Told who asked for a party that nobody serves.
+pub type OnMiss = Arc<dyn Fn(&FspId) + Send + Sync>;
 
 impl Directory {
     /// A directory that sends over `relay` and asks `oracles`. [`Self::expiry`] has to run beside it. Gives every
@@ -52,10 +56,11 @@ impl Directory {
         relay: Relay,
         oracles: Arc<dyn OracleSource>,
         metrics: DirectoryMetrics,
+        on_miss: OnMiss,
     ) -> Result<Self, Vec<ConfigError>> {
         config.check()?;
         let pending = PendingLookups::new(&config, metrics.pending.clone());
-        Ok(Self { shared: Arc::new(Shared { config, relay, oracles, metrics, pending }) })
+        Ok(Self { shared: Arc::new(Shared { config, relay, oracles, metrics, pending, on_miss }) })
     }
 
     /// Answers lookups that nobody else answers in time. To be started once, on any worker; it ends when the directory

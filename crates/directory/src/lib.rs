@@ -22,5 +22,5 @@ mod scripted;
 mod timed;
 
 pub use config::{ConfigError, DirectoryConfig, OracleConfig};
-pub use directory::Directory;
+pub use directory::{Directory, OnMiss};
 pub use metrics::DirectoryMetrics;

@@ -217,7 +217,7 @@ impl World {
             Arc::new(SystemClock),
             RelayMetrics::register(&mut registry),
         );
-        let directory = Directory::new(config, relay, oracles, metrics.clone()).unwrap();
+        let directory = Directory::new(config, relay, oracles, metrics.clone(), Arc::new(|_| {})).unwrap();
         Self { directory, oracle, metrics, transport, participants }
     }
 

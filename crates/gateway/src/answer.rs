@@ -11,7 +11,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=ut
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Seconds after which a sender may try again what was refused because the hub is busy.
-const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
+pub(crate) const RETRY_AFTER_S: u64 = 1;
+const SOON: HeaderValue = HeaderValue::from_static("1");
 
 pub(crate) type Answer = Response<Full<Bytes>>;
 
@@ -47,7 +48,7 @@ pub(crate) fn refusal_with_body(error: &SyncError, body: impl Into<Bytes>) -> An
     let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = json(status, body);
     if error.code == ErrorCode::SERVER_BUSY {
-        answer.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_S);
+        answer.headers_mut().insert(RETRY_AFTER, SOON);
     }
     if status == StatusCode::REQUEST_TIMEOUT {
         // The rest of the body may still come; nobody could tell it from the next request.

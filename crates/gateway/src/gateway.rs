@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::CONNECTION;
+use http::header::{CONNECTION, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
@@ -17,7 +17,7 @@ use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, Pace, Service,
 use upesi_types::{ErrorCode, Timestamp};
 
 use crate::access::Access;
-use crate::admission::{AdmissionGate, Refusal, class_of};
+use crate::admission::{AdmissionGate, class_of};
 use crate::answer::{self, Answer};
 use crate::authenticator::{Authenticator, TrustEveryone};
 use crate::caller::{Caller, Callers, Denial};
@@ -25,6 +25,7 @@ use crate::config::GatewayConfig;
 use crate::large_bodies::{LargeBodies, SMALL_BODY_BYTES_MAX, Unread};
 use crate::metrics::{GatewayMetrics, Labels};
 use crate::operations::{self, OperatorEndpoint};
+use crate::rates::{RateSettings, Rates, Refused};
 use crate::request;
 use crate::route::{self, Endpoint, NoEndpoint};
 use crate::senders::Sender;
@@ -38,6 +39,7 @@ pub struct Gateway<H> {
     engine: EngineHandle,
     config: GatewayConfig,
     gate: AdmissionGate,
+    rates: Arc<Rates>,
     callers: Callers,
     clock: Arc<dyn Clock>,
     authenticator: Box<dyn Authenticator>,
@@ -64,12 +66,15 @@ pub struct GatewayContext<H> {
     /// Tells the DFSPs apart if they must share, and whose certificate a caller has. Those that it does not have count
     /// as one, and no certificate is theirs.
     pub participants: SharedParticipants,
+    /// What each participant may do per second.
+    pub rates: Arc<Rates>,
     /// Called at `DELETE /endpointcache`. Endpoints are never cached, but what oracles said may be.
     pub endpoint_cache: Box<dyn Fn() + Send + Sync>,
 }
 
 impl<H> GatewayContext<H> {
-    /// A context with the defaults: the engine's time, trust in every sender, no participants, nothing cached.
+    /// A context with the defaults: the engine's time, trust in every sender, no participants, no rates, nothing
+    /// cached.
     pub fn new(engine: EngineHandle, handler: H) -> Self {
         Self {
             clock: engine.clock(),
@@ -77,6 +82,7 @@ impl<H> GatewayContext<H> {
             handler,
             authenticator: Box::new(TrustEveryone),
             participants: SharedParticipants::default(),
+            rates: Arc::new(Rates::new(RateSettings::default(), SharedParticipants::default())),
             endpoint_cache: Box::new(|| {}),
         }
     }
@@ -98,11 +104,14 @@ fn success(operation: Operation) -> StatusCode {
 impl<H: Handler> Gateway<H> {
     /// A gateway in front of a handler, with its metrics registered.
     pub fn new(context: GatewayContext<H>, config: GatewayConfig, registry: &mut Registry) -> Self {
-        let GatewayContext { engine, handler, clock, authenticator, participants, endpoint_cache } = context;
+        let GatewayContext { engine, handler, clock, authenticator, participants, rates, endpoint_cache } =
+            context;
+        rates.register(registry);
         Self {
             engine,
             handler,
             authenticator,
+            rates,
             endpoint_cache,
             large_bodies: LargeBodies::new(config.large_bodies_bytes_max, config.sender_bodies_bytes_max),
             callers: Callers::new(
@@ -123,12 +132,16 @@ impl<H: Handler> Gateway<H> {
     }
 
     /// Decides by the head alone whether a request is taken.
-    fn admit(&self, operation: Operation, head: Head<'_>, body: &Incoming) -> Result<(), Refusal> {
+    fn admit(&self, operation: Operation, head: Head<'_>, body: &Incoming) -> Result<(), Refused> {
         let class = class_of(&head.parts.method);
+        self.rates
+            .ask(operation, head.caller, head.received)
+            .inspect_err(|(refusal, _)| self.gate.note(class, *refusal, head.caller))?;
+        let soon = |refusal| (refusal, answer::RETRY_AFTER_S);
         if operation.resource().moves_money() {
-            self.gate.ask_engine(class, head.received)?;
+            self.gate.ask_engine(class, head.received).map_err(soon)?;
         }
-        self.gate.ask(class, head.caller, body.size_hint().lower(), head.received)
+        self.gate.ask(class, head.caller, body.size_hint().lower(), head.received).map_err(soon)
     }
 
     /// Answers a request that does not come from whom it says, at the pace of what anybody may ask.
@@ -176,7 +189,7 @@ impl<H: Handler> Gateway<H> {
     /// Answers a request that is not taken.
     async fn turn_away(
         &self,
-        refusal: Refusal,
+        (refusal, retry_after_s): Refused,
         labels: Labels,
         parts: Parts,
         request_body: Incoming,
@@ -189,7 +202,11 @@ impl<H: Handler> Gateway<H> {
         }
         let (error, text) = self.gate.body(refusal);
         self.metrics.count_turned_away(labels, &error);
-        answer::refusal_with_body(&error, text)
+        let mut answer = answer::refusal_with_body(&error, text);
+        if retry_after_s != answer::RETRY_AFTER_S {
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_after_s));
+        }
+        answer
     }
 
     /// Reads body and request, of a family that a handler serves.
@@ -206,9 +223,15 @@ impl<H: Handler> Gateway<H> {
         }
         let bytes = self.read_body(head, body, max).await?;
         let present = || self.clock.present();
-        let request = request::read(route, head.parts, bytes, &self.config, &*self.authenticator, present)?;
-        self.introduce(head);
-        Ok(request)
+        let request = request::read(route, head.parts, bytes, &self.config, &*self.authenticator, present);
+        match &request {
+            Ok(_) => self.introduce(head),
+            Err(error) if error.code == ErrorCode::INVALID_SIGNATURE => {
+                self.rates.signature_failed(head.caller, head.received);
+            }
+            Err(_) => {}
+        }
+        request
     }
 
     /// Counts a body that may be large and that comes from a stranger who names no participant.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustls_pki_types::pem::{PemObject, SectionKind};
@@ -20,12 +19,6 @@ pub enum KeyFileError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
-    },
-    /// A private key that others may read.
-    #[error("{path} holds a private key that every user of this machine may read; run: chmod 600 {path}")]
-    KeyIsPublic {
-        /// The file.
-        path: PathBuf,
     },
     /// A file without what it is for.
     #[error("{path} {problem}")]
@@ -79,15 +72,6 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
         return Err(KeyFileError::content(path, format!("is larger than {FILE_BYTES_MAX} bytes")));
     }
     fs::read(path).map_err(KeyFileError::read(path))
-}
-
-/// Reads a private key; the mode is that of the file that a link leads to.
-pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, KeyFileError> {
-    let metadata = fs::metadata(path).map_err(KeyFileError::read(path))?;
-    if metadata.permissions().mode() & 0o007 != 0 {
-        return Err(KeyFileError::KeyIsPublic { path: path.to_owned() });
-    }
-    read(path)
 }
 
 /// The sections of a PEM file. Tools that pass keys on as JSON leave line ends as `\r\n` or `\n` in letters.

@@ -3,7 +3,7 @@
 //!
 //! - [`KeyRing`]: the public keys of participants, from a directory that may change while the hub runs.
 //! - [`verify`]: judges a request by its head and the exact bytes of its body.
-//! - [`PrivateKey`]: signs what the hub makes itself.
+//! - [`PrivateKey`]: signs what the hub makes itself, by a key in a file or in a token (`upesi-keys`).
 //!
 //! Library: aws-lc. What is refused, and by which test: `docs/security.md`.
 
@@ -19,6 +19,7 @@ mod verify;
 pub use files::KeyFileError;
 pub use ring::KeyRing;
 pub use sign::{Draft, Message, NotSigned, PrivateKey};
+pub use upesi_keys::KeyError;
 pub use verify::{Fault, Freshness, Request, verify};
 
 /// The header that carries a signature.

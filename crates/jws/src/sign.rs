@@ -1,25 +1,21 @@
 //! Signatures that are made here: the hub's own, and those of simulated DFSPs.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use aws_lc_rs::digest::Digest;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
+use upesi_keys::{Hash, Key, KeyError, Keys, Kind, Place, Scheme};
 
 use crate::algorithm::Algorithm;
 use crate::envelope::{self, Envelope, encode};
-use crate::files::{self, KeyFileError, Section};
 
-/// The private key of a hub or a DFSP. It prints nothing of itself.
-pub struct PrivateKey(Kind);
+/// The private key of a hub or a DFSP: RSA (RS256) or P-256 (ES256). It prints nothing of itself.
+#[derive(Clone)]
+pub struct PrivateKey(Arc<dyn Key>);
 
-enum Kind {
-    Rsa(Box<RsaKeyPair>),
-    P256(Box<EcdsaKeyPair>),
-}
-
-/// A message cannot be signed: a header is no text, or the library failed.
+/// A message cannot be signed: a header is no text, or the key did not sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be signed")]
 pub struct NotSigned;
@@ -95,26 +91,27 @@ impl Draft {
 }
 
 impl PrivateKey {
-    /// Reads a private key in PEM: RSA of 2,048 bits or more (RS256), or P-256 (ES256). Other users must not be able to
-    /// read the file.
+    /// Signs by a key that was opened.
+    pub fn new(key: Arc<dyn Key>) -> Self {
+        Self(key)
+    }
+
+    /// Reads a private key in PEM. Other users must not be able to read the file.
     ///
     /// # Errors
     /// The file cannot be used.
-    pub fn load(path: &Path) -> Result<Self, KeyFileError> {
-        let refused = |problem: &str| KeyFileError::content(path, problem);
-        let mut sections = files::sections(path, &files::read_private(path)?)?.into_iter();
-        let kind = match (sections.next(), sections.next()) {
-            (Some(Section::RsaPrivate(der)), None) => RsaKeyPair::from_der(&der).map(Box::new).map(Kind::Rsa),
-            (Some(Section::Private(der)), None) => match RsaKeyPair::from_pkcs8(&der) {
-                Ok(pair) => Ok(Kind::Rsa(Box::new(pair))),
-                Err(_) => EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der)
-                    .map(Box::new)
-                    .map(Kind::P256),
-            },
-            _ => return Err(refused("does not have one private key in PEM (BEGIN PRIVATE KEY)")),
-        };
-        kind.map(Self)
-            .map_err(|_| refused("has a private key that is neither RSA (2,048 bits or more) nor P-256"))
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        Keys::in_files().open(&Place::File(path.to_owned())).map(Self)
+    }
+
+    /// The public key, as an X.509 `SubjectPublicKeyInfo`.
+    pub fn public(&self) -> &[u8] {
+        self.0.public()
+    }
+
+    /// The name of its algorithm, such as `RS256`.
+    pub fn algorithm_name(&self) -> &'static str {
+        self.algorithm().name()
     }
 
     /// The value of `FSPIOP-Signature` for a message with these headers, which name its method, URI, sender and
@@ -145,20 +142,17 @@ impl PrivateKey {
     /// # Errors
     /// The library failed.
     pub fn signature(&self, draft: &Draft) -> Result<Vec<u8>, NotSigned> {
-        match &self.0 {
-            Kind::Rsa(pair) => {
-                let mut signature = vec![0; pair.public_modulus_len()];
-                let signed = pair.sign_digest(&RSA_PKCS1_SHA256, &draft.digest, &mut signature);
-                signed.map_err(|_| NotSigned).map(|()| signature)
-            }
-            Kind::P256(pair) => Ok(pair.sign_digest(&draft.digest).map_err(|_| NotSigned)?.as_ref().to_vec()),
-        }
+        let scheme = match self.0.kind() {
+            Kind::Rsa => Scheme::Pkcs1(Hash::Sha256),
+            Kind::P256 => Scheme::P256,
+        };
+        self.0.sign(scheme, &draft.digest).map_err(|_| NotSigned)
     }
 
-    const fn algorithm(&self) -> Algorithm {
-        match self.0 {
-            Kind::Rsa(_) => Algorithm::Rs256,
-            Kind::P256(_) => Algorithm::Es256,
+    fn algorithm(&self) -> Algorithm {
+        match self.0.kind() {
+            Kind::Rsa => Algorithm::Rs256,
+            Kind::P256 => Algorithm::Es256,
         }
     }
 }

@@ -5,6 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::ClientConfig;
 use rustls::client::WebPkiServerVerifier;
+use rustls::sign::SingleCertAndKey;
+use upesi_keys::Keys;
 
 use crate::files::{Contents, Identity, Stock, TlsError, Trust};
 use crate::{HTTP_1_1, provider};
@@ -25,6 +27,7 @@ pub struct ClientTls(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     files: ClientFiles,
+    keys: Keys,
     in_force: RwLock<Arc<InForce>>,
     generation: AtomicU64,
 }
@@ -37,17 +40,22 @@ struct InForce {
 }
 
 impl ClientTls {
-    /// Reads the files.
+    /// Reads the files, of which the key is one.
     pub fn load(files: ClientFiles) -> Result<Self, TlsError> {
-        let in_force = RwLock::new(Arc::new(InForce::load(&files)?));
-        Ok(Self(Arc::new(Shared { files, in_force, generation: AtomicU64::new(0) })))
+        Self::load_with(files, Keys::in_files())
+    }
+
+    /// Reads the files; the key may be elsewhere.
+    pub fn load_with(files: ClientFiles, keys: Keys) -> Result<Self, TlsError> {
+        let in_force = RwLock::new(Arc::new(InForce::load(&files, &keys)?));
+        Ok(Self(Arc::new(Shared { files, keys, in_force, generation: AtomicU64::new(0) })))
     }
 
     /// Reads the files again, and puts them in force if they are sound. `true` if anything changed: connections of
     /// before are then of an earlier [`Self::generation`].
     pub fn reload(&self) -> Result<bool, TlsError> {
         let before = self.in_force();
-        let after = InForce::load(&self.0.files)?;
+        let after = InForce::load(&self.0.files, &self.0.keys)?;
         if before.digest == after.digest {
             return Ok(false);
         }
@@ -87,9 +95,12 @@ impl PartialEq for ClientTls {
 impl Eq for ClientTls {}
 
 impl InForce {
-    fn load(files: &ClientFiles) -> Result<Self, TlsError> {
-        let mut contents = Contents::default();
-        let trust = files.servers.load(&mut contents)?;
+    fn load(files: &ClientFiles, keys: &Keys) -> Result<Self, TlsError> {
+        Contents::load(|contents| Self::build(files, keys, contents))
+    }
+
+    fn build(files: &ClientFiles, keys: &Keys, contents: &mut Contents) -> Result<Self, TlsError> {
+        let trust = files.servers.load(contents)?;
         let mut stock = trust.stock;
         let builder =
             WebPkiServerVerifier::builder_with_provider(trust.roots, provider()).with_crls(trust.crls);
@@ -103,9 +114,9 @@ impl InForce {
         let mut config = match &files.identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
-                let (chain, key, own) = identity.load(&mut contents)?;
+                let (certified, own) = identity.load(contents, keys)?;
                 stock.extend(own);
-                builder.with_client_auth_cert(chain, key).map_err(|error| identity.refused(&error))?
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
             }
         };
         config.alpn_protocols = vec![HTTP_1_1.to_vec()];

@@ -7,10 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
+use upesi_keys::{KeyError, Keys, Mount, Place};
 use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
 
 use crate::facts::{Facts, number_in_hexadecimal};
+use crate::provided::Provided;
+use crate::provider;
 
 /// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -49,6 +53,9 @@ pub enum TlsError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A key of a token that cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// Parts that do not fit each other.
     #[error("{0}")]
     Unusable(String),
@@ -59,7 +66,7 @@ pub enum TlsError {
 pub struct Identity {
     /// The certificate, then its intermediates, in PEM.
     pub certificate_file: PathBuf,
-    /// The private key, in PEM; no other user may read the file.
+    /// The private key, in PEM; no other user may read the file. Or a key of a token: `pkcs11:token=…;object=…`.
     pub key_file: PathBuf,
 }
 
@@ -119,33 +126,53 @@ pub fn present_s() -> i64 {
 #[derive(Default)]
 pub(crate) struct Contents {
     digest: Sha256,
+    /// Mounted secrets are read as they were at one moment.
+    mount: Mount,
 }
 
 impl Contents {
+    /// Loads something from files, once more if a mounted secret changed meanwhile.
+    pub(crate) fn load<T>(build: impl Fn(&mut Self) -> Result<T, TlsError>) -> Result<T, TlsError> {
+        const CHANGES_MAX: usize = 3;
+        for _ in 0..CHANGES_MAX {
+            let mut contents = Self::default();
+            let built = build(&mut contents);
+            if built.is_ok() || !contents.mount.has_changed() {
+                return built;
+            }
+        }
+        build(&mut Self::default())
+    }
+
     pub(crate) fn read(&mut self, file: &Path) -> Result<Vec<u8>, TlsError> {
         let failed = |source| TlsError::Read { file: file.to_owned(), source };
-        if std::fs::metadata(file).map_err(failed)?.len() > FILE_BYTES_MAX {
+        let pinned = self.mount.pin(file);
+        if std::fs::metadata(&pinned).map_err(failed)?.len() > FILE_BYTES_MAX {
             return Err(TlsError::TooLarge { file: file.to_owned() });
         }
-        let bytes = std::fs::read(file).map_err(failed)?;
-        self.digest.update((bytes.len() as u64).to_le_bytes());
-        self.digest.update(&bytes);
+        let bytes = std::fs::read(&pinned).map_err(failed)?;
+        self.note(&bytes);
         Ok(bytes)
     }
 
     /// Reads a private key; the mode is that of the file that a link leads to.
     fn read_key(&mut self, file: &Path) -> Result<Vec<u8>, TlsError> {
         use std::os::unix::fs::PermissionsExt as _;
-        let metadata =
-            std::fs::metadata(file).map_err(|source| TlsError::Read { file: file.to_owned(), source })?;
+        let metadata = std::fs::metadata(self.mount.pin(file));
+        let metadata = metadata.map_err(|source| TlsError::Read { file: file.to_owned(), source })?;
         if metadata.permissions().mode() & 0o007 != 0 {
             return Err(TlsError::KeyIsPublic { file: file.to_owned() });
         }
         self.read(file)
     }
 
-    pub(crate) fn digest(self) -> [u8; 32] {
-        self.digest.finalize().into()
+    fn note(&mut self, bytes: &[u8]) {
+        self.digest.update((bytes.len() as u64).to_le_bytes());
+        self.digest.update(bytes);
+    }
+
+    pub(crate) fn digest(&self) -> [u8; 32] {
+        self.digest.clone().finalize().into()
     }
 }
 
@@ -168,21 +195,34 @@ fn stock_of(file: &Path, kind: Kind, certificate: &[u8]) -> Result<Stock, TlsErr
 }
 
 /// A chain with its key, and what of it expires.
-pub(crate) type LoadedIdentity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>, Vec<Stock>);
+pub(crate) type LoadedIdentity = (Arc<CertifiedKey>, Vec<Stock>);
 
 impl Identity {
-    pub(crate) fn load(&self, contents: &mut Contents) -> Result<LoadedIdentity, TlsError> {
+    pub(crate) fn load(&self, contents: &mut Contents, keys: &Keys) -> Result<LoadedIdentity, TlsError> {
         let chain = certificates(&self.certificate_file, &contents.read(&self.certificate_file)?)?;
         let stock = chain.iter().map(|der| stock_of(&self.certificate_file, Kind::Certificate, der));
         let stock = stock.collect::<Result<Vec<_>, _>>()?;
-        let key = PrivateKeyDer::from_pem_slice(&contents.read_key(&self.key_file)?);
-        let key =
-            key.map_err(|_| content(&self.key_file, "has no private key in PEM (BEGIN PRIVATE KEY)"))?;
-        Ok((chain, key, stock))
+        let place = self.key_file.to_str().map(Place::parse).transpose();
+        let place = place.map_err(|error| TlsError::Unusable(error.to_string()))?;
+        let certified = match place {
+            Some(place @ Place::Token(_)) => {
+                let key = keys.open(&place)?;
+                contents.note(key.public());
+                let certified = CertifiedKey::new(chain, Arc::new(Provided(key)));
+                certified.keys_match().map(|()| certified)
+            }
+            Some(Place::File(_)) | None => {
+                let key = PrivateKeyDer::from_pem_slice(&contents.read_key(&self.key_file)?);
+                let problem = "has no private key in PEM (BEGIN PRIVATE KEY)";
+                let key = key.map_err(|_| content(&self.key_file, problem))?;
+                CertifiedKey::from_der(chain, key, &provider())
+            }
+        };
+        Ok((Arc::new(certified.map_err(|error| self.refused(&error))?), stock))
     }
 
     /// What is wrong if the library refuses chain and key.
-    pub(crate) fn refused(&self, error: &rustls::Error) -> TlsError {
+    fn refused(&self, error: &rustls::Error) -> TlsError {
         let (certificate, key) = (self.certificate_file.display(), self.key_file.display());
         match error {
             rustls::Error::InconsistentKeys(_) => TlsError::Unusable(format!(

@@ -1,4 +1,4 @@
-//! TLS (L0): what listeners and clients prove and check, read from files that may change while the hub runs.
+//! TLS (L1): what listeners and clients prove and check, read from files that may change while the hub runs.
 //!
 //! - [`ServerTls`], [`ClientTls`]: the configuration in force, and [`reload`](ServerTls::reload) of its files.
 //! - [`Peer`]: the certificate that a caller has proven to hold.
@@ -10,6 +10,7 @@ mod client;
 mod facts;
 mod files;
 mod peer;
+mod provided;
 mod server;
 
 pub use client::{ClientFiles, ClientTls};

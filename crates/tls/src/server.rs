@@ -7,6 +7,8 @@ use rustls::ServerConfig;
 use rustls::pki_types::UnixTime;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::SingleCertAndKey;
+use upesi_keys::Keys;
 
 use crate::files::{Contents, Identity, Stock, TlsError, Trust};
 use crate::peer::Peer;
@@ -28,6 +30,7 @@ pub struct ServerTls(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     files: ServerFiles,
+    keys: Keys,
     in_force: RwLock<Arc<InForce>>,
 }
 
@@ -40,17 +43,22 @@ struct InForce {
 }
 
 impl ServerTls {
-    /// Reads the files.
+    /// Reads the files, of which the key is one.
     pub fn load(files: ServerFiles) -> Result<Self, TlsError> {
-        let in_force = RwLock::new(Arc::new(InForce::load(&files)?));
-        Ok(Self(Arc::new(Shared { files, in_force })))
+        Self::load_with(files, Keys::in_files())
+    }
+
+    /// Reads the files; the key may be elsewhere.
+    pub fn load_with(files: ServerFiles, keys: Keys) -> Result<Self, TlsError> {
+        let in_force = RwLock::new(Arc::new(InForce::load(&files, &keys)?));
+        Ok(Self(Arc::new(Shared { files, keys, in_force })))
     }
 
     /// Reads the files again, and puts them in force if they are sound. `true` if anything changed: sessions of before
     /// cannot be resumed then, and connections should be checked by [`Self::trusts`].
     pub fn reload(&self) -> Result<bool, TlsError> {
         let before = self.in_force();
-        let after = InForce::load(&self.0.files)?;
+        let after = InForce::load(&self.0.files, &self.0.keys)?;
         if before.digest == after.digest {
             return Ok(false);
         }
@@ -92,13 +100,16 @@ impl ServerTls {
 }
 
 impl InForce {
-    fn load(files: &ServerFiles) -> Result<Self, TlsError> {
-        let mut contents = Contents::default();
-        let (chain, key, mut stock) = files.identity.load(&mut contents)?;
+    fn load(files: &ServerFiles, keys: &Keys) -> Result<Self, TlsError> {
+        Contents::load(|contents| Self::build(files, keys, contents))
+    }
+
+    fn build(files: &ServerFiles, keys: &Keys, contents: &mut Contents) -> Result<Self, TlsError> {
+        let (certified, mut stock) = files.identity.load(contents, keys)?;
         let verifier = match &files.clients {
             None => None,
             Some(clients) => {
-                let trust = clients.load(&mut contents)?;
+                let trust = clients.load(contents)?;
                 stock.extend(trust.stock);
                 let builder = WebPkiClientVerifier::builder_with_provider(trust.roots, provider());
                 let builder = builder.with_crls(trust.crls);
@@ -118,8 +129,7 @@ impl InForce {
             None => builder.with_no_client_auth(),
         };
         // A configuration has its own memory of sessions: what was resumed under another one is not under this one.
-        let mut config =
-            builder.with_single_cert(chain, key).map_err(|error| files.identity.refused(&error))?;
+        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         config.alpn_protocols = vec![HTTP_1_1.to_vec()];
         Ok(Self { digest: contents.digest(), config: Arc::new(config), verifier, stock })
     }

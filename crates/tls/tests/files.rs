@@ -115,3 +115,49 @@ fn files_that_cannot_be_used_are_named_and_change_nothing() {
         assert!(!tls.reload().unwrap(), "{file} is as before");
     }
 }
+
+/// Puts a version of a secret in force as a mount of Kubernetes does: a directory, then one link over another.
+fn swap(mount: &std::path::Path, version: &str, files: &[(&str, Vec<u8>)]) {
+    let directory = mount.join(version);
+    fs::create_dir_all(&directory).unwrap();
+    for (name, bytes) in files {
+        fs::write(directory.join(name), bytes).unwrap();
+        fs::set_permissions(directory.join(name), fs::Permissions::from_mode(0o400)).unwrap();
+        let link = mount.join(name);
+        if !link.exists() {
+            std::os::unix::fs::symlink(std::path::Path::new("..data").join(name), link).unwrap();
+        }
+    }
+    std::os::unix::fs::symlink(version, mount.join("..data_tmp")).unwrap();
+    fs::rename(mount.join("..data_tmp"), mount.join("..data")).unwrap();
+}
+
+#[test]
+fn a_mounted_secret_is_taken_up_when_it_changes() {
+    let mut place = Place::new();
+    place.issue("next");
+    let mount = TempDir::new().unwrap();
+    let of = |name: &str| {
+        let read = |ending: &str| fs::read(place.file(&format!("{name}.{ending}"))).unwrap();
+        [("hub.pem", read("pem")), ("hub.key", read("key"))]
+    };
+    swap(mount.path(), "..first", &of("hub"));
+    let identity =
+        Identity { certificate_file: mount.path().join("hub.pem"), key_file: mount.path().join("hub.key") };
+    let tls = ServerTls::load(ServerFiles { identity, ..place.files() }).unwrap();
+    let subject = || tls.stock()[0].name.clone();
+    assert_eq!(subject(), "CN=hub");
+    assert!(!tls.reload().unwrap());
+    swap(mount.path(), "..second", &of("next"));
+    fs::remove_dir_all(mount.path().join("..first")).unwrap();
+    assert!(tls.reload().unwrap());
+    assert_eq!(subject(), "CN=next");
+    // A version that cannot be used leaves the one before in force.
+    swap(
+        mount.path(),
+        "..third",
+        &[("hub.pem", of("hub")[0].1.clone()), ("hub.key", of("next")[1].1.clone())],
+    );
+    assert!(tls.reload().unwrap_err().to_string().contains("is not that of the certificate"));
+    assert_eq!(subject(), "CN=next");
+}

@@ -181,6 +181,8 @@ fn nothing_that_failed_authentication_changes_anything() {
     let before = last_record(&world, 900);
     let parties = world.operate("GET", "/directory", "").to_string();
     let mut refused = std::collections::BTreeMap::new();
+    // Group B of the matrix; group A is `matrix_tls` of `upesi-http`.
+    assert!(attacks().len() >= 21 && Operation::all().count() >= 40, "{} routes", Operation::all().count());
     for attack in attacks() {
         let caller = pki.caller(Some(attack.certificate), world.fspiop());
         for message in of_every_operation(&reserved.id, &new) {

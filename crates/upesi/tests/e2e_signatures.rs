@@ -289,6 +289,71 @@ fn keys_are_read_again_and_unusable_ones_change_nothing() {
     world.stop_and_audit();
 }
 
+/// What operators see of the hub's keys: whether each signs, and which file of public keys it is.
+fn hub_keys(world: &World, files: &[(&str, PathBuf)]) -> Vec<(String, String)> {
+    let answer = world.admin("GET", "/signatures/keys", "");
+    let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    let keys = value["keys"].as_array().unwrap().iter();
+    let name = |pem: &str| {
+        let is_it = |(_, file): &&(&str, PathBuf)| fs::read_to_string(file).unwrap().trim() == pem.trim();
+        files.iter().find(is_it).map_or("?", |(name, _)| name).to_owned()
+    };
+    keys.map(|key| {
+        let text = |name: &str| key[name].as_str().unwrap();
+        (text("state").to_owned(), name(text("publicKey")))
+    })
+    .collect()
+}
+
+#[test]
+fn the_hubs_key_is_replaced_after_the_next_one_was_shown() {
+    let keys = Keys::new();
+    let next = keys.path("next.key");
+    let mut world = keys.world(&[("jws.next_key_file", next.to_str().unwrap())]);
+    SigningKey::make(&keys.path("made"), "second", KeyKind::Rsa2048).unwrap();
+    let files = [("first", keys.path("first.pem")), ("second", keys.path("made").join("second.pem"))];
+    fs::copy(keys.path("own").join("Hub.pem"), &files[0].1).unwrap();
+    let shown = |expected: &[(&str, &str)]| {
+        let expected: Vec<_> =
+            expected.iter().map(|(state, key)| ((*state).to_owned(), (*key).to_owned())).collect();
+        world.hub().reload_keys();
+        world.until(&expected, || hub_keys(&world, &files));
+    };
+    let signs_by = |name: &str| {
+        let ring = keys.path(&format!("ring-{name}"));
+        fs::create_dir_all(&ring).unwrap();
+        let (_, file) = files.iter().find(|(known, _)| *known == name).unwrap();
+        fs::copy(file, ring.join("Hub.pem")).unwrap();
+        let id = world.new_id();
+        world.deliver(Message::get(&id, "greenbank").without(SIGNATURE));
+        let seen = world.dfsp("greenbank").next(&id);
+        assert_eq!(is_genuine(&seen, &KeyRing::load(&ring, false).unwrap()), Ok(()), "by {name}");
+    };
+    // A file that is not there yet is no next key.
+    shown(&[("current", "first")]);
+    fs::rename(keys.path("made").join("second.key"), &next).unwrap();
+    shown(&[("next", "second"), ("current", "first")]);
+    signs_by("first");
+    fs::rename(&next, keys.path("own").join("Hub.key")).unwrap();
+    shown(&[("current", "second"), ("previous", "first")]);
+    signs_by("second");
+    // A file that cannot be used keeps the key, and raises the alarm.
+    let file = keys.path("own").join("Hub.key");
+    let sound = fs::read(&file).unwrap();
+    for unusable in [&b"nonsense"[..], &[]] {
+        fs::write(&file, unusable).unwrap();
+        world.hub().reload_keys();
+        world.until(&1, || world.metric("upesi_jws_reload_failing"));
+        signs_by("second");
+        fs::write(&file, &sound).unwrap();
+        world.hub().reload_keys();
+        world.until(&0, || world.metric("upesi_jws_reload_failing"));
+    }
+    world.clock.advance(24 * 60 * 60 * 1_000 + 1);
+    shown(&[("current", "second")]);
+    world.stop_and_audit();
+}
+
 #[test]
 fn a_hub_without_usable_keys_does_not_start() {
     let keys = Keys::new();
@@ -299,5 +364,5 @@ fn a_hub_without_usable_keys_does_not_start() {
     let expected = format!("jws: {} has no public key in PEM", file.display());
     assert!(refused.contains(&expected), "{refused}");
     let refused = World::refused(&[("jws.signing_key_file", "/nowhere/hub.key")]);
-    assert!(refused.contains("jws: /nowhere/hub.key: "), "{refused}");
+    assert!(refused.contains("jws.signing_key_file: /nowhere/hub.key: "), "{refused}");
 }

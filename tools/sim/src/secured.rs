@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use upesi_http::{ClientTls, HeaderMap, HeaderName, HeaderValue, Method, ServerTls, Uri, header};
-use upesi_jws::{Fault, Freshness, KeyFileError, KeyRing, Message, PrivateKey, Request, SIGNATURE, verify};
+use upesi_jws::{
+    Fault, Freshness, KeyError, KeyFileError, KeyRing, Message, PrivateKey, Request, SIGNATURE, verify,
+};
 use upesi_pki::Trial;
 use upesi_tls::TlsError;
 use upesi_types::FspId;
@@ -50,7 +52,9 @@ pub enum SecurityError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error(transparent)]
-    Key(#[from] KeyFileError),
+    Signers(#[from] KeyFileError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
     #[error("{0} is no DFSP of {1}; make the directory for all DFSPs: upesi pki trial")]
     Unknown(FspId, String),
 }

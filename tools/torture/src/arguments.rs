@@ -9,6 +9,7 @@ use upesi_torture::{table, trials};
 use crate::attacked::Attacked;
 use crate::lost::Lost;
 use crate::note::{Next, Note};
+use crate::shaken::Shaken;
 use crate::trial_arguments::TrialArguments;
 
 /// Faults by the million, and the evidence of what came of it.
@@ -48,6 +49,9 @@ enum Command {
     /// Floods that need no credential, or only one DFSP's, beside honest payments on the real binary. Not part of
     /// `all`.
     Attacks(Attacked),
+    /// Storms of handshakes, and renewals of a thousand certificates, beside honest payments with mutual TLS on the
+    /// real binary. Not part of `all`.
+    Handshakes(Shaken),
     /// All of them, in turn. With --minutes each gets an equal part of them.
     All(TrialArguments),
     /// Reads all of an archive or a store that was damaged; for bit-flips, which runs it in a process of its own.
@@ -95,6 +99,7 @@ impl Arguments {
             Command::PowerLoss(trial) => trial.run("power-loss"),
             Command::BlackHole(lost) => lost.run(),
             Command::Attacks(attacked) => attacked.run(),
+            Command::Handshakes(shaken) => shaken.run(),
             Command::All(trial) => trial.run_all(),
             Command::Table(table) => table.run(),
             Command::Note(note) => note.run(),

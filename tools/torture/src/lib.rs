@@ -10,6 +10,7 @@ pub mod attacks;
 pub mod black_hole;
 pub mod campaign;
 pub mod evidence;
+pub mod handshakes;
 pub mod hub;
 pub mod hub_binary;
 pub mod measured;

@@ -4,6 +4,7 @@ mod arguments;
 mod attacked;
 mod lost;
 mod note;
+mod shaken;
 mod trial_arguments;
 
 use std::process::ExitCode;

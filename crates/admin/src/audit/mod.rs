@@ -14,6 +14,7 @@ use upesi_ledger::{Event, Record};
 use upesi_types::{ErrorCode, Timestamp};
 
 pub use checkpoint::{AuditKey, AuditKeyError, AuditPublicKey, Checkpoint, CheckpointError, log_checkpoints};
+pub(crate) use entry::hex;
 pub use entry::{AuditEntryView, EntryFilter, Outcome};
 
 use crate::call::Call;

@@ -188,6 +188,22 @@ impl Shared {
         request: &PartyRequest,
         currency: Option<Currency>,
     ) -> Result<Owners, LookupFailure> {
+        let owners = self.find_owners(request, currency).await;
+        let is_miss = match &owners {
+            Ok(owners) => owners.known.is_empty(),
+            Err(failure) => matches!(failure.outcome, LookupOutcome::NotFound),
+        };
+        if is_miss {
+            (self.on_miss)(&request.parties.source);
+        }
+        owners
+    }
+
+    async fn find_owners(
+        &self,
+        request: &PartyRequest,
+        currency: Option<Currency>,
+    ) -> Result<Owners, LookupFailure> {
         let party = request.ids.as_path();
         let oracle = self
             .oracle(&party, currency)

@@ -10,7 +10,8 @@
 //! | `upesi_admission_delay_seconds` | | how long what is ready waits for a worker at least |
 //! | `upesi_admission_engine_waiting` | | requests that wait for the engine |
 //!
-//! `class` is `new` or `finishing`; `reason` is `overload`, `rate`, `bytes` or `engine`.
+//! `class` is `new` or `finishing`; `reason` is `overload`, `rate`, `bytes`, `engine`, `lookups`, `misses`,
+//! `registrations` or `blocked`.
 
 use std::sync::atomic::AtomicU64;
 
@@ -65,6 +66,10 @@ const fn reason_name(refusal: Refusal) -> &'static str {
         Refusal::Rate => "rate",
         Refusal::Bytes => "bytes",
         Refusal::Engine => "engine",
+        Refusal::Lookups => "lookups",
+        Refusal::Misses => "misses",
+        Refusal::Registrations => "registrations",
+        Refusal::Blocked => "blocked",
     }
 }
 

@@ -49,16 +49,37 @@ pub(crate) enum Refusal {
     Bytes,
     /// What waits for the engine would wait too long.
     Engine,
+    /// The sender asks for more parties than it may.
+    Lookups,
+    /// The sender has asked for too many parties that nobody serves.
+    Misses,
+    /// The sender changes the directory more often than it may.
+    Registrations,
+    /// The sender is blocked for a while, for too many wrong signatures.
+    Blocked,
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 4] = [Self::Overload, Self::Rate, Self::Bytes, Self::Engine];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Overload,
+        Self::Rate,
+        Self::Bytes,
+        Self::Engine,
+        Self::Lookups,
+        Self::Misses,
+        Self::Registrations,
+        Self::Blocked,
+    ];
 
     const fn detail(self) -> &'static str {
         match self {
             Self::Overload | Self::Engine => "try again later",
             Self::Rate => "more requests per second than this scheme allows a DFSP",
             Self::Bytes => "more bytes per second than this scheme allows a DFSP",
+            Self::Lookups => "more lookups per second than this scheme allows a DFSP",
+            Self::Misses => "more lookups of unknown parties per second than this scheme allows a DFSP",
+            Self::Registrations => "more registrations per second than this scheme allows a DFSP",
+            Self::Blocked => "too many signatures that are not the sender's",
         }
     }
 
@@ -181,6 +202,12 @@ impl AdmissionGate {
     /// Begins to wait for the engine.
     pub(crate) fn enter_engine(&self) -> InFlight<'_> {
         self.engine.enter(self.started)
+    }
+
+    /// Counts a refusal over a rate of its sender.
+    pub(crate) fn note(&self, class: Class, refusal: Refusal, caller: Caller<'_>) {
+        self.metrics.refuse(class, refusal);
+        self.metrics.refuse_source(self.name(self.source(caller)), 1);
     }
 
     /// The refusal with its ready body.

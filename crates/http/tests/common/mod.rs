@@ -1,6 +1,8 @@
 //! A server with a scripted service, and a client that writes bytes by hand.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod chains;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

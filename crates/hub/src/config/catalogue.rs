@@ -222,7 +222,7 @@ settings! {
         mode: choice("plain", "tls", "mutual") = "plain",
         /// PEM file of the hub's certificate and its intermediates.
         certificate_file: text(4096) = "",
-        /// PEM file of its private key. The hub does not start if every user may read it.
+        /// PEM file of its private key, or its place in a token. The hub does not start if every user may read that.
         key_file: text(4096) = "",
         /// PEM file of the authorities whose certificates callers may have, for `mutual`.
         anchors_file: text(4096) = "",
@@ -241,7 +241,7 @@ settings! {
         mode: choice("plain", "tls", "mutual") = "plain",
         /// PEM file of the hub's certificate and its intermediates.
         certificate_file: text(4096) = "",
-        /// PEM file of its private key. The hub does not start if every user may read it.
+        /// PEM file of its private key, or its place in a token. The hub does not start if every user may read that.
         key_file: text(4096) = "",
         /// PEM file of the authorities whose certificates callers may have, for `mutual`.
         anchors_file: text(4096) = "",
@@ -256,7 +256,7 @@ settings! {
         mode: choice("plain", "tls", "mutual") = "plain",
         /// PEM file of the hub's certificate and its intermediates.
         certificate_file: text(4096) = "",
-        /// PEM file of its private key. The hub does not start if every user may read it.
+        /// PEM file of its private key, or its place in a token. The hub does not start if every user may read that.
         key_file: text(4096) = "",
         /// PEM file of the authorities whose certificates callers may have, for `mutual`.
         anchors_file: text(4096) = "",
@@ -274,7 +274,7 @@ settings! {
         crl_file: text(4096) = "",
         /// PEM file of the certificate that the hub shows, with its intermediates; empty for none.
         certificate_file: text(4096) = "",
-        /// PEM file of its private key.
+        /// PEM file of its private key, or its place in a token.
         key_file: text(4096) = "",
         /// Whether `http://` addresses are refused when they are registered.
         https_only: flag = "false",
@@ -307,8 +307,23 @@ settings! {
         es256: flag = "false",
         /// Path that a proxy in front of the hub takes off requests, such as `/switch`: signed URIs may have it.
         base_path: text(256) = "",
-        /// PEM file of the private key by which the hub signs what it makes itself; empty: it signs nothing.
+        /// PEM file of the private key by which the hub signs what it makes itself, or its place in a token:
+        /// `pkcs11:token=hub;object=signing`; empty: the hub signs nothing.
         signing_key_file: text(4096) = "",
+        /// The same of the key that will sign next. Its public part is shown by `GET /signatures/keys`, so that DFSPs
+        /// have it in time. A file may be missing.
+        next_key_file: text(4096) = "",
+    }
+
+    /// PKCS #11 tokens, such as hardware modules, for private keys that never leave them. [Keys](tls.md#keys) has the
+    /// steps.
+    pkcs11: Pkcs11 {
+        /// The module of the tokens' maker, a shared library; empty: keys are in files.
+        module: text(4096) = "",
+        /// File with the PIN of the tokens' user. The hub does not start if every user of the machine may read it.
+        pin_file: text(4096) = "",
+        /// Sessions of each token, and so signatures that it makes at a time.
+        sessions_max: integer(1, 64) = "4",
     }
 
     /// What all TLS has in common.
@@ -380,6 +395,22 @@ settings! {
         /// Bytes per second of bodies over 16 KiB in new requests of each DFSP; 0 for no limit. A second's worth can be
         /// saved up.
         bytes_per_dfsp: integer(0, 1_048_576 * MIB) = "16777216",
+        /// Questions about parties and participants per second of each DFSP; 0 for no limit. As with the next ones, a
+        /// second's worth can be saved up, and it counts whose certificate the caller has.
+        lookups_per_dfsp: integer(0, 10_000_000) = "0",
+        /// Lookups of parties that nobody serves per second of each DFSP; over it all its lookups are refused: a
+        /// directory is read out by guessing. 0 for no limit.
+        lookup_misses_per_dfsp: integer(0, 10_000_000) = "0",
+        /// Changes of the directory per second of each DFSP; 0 for no limit.
+        registrations_per_dfsp: integer(0, 10_000_000) = "0",
+        /// Messages with a wrong signature per second of each DFSP, if it is known by its certificate; over it the DFSP
+        /// is refused for `signature_block_s`, and an alarm is raised. 0 for no limit.
+        signature_faults_per_dfsp: integer(0, 10_000_000) = "100",
+        /// How long a DFSP is refused after too many wrong signatures, in seconds.
+        signature_block_s: integer(1, 86_400) = "60",
+        /// DFSPs with other limits than these, such as `greenbank lookups=50 misses=5; bluebank registrations=0`;
+        /// what is not named is as for all. The names are `lookups`, `misses`, `registrations` and `signature_faults`.
+        exceptions: text(65_536) = "",
         /// Wait of refusals while there are very many, in milliseconds; 0 for none.
         refusal_hold_ms: integer(0, 1_000) = "5",
     }

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use upesi_admin::is_secure_issuer;
+use upesi_gateway::RateLimits;
+use upesi_keys::Place;
 
 use super::issuers::roles_of_groups;
 use super::networks::{address_lists, guard_rules};
 use super::origin::{Mistake, Origin};
+use super::rates::rate_exceptions;
 use super::setting::Value;
 use super::signatures::SignatureModes;
 
@@ -53,8 +56,10 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
             .filter_map(|section| listener_files(values, section)),
     );
     mistakes.extend(outbound_files(values));
+    mistakes.extend(PRIVATE_KEYS.iter().filter_map(|key| private_key(values, key)));
     mistakes.extend(outbound_networks(values));
     mistakes.extend(["oidc", "oidc_dfsps"].iter().filter_map(|section| issuer(values, section)));
+    mistakes.extend(rates(values));
     mistakes
 }
 
@@ -189,6 +194,37 @@ fn listener_files(values: &Understood, section: &str) -> Option<Mistake> {
     };
     let missing = needed.iter().map(|name| key(name)).find(|key| text(values, key).is_none())?;
     Some(Mistake { origin: origin.clone(), text: format!("{section}.mode = {mode} needs {missing}") })
+}
+
+fn rates(values: &Understood) -> Option<Mistake> {
+    let (exceptions, origin) = text(values, "admission.exceptions")?;
+    let error = rate_exceptions(exceptions, RateLimits::default()).err()?;
+    Some(Mistake { origin: origin.clone(), text: format!("admission.exceptions: {error}") })
+}
+
+/// Settings that are places of private keys.
+const PRIVATE_KEYS: [&str; 6] = [
+    "fspiop_tls.key_file",
+    "admin_tls.key_file",
+    "metrics_tls.key_file",
+    "outbound_tls.key_file",
+    "jws.signing_key_file",
+    "jws.next_key_file",
+];
+
+/// A key in a token is named in full, and needs what reaches the token.
+fn private_key(values: &Understood, key: &str) -> Option<Mistake> {
+    let (place, origin) = text(values, key)?;
+    let text = match Place::parse(place) {
+        Err(error) => format!("{key}: {error}"),
+        Ok(Place::File(_)) => return None,
+        Ok(Place::Token(_)) => {
+            let needed = ["pkcs11.module", "pkcs11.pin_file"];
+            let missing = needed.into_iter().find(|needed| text(values, needed).is_none())?;
+            format!("{key} names a token, which needs {missing}")
+        }
+    };
+    Some(Mistake { origin: origin.clone(), text })
 }
 
 /// Networks and ports must be some.

@@ -8,6 +8,7 @@ mod networks;
 mod origin;
 mod print;
 mod profile;
+mod rates;
 mod setting;
 mod signatures;
 mod similar;
@@ -20,14 +21,15 @@ use std::collections::BTreeMap;
 
 pub use catalogue::{
     Admin, AdminTls, Admission, CATALOGUE, Callbacks, Cluster, Data, Engine, Fspiop, FspiopTls, Hub, Jws,
-    Log, Lookup, Metrics, Oidc, OidcDfsps, Oracles, OutboundTls, Quotes, Relay, SECTIONS, Security, Settings,
-    Shutdown, Store, Tls,
+    Log, Lookup, Metrics, Oidc, OidcDfsps, Oracles, OutboundTls, Pkcs11, Quotes, Relay, SECTIONS, Security,
+    Settings, Shutdown, Store, Tls,
 };
 pub(crate) use issuers::{listed, roles_of_groups};
 pub(crate) use networks::{address_lists, guard_rules};
 pub use origin::{Mistake, Origin};
 pub use print::{reference, to_json, to_toml};
 pub use profile::missing_for_production;
+pub(crate) use rates::rate_exceptions;
 pub use setting::{Kind, Raw, Setting, Value};
 pub use signatures::{SignatureMode, SignatureModes};
 pub use similar::nearest;

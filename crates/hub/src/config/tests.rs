@@ -123,7 +123,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
             "[kafka]\n",
             vec![
                 "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, security, cluster, fspiop_tls, \
-                admin_tls, metrics_tls, outbound_tls, outbound, jws, tls, hub, engine, admission, callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
+                admin_tls, metrics_tls, outbound_tls, outbound, jws, pkcs11, tls, hub, engine, admission, callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
             ],
         ),
         ("workers = 2\n", vec!["1: \"workers\" stands outside any section; write it under [fspiop]"]),
@@ -234,6 +234,28 @@ fn contradictions_name_both_sides() {
             "3: outbound_tls.key_file needs outbound_tls.certificate_file",
         ),
         ("[outbound_tls]\ncrl_file = \"l\"\n", "2: outbound_tls.crl_file needs outbound_tls.anchors_file"),
+        (
+            "[jws]\nsigning_key_file = \"pkcs11:token=hub\"\n",
+            "2: jws.signing_key_file: pkcs11:token=hub: a key in a token is pkcs11:token=LABEL;object=LABEL, or with \
+             id=%01 instead of the object",
+        ),
+        (
+            "[jws]\nnext_key_file = \"pkcs11:token=hub;object=k\"\n",
+            "2: jws.next_key_file names a token, which needs pkcs11.module",
+        ),
+        (
+            "[pkcs11]\nmodule = \"m\"\n[jws]\nsigning_key_file = \"pkcs11:token=hub;object=k\"\n",
+            "4: jws.signing_key_file names a token, which needs pkcs11.pin_file",
+        ),
+        (
+            "[admission]\nexceptions = \"greenbank lookup=1\"\n",
+            "2: admission.exceptions: \"greenbank lookup=1\": give a participant and its rates, such as greenbank \
+             lookups=50 misses=5",
+        ),
+        (
+            "[admission]\nexceptions = \"greenbank misses=1; GreenBank misses=2\"\n",
+            "2: admission.exceptions: \"GreenBank misses=2\": this participant is there twice",
+        ),
         ("[outbound_tls]\nhttps_only = true\n", "2: outbound_tls.https_only needs outbound_tls.anchors_file"),
         ("[oidc]\nissuer = \"https://id.example\"\n", "2: oidc.issuer needs oidc.audience"),
         (

@@ -11,6 +11,7 @@ mod retention;
 mod serve;
 mod settlement_metrics;
 mod signatures;
+mod signing;
 mod start;
 mod tls;
 
@@ -23,6 +24,7 @@ use upesi_delivery::lanes::Courier;
 use upesi_engine::{Engine, EngineHandle, StartError, StopReason};
 use upesi_http::{BindError, Server, Workers, WorkersError};
 use upesi_jws::KeyFileError;
+use upesi_keys::KeyError;
 use upesi_quoting::QuotingError;
 use upesi_tables::TablesError;
 use upesi_tls::TlsError;
@@ -72,6 +74,14 @@ pub enum HubError {
     /// Keys of signatures cannot be used.
     #[error("jws: {0}")]
     Keys(KeyFileError),
+    /// The hub's own private key cannot be used.
+    #[error("{setting}: {source}")]
+    PrivateKey {
+        /// The setting that names it, or what reaches it.
+        setting: &'static str,
+        /// Why not.
+        source: KeyError,
+    },
     /// Settings contradict themselves.
     #[error("{0}")]
     Settings(String),
@@ -95,7 +105,7 @@ impl HubError {
         match self {
             Self::Bind { .. } => Exit::Unavailable,
             Self::Workers(_) | Self::Descriptors(_) => Exit::Temporary,
-            Self::Settings(_) | Self::Tls { .. } | Self::Keys(_) => Exit::Usage,
+            Self::Settings(_) | Self::Tls { .. } | Self::Keys(_) | Self::PrivateKey { .. } => Exit::Usage,
             Self::Store(
                 TablesError::Damaged { .. } | TablesError::Format { .. } | TablesError::Content { .. },
             ) => Exit::Data,

@@ -11,19 +11,21 @@ use upesi_directory::{DirectoryConfig, OracleConfig};
 use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
 use upesi_fspiop::headers::HeaderRules;
-use upesi_gateway::{AdmissionSettings, GatewayConfig};
+use upesi_gateway::{AdmissionSettings, GatewayConfig, RateLimits, RateSettings};
 use upesi_http::{
     ClientTls, Guard, Limits, Outbound, PaceLimits, Schemes, Workers, WorkersError, available_cores,
 };
 use upesi_journal::Durability;
+use upesi_keys::{Keys, TokenSettings, Tokens};
 use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_quoting::{QuotingConfig, Retention};
 use upesi_tables::archive::ArchiveOptions;
 use upesi_tables::store::StoreOptions;
 
+use super::HubError;
 use super::descriptors::Descriptors;
 use super::retention::Policy;
-use crate::config::{Settings, address_lists, guard_rules};
+use crate::config::{Settings, address_lists, guard_rules, rate_exceptions};
 use crate::export::Format;
 
 const fn ms(count: u64) -> Duration {
@@ -238,6 +240,37 @@ pub(super) fn guard(settings: &Settings) -> Guard {
         "public" => Guard::new(guard_rules(&outbound.networks, &outbound.ports).unwrap_or_default()),
         _ => Guard::default(),
     }
+}
+
+/// What each DFSP may do per second.
+pub(super) fn rates(settings: &Settings) -> RateSettings {
+    let admission = &settings.admission;
+    let limits = RateLimits {
+        lookups: admission.lookups_per_dfsp,
+        misses: admission.lookup_misses_per_dfsp,
+        registrations: admission.registrations_per_dfsp,
+        signature_faults: admission.signature_faults_per_dfsp,
+    };
+    RateSettings {
+        limits,
+        // The settings were checked.
+        exceptions: rate_exceptions(&admission.exceptions, limits).unwrap_or_default(),
+        block: Duration::from_secs(admission.signature_block_s),
+    }
+}
+
+/// What opens private keys.
+pub(super) fn keys(settings: &Settings) -> Result<Keys, HubError> {
+    let pkcs11 = &settings.pkcs11;
+    if pkcs11.module.is_empty() {
+        return Ok(Keys::in_files());
+    }
+    let tokens = Tokens::open(TokenSettings {
+        module: PathBuf::from(&pkcs11.module),
+        pin_file: PathBuf::from(&pkcs11.pin_file),
+        sessions_max: size(pkcs11.sessions_max),
+    });
+    tokens.map(Keys::with_tokens).map_err(|source| HubError::PrivateKey { setting: "pkcs11.module", source })
 }
 
 /// The addresses that may be registered.

@@ -10,8 +10,9 @@ use upesi_delivery::Handler;
 use upesi_delivery::lanes::Courier;
 use upesi_delivery::relayed::{Relay, RelayMetrics};
 use upesi_directory::oracle::{BuiltInOracle, RegisteredOracles};
-use upesi_directory::{Directory, DirectoryMetrics};
+use upesi_directory::{Directory, DirectoryMetrics, OnMiss};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
+use upesi_gateway::Rates;
 use upesi_http::{ClientTls, Outbound, WorkerHandle};
 use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_parties::registry::OracleRegistry;
@@ -40,7 +41,7 @@ impl Resources {
     pub(super) fn start(
         settings: &Settings,
         registry: &mut Registry,
-        participants: SharedParticipants,
+        (participants, rates): (SharedParticipants, &Arc<Rates>),
         courier: Courier,
         (outbound, tls): (&Outbound, Option<ClientTls>),
         clock: Arc<dyn Clock>,
@@ -65,8 +66,8 @@ impl Resources {
             config.oracle.clone(),
             metrics.clone(),
         );
-        let directory =
-            Directory::new(config, relay.clone(), Arc::new(source), metrics).map_err(|mistakes| {
+        let directory = Directory::new(config, relay.clone(), Arc::new(source), metrics, on_miss(rates))
+            .map_err(|mistakes| {
                 let texts: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
                 HubError::Settings(texts.join("; "))
             })?;
@@ -116,6 +117,12 @@ impl Resources {
     pub(super) fn close(&self) {
         self.store.close();
     }
+}
+
+/// Counts lookups of parties that nobody serves.
+fn on_miss(rates: &Arc<Rates>) -> OnMiss {
+    let rates = Arc::clone(rates);
+    Arc::new(move |source| rates.missed(source))
 }
 
 /// A kept quote for operators.

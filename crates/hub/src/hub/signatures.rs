@@ -9,15 +9,18 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::interval;
+use upesi_admin::HubKeys;
 use upesi_delivery::Signer;
 use upesi_engine::{Clock, SharedParticipants};
 use upesi_fspiop::{Operation, Resource, SyncError};
 use upesi_gateway::{Authenticator, Parts};
-use upesi_http::{Method, Workers};
-use upesi_jws::{Fault, Freshness, KeyFileError, KeyRing, PrivateKey, Request, SIGNATURE, verify};
+use upesi_http::Method;
+use upesi_jws::{Fault, Freshness, KeyFileError, KeyRing, Request, SIGNATURE, verify};
+use upesi_keys::Keys;
 use upesi_types::{ErrorCode, FspId};
 
 use super::HubError;
+use super::signing::Signing;
 use crate::config::{Settings, SignatureMode, SignatureModes};
 use crate::exposition::{counter, gauge, head};
 
@@ -27,18 +30,11 @@ const UNKNOWN: &str = "unknown";
 /// Signatures as the settings want them.
 pub(super) struct Signatures {
     verifier: Option<Arc<Verifier>>,
-    signing: Option<Signing>,
+    signing: Option<Arc<Signing>>,
     reload_interval: Duration,
     reload_now: Notify,
     /// Whether the files on the disk cannot be used, so that older ones are in force.
     is_failing: AtomicBool,
-}
-
-/// The hub's own key.
-struct Signing {
-    file: PathBuf,
-    signer: Signer,
-    thread: Workers,
 }
 
 /// Verifies what participants send.
@@ -59,6 +55,7 @@ impl Signatures {
     /// Reads the keys that the settings name.
     pub(super) fn load(
         settings: &Settings,
+        keys: &Keys,
         participants: &SharedParticipants,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, HubError> {
@@ -78,15 +75,7 @@ impl Signatures {
                 faults: Mutex::default(),
             })),
         };
-        let signing = match &*jws.signing_key_file {
-            "" => None,
-            file => {
-                let file = PathBuf::from(file);
-                let key = PrivateKey::load(&file)?;
-                let thread = Workers::start(1, "upesi-signer")?;
-                Some(Signing { file, signer: Signer::new(key, thread.get(0).clone()), thread })
-            }
-        };
+        let signing = Signing::open(settings, keys, clock)?.map(Arc::new);
         Ok(Self {
             verifier,
             signing,
@@ -98,7 +87,13 @@ impl Signatures {
 
     /// Signs what the hub makes itself.
     pub(super) fn signer(&self) -> Option<Signer> {
-        self.signing.as_ref().map(|signing| signing.signer.clone())
+        self.signing.as_ref().map(|signing| signing.signer())
+    }
+
+    /// The public keys of the hub, for those who verify what it signs.
+    pub(super) fn hub_keys(&self) -> HubKeys {
+        let signing = self.signing.clone();
+        Arc::new(move || signing.as_ref().map(|signing| signing.announced()).unwrap_or_default())
     }
 
     /// Judges requests, if any participant has to sign.
@@ -131,25 +126,15 @@ impl Signatures {
 
     /// Reads all keys again. What cannot be used leaves in force what was.
     fn reload(&self) {
-        let outcome = self.try_reload();
-        if let Err(error) = &outcome {
-            tracing::error!(%error, "the keys of signatures cannot be used; those in force stay");
+        let ring = self.verifier.as_ref().map_or(Ok(()), |verifier| verifier.reload());
+        let own = self.signing.as_ref().map_or(Ok(()), |signing| signing.reload());
+        if let Err(error) = &ring {
+            tracing::error!(%error, "the keys of participants cannot be used; those in force stay");
         }
-        self.is_failing.store(outcome.is_err(), Ordering::Relaxed);
-    }
-
-    fn try_reload(&self) -> Result<(), KeyFileError> {
-        let ring = match &self.verifier {
-            None => None,
-            Some(verifier) => Some(KeyRing::load(&verifier.directory, verifier.allows_es256)?),
-        };
-        if let Some(signing) = &self.signing {
-            signing.signer.replace(PrivateKey::load(&signing.file)?);
+        if let Err(error) = &own {
+            tracing::error!(%error, "the hub's key of signatures cannot be used; the one in force stays");
         }
-        if let (Some(verifier), Some(ring)) = (&self.verifier, ring) {
-            *verifier.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
-        }
-        Ok(())
+        self.is_failing.store(ring.is_err() || own.is_err(), Ordering::Relaxed);
     }
 
     /// The metrics, if messages are signed or verified.
@@ -167,12 +152,18 @@ impl Signatures {
     /// Stops signing. All messages have left by then.
     pub(super) fn shutdown(&self) {
         if let Some(signing) = &self.signing {
-            signing.thread.shutdown();
+            signing.shutdown();
         }
     }
 }
 
 impl Verifier {
+    fn reload(&self) -> Result<(), KeyFileError> {
+        let ring = KeyRing::load(&self.directory, self.allows_es256)?;
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
+        Ok(())
+    }
+
     fn judge(&self, operation: Operation, head: &Parts, body: &[u8]) -> Result<(), SyncError> {
         let source = head.headers.get("fspiop-source").and_then(|source| source.to_str().ok());
         let source = source.unwrap_or_default();

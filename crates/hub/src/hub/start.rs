@@ -17,7 +17,7 @@ use upesi_delivery::{Handler, Signer};
 use upesi_engine::{
     Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
 };
-use upesi_gateway::{Gateway, GatewayContext};
+use upesi_gateway::{Gateway, GatewayContext, Rates};
 use upesi_http::{BoundServer, ClientTls, Outbound, Server, Workers};
 use upesi_journal::Log;
 
@@ -66,9 +66,10 @@ struct Core {
 
 impl Base {
     fn open(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Self, HubError> {
-        let tls = Arc::new(Tls::load(settings)?);
+        let keys = options::keys(settings)?;
+        let tls = Arc::new(Tls::load(settings, &keys)?);
         let participants = SharedParticipants::default();
-        let signatures = Arc::new(Signatures::load(settings, &participants, clock)?);
+        let signatures = Arc::new(Signatures::load(settings, &keys, &participants, clock)?);
         let audit_key = audit_key(settings)?;
         let fspiop = bind("fspiop.listen", settings.fspiop.listen)?;
         let admin = bind("admin.listen", settings.admin.listen)?;
@@ -131,13 +132,14 @@ impl Base {
         settings: &Settings,
         registry: &mut Registry,
         handle: &EngineHandle,
-        resources: &Resources,
+        (resources, rates): (&Resources, Arc<Rates>),
     ) -> Gateway<impl Handler + use<>> {
         let handlers = resources.handlers(handle.clone());
         let config = options::gateway(settings);
         let mut context = GatewayContext::new(handle.clone(), handlers);
         context.endpoint_cache = Box::new(resources.clear_caches());
         context.participants = self.participants.clone();
+        context.rates = rates;
         if let Some(authenticator) = self.signatures.authenticator() {
             context.authenticator = Box::new(authenticator);
         }
@@ -164,10 +166,11 @@ impl Hub {
         let Core { mut registry, metrics, engine, handle, courier } =
             base.start_engine(settings, clock, journal)?;
         let clock = handle.clock();
+        let rates = Arc::new(Rates::new(options::rates(settings), base.participants.clone()));
         let resources = Resources::start(
             settings,
             &mut registry,
-            base.participants.clone(),
+            (base.participants.clone(), &rates),
             courier.clone(),
             (&base.outbound, base.tls.outbound()),
             Arc::clone(&clock) as _,
@@ -178,7 +181,7 @@ impl Hub {
             .map(|policy| Retention::start(policy, handle.clone(), clock as _))
             .transpose()
             .map_err(StartError::Thread)?;
-        let gateway = base.gateway(settings, &mut registry, &handle, &resources);
+        let gateway = base.gateway(settings, &mut registry, &handle, (&resources, rates));
         let text = Arc::new(MetricsText::new(
             ProcessMetrics::new(settings, &base.descriptors),
             metrics,
@@ -353,6 +356,7 @@ fn admin_service(
     context.log_level = Arc::new(log);
     context.schemes = options::schemes(settings, &base.outbound);
     context.allowed_hosts = Some(options::allowed_hosts(settings));
+    context.hub_keys = base.signatures.hub_keys();
     context.audit = AuditPort::new(base.audit_key.clone());
     if let Some(key) = base.audit_key.clone() {
         base.admin_workers.get(0).spawn(log_checkpoints(context.clone(), key));

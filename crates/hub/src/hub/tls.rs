@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, interval};
 use upesi_http::{ClientTls, HandshakeCounts, Outcome, Secured, Server, ServerTls, Workers};
+use upesi_keys::Keys;
 use upesi_tls::{ClientFiles, Identity, ServerFiles, Stock, TlsError, Trust, present_s};
 
 use super::{HubError, options};
@@ -51,11 +52,14 @@ pub(super) struct Tls {
 
 impl Tls {
     /// Reads the files that the settings name.
-    pub(super) fn load(settings: &Settings) -> Result<Self, HubError> {
-        let fspiop = listener(settings, FSPIOP)?;
-        let admin = listener(settings, ADMIN)?;
-        let metrics = if settings.metrics.listen.is_empty() { None } else { listener(settings, METRICS)? };
-        let outbound = outbound(settings)?;
+    pub(super) fn load(settings: &Settings, keys: &Keys) -> Result<Self, HubError> {
+        let fspiop = listener(settings, keys, FSPIOP)?;
+        let admin = listener(settings, keys, ADMIN)?;
+        let metrics = match &*settings.metrics.listen {
+            "" => None,
+            _ => listener(settings, keys, METRICS)?,
+        };
+        let outbound = outbound(settings, keys)?;
         let handshakes = match fspiop.is_some() || admin.is_some() || metrics.is_some() {
             true => Some(Workers::start(1, "upesi-handshake")?),
             false => None,
@@ -257,7 +261,7 @@ impl Tls {
     }
 }
 
-fn listener(settings: &Settings, section: &'static str) -> Result<Option<ServerTls>, HubError> {
+fn listener(settings: &Settings, keys: &Keys, section: &'static str) -> Result<Option<ServerTls>, HubError> {
     let (mode, certificate, key, anchors, crl) = match section {
         FSPIOP => {
             let tls = &settings.fspiop_tls;
@@ -277,17 +281,17 @@ fn listener(settings: &Settings, section: &'static str) -> Result<Option<ServerT
     }
     let clients = (mode == "mutual").then(|| trust(settings, anchors, crl));
     let files = ServerFiles { identity: identity(certificate, key), clients };
-    ServerTls::load(files).map(Some).map_err(in_section(section))
+    ServerTls::load_with(files, keys.clone()).map(Some).map_err(in_section(section))
 }
 
-fn outbound(settings: &Settings) -> Result<Option<ClientTls>, HubError> {
+fn outbound(settings: &Settings, keys: &Keys) -> Result<Option<ClientTls>, HubError> {
     let tls = &settings.outbound_tls;
     if tls.anchors_file.is_empty() {
         return Ok(None);
     }
     let identity = path(&tls.certificate_file).map(|_| identity(&tls.certificate_file, &tls.key_file));
     let files = ClientFiles { servers: trust(settings, &tls.anchors_file, &tls.crl_file), identity };
-    ClientTls::load(files).map(Some).map_err(in_section(OUTBOUND))
+    ClientTls::load_with(files, keys.clone()).map(Some).map_err(in_section(OUTBOUND))
 }
 
 fn identity(certificate: &str, key: &str) -> Identity {

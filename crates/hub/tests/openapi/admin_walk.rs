@@ -276,6 +276,7 @@ impl Walk {
             "getLogLevel",
             "setLogLevel",
             "getClock",
+            "getSignatureKeys",
             "acceptClock",
             "getHealth",
             "getLive",

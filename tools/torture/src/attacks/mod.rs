@@ -18,11 +18,12 @@ pub use report::{AttacksRun, SUBJECT};
 use upesi_http::Workers;
 use upesi_lab::allow_many_files;
 
-use self::figures::p99_us;
+pub(crate) use self::figures::p99_us;
 use self::flood::{Endpoint, Flood, Manner, Means};
 use self::ground::Ground;
 use self::list::Attack;
 use self::payments::stream;
+pub(crate) use self::payments::{Payments, currency};
 use crate::black_hole::audit;
 
 /// Payments before the first phase, so that connections are open.

@@ -1,0 +1,213 @@
+//! Rates of single sources: what each may ask for, or get wrong, per second.
+
+use alloc::collections::BTreeMap;
+
+use crate::{REQUEST, SourceId};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Questions about parties.
+    Lookup,
+    /// Questions about parties that nobody serves.
+    Miss,
+    /// Changes of the directory.
+    Registration,
+    /// Messages whose signature is not their sender's.
+    SignatureFault,
+}
+
+impl Counted {
+    /// All of them, in the order of their discriminants.
+    pub const ALL: [Self; 4] = [Self::Lookup, Self::Miss, Self::Registration, Self::SignatureFault];
+}
+
+/// What one source may still do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Credit {
+    /// In thousandths; below zero where more was charged than there was.
+    left: i64,
+    /// When that was so.
+    at_ms: u64,
+    is_known: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Source {
+    credits: [Credit; Counted::ALL.len()],
+    blocked_until_ms: u64,
+}
+
+/// Counts by source. Each can save up a second's worth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rates {
+    sources: BTreeMap<SourceId, Source>,
+    sources_max: usize,
+}
+
+impl Credit {
+    fn fill(&mut self, per_s: u64, now_ms: u64) {
+        let full = full(per_s);
+        if !self.is_known {
+            *self = Self { left: full, at_ms: now_ms, is_known: true };
+        }
+        let elapsed_ms = now_ms.saturating_sub(self.at_ms);
+        let earned = i64::try_from(elapsed_ms.saturating_mul(per_s)).unwrap_or(i64::MAX);
+        self.left = self.left.saturating_add(earned).min(full);
+        self.at_ms = self.at_ms.max(now_ms);
+    }
+
+    /// Milliseconds until there is one more; `None` if there is one.
+    fn wait_ms(&self, per_s: u64) -> Option<u64> {
+        let missing = u64::try_from(ONE - self.left).unwrap_or(0);
+        (missing > 0).then(|| missing.div_ceil(per_s.max(1)))
+    }
+}
+
+const ONE: i64 = REQUEST as i64;
+
+/// A second's worth, and at least one.
+fn full(per_s: u64) -> i64 {
+    i64::try_from(per_s.max(1).saturating_mul(REQUEST)).unwrap_or(i64::MAX)
+}
+
+impl Rates {
+    /// Remembers so many sources; those beyond count as one.
+    pub const fn new(sources_max: usize) -> Self {
+        Self { sources: BTreeMap::new(), sources_max }
+    }
+
+    /// Takes one of what a source may do at this rate.
+    ///
+    /// # Errors
+    /// Milliseconds after which there will be one.
+    pub fn take(&mut self, counted: Counted, source: SourceId, per_s: u64, now_ms: u64) -> Result<(), u64> {
+        self.check(counted, source, per_s, now_ms)?;
+        self.credit(counted, source).left -= ONE;
+        Ok(())
+    }
+
+    /// Whether [`Self::take`] would.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn check(&mut self, counted: Counted, source: SourceId, per_s: u64, now_ms: u64) -> Result<(), u64> {
+        let credit = self.credit(counted, source);
+        credit.fill(per_s, now_ms);
+        credit.wait_ms(per_s).map_or(Ok(()), Err)
+    }
+
+    /// Charges a source with something that has happened. What was under way may exceed its rate, by a second's worth
+    /// at most.
+    pub fn charge(&mut self, counted: Counted, source: SourceId, per_s: u64, now_ms: u64) {
+        let credit = self.credit(counted, source);
+        credit.fill(per_s, now_ms);
+        credit.left = (credit.left - ONE).max(-full(per_s));
+    }
+
+    /// Charges a source with a fault; over its rate it is blocked for a while. Returns whether that begins now.
+    pub fn fault(&mut self, source: SourceId, per_s: u64, block_ms: u64, now_ms: u64) -> bool {
+        if self.take(Counted::SignatureFault, source, per_s, now_ms).is_ok() {
+            return false;
+        }
+        let known = self.source(source);
+        let is_new = known.blocked_until_ms <= now_ms;
+        known.blocked_until_ms = now_ms.saturating_add(block_ms);
+        // After the block it begins anew.
+        known.credits[Counted::SignatureFault as usize].is_known = false;
+        is_new
+    }
+
+    /// Milliseconds for which a source is still blocked.
+    pub fn blocked_ms(&self, source: SourceId, now_ms: u64) -> Option<u64> {
+        let until = self.sources.get(&self.key(source))?.blocked_until_ms;
+        until.checked_sub(now_ms).filter(|left| *left > 0)
+    }
+
+    /// Sources that are blocked.
+    pub fn blocked(&self, now_ms: u64) -> usize {
+        self.sources.values().filter(|source| source.blocked_until_ms > now_ms).count()
+    }
+
+    fn credit(&mut self, counted: Counted, source: SourceId) -> &mut Credit {
+        &mut self.source(source).credits[counted as usize]
+    }
+
+    fn source(&mut self, source: SourceId) -> &mut Source {
+        self.sources.entry(self.key(source)).or_default()
+    }
+
+    fn key(&self, source: SourceId) -> SourceId {
+        let has_room = self.sources.len() < self.sources_max || self.sources.contains_key(&source);
+        if has_room { source } else { SourceId::OTHERS }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GREEN: SourceId = SourceId(7);
+    const BLUE: SourceId = SourceId(8);
+
+    #[test]
+    fn a_source_has_its_rate_and_a_seconds_worth_at_once() {
+        let mut rates = Rates::new(10);
+        let mut take = |source, per_s, now_ms| rates.take(Counted::Lookup, source, per_s, now_ms);
+        assert!((0..5).all(|_| take(GREEN, 5, 1_000).is_ok()));
+        assert_eq!(take(GREEN, 5, 1_000), Err(200));
+        assert_eq!(take(BLUE, 5, 1_000), Ok(()), "others have their own");
+        assert_eq!(take(GREEN, 5, 1_199), Err(1));
+        assert_eq!((take(GREEN, 5, 1_200), take(GREEN, 5, 1_200)), (Ok(()), Err(200)));
+        // A minute later there is a second's worth, and no more.
+        assert!((0..5).all(|_| take(GREEN, 5, 61_200).is_ok()));
+        assert_eq!(take(GREEN, 5, 61_200), Err(200));
+        // A clock that goes back earns nothing.
+        assert_eq!(take(GREEN, 5, 1_000), Err(200));
+    }
+
+    #[test]
+    fn each_thing_has_its_own_rate() {
+        let mut rates = Rates::new(10);
+        assert_eq!(rates.take(Counted::Lookup, GREEN, 1, 0), Ok(()));
+        assert_eq!(rates.take(Counted::Registration, GREEN, 1, 0), Ok(()));
+        assert_eq!(rates.take(Counted::Lookup, GREEN, 1, 0), Err(1_000));
+    }
+
+    #[test]
+    fn what_was_under_way_is_owed_up_to_a_seconds_worth() {
+        let mut rates = Rates::new(10);
+        for _ in 0..100 {
+            rates.charge(Counted::Miss, GREEN, 2, 0);
+        }
+        // Two are owed, and one must be there.
+        assert_eq!(rates.check(Counted::Miss, GREEN, 2, 0), Err(1_500));
+        assert_eq!(rates.check(Counted::Miss, GREEN, 2, 1_500), Ok(()));
+        assert_eq!(rates.check(Counted::Miss, GREEN, 2, 1_500), Ok(()), "asking takes nothing");
+    }
+
+    #[test]
+    fn faults_over_the_rate_block_for_a_while() {
+        let mut rates = Rates::new(10);
+        let mut fault = |now_ms| rates.fault(GREEN, 3, 10_000, now_ms);
+        assert_eq!([fault(0), fault(0), fault(0), fault(0)], [false, false, false, true]);
+        assert_eq!((rates.blocked_ms(GREEN, 0), rates.blocked_ms(BLUE, 0)), (Some(10_000), None));
+        assert_eq!((rates.blocked_ms(GREEN, 9_999), rates.blocked(9_999)), (Some(1), 1));
+        assert_eq!((rates.blocked_ms(GREEN, 10_000), rates.blocked(10_000)), (None, 0));
+        // It begins anew, with a full second's worth.
+        let mut fault = |now_ms| rates.fault(GREEN, 3, 10_000, now_ms);
+        let times = [10_000; 4].map(&mut fault);
+        assert_eq!(times, [false, false, false, true]);
+    }
+
+    #[test]
+    fn sources_without_room_count_as_one() {
+        let mut rates = Rates::new(2);
+        for source in [GREEN, BLUE] {
+            assert_eq!(rates.take(Counted::Lookup, source, 1, 0), Ok(()));
+        }
+        assert_eq!(rates.take(Counted::Lookup, SourceId(9), 1, 0), Ok(()));
+        assert_eq!(rates.take(Counted::Lookup, SourceId(10), 1, 0), Err(1_000));
+        assert_eq!(rates.take(Counted::Lookup, GREEN, 1, 1_000), Ok(()));
+    }
+}

@@ -1,0 +1,277 @@
+//! Rates of participants: lookups, lookups of parties that nobody serves, registrations, signatures that are not their
+//! sender's.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+use upesi_admission::{Counted, SourceId};
+use upesi_engine::{Participants, SharedParticipants};
+use upesi_fspiop::{Method, Operation, Resource};
+use upesi_ledger::ParticipantId;
+use upesi_types::FspId;
+
+use crate::admission::Refusal;
+use crate::caller::Caller;
+
+/// Participants remembered; a scheme has fewer.
+const SOURCES_MAX: usize = 10_000;
+
+/// What a participant may do per second; 0 for no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateLimits {
+    /// Questions about parties.
+    pub lookups: u64,
+    /// Questions about parties that nobody serves: a directory is read out by guessing.
+    pub misses: u64,
+    /// Changes of the directory.
+    pub registrations: u64,
+    /// Messages with a signature that is not their sender's.
+    pub signature_faults: u64,
+}
+
+impl RateLimits {
+    const fn of(self, counted: Counted) -> u64 {
+        match counted {
+            Counted::Lookup => self.lookups,
+            Counted::Miss => self.misses,
+            Counted::Registration => self.registrations,
+            Counted::SignatureFault => self.signature_faults,
+        }
+    }
+}
+
+/// The rates of a scheme.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RateSettings {
+    /// Those of every participant.
+    pub limits: RateLimits,
+    /// Those of single participants, by their names in lower case.
+    pub exceptions: HashMap<String, RateLimits>,
+    /// How long a participant is refused after too many wrong signatures.
+    pub block: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Blocked {
+    fsp: String,
+}
+
+/// Counts what participants do, by the participant that a caller is bound to.
+#[derive(Debug)]
+pub struct Rates {
+    settings: RateSettings,
+    participants: SharedParticipants,
+    started: Instant,
+    /// By [`Counted`]: whether anything is bounded, so that the rest costs nothing.
+    is_bounded: [bool; Counted::ALL.len()],
+    core: Mutex<upesi_admission::Rates>,
+    /// Until when somebody is blocked, so that nothing is locked while nobody is.
+    blocked_until_ms: AtomicU64,
+    blocks: Family<Blocked, Counter>,
+    blocked: Gauge,
+}
+
+/// A refusal, and after how many seconds the sender may try again.
+pub(crate) type Refused = (Refusal, u64);
+
+impl Rates {
+    /// Rates of the participants.
+    pub fn new(settings: RateSettings, participants: SharedParticipants) -> Self {
+        let is_bounded = Counted::ALL.map(|counted| {
+            settings.exceptions.values().chain([&settings.limits]).any(|limits| limits.of(counted) > 0)
+        });
+        Self {
+            settings,
+            participants,
+            started: Instant::now(),
+            is_bounded,
+            core: Mutex::new(upesi_admission::Rates::new(SOURCES_MAX)),
+            blocked_until_ms: AtomicU64::new(0),
+            blocks: Family::default(),
+            blocked: Gauge::default(),
+        }
+    }
+
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "upesi_dfsp_blocks",
+            "Times that a DFSP was blocked for a while, for too many signatures that are not its own",
+            self.blocks.clone(),
+        );
+        registry.register(
+            "upesi_dfsps_blocked",
+            "DFSPs blocked for a while, until the last of them is not any more",
+            self.blocked.clone(),
+        );
+    }
+
+    /// Whether a request is within its sender's rates, of which it takes its part.
+    pub(crate) fn ask(
+        &self,
+        operation: Operation,
+        caller: Caller<'_>,
+        received: Instant,
+    ) -> Result<(), Refused> {
+        let now_ms = self.ms(received);
+        if let Some(left_ms) = self.blocked_ms(caller, now_ms) {
+            return Err((Refusal::Blocked, seconds(left_ms)));
+        }
+        let taken = match counted(operation) {
+            None => Ok(()),
+            Some(Counted::Lookup) => match self.check(Counted::Miss, caller, now_ms) {
+                Err(wait_ms) => Err((Refusal::Misses, wait_ms)),
+                Ok(()) => {
+                    self.take(Counted::Lookup, caller, now_ms).map_err(|wait_ms| (Refusal::Lookups, wait_ms))
+                }
+            },
+            Some(counted) => {
+                self.take(counted, caller, now_ms).map_err(|wait_ms| (Refusal::Registrations, wait_ms))
+            }
+        };
+        taken.map_err(|(refusal, wait_ms)| (refusal, seconds(wait_ms)))
+    }
+
+    /// Notes that nobody serves the party that a participant asked for.
+    pub fn missed(&self, source: &FspId) {
+        self.missed_at(source, Instant::now());
+    }
+
+    fn missed_at(&self, source: &FspId, at: Instant) {
+        if !self.is_bounded[Counted::Miss as usize] {
+            return;
+        }
+        let participants = self.participants.get();
+        let (source, name) = liable(&participants, source);
+        let per_s = self.limit(Counted::Miss, name.as_ref());
+        if per_s > 0 {
+            self.core().charge(Counted::Miss, source, per_s, self.ms(at));
+        }
+    }
+
+    /// Notes a signature that is not its sender's. Only a caller whose certificate says who it is is blocked: whoever
+    /// names a participant in a header could have it blocked otherwise.
+    pub(crate) fn signature_failed(&self, caller: Caller<'_>, received: Instant) {
+        let Some(identity) = caller.identity() else { return };
+        let name = FspId::parse(&identity.name);
+        let per_s = self.limit(Counted::SignatureFault, name.as_ref());
+        if per_s == 0 {
+            return;
+        }
+        let (now_ms, block_ms) = (self.ms(received), milliseconds(self.settings.block));
+        let mut core = self.core();
+        if core.fault(SourceId(identity.number), per_s, block_ms, now_ms) {
+            self.blocked_until_ms.fetch_max(now_ms.saturating_add(block_ms), Ordering::Relaxed);
+            self.blocked.set(i64::try_from(core.blocked(now_ms)).unwrap_or(i64::MAX));
+            drop(core);
+            self.blocks.get_or_create(&Blocked { fsp: identity.name.to_string() }).inc();
+            tracing::error!(
+                fsp = %identity.name, signature_faults_per_s = per_s, block_s = self.settings.block.as_secs(),
+                "a DFSP sends signatures that are not its own, and is refused for a while"
+            );
+        }
+    }
+
+    /// How long a caller is still blocked.
+    fn blocked_ms(&self, caller: Caller<'_>, now_ms: u64) -> Option<u64> {
+        let until_ms = self.blocked_until_ms.load(Ordering::Relaxed);
+        if until_ms == 0 {
+            return None;
+        }
+        if until_ms <= now_ms {
+            // Nobody is blocked any more. Whoever is blocked at this moment sets it again.
+            let order = Ordering::Relaxed;
+            if self.blocked_until_ms.compare_exchange(until_ms, 0, order, order).is_ok() {
+                self.blocked.set(0);
+            }
+            return None;
+        }
+        self.core().blocked_ms(SourceId(caller.identity()?.number), now_ms)
+    }
+
+    fn take(&self, counted: Counted, caller: Caller<'_>, now_ms: u64) -> Result<(), u64> {
+        match self.bound(counted, caller) {
+            None => Ok(()),
+            Some((source, per_s)) => self.core().take(counted, source, per_s, now_ms),
+        }
+    }
+
+    fn check(&self, counted: Counted, caller: Caller<'_>, now_ms: u64) -> Result<(), u64> {
+        match self.bound(counted, caller) {
+            None => Ok(()),
+            Some((source, per_s)) => self.core().check(counted, source, per_s, now_ms),
+        }
+    }
+
+    /// The rate of a caller, if it has one.
+    fn bound(&self, counted: Counted, caller: Caller<'_>) -> Option<(SourceId, u64)> {
+        if !self.is_bounded[counted as usize] {
+            return None;
+        }
+        let (source, name) = match caller.identity() {
+            Some(identity) => (SourceId(identity.number), FspId::parse(&identity.name)),
+            None => match caller.source() {
+                Some(source) => liable(&self.participants.get(), &source),
+                None => (SourceId::OTHERS, None),
+            },
+        };
+        let per_s = self.limit(counted, name.as_ref());
+        (per_s > 0).then_some((source, per_s))
+    }
+
+    fn limit(&self, counted: Counted, name: Option<&FspId>) -> u64 {
+        let exceptions = &self.settings.exceptions;
+        let exception = match name {
+            Some(name) if !exceptions.is_empty() => exceptions.get(&name.as_str().to_ascii_lowercase()),
+            _ => None,
+        };
+        exception.unwrap_or(&self.settings.limits).of(counted)
+    }
+
+    fn core(&self) -> MutexGuard<'_, upesi_admission::Rates> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ms(&self, instant: Instant) -> u64 {
+        milliseconds(instant.saturating_duration_since(self.started))
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whole seconds, at least one.
+const fn seconds(ms: u64) -> u64 {
+    match ms.div_ceil(1_000) {
+        0 => 1,
+        seconds => seconds,
+    }
+}
+
+/// What a request counts as.
+fn counted(operation: Operation) -> Option<Counted> {
+    match (operation.resource(), operation.method()) {
+        (Resource::Parties | Resource::Participants, Method::Get) => Some(Counted::Lookup),
+        (Resource::Participants, _) => Some(Counted::Registration),
+        _ => None,
+    }
+}
+
+/// Who answers for a sender: its proxy if it is behind one. Those that are no participants count as one.
+fn liable(participants: &Participants, source: &FspId) -> (SourceId, Option<FspId>) {
+    let Some(participant) = participants.named_in_any_case(source) else { return (SourceId::OTHERS, None) };
+    let liable = participants.proxy_of(participant.id).unwrap_or(participant);
+    let number = |id: ParticipantId| SourceId(id.number());
+    (number(liable.id), Some(liable.name))
+}
+
+#[cfg(test)]
+mod tests;

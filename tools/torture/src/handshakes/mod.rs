@@ -1,0 +1,277 @@
+//! What handshakes and renewals cost those who are connected: a hub with mutual TLS and its shipped settings, honest
+//! payments over kept connections, and beside them a storm of new connections, or the renewal of a thousand DFSPs'
+//! certificates.
+
+mod ground;
+mod renewal;
+mod storm;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use upesi_lab::result::evidence::{Provenance, Subject};
+
+use self::ground::Ground;
+use self::storm::{Elsewhere, Storm};
+use crate::attacks::{Ended, p99_us};
+use crate::hub_binary;
+
+/// What a storm may cost payments' p99.
+pub const COST_US_MAX: i64 = 10_000;
+/// Before the first phase, so that connections are open.
+const WARM_UP: Duration = Duration::from_secs(3);
+/// Between a storm and the next phase.
+const SETTLING: Duration = Duration::from_secs(2);
+/// Of a hundred handshakes that are due, so many must have been made: else it was no storm.
+const MADE_PERCENT_MIN: u64 = 90;
+
+/// The subject of its file of evidence.
+pub const SUBJECT: Subject = Subject {
+    name: "handshakes",
+    what: "storms of handshakes, and renewals of a thousand certificates, beside honest payments",
+    command: "torture handshakes --report docs/evidence",
+};
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How long each phase of a round lasts.
+    pub phase: Duration,
+    pub rounds: usize,
+    /// Honest payments begun per second.
+    pub rate_per_s: u64,
+    /// New connections per second in a storm.
+    pub handshakes_per_s: u64,
+    /// DFSPs with a certificate and a connection of their own, beside those that pay.
+    pub dfsps: usize,
+    /// Times that all certificates are renewed.
+    pub renewals: usize,
+    pub binary: PathBuf,
+}
+
+/// Payments' p99 in microseconds; `None` where too few ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Round {
+    pub quiet_p99_us: Option<u64>,
+    pub storm_p99_us: Option<u64>,
+    /// With the same storm against a server that is not the hub: what the machine alone makes of it.
+    pub elsewhere_p99_us: Option<u64>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandshakesRun {
+    #[serde(flatten)]
+    pub provenance: Provenance,
+    pub rate_per_s: u64,
+    pub handshakes_per_s: u64,
+    pub rounds: Vec<Round>,
+    /// The median over the rounds of what the storm costs.
+    pub cost_us: Option<i64>,
+    /// Handshakes of the storms that ended with an answer, and the others.
+    pub handshakes: u64,
+    pub handshakes_failed: u64,
+    /// DFSPs that were connected while all certificates were renewed so many times.
+    pub connected: u64,
+    pub renewals: u64,
+    pub reloads: u64,
+    /// Requests of these DFSPs.
+    pub requests: u64,
+    pub requests_failed: u64,
+    pub paid: u64,
+    pub failed: u64,
+    pub violations: Vec<String>,
+}
+
+impl Round {
+    fn cost_us(self) -> Option<i64> {
+        let before = self.quiet_p99_us?.max(self.elsewhere_p99_us?);
+        Some(i64::try_from(self.storm_p99_us?).ok()? - i64::try_from(before).ok()?)
+    }
+}
+
+impl HandshakesRun {
+    /// Computes the median and holds all of it against what is promised.
+    #[must_use]
+    fn judged(mut self, plan: &Plan) -> Self {
+        let costs: Option<Vec<i64>> = self.rounds.iter().map(|round| round.cost_us()).collect();
+        self.cost_us = costs.filter(|costs| !costs.is_empty()).map(|mut costs| {
+            costs.sort_unstable();
+            costs[costs.len() / 2]
+        });
+        let due = plan.handshakes_per_s * plan.phase.as_secs() * plan.rounds as u64;
+        let wanted = plan.renewals as u64;
+        let cost = self.cost_us.map_or_else(|| "not measured".to_owned(), |cost| format!("{cost} µs"));
+        for (is_broken, what) in [
+            (
+                self.cost_us.is_none_or(|cost| cost > COST_US_MAX),
+                format!("the storm's cost to p99 is {cost}"),
+            ),
+            (
+                self.handshakes * 100 < due * MADE_PERCENT_MIN,
+                format!("only {} of {due} handshakes were made", self.handshakes),
+            ),
+            (self.handshakes_failed > 0, format!("{} handshakes failed", self.handshakes_failed)),
+            (self.reloads < wanted, format!("{} of {wanted} renewals were taken up", self.reloads)),
+            (self.requests == 0 && wanted > 0, "no DFSP asked anything in the renewals".to_owned()),
+            (
+                self.requests_failed > 0,
+                format!("{} of {} requests failed", self.requests_failed, self.requests),
+            ),
+            (self.failed > 0, format!("{} of {} payments failed", self.failed, self.failed + self.paid)),
+        ] {
+            if is_broken {
+                self.violations.push(what);
+            }
+        }
+        self
+    }
+
+    /// What came of it, in lines.
+    pub fn summary(&self) -> String {
+        let ms = |us: Option<u64>| {
+            us.map_or_else(|| "–".to_owned(), |us| format!("{}.{}", us / 1_000, us % 1_000 / 100))
+        };
+        let mut text = format!(
+            "handshakes: {}: {} handshakes at {}/s, {} failed, cost to p99 {} µs; {} DFSPs renewed {} times, {} requests, \
+             {} failed; {} payments, {} failed",
+            if self.violations.is_empty() { "kept" } else { "BROKEN" },
+            self.handshakes,
+            self.handshakes_per_s,
+            self.handshakes_failed,
+            self.cost_us.map_or_else(|| "–".to_owned(), |cost| cost.to_string()),
+            self.connected,
+            self.reloads,
+            self.requests,
+            self.requests_failed,
+            self.paid,
+            self.failed,
+        );
+        for Round { quiet_p99_us, storm_p99_us, elsewhere_p99_us } in &self.rounds {
+            let [quiet, storm, elsewhere] = [quiet_p99_us, storm_p99_us, elsewhere_p99_us].map(|us| ms(*us));
+            text.push_str(&format!(
+                "\n    p99 {quiet} ms quiet, {storm} in the storm, {elsewhere} with it elsewhere"
+            ));
+        }
+        self.violations.iter().for_each(|violation| text.push_str(&format!("\n    {violation}")));
+        text
+    }
+}
+
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Runs storms, then renewals.
+///
+/// # Errors
+/// What could not be started.
+pub fn run(plan: &Plan) -> Result<HandshakesRun, String> {
+    upesi_lab::allow_many_files();
+    let begun = Instant::now();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(told)?;
+    let run = runtime.block_on(suffer(plan))?.judged(plan);
+    let provenance =
+        Provenance { build: hub_binary::build_of(&plan.binary), ..Provenance::now(begun.elapsed()) };
+    Ok(HandshakesRun { provenance, ..run })
+}
+
+async fn suffer(plan: &Plan) -> Result<HandshakesRun, String> {
+    let directory = tempfile::tempdir().map_err(told)?;
+    let mut ground = Ground::start(plan, directory.path()).await?;
+    let mut run = HandshakesRun {
+        rate_per_s: plan.rate_per_s,
+        handshakes_per_s: plan.handshakes_per_s,
+        ..HandshakesRun::default()
+    };
+    ground.pass(WARM_UP).await?;
+    let mut windows = Vec::new();
+    for _ in 0..plan.rounds {
+        let quiet = ground.pass(plan.phase).await?;
+        let storm = Storm::start(plan.handshakes_per_s, ground.fspiop(), ground.storming()?);
+        let stormy = ground.pass(plan.phase).await?;
+        let (made, failed) = storm.end();
+        run.handshakes += made;
+        run.handshakes_failed += failed;
+        ground.pass(SETTLING).await?;
+        let elsewhere = Elsewhere::start(&ground.trial)?;
+        let storm = Storm::start(plan.handshakes_per_s, elsewhere.address(), ground.storming()?);
+        let control = ground.pass(plan.phase).await?;
+        let _ = storm.end();
+        ground.pass(SETTLING).await?;
+        windows.push([quiet, stormy, control]);
+    }
+    renewal::renew(plan, &mut ground, &mut run).await?;
+    let ended = ground.end().await;
+    let p99 = |(from, to): (Instant, Instant)| p99_us(&ended, from, to, plan.rate_per_s);
+    run.rounds = windows
+        .into_iter()
+        .map(|[quiet, storm, elsewhere]| Round {
+            quiet_p99_us: p99(quiet),
+            storm_p99_us: p99(storm),
+            elsewhere_p99_us: p99(elsewhere),
+        })
+        .collect();
+    let failures: Vec<&Ended> = ended.iter().filter(|ended| ended.outcome.is_err()).collect();
+    (run.failed, run.paid) = (failures.len() as u64, (ended.len() - failures.len()) as u64);
+    if let Some(Err(first)) = failures.first().map(|ended| &ended.outcome) {
+        run.violations.push(format!("the first payment that failed: {first}"));
+    }
+    Ok(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            phase: Duration::from_secs(5),
+            rounds: 3,
+            rate_per_s: 100,
+            handshakes_per_s: 500,
+            dfsps: 1_000,
+            renewals: 2,
+            binary: PathBuf::new(),
+        }
+    }
+
+    fn good() -> HandshakesRun {
+        let round =
+            Round { quiet_p99_us: Some(5_000), storm_p99_us: Some(16_000), elsewhere_p99_us: Some(6_000) };
+        HandshakesRun {
+            rounds: vec![round; 3],
+            handshakes: 7_400,
+            requests: 5_000,
+            reloads: 2,
+            paid: 3_000,
+            ..HandshakesRun::default()
+        }
+    }
+
+    #[test]
+    fn each_figure_is_held_against_its_bound() {
+        type Change = fn(&mut HandshakesRun);
+        let cases: [(Change, usize, &str); 10] = [
+            (|_| {}, 0, "exactly ten milliseconds more"),
+            (|run| run.rounds[1..].iter_mut().for_each(|round| round.storm_p99_us = Some(16_001)), 1, "more"),
+            (|run| run.rounds[0].storm_p99_us = Some(900_000), 0, "one round of three"),
+            (|run| run.rounds[0].storm_p99_us = None, 1, "a storm in which too few payments ended"),
+            (|run| run.handshakes = 6_700, 1, "no storm"),
+            (|run| run.handshakes_failed = 1, 1, "a handshake"),
+            (|run| run.reloads = 1, 1, "a renewal that was not taken up"),
+            (|run| run.requests = 0, 1, "nobody asked"),
+            (|run| run.requests_failed = 1, 1, "a request"),
+            (|run| run.failed = 1, 1, "a payment"),
+        ];
+        for (change, violations, what) in cases {
+            let mut run = good();
+            change(&mut run);
+            let judged = run.judged(&plan());
+            assert_eq!(judged.violations.len(), violations, "{what}: {:?}", judged.violations);
+            assert!(judged.summary().contains(if violations == 0 { "kept" } else { "BROKEN" }));
+        }
+        assert_eq!(good().judged(&plan()).cost_us, Some(10_000));
+    }
+}

@@ -1,0 +1,152 @@
+//! The renewal of all certificates while their DFSPs are connected and others pay.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use upesi_http::{ClientTls, Full, Method, Origin, Pool, PoolConfig, Request, SendError};
+use upesi_pki::{Order, Usage};
+use upesi_tls::present_s;
+
+use super::ground::{Ground, HOSTS};
+use super::{HandshakesRun, Plan, told};
+
+/// Each DFSP asks something this often.
+const ASKING: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Certificates of before that are revoked in a renewal; the others are only replaced.
+const REVOKED: usize = 50;
+const LIST_DAYS: u32 = 30;
+/// How soon a change must be taken up.
+const TAKEN_UP: Duration = Duration::from_secs(30);
+
+/// DFSPs that are connected.
+struct Connected {
+    names: Vec<String>,
+    tls: Vec<ClientTls>,
+    tasks: JoinSet<()>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    asked: AtomicU64,
+    failed: AtomicU64,
+    has_ended: AtomicBool,
+}
+
+/// Connects all, renews all certificates as often as is planned, and counts what failed.
+pub async fn renew(plan: &Plan, ground: &mut Ground, run: &mut HandshakesRun) -> Result<(), String> {
+    let mut connected = Connected::of(plan.dfsps, ground).await?;
+    ground.pass(plan.phase).await?;
+    let before = reloads(ground).await?;
+    for number in 1..=plan.renewals as u64 {
+        connected.renew(ground)?;
+        announce(ground)?;
+        until_taken_up(ground, before + number).await?;
+        ground.pass(plan.phase).await?;
+    }
+    run.reloads = reloads(ground).await? - before;
+    run.renewals = plan.renewals as u64;
+    run.connected = connected.names.len() as u64;
+    connected.counts.has_ended.store(true, Ordering::Release);
+    while connected.tasks.join_next().await.is_some() {}
+    run.requests = connected.counts.asked.load(Ordering::Acquire);
+    run.requests_failed = connected.counts.failed.load(Ordering::Acquire);
+    Ok(())
+}
+
+impl Connected {
+    async fn of(count: usize, ground: &mut Ground) -> Result<Self, String> {
+        let names: Vec<String> = (1..=count).map(|number| format!("connected-{number}")).collect();
+        let mut this = Self { names, tls: Vec::new(), tasks: JoinSet::new(), counts: Arc::default() };
+        for (number, name) in (0_u32..).zip(this.names.clone()) {
+            ground.add(&name).await?;
+            let tls = ClientTls::load(ground.trial.dfsp(&name)).map_err(told)?;
+            let config = PoolConfig { tls: Some(tls.clone()), ..PoolConfig::default() };
+            let pool = Pool::new(Origin::secure("127.0.0.1", ground.fspiop().port()), config);
+            this.tls.push(tls);
+            let counts = Arc::clone(&this.counts);
+            // Spread over the second.
+            let late = ASKING * (number % 1_000) / 1_000;
+            this.tasks.spawn(async move { ask(pool, late, &counts).await });
+        }
+        Ok(this)
+    }
+
+    /// New certificates for the hub and all DFSPs, and a new list.
+    fn renew(&self, ground: &mut Ground) -> Result<(), String> {
+        let now = present_s();
+        let replacing = |name: &str, usage| Order { replaces: true, ..Order::new(name, usage, now) };
+        let authority = &mut ground.authority;
+        let serial = |entry: &upesi_pki::Entry| entry.serial.clone();
+        let before: Vec<String> = self.names[..REVOKED.min(self.names.len())]
+            .iter()
+            .filter_map(|name| authority.entries().iter().rev().find(|entry| entry.name == *name).map(serial))
+            .collect();
+        authority.issue(&replacing("hub", Usage::Server).with_hosts(&HOSTS)).map_err(told)?;
+        authority.issue(&replacing("hub-client", Usage::Client)).map_err(told)?;
+        for name in &self.names {
+            authority.issue(&replacing(name, Usage::Client)).map_err(told)?;
+        }
+        // DFSPs use their new certificates before the old ones end.
+        for tls in &self.tls {
+            tls.reload().map_err(told)?;
+        }
+        for serial in before {
+            authority.revoke(&serial, now, LIST_DAYS).map_err(told)?;
+        }
+        Ok(())
+    }
+}
+
+/// Asks again and again over a kept connection. One that the hub closed between two requests is no failure: the request
+/// is sent once more.
+async fn ask(pool: Pool, late: Duration, counts: &Counts) {
+    sleep(late).await;
+    while !counts.has_ended.load(Ordering::Acquire) {
+        let request = || Request::builder().method(Method::GET).uri("/health").body(Full::default());
+        let mut answer = Err(SendError::Timeout);
+        for _ in 0..2 {
+            let Ok(request) = request() else { return };
+            answer = pool.send(request, Instant::now() + PATIENCE).await;
+            if !matches!(answer, Err(SendError::Closed { reused: true, .. })) {
+                break;
+            }
+        }
+        counts.asked.fetch_add(1, Ordering::AcqRel);
+        if !answer.is_ok_and(|answer| answer.status.is_success()) {
+            counts.failed.fetch_add(1, Ordering::AcqRel);
+        }
+        sleep(ASKING).await;
+    }
+}
+
+fn announce(ground: &Ground) -> Result<(), String> {
+    let pid =
+        i32::try_from(ground.hub.pid()).ok().and_then(Pid::from_raw).ok_or("the hub has no process id")?;
+    kill_process(pid, Signal::HUP).map_err(told)
+}
+
+/// How often the hub has put changed files in force.
+async fn reloads(ground: &Ground) -> Result<u64, String> {
+    let metrics = ground.admin.get("/metrics").await.map_err(told)?;
+    let text = String::from_utf8_lossy(&metrics);
+    let line = text.lines().find_map(|line| line.strip_prefix("upesi_tls_reloads_total "));
+    line.and_then(|count| count.trim().parse().ok()).ok_or_else(|| "the hub shows no reloads".to_owned())
+}
+
+async fn until_taken_up(ground: &Ground, count: u64) -> Result<(), String> {
+    let deadline = Instant::now() + TAKEN_UP;
+    while Instant::now() < deadline {
+        if reloads(ground).await? >= count {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    // It is counted as not taken up.
+    Ok(())
+}
