@@ -257,6 +257,17 @@ fn contradictions_name_both_sides() {
             "2: admission.exceptions: \"GreenBank misses=2\": this participant is there twice",
         ),
         ("[outbound_tls]\nhttps_only = true\n", "2: outbound_tls.https_only needs outbound_tls.anchors_file"),
+    ] {
+        assert_eq!(mistakes_of(content), [expected], "{content}");
+    }
+    // Any free port, twice, is two different ports.
+    let free = file("[admin]\nlisten = \"127.0.0.1:0\"\n[fspiop]\nlisten = \"127.0.0.1:0\"\n");
+    assert!(load(&Sources { file: Some(free.path.clone()), ..Sources::default() }).is_ok());
+}
+
+#[test]
+fn contradictions_of_providers_of_identity_are_named() {
+    for (content, expected) in [
         ("[oidc]\nissuer = \"https://id.example\"\n", "2: oidc.issuer needs oidc.audience"),
         (
             "[oidc]\naudience = \"a\"\nissuer = \"https://id.example\"\n",
@@ -282,9 +293,6 @@ fn contradictions_name_both_sides() {
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");
     }
-    // Any free port, twice, is two different ports.
-    let free = file("[admin]\nlisten = \"127.0.0.1:0\"\n[fspiop]\nlisten = \"127.0.0.1:0\"\n");
-    assert!(load(&Sources { file: Some(free.path.clone()), ..Sources::default() }).is_ok());
 }
 
 #[test]

@@ -198,9 +198,7 @@ impl Hub {
         let service = admin_service(settings, access, &resources, &courier, (&text, &shown), log, &base)?;
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
-        for target in base.participants.get().ids() {
-            courier.open(target);
-        }
+        base.participants.get().ids().for_each(|target| courier.open(target));
         let Base { tls, signatures, workers, admin_workers, descriptors, outbound, .. } = base;
         let (fspiop, admin, metrics) = (base.fspiop, base.admin, base.metrics);
         let admin = serve_admin(settings, admin, &admin_workers, service, &tls);
