@@ -114,7 +114,7 @@ const HEADS: [&str; 53] = [
 ];
 
 /// Bodies in chunks that are none. A service has seen the head by then; the rest of the connection is not read.
-const CHUNKS: [&str; 16] = [
+const CHUNKS: [&str; 14] = [
     "zz\r\nhello\r\n0\r\n\r\n",
     "-5\r\nhello\r\n0\r\n\r\n",
     "+5\r\nhello\r\n0\r\n\r\n",
@@ -128,8 +128,6 @@ const CHUNKS: [&str; 16] = [
     "ffffffffffffffff1\r\nhello\r\n0\r\n\r\n",
     "10000000000000000\r\nhello\r\n0\r\n\r\n",
     ";a=b\r\nhello\r\n0\r\n\r\n",
-    "5;a=\n\r\nhello\r\n0\r\n\r\n",
-    "5;\u{0}\r\nhello\r\n0\r\n\r\n",
     "5 5\r\nhello\r\n0\r\n\r\n",
 ];
 

@@ -1,4 +1,4 @@
-//! A certificate authority in a directory (L1), for a scheme that has none and for tests.
+//! A certificate authority in a directory (L2), for a scheme that has none and for tests.
 //!
 //! | file | content |
 //! |---|---|
