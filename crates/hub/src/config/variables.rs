@@ -13,9 +13,10 @@ const OF_THE_COMMAND: [&str; 4] =
     ["UPESI_ADMIN_TOKEN", "UPESI_ADMIN_TOKEN_FILE", "UPESI_ADMIN_URL", "UPESI_CONFIG"];
 
 /// Variables of the build, the tests and the tools of this repository: whoever runs those may have them set.
-const OF_THE_TOOLS: [&str; 23] = [
+const OF_THE_TOOLS: [&str; 24] = [
     "UPESI_BENCH_DIR",
     "UPESI_BUILT_FROM",
+    "UPESI_CLUSTER_TAKE_OVERS",
     "UPESI_COMMIT",
     "UPESI_CRASH_BINARY",
     "UPESI_CRASH_KILLS",
