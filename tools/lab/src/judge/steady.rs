@@ -86,7 +86,10 @@ fn notifications(options: &RunOptions) -> &'static [f64] {
         options.hub_arguments.iter().rev().find_map(|set| set.strip_prefix(PAYEE_CONFIRMATION));
     // The PATCH to a payee that waits for it is sent by every hub.
     let tells_payee = options.behaviour.flavour == Flavour::Reserved || confirmation == Some("true");
-    if options.scenario == Scenario::ConvertedTransfers {
+    if options.scenario == Scenario::Bulks {
+        // Of the whole bulk: to the payee, to the payer, and to the payee what came of it.
+        &[3.0]
+    } else if options.scenario == Scenario::ConvertedTransfers {
         // Two prepares each, and one more message: the FXP is told the outcome.
         if tells_payee { &[3.0] } else { &[2.5] }
     } else if tells_payee {
@@ -272,6 +275,13 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
             let found = findings(&options, &transfers(notifications));
             assert_eq!(found.is_empty(), is_steady, "{notifications}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_bulk_has_three_notifications() {
+        let options = RunOptions { scenario: Scenario::Bulks, ..RunOptions::default() };
+        assert_eq!(findings(&options, &transfers(30_000)), Vec::<String>::new());
+        assert_eq!(findings(&options, &transfers(20_000)).len(), 1, "the payee was not told what came of it");
     }
 
     #[test]
