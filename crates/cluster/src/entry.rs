@@ -10,8 +10,6 @@ use xxhash_rust::xxh3::Xxh3Default;
 const MAGIC: [u8; 4] = *b"UPE\x01";
 const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 96;
-/// What an entry has beside its records, in bytes.
-pub const ENTRY_OVERHEAD_BYTES: usize = HEADER_BYTES;
 
 // Where the fields of a header begin.
 const KIND: usize = 6;

@@ -20,10 +20,7 @@ mod standby;
 #[cfg(test)]
 mod tests;
 
-pub use entry::{
-    Chain, Claim, ClusterId, ENTRY_OVERHEAD_BYTES, Entry, EntryError, Incarnation, Kind, NodeId, Records,
-    Times,
-};
+pub use entry::{Chain, Claim, ClusterId, Entry, EntryError, Incarnation, Kind, NodeId, Records, Times};
 pub use fold::{Fold, Position, Verdict, Void};
 pub use leader::{Leader, Next, Stop};
 pub use standby::{Patience, Role, Standby};

@@ -90,7 +90,11 @@ pub fn stand_by(
     Ok(Stood::Stopped)
 }
 
-fn next(partition: &mut dyn Partition, patience: Duration) -> Result<Option<Event>, ReplicationError> {
+/// The next event of a log.
+pub(crate) fn next(
+    partition: &mut dyn Partition,
+    patience: Duration,
+) -> Result<Option<Event>, ReplicationError> {
     partition
         .next(patience)
         .map_err(|reason| ReplicationError::Client { log: partition.name().to_owned(), reason })

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use upesi_cluster::{ClusterId, Fold};
+use upesi_cluster::{ClusterId, Fold, Verdict};
 use upesi_journal::Disk;
 
 use crate::error::ReplicationError;
 use crate::partition::{Event, Partition};
 use crate::place::Place;
+use crate::standby::next;
 
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -15,7 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// directory is, and the fold at the end. Nothing is written.
 ///
 /// # Errors
-/// The directory is of another cluster, or the log has no such entries any more.
+/// The directory is of another cluster, the log has no such entries any more, or a newer hub wrote one of them.
 pub fn survey(
     partition: &mut dyn Partition,
     disk: Option<&dyn Disk>,
@@ -30,11 +31,10 @@ pub fn survey(
     let mut fold = Fold::new(cluster, place.unwrap_or(Place::start(cluster)).position);
     partition.read_from(fold.position().next_offset);
     while fold.position().next_offset < end {
-        let event = partition
-            .next(PATIENCE)
-            .map_err(|reason| ReplicationError::Client { log: partition.name().to_owned(), reason })?;
-        if let Some(Event::Entry { offset, bytes }) = event {
-            fold.read(offset, &bytes);
+        if let Some(Event::Entry { offset, bytes }) = next(partition, PATIENCE)?
+            && let Verdict::Newer(_) = fold.read(offset, &bytes)
+        {
+            return Err(ReplicationError::Newer { log: partition.name().to_owned(), offset });
         }
     }
     partition.stop_reading();
