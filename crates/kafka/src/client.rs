@@ -23,7 +23,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the consumer is asked at a time while answers of the producer may come, too.
 const SLICE: Duration = Duration::from_millis(5);
 /// Largest entry, in bytes: that of the topic.
-pub(crate) const ENTRY_BYTES_MAX: usize = 12 * 1024 * 1024;
+pub const ENTRY_BYTES_MAX: usize = 12 * 1024 * 1024;
 
 /// How the brokers are reached.
 #[derive(Clone, Debug)]

@@ -9,5 +9,5 @@
 mod client;
 mod topic;
 
-pub use client::{ConnectError, KafkaPartition, KafkaSettings};
+pub use client::{ConnectError, ENTRY_BYTES_MAX, KafkaPartition, KafkaSettings};
 pub use topic::{Replicas, TopicError, check_topic, create_topic};

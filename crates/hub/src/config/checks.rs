@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use upesi_admin::is_secure_issuer;
 use upesi_gateway::RateLimits;
+use upesi_kafka::ENTRY_BYTES_MAX;
 use upesi_keys::Place;
 
 use super::issuers::roles_of_groups;
@@ -60,6 +61,7 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     mistakes.extend(outbound_networks(values));
     mistakes.extend(["oidc", "oidc_dfsps"].iter().filter_map(|section| issuer(values, section)));
     mistakes.extend(rates(values));
+    mistakes.extend(entries_of_a_cluster(values));
     mistakes
 }
 
@@ -194,6 +196,22 @@ fn listener_files(values: &Understood, section: &str) -> Option<Mistake> {
     };
     let missing = needed.iter().map(|name| key(name)).find(|key| text(values, key).is_none())?;
     Some(Mistake { origin: origin.clone(), text: format!("{section}.mode = {mode} needs {missing}") })
+}
+
+/// What is decided in a batch beyond the records of its commands stays below this.
+const BEYOND_COMMANDS: usize = 1024 * 1024;
+
+/// A batch is one entry of the log, which no broker takes above its bound: the leader would append it for ever.
+fn entries_of_a_cluster(values: &Understood) -> Option<Mistake> {
+    let (Value::Choice("kafka"), _) = values.get("cluster.log")? else { return None };
+    let (Value::Integer(bytes), origin) = values.get("engine.batch_bytes_max")? else { return None };
+    let most = ENTRY_BYTES_MAX - BEYOND_COMMANDS;
+    (*bytes > most as u64).then(|| Mistake {
+        origin: origin.clone(),
+        text: format!(
+            "engine.batch_bytes_max = {bytes} is too high for the log of a cluster: at most {most}"
+        ),
+    })
 }
 
 fn rates(values: &Understood) -> Option<Mistake> {

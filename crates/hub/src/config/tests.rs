@@ -257,6 +257,10 @@ fn contradictions_name_both_sides() {
             "2: admission.exceptions: \"GreenBank misses=2\": this participant is there twice",
         ),
         ("[outbound_tls]\nhttps_only = true\n", "2: outbound_tls.https_only needs outbound_tls.anchors_file"),
+        (
+            "[engine]\nbatch_bytes_max = 11534337\n[cluster]\nlog = \"kafka\"\n",
+            "2: engine.batch_bytes_max = 11534337 is too high for the log of a cluster: at most 11534336",
+        ),
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");
     }
