@@ -15,6 +15,7 @@ use upesi_types::ErrorCode;
 
 use super::caller::{Caller, Rights, SharedCaller, unauthenticated};
 use super::oidc::{Issuer, Vouched};
+use super::people::People;
 use super::refusals::Refusals;
 use super::{Token, bootstrap};
 use crate::error::ApiError;
@@ -29,6 +30,10 @@ pub(crate) const BOOTSTRAP: &str = "bootstrap";
 /// What wrong credentials of one address may come at; further ones wait, then are refused.
 const WRONG_CREDENTIALS: PaceLimits = PaceLimits { rate: 2, burst: 20, wait_max: Duration::from_secs(2) };
 
+/// Why a caller does not approve.
+const ONLY_PEOPLE: &str = "Only people approve here: log in (upesi admin login)";
+const CODE_IS_OLD: &str = "Approving needs a code of the last 5 minutes: upesi admin login --renew";
+
 /// How callers of the admin port are known. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Access(Arc<Inner>);
@@ -40,6 +45,8 @@ pub struct AccessOptions {
     pub bootstrap_file: PathBuf,
     /// Whether some changes need a second person.
     pub is_by_two: bool,
+    /// Whether people only approve: tokens of the hub that are no session's do not.
+    pub approvers_are_people: bool,
     /// Providers whose tokens are taken beside the hub's own.
     pub issuers: Vec<Issuer>,
 }
@@ -50,6 +57,7 @@ struct Inner {
     required: Option<AccessOptions>,
     wrong: Pace,
     refusals: Refusals,
+    people: People,
 }
 
 impl Access {
@@ -68,6 +76,7 @@ impl Access {
             required,
             wrong: Pace::new(WRONG_CREDENTIALS),
             refusals: Refusals::new(Instant::now()),
+            people: People::default(),
         }))
     }
 
@@ -79,6 +88,11 @@ impl Access {
     /// Whether there are such providers.
     pub(crate) fn has_issuers(&self) -> bool {
         self.0.required.as_ref().is_some_and(|options| !options.issuers.is_empty())
+    }
+
+    /// The hub's own people, if callers say who they are.
+    pub(crate) fn people(&self) -> Option<&People> {
+        self.0.required.is_some().then_some(&self.0.people)
     }
 
     /// Whether a caller needs no second person, whatever the policy says. Who may write into the data directory owns
@@ -135,6 +149,9 @@ impl Access {
                 None => refused(),
             };
         };
+        if token.is_of_session() {
+            return self.in_session(engine, &token, address).await;
+        }
         let digest = token.digest();
         let now = engine.clock().now();
         let found = engine.read(move |ledger| {
@@ -148,7 +165,8 @@ impl Access {
         if let Some((name, credential, roles, participant)) = found.await? {
             let known_by = format!("token {credential}");
             let caller = Caller::new(&name, &known_by, address, Rights::Roles(roles));
-            return Ok(Ok(Caller { participant, ..caller }));
+            let cannot_approve = options.approvers_are_people.then_some(ONLY_PEOPLE);
+            return Ok(Ok(Caller { participant, cannot_approve, ..caller }));
         }
         let file = options.bootstrap_file.clone();
         let look = move || bootstrap::is_token_of(&file, &token);
@@ -157,6 +175,36 @@ impl Access {
         }
         let roles = Roles::from_iter([Role::IamAdmin]);
         Ok(Ok(Caller::new(BOOTSTRAP, BOOTSTRAP, address, Rights::Roles(roles))))
+    }
+
+    /// The person of a session. It ends if the operator or the password is not what it was when it was opened.
+    async fn in_session(
+        &self,
+        engine: &EngineHandle,
+        token: &Token,
+        address: Option<Box<str>>,
+    ) -> Result<Result<Caller, String>, ApiError> {
+        let now = engine.clock().now();
+        let Some(session) = self.0.people.session(token, now) else {
+            return Ok(Err("no such session, or it ended".to_owned()));
+        };
+        let name = session.operator.clone();
+        let found = engine.read(move |ledger| {
+            let operator = ledger.operators().named(&name).filter(|operator| operator.is_active)?;
+            let participant = operator.participant.map(|id| ledger.participant(id).name);
+            Some((operator.roles, operator.person?.id, participant))
+        });
+        let is_same = |(roles, credential, _): &(Roles, u32, _)| {
+            *roles == session.roles && *credential == session.credential
+        };
+        let Some((roles, _, participant)) = found.await?.filter(is_same) else {
+            self.0.people.end_sessions(|known| known.id == session.id);
+            return Ok(Err("the operator of the session was changed".to_owned()));
+        };
+        let known_by = format!("session {}", session.id);
+        let caller = Caller::new(&session.operator, &known_by, address, Rights::Roles(roles));
+        let cannot_approve = (!session.may_approve(now)).then_some(CODE_IS_OLD);
+        Ok(Ok(Caller { participant, cannot_approve, session: Some(session), ..caller }))
     }
 
     /// The token of `upesi admin bootstrap` has done its work.

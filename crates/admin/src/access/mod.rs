@@ -4,6 +4,7 @@ mod authenticate;
 mod bootstrap;
 mod caller;
 mod oidc;
+mod people;
 mod permission;
 mod refusals;
 mod roles;
@@ -15,6 +16,10 @@ pub use bootstrap::{BOOTSTRAP_FILE, BOOTSTRAP_MINUTES, BootstrapError, make_boot
 pub use caller::Caller;
 pub(crate) use caller::{SharedCaller, forbidden, unauthenticated};
 pub use oidc::{Issuer, IssuerConfig, UNKNOWN_KEY_INTERVAL, is_secure_issuer};
+pub(crate) use people::{
+    IDLE_MS, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Seed, Session, address_of, base32,
+    id_of, step_of, uri,
+};
 pub(crate) use permission::{Permission, permission_of, permission_to_decide};
 pub(crate) use roles::allow as roles_allow;
 pub(crate) use token::Token;

@@ -3,6 +3,7 @@
 
 pub mod guarded;
 pub mod identity_provider;
+pub mod people;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -101,6 +102,8 @@ pub struct Settings {
     pub authentication: bool,
     /// Whether some changes need two of them.
     pub approvals: bool,
+    /// Whether only people approve.
+    pub approvers_are_people: bool,
     /// Whose tokens are taken.
     pub issuers: Vec<Issuer>,
 }
@@ -117,6 +120,7 @@ impl Default for Settings {
             log: None,
             authentication: false,
             approvals: false,
+            approvers_are_people: false,
             issuers: Vec::new(),
         }
     }
@@ -195,8 +199,9 @@ impl Hub {
             ..AdminContext::new(handle.clone())
         };
         let bootstrap_file = directory.path().join(BOOTSTRAP_FILE);
-        let (is_by_two, issuers) = (settings.approvals, settings.issuers);
-        let options = AccessOptions { bootstrap_file, is_by_two, issuers };
+        let (is_by_two, approvers_are_people) = (settings.approvals, settings.approvers_are_people);
+        let issuers = settings.issuers;
+        let options = AccessOptions { bootstrap_file, is_by_two, approvers_are_people, issuers };
         let context = match settings.authentication {
             true => context.with_access(Access::required(options)),
             false => context,

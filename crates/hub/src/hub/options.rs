@@ -293,8 +293,11 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
 pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>) -> Access {
     let bootstrap_file = settings.data.dir.join(BOOTSTRAP_FILE);
     let is_by_two = settings.admin.approvals == "required";
+    let approvers_are_people = settings.admin.approvers == "people";
     match settings.admin.authentication {
-        "required" => Access::required(AccessOptions { bootstrap_file, is_by_two, issuers }),
+        "required" => {
+            Access::required(AccessOptions { bootstrap_file, is_by_two, approvers_are_people, issuers })
+        }
         _ => Access::open(),
     }
 }

@@ -15,8 +15,12 @@ use upesi_hub::{BOOTSTRAP_MINUTES, make_bootstrap};
 
 use super::approvals;
 use super::arguments::SettingsArguments;
+use super::people::{self, EnrolArguments, InviteArguments, LoginArguments, SessionsArguments};
 use super::run::settings;
 use super::tls::TlsArguments;
+
+/// Hours that the token of a new person is good for.
+const ENROLMENT_HOURS: u32 = 24;
 
 /// Subcommands of `upesi admin`.
 #[derive(Debug, Subcommand)]
@@ -33,6 +37,27 @@ pub enum AdminCommand {
     Create(CreateArguments),
     /// Make a further token for an operator.
     Token(TokenArguments),
+    /// Make a token by which an operator enrols as a person.
+    ///
+    /// By it the person takes a password and a second factor, in place of earlier ones.
+    Invite(InviteArguments),
+    /// Take a password and a second factor, by the token that an administrator made.
+    ///
+    /// Prints the secret of the second factor as an otpauth:// address. Asks at the terminal; otherwise the lines of
+    /// stdin are the password and the code.
+    Enrol(EnrolArguments),
+    /// Log in by password and second factor; the session's token goes into the token file.
+    ///
+    /// Asks at the terminal; otherwise the lines of stdin are the password and the code.
+    Login(LoginArguments),
+    /// End the session of the token file, and remove that file.
+    Logout(HubArguments),
+    /// List your sessions, or end one; administrators those of all.
+    Sessions(SessionsArguments),
+    /// Choose another password; other sessions end.
+    ///
+    /// Asks at the terminal; otherwise the lines of stdin are the password, the code and the new password.
+    Password(HubArguments),
     /// List what waits for a second person, or show one approval in full.
     ///
     /// A line per approval: number, state, when it expires, action, what is changed, by whom, why.
@@ -141,6 +166,9 @@ pub struct CreateArguments {
     /// The DFSP whose operator it is.
     #[arg(long, value_name = "NAME")]
     pub participant: Option<String>,
+    /// It is a person: print a token by which it enrols within a day, instead of one for calls.
+    #[arg(long)]
+    pub person: bool,
     #[command(flatten)]
     pub call: CallArguments,
 }
@@ -167,13 +195,24 @@ pub fn run(command: AdminCommand) -> Outcome {
             );
             hand_out(&token, out.as_deref())
         }
-        AdminCommand::Create(CreateArguments { name, roles, participant, call }) => {
+        AdminCommand::Create(CreateArguments { name, roles, participant, person, call }) => {
             let mut body = json!({"name": name, "roles": roles});
             if let Some(participant) = participant {
                 body["participant"] = participant.into();
             }
-            make_token(&name, Some(&body), call)
+            if !person {
+                return make_token(&name, Some(&body), call);
+            }
+            let CallArguments { out, reason, admin, tls, .. } = call;
+            let hub = HubArguments { admin, tls };
+            people::invite(InviteArguments { name, hours: ENROLMENT_HOURS, out, reason, hub }, Some(&body))
         }
+        AdminCommand::Invite(arguments) => people::invite(arguments, None),
+        AdminCommand::Enrol(arguments) => people::enrol(arguments),
+        AdminCommand::Login(arguments) => people::login(arguments),
+        AdminCommand::Logout(hub) => people::logout(hub),
+        AdminCommand::Sessions(arguments) => people::sessions(arguments),
+        AdminCommand::Password(hub) => people::password(hub),
         AdminCommand::Token(TokenArguments { name, call }) => make_token(&name, None, call),
         AdminCommand::Approvals(arguments) => approvals::list(arguments),
         AdminCommand::Approve(DecideArguments { ids, comment, hub }) => {
@@ -217,9 +256,13 @@ pub(super) fn connect(hub: HubArguments) -> Result<(AdminApi, Runtime), Failure>
     let HubArguments { admin, tls } = hub;
     let token = tls.token()?;
     let api = AdminApi::with_tls(&admin, tls.load()?).map_err(|error| Failure::new(Exit::Usage, error))?;
+    Ok((api.with_token(token), runtime()?))
+}
+
+/// What runs calls.
+pub(super) fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::Temporary, error))?;
-    Ok((api.with_token(token), runtime))
+    runtime.map_err(|error| Failure::new(Exit::Temporary, error))
 }
 
 pub(super) fn failure(error: &AdminError) -> Failure {
@@ -232,7 +275,7 @@ pub(super) fn failure(error: &AdminError) -> Failure {
 }
 
 /// A token goes to a file that only its owner reads, or to stdout.
-fn hand_out(token: &str, out: Option<&Path>) -> Outcome {
+pub(super) fn hand_out(token: &str, out: Option<&Path>) -> Outcome {
     let Some(file) = out else { return write_out(&format!("{token}\n")) };
     let mut options = OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(file);

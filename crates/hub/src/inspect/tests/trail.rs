@@ -6,9 +6,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use upesi_admin::{AuditKey, EntryFilter, Outcome};
-use upesi_ledger::command::{Act, Deed, NewOperator, Verdict, VerdictKind};
+use upesi_ledger::command::{
+    Act, Deed, Entrance, EntranceKind, NewCredential, NewOperator, Verdict, VerdictKind,
+};
 use upesi_ledger::{
     AdminCommand, Attribution, AuditEntry, Change, Command, Event, Payload, ProposalState, Role,
+    SEALED_BYTES, Sealed, Secret,
 };
 
 use super::audit::audited;
@@ -35,6 +38,36 @@ fn act_of(operator: &str, deed: Deed) -> Command {
     act.by.reason = Some("as the board decided".into());
     act.is_alone = false;
     Command::Act(act)
+}
+
+/// The auditor knows which codes people have used.
+#[test]
+fn a_code_that_is_used_again_is_found() {
+    let audited_with = |code_step: u64| {
+        let mut journal = TestJournal::onboarded();
+        journal.command(&operator("nia", Role::Viewer), Payload::default());
+        let expires_at = journal.now().plus_ms(3_600_000);
+        let secret = Secret::Enrolment([7; 32]);
+        let new = NewCredential { name: "nia".into(), secret, expires_at };
+        journal.command(&act(Deed::Change(AdminCommand::AddCredential(new))), Payload::default());
+        let sealed = Sealed { salt: [1; 16], memory_kib: 8, passes: 1, secret: [2; SEALED_BYTES] };
+        let enter = |code_step, kind| {
+            let operator = "nia".into();
+            act(Deed::Enter(Entrance { operator, code_step, kind }))
+        };
+        let enrol = EntranceKind::Enrol { token: [7; 32], sealed };
+        journal.command(&enter(10, enrol), Payload::default());
+        let change = Change::new("session 1", "none", "open");
+        let session = EntranceKind::Session { credential: 2, change };
+        let mut opened = journal.decide(&enter(11, session));
+        let Some(Event::CodeUsed { code_step: used, .. }) = opened.events.first_mut() else { panic!() };
+        *used = code_step;
+        journal.write(&opened, Payload::default());
+        audited(&mut journal).findings.join("; ")
+    };
+    assert_eq!(audited_with(11), "");
+    let found = audited_with(10);
+    assert!(found.contains("used code 10 after code 10"), "{found}");
 }
 
 /// The auditor has books of its own of who proposed what.
