@@ -311,6 +311,48 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     }
 }
 
+/// The code is made and opened on the hub's machine, and the metric says that a token is good.
+#[test]
+fn break_glass_is_opened_on_the_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, code_file, token_file) = (at("data"), at("code"), at("token"));
+    let hub = Hub::start(Path::new(&data));
+    let first = at("first");
+    assert_eq!(code(&upesi(&["admin", "bootstrap", "--data", &data, "--out", &first]).output().unwrap()), 0);
+    let glass = |arguments: &[&str]| {
+        upesi(&[&["admin", "break-glass"], arguments, &["--data", &data]].concat()).output().unwrap()
+    };
+    assert_eq!(code(&glass(&["seal", "--out", &code_file])), 0);
+    let monitor = at("monitor");
+    let make =
+        ["admin", "create", "prometheus", "--role", "monitor", "--token-file", &first, "--admin", &hub.admin];
+    assert_eq!(code(&upesi(&[&make[..], &["--out", &monitor]].concat()).output().unwrap()), 0);
+    let bearer =
+        |file: &str| format!("authorization: Bearer {}\r\n", fs::read_to_string(file).unwrap().trim());
+    // The text of metrics is made once in an interval.
+    let until = |line: &str| while !get(&hub, "/metrics", &bearer(&monitor)).contains(line) {};
+    until("upesi_break_glass_open 0");
+    let opened = glass(&["open", "--code", &code_file, "--out", &token_file]);
+    assert_eq!(code(&opened), 0, "{}", text(&opened.stderr));
+    until("upesi_break_glass_open 1");
+    let itself = get(&hub, "/self", &bearer(&token_file));
+    assert!(itself.contains("\"operator\":\"break-glass\""), "{itself}");
+    let again = glass(&["open", "--code", &code_file]);
+    assert!(code(&again) == 1 && text(&again.stderr).contains("it was used"), "{again:?}");
+    let log = hub.stop();
+    let trail = text(&upesi(&["audit", "trail", &data, "--action", "emergency"]).output().unwrap().stdout);
+    assert!(trail.contains("break-glass: sealed → in use"), "{trail}");
+    let kept = files(Path::new(&data));
+    for file in [&code_file, &token_file] {
+        let secret = fs::read_to_string(file).unwrap();
+        assert!(
+            !log.contains(secret.trim()) && !kept.iter().any(|kept| contains(kept, secret.trim())),
+            "{file}"
+        );
+    }
+}
+
 /// What a provider's token ends with.
 const SIGNATURE: &str = "c2lnbmVkLWJ5LXRoZS1wcm92aWRlcg";
 

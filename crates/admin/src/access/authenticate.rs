@@ -1,7 +1,7 @@
 //! How a caller is known: by the token that it sends, the hub's own or a provider's.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
@@ -10,14 +10,14 @@ use axum::http::request::Parts;
 use upesi_engine::{Clock as _, EngineHandle, Payload};
 use upesi_http::{Connection, Pace, PaceLimits};
 use upesi_ledger::command::{Act, Deed};
-use upesi_ledger::{Attribution, Command, Role, Roles};
+use upesi_ledger::{Attribution, Change, Command, Role, Roles};
 use upesi_types::ErrorCode;
 
 use super::caller::{Caller, Rights, SharedCaller, unauthenticated};
 use super::oidc::{Issuer, Vouched};
 use super::people::People;
 use super::refusals::Refusals;
-use super::{Token, bootstrap};
+use super::{Token, bootstrap, break_glass};
 use crate::error::ApiError;
 
 /// Header by which a caller says why it asks, for requests whose body has no reason.
@@ -26,6 +26,8 @@ const REASON_HEADER: &str = "upesi-reason";
 const REASON_BYTES_MAX: usize = 512;
 /// Name in the audit trail of whoever uses the token of `upesi admin bootstrap`, and how it is known.
 pub(crate) const BOOTSTRAP: &str = "bootstrap";
+/// The same of whoever uses that of `upesi admin break-glass`.
+const BREAK_GLASS: &str = "break-glass";
 
 /// What wrong credentials of one address may come at; further ones wait, then are refused.
 const WRONG_CREDENTIALS: PaceLimits = PaceLimits { rate: 2, burst: 20, wait_max: Duration::from_secs(2) };
@@ -43,6 +45,8 @@ pub struct Access(Arc<Inner>);
 pub struct AccessOptions {
     /// Where `upesi admin bootstrap` leaves the digest of its token, by which the first operators are made.
     pub bootstrap_file: PathBuf,
+    /// Where `upesi admin break-glass` keeps the digest of its code or token.
+    pub break_glass_file: PathBuf,
     /// Whether some changes need a second person.
     pub is_by_two: bool,
     /// Whether people only approve: tokens of the hub that are no session's do not.
@@ -58,6 +62,8 @@ struct Inner {
     wrong: Pace,
     refusals: Refusals,
     people: People,
+    /// Digest of the token of break-glass whose use is in the audit trail.
+    break_glass: Mutex<Option<[u8; 32]>>,
 }
 
 impl Access {
@@ -77,6 +83,7 @@ impl Access {
             wrong: Pace::new(WRONG_CREDENTIALS),
             refusals: Refusals::new(Instant::now()),
             people: People::default(),
+            break_glass: Mutex::default(),
         }))
     }
 
@@ -98,7 +105,9 @@ impl Access {
     /// Whether a caller needs no second person, whatever the policy says. Who may write into the data directory owns
     /// the hub anyhow.
     pub(crate) fn acts_alone(&self, caller: &Caller) -> bool {
-        self.0.required.as_ref().is_none_or(|options| !options.is_by_two) || &*caller.known_by == BOOTSTRAP
+        self.0.required.as_ref().is_none_or(|options| !options.is_by_two)
+            || &*caller.known_by == BOOTSTRAP
+            || caller.rights == Rights::Emergency
     }
 
     /// Who calls when nothing is known of the caller.
@@ -169,12 +178,50 @@ impl Access {
             return Ok(Ok(Caller { participant, cannot_approve, ..caller }));
         }
         let file = options.bootstrap_file.clone();
-        let look = move || bootstrap::is_token_of(&file, &token);
-        if !tokio::task::spawn_blocking(look).await.unwrap_or(false) {
+        let break_glass_file = options.break_glass_file.clone();
+        let look = move || {
+            if bootstrap::is_token_of(&file, &token) {
+                return Some(Caller::new(
+                    BOOTSTRAP,
+                    BOOTSTRAP,
+                    address,
+                    Rights::Roles(Roles::from_iter([Role::IamAdmin])),
+                ));
+            }
+            let is_emergency = break_glass::is_token_of(&break_glass_file, &token);
+            is_emergency.then(|| Caller::new(BREAK_GLASS, BREAK_GLASS, address, Rights::Emergency))
+        };
+        let Some(caller) = tokio::task::spawn_blocking(look).await.unwrap_or_default() else {
             return refused();
+        };
+        if caller.rights == Rights::Emergency {
+            self.enter_emergency(engine, &caller, digest).await?;
         }
-        let roles = Roles::from_iter([Role::IamAdmin]);
-        Ok(Ok(Caller::new(BOOTSTRAP, BOOTSTRAP, address, Rights::Roles(roles))))
+        Ok(Ok(caller))
+    }
+
+    /// The first use of a token of break-glass is in the audit trail before anything is done by it.
+    async fn enter_emergency(
+        &self,
+        engine: &EngineHandle,
+        caller: &Caller,
+        digest: [u8; 32],
+    ) -> Result<(), ApiError> {
+        let is_entered =
+            || *self.0.break_glass.lock().unwrap_or_else(PoisonError::into_inner) == Some(digest);
+        if is_entered() {
+            return Ok(());
+        }
+        let change = Change::new("break-glass", "sealed", "in use");
+        let by = caller.attribution_of("open", None);
+        let act = Act { by, deed: Deed::Elsewhere(change), is_alone: true };
+        engine.submit(Command::Act(Box::new(act)), Payload::default()).await?;
+        tracing::error!(
+            address = caller.address.as_deref(),
+            "break-glass is in use: who opened it, and why?"
+        );
+        *self.0.break_glass.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
+        Ok(())
     }
 
     /// The person of a session. It ends if the operator or the password is not what it was when it was opened.

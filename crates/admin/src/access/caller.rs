@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use upesi_ledger::{Attribution, Roles};
 use upesi_types::{ErrorCode, FspId};
 
+use super::break_glass::EMERGENCY;
 use super::{Permission, Session, roles};
 use crate::error::ApiError;
 
@@ -16,6 +17,8 @@ pub(crate) enum Rights {
     All,
     /// What the roles may do.
     Roles(Roles),
+    /// What stops harm: the caller has the token of break-glass.
+    Emergency,
     /// What needs no permission: the caller did not say who it is.
     None,
 }
@@ -67,6 +70,7 @@ impl Caller {
         match self.rights {
             Rights::All => true,
             Rights::Roles(roles) => roles::allow(roles, permission),
+            Rights::Emergency => EMERGENCY.contains(&permission),
             Rights::None => false,
         }
     }
@@ -93,8 +97,12 @@ impl Caller {
         self.attribution_of(permission.name(), reason)
     }
 
-    /// The same for what needs no permission.
+    /// The same for what needs no permission. What is done by break-glass is of the area `emergency`.
     pub(crate) fn attribution_of(&self, action: &str, reason: Option<Box<str>>) -> Attribution {
+        let action = match self.rights {
+            Rights::Emergency => format!("emergency.{action}"),
+            _ => action.to_owned(),
+        };
         Attribution {
             operator: self.operator.clone(),
             known_by: self.known_by.clone(),

@@ -12,6 +12,8 @@ const PREFIX: &str = "upesi_";
 /// What tokens of sessions and of enrolments begin with.
 const SESSION: &str = "upesi_session_";
 const ENROLMENT: &str = "upesi_enrol_";
+/// What codes of break-glass begin with.
+const BREAK_GLASS: &str = "upesi_break_";
 /// Longest text that may be a token.
 const TOKEN_BYTES_MAX: usize = 128;
 
@@ -33,6 +35,11 @@ impl Token {
     /// A new one by which a person enrols.
     pub(crate) fn enrolment() -> Option<Self> {
         Self::beginning_with(ENROLMENT)
+    }
+
+    /// A new code of break-glass.
+    pub(crate) fn break_glass() -> Option<Self> {
+        Self::beginning_with(BREAK_GLASS)
     }
 
     fn beginning_with(prefix: &str) -> Option<Self> {

@@ -17,8 +17,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use upesi_admin::{
-    Access, AccessOptions, AdminContext, AdminService, AllowedHosts, BOOTSTRAP_FILE, DirectoryHandle,
-    FindQuote, Issuer, Lanes, MetricsText, Operation,
+    Access, AccessOptions, AdminContext, AdminService, AllowedHosts, BOOTSTRAP_FILE, BREAK_GLASS_FILE,
+    DirectoryHandle, FindQuote, Issuer, Lanes, MetricsText, Operation,
 };
 use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Storage};
@@ -199,9 +199,11 @@ impl Hub {
             ..AdminContext::new(handle.clone())
         };
         let bootstrap_file = directory.path().join(BOOTSTRAP_FILE);
+        let break_glass_file = directory.path().join(BREAK_GLASS_FILE);
         let (is_by_two, approvers_are_people) = (settings.approvals, settings.approvers_are_people);
         let issuers = settings.issuers;
-        let options = AccessOptions { bootstrap_file, is_by_two, approvers_are_people, issuers };
+        let options =
+            AccessOptions { bootstrap_file, break_glass_file, is_by_two, approvers_are_people, issuers };
         let context = match settings.authentication {
             true => context.with_access(Access::required(options)),
             false => context,

@@ -22,7 +22,7 @@ use upesi_http::{BoundServer, ClientTls, Outbound, Server, Workers};
 use upesi_journal::Log;
 
 use super::descriptors::Descriptors;
-use super::issuers::issuers;
+use super::issuers::{self, issuers};
 use super::metrics::{MetricsText, Ports};
 use super::process::ProcessMetrics;
 use super::resources::Resources;
@@ -216,6 +216,7 @@ impl Hub {
             tls: tls.clone(),
             signatures: signatures.clone(),
             issuers,
+            break_glass_file: issuers::break_glass_file(settings),
         });
         Ok(Self {
             engine,

@@ -375,6 +375,7 @@ fn people_enrol_and_log_in_as_the_document_says() {
         bootstrap = upesi_admin::make_bootstrap(data).unwrap();
         Access::required(AccessOptions {
             bootstrap_file: data.join(upesi_admin::BOOTSTRAP_FILE),
+            break_glass_file: data.join(upesi_admin::BREAK_GLASS_FILE),
             is_by_two: false,
             approvers_are_people: false,
             issuers: Vec::new(),

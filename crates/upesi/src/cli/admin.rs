@@ -11,13 +11,16 @@ use tokio::runtime::Runtime;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::output::write_out;
 use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
-use upesi_hub::{BOOTSTRAP_MINUTES, make_bootstrap};
+use upesi_hub::{
+    BOOTSTRAP_MINUTES, BREAK_GLASS_MINUTES, BreakGlassError, make_bootstrap, open_break_glass,
+    seal_break_glass,
+};
 
 use super::approvals;
 use super::arguments::SettingsArguments;
 use super::people::{self, EnrolArguments, InviteArguments, LoginArguments, SessionsArguments};
 use super::run::settings;
-use super::tls::TlsArguments;
+use super::tls::{TlsArguments, read_token};
 
 /// Hours that the token of a new person is good for.
 const ENROLMENT_HOURS: u32 = 24;
@@ -30,6 +33,9 @@ pub enum AdminCommand {
     /// Runs on the hub's machine, as a user who may write into its data directory; takes the flags of serve. Prints a
     /// token that may only manage operators, is good for 15 minutes, and ends once a token is made with it.
     Bootstrap(BootstrapArguments),
+    /// A sealed code for emergencies, and the token that it opens.
+    #[command(subcommand)]
+    BreakGlass(BreakGlassCommand),
     /// Create an operator and print its token, or write it to a file.
     ///
     /// Roles: viewer, monitor, support, operations, operations-approver, treasury, treasury-approver,
@@ -70,6 +76,30 @@ pub enum AdminCommand {
     Reject(RejectArguments),
     /// Take back what you proposed.
     Withdraw(DecideArguments),
+}
+
+/// Subcommands of `upesi admin break-glass`.
+#[derive(Debug, Subcommand)]
+pub enum BreakGlassCommand {
+    /// Make a code, in place of an earlier one; a token that is open ends.
+    ///
+    /// Runs on the hub's machine, as a user who may write into its data directory; takes the flags of serve.
+    Seal(BootstrapArguments),
+    /// Open a token by the code, which is used then.
+    ///
+    /// For 60 minutes it may read, take participants, accounts and bindings out, have callbacks sent again, set the log
+    /// level, and let an administrator in again who was made inactive.
+    Open(OpenArguments),
+}
+
+/// Arguments of `upesi admin break-glass open`.
+#[derive(Args, Clone, Debug)]
+pub struct OpenArguments {
+    /// File with the code.
+    #[arg(long, value_name = "FILE")]
+    pub code: PathBuf,
+    #[command(flatten)]
+    pub to: BootstrapArguments,
 }
 
 /// The hub to call.
@@ -195,6 +225,7 @@ pub fn run(command: AdminCommand) -> Outcome {
             );
             hand_out(&token, out.as_deref())
         }
+        AdminCommand::BreakGlass(command) => break_glass(command),
         AdminCommand::Create(CreateArguments { name, roles, participant, person, call }) => {
             let mut body = json!({"name": name, "roles": roles});
             if let Some(participant) = participant {
@@ -223,6 +254,33 @@ pub fn run(command: AdminCommand) -> Outcome {
         }
         AdminCommand::Withdraw(DecideArguments { ids, comment, hub }) => {
             approvals::decide(&ids, "withdraw", comment, hub)
+        }
+    }
+}
+
+/// Seals a code, or opens a token.
+fn break_glass(command: BreakGlassCommand) -> Outcome {
+    let failed = |error: BreakGlassError| {
+        let exit = if matches!(error, BreakGlassError::Code) { Exit::Failure } else { Exit::CannotCreate };
+        Failure::new(exit, error)
+    };
+    match command {
+        BreakGlassCommand::Seal(BootstrapArguments { out, settings: arguments }) => {
+            let settings = settings(&arguments)?.settings;
+            let code = seal_break_glass(&settings.data.dir).map_err(failed)?;
+            eprintln!("upesi: keep this code in a sealed envelope; it opens one token for an emergency");
+            hand_out(&code, out.as_deref())
+        }
+        BreakGlassCommand::Open(OpenArguments {
+            code,
+            to: BootstrapArguments { out, settings: arguments },
+        }) => {
+            let settings = settings(&arguments)?.settings;
+            let token = open_break_glass(&settings.data.dir, &read_token(&code)?).map_err(failed)?;
+            eprintln!(
+                "upesi: this token is good for {BREAK_GLASS_MINUTES} minutes; all that it does is recorded"
+            );
+            hand_out(&token, out.as_deref())
         }
     }
 }
