@@ -57,7 +57,7 @@ pub use access::{
 };
 pub use audit::{
     AuditEntryView, AuditKey, AuditKeyError, AuditPort, AuditPublicKey, Checkpoint, CheckpointError,
-    EntryFilter, Outcome, log_checkpoints,
+    EntryFilter, ExportedEntry, Outcome, log_checkpoints,
 };
 pub use context::{AdminContext, FindQuote, FixedLog, LogLevel};
 pub use debug::Holders;

@@ -182,7 +182,7 @@ fn an_entry_that_is_missing_from_the_audit_trail_is_found() {
 const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
 const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
 
-fn options(journal: &TestJournal) -> TrailOptions {
+pub(super) fn options(journal: &TestJournal) -> TrailOptions {
     TrailOptions {
         directory: journal.path.clone(),
         filter: EntryFilter::default(),
@@ -194,7 +194,7 @@ fn options(journal: &TestJournal) -> TrailOptions {
 }
 
 /// What is printed, what is told, and the failure with its exit code.
-fn printed(options: &TrailOptions) -> (String, String, Option<(Exit, String)>) {
+pub(super) fn printed(options: &TrailOptions) -> (String, String, Option<(Exit, String)>) {
     let (mut output, mut told) = (Vec::new(), Vec::new());
     let outcome = trail(options, &mut output, &mut told);
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -202,7 +202,7 @@ fn printed(options: &TrailOptions) -> (String, String, Option<(Exit, String)>) {
 }
 
 /// Three operators, and a refused attempt.
-fn with_entries() -> TestJournal {
+pub(super) fn with_entries() -> TestJournal {
     let mut journal = TestJournal::onboarded();
     for name in ["first", "second", "third"] {
         journal.command(&operator(name, Role::Viewer), Payload::default());
@@ -300,15 +300,15 @@ fn an_end_that_was_cut_off_is_found_by_a_snapshot() {
     assert!(message.contains(expected) && message.contains("its end was cut off"), "{message}");
 }
 
-struct Keys {
+pub(super) struct Keys {
     _directory: tempfile::TempDir,
-    key: AuditKey,
-    public: PathBuf,
-    checkpoints: PathBuf,
+    pub(super) key: AuditKey,
+    pub(super) public: PathBuf,
+    pub(super) checkpoints: PathBuf,
 }
 
 impl Keys {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = |name| directory.path().join(name);
         let (private, public, checkpoints) = (file("private.pem"), file("public.pem"), file("checkpoints"));
