@@ -12,6 +12,7 @@ mod callbacks;
 mod changes;
 mod clock;
 mod context;
+mod cross_site;
 mod debug;
 mod directory;
 mod docs;

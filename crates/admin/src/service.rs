@@ -24,6 +24,7 @@ use upesi_types::ErrorCode;
 
 use crate::access::{Access, unauthenticated};
 use crate::context::AdminContext;
+use crate::cross_site;
 use crate::error::ApiError;
 use crate::hosts::AllowedHosts;
 use crate::routes::{Operation, router};
@@ -103,6 +104,9 @@ impl AdminService {
     async fn answer(&self, request: Request<Incoming>, connection: &Connection) -> Response<Body> {
         if let Some(Err(error)) = self.hosts.as_ref().map(|hosts| hosts.check(&request)) {
             return error.into_response();
+        }
+        if let Err(error) = cross_site::check(&request) {
+            return last(error.into_response());
         }
         if is_paced(request.uri().path()) {
             self.pace.keep_patiently(connection).await;
