@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::hmac;
 use support_command::upesi;
@@ -80,6 +80,15 @@ impl Drop for Hub {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// Asks again until something is so, but not for ever.
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    let given_up = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < given_up, "never: {what}");
+        std::thread::yield_now();
     }
 }
 
@@ -331,7 +340,7 @@ fn break_glass_is_opened_on_the_machine() {
     let bearer =
         |file: &str| format!("authorization: Bearer {}\r\n", fs::read_to_string(file).unwrap().trim());
     // The text of metrics is made once in an interval.
-    let until = |line: &str| while !get(&hub, "/metrics", &bearer(&monitor)).contains(line) {};
+    let until = |line: &str| await_that(line, || get(&hub, "/metrics", &bearer(&monitor)).contains(line));
     until("upesi_break_glass_open 0");
     let opened = glass(&["open", "--code", &code_file, "--out", &token_file]);
     assert_eq!(code(&opened), 0, "{}", text(&opened.stderr));
@@ -351,6 +360,34 @@ fn break_glass_is_opened_on_the_machine() {
             "{file}"
         );
     }
+}
+
+/// A trail that was taken back to an earlier state says so, once.
+#[test]
+fn a_restore_is_in_the_trail() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, backup, restored) = (at("data"), at("backup"), at("restored"));
+    let hub = Hub::start(Path::new(&data));
+    let run = |arguments: &[&str]| {
+        let output = upesi(arguments).output().unwrap();
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let first = at("first");
+    run(&["admin", "bootstrap", "--data", &data, "--out", &first]);
+    run(&["admin", "create", "iam", "--role", "iam-admin", "--token-file", &first, "--admin", &hub.admin]);
+    hub.stop();
+    run(&["backup", "--data", &data, "--to", &backup]);
+    run(&["restore", "--from", &backup, "--data", &restored]);
+    for _ in 0..2 {
+        let hub = Hub::start(Path::new(&restored));
+        await_that("the mark is gone", || !Path::new(&restored).join("restored").exists());
+        hub.stop();
+        let trail = run(&["audit", "trail", &restored]);
+        assert_eq!(trail.matches("restored from a backup that ends with record").count(), 1, "{trail}");
+    }
+    assert!(!run(&["audit", "trail", &data]).contains("restored"));
 }
 
 /// What a provider's token ends with.
