@@ -11,7 +11,7 @@ use upesi_ledger::{AdminCommand, AdminOutcome, AdminRefusal, Change, Command, Le
 use upesi_tables::TablesError;
 use upesi_types::Timestamp;
 
-use crate::access::{Access, Caller, Permission, permission_of};
+use crate::access::{Access, Caller, Permission, Rights, forbidden, may_change_in_emergency, permission_of};
 use crate::approvals;
 use crate::audit::AuditPort;
 use crate::changes;
@@ -151,9 +151,18 @@ impl AdminContext {
     /// Makes a change, or proposes it to a second person.
     pub(crate) async fn change_or_propose(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
         let asked = command.clone();
-        let looked =
-            self.ask(move |ledger| (Change::of(&asked, ledger), permission_of(ledger.action_of(&asked))));
-        let (change, permission) = looked.await?;
+        let looked = self.ask(move |ledger| {
+            let permission = permission_of(ledger.action_of(&asked));
+            (Change::of(&asked, ledger), permission, may_change_in_emergency(&asked, ledger))
+        });
+        let (change, permission, is_for_emergencies) = looked.await?;
+        if self.caller.rights == Rights::Emergency && !is_for_emergencies {
+            let error = forbidden(
+                "break-glass lets an iam-admin in again who was switched off, and changes no other",
+            );
+            self.refused(permission, change.what, &error).await;
+            return Err(error);
+        }
         self.act(permission, Deed::Change(command), change).await
     }
 

@@ -12,10 +12,12 @@ mod callbacks;
 mod changes;
 mod clock;
 mod context;
+mod cross_site;
 mod debug;
 mod directory;
 mod docs;
 mod endpoints;
+mod enrolments;
 mod enums;
 mod error;
 mod extract;
@@ -41,6 +43,7 @@ mod proxied;
 mod quotes;
 mod routes;
 mod service;
+mod sessions;
 mod settlement_models;
 mod settlement_pairs;
 mod settlement_windows;
@@ -49,12 +52,13 @@ mod transactions;
 mod transfers;
 
 pub use access::{
-    Access, AccessOptions, BOOTSTRAP_FILE, BOOTSTRAP_MINUTES, BootstrapError, Caller, Issuer, IssuerConfig,
-    UNKNOWN_KEY_INTERVAL, is_secure_issuer, make_bootstrap,
+    Access, AccessOptions, BOOTSTRAP_FILE, BOOTSTRAP_MINUTES, BREAK_GLASS_FILE, BREAK_GLASS_MINUTES,
+    BootstrapError, BreakGlassError, Caller, Issuer, IssuerConfig, UNKNOWN_KEY_INTERVAL, is_break_glass_open,
+    is_secure_issuer, make_bootstrap, open_break_glass, seal_break_glass,
 };
 pub use audit::{
     AuditEntryView, AuditKey, AuditKeyError, AuditPort, AuditPublicKey, Checkpoint, CheckpointError,
-    EntryFilter, Outcome, log_checkpoints,
+    EntryFilter, ExportedEntry, Outcome, log_checkpoints,
 };
 pub use context::{AdminContext, FindQuote, FixedLog, LogLevel};
 pub use debug::Holders;

@@ -6,7 +6,8 @@ use serde::Serialize;
 use upesi_engine::Clock as _;
 use upesi_ledger::command::{NewCredential, NewOperator};
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, Credential, Ledger, Operator, Role, Roles, Secret, TOKEN_DAYS_MAX,
+    AdminCommand, AdminOutcome, Credential, ENROLMENT_HOURS_MAX, Ledger, Operator, Role, Roles, Secret,
+    TOKEN_DAYS_MAX,
 };
 use upesi_types::FspId;
 
@@ -20,7 +21,10 @@ use crate::json::{Instant, empty, json, ok};
 
 /// Days that a token is good for, unless its request says otherwise.
 const TOKEN_DAYS_DEFAULT: i64 = 90;
-const DAY_MS: i64 = 24 * 3_600_000;
+const HOUR_MS: i64 = 3_600_000;
+const DAY_MS: i64 = 24 * HOUR_MS;
+/// Hours that an enrolment's token is good for, unless its request says otherwise.
+const ENROLMENT_HOURS_DEFAULT: i64 = 24;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -40,7 +44,8 @@ struct CredentialView {
     id: u32,
     kind: &'static str,
     created_date: Instant,
-    expiration: Instant,
+    /// From when on it is refused; passwords do not expire.
+    expiration: Option<Instant>,
 }
 
 impl OperatorView {
@@ -49,15 +54,21 @@ impl OperatorView {
             id: one.id,
             kind: one.secret.kind(),
             created_date: Instant(one.created_at),
-            expiration: Instant(one.expires_at),
+            expiration: Some(Instant(one.expires_at)),
         };
+        let password = operator.person.map(|person| CredentialView {
+            id: person.id,
+            kind: "password",
+            created_date: Instant(person.set_at),
+            expiration: None,
+        });
         Self {
             name: operator.name.clone(),
             roles: names(operator.roles),
             participant: operator.participant.map(|id| ledger.participant(id).name.to_string()),
             is_active: operator.is_active,
             created_date: Instant(operator.created_at),
-            credentials: operator.credentials.iter().map(view).collect(),
+            credentials: operator.credentials.iter().map(view).chain(password).collect(),
         }
     }
 }
@@ -176,19 +187,46 @@ pub(crate) async fn add_token(
     Segments(name): Segments<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
+    let days = read_life(&body, "days", TOKEN_DAYS_DEFAULT, TOKEN_DAYS_MAX)?;
+    let token = Token::random().ok_or_else(|| ApiError::internal("The system has no random bits"))?;
+    let secret = Secret::Token(token.digest());
+    hand_out(&context, name, (token, secret), days * DAY_MS).await
+}
+
+/// A new token by which a person takes a password and a second factor, in place of earlier ones.
+pub(crate) async fn add_enrolment(
+    Call(context): Call,
+    Segments(name): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let hours = read_life(&body, "hours", ENROLMENT_HOURS_DEFAULT, ENROLMENT_HOURS_MAX)?;
+    let token = Token::enrolment().ok_or_else(|| ApiError::internal("The system has no random bits"))?;
+    let secret = Secret::Enrolment(token.digest());
+    hand_out(&context, name, (token, secret), hours * HOUR_MS).await
+}
+
+/// How long a token is to be good for.
+fn read_life(body: &JsonBody, name: &str, default: i64, max: i64) -> Result<i64, ApiError> {
     let fields = body.fields()?;
-    let days = match fields.optional("days") {
-        None => TOKEN_DAYS_DEFAULT,
+    let life = match fields.optional(name) {
+        None => default,
         Some(field) => {
-            let number = |text: &str| text.parse().ok().filter(|days| (1..=TOKEN_DAYS_MAX).contains(days));
-            let days = number(&field.decimal()?.to_string());
-            days.ok_or_else(|| field.refuse(&format!("must be a whole number from 1 to {TOKEN_DAYS_MAX}")))?
+            let number = |text: &str| text.parse().ok().filter(|life| (1..=max).contains(life));
+            let life = number(&field.decimal()?.to_string());
+            life.ok_or_else(|| field.refuse(&format!("must be a whole number from 1 to {max}")))?
         }
     };
-    fields.only(&["days"])?;
-    let token = Token::random().ok_or_else(|| ApiError::internal("The system has no random bits"))?;
-    let expires_at = context.engine.clock().now().plus_ms(days * DAY_MS);
-    let secret = Secret::Token(token.digest());
+    fields.only(&[name])?;
+    Ok(life)
+}
+
+async fn hand_out(
+    context: &AdminContext,
+    name: String,
+    (token, secret): (Token, Secret),
+    life_ms: i64,
+) -> Result<Response, ApiError> {
+    let expires_at = context.engine.clock().now().plus_ms(life_ms);
     let new = NewCredential { name: name.into(), secret, expires_at };
     let (status, approval_id) = match context.change_or_propose(AdminCommand::AddCredential(new)).await? {
         AdminOutcome::Proposed(id) => (StatusCode::ACCEPTED, Some(id)),

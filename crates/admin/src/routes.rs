@@ -14,9 +14,9 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
     account_types, accounts, approvals, audit, bindings, callbacks, clock, debug, directory, docs, endpoints,
-    enums, fee_rules, find, funds, health, hub_keys, imports, lanes, limits, operations, operators, oracles,
-    participants, positions, proxied, quotes, settlement_models, settlement_pairs, settlement_windows,
-    settlements, transactions, transfers,
+    enrolments, enums, fee_rules, find, funds, health, hub_keys, imports, lanes, limits, operations,
+    operators, oracles, participants, positions, proxied, quotes, sessions, settlement_models,
+    settlement_pairs, settlement_windows, settlements, transactions, transfers,
 };
 
 const GET: Method = Method::GET;
@@ -115,7 +115,9 @@ pub(crate) fn router(context: AdminContext) -> (Router, Vec<Operation>) {
 
 fn table(context: AdminContext) -> Table {
     let table = participants_table(Table::new(context));
-    operators_table(process_table(payments_table(directory_table(settlement_table(scheme_table(table))))))
+    people_table(operators_table(process_table(payments_table(directory_table(settlement_table(
+        scheme_table(table),
+    ))))))
 }
 
 /// What belongs to participants.
@@ -243,6 +245,18 @@ fn process_table(table: Table) -> Table {
         .scheme(GET, "/debug/heap", &[ProcessProfile], debug::heap)
 }
 
+/// How the hub's own people enrol, log in and out.
+fn people_table(table: Table) -> Table {
+    table
+        .add(("/enrolments", POST), (Nothing, Scheme), enrolments::begin)
+        .add(("/enrolments/confirm", POST), (Nothing, Scheme), enrolments::confirm)
+        .add(("/sessions", POST), (Nothing, Scheme), sessions::open)
+        .add(("/sessions", GET), (Identity, Own), sessions::list)
+        .add(("/sessions/current/code", POST), (Identity, Own), sessions::renew)
+        .add(("/sessions/{sessionId}", DELETE), (Identity, Own), sessions::end)
+        .add(("/self/password", PUT), (Identity, Own), sessions::set_password)
+}
+
 /// Which one, the proposal says.
 const DECIDE: &[Permission] = &[ApprovalOperations, ApprovalTreasury, ApprovalIam];
 
@@ -255,6 +269,7 @@ fn operators_table(table: Table) -> Table {
         .scheme(GET, "/operators/{operator}", &[IamRead], operators::get)
         .scheme(PUT, "/operators/{operator}", &[IamUser], operators::update)
         .scheme(POST, "/operators/{operator}/tokens", &[IamUser], operators::add_token)
+        .scheme(POST, "/operators/{operator}/enrolments", &[IamUser], operators::add_enrolment)
         .scheme(
             DELETE,
             "/operators/{operator}/credentials/{credentialId}",

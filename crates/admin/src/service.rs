@@ -24,12 +24,17 @@ use upesi_types::ErrorCode;
 
 use crate::access::{Access, unauthenticated};
 use crate::context::AdminContext;
+use crate::cross_site;
 use crate::error::ApiError;
 use crate::hosts::AllowedHosts;
 use crate::routes::{Operation, router};
 
 /// Longest body that is read.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Longest body of a request by which callers become known.
+const ENTRANCE_BYTES_MAX: usize = 8 * 1024;
+/// Those requests.
+pub(crate) const ENTRANCES: [&str; 3] = ["/sessions", "/enrolments", "/enrolments/confirm"];
 
 /// What connections to this API may use. Those of one address may fill half of it; whoever comes then, others that idle
 /// make room for.
@@ -47,9 +52,14 @@ fn is_paced(path: &str) -> bool {
     matches!(path, "/" | "/health" | "/live" | "/openapi.yaml" | "/docs") || path.starts_with("/docs/")
 }
 
-/// Whether a request may be read before its caller is known: it changes nothing.
+/// Whether a request may be read before its caller is known: it changes nothing, or it is how callers become known.
 fn is_open(head: &Parts) -> bool {
-    matches!(head.method, Method::GET | Method::HEAD)
+    matches!(head.method, Method::GET | Method::HEAD) || is_entrance(head)
+}
+
+/// Whether it is a request of who has yet to prove who it is.
+fn is_entrance(head: &Parts) -> bool {
+    head.method == Method::POST && ENTRANCES.contains(&head.uri.path())
 }
 
 /// The body of the request has not been read, and nobody could tell it from the next request.
@@ -95,6 +105,9 @@ impl AdminService {
         if let Some(Err(error)) = self.hosts.as_ref().map(|hosts| hosts.check(&request)) {
             return error.into_response();
         }
+        if let Err(error) = cross_site::check(&request) {
+            return last(error.into_response());
+        }
         if is_paced(request.uri().path()) {
             self.pace.keep_patiently(connection).await;
         }
@@ -107,10 +120,11 @@ impl AdminService {
             return last(unauthenticated().into_response());
         }
         head.extensions.insert(caller);
-        let body = read(body, BODY_BYTES_MAX, Instant::now() + self.body_timeout);
+        let bytes_max = if is_entrance(&head) { ENTRANCE_BYTES_MAX } else { BODY_BYTES_MAX };
+        let body = read(body, bytes_max, Instant::now() + self.body_timeout);
         let body = match connection.wait_for(body).await {
             Ok(body) => body,
-            Err(error) => return body_refusal(error),
+            Err(error) => return body_refusal(error, bytes_max),
         };
         // Metrics are waited for, which may make room for who does more.
         let is_waiting = head.uri.path() == "/metrics";
@@ -130,10 +144,10 @@ impl AdminService {
     }
 }
 
-fn body_refusal(error: BodyError) -> Response<Body> {
+fn body_refusal(error: BodyError, bytes_max: usize) -> Response<Body> {
     match error {
         BodyError::TooLarge => {
-            let refusal = SyncError::payload_too_large(BODY_BYTES_MAX);
+            let refusal = SyncError::payload_too_large(bytes_max);
             let (code, description) = (refusal.code, refusal.description);
             let error = ApiError::new(code, "");
             ApiError { status: StatusCode::BAD_REQUEST, description, ..error }.into_response()

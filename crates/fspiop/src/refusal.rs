@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use upesi_ledger::command::{AdminRefusal, ENDPOINT_VALUE_BYTES_MAX};
 use upesi_ledger::{
-    CREDENTIALS_MAX, Cause, LedgerAccountTypeId, Limits, OPERATORS_MAX, PROPOSAL_REASON_CHARS_MIN,
-    PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Refusal, TOKEN_DAYS_MAX,
+    CREDENTIALS_MAX, Cause, ENROLMENT_HOURS_MAX, LedgerAccountTypeId, Limits, OPERATORS_MAX,
+    PROPOSAL_REASON_CHARS_MIN, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Refusal, TOKEN_DAYS_MAX,
 };
 use upesi_types::ErrorCode;
 
@@ -218,7 +218,8 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         R::TransferUnknown => (ErrorCode::TRANSFER_NOT_FOUND, "There is no such transfer".into()),
         R::OperatorName | R::CredentialLife => (ErrorCode::MALFORMED_SYNTAX, operator(refusal)),
         R::OperatorUnknown { .. } | R::CredentialUnknown => (ErrorCode::ID_NOT_FOUND, operator(refusal)),
-        R::OperatorFixed
+        R::CodeUsed
+        | R::OperatorFixed
         | R::OperatorScope
         | R::RolesExcluded { .. }
         | R::OperatorsFull
@@ -371,10 +372,12 @@ fn operator(refusal: &AdminRefusal) -> Detail {
     match refusal {
         R::OperatorName => "\"name\" must be 1 to 64 of a-z, 0-9 and . _ - @, a letter or digit first".into(),
         R::CredentialLife => {
-            format!("A token must expire in the future and within {TOKEN_DAYS_MAX} days").into()
+            let days = format!("A token must expire in the future and within {TOKEN_DAYS_MAX} days");
+            format!("{days}, an enrolment's within {ENROLMENT_HOURS_MAX} hours").into()
         }
         R::OperatorUnknown { name } => format!("Operator '{name}' does not exist").into(),
         R::CredentialUnknown => "The operator has no such credential".into(),
+        R::CodeUsed => "The code was used before: wait for the next one".into(),
         R::OperatorFixed => "\"participant\" of an operator does not change".into(),
         R::OperatorScope => "Roles of a DFSP need a participant, and no other roles have one".into(),
         R::RolesExcluded { one, other } => {

@@ -25,4 +25,7 @@ pub mod version;
 
 pub use await_hub::await_hub;
 pub use hub::{Hub, HubError, cluster, raise_limit, serve};
-pub use upesi_admin::{BOOTSTRAP_MINUTES, make_bootstrap};
+pub use upesi_admin::{
+    BOOTSTRAP_MINUTES, BREAK_GLASS_MINUTES, BreakGlassError, make_bootstrap, open_break_glass,
+    seal_break_glass,
+};

@@ -158,7 +158,12 @@ fn operator_changed(command: &AdminCommand, ledger: &Ledger) -> (String, String,
         AdminCommand::RemoveCredential { name, id } => {
             let operator = ledger.operators().named(name);
             let found = operator.and_then(|one| one.credentials.iter().find(|known| known.id == *id));
-            let before = found.map_or("none".to_owned(), |one| format!("{:?}", one.secret));
+            let person = operator.and_then(|one| one.person).filter(|person| person.id == *id);
+            let before = match (found, person) {
+                (Some(found), _) => format!("{:?}", found.secret),
+                (None, Some(person)) => format!("{:?}", person.sealed),
+                (None, None) => "none".to_owned(),
+            };
             (format!("credential {id} of operator {name}"), before, "none".to_owned())
         }
         AdminCommand::SetApprovalPolicy(policy) => {

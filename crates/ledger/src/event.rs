@@ -20,6 +20,7 @@ use crate::fee::FeeRule;
 use crate::funds::{FundsState, FundsTransfer};
 use crate::operator::{Credential, Roles};
 use crate::participant::ParticipantId;
+use crate::person::Person;
 use crate::refusal::Cause;
 use crate::settlement::{SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;
@@ -297,5 +298,9 @@ events! {
         } = "approval {id} {state} by {by}, comment: {comment}, result: {result}";
         /// Other changes need a second person from here on.
         98 ApprovalPolicySet(policy: ApprovalPolicy) = "approval policy: {policy}";
+        /// A person has a password and a second factor, in place of earlier ones.
+        99 PersonSet { name as "operator": Box<str>, person: Person } = "operator {name} has {person}";
+        /// A person used the code of an interval of its second factor.
+        100 CodeUsed { name as "operator": Box<str>, code_step: u64 } = "operator {name} used code {code_step}";
     }
 }

@@ -28,6 +28,7 @@ mod limits;
 mod operator;
 mod outbox;
 mod participant;
+mod person;
 mod proxy;
 mod query;
 mod record;
@@ -74,11 +75,12 @@ pub use fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, RATE_WHOLE};
 pub use funds::{FundsDirection, FundsState, FundsTransfer};
 pub use limits::{CALLBACKS_PER_RECORD_MAX, Limits};
 pub use operator::{
-    CREDENTIALS_MAX, Credential, EXCLUSIONS, OPERATORS_MAX, Operator, Operators, Role, Roles, Secret,
-    TOKEN_DAYS_MAX,
+    CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, EXCLUSIONS, OPERATOR_NAME_BYTES_MAX, OPERATORS_MAX,
+    Operator, Operators, Role, Roles, Secret, TOKEN_DAYS_MAX,
 };
 pub use outbox::{Outbox, OutboxEntry, Parked};
 pub use participant::{AccountRef, Limit, Participant, ParticipantId};
+pub use person::{Person, SEALED_BYTES, SEED_BYTES, Sealed};
 pub use record::{Payload, Record};
 pub use refusal::{Cause, Refusal};
 pub use settlement::{Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState};
@@ -87,7 +89,7 @@ pub use show::{Names, Show, Shown};
 pub use snapshot::SnapshotError;
 pub use state::{Ledger, Totals};
 pub use stored::Stored;
-pub use trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail};
+pub use trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail, effects_of};
 pub use transfer::{AbortKind, Fingerprint, PublicState, Settled, Transfer, TransferState};
 pub use window::{
     Content, ContentId, ContentRef, Net, NewContent, Pair, SettlementId, Sum, Window, WindowId, WindowState,

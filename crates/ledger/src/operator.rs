@@ -12,6 +12,7 @@ use upesi_types::{Timestamp, hex};
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::participant::ParticipantId;
+use crate::person::Person;
 use crate::show::{Names, Show, Shown};
 use crate::stored::{Stored, stored_struct};
 
@@ -23,6 +24,8 @@ pub const CREDENTIALS_MAX: usize = 8;
 pub const OPERATOR_NAME_BYTES_MAX: usize = 64;
 /// Longest life of a token, in days.
 pub const TOKEN_DAYS_MAX: i64 = 366;
+/// Longest life of an enrolment's token, in hours.
+pub const ENROLMENT_HOURS_MAX: i64 = 72;
 
 /// What an operator is there for; the admin API says what each role may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -196,6 +199,8 @@ impl Show for Roles {
 pub enum Secret {
     /// SHA-256 of a token.
     Token([u8; 32]),
+    /// SHA-256 of a token by which a person takes a password and a second factor, and which is good for nothing else.
+    Enrolment([u8; 32]),
 }
 
 impl Secret {
@@ -203,13 +208,14 @@ impl Secret {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Token(_) => "token",
+            Self::Enrolment(_) => "enrolment",
         }
     }
 
     /// The digest by which it is found.
     pub const fn digest(&self) -> &[u8; 32] {
         match self {
-            Self::Token(digest) => digest,
+            Self::Token(digest) | Self::Enrolment(digest) => digest,
         }
     }
 
@@ -227,17 +233,17 @@ impl Debug for Secret {
 
 impl Stored for Secret {
     fn encode(&self, encoder: &mut Encoder<'_>) {
-        match self {
-            Self::Token(digest) => {
-                encoder.u8(1);
-                digest.encode(encoder);
-            }
-        }
+        encoder.u8(match self {
+            Self::Token(_) => 1,
+            Self::Enrolment(_) => 2,
+        });
+        self.digest().encode(encoder);
     }
 
     fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
         match decoder.u8()? {
             1 => Ok(Self::Token(decoder.array()?)),
+            2 => Ok(Self::Enrolment(decoder.array()?)),
             _ => Err(DecodeError("unknown kind of credential")),
         }
     }
@@ -258,7 +264,7 @@ pub struct Credential {
 
 stored_struct! {
     Credential { id, secret, created_at, expires_at }
-    Operator { name, roles, participant, is_active, created_at, credentials, next_credential }
+    Operator { name, roles, participant, is_active, created_at, credentials, next_credential, person }
 }
 
 impl Credential {
@@ -300,6 +306,8 @@ pub struct Operator {
     pub credentials: Vec<Credential>,
     /// Number of its next credential.
     pub next_credential: u32,
+    /// Its password and second factor, if it is a person who logs in at the hub.
+    pub person: Option<Person>,
 }
 
 /// Whether an operator may have a name: 1 to 64 of a–z, 0–9 and `. _ - @`, beginning with a letter or digit.
@@ -314,8 +322,8 @@ pub fn is_operator_name(name: &str) -> bool {
 #[derive(Clone, Debug, Default)]
 pub struct Operators {
     by_name: BTreeMap<Box<str>, Operator>,
-    /// The owners of tokens.
-    by_token: BTreeMap<[u8; 32], Box<str>>,
+    /// The owners of what has a digest.
+    by_digest: BTreeMap<[u8; 32], Box<str>>,
 }
 
 impl Operators {
@@ -326,7 +334,17 @@ impl Operators {
 
     /// The operator and its credential by the digest of a token, however old or inactive.
     pub fn by_token(&self, digest: &[u8; 32]) -> Option<(&Operator, &Credential)> {
-        let operator = self.named(self.by_token.get(digest)?)?;
+        self.by_digest(digest).filter(|(_, credential)| matches!(credential.secret, Secret::Token(_)))
+    }
+
+    /// The same of an enrolment's token.
+    pub fn by_enrolment(&self, digest: &[u8; 32]) -> Option<(&Operator, &Credential)> {
+        self.by_digest(digest).filter(|(_, credential)| matches!(credential.secret, Secret::Enrolment(_)))
+    }
+
+    /// The owner of a secret of any kind.
+    pub(crate) fn by_digest(&self, digest: &[u8; 32]) -> Option<(&Operator, &Credential)> {
+        let operator = self.named(self.by_digest.get(digest)?)?;
         let credential = operator.credentials.iter().find(|one| one.secret.digest() == digest)?;
         Some((operator, credential))
     }
@@ -352,6 +370,7 @@ impl Operators {
                     created_at: now,
                     credentials: Vec::new(),
                     next_credential: 1,
+                    person: None,
                 };
                 self.by_name.insert(name, created);
             }
@@ -359,7 +378,7 @@ impl Operators {
     }
 
     pub(crate) fn add_credential(&mut self, name: &str, credential: Credential) {
-        self.by_token.insert(*credential.secret.digest(), name.into());
+        self.by_digest.insert(*credential.secret.digest(), name.into());
         let operator = self.known(name);
         assert!(credential.id == operator.next_credential, "credentials are numbered without gaps");
         operator.next_credential += 1;
@@ -370,8 +389,24 @@ impl Operators {
         let operator = self.known(name);
         let removed = operator.credentials.extract_if(.., |one| one.id == id).next();
         if let Some(credential) = removed {
-            self.by_token.remove(credential.secret.digest());
+            self.by_digest.remove(credential.secret.digest());
         }
+        let operator = self.known(name);
+        operator.person = operator.person.filter(|person| person.id != id);
+    }
+
+    pub(crate) fn set_person(&mut self, name: &str, person: Person) {
+        let operator = self.known(name);
+        assert!(person.id == operator.next_credential, "credentials are numbered without gaps");
+        operator.next_credential += 1;
+        operator.person = Some(person);
+    }
+
+    pub(crate) fn use_code(&mut self, name: &str, code_step: u64) {
+        let person = &mut self.known(name).person;
+        let person = person.as_mut().unwrap_or_else(|| panic!("operator {name} has no second factor"));
+        assert!(code_step > person.code_step, "a code is used once");
+        person.code_step = code_step;
     }
 
     fn known(&mut self, name: &str) -> &mut Operator {
@@ -387,7 +422,7 @@ impl Operators {
                 return Err(DecodeError("it has operators twice or out of order"));
             }
             for digest in operator.credentials.iter().map(|one| one.secret.digest()) {
-                if restored.by_token.insert(*digest, operator.name.clone()).is_some() {
+                if restored.by_digest.insert(*digest, operator.name.clone()).is_some() {
                     return Err(DecodeError("two operators have the same token"));
                 }
             }

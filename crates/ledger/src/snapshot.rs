@@ -77,7 +77,7 @@ sections! {
     40 "bulks" 1: bulk::snapshot::write, bulk::snapshot::read;
     42 "proxied participants" 1: proxy::write, proxy::read;
     50 "audit trail" 1: write_trail, read_trail;
-    51 "operators" 1: write_operators, read_operators;
+    51 "operators" 2: write_operators, read_operators;
     52 "approvals" 1: approval::write, approval::read;
 }
 

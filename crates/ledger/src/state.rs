@@ -299,6 +299,8 @@ impl Ledger {
                 self.approvals.end(id, ProposalEnd { state, at: now, by, comment, result });
             }
             Event::ApprovalPolicySet(policy) => self.approvals.set_policy(policy),
+            Event::PersonSet { name, person } => self.operators.set_person(&name, person),
+            Event::CodeUsed { name, code_step } => self.operators.use_code(&name, code_step),
         }
     }
 

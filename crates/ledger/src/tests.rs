@@ -5,6 +5,7 @@ mod audit;
 mod fees;
 mod limits;
 mod operators;
+mod people;
 mod questions;
 mod references;
 mod settlement;

@@ -51,7 +51,7 @@ pub struct AuditEntry {
     pub after: Box<str>,
     /// Why it was refused; `None` if it was done.
     pub refused: Option<Box<str>>,
-    /// SHA-256 over that of the entry before, the record's other events, and this entry.
+    /// SHA-256 over that of the entry before, the digest of the record's other events, and this entry.
     pub chain: [u8; 32],
 }
 
@@ -64,13 +64,15 @@ stored_struct! {
 impl AuditEntry {
     /// What its `chain` must be, behind an entry with this one and in a record with these events.
     pub fn chain_after(&self, previous: &[u8; 32], events: &[Event]) -> [u8; 32] {
+        self.chain_beside(previous, &effects_of(events))
+    }
+
+    /// The same by the digest of those events, which is all that an export has of them.
+    pub fn chain_beside(&self, previous: &[u8; 32], effects: &[u8; 32]) -> [u8; 32] {
         let mut bytes = Vec::new();
         bytes.extend_from_slice(previous);
-        let encoder = &mut Encoder(&mut bytes);
-        for event in events.iter().filter(|event| is_bound(event)) {
-            event.encode(encoder);
-        }
-        Self { chain: [0; 32], ..self.clone() }.encode(encoder);
+        bytes.extend_from_slice(effects);
+        Self { chain: [0; 32], ..self.clone() }.encode(&mut Encoder(&mut bytes));
         Sha256::digest(&bytes).into()
     }
 
@@ -79,6 +81,16 @@ impl AuditEntry {
         self.chain = self.chain_after(previous, events);
         self
     }
+}
+
+/// SHA-256 over the events of a record that its entry is bound to.
+pub fn effects_of(events: &[Event]) -> [u8; 32] {
+    let mut bytes = Vec::new();
+    let encoder = &mut Encoder(&mut bytes);
+    for event in events.iter().filter(|event| is_bound(event)) {
+        event.encode(encoder);
+    }
+    Sha256::digest(&bytes).into()
 }
 
 /// Whether an event is part of what an entry is bound to: not the entry itself, and not the instant of the decision,

@@ -9,9 +9,10 @@ use upesi_ledger::{
     CallbackKey, Cause, ContentId, ContentRef, Conversion, ConversionAccounts, ConversionAnswer,
     ConversionSide, ConversionState, Credential, Delay, EndpointType, Event, FeePayer, FeeRule, FeeTerms,
     FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger, LedgerAccountTypeId,
-    LedgerConfig, NewContent, ParticipantId, Payload, PublicState, Record, Refusal, ResourceId, ResourceKind,
-    Role, Secret, Settled, SettlementId, SettlementModel, SettlementNet, SettlementStage, SettlementState,
-    StateMethod, Stored, Subject, Transfer, TransferState, TransferView, WindowId,
+    LedgerConfig, NewContent, ParticipantId, Payload, Person, PublicState, Record, Refusal, ResourceId,
+    ResourceKind, Role, SEALED_BYTES, Sealed, Secret, Settled, SettlementId, SettlementModel, SettlementNet,
+    SettlementStage, SettlementState, StateMethod, Stored, Subject, Transfer, TransferState, TransferView,
+    WindowId,
 };
 use upesi_types::{
     Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Timestamp, TransferId,
@@ -457,13 +458,22 @@ fn operators() -> impl Strategy<Value = Event> {
     );
     let credential = (any::<u32>(), any::<[u8; 32]>(), timestamp(), timestamp()).prop_map(
         |(id, digest, created_at, expires_at)| {
-            let secret = Secret::Token(digest);
+            let secret = if id % 2 == 0 { Secret::Token(digest) } else { Secret::Enrolment(digest) };
             Credential { id, secret, created_at, expires_at }
+        },
+    );
+    let sealed = (any::<[u8; 16]>(), any::<u32>(), any::<u32>(), any::<[u8; SEALED_BYTES]>());
+    let person = (any::<u32>(), sealed, timestamp(), any::<u64>()).prop_map(
+        |(id, (salt, memory_kib, passes, secret), set_at, code_step)| {
+            let sealed = Sealed { salt, memory_kib, passes, secret };
+            Person { id, sealed, set_at, code_step }
         },
     );
     prop_oneof![
         entry,
         set,
+        (text(), person).prop_map(|(name, person)| Event::PersonSet { name, person }),
+        (text(), any::<u64>()).prop_map(|(name, code_step)| Event::CodeUsed { name, code_step }),
         (text(), credential).prop_map(|(name, credential)| Event::CredentialAdded { name, credential }),
         (text(), any::<u32>()).prop_map(|(name, credential)| Event::CredentialRemoved { name, credential }),
     ]

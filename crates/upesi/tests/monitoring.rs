@@ -17,7 +17,7 @@ use dashboard::Dashboard;
 
 /// Metrics that are there only once something has happened; each stands in the source of the hub or of the lab.
 /// Those of TLS are there only if a port has it.
-const ONLY_ONCE: [&str; 19] = [
+const ONLY_ONCE: [&str; 20] = [
     "upesi_auth_refused_total",
     "upesi_fspiop_refusals_total",
     "upesi_admission_refused_by_dfsp_total",
@@ -33,6 +33,7 @@ const ONLY_ONCE: [&str; 19] = [
     "upesi_tls_expiry_seconds",
     "upesi_tls_reload_failing",
     "upesi_identity_provider_failing",
+    "upesi_break_glass_open",
     "upesi_lab_run_valid",
     "upesi_lab_audit_holds",
     "upesi_lab_throughput_per_second",

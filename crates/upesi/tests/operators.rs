@@ -1,15 +1,18 @@
-//! Operators as the command makes them: the first token on the machine itself, others by it, and no token anywhere but
-//! where it is handed out.
+//! Operators as the command makes them: the first token on the machine itself, others by it, people who log in, and no
+//! secret anywhere but where it is handed out.
 
 mod support_command;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use aws_lc_rs::hmac;
 use support_command::upesi;
 
 fn code(output: &Output) -> i32 {
@@ -80,6 +83,15 @@ impl Drop for Hub {
     }
 }
 
+/// Asks again until something is so, but not for ever.
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    let given_up = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < given_up, "never: {what}");
+        std::thread::yield_now();
+    }
+}
+
 /// Every file below a directory.
 fn files(directory: &Path) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
@@ -130,6 +142,105 @@ fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
     assert!(code(&unknown) == 1 && text(&unknown.stderr).contains("3200"), "{unknown:?}");
 }
 
+/// The codes of a second factor, each interval's once.
+struct Device {
+    key: hmac::Key,
+    step: u64,
+}
+
+impl Device {
+    fn new(secret: &str) -> Self {
+        let digit = |letter: u8| b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".iter().position(|one| *one == letter);
+        let bits: String = secret.bytes().map(|letter| format!("{:05b}", digit(letter).unwrap())).collect();
+        let bytes = (0..bits.len() / 8).map(|at| u8::from_str_radix(&bits[at * 8..at * 8 + 8], 2).unwrap());
+        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &bytes.collect::<Vec<_>>());
+        Self { key, step: 0 }
+    }
+
+    /// Three in a row are good at any moment: that of the interval before, of this one and of the next one.
+    fn code(&mut self) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 30;
+        self.step = (self.step + 1).max(now - 1);
+        let tag = hmac::sign(&self.key, &self.step.to_be_bytes());
+        let at = usize::from(tag.as_ref()[19] & 15);
+        let number = u32::from_be_bytes(tag.as_ref()[at..at + 4].try_into().unwrap()) & 0x7fff_ffff;
+        format!("{:06}", number % 1_000_000)
+    }
+}
+
+/// Runs a command with these lines at its stdin.
+fn with_lines(arguments: &[&str], lines: &[&str]) -> Output {
+    let mut command = upesi(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let mut stdin = process.stdin.take().unwrap();
+    for line in lines {
+        let _ = writeln!(stdin, "{line}");
+    }
+    drop(stdin);
+    process.wait_with_output().unwrap()
+}
+
+/// Takes a password and a second factor by the command; returns the secret.
+fn enrol(admin: &str, enrolment: &str, password: &str) -> (String, Device) {
+    let mut command = upesi(&["admin", "enrol", "--enrolment", enrolment, "--admin", admin]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let mut stdin = process.stdin.take().unwrap();
+    writeln!(stdin, "{password}").unwrap();
+    let mut uri = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut uri).unwrap();
+    let secret = uri.split_once("secret=").expect(&uri).1.split('&').next().unwrap().to_owned();
+    let mut device = Device::new(&secret);
+    writeln!(stdin, "{}", device.code()).unwrap();
+    drop(stdin);
+    let ended = process.wait_with_output().unwrap();
+    assert_eq!(code(&ended), 0, "{}", text(&ended.stderr));
+    (secret, device)
+}
+
+/// A person's way, from an administrator's invitation to the end of its session. Returns what must be nowhere, and all
+/// that commands said after the enrolment.
+fn person(directory: &Path, admin: &str, iam: &str) -> (Vec<String>, String) {
+    const PASSWORD: &str = "kwa heri ya kuonana";
+    const OTHER: &str = "habari za asubuhi leo";
+    let at = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    let (enrolment, session) = (at("enrolment"), at("session"));
+    let make =
+        ["admin", "create", "nia", "--role", "viewer", "--person", "--token-file", iam, "--admin", admin];
+    let made = upesi(&[&make[..], &["--out", &enrolment]].concat()).output().unwrap();
+    assert_eq!(code(&made), 0, "{}", text(&made.stderr));
+    let (secret, mut device) = enrol(admin, &enrolment, PASSWORD);
+    let to_hub = ["--admin", admin, "--token-file", &session];
+    let mut told = String::new();
+    let mut run = |arguments: &[&str], lines: &[&str], expected: i32| {
+        let output = with_lines(&[&["admin"], arguments, &to_hub].concat(), lines);
+        assert_eq!(code(&output), expected, "{arguments:?}: {}", text(&output.stderr));
+        told += &(text(&output.stdout) + &text(&output.stderr));
+        text(&output.stdout)
+    };
+    run(&["login", "nia"], &["kwa heri ya kuonanb", "123456"], 1);
+    assert!(!Path::new(&session).exists());
+    run(&["login", "nia"], &[PASSWORD, &device.code()], 0);
+    let mode = fs::metadata(&session).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let token = fs::read_to_string(&session).unwrap();
+    let listed: serde_json::Value = serde_json::from_str(&run(&["sessions", "--json"], &[], 0)).unwrap();
+    assert_eq!((&listed[0]["operator"], &listed[0]["isCurrent"]), (&"nia".into(), &true.into()));
+    run(&["login", "--renew"], &[PASSWORD], 66);
+    run(&["password"], &[PASSWORD, "123456", "short"], 1);
+    run(&["password"], &[PASSWORD, &device.code(), OTHER], 0);
+    assert!(run(&["sessions"], &[], 0).contains(" nia from 127.0.0.1 "));
+    run(&["logout"], &[], 0);
+    assert!(!Path::new(&session).exists());
+    fs::write(&session, &token).unwrap();
+    Command::new("chmod").args(["600", &session]).status().unwrap();
+    run(&["sessions"], &[], 1);
+    let enrolment = fs::read_to_string(&enrolment).unwrap();
+    let canaries = [PASSWORD, OTHER, &secret, token.trim(), enrolment.trim()].map(str::to_owned);
+    (canaries.into(), told)
+}
+
 #[test]
 fn tokens_are_nowhere_but_where_they_are_handed_out() {
     let directory = tempfile::tempdir().unwrap();
@@ -156,6 +267,7 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     let again = run(&create("other", "iam-admin", &first, &other));
     assert_eq!(code(&again), 1);
     assert!(text(&again.stderr).contains("the hub answered 401"), "{}", text(&again.stderr));
+    let (canaries, said) = person(directory.path(), admin, &iam);
     let both = [&create("deploy", "operations", &iam, &deploy)[..], &["--role", "treasury"]].concat();
     assert_eq!(code(&run(&both)), 0);
 
@@ -182,11 +294,21 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
     assert_eq!(code(&run(&[&apply[..], &["--token-file", &at("empty")]].concat())), 64);
 
     let log = hub.stop();
+    let trail = text(&run(&["audit", "trail", data_flag]).stdout);
+    assert!(trail.contains("session.open") && trail.contains("enrolment.use"), "{trail}");
     let journal = text(&run(&["journal", data_flag, "--json", "--payload"]).stdout);
     assert!(journal.contains("\"operator\":\"deploy\"") && journal.contains("\"onBehalfOf\""), "{journal}");
     assert!(journal.contains("\"type\":\"proposalMade\"") && journal.contains("\"onBehalfOf\":\"deploy\""));
     assert_eq!(code(&run(&["audit", data_flag])), 0);
     let kept = files(&data);
+    for canary in &canaries {
+        for (place, text) in
+            [("the log", &log), ("the journal", &journal), ("what is said", &said), ("the trail", &trail)]
+        {
+            assert!(!text.contains(canary), "{canary} is in {place}");
+        }
+        assert!(!kept.iter().any(|file| contains(file, canary)), "{canary} is in the data directory");
+    }
     for name in [&first, &iam, &deploy, &approver] {
         let token = fs::read_to_string(name).unwrap();
         let secret = token.trim().strip_prefix("upesi_").unwrap();
@@ -196,6 +318,76 @@ fn tokens_are_nowhere_but_where_they_are_handed_out() {
         }
         assert!(!kept.iter().any(|file| contains(file, secret)), "{name} is in the data directory");
     }
+}
+
+/// The code is made and opened on the hub's machine, and the metric says that a token is good.
+#[test]
+fn break_glass_is_opened_on_the_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, code_file, token_file) = (at("data"), at("code"), at("token"));
+    let hub = Hub::start(Path::new(&data));
+    let first = at("first");
+    assert_eq!(code(&upesi(&["admin", "bootstrap", "--data", &data, "--out", &first]).output().unwrap()), 0);
+    let glass = |arguments: &[&str]| {
+        upesi(&[&["admin", "break-glass"], arguments, &["--data", &data]].concat()).output().unwrap()
+    };
+    assert_eq!(code(&glass(&["seal", "--out", &code_file])), 0);
+    let monitor = at("monitor");
+    let make =
+        ["admin", "create", "prometheus", "--role", "monitor", "--token-file", &first, "--admin", &hub.admin];
+    assert_eq!(code(&upesi(&[&make[..], &["--out", &monitor]].concat()).output().unwrap()), 0);
+    let bearer =
+        |file: &str| format!("authorization: Bearer {}\r\n", fs::read_to_string(file).unwrap().trim());
+    // The text of metrics is made once in an interval.
+    let until = |line: &str| await_that(line, || get(&hub, "/metrics", &bearer(&monitor)).contains(line));
+    until("upesi_break_glass_open 0");
+    let opened = glass(&["open", "--code", &code_file, "--out", &token_file]);
+    assert_eq!(code(&opened), 0, "{}", text(&opened.stderr));
+    until("upesi_break_glass_open 1");
+    let itself = get(&hub, "/self", &bearer(&token_file));
+    assert!(itself.contains("\"operator\":\"break-glass\""), "{itself}");
+    let again = glass(&["open", "--code", &code_file]);
+    assert!(code(&again) == 1 && text(&again.stderr).contains("it was used"), "{again:?}");
+    let log = hub.stop();
+    let trail = text(&upesi(&["audit", "trail", &data, "--action", "emergency"]).output().unwrap().stdout);
+    assert!(trail.contains("break-glass: sealed → in use"), "{trail}");
+    let kept = files(Path::new(&data));
+    for file in [&code_file, &token_file] {
+        let secret = fs::read_to_string(file).unwrap();
+        assert!(
+            !log.contains(secret.trim()) && !kept.iter().any(|kept| contains(kept, secret.trim())),
+            "{file}"
+        );
+    }
+}
+
+/// A trail that was taken back to an earlier state says so, once.
+#[test]
+fn a_restore_is_in_the_trail() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, backup, restored) = (at("data"), at("backup"), at("restored"));
+    let hub = Hub::start(Path::new(&data));
+    let run = |arguments: &[&str]| {
+        let output = upesi(arguments).output().unwrap();
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let first = at("first");
+    run(&["admin", "bootstrap", "--data", &data, "--out", &first]);
+    run(&["admin", "create", "iam", "--role", "iam-admin", "--token-file", &first, "--admin", &hub.admin]);
+    hub.stop();
+    run(&["backup", "--data", &data, "--to", &backup]);
+    run(&["restore", "--from", &backup, "--data", &restored]);
+    for _ in 0..2 {
+        let hub = Hub::start(Path::new(&restored));
+        await_that("the mark is gone", || !Path::new(&restored).join("restored").exists());
+        hub.stop();
+        let trail = run(&["audit", "trail", &restored]);
+        assert_eq!(trail.matches("restored from a backup that ends with record").count(), 1, "{trail}");
+    }
+    assert!(!run(&["audit", "trail", &data]).contains("restored"));
 }
 
 /// What a provider's token ends with.

@@ -1,7 +1,7 @@
 //! How a caller is known: by the token that it sends, the hub's own or a provider's.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
@@ -10,13 +10,14 @@ use axum::http::request::Parts;
 use upesi_engine::{Clock as _, EngineHandle, Payload};
 use upesi_http::{Connection, Pace, PaceLimits};
 use upesi_ledger::command::{Act, Deed};
-use upesi_ledger::{Attribution, Command, Role, Roles};
+use upesi_ledger::{Attribution, Change, Command, Role, Roles};
 use upesi_types::ErrorCode;
 
 use super::caller::{Caller, Rights, SharedCaller, unauthenticated};
 use super::oidc::{Issuer, Vouched};
+use super::people::People;
 use super::refusals::Refusals;
-use super::{Token, bootstrap};
+use super::{Token, bootstrap, break_glass};
 use crate::error::ApiError;
 
 /// Header by which a caller says why it asks, for requests whose body has no reason.
@@ -25,9 +26,15 @@ const REASON_HEADER: &str = "upesi-reason";
 const REASON_BYTES_MAX: usize = 512;
 /// Name in the audit trail of whoever uses the token of `upesi admin bootstrap`, and how it is known.
 pub(crate) const BOOTSTRAP: &str = "bootstrap";
+/// The same of whoever uses that of `upesi admin break-glass`.
+const BREAK_GLASS: &str = "break-glass";
 
 /// What wrong credentials of one address may come at; further ones wait, then are refused.
 const WRONG_CREDENTIALS: PaceLimits = PaceLimits { rate: 2, burst: 20, wait_max: Duration::from_secs(2) };
+
+/// Why a caller does not approve.
+const ONLY_PEOPLE: &str = "Only people approve here: log in (upesi admin login)";
+const CODE_IS_OLD: &str = "Approving needs a code of the last 5 minutes: upesi admin login --renew";
 
 /// How callers of the admin port are known. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -38,8 +45,12 @@ pub struct Access(Arc<Inner>);
 pub struct AccessOptions {
     /// Where `upesi admin bootstrap` leaves the digest of its token, by which the first operators are made.
     pub bootstrap_file: PathBuf,
+    /// Where `upesi admin break-glass` keeps the digest of its code or token.
+    pub break_glass_file: PathBuf,
     /// Whether some changes need a second person.
     pub is_by_two: bool,
+    /// Whether people only approve: tokens of the hub that are no session's do not.
+    pub approvers_are_people: bool,
     /// Providers whose tokens are taken beside the hub's own.
     pub issuers: Vec<Issuer>,
 }
@@ -50,6 +61,9 @@ struct Inner {
     required: Option<AccessOptions>,
     wrong: Pace,
     refusals: Refusals,
+    people: People,
+    /// Digest of the token of break-glass whose use is in the audit trail.
+    break_glass: Mutex<Option<[u8; 32]>>,
 }
 
 impl Access {
@@ -68,6 +82,8 @@ impl Access {
             required,
             wrong: Pace::new(WRONG_CREDENTIALS),
             refusals: Refusals::new(Instant::now()),
+            people: People::default(),
+            break_glass: Mutex::default(),
         }))
     }
 
@@ -81,10 +97,17 @@ impl Access {
         self.0.required.as_ref().is_some_and(|options| !options.issuers.is_empty())
     }
 
+    /// The hub's own people, if callers say who they are.
+    pub(crate) fn people(&self) -> Option<&People> {
+        self.0.required.is_some().then_some(&self.0.people)
+    }
+
     /// Whether a caller needs no second person, whatever the policy says. Who may write into the data directory owns
     /// the hub anyhow.
     pub(crate) fn acts_alone(&self, caller: &Caller) -> bool {
-        self.0.required.as_ref().is_none_or(|options| !options.is_by_two) || &*caller.known_by == BOOTSTRAP
+        self.0.required.as_ref().is_none_or(|options| !options.is_by_two)
+            || &*caller.known_by == BOOTSTRAP
+            || caller.rights == Rights::Emergency
     }
 
     /// Who calls when nothing is known of the caller.
@@ -135,6 +158,9 @@ impl Access {
                 None => refused(),
             };
         };
+        if token.is_of_session() {
+            return self.in_session(engine, &token, address).await;
+        }
         let digest = token.digest();
         let now = engine.clock().now();
         let found = engine.read(move |ledger| {
@@ -148,15 +174,84 @@ impl Access {
         if let Some((name, credential, roles, participant)) = found.await? {
             let known_by = format!("token {credential}");
             let caller = Caller::new(&name, &known_by, address, Rights::Roles(roles));
-            return Ok(Ok(Caller { participant, ..caller }));
+            let cannot_approve = options.approvers_are_people.then_some(ONLY_PEOPLE);
+            return Ok(Ok(Caller { participant, cannot_approve, ..caller }));
         }
         let file = options.bootstrap_file.clone();
-        let look = move || bootstrap::is_token_of(&file, &token);
-        if !tokio::task::spawn_blocking(look).await.unwrap_or(false) {
+        let break_glass_file = options.break_glass_file.clone();
+        let look = move || {
+            if bootstrap::is_token_of(&file, &token) {
+                return Some(Caller::new(
+                    BOOTSTRAP,
+                    BOOTSTRAP,
+                    address,
+                    Rights::Roles(Roles::from_iter([Role::IamAdmin])),
+                ));
+            }
+            let is_emergency = break_glass::is_token_of(&break_glass_file, &token);
+            is_emergency.then(|| Caller::new(BREAK_GLASS, BREAK_GLASS, address, Rights::Emergency))
+        };
+        let Some(caller) = tokio::task::spawn_blocking(look).await.unwrap_or_default() else {
             return refused();
+        };
+        if caller.rights == Rights::Emergency {
+            self.enter_emergency(engine, &caller, digest).await?;
         }
-        let roles = Roles::from_iter([Role::IamAdmin]);
-        Ok(Ok(Caller::new(BOOTSTRAP, BOOTSTRAP, address, Rights::Roles(roles))))
+        Ok(Ok(caller))
+    }
+
+    /// The first use of a token of break-glass is in the audit trail before anything is done by it.
+    async fn enter_emergency(
+        &self,
+        engine: &EngineHandle,
+        caller: &Caller,
+        digest: [u8; 32],
+    ) -> Result<(), ApiError> {
+        let is_entered =
+            || *self.0.break_glass.lock().unwrap_or_else(PoisonError::into_inner) == Some(digest);
+        if is_entered() {
+            return Ok(());
+        }
+        let change = Change::new("break-glass", "sealed", "in use");
+        let by = caller.attribution_of("open", None);
+        let act = Act { by, deed: Deed::Elsewhere(change), is_alone: true };
+        engine.submit(Command::Act(Box::new(act)), Payload::default()).await?;
+        tracing::error!(
+            address = caller.address.as_deref(),
+            "break-glass is in use: who opened it, and why?"
+        );
+        *self.0.break_glass.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
+        Ok(())
+    }
+
+    /// The person of a session. It ends if the operator or the password is not what it was when it was opened.
+    async fn in_session(
+        &self,
+        engine: &EngineHandle,
+        token: &Token,
+        address: Option<Box<str>>,
+    ) -> Result<Result<Caller, String>, ApiError> {
+        let now = engine.clock().now();
+        let Some(session) = self.0.people.session(token, now) else {
+            return Ok(Err("no such session, or it ended".to_owned()));
+        };
+        let name = session.operator.clone();
+        let found = engine.read(move |ledger| {
+            let operator = ledger.operators().named(&name).filter(|operator| operator.is_active)?;
+            let participant = operator.participant.map(|id| ledger.participant(id).name);
+            Some((operator.roles, operator.person?.id, participant))
+        });
+        let is_same = |(roles, credential, _): &(Roles, u32, _)| {
+            *roles == session.roles && *credential == session.credential
+        };
+        let Some((roles, _, participant)) = found.await?.filter(is_same) else {
+            self.0.people.end_sessions(|known| known.id == session.id);
+            return Ok(Err("the operator of the session was changed".to_owned()));
+        };
+        let known_by = format!("session {}", session.id);
+        let caller = Caller::new(&session.operator, &known_by, address, Rights::Roles(roles));
+        let cannot_approve = (!session.may_approve(now)).then_some(CODE_IS_OLD);
+        Ok(Ok(Caller { participant, cannot_approve, session: Some(session), ..caller }))
     }
 
     /// The token of `upesi admin bootstrap` has done its work.

@@ -6,7 +6,8 @@ use axum::http::StatusCode;
 use upesi_ledger::{Attribution, Roles};
 use upesi_types::{ErrorCode, FspId};
 
-use super::{Permission, roles};
+use super::break_glass::EMERGENCY;
+use super::{Permission, Session, roles};
 use crate::error::ApiError;
 
 /// What a caller may do at all.
@@ -16,6 +17,8 @@ pub(crate) enum Rights {
     All,
     /// What the roles may do.
     Roles(Roles),
+    /// What stops harm: the caller has the token of break-glass.
+    Emergency,
     /// What needs no permission: the caller did not say who it is.
     None,
 }
@@ -31,6 +34,8 @@ pub struct Caller {
     pub(crate) participant: Option<FspId>,
     /// Why it may not approve now, whatever its roles.
     pub(crate) cannot_approve: Option<&'static str>,
+    /// Its session, if it has logged in at the hub.
+    pub(crate) session: Option<Session>,
     /// Why it asks, if it says so.
     pub(crate) reason: Option<Box<str>>,
 }
@@ -48,7 +53,16 @@ impl Caller {
 
     pub(crate) fn new(operator: &str, known_by: &str, address: Option<Box<str>>, rights: Rights) -> Self {
         let (operator, known_by) = (operator.into(), known_by.into());
-        Self { operator, known_by, address, rights, participant: None, cannot_approve: None, reason: None }
+        Self {
+            operator,
+            known_by,
+            address,
+            rights,
+            participant: None,
+            cannot_approve: None,
+            session: None,
+            reason: None,
+        }
     }
 
     /// Whether it has a permission.
@@ -56,6 +70,7 @@ impl Caller {
         match self.rights {
             Rights::All => true,
             Rights::Roles(roles) => roles::allow(roles, permission),
+            Rights::Emergency => EMERGENCY.contains(&permission),
             Rights::None => false,
         }
     }
@@ -79,12 +94,21 @@ impl Caller {
 
     /// As the audit trail has it.
     pub(crate) fn attribution(&self, permission: Permission, reason: Option<Box<str>>) -> Attribution {
+        self.attribution_of(permission.name(), reason)
+    }
+
+    /// The same for what needs no permission. What is done by break-glass is of the area `emergency`.
+    pub(crate) fn attribution_of(&self, action: &str, reason: Option<Box<str>>) -> Attribution {
+        let action = match self.rights {
+            Rights::Emergency => format!("emergency.{action}"),
+            _ => action.to_owned(),
+        };
         Attribution {
             operator: self.operator.clone(),
             known_by: self.known_by.clone(),
             address: self.address.clone(),
             on_behalf_of: None,
-            action: permission.name().into(),
+            action: action.into(),
             reason: reason.or_else(|| self.reason.clone()),
         }
     }

@@ -2,8 +2,10 @@
 
 mod authenticate;
 mod bootstrap;
+mod break_glass;
 mod caller;
 mod oidc;
+mod people;
 mod permission;
 mod refusals;
 mod roles;
@@ -12,9 +14,18 @@ mod token;
 pub(crate) use authenticate::BOOTSTRAP;
 pub use authenticate::{Access, AccessOptions};
 pub use bootstrap::{BOOTSTRAP_FILE, BOOTSTRAP_MINUTES, BootstrapError, make_bootstrap};
+pub(crate) use break_glass::may_change as may_change_in_emergency;
+pub use break_glass::{
+    BREAK_GLASS_FILE, BREAK_GLASS_MINUTES, BreakGlassError, is_break_glass_open, open_break_glass,
+    seal_break_glass,
+};
 pub use caller::Caller;
-pub(crate) use caller::{SharedCaller, forbidden, unauthenticated};
+pub(crate) use caller::{Rights, SharedCaller, forbidden, unauthenticated};
 pub use oidc::{Issuer, IssuerConfig, UNKNOWN_KEY_INTERVAL, is_secure_issuer};
+pub(crate) use people::{
+    IDLE_MS, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Seed, Session, address_of, base32,
+    id_of, step_of, uri,
+};
 pub(crate) use permission::{Permission, permission_of, permission_to_decide};
 pub(crate) use roles::allow as roles_allow;
 pub(crate) use token::Token;

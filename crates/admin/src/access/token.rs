@@ -9,6 +9,11 @@ use sha2::{Digest, Sha256};
 
 /// What tokens of this hub begin with, so that scanners of leaked secrets know them.
 const PREFIX: &str = "upesi_";
+/// What tokens of sessions and of enrolments begin with.
+const SESSION: &str = "upesi_session_";
+const ENROLMENT: &str = "upesi_enrol_";
+/// What codes of break-glass begin with.
+const BREAK_GLASS: &str = "upesi_break_";
 /// Longest text that may be a token.
 const TOKEN_BYTES_MAX: usize = 128;
 
@@ -19,9 +24,33 @@ pub(crate) struct Token(String);
 impl Token {
     /// A new one; `None` if the system has no random bits.
     pub(crate) fn random() -> Option<Self> {
+        Self::beginning_with(PREFIX)
+    }
+
+    /// A new one for a session.
+    pub(crate) fn session() -> Option<Self> {
+        Self::beginning_with(SESSION)
+    }
+
+    /// A new one by which a person enrols.
+    pub(crate) fn enrolment() -> Option<Self> {
+        Self::beginning_with(ENROLMENT)
+    }
+
+    /// A new code of break-glass.
+    pub(crate) fn break_glass() -> Option<Self> {
+        Self::beginning_with(BREAK_GLASS)
+    }
+
+    fn beginning_with(prefix: &str) -> Option<Self> {
         let mut bits = [0; 32];
         rand::fill(&mut bits).ok()?;
-        Some(Self(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bits))))
+        Some(Self(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bits))))
+    }
+
+    /// Whether it may be that of a session.
+    pub(crate) fn is_of_session(&self) -> bool {
+        self.0.starts_with(SESSION)
     }
 
     /// What a caller sent.

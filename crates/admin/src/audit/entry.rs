@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
-use serde::{Serialize, Serializer};
-use upesi_ledger::AuditEntry;
+use serde::{Deserialize, Serialize, Serializer};
+use upesi_ledger::{Attribution, AuditEntry, Event, effects_of};
 use upesi_types::Timestamp;
 
 use crate::json::Instant;
+
+/// Nanoseconds of a millisecond.
+const NS_PER_MS: i64 = 1_000_000;
 
 /// An entry as JSON, in `GET /audit` and in `upesi audit trail --json`.
 #[derive(Clone, Debug, Serialize)]
@@ -16,6 +19,8 @@ pub struct AuditEntryView {
     /// The record of the journal that it is in, with its effect.
     record: u64,
     at: Instant,
+    /// Nanoseconds within the millisecond of `at`.
+    nanoseconds: u32,
     operator: Box<str>,
     known_by: Box<str>,
     address: Option<Box<str>>,
@@ -27,17 +32,20 @@ pub struct AuditEntryView {
     after: Box<str>,
     outcome: Outcome,
     refused: Option<Box<str>>,
+    /// The digest of the record's other events, to which the entry is bound.
+    effects: String,
     chain: String,
 }
 
 impl AuditEntryView {
-    /// An entry of a record.
-    pub fn of(record: u64, entry: &AuditEntry) -> Self {
+    /// An entry of a record with these events.
+    pub fn of(record: u64, entry: &AuditEntry, events: &[Event]) -> Self {
         let AuditEntry { number, at, by, object, before, after, refused, chain } = entry.clone();
         Self {
             number,
             record,
             at: Instant(at),
+            nanoseconds: u32::try_from(at.as_ns().rem_euclid(NS_PER_MS)).unwrap_or(0),
             operator: by.operator,
             known_by: by.known_by,
             address: by.address,
@@ -49,9 +57,95 @@ impl AuditEntryView {
             after,
             outcome: Outcome::of(entry),
             refused,
+            effects: hex(&effects_of(events)),
             chain: hex(&chain),
         }
     }
+}
+
+/// A line of an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportedEntry {
+    /// The record of the journal that it was in.
+    pub record: u64,
+    /// The entry.
+    pub entry: AuditEntry,
+    /// The digest of the record's other events.
+    pub effects: [u8; 32],
+}
+
+/// The members of [`AuditEntryView`], each of them once and no others.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Row {
+    number: u64,
+    record: u64,
+    at: String,
+    nanoseconds: u32,
+    operator: Box<str>,
+    known_by: Box<str>,
+    address: Option<Box<str>>,
+    on_behalf_of: Option<Box<str>>,
+    action: Box<str>,
+    reason: Option<Box<str>>,
+    object: Box<str>,
+    before: Box<str>,
+    after: Box<str>,
+    outcome: String,
+    refused: Option<Box<str>>,
+    effects: String,
+    chain: String,
+}
+
+impl ExportedEntry {
+    /// Reads a line back.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(line: &str) -> Result<Self, String> {
+        let row: Row = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        // Only as the hub writes it, so that no two lines are the same entry.
+        let at = Timestamp::parse_iso(&row.at).filter(|at| at.to_string() == row.at);
+        let at = at.ok_or("\"at\" is no instant")?;
+        if i64::from(row.nanoseconds) >= NS_PER_MS {
+            return Err("\"nanoseconds\" are more than a millisecond".to_owned());
+        }
+        let digest = |name: &str, text: &str| unhex(text).ok_or_else(|| format!("\"{name}\" is no digest"));
+        let entry = AuditEntry {
+            number: row.number,
+            at: Timestamp::from_ns(at.as_ns() + i64::from(row.nanoseconds)),
+            by: Attribution {
+                operator: row.operator,
+                known_by: row.known_by,
+                address: row.address,
+                on_behalf_of: row.on_behalf_of,
+                action: row.action,
+                reason: row.reason,
+            },
+            object: row.object,
+            before: row.before,
+            after: row.after,
+            refused: row.refused,
+            chain: digest("chain", &row.chain)?,
+        };
+        if Outcome::of(&entry).name() != row.outcome {
+            return Err("\"outcome\" is not what \"refused\" says".to_owned());
+        }
+        Ok(Self { record: row.record, effects: digest("effects", &row.effects)?, entry })
+    }
+}
+
+/// The bytes of 64 lower-case digits.
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+    let bytes: Option<Vec<u8>> =
+        pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
+    bytes?.try_into().ok()
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -135,8 +229,6 @@ impl EntryFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use upesi_ledger::Attribution;
-
     fn entry() -> AuditEntry {
         let by = Attribution {
             operator: "amina".into(),
@@ -155,6 +247,29 @@ mod tests {
             after: "2".into(),
             refused: None,
             chain: [0xab; 32],
+        }
+    }
+
+    /// What is written is read back; what could be read in two ways is not.
+    #[test]
+    fn a_line_is_read_as_it_was_written_or_not_at_all() {
+        let events = [Event::FinishedRemoved { to_seq: 4 }];
+        let one = AuditEntry { at: Timestamp::from_ns(1_925_000_000_123_456_789), ..entry() };
+        let line = serde_json::to_string(&AuditEntryView::of(7, &one, &events)).unwrap();
+        let read = ExportedEntry::parse(&line).unwrap();
+        assert_eq!(read, ExportedEntry { record: 7, entry: one, effects: effects_of(&events) });
+        for (from, to) in [
+            (",\"object\"", ",\"more\":1,\"object\""),
+            (",\"object\"", ",\"number\":1,\"object\""),
+            ("\"nanoseconds\":456789", "\"nanoseconds\":1456789"),
+            ("\"outcome\":\"done\"", "\"outcome\":\"refused\""),
+            (".123Z", ".123+00:00"),
+            ("\"chain\":\"ab", "\"chain\":\"AB"),
+            ("\"chain\":\"ab", "\"chain\":\"a"),
+        ] {
+            let changed = line.replacen(from, to, 1);
+            assert_ne!(changed, line, "{from}");
+            assert!(ExportedEntry::parse(&changed).is_err(), "{changed}");
         }
     }
 

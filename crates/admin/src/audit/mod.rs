@@ -15,7 +15,7 @@ use upesi_types::{ErrorCode, Timestamp};
 
 pub use checkpoint::{AuditKey, AuditKeyError, AuditPublicKey, Checkpoint, CheckpointError, log_checkpoints};
 pub(crate) use entry::hex;
-pub use entry::{AuditEntryView, EntryFilter, Outcome};
+pub use entry::{AuditEntryView, EntryFilter, ExportedEntry, Outcome};
 
 use crate::call::Call;
 use crate::context::AdminContext;
@@ -145,7 +145,7 @@ fn read(
             if let Event::OperatorActed(entry) = event
                 && filter.is_met_by(entry)
             {
-                entries.push(AuditEntryView::of(at, entry));
+                entries.push(AuditEntryView::of(at, entry, &record.events));
             }
         }
         seq = at + 1;

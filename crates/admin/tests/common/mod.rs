@@ -3,6 +3,7 @@
 
 pub mod guarded;
 pub mod identity_provider;
+pub mod people;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,8 +17,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use upesi_admin::{
-    Access, AccessOptions, AdminContext, AdminService, AllowedHosts, BOOTSTRAP_FILE, DirectoryHandle,
-    FindQuote, Issuer, Lanes, MetricsText, Operation,
+    Access, AccessOptions, AdminContext, AdminService, AllowedHosts, BOOTSTRAP_FILE, BREAK_GLASS_FILE,
+    DirectoryHandle, FindQuote, Issuer, Lanes, MetricsText, Operation,
 };
 use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Storage};
@@ -101,6 +102,8 @@ pub struct Settings {
     pub authentication: bool,
     /// Whether some changes need two of them.
     pub approvals: bool,
+    /// Whether only people approve.
+    pub approvers_are_people: bool,
     /// Whose tokens are taken.
     pub issuers: Vec<Issuer>,
 }
@@ -117,6 +120,7 @@ impl Default for Settings {
             log: None,
             authentication: false,
             approvals: false,
+            approvers_are_people: false,
             issuers: Vec::new(),
         }
     }
@@ -195,8 +199,11 @@ impl Hub {
             ..AdminContext::new(handle.clone())
         };
         let bootstrap_file = directory.path().join(BOOTSTRAP_FILE);
-        let (is_by_two, issuers) = (settings.approvals, settings.issuers);
-        let options = AccessOptions { bootstrap_file, is_by_two, issuers };
+        let break_glass_file = directory.path().join(BREAK_GLASS_FILE);
+        let (is_by_two, approvers_are_people) = (settings.approvals, settings.approvers_are_people);
+        let issuers = settings.issuers;
+        let options =
+            AccessOptions { bootstrap_file, break_glass_file, is_by_two, approvers_are_people, issuers };
         let context = match settings.authentication {
             true => context.with_access(Access::required(options)),
             false => context,

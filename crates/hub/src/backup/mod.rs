@@ -3,6 +3,7 @@
 mod apart;
 mod files;
 mod manifest;
+pub(crate) mod mark;
 mod restore;
 mod staging;
 

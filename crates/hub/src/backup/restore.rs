@@ -8,7 +8,7 @@ use clap::Args;
 use upesi_journal::durable;
 
 use super::manifest::Manifest;
-use super::{DATA, check_apart, files};
+use super::{DATA, check_apart, files, mark};
 use crate::exit::{Exit, Failure};
 use crate::inspect::audit::{self, AuditOptions, AuditReport};
 
@@ -71,6 +71,7 @@ pub fn restore(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
         bytes += entry.bytes;
     }
     let audit = audit_of(&unfinished, &manifest)?;
+    mark::leave(&unfinished, manifest.last_record).map_err(failed)?;
     files::sync_directories(&unfinished).map_err(failed)?;
     fs::rename(&unfinished, data).and_then(|()| durable::sync_parent(data)).map_err(failed)?;
     Ok(RestoreReport { files: manifest.files.len() as u64, bytes, audit })

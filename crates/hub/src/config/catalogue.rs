@@ -116,6 +116,9 @@ settings! {
         /// With `authentication = "required"`: whether changes that the [approval policy](operators.md#two-people)
         /// names need a second person (`required`), or nobody's do (`off`).
         approvals: choice("off", "required") = "required",
+        /// With approvals: whether only people approve, by a session of the hub or a provider's token (`people`), or
+        /// tokens of operators do, too (`any`). [Operators](operators.md#people).
+        approvers: choice("any", "people") = "any",
         /// Hours that a change waits for a second person.
         approval_hours: integer(1, 720) = "24",
         /// Host in participants' `id` and `links.self` of answers.
@@ -182,13 +185,13 @@ settings! {
     /// How much the hub insists on.
     security: Security {
         /// `production`: it does not start without mutual TLS and bindings of DFSPs, TLS towards them, signatures both
-        /// ways, TLS, authentication and approvals on the admin port, metrics by TLS or on loopback only, an FSPIOP
-        /// port without diagnostics, and callbacks to public addresses and `outbound.networks` only. `development`:
-        /// it starts, and logs what is missing.
+        /// ways, TLS, authentication and approvals by people on the admin port, metrics by TLS or on loopback only, an
+        /// FSPIOP port without diagnostics, and callbacks to public addresses and `outbound.networks` only.
+        /// `development`: it starts, and logs what is missing.
         profile: choice("development", "production") = "development",
         /// What `production` goes without, separated by commas: `fspiop-tls`, `bindings`, `callbacks-tls`,
-        /// `signatures`, `signing`, `admin-tls`, `admin-authentication`, `admin-approvals`, `metrics-tls`,
-        /// `diagnostics`, `outbound-addresses`. Each is logged at the start.
+        /// `signatures`, `signing`, `admin-tls`, `admin-authentication`, `admin-approvals`, `admin-approvers`,
+        /// `metrics-tls`, `diagnostics`, `outbound-addresses`. Each is logged at the start.
         relaxed: text(1024) = "",
     }
 

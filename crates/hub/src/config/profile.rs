@@ -55,6 +55,11 @@ const DEMANDS: &[Demand] = &[
         is_met: |settings| settings.admin.approvals == "required",
     },
     Demand {
+        name: "admin-approvers",
+        wanted: "admin.approvers = people",
+        is_met: |settings| settings.admin.approvers == "people",
+    },
+    Demand {
         name: "metrics-tls",
         wanted: "metrics_tls.mode = tls or mutual, a loopback address or none in metrics.listen",
         is_met: |settings| {

@@ -390,6 +390,7 @@ keys_dir = 'd'
 signing_key_file = 's'
 [admin]
 authentication = 'required'
+approvers = 'people'
 [fspiop]
 diagnostics = false
 [outbound]
@@ -401,7 +402,7 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
     assert_eq!(load(&Sources::default()).unwrap().settings.security.profile, "development");
     let production = "[security]\nprofile = 'production'\n";
     let mistakes = mistakes_of(production);
-    assert_eq!(mistakes.len(), 9, "{mistakes:?}");
+    assert_eq!(mistakes.len(), 10, "{mistakes:?}");
     let names: Vec<_> = mistakes.iter().map(|text| text.rsplit(' ').next().unwrap()).collect();
     let all = names.join(",");
     let relaxed = file(&format!("{production}relaxed = '{all}'\n"));
@@ -421,6 +422,7 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
         ("signing_key_file = 's'", "signing_key_file = ''", "signing"),
         ("'required'", "'off'", "admin-authentication"),
         ("'required'", "'required'\napprovals = 'off'", "admin-approvals"),
+        ("'people'", "'any'", "admin-approvers"),
         ("diagnostics = false", "diagnostics = true", "diagnostics"),
         ("'public'", "'any'", "outbound-addresses"),
         ("[outbound]", "[metrics]\nlisten = '192.0.2.1:9100'\n[outbound]", "metrics-tls"),

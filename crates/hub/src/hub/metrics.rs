@@ -1,6 +1,7 @@
 //! The text of `/metrics`: what the parts count, and what is read from them at the moment of asking.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -52,6 +53,7 @@ pub(super) struct Ports {
     pub(super) tls: Arc<Tls>,
     pub(super) signatures: Arc<Signatures>,
     pub(super) issuers: Vec<Issuer>,
+    pub(super) break_glass_file: Option<PathBuf>,
 }
 
 /// Gives the text of `/metrics`.
@@ -178,6 +180,7 @@ impl MetricsText {
             ports.tls.write(&mut text);
             ports.signatures.write(&mut text);
             issuers::write(&ports.issuers, &mut text);
+            issuers::write_break_glass(ports.break_glass_file.as_deref(), &mut text);
         }
         self.process.write(&mut text, &self.engine.status());
         text.push_str("# EOF\n");

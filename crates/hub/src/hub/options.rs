@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use upesi_admin::{Access, AccessOptions, AllowedHosts, BOOTSTRAP_FILE, Issuer};
+use upesi_admin::{Access, AccessOptions, AllowedHosts, BOOTSTRAP_FILE, BREAK_GLASS_FILE, Issuer};
 use upesi_delivery::lanes::CourierConfig;
 use upesi_delivery::relayed::RelayConfig;
 use upesi_directory::{DirectoryConfig, OracleConfig};
@@ -292,9 +292,17 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
 /// How callers of the admin port are known.
 pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>) -> Access {
     let bootstrap_file = settings.data.dir.join(BOOTSTRAP_FILE);
+    let break_glass_file = settings.data.dir.join(BREAK_GLASS_FILE);
     let is_by_two = settings.admin.approvals == "required";
+    let approvers_are_people = settings.admin.approvers == "people";
     match settings.admin.authentication {
-        "required" => Access::required(AccessOptions { bootstrap_file, is_by_two, issuers }),
+        "required" => Access::required(AccessOptions {
+            bootstrap_file,
+            break_glass_file,
+            is_by_two,
+            approvers_are_people,
+            issuers,
+        }),
         _ => Access::open(),
     }
 }

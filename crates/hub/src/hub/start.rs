@@ -22,7 +22,7 @@ use upesi_http::{BoundServer, ClientTls, Outbound, Server, Workers};
 use upesi_journal::Log;
 
 use super::descriptors::Descriptors;
-use super::issuers::issuers;
+use super::issuers::{self, issuers};
 use super::metrics::{MetricsText, Ports};
 use super::process::ProcessMetrics;
 use super::resources::Resources;
@@ -30,6 +30,7 @@ use super::retention::Retention;
 use super::signatures::Signatures;
 use super::tls::{Servers, Tls};
 use super::{Hub, HubError, cluster, options};
+use crate::backup::mark;
 use crate::config::Settings;
 use crate::logging::LogControl;
 use crate::reserve::{self, Kept};
@@ -124,6 +125,8 @@ impl Base {
         let options = EngineOptions { clock, log: journal, ..options::engine(settings) };
         let (engine, handle) = Engine::start(options, metrics.clone(), Box::new(effects))?;
         let _ = engine_slot.set(handle.clone());
+        let (data, noted) = (settings.data.dir.clone(), handle.clone());
+        self.admin_workers.get(0).spawn(async move { mark::enter(&data, &noted).await });
         Ok(Core { registry, metrics, engine, handle, courier })
     }
 
@@ -216,6 +219,7 @@ impl Hub {
             tls: tls.clone(),
             signatures: signatures.clone(),
             issuers,
+            break_glass_file: issuers::break_glass_file(settings),
         });
         Ok(Self {
             engine,

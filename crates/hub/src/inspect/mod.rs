@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod describe;
+pub mod exported;
 pub mod filter;
 pub mod json;
 pub mod names;

@@ -10,7 +10,7 @@ use upesi_admin::{AuditEntryView, AuditPublicKey, Checkpoint};
 pub use upesi_admin::{EntryFilter, Outcome};
 use upesi_engine::{Followed, follow_from_oldest};
 use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
-use upesi_ledger::{AuditEntry, Event, Ledger, LedgerConfig, Trail};
+use upesi_ledger::{AuditEntry, Event, Ledger, LedgerConfig, Trail, effects_of};
 
 use super::{follow_failure, journal_failure, open};
 use crate::exit::{Exit, Failure};
@@ -62,7 +62,7 @@ pub fn trail(options: &TrailOptions, output: &mut dyn Write, tell: &mut dyn Writ
         if left == 0 || !options.filter.is_met_by(entry) {
             continue;
         }
-        match print(found.seq, entry, options.json, output) {
+        match print(found.seq, entry, options.json.then_some(&found.record.events), output) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => left = 0,
             Err(error) => return Err(Failure::new(Exit::InputOutput, format!("cannot write: {error}"))),
             Ok(()) => (left, printed) = (left - 1, printed + 1),
@@ -70,13 +70,19 @@ pub fn trail(options: &TrailOptions, output: &mut dyn Write, tell: &mut dyn Writ
     }
     let _ = output.flush();
     verifier.finish();
-    let _ = writeln!(tell, "{}", verifier.summary(printed, checkpoints));
+    let _ = writeln!(tell, "{}", verifier.summary(Some(printed), checkpoints));
     verifier.outcome()
 }
 
-fn print(seq: u64, entry: &AuditEntry, json: bool, output: &mut dyn Write) -> io::Result<()> {
-    if json {
-        serde_json::to_writer(&mut *output, &AuditEntryView::of(seq, entry))?;
+/// As JSON with the events of the record, or as text.
+fn print(
+    seq: u64,
+    entry: &AuditEntry,
+    events: Option<&Vec<Event>>,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    if let Some(events) = events {
+        serde_json::to_writer(&mut *output, &AuditEntryView::of(seq, entry, events))?;
         writeln!(output)
     } else {
         writeln!(output, "{}", line(entry))
@@ -102,14 +108,14 @@ pub(super) fn line(entry: &AuditEntry) -> String {
 }
 
 /// Something that says what the chain is behind an entry.
-struct Anchor {
+pub(super) struct Anchor {
     chain: [u8; 32],
     /// As it is named when it contradicts the journal.
     name: String,
 }
 
 /// Follows the chain, and compares it with what is known of it from elsewhere.
-struct Verifier {
+pub(super) struct Verifier {
     anchors: BTreeMap<u64, Vec<Anchor>>,
     /// The first entry that was read, and the end.
     first: Option<u64>,
@@ -125,7 +131,7 @@ struct Verifier {
 }
 
 impl Verifier {
-    fn new(anchors: BTreeMap<u64, Vec<Anchor>>) -> Self {
+    pub(super) fn new(anchors: BTreeMap<u64, Vec<Anchor>>) -> Self {
         Self {
             anchors,
             first: None,
@@ -139,7 +145,7 @@ impl Verifier {
         }
     }
 
-    fn breaks_at(&mut self, text: String) {
+    pub(super) fn breaks_at(&mut self, text: String) {
         self.breaks_total += 1;
         if self.breaks.len() < BREAKS_TOLD_MAX {
             self.breaks.push(text);
@@ -158,18 +164,34 @@ impl Verifier {
         self.entry = None;
         for event in &found.record.events {
             if let Event::OperatorActed(entry) = event {
-                self.link(found.seq, entry, &found.record.events);
+                let place = format!("record {}", found.seq);
+                self.link(&place, entry, &effects_of(&found.record.events));
                 self.entry = Some(AuditEntry::clone(entry));
             }
         }
         self.entry.as_ref()
     }
 
-    fn link(&mut self, seq: u64, entry: &AuditEntry, events: &[Event]) {
+    /// Verifies an entry of an export that begins with entry `first`.
+    pub(super) fn link_exported(&mut self, place: &str, entry: &AuditEntry, effects: &[u8; 32], first: u64) {
+        if self.from.is_none() {
+            self.from = Some(first);
+            self.trail.count = first - 1;
+            if first == 1 {
+                self.is_linked = true;
+                self.compare(Trail::default());
+            }
+        }
+        self.link(place, entry, effects);
+    }
+
+    fn link(&mut self, place: &str, entry: &AuditEntry, effects: &[u8; 32]) {
         let number = entry.number;
         if self.first.is_none() && !self.is_linked {
             // The records before are gone; a snapshot behind them may know the chain.
-            self.trail.count = number.saturating_sub(1);
+            if self.trail.count == 0 {
+                self.trail.count = number.saturating_sub(1);
+            }
             if let Some(anchor) = self.anchors.get(&self.trail.count).and_then(|known| known.first()) {
                 self.trail.head = anchor.chain;
                 self.is_linked = true;
@@ -178,12 +200,12 @@ impl Verifier {
         let expected = self.trail.count + 1;
         if number != expected {
             self.breaks_at(format!(
-                "record {seq}: entry {number} stands where entry {expected} should be: entries were left out, added or \
+                "{place}: entry {number} stands where entry {expected} should be: entries were left out, added or \
                  moved"
             ));
-        } else if self.is_linked && entry.chain != entry.chain_after(&self.trail.head, events) {
+        } else if self.is_linked && entry.chain != entry.chain_beside(&self.trail.head, effects) {
             self.breaks_at(format!(
-                "record {seq}: entry {number} does not follow from the entry before it and from its own record: the \
+                "{place}: entry {number} does not follow from the entry before it and from its own record: the \
                  entry, its effect or the entry before was changed"
             ));
         }
@@ -207,7 +229,7 @@ impl Verifier {
     }
 
     /// What is known of entries that were not there.
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         let last = self.trail.count;
         let beyond = self.anchors.split_off(&(last + 1));
         if self.from.is_none_or(|from| from == 1) || self.first.is_some() {
@@ -222,13 +244,15 @@ impl Verifier {
         }
     }
 
-    fn summary(&self, printed: u64, checkpoints: u64) -> String {
+    pub(super) fn summary(&self, printed: Option<u64>, checkpoints: u64) -> String {
         let chain = if self.breaks_total == 0 { "the chain is whole" } else { "the chain is BROKEN" };
         let mut text = match self.first {
             None => "the audit trail has no entries here".to_owned(),
             Some(first) => format!("entries {first} to {} of the audit trail: {chain}", self.trail.count),
         };
-        text += &format!("; {printed} printed");
+        if let Some(printed) = printed {
+            text += &format!("; {printed} printed");
+        }
         if checkpoints > 0 {
             text += &format!("; {checkpoints} checkpoints are signed by the key");
         }
@@ -240,7 +264,7 @@ impl Verifier {
         text
     }
 
-    fn outcome(self) -> Result<(), Failure> {
+    pub(super) fn outcome(self) -> Result<(), Failure> {
         if self.breaks_total == 0 {
             return Ok(());
         }
@@ -269,7 +293,7 @@ fn known_before(disk: &Arc<dyn Disk>) -> Result<BTreeMap<u64, Vec<Anchor>>, Fail
 }
 
 /// Takes in the checkpoints of a file, each of which must be signed. They may stand in lines of a log.
-fn read_checkpoints(file: &Path, key: &Path, verifier: &mut Verifier) -> Result<u64, Failure> {
+pub(super) fn read_checkpoints(file: &Path, key: &Path, verifier: &mut Verifier) -> Result<u64, Failure> {
     let public = AuditPublicKey::load(key).map_err(|error| Failure::new(Exit::NoInput, error))?;
     let refuse = |error: io::Error| Failure::new(Exit::NoInput, format!("{}: {error}", file.display()));
     let mut count = 0;

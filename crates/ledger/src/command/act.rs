@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use upesi_types::Timestamp;
 
-use super::{AdminCommand, AdminOutcome, Decision, Expire, Reply, Verdict};
+use super::{AdminCommand, AdminOutcome, Decision, Entrance, Expire, Reply, Verdict};
 use crate::Ledger;
 use crate::approval::{Proposal, ProposalState};
 use crate::callback::CallbackKey;
@@ -34,6 +34,8 @@ pub enum Deed {
     Change(AdminCommand),
     /// The decision about a proposal.
     Verdict(Verdict),
+    /// What a person does about its own log-in.
+    Enter(Entrance),
     /// The end of a reservation.
     Expire(Expire),
     /// Parked callbacks are tried again.
@@ -56,7 +58,7 @@ impl Deed {
             Self::Change(command) => command.reason().map(Into::into),
             Self::Expire(expire) => Some(expire.reason.clone()),
             Self::Verdict(verdict) => verdict.comment.clone(),
-            Self::Redeliver(_) | Self::Elsewhere(_) | Self::Refused { .. } => None,
+            Self::Enter(_) | Self::Redeliver(_) | Self::Elsewhere(_) | Self::Refused { .. } => None,
         }
     }
 }
@@ -72,6 +74,10 @@ impl Ledger {
             Deed::Change(command) => self.decide_change(command, facts, out),
             Deed::Verdict(verdict) => {
                 let reply = self.decide_verdict(&act.by, verdict, facts, out);
+                out.answer(reply);
+            }
+            Deed::Enter(entrance) => {
+                let reply = self.decide_entrance(entrance, facts.now(), out);
                 out.answer(reply);
             }
             Deed::Expire(expire) => self.decide_expire(expire, facts, out),
@@ -97,6 +103,7 @@ impl Ledger {
                 let (change, refused) = self.judged(proposal, outcome, out, &mut by);
                 (Some(change), refused)
             }
+            Deed::Enter(entrance) => (Change::of_entrance(entrance, self).made(outcome), None),
             Deed::Expire(expire) => (Change::of_expire(expire).made(outcome), None),
             Deed::Redeliver(keys) => (Change::of_redelivery(keys.len()).made(outcome), None),
             Deed::Elsewhere(change) => (Some(change.clone()), None),

@@ -201,6 +201,8 @@ pub enum AdminRefusal {
     CredentialTaken,
     /// The operator has no such credential.
     CredentialUnknown,
+    /// The code of a second factor, or a later one, was used before.
+    CodeUsed,
     /// A change that needs a second person comes with a reason that this person can judge.
     ProposalReason,
     /// So many changes wait for a second person, or so many of this operator.

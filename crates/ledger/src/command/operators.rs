@@ -8,10 +8,12 @@ use super::{AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
 use crate::event::Event;
 use crate::operator::{
-    CREDENTIALS_MAX, Credential, OPERATORS_MAX, Roles, Secret, TOKEN_DAYS_MAX, is_operator_name,
+    CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, OPERATORS_MAX, Roles, Secret, TOKEN_DAYS_MAX,
+    is_operator_name,
 };
 
-const DAY_MS: i64 = 24 * 3_600_000;
+const HOUR_MS: i64 = 3_600_000;
+const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// An operator as it is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,10 +85,14 @@ impl Ledger {
         let NewCredential { name, secret, expires_at } = new;
         let operator = self.operators.named(name);
         let operator = operator.ok_or_else(|| AdminRefusal::OperatorUnknown { name: name.clone() })?;
-        if *expires_at <= now || expires_at.ms_since(now) > TOKEN_DAYS_MAX * DAY_MS {
+        let life_max_ms = match secret {
+            Secret::Token(_) => TOKEN_DAYS_MAX * DAY_MS,
+            Secret::Enrolment(_) => ENROLMENT_HOURS_MAX * HOUR_MS,
+        };
+        if *expires_at <= now || expires_at.ms_since(now) > life_max_ms {
             return Err(AdminRefusal::CredentialLife);
         }
-        if self.operators.by_token(secret.digest()).is_some() {
+        if self.operators.by_digest(secret.digest()).is_some() {
             return Err(AdminRefusal::CredentialTaken);
         }
         let is_gone = |known: &&Credential| known.has_expired(now);
@@ -110,7 +116,8 @@ impl Ledger {
     pub(super) fn decide_remove_credential(&self, name: &str, id: u32, out: &mut Decision) -> Outcome {
         let operator = self.operators.named(name);
         let operator = operator.ok_or_else(|| AdminRefusal::OperatorUnknown { name: name.into() })?;
-        if !operator.credentials.iter().any(|known| known.id == id) {
+        let is_of_person = operator.person.is_some_and(|person| person.id == id);
+        if !is_of_person && !operator.credentials.iter().any(|known| known.id == id) {
             return Err(AdminRefusal::CredentialUnknown);
         }
         out.events.push(Event::CredentialRemoved { name: name.into(), credential: id });

@@ -291,7 +291,7 @@ fn what_cannot_be_read_says_why() {
         (Vec::from([1]), "unknown record format; another version wrote it"),
         (Vec::from([3]), "unknown record format; another version wrote it"),
         (Vec::from([2, 7]), "unknown actor"),
-        (event(99, &[]), "unknown event; it was written by a newer version"),
+        (event(250, &[]), "unknown event; it was written by a newer version"),
         (event(11, &[0, 0, 0, 0, 1]), "participant 0"),
         (event(11, &[1, 0, 0, 0, 2]), "a flag is neither 0 nor 1"),
         (event(13, &[0, 0, 0, 0]), "account 0"),

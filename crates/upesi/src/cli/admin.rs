@@ -11,12 +11,19 @@ use tokio::runtime::Runtime;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::output::write_out;
 use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
-use upesi_hub::{BOOTSTRAP_MINUTES, make_bootstrap};
+use upesi_hub::{
+    BOOTSTRAP_MINUTES, BREAK_GLASS_MINUTES, BreakGlassError, make_bootstrap, open_break_glass,
+    seal_break_glass,
+};
 
 use super::approvals;
 use super::arguments::SettingsArguments;
+use super::people::{self, EnrolArguments, InviteArguments, LoginArguments, SessionsArguments};
 use super::run::settings;
-use super::tls::TlsArguments;
+use super::tls::{TlsArguments, read_token};
+
+/// Hours that the token of a new person is good for.
+const ENROLMENT_HOURS: u32 = 24;
 
 /// Subcommands of `upesi admin`.
 #[derive(Debug, Subcommand)]
@@ -26,6 +33,9 @@ pub enum AdminCommand {
     /// Runs on the hub's machine, as a user who may write into its data directory; takes the flags of serve. Prints a
     /// token that may only manage operators, is good for 15 minutes, and ends once a token is made with it.
     Bootstrap(BootstrapArguments),
+    /// A sealed code for emergencies, and the token that it opens.
+    #[command(subcommand)]
+    BreakGlass(BreakGlassCommand),
     /// Create an operator and print its token, or write it to a file.
     ///
     /// Roles: viewer, monitor, support, operations, operations-approver, treasury, treasury-approver,
@@ -33,6 +43,27 @@ pub enum AdminCommand {
     Create(CreateArguments),
     /// Make a further token for an operator.
     Token(TokenArguments),
+    /// Make a token by which an operator enrols as a person.
+    ///
+    /// By it the person takes a password and a second factor, in place of earlier ones.
+    Invite(InviteArguments),
+    /// Take a password and a second factor, by the token that an administrator made.
+    ///
+    /// Prints the secret of the second factor as an otpauth:// address. Asks at the terminal; otherwise the lines of
+    /// stdin are the password and the code.
+    Enrol(EnrolArguments),
+    /// Log in by password and second factor; the session's token goes into the token file.
+    ///
+    /// Asks at the terminal; otherwise the lines of stdin are the password and the code.
+    Login(LoginArguments),
+    /// End the session of the token file, and remove that file.
+    Logout(HubArguments),
+    /// List your sessions, or end one; administrators those of all.
+    Sessions(SessionsArguments),
+    /// Choose another password; other sessions end.
+    ///
+    /// Asks at the terminal; otherwise the lines of stdin are the password, the code and the new password.
+    Password(HubArguments),
     /// List what waits for a second person, or show one approval in full.
     ///
     /// A line per approval: number, state, when it expires, action, what is changed, by whom, why.
@@ -45,6 +76,30 @@ pub enum AdminCommand {
     Reject(RejectArguments),
     /// Take back what you proposed.
     Withdraw(DecideArguments),
+}
+
+/// Subcommands of `upesi admin break-glass`.
+#[derive(Debug, Subcommand)]
+pub enum BreakGlassCommand {
+    /// Make a code, in place of an earlier one; a token that is open ends.
+    ///
+    /// Runs on the hub's machine, as a user who may write into its data directory; takes the flags of serve.
+    Seal(BootstrapArguments),
+    /// Open a token by the code, which is used then.
+    ///
+    /// For 60 minutes it may read, take participants, accounts and bindings out, have callbacks sent again, set the log
+    /// level, and let an administrator in again who was made inactive.
+    Open(OpenArguments),
+}
+
+/// Arguments of `upesi admin break-glass open`.
+#[derive(Args, Clone, Debug)]
+pub struct OpenArguments {
+    /// File with the code.
+    #[arg(long, value_name = "FILE")]
+    pub code: PathBuf,
+    #[command(flatten)]
+    pub to: BootstrapArguments,
 }
 
 /// The hub to call.
@@ -141,6 +196,9 @@ pub struct CreateArguments {
     /// The DFSP whose operator it is.
     #[arg(long, value_name = "NAME")]
     pub participant: Option<String>,
+    /// It is a person: print a token by which it enrols within a day, instead of one for calls.
+    #[arg(long)]
+    pub person: bool,
     #[command(flatten)]
     pub call: CallArguments,
 }
@@ -167,13 +225,25 @@ pub fn run(command: AdminCommand) -> Outcome {
             );
             hand_out(&token, out.as_deref())
         }
-        AdminCommand::Create(CreateArguments { name, roles, participant, call }) => {
+        AdminCommand::BreakGlass(command) => break_glass(command),
+        AdminCommand::Create(CreateArguments { name, roles, participant, person, call }) => {
             let mut body = json!({"name": name, "roles": roles});
             if let Some(participant) = participant {
                 body["participant"] = participant.into();
             }
-            make_token(&name, Some(&body), call)
+            if !person {
+                return make_token(&name, Some(&body), call);
+            }
+            let CallArguments { out, reason, admin, tls, .. } = call;
+            let hub = HubArguments { admin, tls };
+            people::invite(InviteArguments { name, hours: ENROLMENT_HOURS, out, reason, hub }, Some(&body))
         }
+        AdminCommand::Invite(arguments) => people::invite(arguments, None),
+        AdminCommand::Enrol(arguments) => people::enrol(arguments),
+        AdminCommand::Login(arguments) => people::login(arguments),
+        AdminCommand::Logout(hub) => people::logout(hub),
+        AdminCommand::Sessions(arguments) => people::sessions(arguments),
+        AdminCommand::Password(hub) => people::password(hub),
         AdminCommand::Token(TokenArguments { name, call }) => make_token(&name, None, call),
         AdminCommand::Approvals(arguments) => approvals::list(arguments),
         AdminCommand::Approve(DecideArguments { ids, comment, hub }) => {
@@ -184,6 +254,33 @@ pub fn run(command: AdminCommand) -> Outcome {
         }
         AdminCommand::Withdraw(DecideArguments { ids, comment, hub }) => {
             approvals::decide(&ids, "withdraw", comment, hub)
+        }
+    }
+}
+
+/// Seals a code, or opens a token.
+fn break_glass(command: BreakGlassCommand) -> Outcome {
+    let failed = |error: BreakGlassError| {
+        let exit = if matches!(error, BreakGlassError::Code) { Exit::Failure } else { Exit::CannotCreate };
+        Failure::new(exit, error)
+    };
+    match command {
+        BreakGlassCommand::Seal(BootstrapArguments { out, settings: arguments }) => {
+            let settings = settings(&arguments)?.settings;
+            let code = seal_break_glass(&settings.data.dir).map_err(failed)?;
+            eprintln!("upesi: keep this code in a sealed envelope; it opens one token for an emergency");
+            hand_out(&code, out.as_deref())
+        }
+        BreakGlassCommand::Open(OpenArguments {
+            code,
+            to: BootstrapArguments { out, settings: arguments },
+        }) => {
+            let settings = settings(&arguments)?.settings;
+            let token = open_break_glass(&settings.data.dir, &read_token(&code)?).map_err(failed)?;
+            eprintln!(
+                "upesi: this token is good for {BREAK_GLASS_MINUTES} minutes; all that it does is recorded"
+            );
+            hand_out(&token, out.as_deref())
         }
     }
 }
@@ -217,9 +314,13 @@ pub(super) fn connect(hub: HubArguments) -> Result<(AdminApi, Runtime), Failure>
     let HubArguments { admin, tls } = hub;
     let token = tls.token()?;
     let api = AdminApi::with_tls(&admin, tls.load()?).map_err(|error| Failure::new(Exit::Usage, error))?;
+    Ok((api.with_token(token), runtime()?))
+}
+
+/// What runs calls.
+pub(super) fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::Temporary, error))?;
-    Ok((api.with_token(token), runtime))
+    runtime.map_err(|error| Failure::new(Exit::Temporary, error))
 }
 
 pub(super) fn failure(error: &AdminError) -> Failure {
@@ -232,7 +333,7 @@ pub(super) fn failure(error: &AdminError) -> Failure {
 }
 
 /// A token goes to a file that only its owner reads, or to stdout.
-fn hand_out(token: &str, out: Option<&Path>) -> Outcome {
+pub(super) fn hand_out(token: &str, out: Option<&Path>) -> Outcome {
     let Some(file) = out else { return write_out(&format!("{token}\n")) };
     let mut options = OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(file);

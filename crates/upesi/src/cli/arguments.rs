@@ -250,6 +250,28 @@ pub enum AuditPart {
     /// one before and from the change in its record, and snapshots and signed checkpoints agree. Reads only; a hub may
     /// be using the directory. Ends with 65 if the trail is broken, and says where.
     Trail(TrailArguments),
+    /// Verify an export of the audit trail, the lines of `upesi audit trail --json`, without the journal.
+    ///
+    /// Each entry follows from the one before, none is missing, and signed checkpoints agree. Ends with 65 if not, and
+    /// names the lines.
+    Verify(VerifyArguments),
+}
+
+/// Arguments of `upesi audit verify`.
+#[derive(Args, Clone, Debug)]
+pub struct VerifyArguments {
+    /// The export.
+    #[arg(value_name = "EXPORT")]
+    pub export: PathBuf,
+    /// The number of the entry that it begins with.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub first: u64,
+    /// A file with signed checkpoints, such as a log of the hub, kept where the hub cannot write.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub checkpoints: Option<PathBuf>,
+    /// The public key that they are signed with (PEM).
+    #[arg(long, value_name = "FILE", requires = "checkpoints")]
+    pub key: Option<PathBuf>,
 }
 
 /// Arguments of `upesi audit trail`.

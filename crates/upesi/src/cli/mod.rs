@@ -7,6 +7,7 @@ mod cluster;
 mod directory;
 mod install;
 mod oracle;
+mod people;
 mod pki;
 mod run;
 mod scheme;

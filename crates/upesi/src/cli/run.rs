@@ -8,13 +8,14 @@ use clap::error::ErrorKind;
 
 use super::arguments::{
     AuditArguments, AuditPart, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments,
-    TrailArguments,
+    TrailArguments, VerifyArguments,
 };
 use super::{admin, cluster, directory, install, pki, scheme, settlement, sim};
 use upesi_hub::backup::{self, BackupArguments, RestoreArguments};
 use upesi_hub::config::{self, Effective};
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::inspect::audit::{self, AuditOptions};
+use upesi_hub::inspect::exported::{ExportOptions, verify_export};
 use upesi_hub::inspect::filter::Filter;
 use upesi_hub::inspect::print::{PrintOptions, print};
 use upesi_hub::inspect::trail::{self, EntryFilter, TrailOptions};
@@ -132,8 +133,13 @@ fn journal(arguments: JournalArguments) -> Outcome {
 
 fn audit_directory(arguments: AuditArguments) -> Outcome {
     let AuditArguments { part, directory, json, allow_live, no_archive } = arguments;
-    if let Some(AuditPart::Trail(arguments)) = part {
-        return audit_trail(arguments);
+    match part {
+        Some(AuditPart::Trail(arguments)) => return audit_trail(arguments),
+        Some(AuditPart::Verify(VerifyArguments { export, first, checkpoints, key })) => {
+            let options = ExportOptions { export, first, checkpoints: checkpoints.zip(key) };
+            return verify_export(&options, &mut io::stderr());
+        }
+        None => {}
     }
     let directory = directory.unwrap_or_default();
     let report = audit::audit(&AuditOptions { directory, allow_live, with_archive: !no_archive })?;

@@ -65,7 +65,8 @@ impl TlsArguments {
     }
 }
 
-fn read_token(file: &Path) -> Result<String, Failure> {
+/// The text of a file that not every user may read.
+pub(super) fn read_token(file: &Path) -> Result<String, Failure> {
     let refuse =
         |what: &dyn std::fmt::Display| Failure::new(Exit::Usage, format!("{}: {what}", file.display()));
     let mode = fs::metadata(file).map_err(|error| refuse(&error))?.permissions().mode();

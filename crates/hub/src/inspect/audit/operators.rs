@@ -14,6 +14,8 @@ pub(super) struct OperatorBooks {
     trail: Trail,
     /// The number of each operator's next credential.
     operators: BTreeMap<Box<str>, u32>,
+    /// The last interval whose code each person has used.
+    codes: BTreeMap<Box<str>, u64>,
     /// Who made the proposals that wait.
     proposals: BTreeMap<u64, Box<str>>,
 }
@@ -22,9 +24,12 @@ impl OperatorBooks {
     pub(super) fn of(ledger: &Ledger) -> Self {
         let operators = ledger.operators().iter();
         let operators = operators.map(|one| (one.name.clone(), one.next_credential)).collect();
+        let people =
+            ledger.operators().iter().filter_map(|one| Some((one.name.clone(), one.person?.code_step)));
+        let codes = people.collect();
         let proposals = ledger.approvals().pending();
         let proposals = proposals.map(|proposal| (proposal.id, proposal.maker.clone())).collect();
-        Self { trail: ledger.trail(), operators, proposals }
+        Self { trail: ledger.trail(), operators, codes, proposals }
     }
 
     /// Enters a record's entry of the audit trail and its changes of operators.
@@ -70,6 +75,7 @@ impl OperatorBooks {
                     }
                     *next += 1;
                 }
+                Event::PersonSet { .. } | Event::CodeUsed { .. } => self.enter_code(event)?,
                 Event::CredentialRemoved { name, .. } => {
                     self.operators.get(name).ok_or_else(|| unknown(name))?;
                 }
@@ -91,6 +97,31 @@ impl OperatorBooks {
                 }
                 _ => {}
             }
+        }
+        Ok(())
+    }
+
+    /// Enters a person's password, or that a code was used: each is numbered, and later than the one before.
+    fn enter_code(&mut self, event: &Event) -> Finding {
+        match event {
+            Event::PersonSet { name, person } => {
+                let next = self.operators.get_mut(name);
+                let next = next.ok_or_else(|| format!("operator {name} does not exist"))?;
+                if person.id != *next {
+                    return Err(format!("operator {name} has password {} where {next} is next", person.id));
+                }
+                *next += 1;
+                self.codes.insert(name.clone(), person.code_step);
+            }
+            Event::CodeUsed { name, code_step } => {
+                let last = self.codes.get_mut(name);
+                let last = last.ok_or_else(|| format!("operator {name} has no second factor"))?;
+                if *code_step <= *last {
+                    return Err(format!("operator {name} used code {code_step} after code {last}"));
+                }
+                *last = *code_step;
+            }
+            _ => {}
         }
         Ok(())
     }

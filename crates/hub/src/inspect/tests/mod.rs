@@ -3,6 +3,7 @@
 mod audit;
 mod bulks;
 mod conversions;
+mod exported;
 mod journal;
 mod print;
 mod settlement;

@@ -6,9 +6,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use upesi_admin::{AuditKey, EntryFilter, Outcome};
-use upesi_ledger::command::{Act, Deed, NewOperator, Verdict, VerdictKind};
+use upesi_ledger::command::{
+    Act, Deed, Entrance, EntranceKind, NewCredential, NewOperator, Verdict, VerdictKind,
+};
 use upesi_ledger::{
     AdminCommand, Attribution, AuditEntry, Change, Command, Event, Payload, ProposalState, Role,
+    SEALED_BYTES, Sealed, Secret,
 };
 
 use super::audit::audited;
@@ -35,6 +38,36 @@ fn act_of(operator: &str, deed: Deed) -> Command {
     act.by.reason = Some("as the board decided".into());
     act.is_alone = false;
     Command::Act(act)
+}
+
+/// The auditor knows which codes people have used.
+#[test]
+fn a_code_that_is_used_again_is_found() {
+    let audited_with = |code_step: u64| {
+        let mut journal = TestJournal::onboarded();
+        journal.command(&operator("nia", Role::Viewer), Payload::default());
+        let expires_at = journal.now().plus_ms(3_600_000);
+        let secret = Secret::Enrolment([7; 32]);
+        let new = NewCredential { name: "nia".into(), secret, expires_at };
+        journal.command(&act(Deed::Change(AdminCommand::AddCredential(new))), Payload::default());
+        let sealed = Sealed { salt: [1; 16], memory_kib: 8, passes: 1, secret: [2; SEALED_BYTES] };
+        let enter = |code_step, kind| {
+            let operator = "nia".into();
+            act(Deed::Enter(Entrance { operator, code_step, kind }))
+        };
+        let enrol = EntranceKind::Enrol { token: [7; 32], sealed };
+        journal.command(&enter(10, enrol), Payload::default());
+        let change = Change::new("session 1", "none", "open");
+        let session = EntranceKind::Session { credential: 2, change };
+        let mut opened = journal.decide(&enter(11, session));
+        let Some(Event::CodeUsed { code_step: used, .. }) = opened.events.first_mut() else { panic!() };
+        *used = code_step;
+        journal.write(&opened, Payload::default());
+        audited(&mut journal).findings.join("; ")
+    };
+    assert_eq!(audited_with(11), "");
+    let found = audited_with(10);
+    assert!(found.contains("used code 10 after code 10"), "{found}");
 }
 
 /// The auditor has books of its own of who proposed what.
@@ -149,7 +182,7 @@ fn an_entry_that_is_missing_from_the_audit_trail_is_found() {
 const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
 const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
 
-fn options(journal: &TestJournal) -> TrailOptions {
+pub(super) fn options(journal: &TestJournal) -> TrailOptions {
     TrailOptions {
         directory: journal.path.clone(),
         filter: EntryFilter::default(),
@@ -161,7 +194,7 @@ fn options(journal: &TestJournal) -> TrailOptions {
 }
 
 /// What is printed, what is told, and the failure with its exit code.
-fn printed(options: &TrailOptions) -> (String, String, Option<(Exit, String)>) {
+pub(super) fn printed(options: &TrailOptions) -> (String, String, Option<(Exit, String)>) {
     let (mut output, mut told) = (Vec::new(), Vec::new());
     let outcome = trail(options, &mut output, &mut told);
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -169,7 +202,7 @@ fn printed(options: &TrailOptions) -> (String, String, Option<(Exit, String)>) {
 }
 
 /// Three operators, and a refused attempt.
-fn with_entries() -> TestJournal {
+pub(super) fn with_entries() -> TestJournal {
     let mut journal = TestJournal::onboarded();
     for name in ["first", "second", "third"] {
         journal.command(&operator(name, Role::Viewer), Payload::default());
@@ -267,15 +300,15 @@ fn an_end_that_was_cut_off_is_found_by_a_snapshot() {
     assert!(message.contains(expected) && message.contains("its end was cut off"), "{message}");
 }
 
-struct Keys {
+pub(super) struct Keys {
     _directory: tempfile::TempDir,
-    key: AuditKey,
-    public: PathBuf,
-    checkpoints: PathBuf,
+    pub(super) key: AuditKey,
+    pub(super) public: PathBuf,
+    pub(super) checkpoints: PathBuf,
 }
 
 impl Keys {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = |name| directory.path().join(name);
         let (private, public, checkpoints) = (file("private.pem"), file("public.pem"), file("checkpoints"));

@@ -2,6 +2,7 @@
 //! who takes everything.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
 use upesi_admin::{
-    AdminContext, AdminService, AuditKey, AuditPort, DirectoryHandle, HubKey, HubKeyState, Lanes,
+    Access, AdminContext, AdminService, AuditKey, AuditPort, DirectoryHandle, HubKey, HubKeyState, Lanes,
     MessageView, MetricsText, QuoteView,
 };
 use upesi_apidocs::Surface;
@@ -34,7 +35,7 @@ use super::{Document, Operation, to_text};
 /// A moment after the examples' `completedTimestamp`.
 const NOW: &str = "2026-11-21T09:39:53.000Z";
 
-struct StandingClock;
+pub struct StandingClock;
 
 impl Clock for StandingClock {
     fn now(&self) -> Timestamp {
@@ -144,6 +145,11 @@ pub struct Request {
 
 impl Hub {
     pub fn start() -> Self {
+        Self::start_with(|_| Access::open())
+    }
+
+    /// With callers of the admin port that are known like this; the function gets the data directory.
+    pub fn start_with(access: impl FnOnce(&Path) -> Access) -> Self {
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(StandingClock);
         let options = EngineOptions { clock: clock.clone(), ..EngineOptions::new(directory.path()) };
@@ -172,7 +178,7 @@ impl Hub {
             hub_keys: Arc::new(hub_keys),
             ..AdminContext::new(handle.clone())
         };
-        let admin = AdminService::new(context);
+        let admin = AdminService::new(context.with_access(access(directory.path())));
         let admin = Server::serve(bind(), upesi_admin::limits(64), &workers, Arc::new(admin));
         let document = Document::of(Surface::Fspiop);
         Self {

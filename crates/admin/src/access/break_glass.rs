@@ -1,0 +1,190 @@
+//! Break-glass: a code that was sealed in an envelope opens a token for an hour, by which harm is stopped if nobody who
+//! may do that is there. It moves no money and approves nothing.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use upesi_ledger::{AdminCommand, Ledger, Role};
+use upesi_types::hex;
+
+use super::Permission::{self, *};
+use super::Token;
+
+/// The file of the data directory that has the digest of the code, or of the token and until when that is good.
+pub const BREAK_GLASS_FILE: &str = "break-glass";
+/// How long the token is good for.
+pub const BREAK_GLASS_MINUTES: u64 = 60;
+const LIFETIME_S: u64 = BREAK_GLASS_MINUTES * 60;
+/// Longest file that is read.
+const FILE_BYTES_MAX: u64 = 256;
+
+/// What may be done by it: read, take out, have callbacks sent again. Of operators see [`may_change`].
+pub(super) const EMERGENCY: &[Permission] = &[
+    ParticipantRead,
+    SettlementRead,
+    TransferSearch,
+    TransferRead,
+    DirectoryRead,
+    CallbackRead,
+    ProcessRead,
+    ProcessMetrics,
+    ApprovalRead,
+    AuditRead,
+    IamRead,
+    ParticipantDisable,
+    AccountDisable,
+    BindingRemove,
+    CallbackRedeliver,
+    ProcessLog,
+    IamUser,
+];
+
+/// Whether a change of operators may be made by it: an administrator who was switched off is there again as before.
+pub(crate) fn may_change(command: &AdminCommand, ledger: &Ledger) -> bool {
+    match command {
+        AdminCommand::SetOperator(new) => ledger.operators().named(&new.name).is_some_and(|known| {
+            new.is_active && !known.is_active && new.roles == known.roles && known.roles.has(Role::IamAdmin)
+        }),
+        AdminCommand::AddCredential(_) | AdminCommand::RemoveCredential { .. } => false,
+        _ => true,
+    }
+}
+
+/// Why a code was not sealed or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum BreakGlassError {
+    /// The system has no random bits.
+    #[error("the system has no random bits")]
+    Random,
+    /// The file cannot be read or written.
+    #[error("{}: {source}", .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        source: io::Error,
+    },
+    /// No code is sealed, or another one, or it was used.
+    #[error("this code opens nothing: another one is sealed, or it was used")]
+    Code,
+}
+
+/// Seals a new code for the hub of a data directory, in place of an earlier one; a token that is open ends. Returns the
+/// code, which is nowhere else.
+///
+/// # Errors
+/// The directory cannot be written to.
+pub fn seal_break_glass(data: &Path) -> Result<String, BreakGlassError> {
+    let code = Token::break_glass().ok_or(BreakGlassError::Random)?;
+    write(data, &format!("sealed {}\n", hex(&code.digest())))?;
+    Ok(code.reveal())
+}
+
+/// Opens a token by the sealed code, which is good for nothing then. Returns the token, which is nowhere else.
+///
+/// # Errors
+/// The code is not the sealed one, or the directory cannot be written to.
+pub fn open_break_glass(data: &Path, code: &str) -> Result<String, BreakGlassError> {
+    let code = Token::received(code.trim()).ok_or(BreakGlassError::Code)?;
+    let file = data.join(BREAK_GLASS_FILE);
+    let refuse = |source| BreakGlassError::File { file: file.clone(), source };
+    let text = read(&file).map_err(refuse)?;
+    if text.trim_end() != format!("sealed {}", hex(&code.digest())) {
+        return Err(BreakGlassError::Code);
+    }
+    let token = Token::random().ok_or(BreakGlassError::Random)?;
+    write(data, &format!("open {} {}\n", hex(&token.digest()), now_s() + LIFETIME_S))?;
+    Ok(token.reveal())
+}
+
+/// Whether the file has a token that is good now.
+pub fn is_break_glass_open(file: &Path) -> bool {
+    read(file).is_ok_and(|text| opened(&text, now_s()).is_some())
+}
+
+/// Whether a token is that of the file, and young enough.
+pub(super) fn is_token_of(file: &Path, token: &Token) -> bool {
+    read(file).is_ok_and(|text| opened(&text, now_s()) == Some(hex(&token.digest()).as_str()))
+}
+
+/// The digest of the open token, if it is good at this second.
+fn opened(text: &str, now_s: u64) -> Option<&str> {
+    let (digest, until_s) = text.trim_end().strip_prefix("open ")?.split_once(' ')?;
+    // More than a lifetime ahead: the clock was wrong, then or now.
+    let left_s = until_s.parse().ok().and_then(|until_s: u64| until_s.checked_sub(now_s))?;
+    (1..=LIFETIME_S).contains(&left_s).then_some(digest)
+}
+
+fn read(file: &Path) -> io::Result<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    fs::File::open(file)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Writes the file anew, for its owner only.
+fn write(data: &Path, text: &str) -> Result<(), BreakGlassError> {
+    let file = data.join(BREAK_GLASS_FILE);
+    let beside = data.join(format!("{BREAK_GLASS_FILE}.new"));
+    let write = || {
+        match fs::remove_file(&beside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        opened.write_all(text.as_bytes())?;
+        opened.sync_all()?;
+        fs::rename(&beside, &file)
+    };
+    write().map_err(|source| BreakGlassError::File { file: file.clone(), source })
+}
+
+/// Seconds since 1970, by the machine's clock: the command runs without a hub.
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_code_opens_one_token_for_an_hour() {
+        let directory = tempfile::tempdir().unwrap();
+        let (data, file) = (directory.path(), directory.path().join(BREAK_GLASS_FILE));
+        let none = open_break_glass(data, &Token::break_glass().unwrap().reveal());
+        assert!(matches!(none, Err(BreakGlassError::File { .. })));
+        let old = seal_break_glass(data).unwrap();
+        let code = seal_break_glass(data).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!is_break_glass_open(&file));
+        // The code itself is no token.
+        assert!(!is_token_of(&file, &Token::received(&code).unwrap()));
+        for wrong in [&*old, "", "x", &format!("{code}x")] {
+            assert!(matches!(open_break_glass(data, wrong), Err(BreakGlassError::Code)), "{wrong}");
+        }
+        let token = Token::received(&open_break_glass(data, &format!("{code}\n")).unwrap()).unwrap();
+        assert!(is_break_glass_open(&file) && is_token_of(&file, &token));
+        assert!(!is_token_of(&file, &Token::random().unwrap()));
+        // It is used.
+        assert!(matches!(open_break_glass(data, &code), Err(BreakGlassError::Code)));
+        assert!(is_token_of(&file, &token));
+        seal_break_glass(data).unwrap();
+        assert!(!is_token_of(&file, &token));
+    }
+
+    #[test]
+    fn the_hour_ends_and_a_wrong_clock_makes_no_longer_one() {
+        let is_good = |until_s: u64| opened(&format!("open ab {until_s}\n"), 10_000).is_some();
+        let found = [9_999, 10_000, 10_001, 13_600, 13_601].map(is_good);
+        assert_eq!(found, [false, false, true, true, false]);
+        for text in ["", "open", "open ab", "open ab x", "sealed ab 10001"] {
+            assert_eq!(opened(text, 10_000), None, "{text}");
+        }
+    }
+}

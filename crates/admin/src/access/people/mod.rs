@@ -1,0 +1,237 @@
+//! People of the hub's own: passwords, second factors, sessions.
+
+mod attempts;
+mod sealing;
+mod sessions;
+mod totp;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Semaphore;
+use upesi_ledger::Sealed;
+use upesi_types::Timestamp;
+
+use self::attempts::Attempts;
+pub(crate) use self::sealing::{PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, Seed};
+use self::sessions::Sessions;
+pub(crate) use self::sessions::{IDLE_MS, Session, id_of};
+pub(crate) use self::totp::{base32, step_of, uri};
+use super::Token;
+
+/// Passwords that are hashed at a time: each takes 19 MiB and a core for some tens of milliseconds.
+const HASHED_AT_ONCE: usize = 1;
+/// Log-ins of strangers that wait for that; further ones are refused.
+const STRANGERS_WAITING_MAX: usize = 8;
+/// The same for people at addresses that they have logged in from.
+const KNOWN_WAITING_MAX: usize = 8;
+/// Enrolments that wait for their first code, and how long they do.
+const ENROLMENTS_MAX: usize = 64;
+const ENROLMENT_MS: i64 = 10 * 60_000;
+
+/// Others are logging in: this one was not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Busy;
+
+/// An enrolment whose person has chosen a password and not shown a code yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Begun {
+    pub(crate) operator: Box<str>,
+    /// Number of the enrolment among the operator's credentials.
+    pub(crate) credential: u32,
+    pub(crate) sealed: Sealed,
+    pub(crate) seed: Seed,
+    begun_at: Timestamp,
+}
+
+/// What the hub knows of people beside the ledger.
+#[derive(Debug)]
+pub(crate) struct People {
+    hashing: Semaphore,
+    strangers: Semaphore,
+    known: Semaphore,
+    attempts: Mutex<Attempts>,
+    sessions: Mutex<Sessions>,
+    enrolments: Mutex<BTreeMap<[u8; 32], Begun>>,
+}
+
+impl Default for People {
+    fn default() -> Self {
+        Self {
+            hashing: Semaphore::new(HASHED_AT_ONCE),
+            strangers: Semaphore::new(STRANGERS_WAITING_MAX),
+            known: Semaphore::new(KNOWN_WAITING_MAX),
+            attempts: Mutex::default(),
+            sessions: Mutex::default(),
+            enrolments: Mutex::default(),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The address of a caller; one for all that have none.
+pub(crate) fn address_of(text: Option<&str>) -> IpAddr {
+    text.and_then(|text| text.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+}
+
+impl People {
+    /// Counts an attempt as failed until it has succeeded.
+    ///
+    /// # Errors
+    /// Seconds to wait.
+    pub(crate) fn begin(&self, name: &str, address: IpAddr, now: Timestamp) -> Result<(), u64> {
+        locked(&self.attempts).begin(name, address, now)
+    }
+
+    /// The attempt was right.
+    pub(crate) fn succeeded(&self, name: &str, address: IpAddr) {
+        locked(&self.attempts).succeeded(name, address);
+    }
+
+    /// The secret of a second factor, if the password is right. For who is no person it takes as long, and it is not.
+    pub(crate) async fn open(
+        &self,
+        password: Password,
+        operator: &str,
+        address: IpAddr,
+        sealed: Option<Sealed>,
+    ) -> Result<Option<Seed>, Busy> {
+        let name = operator.to_owned();
+        let open = move || {
+            let opened = sealing::open(&password, &name, &sealed.unwrap_or_else(sealing::decoy));
+            sealed.and(opened)
+        };
+        self.hash(operator, address, open).await
+    }
+
+    /// A secret sealed under a password; `None` if the system has no random bits.
+    pub(crate) async fn seal(
+        &self,
+        password: Password,
+        operator: &str,
+        address: IpAddr,
+        seed: Seed,
+    ) -> Result<Option<Sealed>, Busy> {
+        let name = operator.to_owned();
+        self.hash(operator, address, move || sealing::seal(&password, &name, &seed)).await
+    }
+
+    /// Runs on a thread that does nothing else meanwhile.
+    async fn hash<T: Send + 'static>(
+        &self,
+        operator: &str,
+        address: IpAddr,
+        work: impl FnOnce() -> Option<T> + Send + 'static,
+    ) -> Result<Option<T>, Busy> {
+        let is_known = locked(&self.attempts).knows(operator, address);
+        let waiting = if is_known { &self.known } else { &self.strangers };
+        let _place = waiting.try_acquire().map_err(|_| Busy)?;
+        let _turn = self.hashing.acquire().await.map_err(|_| Busy)?;
+        Ok(tokio::task::spawn_blocking(work).await.unwrap_or_default())
+    }
+
+    /// Opens a session.
+    pub(crate) fn open_session(&self, token: &Token, session: Session) {
+        locked(&self.sessions).open(token, session);
+    }
+
+    /// The session of a token, which is used now.
+    pub(crate) fn session(&self, token: &Token, now: Timestamp) -> Option<Session> {
+        locked(&self.sessions).by_token(token, now)
+    }
+
+    /// All sessions that last.
+    pub(crate) fn sessions(&self, now: Timestamp) -> Vec<Session> {
+        locked(&self.sessions).list(now)
+    }
+
+    /// Changes a session; whether it was there.
+    pub(crate) fn change_session(&self, id: &str, change: impl FnOnce(&mut Session)) -> bool {
+        locked(&self.sessions).change(id, change)
+    }
+
+    /// Ends the sessions that a condition is true for.
+    pub(crate) fn end_sessions(&self, which: impl Fn(&Session) -> bool) {
+        locked(&self.sessions).end(which);
+    }
+
+    /// Keeps an enrolment until its person shows a code. The oldest one makes room.
+    pub(crate) fn begin_enrolment(
+        &self,
+        token: &Token,
+        (operator, credential): (Box<str>, u32),
+        (sealed, seed): (Sealed, Seed),
+        now: Timestamp,
+    ) {
+        let mut begun = locked(&self.enrolments);
+        begun.retain(|_, one| now.ms_since(one.begun_at) < ENROLMENT_MS);
+        if begun.len() >= ENROLMENTS_MAX
+            && let Some(oldest) = begun.iter().min_by_key(|(_, one)| one.begun_at).map(|(digest, _)| *digest)
+        {
+            begun.remove(&oldest);
+        }
+        begun.insert(token.digest(), Begun { operator, credential, sealed, seed, begun_at: now });
+    }
+
+    /// The enrolment of a token, if it was begun and is young enough.
+    pub(crate) fn enrolment(&self, token: &Token, now: Timestamp) -> Option<Begun> {
+        let begun = locked(&self.enrolments);
+        let found = begun.get(&token.digest()).filter(|one| now.ms_since(one.begun_at) < ENROLMENT_MS);
+        found.cloned()
+    }
+
+    /// It is done.
+    pub(crate) fn end_enrolment(&self, token: &Token) {
+        locked(&self.enrolments).remove(&token.digest());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    const HOME: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+    const AWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
+
+    #[tokio::test]
+    async fn log_ins_wait_for_each_other_and_strangers_leave_room() {
+        let people = Arc::new(People::default());
+        people.succeeded("amina", HOME);
+        let turn = people.hashing.acquire().await.unwrap();
+        let (running, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let work = |address| {
+            let (people, running, most) = (Arc::clone(&people), Arc::clone(&running), Arc::clone(&most));
+            tokio::spawn(async move {
+                let work = move || {
+                    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    running.fetch_sub(1, Ordering::SeqCst);
+                    Some(())
+                };
+                people.hash("amina", address, work).await
+            })
+        };
+        let mut waiting: Vec<_> = (0..STRANGERS_WAITING_MAX).map(|_| work(AWAY)).collect();
+        while people.strangers.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(people.hash("amina", AWAY, || Some(())).await, Err(Busy));
+        assert_eq!(people.hash("brian", HOME, || Some(())).await, Err(Busy));
+        waiting.push(work(HOME));
+        while people.known.available_permits() == KNOWN_WAITING_MAX {
+            tokio::task::yield_now().await;
+        }
+        drop(turn);
+        for one in waiting {
+            assert_eq!(one.await.unwrap(), Ok(Some(())));
+        }
+        assert_eq!(most.load(Ordering::SeqCst), 1);
+    }
+}

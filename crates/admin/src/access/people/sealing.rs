@@ -1,0 +1,161 @@
+//! The secret of a second factor under a password: sealed by a key that Argon2id makes of the password, so that what is
+//! kept is neither of them, and its tag tells whether a password is right.
+
+use std::fmt;
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::rand;
+use upesi_ledger::{SEED_BYTES, Sealed};
+
+/// Fewest characters of a password.
+pub(crate) const PASSWORD_CHARS_MIN: usize = 12;
+/// Longest password that is looked at, in bytes.
+pub(crate) const PASSWORD_BYTES_MAX: usize = 512;
+/// Memory and passes of Argon2id: the second row of OWASP's table, with one lane.
+const MEMORY_KIB: u32 = 19 * 1024;
+const PASSES: u32 = 2;
+/// What is taken of a stored password at most: whoever can write the journal does not take the memory, too.
+const MEMORY_KIB_MAX: u32 = 64 * 1024;
+const PASSES_MAX: u32 = 8;
+
+/// A password. It prints as a mask.
+#[derive(Clone)]
+pub(crate) struct Password(String);
+
+impl Password {
+    /// One that a person shows.
+    pub(crate) fn shown(text: String) -> Option<Self> {
+        (text.len() <= PASSWORD_BYTES_MAX).then_some(Self(text))
+    }
+
+    /// One that a person chooses: long enough. Nothing else makes passwords stronger.
+    pub(crate) fn chosen(text: String) -> Option<Self> {
+        let is_long = text.chars().count() >= PASSWORD_CHARS_MIN;
+        Self::shown(text).filter(|_| is_long)
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// The secret of a second factor. It prints as a mask.
+#[derive(Clone)]
+pub(crate) struct Seed([u8; SEED_BYTES]);
+
+impl Seed {
+    /// A new one; `None` if the system has no random bits.
+    pub(crate) fn random() -> Option<Self> {
+        let mut bytes = [0; SEED_BYTES];
+        rand::fill(&mut bytes).ok()?;
+        Some(Self(bytes))
+    }
+
+    pub(crate) const fn bytes(&self) -> &[u8; SEED_BYTES] {
+        &self.0
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn of(bytes: [u8; SEED_BYTES]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// The secret of an operator, sealed under a password; `None` if the system has no random bits or no memory.
+pub(crate) fn seal(password: &Password, operator: &str, seed: &Seed) -> Option<Sealed> {
+    let mut salt = [0; 16];
+    rand::fill(&mut salt).ok()?;
+    let unsealed = Sealed { salt, memory_kib: MEMORY_KIB, passes: PASSES, secret: [0; _] };
+    let key = key(password, &unsealed)?;
+    let mut secret = [0; _];
+    let (text, tag) = secret.split_at_mut(SEED_BYTES);
+    text.copy_from_slice(seed.bytes());
+    let made = key.seal_in_place_separate_tag(nonce(), Aad::from(operator), text).ok()?;
+    tag.copy_from_slice(made.as_ref());
+    Some(Sealed { secret, ..unsealed })
+}
+
+/// The secret of an operator, if the password is right.
+pub(crate) fn open(password: &Password, operator: &str, sealed: &Sealed) -> Option<Seed> {
+    if sealed.memory_kib > MEMORY_KIB_MAX || sealed.passes > PASSES_MAX {
+        return None;
+    }
+    let mut secret = sealed.secret;
+    let opened = key(password, sealed)?.open_in_place(nonce(), Aad::from(operator), &mut secret).ok()?;
+    Some(Seed((&*opened).try_into().ok()?))
+}
+
+/// What is opened for an operator that is none, so that it takes as long.
+pub(crate) fn decoy() -> Sealed {
+    Sealed { salt: [0; 16], memory_kib: MEMORY_KIB, passes: PASSES, secret: [0; _] }
+}
+
+fn key(password: &Password, sealed: &Sealed) -> Option<LessSafeKey> {
+    let params = Params::new(sealed.memory_kib, sealed.passes, 1, None).ok()?;
+    let mut key = [0; 32];
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+    argon2.hash_password_into(password.0.as_bytes(), &sealed.salt, &mut key).ok()?;
+    Some(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).ok()?))
+}
+
+/// A key seals once: its salt is new each time.
+fn nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; 12])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn password(text: &str) -> Password {
+        Password::chosen(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn the_secret_is_opened_by_the_password_of_that_operator_only() {
+        let seed = Seed::of(*b"12345678901234567890");
+        let right = password("correct horse battery");
+        let sealed = seal(&right, "amina", &seed).unwrap();
+        let opened = |password: &Password, operator: &str, sealed: &Sealed| {
+            open(password, operator, sealed).map(|seed| *seed.bytes())
+        };
+        assert_eq!(opened(&right, "amina", &sealed), Some(*seed.bytes()));
+        assert_eq!(opened(&right, "brian", &sealed), None);
+        assert_eq!(opened(&password("correct horse batterz"), "amina", &sealed), None);
+        let mut changed = sealed;
+        changed.secret[3] ^= 1;
+        assert_eq!(opened(&right, "amina", &changed), None);
+        assert_eq!(opened(&right, "amina", &Sealed { passes: 3, ..sealed }), None);
+        assert_eq!(opened(&right, "amina", &Sealed { memory_kib: MEMORY_KIB_MAX + 1, ..sealed }), None);
+        assert_eq!(opened(&right, "amina", &decoy()), None);
+        // Nothing of it stands in what is kept, and no two sealings are alike.
+        assert!(!sealed.secret.windows(4).any(|part| seed.bytes().windows(4).any(|other| other == part)));
+        let again = seal(&right, "amina", &seed).unwrap();
+        assert!(again.salt != sealed.salt && again.secret != sealed.secret);
+    }
+
+    #[test]
+    fn passwords_are_long_and_print_as_a_mask() {
+        for (text, is_good) in [
+            ("twelve chars", true),
+            ("eleven char", false),
+            ("zwölf Zeiche", true),
+            ("ääääääääääää", true),
+            ("            ", true),
+            (&"a".repeat(PASSWORD_BYTES_MAX), true),
+            (&"a".repeat(PASSWORD_BYTES_MAX + 1), false),
+        ] {
+            assert_eq!(Password::chosen(text.to_owned()).is_some(), is_good, "{text}");
+        }
+        assert_eq!(format!("{:?}{:?}", password("correct horse battery"), Seed::random().unwrap()), "……");
+    }
+}

@@ -1,0 +1,362 @@
+//! `/sessions`: people log in at the hub by password and second factor, and out. `/self/password`: another password.
+
+use std::net::IpAddr;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use upesi_engine::{Clock as _, Payload};
+use upesi_ledger::command::{Act, Deed, Entrance, EntranceKind};
+use upesi_ledger::{
+    AdminOutcome, AdminRefusal, Attribution, Change, Command, OPERATOR_NAME_BYTES_MAX, Person, Reply, Roles,
+    Sealed,
+};
+use upesi_types::ErrorCode;
+
+use crate::access::{
+    IDLE_MS, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Permission, Seed, Session, Token,
+    address_of, id_of, step_of,
+};
+use crate::body::{Fields, JsonBody};
+use crate::call::Call;
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::extract::Segments;
+use crate::json::{Instant, empty, json, ok};
+
+/// The name of the caller's own session in a path.
+const CURRENT: &str = "current";
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionView {
+    session_id: Box<str>,
+    operator: Box<str>,
+    address: String,
+    opened_date: Instant,
+    used_date: Instant,
+    /// When a code was shown last.
+    code_date: Instant,
+    /// From when on it is refused, if nothing is asked until then.
+    expiration: Instant,
+    is_current: bool,
+}
+
+impl SessionView {
+    fn of(session: &Session, current: Option<&Session>) -> Self {
+        Self {
+            session_id: session.id.clone(),
+            operator: session.operator.clone(),
+            address: session.address.to_string(),
+            opened_date: Instant(session.opened_at),
+            used_date: Instant(session.used_at),
+            code_date: Instant(session.factor_at),
+            expiration: Instant(session.ends_at()),
+            is_current: current.is_some_and(|current| current.id == session.id),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OpenedView {
+    /// Shown this once.
+    token: String,
+    idle_seconds: i64,
+    #[serde(flatten)]
+    session: SessionView,
+}
+
+/// What a person is, as the ledger has it.
+struct Known {
+    person: Person,
+    roles: Roles,
+}
+
+/// Who tries, from where, with which password and code.
+struct Attempt {
+    operator: String,
+    address: IpAddr,
+    password: Password,
+    code: String,
+    /// What for, in the audit trail.
+    action: &'static str,
+}
+
+/// A person whose password and code were right.
+struct Proven {
+    known: Known,
+    seed: Seed,
+    code_step: u64,
+}
+
+/// The hub's own people, if there can be any.
+pub(crate) fn people(context: &AdminContext) -> Result<&People, ApiError> {
+    let refuse =
+        || ApiError::new(ErrorCode::CLIENT, "This hub asks nobody who they are: admin.authentication is off");
+    context.access.people().ok_or_else(refuse)
+}
+
+/// A code as people type it, with or without a space in the middle.
+pub(crate) fn read_code(fields: &Fields<'_>) -> Result<String, ApiError> {
+    let field = fields.required("code")?;
+    let code: String = field.text()?.chars().filter(|letter| *letter != ' ').collect();
+    let is_code = code.len() == 6 && code.bytes().all(|digit| digit.is_ascii_digit());
+    if is_code { Ok(code) } else { Err(field.refuse("must have 6 digits")) }
+}
+
+/// A password that was chosen before.
+fn read_shown(fields: &Fields<'_>) -> Result<Password, ApiError> {
+    let field = fields.required("password")?;
+    let refuse = || field.refuse(&format!("must be {PASSWORD_BYTES_MAX} bytes at most"));
+    Password::shown(field.text()?).ok_or_else(refuse)
+}
+
+/// A password that is chosen now.
+pub(crate) fn read_chosen(fields: &Fields<'_>, name: &str) -> Result<Password, ApiError> {
+    let field = fields.required(name)?;
+    let refuse = || {
+        let (least, most) = (PASSWORD_CHARS_MIN, PASSWORD_BYTES_MAX);
+        field.refuse(&format!("must have {least} characters at least and {most} bytes at most"))
+    };
+    Password::chosen(field.text()?).ok_or_else(refuse)
+}
+
+/// 401. It does not tell which part was wrong.
+pub(crate) fn wrong(what: &str) -> ApiError {
+    ApiError { status: StatusCode::UNAUTHORIZED, ..ApiError::new(ErrorCode::CLIENT, what) }
+}
+
+/// Refuses who tried too often.
+pub(crate) fn too_often(wait_s: u64) -> ApiError {
+    let text = format!("Too many attempts: try again in {wait_s} s");
+    ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..ApiError::new(ErrorCode::SERVER_BUSY, &text) }
+}
+
+/// Refuses while others log in.
+pub(crate) fn busy() -> ApiError {
+    ApiError::new(ErrorCode::SERVER_BUSY, "Others are logging in: try again")
+}
+
+/// Makes an entry in the audit trail, with its effect, of what needs no permission.
+pub(crate) async fn enter(
+    context: &AdminContext,
+    by: Attribution,
+    deed: Deed,
+) -> Result<Result<AdminOutcome, AdminRefusal>, ApiError> {
+    let act = Act { by, deed, is_alone: true };
+    match context.engine.submit(Command::Act(Box::new(act)), Payload::default()).await? {
+        Reply::Admin(answer) => Ok(answer),
+        _ => Err(ApiError::internal("The engine gave no answer to an operator's command")),
+    }
+}
+
+impl Attempt {
+    fn by(&self, context: &AdminContext, known: Option<&Known>) -> Attribution {
+        let caller = &context.caller;
+        let known_by = match (&caller.session, known) {
+            (Some(_), _) => caller.known_by.clone(),
+            (None, Some(known)) => format!("password {}", known.person.id).into(),
+            (None, None) => "nothing".into(),
+        };
+        let operator = if known.is_some() { self.operator.as_str() } else { "nobody" };
+        Attribution { operator: operator.into(), known_by, ..caller.attribution_of(self.action, None) }
+    }
+
+    /// Keeps in the audit trail that it failed. A name that is nobody's is not kept: it may be a password.
+    async fn failed(&self, context: &AdminContext, known: Option<&Known>, why: &str) {
+        let object = match known {
+            Some(_) => format!("log-in of operator {}", self.operator),
+            None => "log-in of who is no person here".to_owned(),
+        };
+        let by = self.by(context, known);
+        context.access.record_refusal(&context.engine, by, object, why).await;
+    }
+
+    /// Looks at password and code. Neither is tried for who tried too often.
+    async fn verify(&self, context: &AdminContext) -> Result<Proven, ApiError> {
+        let people = people(context)?;
+        let name = self.operator.clone();
+        let known = context.ask(move |ledger| {
+            let operator = ledger.operators().named(&name).filter(|operator| operator.is_active)?;
+            Some(Known { person: operator.person?, roles: operator.roles })
+        });
+        let known = known.await?;
+        let now = context.engine.clock().now();
+        if let Err(wait_s) = people.begin(&self.operator, self.address, now) {
+            self.failed(context, known.as_ref(), "too many attempts").await;
+            return Err(too_often(wait_s));
+        }
+        let sealed = known.as_ref().map(|known| known.person.sealed);
+        let opened = people.open(self.password.clone(), &self.operator, self.address, sealed).await;
+        let seed = opened.map_err(|_| busy())?;
+        let now = context.engine.clock().now();
+        let code_step = seed.as_ref().and_then(|seed| step_of(seed, &self.code, now));
+        match (known, seed, code_step) {
+            (Some(known), Some(seed), Some(code_step)) => Ok(Proven { known, seed, code_step }),
+            (known, seed, _) => {
+                let why = match (&known, seed) {
+                    (None, _) => "no such person",
+                    (_, None) => "wrong password",
+                    (_, Some(_)) => "wrong code",
+                };
+                self.failed(context, known.as_ref(), why).await;
+                Err(wrong("Name, password or code is wrong"))
+            }
+        }
+    }
+
+    /// Uses the code up, with its entry in the audit trail.
+    async fn use_code(
+        &self,
+        context: &AdminContext,
+        proven: &Proven,
+        kind: EntranceKind,
+    ) -> Result<(), ApiError> {
+        let by = self.by(context, Some(&proven.known));
+        let operator = self.operator.as_str().into();
+        let deed = Deed::Enter(Entrance { operator, code_step: proven.code_step, kind });
+        match enter(context, by, deed).await? {
+            Ok(_) => {
+                people(context)?.succeeded(&self.operator, self.address);
+                Ok(())
+            }
+            Err(refusal) => {
+                let why = match refusal {
+                    AdminRefusal::CodeUsed => "the code was used before",
+                    _ => "the operator was changed meanwhile",
+                };
+                self.failed(context, Some(&proven.known), why).await;
+                Err(wrong("Name, password or code is wrong"))
+            }
+        }
+    }
+}
+
+/// Logs in.
+pub(crate) async fn open(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let attempt = Attempt {
+        operator: fields.required("operator")?.text_of(1, OPERATOR_NAME_BYTES_MAX)?,
+        address: address_of(context.caller.address.as_deref()),
+        password: read_shown(&fields)?,
+        code: read_code(&fields)?,
+        action: "session.open",
+    };
+    fields.only(&["operator", "password", "code"])?;
+    let proven = attempt.verify(&context).await?;
+    let token = Token::session().ok_or_else(|| ApiError::internal("The system has no random bits"))?;
+    let id = id_of(&token);
+    let change = Change::new(format!("session {id} of operator {}", attempt.operator), "none", "open");
+    let credential = proven.known.person.id;
+    attempt.use_code(&context, &proven, EntranceKind::Session { credential, change }).await?;
+    let now = context.engine.clock().now();
+    let session = Session {
+        id,
+        operator: attempt.operator.into(),
+        credential,
+        roles: proven.known.roles,
+        address: attempt.address,
+        opened_at: now,
+        used_at: now,
+        factor_at: now,
+    };
+    people(&context)?.open_session(&token, session.clone());
+    let view = SessionView::of(&session, Some(&session));
+    let opened = OpenedView { token: token.reveal(), idle_seconds: IDLE_MS / 1_000, session: view };
+    json(StatusCode::CREATED, &opened)
+}
+
+/// The caller's session.
+fn own(context: &AdminContext) -> Result<Session, ApiError> {
+    let refuse = || ApiError::new(ErrorCode::VALIDATION, "The caller has not logged in by a password");
+    context.caller.session.clone().ok_or_else(refuse)
+}
+
+/// The sessions that last: all for who reads operators, else the caller's own.
+pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {
+    let Some(people) = context.access.people() else { return ok(&Vec::<SessionView>::new()) };
+    let caller = &context.caller;
+    let sees_all = caller.may(Permission::IamRead);
+    let sessions = people.sessions(context.engine.clock().now()).into_iter();
+    let seen = sessions.filter(|session| sees_all || session.operator == caller.operator);
+    let views: Vec<_> = seen.map(|session| SessionView::of(&session, caller.session.as_ref())).collect();
+    ok(&views)
+}
+
+/// Ends a session: one's own, or anybody's by who manages operators.
+pub(crate) async fn end(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
+    let people = people(&context)?;
+    let id = if id == CURRENT { own(&context)?.id } else { id.into() };
+    let now = context.engine.clock().now();
+    let found = people.sessions(now).into_iter().find(|session| session.id == id);
+    let is_own = |session: &Session| session.operator == context.caller.operator;
+    let found = found.filter(|session| is_own(session) || context.caller.may(Permission::IamUser));
+    let found = found.ok_or_else(|| ApiError::not_found(&format!("There is no session {id} of yours")))?;
+    let change = Change::new(format!("session {id} of operator {}", found.operator), "open", "ended");
+    let by = context.caller.attribution_of("session.end", None);
+    enter(&context, by, Deed::Elsewhere(change)).await?.map_err(ApiError::from)?;
+    people.end_sessions(|session| session.id == id);
+    empty(StatusCode::NO_CONTENT)
+}
+
+/// An attempt of who has a session.
+fn again(
+    context: &AdminContext,
+    fields: &Fields<'_>,
+    names: &[&str],
+    action: &'static str,
+) -> Result<(Session, Attempt), ApiError> {
+    let password = read_shown(fields)?;
+    let code = read_code(fields)?;
+    fields.only(names)?;
+    let session = own(context)?;
+    let address = address_of(context.caller.address.as_deref());
+    let attempt = Attempt { operator: session.operator.to_string(), address, password, code, action };
+    Ok((session, attempt))
+}
+
+/// Shows password and code again, to approve for some further minutes.
+pub(crate) async fn renew(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let (session, attempt) = again(&context, &fields, &["password", "code"], "session.renew")?;
+    let proven = attempt.verify(&context).await?;
+    let before = session.factor_at.to_string();
+    let change = Change::new(format!("last code of session {}", session.id), before, "now");
+    let kind = EntranceKind::Session { credential: session.credential, change };
+    attempt.use_code(&context, &proven, kind).await?;
+    let now = context.engine.clock().now();
+    people(&context)?.change_session(&session.id, |session| session.factor_at = now);
+    let renewed = Session { factor_at: now, ..session };
+    ok(&SessionView::of(&renewed, Some(&renewed)))
+}
+
+/// Another password for the same second factor. Other sessions of the person end.
+pub(crate) async fn set_password(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let chosen = read_chosen(&fields, "newPassword")?;
+    let names = ["password", "code", "newPassword"];
+    let (session, attempt) = again(&context, &fields, &names, "self.password")?;
+    let proven = attempt.verify(&context).await?;
+    let people = people(&context)?;
+    let sealed = people.seal(chosen, &attempt.operator, attempt.address, proven.seed.clone()).await;
+    let sealed: Sealed =
+        sealed.map_err(|_| busy())?.ok_or_else(|| ApiError::internal("The system has no random bits"))?;
+    let kind = EntranceKind::SetPassword { credential: session.credential, sealed };
+    attempt.use_code(&context, &proven, kind).await?;
+    follow(&context, &session).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+/// The caller's session goes on by the new password; all others of the person end.
+async fn follow(context: &AdminContext, session: &Session) -> Result<(), ApiError> {
+    let name = session.operator.clone();
+    let credential =
+        context.ask(move |ledger| ledger.operators().named(&name)?.person.map(|person| person.id)).await?;
+    let people = people(context)?;
+    if let Some(credential) = credential {
+        people.change_session(&session.id, |session| session.credential = credential);
+    }
+    people.end_sessions(|other| other.operator == session.operator && other.id != session.id);
+    Ok(())
+}
