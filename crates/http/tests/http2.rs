@@ -3,6 +3,7 @@
 mod common;
 
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -13,8 +14,12 @@ use common::http2::{
 };
 use common::{AMPLE, Running, ample};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
-use upesi_http::{Bytes, Full, Limits, Pool, PoolConfig, Request, SendError};
+use upesi_http::{
+    Bytes, Connection, Full, Incoming, Limits, Pool, PoolConfig, Request, Response, SendError, Server,
+    Service, Workers,
+};
 use upesi_tls::Protocols;
 
 fn patient() -> Limits {
@@ -41,7 +46,9 @@ async fn the_peer_and_the_server_agree_on_a_protocol_that_both_offer() {
         let mut stream = scheme.connect(port, offered).await;
         assert_eq!(stream.get_ref().1.alpn_protocol(), agreed, "{server:?} and {offered:?}");
         if agreed == Some(b"h2") {
-            assert_eq!(scheme.peer(&running).await.send(&get(1, "/count")).await, true);
+            let mut peer = scheme.peer(&running).await;
+            assert!(peer.send(&get(1, "/count")).await);
+            assert_eq!(peer.answer(1).await.0, 200);
         } else {
             // HTTP/1.1 it is, and its greeting of HTTP/2 is no request.
             stream.write_all(b"GET /who HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
@@ -420,5 +427,53 @@ async fn an_answer_to_head_has_the_length_of_a_body_and_none() {
     assert!(peer.send(&more).await);
     while read < 70_000 {
         read += peer.next().await.unwrap().payload.len();
+    }
+}
+
+/// Answers when it is told to.
+#[derive(Default)]
+struct Told {
+    asked: Notify,
+    answers: Notify,
+}
+
+impl Service for Told {
+    async fn call(&self, _: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
+        self.asked.notify_one();
+        self.answers.notified().await;
+        Response::default()
+    }
+}
+
+/// As with HTTP/1.1: callbacks are sent by tasks that the same event wakes after the answers of a batch.
+#[tokio::test]
+async fn an_answer_is_written_before_what_the_same_event_wakes_after_it() {
+    let (scheme, workers, service) =
+        (Scheme::new(), Workers::start(1, "test").unwrap(), Arc::new(Told::default()));
+    let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let secured = scheme.secured(scheme.server(Protocols::Http2AndHttp1, false));
+    let server = Server::serve_with(bound, patient(), &workers, service.clone(), Some(secured));
+    let mut peer = scheme.peer_at(server.local_addr().port(), &[]).await;
+    for stream in (1..40).step_by(2) {
+        assert!(peer.send(&get(stream, "/")).await);
+        timeout(AMPLE, service.asked.notified()).await.expect("it is asked");
+        // After the answer to a ping nothing more is on its way.
+        assert!(peer.send(&frame(PING, 0, 0, &[0; 8])).await);
+        while peer.next().await.unwrap().kind != PING {}
+        let socket = peer.socket();
+        let is_there = move || socket.peek(&mut [0]).is_ok_and(|bytes| bytes > 0);
+        assert!(!is_there(), "{stream}: nothing was answered");
+        let (lane, (told, tell)) = (Arc::new(Notify::new()), oneshot::channel());
+        let (woken, event) = (lane.clone(), service.clone());
+        workers.get(0).spawn(async move {
+            woken.notified().await;
+            told.send(is_there())
+        });
+        workers.get(0).spawn(async move {
+            event.answers.notify_one();
+            lane.notify_one();
+        });
+        assert!(timeout(AMPLE, tell).await.unwrap().unwrap(), "{stream}: the answer was overtaken");
+        assert_eq!(peer.answer(stream).await.0, 200);
     }
 }

@@ -295,7 +295,7 @@ async fn a_peer_whose_window_stays_shut_pins_nothing() {
     let scheme = Scheme::new();
     // A window of nothing, and no word afterwards.
     let peer = Scripted::start(&scheme, |_, mut stream, _| async move {
-        let shut = [&frame(4, 0, 0, &[0, 4, 0, 0, 0, 0])[..]].concat();
+        let shut = frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]);
         stream.write_all(&shut).await.unwrap();
         stream.flush().await.unwrap();
         let mut scratch = vec![0; 64 * 1024];

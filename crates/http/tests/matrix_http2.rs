@@ -264,7 +264,9 @@ async fn what_is_not_as_it_should_be_is_refused_alone_or_with_its_connection() {
             continue;
         }
         match found {
-            Away(_) | Outcome::Closed => drop(peer.until_closed().await),
+            Away(_) | Outcome::Closed => {
+                peer.until_closed().await;
+            }
             Outcome::Nothing => {}
             Status(_) | Reset(_) => {
                 let is_sent = peer.send(&get(5, "/count")).await;

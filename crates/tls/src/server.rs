@@ -5,13 +5,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::pki_types::UnixTime;
-use rustls::server::WebPkiClientVerifier;
+use rustls::client::verify_server_name;
+use rustls::pki_types::{ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::sign::SingleCertAndKey;
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
 use upesi_keys::Keys;
 
 use crate::blocked::{Blocked, Blocking};
+use crate::facts::Facts;
 use crate::files::{Contents, Identity, Stock, TlsError, Trust};
 use crate::peer::Peer;
 use crate::{Protocols, present_s, provider};
@@ -155,8 +157,40 @@ impl InForce {
             None => builder.with_no_client_auth(),
         };
         // A configuration has its own memory of sessions: what was resumed under another one is not under this one.
-        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+        let mut config = builder.with_cert_resolver(Arc::new(Named::new(certified)?));
         config.alpn_protocols = protocols.names();
         Ok(Self { digest: contents.digest(), config: Arc::new(config), verifier, stock })
+    }
+}
+
+/// Shows a certificate to callers that call one of its names, or an address. Who calls another name means another
+/// server.
+#[derive(Debug)]
+struct Named {
+    certified: Arc<CertifiedKey>,
+    /// A certificate without names may be for addresses only, and is shown to all.
+    has_names: bool,
+}
+
+impl Named {
+    fn new(certified: Arc<CertifiedKey>) -> Result<Self, TlsError> {
+        let unusable = |error: &dyn std::fmt::Display| TlsError::Unusable(error.to_string());
+        let own = certified.end_entity_cert().map_err(|error| unusable(&error))?;
+        let has_names = !Facts::read(own).map_err(|error| unusable(&error))?.dns.is_empty();
+        Ok(Self { certified, has_names })
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        let Ok(own) = self.certified.end_entity_cert().and_then(ParsedCertificate::try_from) else {
+            return false;
+        };
+        ServerName::try_from(name).is_ok_and(|name| verify_server_name(&own, &name).is_ok())
+    }
+}
+
+impl ResolvesServerCert for Named {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let is_called = hello.server_name().is_none_or(|name| !self.has_names || self.is_called(name));
+        is_called.then(|| Arc::clone(&self.certified))
     }
 }

@@ -37,6 +37,8 @@ impl Scheme {
         let mut authority = Authority::init(directory.path(), name, present_s(), 100, KeyKind::P256).unwrap();
         let hub = Order::new("hub", Usage::Server, present_s());
         authority.issue(&hub.with_hosts(&["127.0.0.1"])).unwrap();
+        let named = Order::new("named", Usage::Server, present_s());
+        authority.issue(&named.with_hosts(&["hub.example", "hub.test", "127.0.0.1"])).unwrap();
         for name in ["greenbank", "bluewallet"] {
             authority.issue(&Order::new(name, Usage::Client, present_s())).unwrap();
         }
@@ -65,6 +67,11 @@ impl Scheme {
         ServerTls::load_with(files, Keys::in_files(), protocols).unwrap()
     }
 
+    /// TLS of a server whose certificate has names: `hub.example` and `hub.test`.
+    pub fn named_server(&self) -> ServerTls {
+        ServerTls::load(ServerFiles { identity: self.identity("named"), clients: None }).unwrap()
+    }
+
     /// The same with a list of those who are refused.
     pub fn blocking(&self, protocols: Protocols) -> ServerTls {
         let files = ServerFiles { identity: self.identity("hub"), clients: Some(self.trust(true)) };
@@ -86,11 +93,15 @@ impl Scheme {
 
     /// The same, with what became of handshakes.
     pub fn serve_counted(&self, limits: Limits, tls: ServerTls) -> (Running, Arc<HandshakeCounts>) {
+        let secured = self.secured(tls);
+        let counts = secured.counts.clone();
+        (Running::start_with(limits, Some(secured)), counts)
+    }
+
+    pub fn secured(&self, tls: ServerTls) -> Secured {
         let worker = self.handshakes.get(0).clone();
         let (handshake_timeout, handshakes_max) = (10 * AMPLE, 512);
-        let counts = Arc::<HandshakeCounts>::default();
-        let secured = Secured { tls, worker, handshake_timeout, handshakes_max, counts: counts.clone() };
-        (Running::start_with(limits, Some(secured)), counts)
+        Secured { tls, worker, handshake_timeout, handshakes_max, counts: Arc::default() }
     }
 
     /// A server with HTTP/2 that asks for no certificate.
@@ -123,7 +134,12 @@ impl Scheme {
 
     /// The same with these settings.
     pub async fn peer_with(&self, running: &Running, settings: &[(u16, u32)]) -> Peer {
-        let stream = self.connect(running.server.local_addr().port(), &[b"h2"]).await;
+        self.peer_at(running.server.local_addr().port(), settings).await
+    }
+
+    /// The same with any server.
+    pub async fn peer_at(&self, port: u16, settings: &[(u16, u32)]) -> Peer {
+        let stream = self.connect(port, &[b"h2"]).await;
         let mut peer = Peer { stream };
         // Without a table of fields, an answer can be read by itself.
         let settings: Vec<u8> = [&[(1, 0)], settings]
@@ -245,15 +261,24 @@ impl Peer {
         let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
         let frame_read = Frame { kind: header[3], flags: header[4], stream, payload };
         match (frame_read.kind, frame_read.flags & ACK) {
-            (SETTINGS, 0) => drop(self.send(&frame(SETTINGS, ACK, 0, &[])).await),
-            (PING, 0) => drop(self.send(&frame(PING, ACK, 0, &frame_read.payload)).await),
+            (SETTINGS, 0) => self.acknowledge(&frame(SETTINGS, ACK, 0, &[])).await,
+            (PING, 0) => self.acknowledge(&frame(PING, ACK, 0, &frame_read.payload)).await,
             _ => {}
         }
         Some(frame_read)
     }
 
+    /// The connection may have ended meanwhile.
+    async fn acknowledge(&mut self, frame: &[u8]) {
+        self.send(frame).await;
+    }
+
     async fn read(&mut self, into: &mut [u8]) -> Option<()> {
-        timeout(AMPLE, self.stream.read_exact(into)).await.expect("the server says something").ok().map(drop)
+        timeout(AMPLE, self.stream.read_exact(into))
+            .await
+            .expect("the server says something")
+            .ok()
+            .map(|_| ())
     }
 
     /// What becomes of a stream next.
@@ -298,9 +323,10 @@ impl Peer {
         reason
     }
 
-    /// Closes the sending side.
-    pub async fn finish(&mut self) {
-        let _ = self.stream.shutdown().await;
+    /// The socket below, to look at what has come.
+    pub fn socket(&self) -> std::net::TcpStream {
+        use std::os::fd::AsFd as _;
+        self.stream.get_ref().0.as_fd().try_clone_to_owned().unwrap().into()
     }
 }
 
