@@ -2,11 +2,12 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
+use http_body_util::Full;
 use tokio::time::{Instant, sleep_until};
 
 /// Why a body could not be read.
@@ -80,6 +81,14 @@ where
         }
     })
     .await
+}
+
+/// The bytes of a body that is here.
+pub(crate) fn bytes_of(mut body: Full<Bytes>) -> Bytes {
+    match Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+        _ => Bytes::new(),
+    }
 }
 
 trait ReadyOption<T> {

@@ -1,7 +1,7 @@
 //! A pool of kept-alive connections to one origin, with a maximum.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,10 +14,14 @@ use upesi_tls::ClientTls;
 
 use crate::Origin;
 use live::{Failure, Live};
+use multiplexed::{Multiplexed, Shared};
+use opening::{Opening, Turn};
 
 mod connector;
 mod interim;
 mod live;
+mod multiplexed;
+mod opening;
 mod outbound;
 
 pub use outbound::Outbound;
@@ -36,10 +40,18 @@ pub enum ResponseBody {
     Discard,
 }
 
+/// A connection for one exchange.
+enum Carrier {
+    /// HTTP/1.1: nobody else uses it.
+    Own(Box<Live>),
+    /// HTTP/2.
+    Shared(Shared),
+}
+
 /// The bounds of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
-    /// Connections open at a time, busy and idle; at least one.
+    /// Connections open at a time, busy and idle, and requests at a time over shared ones; at least one.
     pub connections_max: usize,
     /// Time to open a connection.
     pub connect_timeout: Duration,
@@ -125,9 +137,9 @@ pub enum SendError {
         /// Bytes of them together at most.
         bytes_max: usize,
     },
-    /// The peer does not speak HTTP/1.1 as it should.
-    #[error("the response is not valid HTTP/1.1: {0}")]
-    Protocol(#[source] hyper::Error),
+    /// The peer does not speak HTTP as it should.
+    #[error("the response is not valid HTTP: {0}")]
+    Protocol(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The response's body is larger than `response_body_bytes_max`.
     #[error("the response body is larger than {bytes_max} bytes")]
     ResponseTooLarge {
@@ -139,12 +151,14 @@ pub enum SendError {
 }
 
 /// Kept-alive connections to one origin. Uses idle connections first (the one that idled least), opens new ones up to
-/// the maximum, and lets requests wait in order when all are busy.
+/// the maximum, and lets requests wait in order when all are busy. With a peer that speaks HTTP/2, requests share a
+/// connection as far as the peer allows, and then another one; the maximum is that of requests at a time.
 ///
 /// The future that [`Pool::send`] gives drives its connection itself: there is no task per connection, and dropping the
-/// future closes the connection it uses. Idle connections belong to the runtime they were opened on, so a pool may be
-/// used only as long as that runtime lives. A connection that outlives `idle_timeout` is closed when the pool is next
-/// used or by [`Pool::close_expired`]; so is one whose certificates have been replaced.
+/// future closes the connection it uses. A shared connection has a task, and dropping the future resets its stream.
+/// Connections belong to the runtime they were opened on, so a pool may be used only as long as that runtime lives. One
+/// that outlives `idle_timeout` is closed when the pool is next used or by [`Pool::close_expired`]; so is one whose
+/// certificates have been replaced.
 #[derive(Debug)]
 pub struct Pool {
     origin: Origin,
@@ -154,6 +168,9 @@ pub struct Pool {
     permits: Semaphore,
     /// The one that idled longest first.
     idle: Mutex<VecDeque<Box<Live>>>,
+    /// Those of HTTP/2, on which requests may begin.
+    shared: Mutex<Vec<Arc<Multiplexed>>>,
+    opening: Opening,
 }
 
 impl Pool {
@@ -162,7 +179,9 @@ impl Pool {
         // A host that parsed as part of a URL is a valid header value; an empty one makes the peer answer 400.
         let host = HeaderValue::try_from(origin.to_string()).unwrap_or_else(|_| HeaderValue::from_static(""));
         let permits = Semaphore::new(config.connections_max.clamp(1, Semaphore::MAX_PERMITS));
-        Self { origin, host, config, permits, idle: Mutex::new(VecDeque::new()) }
+        let (idle, shared) = (Mutex::new(VecDeque::new()), Mutex::default());
+        let opening = Opening::new(origin.is_secure() && config.tls.is_some());
+        Self { origin, host, config, permits, idle, shared, opening }
     }
 
     /// Where it connects to.
@@ -174,7 +193,7 @@ impl Pool {
     ///
     /// The request's URI must be in origin-form (`/path?query`); a `Host` header is added where there is none. A
     /// request of which no byte was sent because an idle connection turned out to be closed is repeated once on a fresh
-    /// one.
+    /// one; so is one that an HTTP/2 peer says not to have taken.
     pub async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
@@ -184,36 +203,47 @@ impl Pool {
             request.headers_mut().insert(HOST, self.host.clone());
         }
         let permit = self.permit(deadline).await?;
-        let mut live = match self.take_idle() {
-            Some(live) => live,
-            None => self.open(deadline).await?,
+        let mut carrier = match self.take_idle() {
+            Some(live) => Carrier::Own(live),
+            None => self.carrier(deadline).await?,
         };
-        let mut result = live.exchange(request, deadline, &self.config).await;
+        let mut result = carrier.exchange(request, deadline, &self.config).await;
         result = match result {
-            Err(Failure::NotSent(request)) if live.used => {
+            Err(Failure::NotSent(request)) if carrier.may_repeat() => {
                 // Its place is given back before another is asked for.
-                drop(live);
-                live = self.open(deadline).await?;
-                live.exchange(*request, deadline, &self.config).await
+                drop(carrier);
+                carrier = self.carrier(deadline).await?;
+                carrier.exchange(*request, deadline, &self.config).await
             }
             result => result,
         };
-        let reused = live.used;
         match result {
             Ok(answer) => {
-                self.put_back(live);
+                self.put_back(carrier);
                 drop(permit);
                 Ok(answer)
             }
-            Err(Failure::Timeout) => Err(SendError::Timeout),
-            Err(Failure::NotSent(_) | Failure::Closed) => Err(SendError::Closed { reused }),
-            Err(Failure::Interim) => Err(SendError::InterimResponses {
+            Err(failure) => {
+                let reused = carrier.is_used();
+                drop(carrier);
+                // One that has failed is not kept for those that come.
+                self.close_shared();
+                Err(self.error_of(failure, reused))
+            }
+        }
+    }
+
+    fn error_of(&self, failure: Failure, reused: bool) -> SendError {
+        match failure {
+            Failure::Timeout => SendError::Timeout,
+            Failure::NotSent(_) | Failure::Closed => SendError::Closed { reused },
+            Failure::Interim => SendError::InterimResponses {
                 responses_max: interim::RESPONSES_MAX,
                 bytes_max: interim::BYTES_MAX,
-            }),
-            Err(Failure::Protocol(error)) => Err(SendError::Protocol(error)),
-            Err(Failure::TooLarge(status)) => {
-                Err(SendError::ResponseTooLarge { status, bytes_max: self.config.response_body_bytes_max })
+            },
+            Failure::Protocol(error) => SendError::Protocol(error),
+            Failure::TooLarge(status) => {
+                SendError::ResponseTooLarge { status, bytes_max: self.config.response_body_bytes_max }
             }
         }
     }
@@ -226,14 +256,21 @@ impl Pool {
         let closed: Vec<_> = idle.drain(..expired).collect();
         drop(idle);
         drop(closed);
+        self.close_shared();
     }
 
     /// Connections that are open and not in use.
     pub fn connections_idle(&self) -> usize {
-        self.idle().len()
+        let is_idle = |shared: &&Arc<Multiplexed>| shared.exchanges() == 0;
+        self.idle().len() + self.shared().iter().filter(is_idle).count()
     }
 
-    /// Connections in use, being opened, or about to be.
+    /// Connections that requests share, in use or not.
+    pub fn connections_shared(&self) -> usize {
+        self.shared().len()
+    }
+
+    /// Connections in use, being opened, or about to be; of a shared one, the requests.
     pub fn connections_busy(&self) -> usize {
         self.config.connections_max.max(1) - self.permits.available_permits()
     }
@@ -259,7 +296,8 @@ impl Pool {
         }
     }
 
-    fn put_back(&self, mut live: Box<Live>) {
+    fn put_back(&self, carrier: Carrier) {
+        let Carrier::Own(mut live) = carrier else { return };
         if !self.config.keep_alive || self.config.outbound.is_short() || !live.is_usable() {
             return;
         }
@@ -274,10 +312,34 @@ impl Pool {
         drop(oldest);
     }
 
-    async fn open(&self, deadline: Instant) -> Result<Box<Live>, SendError> {
+    /// A connection for a request if there is no idle one. Where the peer may speak HTTP/2, one request at a time opens
+    /// a connection, and others look whether they can share it.
+    async fn carrier(&self, deadline: Instant) -> Result<Carrier, SendError> {
+        while self.opening.may_share() {
+            if let Some(shared) = self.take_shared() {
+                return Ok(Carrier::Shared(shared));
+            }
+            match self.opening.turn(deadline).await {
+                Turn::Opens(opens) => {
+                    let opened = self.open(deadline).await;
+                    opens.end(opened.is_ok());
+                    return opened;
+                }
+                Turn::Opened => {}
+                Turn::Failed => break,
+                Turn::Late => return Err(SendError::Busy { origin: self.origin.clone() }),
+            }
+        }
+        self.open(deadline).await
+    }
+
+    async fn open(&self, deadline: Instant) -> Result<Carrier, SendError> {
         let origin = || self.origin.clone();
-        // Its own busy place is counted already.
-        let open = (self.connections_busy() + self.connections_idle()).saturating_sub(1);
+        let open = match self.connections_shared() {
+            // Its own busy place is counted already.
+            0 => (self.connections_busy() + self.connections_idle()).saturating_sub(1),
+            shared => shared,
+        };
         let Ok(place) = timeout_at(deadline, self.config.outbound.place(open)).await else {
             return Err(SendError::Busy { origin: origin() });
         };
@@ -286,11 +348,48 @@ impl Pool {
         let generation = self.generation();
         let connecting =
             connector::connect(&self.origin, self.config.outbound.guard(), self.config.tls.as_ref());
-        match timeout_at(within, connecting).await {
-            Ok(Ok(stream)) => Live::handshake(stream, place, generation).await.map_err(SendError::Protocol),
-            Ok(Err(source)) => Err(SendError::Connect { origin: origin(), source }),
+        let stream = match timeout_at(within, connecting).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(source)) => return Err(SendError::Connect { origin: origin(), source }),
+            Err(_) => return Err(SendError::ConnectTimeout { origin: origin() }),
+        };
+        self.opening.note(stream.is_http2());
+        if !stream.is_http2() {
+            let live = Live::handshake(stream, place, generation).await;
+            return live.map(Carrier::Own).map_err(|error| SendError::Protocol(error.into()));
+        }
+        match timeout_at(within, Multiplexed::handshake(stream, place, generation)).await {
+            Ok(Ok(connection)) => {
+                let shared = connection.take();
+                if self.config.keep_alive && !self.config.outbound.is_short() {
+                    self.shared().push(connection);
+                }
+                Ok(Carrier::Shared(shared))
+            }
+            Ok(Err(error)) => Err(SendError::Protocol(error.into())),
             Err(_) => Err(SendError::ConnectTimeout { origin: origin() }),
         }
+    }
+
+    /// A place on a shared connection; of several, on the one with the most requests, so that others become idle.
+    fn take_shared(&self) -> Option<Shared> {
+        self.close_shared();
+        let shared = self.shared();
+        let roomy = shared.iter().filter(|connection| connection.has_room());
+        roomy.max_by_key(|connection| connection.exchanges()).map(Multiplexed::take)
+    }
+
+    /// Lets go of the shared connections on which no request may begin; they end with their last one.
+    fn close_shared(&self) {
+        let (now, generation) = (Instant::now(), self.generation());
+        let is_kept = |connection: &mut Arc<Multiplexed>| {
+            let is_late = |since| now.duration_since(since) > self.config.idle_timeout;
+            connection.is_usable()
+                && connection.generation == generation
+                && !connection.idle_since().is_some_and(is_late)
+        };
+        let closed: Vec<_> = self.shared().extract_if(.., |connection| !is_kept(connection)).collect();
+        drop(closed);
     }
 
     /// Whether it idled too long, or was opened with certificates that have been replaced since.
@@ -308,5 +407,40 @@ impl Pool {
 
     fn idle(&self) -> MutexGuard<'_, VecDeque<Box<Live>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Vec<Arc<Multiplexed>>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Carrier {
+    async fn exchange(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        deadline: Instant,
+        config: &PoolConfig,
+    ) -> Result<Answer, Failure> {
+        match self {
+            Self::Own(live) => live.exchange(request, deadline, config).await,
+            Self::Shared(shared) => shared.exchange(request, deadline, config).await,
+        }
+    }
+
+    /// Whether it has served a request before.
+    fn is_used(&self) -> bool {
+        match self {
+            Self::Own(live) => live.used,
+            Self::Shared(shared) => shared.is_used(),
+        }
+    }
+
+    /// Whether a request that it has not taken may be taken by another.
+    fn may_repeat(&self) -> bool {
+        match self {
+            Self::Own(live) => live.used,
+            // Also a fresh connection may have more requests than its peer allows, which it has not said yet.
+            Self::Shared(_) => true,
+        }
     }
 }

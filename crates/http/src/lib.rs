@@ -1,4 +1,4 @@
-//! The HTTP/1.1 server loop and the bounded client pools that every edge shares, on hyper directly.
+//! The server loop of HTTP/1.1 and HTTP/2 and the bounded client pools that every edge shares, on hyper directly.
 //!
 //! - [`Workers`]: a fixed set of threads, each with its own single-threaded runtime.
 //! - [`server`]: bind, accept, hand connections round-robin to the workers, serve them within [`server::Limits`].
@@ -15,6 +15,7 @@ mod backoff;
 pub mod body;
 mod breaker;
 pub mod client;
+mod frames;
 mod guard;
 pub mod header_block;
 pub mod server;

@@ -22,11 +22,13 @@ mod addresses;
 mod connection;
 mod direct;
 mod framing;
+mod http2;
 mod open_connections;
 mod pace;
 mod room;
 mod secured;
 mod socket;
+mod streams;
 mod strict;
 mod supervision;
 mod transport;
@@ -67,8 +69,8 @@ pub trait Service: Send + Sync + 'static {
 /// What one connection, and all of them together, may use.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Longest head (request line and headers); longer ones are answered 431. At least 8 KiB, the smallest that hyper
-    /// can enforce.
+    /// Longest head (request line and headers; with HTTP/2 as RFC 9113 §10.5.1 counts); longer ones are answered 431.
+    /// At least 8 KiB, the smallest that hyper can enforce.
     pub head_bytes_max: usize,
     /// Time from the first byte of a head to its last. Then the connection is closed.
     pub head_deadline: Duration,
@@ -80,6 +82,9 @@ pub struct Limits {
     pub connections_max: usize,
     /// Strangers of one address served at a time; for a further one others of that address make room.
     pub strangers_per_address_max: usize,
+    /// Requests that an HTTP/2 connection may have in flight. All of a server together have no more than
+    /// `connections_max`, as with HTTP/1.1.
+    pub streams_per_connection_max: u32,
 }
 
 impl Limits {
@@ -98,6 +103,7 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(120),
             connections_max: 10_000,
             strangers_per_address_max: usize::MAX,
+            streams_per_connection_max: 32,
         }
     }
 }
@@ -193,7 +199,7 @@ impl Server {
         let shared = Arc::new(Shared::new(&limits, workers, secured.as_ref()));
         let (stop, stopped) = watch::channel(false);
         let workers_of_server = workers.iter().cloned().collect();
-        let accept = Accept::new(limits, workers_of_server, service, shared.clone(), stopped, secured);
+        let accept = Accept::new(&limits, workers_of_server, service, shared.clone(), stopped, secured);
         workers.get(0).spawn(accept.run(bound.listener));
         Self { local_addr: bound.local_addr, shared, stop }
     }

@@ -7,110 +7,116 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{Running, until_closed};
+use common::{Running, exchange, response, until_closed};
 use tokio::io::AsyncWriteExt as _;
 use upesi_http::Limits;
 
 const CASES_MIN: usize = 100;
 /// What an attacker hides behind a case.
 const HIDDEN: &str = "GET /count HTTP/1.1\r\nhost: hidden\r\n\r\n";
-const SOUND: &str = "GET /count HTTP/1.1\r\nhost: x\r\n\r\n";
+/// What is sound before it, with a body that looks like ends of lines, and the body of its answer.
+const SOUND: &str = "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n\na\n\n";
+const ECHOED: &str = "\r\n\r\n\na\n\n";
 
-/// Headers of a request with a body that are no framing, or two.
-const FRAMINGS: [&str; 36] = [
-    "content-length: +5",
-    "content-length: -5",
-    "content-length: 5, 5",
-    "content-length: 5, 6",
-    "content-length: 5 5",
-    "content-length: 5;",
-    "content-length: 0x5",
-    "content-length: 5a",
-    "content-length: 5.0",
-    "content-length: 1e1",
-    "content-length: \"5\"",
-    "content-length:",
-    "content-length: \u{665}",
-    "content-length: 18446744073709551616",
-    "content-length: 99999999999999999999999999",
-    "content-length: 5\r\ncontent-length: 6",
-    "content-length: 6\r\ncontent-length: 5",
-    "content-length: 0\r\ncontent-length: 5",
-    "transfer-encoding: chunked\r\ncontent-length: 5",
-    "content-length: 5\r\ntransfer-encoding: chunked",
-    "content-length: 0\r\ntransfer-encoding: chunked",
-    "Transfer-Encoding: chunked\r\nContent-Length: 5",
-    "content-length: 5\r\ntransfer-encoding: identity",
-    "transfer-encoding: identity",
-    "transfer-encoding: gzip",
-    "transfer-encoding: gzip, chunked",
-    "transfer-encoding: chunked, gzip",
-    "transfer-encoding: chunked, chunked",
-    "transfer-encoding: chunked\r\ntransfer-encoding: chunked",
-    "transfer-encoding: gzip\r\ntransfer-encoding: chunked",
-    "transfer-encoding: xchunked",
-    "transfer-encoding: chunkedx",
-    "transfer-encoding: \"chunked\"",
-    "transfer-encoding: chunked identity",
-    "transfer-encoding: chunked;q=1",
-    "transfer-encoding:",
+/// Headers of a request with a body that are no framing, or two, and the answer.
+const FRAMINGS: [(u16, &str); 37] = [
+    (400, "content-length: +5"),
+    (400, "content-length: -5"),
+    (400, "content-length: 5, 5"),
+    (400, "content-length: 5, 6"),
+    (400, "content-length: 5 5"),
+    (400, "content-length: 5;"),
+    (400, "content-length: 0x5"),
+    (400, "content-length: 5a"),
+    (400, "content-length: 5.0"),
+    (400, "content-length: 1e1"),
+    (400, "content-length: \"5\""),
+    (400, "content-length:"),
+    (400, "content-length: \u{665}"),
+    (400, "content-length: 18446744073709551616"),
+    (400, "content-length: 99999999999999999999999999"),
+    (400, "content-length: 5\r\ncontent-length: 6"),
+    (400, "content-length: 6\r\ncontent-length: 5"),
+    (400, "content-length: 0\r\ncontent-length: 5"),
+    (400, "transfer-encoding: chunked\r\ncontent-length: 5"),
+    (400, "content-length: 5\r\ntransfer-encoding: chunked"),
+    (400, "content-length: 0\r\ntransfer-encoding: chunked"),
+    (400, "Transfer-Encoding: chunked\r\nContent-Length: 5"),
+    (400, "content-length: 5\r\ntransfer-encoding: identity"),
+    (400, "transfer-encoding: identity"),
+    (400, "transfer-encoding: gzip"),
+    (501, "transfer-encoding: gzip, chunked"),
+    (400, "transfer-encoding: chunked, gzip"),
+    (400, "transfer-encoding: chunked, chunked"),
+    (400, "transfer-encoding: chunked\r\ntransfer-encoding: chunked"),
+    (501, "transfer-encoding: gzip\r\ntransfer-encoding: chunked"),
+    (400, "transfer-encoding: xchunked"),
+    (400, "transfer-encoding: chunkedx"),
+    (400, "transfer-encoding: \"chunked\""),
+    (400, "transfer-encoding: chunked identity"),
+    (400, "transfer-encoding: chunked;q=1"),
+    (400, "transfer-encoding:"),
+    (501, "transfer-encoding: xchunked, chunked"),
 ];
 
-/// Whole heads.
-const HEADS: [&str; 53] = [
-    "GET  /count HTTP/1.1\r\nhost: x\r\n\r\n",
-    "GET /count  HTTP/1.1\r\nhost: x\r\n\r\n",
-    "GET\t/count HTTP/1.1\r\nhost: x\r\n\r\n",
-    "GET /co unt HTTP/1.1\r\nhost: x\r\n\r\n",
-    "GET /count\r\nhost: x\r\n\r\n",
-    "GET /count HTTP/1.2\r\nhost: x\r\n\r\n",
-    "GET /count HTTP/2.0\r\nhost: x\r\n\r\n",
-    "GET /count HTTP/3\r\nhost: x\r\n\r\n",
-    "GET /count HTTP/1\r\nhost: x\r\n\r\n",
-    "GET /count http/1.1\r\nhost: x\r\n\r\n",
-    "GET /count HTTPS/1.1\r\nhost: x\r\n\r\n",
-    "GET /count HTTP/1.1 \r\nhost: x\r\n\r\n",
-    "GET /count HTTP/1.1x\r\nhost: x\r\n\r\n",
-    "G\u{0}T /count HTTP/1.1\r\nhost: x\r\n\r\n",
-    "G(T /count HTTP/1.1\r\nhost: x\r\n\r\n",
-    "GET /co\u{0}unt HTTP/1.1\r\nhost: x\r\n\r\n",
-    "GET /co\u{7f}unt HTTP/1.1\r\nhost: x\r\n\r\n",
-    " GET /count HTTP/1.1\r\nhost: x\r\n\r\n",
-    "GET /count HTTP/1.1\nhost: x\n\n",
-    "GET /count HTTP/1.1\nhost: x\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\n\n",
-    "\nGET /count HTTP/1.1\r\nhost: x\r\n\r\n",
-    "GET /count HTTP/1.1\rhost: x\r\r",
-    "GET /count HTTP/1.1\r\nhost: x\rx-a: b\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nx-a: b\rc\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nx-a: b\r\n c\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nx-a: b\r\n\tc\r\n\r\n",
-    "GET /count HTTP/1.1\r\n host: x\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost : x\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost\t: x\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\ncontent-length : 5\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\ntransfer-encoding : chunked\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\n: b\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nx a: b\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nx(a: b\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nx\u{0}a: b\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nx\u{e9}: b\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nxa\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nx-a: b\u{0}c\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nx-a: b\u{1}c\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nx-a: b\u{7f}c\r\n\r\n",
-    "GET /count HTTP/1.1\r\n\r\n",
-    "GET http://x/count HTTP/1.1\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nhost: x\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nHOST: y\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost:\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: a b\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: me@x\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x:port\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: http://x\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nexpect: 200-ok\r\n\r\n",
-    "GET /count HTTP/1.1\r\nhost: x\r\nexpect: 100-continue, x\r\n\r\n",
+/// Whole heads, and the answer.
+const HEADS: [(u16, &str); 56] = [
+    (400, "GET  /count HTTP/1.1\r\nhost: x\r\n\r\n"),
+    (400, "GET /count  HTTP/1.1\r\nhost: x\r\n\r\n"),
+    (400, "GET\t/count HTTP/1.1\r\nhost: x\r\n\r\n"),
+    (400, "GET /co unt HTTP/1.1\r\nhost: x\r\n\r\n"),
+    (400, "GET /count\r\nhost: x\r\n\r\n"),
+    (400, "GET /count HTTP/1.2\r\nhost: x\r\n\r\n"),
+    (400, "GET /count HTTP/2.0\r\nhost: x\r\n\r\n"),
+    (400, "GET /count HTTP/3\r\nhost: x\r\n\r\n"),
+    (400, "GET /count HTTP/1\r\nhost: x\r\n\r\n"),
+    (400, "GET /count http/1.1\r\nhost: x\r\n\r\n"),
+    (400, "GET /count HTTPS/1.1\r\nhost: x\r\n\r\n"),
+    (400, "GET /count HTTP/1.1 \r\nhost: x\r\n\r\n"),
+    (400, "GET /count HTTP/1.1x\r\nhost: x\r\n\r\n"),
+    (400, "G\u{0}T /count HTTP/1.1\r\nhost: x\r\n\r\n"),
+    (400, "G(T /count HTTP/1.1\r\nhost: x\r\n\r\n"),
+    (400, "GET /co\u{0}unt HTTP/1.1\r\nhost: x\r\n\r\n"),
+    (400, "GET /co\u{7f}unt HTTP/1.1\r\nhost: x\r\n\r\n"),
+    (400, " GET /count HTTP/1.1\r\nhost: x\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\nhost: x\n\n"),
+    (400, "GET /count HTTP/1.1\nhost: x\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\n\n"),
+    (400, "\nGET /count HTTP/1.1\r\nhost: x\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\rhost: x\r\r"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\rx-a: b\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nx-a: b\rc\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nx-a: b\r\n c\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nx-a: b\r\n\tc\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\n host: x\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost : x\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost\t: x\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\ncontent-length : 5\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\ntransfer-encoding : chunked\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\n: b\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nx a: b\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nx(a: b\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nx\u{0}a: b\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nx\u{e9}: b\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nxa\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nx-a: b\u{0}c\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nx-a: b\u{1}c\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nx-a: b\u{7f}c\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\n\r\n"),
+    (400, "GET http://x/count HTTP/1.1\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nhost: x\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x\r\nHOST: y\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost:\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: a b\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: me@x\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: x:port\r\n\r\n"),
+    (400, "GET /count HTTP/1.1\r\nhost: http://x\r\n\r\n"),
+    (417, "GET /count HTTP/1.1\r\nhost: x\r\nexpect: 200-ok\r\n\r\n"),
+    (417, "GET /count HTTP/1.1\r\nhost: x\r\nexpect: 100-continue, x\r\n\r\n"),
+    (417, "GET /count HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\nexpect: x\r\n\r\n"),
+    (400, "GET /count HTTP/1.0\r\nhost: a b\r\n\r\n"),
+    (400, "POST /count HTTP/1.0\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"),
 ];
 
 /// Bodies in chunks that are none. A service has seen the head by then; the rest of the connection is not read.
@@ -143,39 +149,40 @@ async fn answers(running: &Running, bytes: &str) -> String {
     String::from_utf8(until_closed(&mut stream).await).unwrap()
 }
 
-/// Whether an answer is the only one, and a refusal.
-fn is_refusal(answer: &str) -> bool {
+/// Whether an answer is the only one, and this refusal.
+fn is_refusal(answer: &str, expected: u16) -> bool {
     let closes = answer.to_ascii_lowercase().contains("connection: close");
-    answer.matches("HTTP/1.1 ").count() == 1 && (400..=505).contains(&status(answer)) && closes
+    answer.matches("HTTP/1.").count() == 1 && status(answer) == expected && closes
 }
 
 /// What is wrong with the answers to a head, alone and behind a sound request.
-async fn fault_of(running: &Running, head: &str) -> Option<String> {
+async fn fault_of(running: &Running, expected: u16, head: &str) -> Option<String> {
     let seen = || running.script.requests.load(Ordering::Relaxed);
     let before = seen();
     let alone = answers(running, &format!("{head}{HIDDEN}")).await;
-    if !is_refusal(&alone) || seen() != before {
-        return Some(format!("{head:?} alone, {} seen: {alone}", seen() - before));
+    if !is_refusal(&alone, expected) || seen() != before {
+        return Some(format!("{head:?} alone, {} seen, not {expected}: {alone}", seen() - before));
     }
     let both = answers(running, &format!("{SOUND}{head}{HIDDEN}")).await;
-    let second = both.get(1..).and_then(|rest| rest.find("HTTP/1.1 ")).map(|place| place + 1);
-    let is_right = status(&both) == 200 && second.is_some_and(|place| is_refusal(&both[place..]));
+    let is_right = both
+        .split_once(ECHOED)
+        .is_some_and(|(echo, refusal)| status(echo) == 200 && is_refusal(refusal, expected));
     (!is_right || seen() != before + 1)
-        .then(|| format!("{head:?} behind another, {} seen: {both}", seen() - before))
+        .then(|| format!("{head:?} behind another, {} seen, not {expected}: {both}", seen() - before))
 }
 
 #[tokio::test]
 async fn what_two_readers_could_understand_differently_is_refused() {
     let running = Running::start(Limits::default());
-    let mut heads: Vec<String> = HEADS.map(str::to_owned).into();
-    for framing in FRAMINGS {
+    let mut heads: Vec<(u16, String)> = HEADS.map(|(expected, head)| (expected, head.to_owned())).into();
+    for (expected, framing) in FRAMINGS {
         for method in ["POST", "PUT", "GET"] {
-            heads.push(format!("{method} /count HTTP/1.1\r\nhost: x\r\n{framing}\r\n\r\n"));
+            heads.push((expected, format!("{method} /count HTTP/1.1\r\nhost: x\r\n{framing}\r\n\r\n")));
         }
     }
     let mut faults = Vec::new();
-    for head in &heads {
-        faults.extend(fault_of(&running, head).await);
+    for (expected, head) in &heads {
+        faults.extend(fault_of(&running, *expected, head).await);
     }
     for chunks in CHUNKS {
         let before = running.script.requests.load(Ordering::Relaxed);
@@ -198,4 +205,25 @@ async fn what_two_readers_could_understand_differently_is_refused() {
     // The hub serves on.
     let answer = answers(&running, "GET /count HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
     assert_eq!(status(&answer), 200);
+}
+
+#[tokio::test]
+async fn what_is_sound_but_rare_passes() {
+    let running = Running::start(Limits::default());
+    for request in [
+        "GET /count HTTP/1.1\r\nHost: hub.example:4000\r\n\r\n",
+        "GET http://hub.example/count HTTP/1.1\r\nhost: [::1]:4000\r\n\r\n",
+        "\r\n\r\nGET /count HTTP/1.1\r\nhost: x\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nhost: x\r\nTransfer-Encoding: Chunked\r\n\r\n2;a=b\r\n\n\n\r\n0\r\ntrailer: t\r\n\r\n",
+        "GET /count HTTP/1.1\r\nhost: x\r\nExpect: 100-Continue\r\n\r\n",
+        "GET /count HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
+    ] {
+        let mut stream = running.connect().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let (answer, _) = response(&mut stream).await;
+        assert!(answer.contains(" 200"), "{request:?}: {answer}");
+        // The connection goes on.
+        let (answer, _) = exchange(&mut stream, "GET /count HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        assert!(answer.contains(" 200 "), "{request:?}: {answer}");
+    }
 }

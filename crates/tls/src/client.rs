@@ -1,5 +1,7 @@
 //! TLS towards DFSPs and oracles.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -9,7 +11,8 @@ use rustls::sign::SingleCertAndKey;
 use upesi_keys::Keys;
 
 use crate::files::{Contents, Identity, Stock, TlsError, Trust};
-use crate::{HTTP_1_1, provider};
+use crate::own::Own;
+use crate::{Protocols, provider};
 
 /// The files of outbound connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,16 +23,47 @@ pub struct ClientFiles {
     pub identity: Option<Identity>,
 }
 
-/// TLS of outbound connections. Clones share what is in force.
+/// TLS of outbound connections: towards all peers, or as [`Self::of`] returns it, towards one. Clones share what is in
+/// force.
 #[derive(Clone, Debug)]
-pub struct ClientTls(Arc<Shared>);
+pub struct ClientTls {
+    shared: Arc<Shared>,
+    /// `None`: towards all that have no files of their own.
+    peer: Option<Arc<str>>,
+}
 
 #[derive(Debug)]
 struct Shared {
     files: ClientFiles,
+    own: Option<Own>,
     keys: Keys,
-    in_force: RwLock<Arc<InForce>>,
+    protocols: Protocols,
+    in_force: RwLock<Everything>,
+    /// Changes so far.
     generation: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Everything {
+    of_all: Part,
+    /// Of peers that have or had files of their own.
+    of_peers: BTreeMap<String, OfPeer>,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    in_force: Arc<InForce>,
+    /// The generation in which it came into force.
+    since: u64,
+}
+
+#[derive(Clone, Debug)]
+enum OfPeer {
+    Own(Part),
+    /// Its files could not be used from the first time on: it is not connected to.
+    Unusable(u64),
+    /// Its files were removed in this generation.
+    Removed(u64),
 }
 
 #[derive(Debug)]
@@ -39,67 +73,203 @@ struct InForce {
     stock: Vec<Stock>,
 }
 
+/// The files of the peer that is called cannot be used, and no earlier ones are in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the TLS files of this peer cannot be used")]
+pub struct Unusable;
+
 impl ClientTls {
-    /// Reads the files, of which the key is one.
+    /// Reads the files, of which the key is one. For HTTP/1.1 only.
     pub fn load(files: ClientFiles) -> Result<Self, TlsError> {
-        Self::load_with(files, Keys::in_files())
+        Self::load_with(files, Keys::in_files(), Protocols::default())
     }
 
     /// Reads the files; the key may be elsewhere.
-    pub fn load_with(files: ClientFiles, keys: Keys) -> Result<Self, TlsError> {
-        let in_force = RwLock::new(Arc::new(InForce::load(&files, &keys)?));
-        Ok(Self(Arc::new(Shared { files, keys, in_force, generation: AtomicU64::new(0) })))
+    pub fn load_with(files: ClientFiles, keys: Keys, protocols: Protocols) -> Result<Self, TlsError> {
+        Self::load_with_own(files, None, keys, protocols)
     }
 
-    /// Reads the files again, and puts them in force if they are sound. `true` if anything changed: connections of
-    /// before are then of an earlier [`Self::generation`].
+    /// The same with a directory of files of single peers: `NAME.anchors.pem`, and perhaps `NAME.crl.pem`, `NAME.pem`
+    /// and `NAME.key`. For a peer that has anchors of its own no others count.
+    pub fn load_with_own(
+        files: ClientFiles,
+        directory: Option<PathBuf>,
+        keys: Keys,
+        protocols: Protocols,
+    ) -> Result<Self, TlsError> {
+        let own = directory.map(Own);
+        let part = |files: &ClientFiles| {
+            let in_force = Arc::new(InForce::load(files, &keys, protocols)?);
+            Ok::<_, TlsError>(Part { in_force, since: 0 })
+        };
+        let of_all = part(&files)?;
+        let mut of_peers = BTreeMap::new();
+        if let Some(own) = &own {
+            for (peer, files) in own.files(&files)? {
+                of_peers.insert(peer, OfPeer::Own(part(&files)?));
+            }
+        }
+        let in_force = RwLock::new(Everything { of_all, of_peers });
+        let generation = AtomicU64::new(0);
+        let shared = Arc::new(Shared { files, own, keys, protocols, in_force, generation });
+        Ok(Self { shared, peer: None })
+    }
+
+    /// TLS towards one peer: by its own files if it has some, and otherwise by those of all, at each connection anew.
+    #[must_use]
+    pub fn of(&self, peer: &str) -> Self {
+        Self { shared: Arc::clone(&self.shared), peer: Some(peer.into()) }
+    }
+
+    /// Reads the files again, and puts in force what is sound. `true` if anything changed: connections of before are
+    /// then of an earlier [`Self::generation`].
+    ///
+    /// # Errors
+    /// The first of the files that cannot be used, with the others in force.
     pub fn reload(&self) -> Result<bool, TlsError> {
-        let before = self.in_force();
-        let after = InForce::load(&self.0.files, &self.0.keys)?;
+        let (of_all, of_peers) = (self.reload_all(), self.reload_peers());
+        Ok(of_all? | of_peers?)
+    }
+
+    fn reload_all(&self) -> Result<bool, TlsError> {
+        let shared = &self.shared;
+        let before = self.read(|everything| Arc::clone(&everything.of_all.in_force));
+        let after = shared.load(&shared.files, Some(&*before))?;
         if before.digest == after.digest {
             return Ok(false);
         }
-        self.0.files.servers.check_numbers(&before.stock, &after.stock)?;
-        *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
-        self.0.generation.fetch_add(1, Ordering::Release);
+        let since = shared.next_generation();
+        self.write(|everything| everything.of_all = Part { in_force: Arc::new(after), since });
         Ok(true)
     }
 
+    fn reload_peers(&self) -> Result<bool, TlsError> {
+        let shared = &self.shared;
+        let Some(own) = &shared.own else { return Ok(false) };
+        let found = own.files(&shared.files)?;
+        let before = self.read(|everything| everything.of_peers.clone());
+        let (mut changes, mut failed) = (Vec::new(), None);
+        for (peer, files) in &found {
+            let known = match before.get(peer) {
+                Some(OfPeer::Own(part)) => Some(&*part.in_force),
+                _ => None,
+            };
+            match shared.load(files, known) {
+                Ok(after) if known.is_some_and(|before| before.digest == after.digest) => {}
+                Ok(after) => {
+                    let part = Part { in_force: Arc::new(after), since: shared.next_generation() };
+                    changes.push((peer.clone(), OfPeer::Own(part)));
+                }
+                Err(error) => {
+                    failed = failed.or(Some(error));
+                    if known.is_none() && !matches!(before.get(peer), Some(OfPeer::Unusable(_))) {
+                        changes.push((peer.clone(), OfPeer::Unusable(shared.next_generation())));
+                    }
+                }
+            }
+        }
+        let is_gone = |(peer, part): &(&String, &OfPeer)| {
+            !found.contains_key(*peer) && !matches!(part, OfPeer::Removed(_))
+        };
+        for (peer, _) in before.iter().filter(is_gone) {
+            changes.push((peer.clone(), OfPeer::Removed(shared.next_generation())));
+        }
+        let has_changed = !changes.is_empty();
+        self.write(|everything| everything.of_peers.extend(changes));
+        failed.map_or(Ok(has_changed), Err)
+    }
+
     /// The configuration for a new connection.
-    pub fn config(&self) -> Arc<ClientConfig> {
-        Arc::clone(&self.in_force().config)
+    ///
+    /// # Errors
+    /// The peer has files of its own that cannot be used.
+    pub fn config(&self) -> Result<Arc<ClientConfig>, Unusable> {
+        self.read(|everything| match everything.of(self.peer.as_deref()) {
+            Some(OfPeer::Own(part)) => Ok(Arc::clone(&part.in_force.config)),
+            Some(OfPeer::Unusable(_)) => Err(Unusable),
+            Some(OfPeer::Removed(_)) | None => Ok(Arc::clone(&everything.of_all.in_force.config)),
+        })
     }
 
-    /// How often the files have changed.
+    /// The change of the files by which connections are made now; it only grows.
     pub fn generation(&self) -> u64 {
-        self.0.generation.load(Ordering::Acquire)
+        self.read(|everything| match everything.of(self.peer.as_deref()) {
+            Some(OfPeer::Own(part)) => part.since,
+            Some(OfPeer::Unusable(since)) => *since,
+            Some(OfPeer::Removed(since)) => everything.of_all.since.max(*since),
+            None => everything.of_all.since,
+        })
     }
 
-    /// Everything in force that expires.
+    /// Everything in force that expires, once.
     pub fn stock(&self) -> Vec<Stock> {
-        self.in_force().stock.clone()
+        let mut all: Vec<Stock> = Vec::new();
+        self.read(|everything| {
+            let own = everything.of_peers.values().filter_map(|of_peer| match of_peer {
+                OfPeer::Own(part) => Some(part),
+                OfPeer::Unusable(_) | OfPeer::Removed(_) => None,
+            });
+            for part in std::iter::once(&everything.of_all).chain(own) {
+                for item in &part.in_force.stock {
+                    if !all.contains(item) {
+                        all.push(item.clone());
+                    }
+                }
+            }
+        });
+        all
     }
 
-    fn in_force(&self) -> Arc<InForce> {
-        Arc::clone(&self.0.in_force.read().unwrap_or_else(PoisonError::into_inner))
+    fn read<T>(&self, what: impl FnOnce(&Everything) -> T) -> T {
+        what(&self.shared.in_force.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write(&self, change: impl FnOnce(&mut Everything)) {
+        change(&mut self.shared.in_force.write().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Everything {
+    fn of(&self, peer: Option<&str>) -> Option<&OfPeer> {
+        self.of_peers.get(peer?)
+    }
+}
+
+impl Shared {
+    /// Reads files that may replace what is in force.
+    fn load(&self, files: &ClientFiles, before: Option<&InForce>) -> Result<InForce, TlsError> {
+        let after = InForce::load(files, &self.keys, self.protocols)?;
+        if let Some(before) = before.filter(|before| before.digest != after.digest) {
+            files.servers.check_numbers(&before.stock, &after.stock)?;
+        }
+        Ok(after)
+    }
+
+    fn next_generation(&self) -> u64 {
+        self.generation.fetch_add(1, Ordering::AcqRel) + 1
     }
 }
 
 impl PartialEq for ClientTls {
     /// Whether both are the same one.
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.shared, &other.shared) && self.peer == other.peer
     }
 }
 
 impl Eq for ClientTls {}
 
 impl InForce {
-    fn load(files: &ClientFiles, keys: &Keys) -> Result<Self, TlsError> {
-        Contents::load(|contents| Self::build(files, keys, contents))
+    fn load(files: &ClientFiles, keys: &Keys, protocols: Protocols) -> Result<Self, TlsError> {
+        Contents::load(|contents| Self::build(files, keys, protocols, contents))
     }
 
-    fn build(files: &ClientFiles, keys: &Keys, contents: &mut Contents) -> Result<Self, TlsError> {
+    fn build(
+        files: &ClientFiles,
+        keys: &Keys,
+        protocols: Protocols,
+        contents: &mut Contents,
+    ) -> Result<Self, TlsError> {
         let trust = files.servers.load(contents)?;
         let mut stock = trust.stock;
         let builder =
@@ -119,7 +289,7 @@ impl InForce {
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
             }
         };
-        config.alpn_protocols = vec![HTTP_1_1.to_vec()];
+        config.alpn_protocols = protocols.names();
         Ok(Self { digest: contents.digest(), config: Arc::new(config), stock })
     }
 }

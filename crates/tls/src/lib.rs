@@ -1,19 +1,22 @@
 //! TLS (L1): what listeners and clients prove and check, read from files that may change while the hub runs.
 //!
 //! - [`ServerTls`], [`ClientTls`]: the configuration in force, and [`reload`](ServerTls::reload) of its files.
+//! - [`ClientTls::of`]: towards one peer, which may have files of its own.
 //! - [`Peer`]: the certificate that a caller has proven to hold.
 //! - [`Facts`]: what of a certificate operators and bindings look at.
 //!
 //! Library: rustls with aws-lc-rs; TLS 1.3 and 1.2, suites with forward secrecy only, no early data.
 
+mod blocked;
 mod client;
 mod facts;
 mod files;
+mod own;
 mod peer;
 mod provided;
 mod server;
 
-pub use client::{ClientFiles, ClientTls};
+pub use client::{ClientFiles, ClientTls, Unusable};
 pub use facts::{Facts, NotACertificate};
 pub use files::{CRL_GRACE_S, Identity, Kind, Stock, TlsError, Trust, present_s};
 pub use peer::Peer;
@@ -25,8 +28,28 @@ use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
 
-/// The only application protocol that is offered and accepted.
+/// The name of HTTP/2 over TLS.
+pub const HTTP_2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
+
+/// Protocols that are offered in a handshake, and accepted (ALPN, RFC 7301).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Protocols {
+    /// HTTP/1.1 only.
+    #[default]
+    Http1,
+    /// HTTP/2 before HTTP/1.1.
+    Http2AndHttp1,
+}
+
+impl Protocols {
+    fn names(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Http1 => vec![HTTP_1_1.to_vec()],
+            Self::Http2AndHttp1 => vec![HTTP_2.to_vec(), HTTP_1_1.to_vec()],
+        }
+    }
+}
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())

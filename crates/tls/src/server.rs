@@ -1,18 +1,22 @@
 //! TLS of a listener.
 
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::pki_types::UnixTime;
-use rustls::server::WebPkiClientVerifier;
+use rustls::client::verify_server_name;
+use rustls::pki_types::{ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::sign::SingleCertAndKey;
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
 use upesi_keys::Keys;
 
+use crate::blocked::{Blocked, Blocking};
+use crate::facts::Facts;
 use crate::files::{Contents, Identity, Stock, TlsError, Trust};
 use crate::peer::Peer;
-use crate::{HTTP_1_1, present_s, provider};
+use crate::{Protocols, present_s, provider};
 
 /// The files of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +33,16 @@ pub struct ServerTls(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    files: ServerFiles,
-    keys: Keys,
+    sources: Sources,
     in_force: RwLock<Arc<InForce>>,
+}
+
+#[derive(Debug)]
+struct Sources {
+    files: ServerFiles,
+    blocked_file: Option<PathBuf>,
+    keys: Keys,
+    protocols: Protocols,
 }
 
 #[derive(Debug)]
@@ -43,26 +54,37 @@ struct InForce {
 }
 
 impl ServerTls {
-    /// Reads the files, of which the key is one.
+    /// Reads the files, of which the key is one. For HTTP/1.1 only.
     pub fn load(files: ServerFiles) -> Result<Self, TlsError> {
-        Self::load_with(files, Keys::in_files())
+        Self::load_with(files, Keys::in_files(), Protocols::default())
     }
 
     /// Reads the files; the key may be elsewhere.
-    pub fn load_with(files: ServerFiles, keys: Keys) -> Result<Self, TlsError> {
-        let in_force = RwLock::new(Arc::new(InForce::load(&files, &keys)?));
-        Ok(Self(Arc::new(Shared { files, keys, in_force })))
+    pub fn load_with(files: ServerFiles, keys: Keys, protocols: Protocols) -> Result<Self, TlsError> {
+        Self::load_blocking(files, None, keys, protocols)
+    }
+
+    /// The same with a list of keys and certificates that are refused: `spki-sha256:…` or `cert-sha256:…`, one a line.
+    pub fn load_blocking(
+        files: ServerFiles,
+        blocked_file: Option<PathBuf>,
+        keys: Keys,
+        protocols: Protocols,
+    ) -> Result<Self, TlsError> {
+        let sources = Sources { files, blocked_file, keys, protocols };
+        let in_force = RwLock::new(Arc::new(InForce::load(&sources)?));
+        Ok(Self(Arc::new(Shared { sources, in_force })))
     }
 
     /// Reads the files again, and puts them in force if they are sound. `true` if anything changed: sessions of before
     /// cannot be resumed then, and connections should be checked by [`Self::trusts`].
     pub fn reload(&self) -> Result<bool, TlsError> {
         let before = self.in_force();
-        let after = InForce::load(&self.0.files, &self.0.keys)?;
+        let after = InForce::load(&self.0.sources)?;
         if before.digest == after.digest {
             return Ok(false);
         }
-        if let Some(clients) = &self.0.files.clients {
+        if let Some(clients) = &self.0.sources.files.clients {
             clients.check_numbers(&before.stock, &after.stock)?;
         }
         *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
@@ -76,7 +98,7 @@ impl ServerTls {
 
     /// Whether callers must have a certificate.
     pub fn is_mutual(&self) -> bool {
-        self.0.files.clients.is_some()
+        self.0.sources.files.clients.is_some()
     }
 
     /// Whether a peer would be accepted now: its chain leads to an anchor, nothing of it has expired or is revoked.
@@ -100,11 +122,12 @@ impl ServerTls {
 }
 
 impl InForce {
-    fn load(files: &ServerFiles, keys: &Keys) -> Result<Self, TlsError> {
-        Contents::load(|contents| Self::build(files, keys, contents))
+    fn load(sources: &Sources) -> Result<Self, TlsError> {
+        Contents::load(|contents| Self::build(sources, contents))
     }
 
-    fn build(files: &ServerFiles, keys: &Keys, contents: &mut Contents) -> Result<Self, TlsError> {
+    fn build(sources: &Sources, contents: &mut Contents) -> Result<Self, TlsError> {
+        let Sources { files, blocked_file, keys, protocols } = sources;
         let (certified, mut stock) = files.identity.load(contents, keys)?;
         let verifier = match &files.clients {
             None => None,
@@ -118,7 +141,12 @@ impl InForce {
                 } else {
                     builder
                 };
-                Some(builder.build().map_err(|error| TlsError::Unusable(error.to_string()))?)
+                let verifier: Arc<dyn ClientCertVerifier> =
+                    builder.build().map_err(|error| TlsError::Unusable(error.to_string()))?;
+                Some(match blocked_file {
+                    None => verifier,
+                    Some(file) => Arc::new(Blocking { verifier, blocked: Blocked::load(file, contents)? }),
+                })
             }
         };
         let builder = ServerConfig::builder_with_provider(provider())
@@ -129,8 +157,40 @@ impl InForce {
             None => builder.with_no_client_auth(),
         };
         // A configuration has its own memory of sessions: what was resumed under another one is not under this one.
-        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-        config.alpn_protocols = vec![HTTP_1_1.to_vec()];
+        let mut config = builder.with_cert_resolver(Arc::new(Named::new(certified)?));
+        config.alpn_protocols = protocols.names();
         Ok(Self { digest: contents.digest(), config: Arc::new(config), verifier, stock })
+    }
+}
+
+/// Shows a certificate to callers that call one of its names, or an address. Who calls another name means another
+/// server.
+#[derive(Debug)]
+struct Named {
+    certified: Arc<CertifiedKey>,
+    /// A certificate without names may be for addresses only, and is shown to all.
+    has_names: bool,
+}
+
+impl Named {
+    fn new(certified: Arc<CertifiedKey>) -> Result<Self, TlsError> {
+        let unusable = |error: &dyn std::fmt::Display| TlsError::Unusable(error.to_string());
+        let own = certified.end_entity_cert().map_err(|error| unusable(&error))?;
+        let has_names = !Facts::read(own).map_err(|error| unusable(&error))?.dns.is_empty();
+        Ok(Self { certified, has_names })
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        let Ok(own) = self.certified.end_entity_cert().and_then(ParsedCertificate::try_from) else {
+            return false;
+        };
+        ServerName::try_from(name).is_ok_and(|name| verify_server_name(&own, &name).is_ok())
+    }
+}
+
+impl ResolvesServerCert for Named {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let is_called = hello.server_name().is_none_or(|name| !self.has_names || self.is_called(name));
+        is_called.then(|| Arc::clone(&self.certified))
     }
 }

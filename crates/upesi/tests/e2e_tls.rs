@@ -13,6 +13,7 @@ use common::message::{Message, Terms};
 use common::secure::{Caller, Pki};
 use upesi_http::SendError;
 use upesi_pki::Usage;
+use upesi_tls::Protocols;
 
 const PAYERS: [&str; 2] = ["greenbank", "bluewallet"];
 
@@ -70,6 +71,85 @@ fn a_payment_goes_by_mutual_tls_in_both_directions() {
         world.until(&1, || world.metric(&counted));
     }
     drop(callers);
+    world.stop_and_audit();
+}
+
+#[test]
+fn payments_go_by_http_2_where_both_sides_offer_it() {
+    const BOTH: Protocols = Protocols::Http2AndHttp1;
+    for (hub, dfsps, expected) in
+        [("true", BOTH, "HTTP/2.0"), ("true", Protocols::Http1, "HTTP/1.1"), ("false", BOTH, "HTTP/1.1")]
+    {
+        let mut pki = Pki::new();
+        let more = [("tls.http2", hub), ("outbound_tls.http2", hub)];
+        let mut world = pki.world_speaking(&PAYERS, dfsps, &more);
+        let callers = PAYERS.map(|name| pki.caller_speaking(Some(name), world.fspiop(), dfsps));
+        for amount in ["10", "7.5"] {
+            pay(&world, &callers, amount);
+        }
+        assert_eq!(world.position("greenbank"), "17.5");
+        let spoken = PAYERS.map(|name| world.dfsp(name).versions());
+        assert_eq!(spoken, [vec![expected.to_owned()], vec![expected.to_owned()]], "{hub} {dfsps:?}");
+        let is_shared = expected == "HTTP/2.0";
+        assert_eq!(callers.each_ref().map(Caller::is_shared), [is_shared; 2], "{hub} {dfsps:?}");
+        // A caller is who its certificate says, and sends as no other, by whatever protocol.
+        let prepare = Message::prepare(&Terms::new(&world.new_id(), world.now())).into_sent();
+        let answer = world.wait(callers[1].send(&prepare)).unwrap();
+        assert!(answer.status == 403 && answer.body.contains("\"3100\""), "{answer:?}");
+        drop(callers);
+        world.stop_and_audit();
+    }
+}
+
+#[test]
+fn a_dfsp_with_an_authority_of_its_own_is_called_by_that_and_by_no_other() {
+    let mut pki = Pki::new();
+    let own = pki.file("own");
+    fs::create_dir(&own).unwrap();
+    // Of the authority that greenbank made for itself.
+    let mut green = Pki::new();
+    green.issue(Usage::Server, "greenbank-server");
+    green.issue(Usage::Client, "hub-at-greenbank");
+    fs::copy(green.file("ca.pem"), own.join("greenbank.anchors.pem")).unwrap();
+    fs::copy(green.file("hub-at-greenbank.pem"), own.join("greenbank.pem")).unwrap();
+    fs::copy(green.file("hub-at-greenbank.key"), own.join("greenbank.key")).unwrap();
+    let directory = own.display().to_string();
+    let more = [("outbound_tls.own_directory", &*directory), ("tls.reload_interval_s", "3600")];
+    let mut world = secured(&mut pki, &more);
+    let callers = callers(&world, &pki);
+    // It listens with a certificate of the scheme's authority, which does not count for it.
+    let id = world.new_id();
+    let prepare = Message::prepare(&Terms::new(&id, world.now())).into_sent();
+    assert_eq!(world.wait(callers[0].send(&prepare)).unwrap().status, 202);
+    assert_eq!(world.dfsp("bluewallet").next(&id).body, prepare.body, "others are called as ever");
+    let fulfil = Message::fulfil(&id, "COMMITTED").into_sent();
+    assert_eq!(world.wait(callers[1].send(&fulfil)).unwrap().status, 200);
+    world.until(&true, || world.metric("upesi_lane_failed_total{fsp=\"greenbank\"}") > 0);
+    assert_eq!(world.dfsp("greenbank").count(), 0);
+    // Then with one of its own.
+    let honest = Dfsp::start_secured("greenbank", green.server("greenbank-server"));
+    world.set_endpoints("greenbank", &honest.base_url());
+    assert_eq!(honest.next(&id).body, fulfil.body);
+    assert!(honest.peers().iter().all(|name| name == "hub-at-greenbank"), "{:?}", honest.peers());
+    assert!(world.dfsp("bluewallet").peers().iter().all(|name| name == "hub-client"));
+    // Without files of its own it is called by the scheme's authority again, from the next connection on.
+    for ending in ["anchors.pem", "pem", "key"] {
+        fs::remove_file(own.join(format!("greenbank.{ending}"))).unwrap();
+    }
+    world.hub().reload_keys();
+    world.until(&1, || world.metric("upesi_tls_reloads_total"));
+    let failed = world.metric("upesi_lane_failed_total{fsp=\"greenbank\"}");
+    let id = world.new_id();
+    let prepare = Message::prepare(&Terms::new(&id, world.now())).into_sent();
+    assert_eq!(world.wait(callers[0].send(&prepare)).unwrap().status, 202);
+    world.dfsp("bluewallet").next(&id);
+    let fulfil = Message::fulfil(&id, "COMMITTED").into_sent();
+    assert_eq!(world.wait(callers[1].send(&fulfil)).unwrap().status, 200);
+    world.until(&true, || world.metric("upesi_lane_failed_total{fsp=\"greenbank\"}") > failed);
+    let scheme = world.dfsp("greenbank").base_url();
+    world.set_endpoints("greenbank", &scheme);
+    assert_eq!(world.dfsp("greenbank").next(&id).body, fulfil.body);
+    drop((callers, honest));
     world.stop_and_audit();
 }
 

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustls::pki_types::ServerName;
@@ -10,16 +11,60 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use upesi_tls::ClientTls;
+use upesi_tls::{ClientTls, HTTP_2};
 
 use super::interim::Interim;
+use crate::frames::{Frames, Noted};
 use crate::{Guard, Origin};
 
 /// An open connection.
 #[derive(Debug)]
 pub(super) struct Stream {
     transport: Transport,
-    interim: Interim,
+    follower: Follower,
+}
+
+/// What keeps count of what the peer sends.
+#[derive(Debug)]
+enum Follower {
+    Http1(Interim),
+    Http2(Frames, Arc<Noted>),
+}
+
+impl Follower {
+    fn read(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Http1(interim) => interim.read(bytes),
+            Self::Http2(frames, noted) => frames.follow(bytes, noted),
+        }
+    }
+
+    const fn begin_write(&mut self) {
+        if let Self::Http1(interim) = self {
+            interim.request_begins();
+        }
+    }
+
+    fn wrote(&mut self, written: &Poll<io::Result<usize>>) {
+        if let (Self::Http2(frames, _), Poll::Ready(Ok(bytes))) = (self, written) {
+            frames.wrote(*bytes);
+        }
+    }
+}
+
+impl Stream {
+    /// Whether both sides have agreed on HTTP/2.
+    pub(super) const fn is_http2(&self) -> bool {
+        matches!(self.follower, Follower::Http2(..))
+    }
+
+    /// What is noted of the connection; of use with HTTP/2 only.
+    pub(super) fn noted(&self) -> Arc<Noted> {
+        match &self.follower {
+            Follower::Http1(_) => Arc::default(),
+            Follower::Http2(_, noted) => Arc::clone(noted),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -33,17 +78,22 @@ enum Transport {
 pub(super) async fn connect(origin: &Origin, guard: &Guard, tls: Option<&ClientTls>) -> io::Result<Stream> {
     let stream = guard.connect(origin.host(), origin.port()).await?;
     stream.set_nodelay(true)?;
+    let mut follower = Follower::Http1(Interim::new());
     let transport = match (origin.is_secure(), tls) {
         (false, _) => Transport::Plain(stream),
         (true, Some(tls)) => {
             let name = ServerName::try_from(origin.host().to_owned())
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-            let connected = TlsConnector::from(tls.config()).connect(name, stream).await?;
+            let config = tls.config().map_err(|error| io::Error::new(io::ErrorKind::Unsupported, error))?;
+            let connected = TlsConnector::from(config).connect(name, stream).await?;
+            if connected.get_ref().1.alpn_protocol() == Some(HTTP_2) {
+                follower = Follower::Http2(Frames::of_server(), Arc::default());
+            }
             Transport::Secure(Box::new(connected))
         }
         (true, None) => return Err(io::Error::new(io::ErrorKind::Unsupported, NoTls)),
     };
-    Ok(Stream { transport, interim: Interim::new() })
+    Ok(Stream { transport, follower })
 }
 
 /// Nothing says whom to trust.
@@ -69,7 +119,7 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         ready!(of_transport!(self.as_mut(), poll_read(context, into)))?;
-        Poll::Ready(self.interim.read(&into.filled()[before..]))
+        Poll::Ready(self.follower.read(&into.filled()[before..]))
     }
 }
 
@@ -79,8 +129,10 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.interim.request_begins();
-        of_transport!(self, poll_write(context, from))
+        self.follower.begin_write();
+        let written = of_transport!(self.as_mut(), poll_write(context, from));
+        self.follower.wrote(&written);
+        written
     }
 
     fn poll_write_vectored(
@@ -88,8 +140,10 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.interim.request_begins();
-        of_transport!(self, poll_write_vectored(context, from))
+        self.follower.begin_write();
+        let written = of_transport!(self.as_mut(), poll_write_vectored(context, from));
+        self.follower.wrote(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -43,7 +43,7 @@ pub(super) enum Failure {
     Closed,
     /// Too many interim responses.
     Interim,
-    Protocol(hyper::Error),
+    Protocol(Box<dyn std::error::Error + Send + Sync>),
     TooLarge(http::StatusCode),
 }
 
@@ -187,7 +187,7 @@ impl Failure {
         {
             Self::Closed
         } else {
-            Self::Protocol(error)
+            Self::Protocol(error.into())
         }
     }
 }

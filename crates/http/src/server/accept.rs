@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use upesi_tls::Peer;
 
 use super::addresses::origin_of;
-use super::connection::{self, Accepted};
+use super::connection::{self, Accepted, Bounds};
 use super::room::Room;
 use super::secured::{Established, Secured};
 use super::supervision::{Order, Phase, Supervisor};
-use super::{Limits, Service};
+use super::{Limits, Service, http2};
 use crate::{WorkerHandle, Workers};
 
 /// How long accepting pauses after the system refused to give a connection (out of file descriptors).
@@ -93,7 +93,8 @@ impl Shared {
 }
 
 pub(super) struct Accept<S> {
-    limits: Limits,
+    open_max: usize,
+    bounds: Bounds,
     workers: Vec<WorkerHandle>,
     /// Connections so far.
     number: usize,
@@ -106,7 +107,7 @@ pub(super) struct Accept<S> {
 
 impl<S: Service> Accept<S> {
     pub(super) fn new(
-        limits: Limits,
+        limits: &Limits,
         workers: Vec<WorkerHandle>,
         service: Arc<S>,
         shared: Arc<Shared>,
@@ -114,7 +115,8 @@ impl<S: Service> Accept<S> {
         secured: Option<Secured>,
     ) -> Self {
         let failures = Failures::default();
-        Self { limits, workers, number: 0, service, shared, stopped, failures, secured }
+        let (open_max, bounds) = (limits.open_max(), Bounds::of(limits));
+        Self { open_max, bounds, workers, number: 0, service, shared, stopped, failures, secured }
     }
 
     pub(super) async fn run(mut self, listener: StdListener) {
@@ -152,7 +154,7 @@ impl<S: Service> Accept<S> {
         let over_cap = !self.shared.room.is_there_for(address);
         if over_cap {
             self.shared.refused.fetch_add(1, Ordering::Relaxed);
-            if self.shared.connections() >= self.limits.open_max() {
+            if self.shared.connections() >= self.open_max {
                 return;
             }
         }
@@ -170,12 +172,12 @@ impl<S: Service> Accept<S> {
         }
         let (open, seat) = self.shared.room.take(address);
         let guard = self.shared.room.supervisors()[worker].watch(self.number, Some(seat), None);
-        let accepted = Accepted { service: self.service.clone(), over_cap, address: Some(address), guard };
-        let head_bytes_max = self.limits.head_bytes_max;
+        let (service, bounds) = (self.service.clone(), self.bounds.clone());
+        let accepted = Accepted { service, over_cap, address: Some(address), guard, bounds };
         self.workers[worker].spawn(async move {
             let _open = open;
             match TcpStream::from_std(stream) {
-                Ok(stream) => connection::serve(stream, head_bytes_max, accepted).await,
+                Ok(stream) => connection::serve(stream, accepted).await,
                 Err(error) => tracing::warn!(%error, "an accepted connection cannot be polled"),
             }
         });
@@ -188,7 +190,7 @@ impl<S: Service> Accept<S> {
         let (open, seat) = self.shared.room.take(address);
         let (number, shared) = (self.number, self.shared.clone());
         let (worker, to) = (self.workers[worker].clone(), worker);
-        let (service, head_bytes_max) = (self.service.clone(), self.limits.head_bytes_max);
+        let (service, bounds) = (self.service.clone(), self.bounds.clone());
         let guard = shared.room.handshakes().watch(number, Some(seat), None);
         guard.0.enter(Phase::Head);
         let handshaking = shared.room.take_handshake();
@@ -197,12 +199,12 @@ impl<S: Service> Accept<S> {
             let mut handshake = pin!(secured.establish(stream, address));
             let established = poll_fn(|context| match guard.0.order(context) {
                 Order::Serve => handshake.as_mut().poll(context),
-                Order::Finish | Order::Abort => {
+                Order::Finish | Order::Distrust | Order::Abort => {
                     secured.made_way(address);
                     Poll::Ready(None)
                 }
             });
-            let Some(Established { mut stream, peer }) = established.await else { return };
+            let Some(Established { mut stream, peer, is_http2 }) = established.await else { return };
             drop(handshaking);
             // The seat goes along: it is a stranger's still.
             let Some(seat) = guard.0.take_seat() else { return };
@@ -211,8 +213,12 @@ impl<S: Service> Accept<S> {
                 let _open = open;
                 match stream.get_mut().0.attach() {
                     Ok(()) => {
-                        let accepted = Accepted { service, over_cap: false, address: Some(address), guard };
-                        connection::serve(stream, head_bytes_max, accepted).await;
+                        let address = Some(address);
+                        let accepted = Accepted { service, over_cap: false, address, guard, bounds };
+                        match is_http2 {
+                            true => http2::serve(stream, accepted).await,
+                            false => connection::serve(stream, accepted).await,
+                        }
                     }
                     Err(error) => tracing::warn!(%error, "an accepted connection cannot be polled"),
                 }

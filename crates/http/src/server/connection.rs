@@ -14,9 +14,10 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use upesi_tls::Peer;
 
+use super::streams::{InFlight, Streams};
 use super::supervision::{Guard, Order, Phase, Watched};
 use super::transport::Transport;
-use super::{Service, last, strict};
+use super::{Limits, Service, last, strict};
 
 /// The connection that a request came by.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Connection {
     identity: OnceLock<PeerIdentity>,
     /// Generation of the service's knowledge by which the identity was looked up.
     looked_up_at: AtomicU64,
+    /// With HTTP/2, the requests that it carries.
+    streams: Option<Arc<Streams>>,
 }
 
 /// The participant that the peer of a connection is.
@@ -45,6 +48,15 @@ pub struct OtherIdentity;
 const NEVER: u64 = u64::MAX;
 
 impl Connection {
+    pub(super) const fn new(
+        address: Option<IpAddr>,
+        watched: Arc<Watched>,
+        streams: Option<Arc<Streams>>,
+    ) -> Self {
+        let looked_up_at = AtomicU64::new(NEVER);
+        Self { address, watched, identity: OnceLock::new(), looked_up_at, streams }
+    }
+
     /// The address of the peer; an IPv6 address only by its network half. `None` without a socket.
     pub const fn address(&self) -> Option<IpAddr> {
         self.address
@@ -87,8 +99,17 @@ impl Connection {
         self.watched.become_known();
     }
 
+    /// Ends it after the requests in flight, and takes no further one.
+    pub(super) fn distrust(&self) {
+        self.watched.tell(Order::Distrust);
+    }
+
     /// Waits for the peer, or holds a request back: meanwhile the connection may have to make room, as if it were idle.
     pub async fn wait_for<F: Future>(&self, what: F) -> F::Output {
+        if let Some(streams) = &self.streams {
+            let _waiting = streams.wait();
+            return what.await;
+        }
         self.watched.enter(Phase::Waiting);
         let output = what.await;
         self.watched.enter(Phase::Busy);
@@ -104,26 +125,42 @@ struct Serving<S> {
     connection: Connection,
 }
 
+/// What each connection of a server needs of its limits.
+#[derive(Clone, Debug)]
+pub(super) struct Bounds {
+    pub(super) head_bytes_max: usize,
+    pub(super) streams_max: u32,
+    pub(super) in_flight: Arc<InFlight>,
+}
+
+impl Bounds {
+    pub(super) fn of(limits: &Limits) -> Self {
+        Self {
+            head_bytes_max: limits.head_bytes_max,
+            streams_max: limits.streams_per_connection_max,
+            // No more than with HTTP/1.1, where a connection has one at a time.
+            in_flight: Arc::new(InFlight::new(limits.connections_max)),
+        }
+    }
+}
+
 /// A connection that has been accepted.
 pub(super) struct Accepted<S> {
     pub(super) service: Arc<S>,
     pub(super) over_cap: bool,
     pub(super) address: Option<IpAddr>,
     pub(super) guard: Guard,
+    pub(super) bounds: Bounds,
 }
 
-pub(super) async fn serve<T, S>(stream: T, head_bytes_max: usize, accepted: Accepted<S>)
+pub(super) async fn serve<T, S>(stream: T, accepted: Accepted<S>)
 where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service,
 {
-    let Accepted { service, over_cap, address, guard } = accepted;
-    let connection = Connection {
-        address,
-        watched: guard.0.clone(),
-        identity: OnceLock::new(),
-        looked_up_at: AtomicU64::new(NEVER),
-    };
+    let Accepted { service, over_cap, address, guard, bounds } = accepted;
+    let head_bytes_max = bounds.head_bytes_max;
+    let connection = Connection::new(address, guard.0.clone(), None);
     let serving = Arc::new(Serving { service, over_cap, connection });
     let answer = service_fn(|request| {
         let serving = serving.clone();
@@ -155,8 +192,8 @@ where
         match guard.0.order(context) {
             Order::Serve => {}
             Order::Abort => return Poll::Ready(()),
-            Order::Finish if finishing => {}
-            Order::Finish => {
+            Order::Finish | Order::Distrust if finishing => {}
+            Order::Finish | Order::Distrust => {
                 finishing = true;
                 connection.as_mut().graceful_shutdown();
             }

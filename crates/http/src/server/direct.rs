@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::connection::{self, Accepted};
+use super::connection::{self, Accepted, Bounds};
 use super::supervision::Supervisor;
 use super::{Limits, Service};
 
@@ -12,14 +12,14 @@ use super::{Limits, Service};
 /// [`Server`](super::Server) those of its socket. It has no clock: time passes for them where it is told to.
 pub struct Direct<S> {
     service: Arc<S>,
-    head_bytes_max: usize,
+    bounds: Bounds,
     supervisor: Arc<Supervisor>,
 }
 
 impl<S: Service> Direct<S> {
     /// A server of connections that are handed to it. How many there are at a time is for the caller to say.
     pub fn new(limits: &Limits, service: Arc<S>) -> Self {
-        Self { service, head_bytes_max: limits.head_bytes_max, supervisor: Arc::new(Supervisor::new(limits)) }
+        Self { service, bounds: Bounds::of(limits), supervisor: Arc::new(Supervisor::new(limits)) }
     }
 
     /// Serves one connection to its end; one over the cap is refused by [`Service::refuse`].
@@ -28,9 +28,9 @@ impl<S: Service> Direct<S> {
         T: AsyncRead + AsyncWrite + Unpin,
     {
         let guard = self.supervisor.watch(0, None, None);
-        let (service, address) = (self.service.clone(), None);
-        let accepted = Accepted { service, over_cap: is_over_cap, address, guard };
-        connection::serve(stream, self.head_bytes_max, accepted).await;
+        let (service, bounds) = (self.service.clone(), self.bounds.clone());
+        let accepted = Accepted { service, over_cap: is_over_cap, address: None, guard, bounds };
+        connection::serve(stream, accepted).await;
     }
 
     /// Lets the time between two looks at the connections pass: a quarter of the shorter time limit, at most 250 ms.

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use upesi_tls::{Peer, ServerTls};
+use upesi_tls::{HTTP_2, Peer, ServerTls};
 
 use super::accept::Failures;
 use super::socket::{self, Socket};
@@ -161,6 +161,8 @@ impl HandshakeCounts {
 pub(super) struct Established {
     pub(super) stream: Box<TlsStream<Socket>>,
     pub(super) peer: Option<Peer>,
+    /// Whether both sides have agreed on HTTP/2.
+    pub(super) is_http2: bool,
 }
 
 impl Secured {
@@ -209,10 +211,10 @@ impl Secured {
             let owned: Vec<_> = chain.iter().map(|der| der.clone().into_owned()).collect();
             Peer::new(&owned).ok_or((Outcome::Untrusted, "the certificate cannot be read".to_owned()))
         });
-        let peer = peer.transpose()?;
+        let (peer, is_http2) = (peer.transpose()?, connection.alpn_protocol() == Some(HTTP_2));
         // It goes to the worker that serves it, whose runtime has to poll it.
         socket.detach().map_err(closed)?;
-        Ok(Established { stream: Box::new(stream), peer })
+        Ok(Established { stream: Box::new(stream), peer, is_http2 })
     }
 }
 

@@ -1,12 +1,15 @@
 //! What hyper takes and HTTP does not: refused before the service sees it.
 
-use http::header::{EXPECT, HOST, TRANSFER_ENCODING};
-use http::{Request, StatusCode, Version};
+use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Method, Request, StatusCode, Uri, Version};
+
+use super::HEADERS_MAX;
 
 /// Why a request is refused whatever it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// 400, 417 or 501.
+    /// 400, 417, 431 or 501.
     pub status: StatusCode,
     /// What is wrong, for people.
     pub reason: &'static str,
@@ -52,6 +55,42 @@ pub(super) fn refusal_of<B>(request: &Request<B>) -> Option<Refusal> {
         return refuse(StatusCode::EXPECTATION_FAILED, "Expect may be 100-continue only");
     }
     None
+}
+
+/// Gives a request of HTTP/2 the form that it has with HTTP/1.1, a path as its target and its authority as `Host`, or
+/// refuses it. It must have one authority (RFC 9113 §8.3.1), no more headers than with HTTP/1.1, one length, and make
+/// no tunnel. What concerns a connection the library has refused already.
+pub(super) fn normalise<B>(request: &mut Request<B>) -> Option<Refusal> {
+    if request.headers().len() > HEADERS_MAX {
+        return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request has too many headers");
+    }
+    if request.method() == Method::CONNECT {
+        return refuse(StatusCode::NOT_IMPLEMENTED, "CONNECT is not served");
+    }
+    if request.uri().scheme_str().is_some_and(|scheme| !matches!(scheme, "https" | "http")) {
+        return refuse(StatusCode::BAD_REQUEST, ":scheme must be https or http");
+    }
+    if request.headers().get_all(CONTENT_LENGTH).iter().count() > 1 {
+        return refuse(StatusCode::BAD_REQUEST, "Content-Length must occur only once");
+    }
+    if let Some(authority) = request.uri().authority() {
+        let authority = authority.as_str();
+        match request.headers().get(HOST) {
+            Some(host) if !is_text(host.as_bytes(), authority) => {
+                return refuse(StatusCode::BAD_REQUEST, "Host must be what :authority is");
+            }
+            Some(_) => {}
+            None => {
+                let Ok(host) = HeaderValue::from_str(authority) else {
+                    return refuse(StatusCode::BAD_REQUEST, ":authority must be a host and perhaps a port");
+                };
+                request.headers_mut().insert(HOST, host);
+            }
+        }
+    }
+    let target = request.uri().path_and_query().cloned();
+    *request.uri_mut() = Uri::from(target.unwrap_or_else(|| PathAndQuery::from_static("/")));
+    refusal_of(request)
 }
 
 fn is_text(value: &[u8], text: &str) -> bool {

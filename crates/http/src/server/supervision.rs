@@ -50,6 +50,8 @@ pub(super) enum Order {
     Serve,
     /// End after the request in flight, at once where there is none.
     Finish,
+    /// The same, and take no request any more, also not one that is on its way.
+    Distrust,
     /// End now.
     Abort,
 }
@@ -78,6 +80,8 @@ pub(super) struct Watched {
     /// Held until it is known.
     seat: Mutex<Option<Seat>>,
     waker: OnceLock<Waker>,
+    /// Tick since which an answer waits for its peer to read it, with HTTP/2; 0 if none does.
+    unread_since_tick: AtomicU32,
     /// The peer by its certificate.
     peer: Option<Peer>,
 }
@@ -103,6 +107,16 @@ impl Watched {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
+    /// The present tick, which is never 0.
+    pub(super) fn tick(&self) -> u32 {
+        self.supervisor.tick.load(Ordering::Relaxed).max(1)
+    }
+
+    /// Notes since when an answer waits for its peer to read it; 0 if none does.
+    pub(super) fn unread_since(&self, tick: u32) {
+        self.unread_since_tick.store(tick, Ordering::Relaxed);
+    }
+
     /// Read at each poll of the connection's task. The first call notes whom to wake: the task, which stays the same.
     pub(super) fn order(&self, context: &Context<'_>) -> Order {
         if self.waker.get().is_none() {
@@ -113,6 +127,7 @@ impl Watched {
         match self.order.load(Ordering::Acquire) {
             0 => Order::Serve,
             1 => Order::Finish,
+            2 => Order::Distrust,
             _ => Order::Abort,
         }
     }
@@ -149,7 +164,7 @@ impl Watched {
         true
     }
 
-    fn tell(&self, order: Order) {
+    pub(super) fn tell(&self, order: Order) {
         if self.order.fetch_max(order as u8, Ordering::AcqRel) >= order as u8 {
             return;
         }
@@ -249,6 +264,7 @@ impl Supervisor {
             is_known: AtomicBool::new(false),
             seat: Mutex::new(seat),
             waker: OnceLock::new(),
+            unread_since_tick: AtomicU32::new(0),
             peer,
         });
         let mut connections = self.connections();
@@ -278,7 +294,7 @@ impl Supervisor {
         let is_untrusted = |watched: &Arc<Watched>| watched.peer().is_some_and(|peer| !trusts(peer));
         let untrusted: Vec<_> = of_peers.into_iter().filter(is_untrusted).collect();
         for watched in &untrusted {
-            watched.tell(Order::Finish);
+            watched.tell(Order::Distrust);
         }
         untrusted.len()
     }
@@ -334,6 +350,10 @@ impl Supervisor {
     }
 
     fn judge(&self, watched: &Watched, now: u32) {
+        let unread_since = watched.unread_since_tick.load(Ordering::Relaxed);
+        if unread_since != 0 && now.wrapping_sub(unread_since) > self.idle_ticks {
+            return watched.tell(Order::Abort);
+        }
         let age = now.wrapping_sub(watched.since_tick.load(Ordering::Relaxed));
         match watched.phase() {
             Phase::Busy | Phase::Waiting => {}

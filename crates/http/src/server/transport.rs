@@ -10,7 +10,9 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::framing::Framing;
+use super::streams::Streams;
 use super::supervision::{Phase, Watched};
+use crate::frames::Frames;
 
 /// What is read and thrown away at most while closing.
 const LINGER_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -23,7 +25,7 @@ pub(super) struct Transport<T> {
     watched: Arc<Watched>,
     peer_closed: bool,
     closing: Option<Closing>,
-    framing: Framing,
+    follower: Follower,
     /// Read since the connection last waited.
     turn_bytes: usize,
 }
@@ -33,9 +35,53 @@ struct Closing {
     discarded_bytes: usize,
 }
 
+/// What follows the bytes that are read.
+enum Follower {
+    Http1(Framing),
+    Http2(Frames, Arc<Streams>),
+}
+
 impl<T> Transport<T> {
+    /// Under HTTP/1.1.
     pub(super) const fn new(stream: T, watched: Arc<Watched>) -> Self {
-        Self { stream, watched, peer_closed: false, closing: None, framing: Framing::new(), turn_bytes: 0 }
+        Self::with(stream, watched, Follower::Http1(Framing::new()))
+    }
+
+    /// Under HTTP/2.
+    pub(super) const fn multiplexed(stream: T, watched: Arc<Watched>, streams: Arc<Streams>) -> Self {
+        Self::with(stream, watched, Follower::Http2(Frames::of_client(), streams))
+    }
+
+    const fn with(stream: T, watched: Arc<Watched>, follower: Follower) -> Self {
+        Self { stream, watched, peer_closed: false, closing: None, follower, turn_bytes: 0 }
+    }
+
+    /// Follows what was read.
+    fn follow(&mut self, read: &mut [u8]) -> io::Result<()> {
+        match &mut self.follower {
+            Follower::Http1(framing) => {
+                if self.watched.phase() == Phase::Idle {
+                    self.watched.enter(Phase::Head);
+                }
+                framing.follow(read);
+            }
+            Follower::Http2(frames, streams) => {
+                frames.follow(read, &streams.noted)?;
+                streams.head(frames.is_head_open());
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows what was written.
+    fn wrote(&mut self, written: &Poll<io::Result<usize>>) {
+        if let (Follower::Http2(frames, _), Poll::Ready(Ok(bytes))) = (&mut self.follower, written) {
+            frames.wrote(*bytes);
+            // What is left to say is being said.
+            if self.watched.phase() == Phase::Closing {
+                self.watched.enter(Phase::Closing);
+            }
+        }
     }
 }
 
@@ -87,11 +133,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Transport<T> {
             self.peer_closed = into.remaining() > 0;
             return Poll::Ready(Ok(()));
         }
-        if self.watched.phase() == Phase::Idle {
-            self.watched.enter(Phase::Head);
-        }
-        self.framing.follow(&mut into.filled_mut()[before..]);
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.follow(&mut into.filled_mut()[before..]))
     }
 }
 
@@ -101,7 +143,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Transport<T> {
         context: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, from)
+        let written = Pin::new(&mut self.stream).poll_write(context, from);
+        self.wrote(&written);
+        written
     }
 
     fn poll_write_vectored(
@@ -109,7 +153,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Transport<T> {
         context: &mut Context<'_>,
         from: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, from)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, from);
+        self.wrote(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -128,6 +174,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Transport<T> {
             self.closing = Some(Closing { lingers, discarded_bytes: 0 });
             self.turn_bytes = 0;
             self.watched.enter(Phase::Closing);
+            if let Follower::Http2(_, streams) = &self.follower {
+                streams.close();
+            }
         }
         if self.peer_closed { Poll::Ready(Ok(())) } else { self.poll_linger(context) }
     }

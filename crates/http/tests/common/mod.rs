@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod chains;
+pub mod http2;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ pub fn ample() -> Instant {
 /// `/echo` gives the body back (at most 1,000 bytes within 50 ms), `/hold` answers when released,
 /// `/large/N` answers N bytes, `/who` the common name of the caller's certificate, `/count` the number of requests so
 /// far, `/ignore` answers at once without reading the body, `/known` makes the connection one of somebody known,
-/// `/wait` waits for its peer for ever.
+/// `/last` ends the connection with its answer, `/wait` waits for its peer for ever.
 pub struct Script {
     pub requests: AtomicUsize,
     pub holding: Semaphore,
@@ -68,6 +69,7 @@ impl Service for Script {
                 (StatusCode::OK, Bytes::from(name.unwrap_or_else(|| "-".to_owned())))
             }
             "/count" => (StatusCode::OK, Bytes::from(count.to_string())),
+            "/last" => (StatusCode::OK, Bytes::new()),
             "/ignore" => (StatusCode::ACCEPTED, Bytes::new()),
             large => match large.strip_prefix("/large/").and_then(|length| length.parse().ok()) {
                 Some(length) => (StatusCode::OK, Bytes::from(vec![b'x'; length])),
@@ -76,6 +78,9 @@ impl Service for Script {
         };
         let mut response = Response::new(Full::new(bytes));
         *response.status_mut() = status;
+        if path == "/last" {
+            response.headers_mut().insert("connection", "close".parse().unwrap());
+        }
         response
     }
 }

@@ -279,6 +279,13 @@ settings! {
         certificate_file: text(4096) = "",
         /// PEM file of its private key, or its place in a token.
         key_file: text(4096) = "",
+        /// Directory with files of single DFSPs, by their names, and of oracles, as `oracle-ID`; empty for none.
+        /// `NAME.anchors.pem`: the authorities whose certificates this one may have, instead of those above;
+        /// `NAME.crl.pem`: their revocation lists; `NAME.pem` and `NAME.key`: certificate and key that the hub shows it
+        /// instead of those above.
+        own_directory: text(4096) = "",
+        /// Whether HTTP/2 is offered before HTTP/1.1.
+        http2: flag = "true",
         /// Whether `http://` addresses are refused when they are registered.
         https_only: flag = "false",
     }
@@ -337,8 +344,16 @@ settings! {
         handshakes_max: integer(1, 100_000) = "512",
         /// Interval at which the files are read again and connections are checked, in seconds. SIGHUP does it at once.
         reload_interval_s: integer(1, 3600) = "10",
+        /// List of keys and certificates that callers are refused with at once, before a revocation list names them:
+        /// `spki-sha256:…` or `cert-sha256:…` a line, of callers and of authorities on the way to them; empty for none.
+        blocked_file: text(4096) = "",
         /// Certificates whose revocation list is past its `nextUpdate`: `accept` with an alarm, or `refuse`.
         crl_stale: choice("accept", "refuse") = "accept",
+        /// Whether ports with TLS offer HTTP/2 before HTTP/1.1. Takes effect with a new start.
+        http2: flag = "true",
+        /// Requests that an HTTP/2 connection may have in flight; all of a port together have at most as many as it may
+        /// have connections.
+        http2_streams_max: integer(1, 250) = "32",
     }
 
     /// The scheme's rules. Changing them never changes what was decided before.

@@ -277,5 +277,6 @@ fn outbound_files(values: &Understood) -> Option<Mistake> {
         .or_else(|| needs("outbound_tls.key_file", "outbound_tls.certificate_file"))
         .or_else(|| needs("outbound_tls.certificate_file", "outbound_tls.anchors_file"))
         .or_else(|| needs("outbound_tls.crl_file", "outbound_tls.anchors_file"))
+        .or_else(|| needs("outbound_tls.own_directory", "outbound_tls.anchors_file"))
         .or_else(https_only)
 }

@@ -235,6 +235,10 @@ fn contradictions_name_both_sides() {
         ),
         ("[outbound_tls]\ncrl_file = \"l\"\n", "2: outbound_tls.crl_file needs outbound_tls.anchors_file"),
         (
+            "[outbound_tls]\nown_directory = \"d\"\n",
+            "2: outbound_tls.own_directory needs outbound_tls.anchors_file",
+        ),
+        (
             "[jws]\nsigning_key_file = \"pkcs11:token=hub\"\n",
             "2: jws.signing_key_file: pkcs11:token=hub: a key in a token is pkcs11:token=LABEL;object=LABEL, or with \
              id=%01 instead of the object",

@@ -144,7 +144,17 @@ pub(super) fn limits(settings: &Settings, descriptors: &Descriptors) -> Limits {
         idle_timeout: ms(fspiop.idle_timeout_ms),
         connections_max: size(descriptors.inbound),
         strangers_per_address_max: size(fspiop.strangers_per_address_max),
+        streams_per_connection_max: streams_max(settings),
     }
+}
+
+/// Of the ports of operators.
+pub(super) fn admin_limits(settings: &Settings, connections_max: usize) -> Limits {
+    Limits { streams_per_connection_max: streams_max(settings), ..upesi_admin::limits(connections_max) }
+}
+
+fn streams_max(settings: &Settings) -> u32 {
+    u32::try_from(settings.tls.http2_streams_max).unwrap_or(u32::MAX)
 }
 
 pub(super) fn courier(settings: &Settings, outbound: &Outbound, tls: Option<ClientTls>) -> CourierConfig {

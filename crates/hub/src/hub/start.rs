@@ -207,7 +207,7 @@ impl Hub {
         let admin = serve_admin(settings, admin, &admin_workers, service, &tls);
         let limits = options::limits(settings, &descriptors);
         let fspiop = Arc::new(Server::serve_with(fspiop, limits, &workers, Arc::new(gateway), tls.fspiop()));
-        let metrics = metrics.map(|bound| serve_metrics(bound, &admin_workers, shown, &tls));
+        let metrics = metrics.map(|bound| serve_metrics(settings, bound, &admin_workers, shown, &tls));
         let servers =
             Servers { fspiop: Arc::clone(&fspiop), admin: Arc::clone(&admin), metrics: metrics.clone() };
         admin_workers.get(0).spawn(Arc::clone(&tls).keep(servers));
@@ -282,18 +282,19 @@ fn serve_admin(
 ) -> Arc<Server> {
     let is_asked = settings.admin.authentication == "required";
     warn_of_open_admin_port(bound.local_addr(), tls, is_asked);
-    let limits = upesi_admin::limits(options::size(settings.admin.connections_max));
+    let limits = options::admin_limits(settings, options::size(settings.admin.connections_max));
     Arc::new(Server::serve_with(bound, limits, workers, Arc::new(service), tls.admin()))
 }
 
 /// Two scrapers and a person at a time are few.
 fn serve_metrics(
+    settings: &Settings,
     bound: BoundServer,
     workers: &Workers,
     text: upesi_admin::MetricsText,
     tls: &Tls,
 ) -> Arc<Server> {
-    let limits = upesi_admin::limits(METRICS_CONNECTIONS_MAX);
+    let limits = options::admin_limits(settings, METRICS_CONNECTIONS_MAX);
     let service = Arc::new(MetricsService::new(text));
     Arc::new(Server::serve_with(bound, limits, workers, service, tls.metrics()))
 }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, interval};
 use upesi_http::{ClientTls, HandshakeCounts, Outcome, Secured, Server, ServerTls, Workers};
 use upesi_keys::Keys;
-use upesi_tls::{ClientFiles, Identity, ServerFiles, Stock, TlsError, Trust, present_s};
+use upesi_tls::{ClientFiles, Identity, Protocols, ServerFiles, Stock, TlsError, Trust, present_s};
 
 use super::{HubError, options};
 use crate::config::Settings;
@@ -281,7 +281,9 @@ fn listener(settings: &Settings, keys: &Keys, section: &'static str) -> Result<O
     }
     let clients = (mode == "mutual").then(|| trust(settings, anchors, crl));
     let files = ServerFiles { identity: identity(certificate, key), clients };
-    ServerTls::load_with(files, keys.clone()).map(Some).map_err(in_section(section))
+    let protocols = protocols(settings.tls.http2);
+    let blocked = path(&settings.tls.blocked_file);
+    ServerTls::load_blocking(files, blocked, keys.clone(), protocols).map(Some).map_err(in_section(section))
 }
 
 fn outbound(settings: &Settings, keys: &Keys) -> Result<Option<ClientTls>, HubError> {
@@ -291,7 +293,13 @@ fn outbound(settings: &Settings, keys: &Keys) -> Result<Option<ClientTls>, HubEr
     }
     let identity = path(&tls.certificate_file).map(|_| identity(&tls.certificate_file, &tls.key_file));
     let files = ClientFiles { servers: trust(settings, &tls.anchors_file, &tls.crl_file), identity };
-    ClientTls::load_with(files, keys.clone()).map(Some).map_err(in_section(OUTBOUND))
+    let protocols = protocols(tls.http2);
+    let own = path(&tls.own_directory);
+    ClientTls::load_with_own(files, own, keys.clone(), protocols).map(Some).map_err(in_section(OUTBOUND))
+}
+
+const fn protocols(has_http2: bool) -> Protocols {
+    if has_http2 { Protocols::Http2AndHttp1 } else { Protocols::Http1 }
 }
 
 fn identity(certificate: &str, key: &str) -> Identity {

@@ -1,7 +1,7 @@
 //! A DFSP as the hub meets it: a server that records what it is sent, byte for byte and in order, and answers as it was
 //! told to. It can die and come back on the same port.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
@@ -89,6 +89,8 @@ struct State {
     conduct: Conduct,
     /// Common names of the certificates that messages came with.
     peers: Vec<String>,
+    /// Versions of HTTP that messages came by.
+    versions: BTreeSet<String>,
 }
 
 struct Inner {
@@ -121,6 +123,7 @@ impl Service for Inner {
             };
             let peer = connection.peer().and_then(|peer| peer.facts().common_name.clone());
             state.peers.extend(peer);
+            state.versions.insert(format!("{:?}", parts.version));
             state.seen.push(Seen { method: parts.method.to_string(), path, headers, body, status });
             state.conduct.clone()
         };
@@ -165,8 +168,14 @@ impl Dfsp {
 
     fn start_with(name: &str, tls: Option<ServerTls>) -> Self {
         let (taken, told) = (BTreeMap::new(), BTreeMap::new());
-        let state =
-            State { seen: Vec::new(), taken, told, conduct: Conduct::Answers(200), peers: Vec::new() };
+        let state = State {
+            seen: Vec::new(),
+            taken,
+            told,
+            conduct: Conduct::Answers(200),
+            peers: Vec::new(),
+            versions: BTreeSet::new(),
+        };
         let inner = Arc::new(Inner { state: Mutex::new(state), arrived: Condvar::new() });
         let mut dfsp = Self {
             name: name.to_owned(),
@@ -274,6 +283,11 @@ impl Dfsp {
     /// The common names of the certificates that messages came with.
     pub fn peers(&self) -> Vec<String> {
         self.inner.state().peers.clone()
+    }
+
+    /// The versions of HTTP that messages came by.
+    pub fn versions(&self) -> Vec<String> {
+        self.inner.state().versions.iter().cloned().collect()
     }
 
     /// How many messages it has seen.

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use tokio::time::Instant;
 use upesi_http::{Bytes, ClientTls, Full, Method, Origin, Pool, PoolConfig, Request, SendError, ServerTls};
+use upesi_keys::Keys;
 use upesi_pki::{Authority, KeyKind, Order, Usage};
-use upesi_tls::{ClientFiles, Identity, ServerFiles, Trust, present_s};
+use upesi_tls::{ClientFiles, Identity, Protocols, ServerFiles, Trust, present_s};
 
 use super::client::Answer;
 use super::dfsp::Dfsp;
@@ -41,6 +42,11 @@ impl Pki {
 
     /// A hub with mutual TLS both ways on the FSPIOP side. Its DFSPs are bound by their keys and listen with TLS.
     pub fn world(&mut self, names: &[&str], more: &[(&str, &str)]) -> World {
+        self.world_speaking(names, Protocols::Http1, more)
+    }
+
+    /// The same with DFSPs that offer these protocols.
+    pub fn world_speaking(&mut self, names: &[&str], protocols: Protocols, more: &[(&str, &str)]) -> World {
         let given = [self.listener("fspiop_tls"), self.outbound()].concat();
         let mut settings: Vec<(&str, &str)> = given.iter().map(|(key, value)| (&**key, &**value)).collect();
         settings.extend_from_slice(more);
@@ -49,7 +55,8 @@ impl Pki {
         for name in names {
             let key = self.issue(Usage::Client, name);
             self.issue(Usage::Server, &format!("{name}-server"));
-            let dfsp = Dfsp::start_secured(name, self.server(&format!("{name}-server")));
+            let tls = self.server_speaking(&format!("{name}-server"), protocols);
+            let dfsp = Dfsp::start_secured(name, tls);
             world.onboard(name);
             world.bind(name, &key);
             world.set_endpoints(name, &dfsp.base_url());
@@ -105,14 +112,29 @@ impl Pki {
 
     /// TLS of a DFSP's listener, which asks for certificates.
     pub fn server(&self, name: &str) -> ServerTls {
+        self.server_speaking(name, Protocols::Http1)
+    }
+
+    fn server_speaking(&self, name: &str, protocols: Protocols) -> ServerTls {
         let files = ServerFiles { identity: self.identity(name), clients: Some(self.trust()) };
-        ServerTls::load(files).unwrap()
+        ServerTls::load_with(files, Keys::in_files(), protocols).unwrap()
     }
 
     /// Connections to a port with this certificate, or with none.
     pub fn caller(&self, identity: Option<&str>, address: SocketAddr) -> Caller {
+        self.caller_speaking(identity, address, Protocols::Http1)
+    }
+
+    /// The same by one of these protocols.
+    pub fn caller_speaking(
+        &self,
+        identity: Option<&str>,
+        address: SocketAddr,
+        protocols: Protocols,
+    ) -> Caller {
         let files = ClientFiles { servers: self.trust(), identity: identity.map(|name| self.identity(name)) };
-        let config = PoolConfig { tls: Some(ClientTls::load(files).unwrap()), ..PoolConfig::default() };
+        let tls = ClientTls::load_with(files, Keys::in_files(), protocols).unwrap();
+        let config = PoolConfig { tls: Some(tls), ..PoolConfig::default() };
         Caller(Pool::new(Origin::secure("127.0.0.1", address.port()), config))
     }
 }
@@ -127,6 +149,11 @@ impl Caller {
             request = request.header(name, value);
         }
         self.exchange(request.body(Full::new(Bytes::from(sent.body.clone()))).unwrap()).await
+    }
+
+    /// Whether its requests share a connection, as those of HTTP/2 do.
+    pub fn is_shared(&self) -> bool {
+        self.0.connections_shared() > 0
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer, SendError> {

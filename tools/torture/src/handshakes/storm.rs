@@ -40,7 +40,7 @@ struct Shared {
 impl Storm {
     /// Begins against an address.
     pub fn start(per_s: u64, target: SocketAddr, tls: ClientTls) -> Self {
-        let mut config = ClientConfig::clone(&tls.config());
+        let mut config = ClientConfig::clone(&tls.config().expect("usable files"));
         // A session that is resumed costs next to nothing.
         config.resumption = Resumption::disabled();
         let shared = Arc::new(Shared {

@@ -116,7 +116,7 @@ impl Lane {
         let is_probe = self.state().core.begin_direct(Instant::now()).ok_or(TransportError::Barred)?;
         let mut attempt = Attempt { lane: self, is_probe, end: None };
         let deadline = Instant::now() + self.config.request_timeout;
-        let pool = self.direct.pools().of(&request.target.origin);
+        let pool = self.direct.pools().of(&request.target.origin, || self.renderer.name(self.target));
         let request = request.into_http(self.config.signer.as_ref()).await;
         match pool.send(request, deadline).await {
             Ok(answer) => {

@@ -40,8 +40,9 @@ impl Pools {
         Self { config, pools: Mutex::default() }
     }
 
-    /// The pool of an origin, made if there is none; the one that was unused longest makes way.
-    pub(super) fn of(&self, origin: &Origin) -> Arc<Pool> {
+    /// The pool of an origin, made if there is none; the one that was unused longest makes way. `name` is the DFSP's,
+    /// which may have an authority of its own; it is asked for no sooner, since only then it is surely known.
+    pub(super) fn of(&self, origin: &Origin, name: impl FnOnce() -> String) -> Arc<Pool> {
         let mut pools = self.pools();
         if let Some(index) = pools.iter().position(|pool| pool.origin() == origin) {
             let pool = pools.remove(index);
@@ -51,7 +52,8 @@ impl Pools {
         if pools.len() >= ORIGINS_MAX {
             pools.remove(0);
         }
-        let pool = Arc::new(Pool::new(origin.clone(), self.config.clone()));
+        let tls = self.config.tls.as_ref().map(|tls| tls.of(&name()));
+        let pool = Arc::new(Pool::new(origin.clone(), PoolConfig { tls, ..self.config.clone() }));
         pools.push(pool.clone());
         pool
     }
@@ -76,13 +78,14 @@ mod tests {
     fn the_origin_unused_longest_makes_way() {
         let pools = Pools::new(&CourierConfig::default());
         let origin = |port: usize| Origin::new("dfsp.example", port as u16);
-        let first = pools.of(&origin(0));
+        let of = |port| pools.of(&origin(port), || "greenbank".to_owned());
+        let first = of(0);
         for port in 1..ORIGINS_MAX {
-            pools.of(&origin(port));
+            of(port);
         }
-        assert!(Arc::ptr_eq(&first, &pools.of(&origin(0))));
-        pools.of(&origin(ORIGINS_MAX));
-        assert!(Arc::ptr_eq(&first, &pools.of(&origin(0))), "used since");
+        assert!(Arc::ptr_eq(&first, &of(0)));
+        of(ORIGINS_MAX);
+        assert!(Arc::ptr_eq(&first, &of(0)), "used since");
         assert_eq!(pools.pools().len(), ORIGINS_MAX);
         assert!(!pools.pools().iter().any(|pool| *pool.origin() == origin(1)), "unused longest");
     }

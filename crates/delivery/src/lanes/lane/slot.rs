@@ -126,7 +126,7 @@ impl Lane {
         let origin = &outgoing.target.origin;
         let pool = match pool {
             Some(used) if used.origin() == origin => used,
-            other => other.insert(self.pools.of(origin)),
+            other => other.insert(self.pools.of(origin, || self.renderer.name(self.target))),
         };
         let request = outgoing.into_http(self.config.signer.as_ref()).await;
         Ok(pool.send(request, deadline).await)

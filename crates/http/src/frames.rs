@@ -1,0 +1,267 @@
+//! HTTP/2 frames (RFC 9113), followed on what is read: whether a head has begun, and a bound on frames that carry
+//! nothing.
+//!
+//! The library below bounds heads, `CONTINUATION`, small `DATA` frames and what it keeps of each. It answers `PING`,
+//! takes `SETTINGS`, `WINDOW_UPDATE` and `PRIORITY`, and opens and resets streams as long as a peer likes, which costs
+//! the worker's time. So each connection has frames to spare, and earns more by what it is for.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Frames to spare at most. A large head or frame counts as several.
+pub(crate) const SPARE_MAX: u32 = 1000;
+/// What a request that was answered earns.
+pub(crate) const EARNED_BY_REQUEST: u32 = 16;
+/// Bytes written that earn one: their receiver opens its window as it reads.
+const BYTES_WRITTEN_PER_FRAME: usize = 1024;
+/// Bytes of a frame that count as one more.
+const BYTES_READ_PER_FRAME: usize = 4096;
+
+/// What a client sends first.
+const PREFACE_BYTES: usize = 24;
+const HEADER_BYTES: usize = 9;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+/// A peer sends frames on and on that carry nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many HTTP/2 frames that carry no request and no body")]
+pub(crate) struct Flood;
+
+/// A client does not begin with its settings (RFC 9113 §3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("HTTP/2 does not begin with settings")]
+pub(crate) struct NotABegin;
+
+/// What who follows the frames and who uses the connection tell each other.
+#[derive(Debug, Default)]
+pub(crate) struct Noted {
+    /// Frames that the connection has earned and not been given yet.
+    earned: AtomicU32,
+    has_farewell: AtomicBool,
+}
+
+impl Noted {
+    /// A request was answered.
+    pub(crate) fn answered(&self) {
+        // What is over the maximum is lost when it is taken.
+        if self.earned.load(Ordering::Relaxed) < SPARE_MAX {
+            self.earned.fetch_add(EARNED_BY_REQUEST, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the peer has said that it goes away.
+    pub(crate) fn has_farewell(&self) -> bool {
+        self.has_farewell.load(Ordering::Relaxed)
+    }
+}
+
+/// Follows one direction of a connection.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    header: [u8; HEADER_BYTES],
+    header_bytes: usize,
+    /// Bytes to come before the next frame header.
+    left_bytes: usize,
+    is_head_open: bool,
+    has_begun: bool,
+    spare: u32,
+    written_bytes: usize,
+}
+
+impl Frames {
+    /// What a server reads.
+    pub(crate) const fn of_client() -> Self {
+        Self::after(PREFACE_BYTES)
+    }
+
+    /// What a client reads.
+    pub(crate) const fn of_server() -> Self {
+        Self::after(0)
+    }
+
+    const fn after(left_bytes: usize) -> Self {
+        Self {
+            header: [0; HEADER_BYTES],
+            header_bytes: 0,
+            left_bytes,
+            is_head_open: false,
+            has_begun: false,
+            spare: SPARE_MAX,
+            written_bytes: 0,
+        }
+    }
+
+    /// Whether a head has begun and not ended.
+    pub(crate) const fn is_head_open(&self) -> bool {
+        self.is_head_open
+    }
+
+    /// Notes what was written to the peer.
+    pub(crate) fn wrote(&mut self, bytes: usize) {
+        self.written_bytes += bytes;
+        let earned = self.written_bytes / BYTES_WRITTEN_PER_FRAME;
+        self.written_bytes %= BYTES_WRITTEN_PER_FRAME;
+        self.spare = self.spare.saturating_add(u32::try_from(earned).unwrap_or(u32::MAX)).min(SPARE_MAX);
+    }
+
+    /// Follows what was read next.
+    ///
+    /// Errors: of the kind [`Flood`] or [`NotABegin`].
+    pub(crate) fn follow(&mut self, mut read: &[u8], noted: &Noted) -> io::Result<()> {
+        let earned = noted.earned.swap(0, Ordering::Relaxed);
+        self.spare = self.spare.saturating_add(earned).min(SPARE_MAX);
+        while !read.is_empty() {
+            if self.left_bytes > 0 {
+                let skipped = self.left_bytes.min(read.len());
+                self.left_bytes -= skipped;
+                read = &read[skipped..];
+                self.end_frame();
+                continue;
+            }
+            let taken = (HEADER_BYTES - self.header_bytes).min(read.len());
+            self.header[self.header_bytes..self.header_bytes + taken].copy_from_slice(&read[..taken]);
+            self.header_bytes += taken;
+            read = &read[taken..];
+            if self.header_bytes == HEADER_BYTES {
+                self.begin_frame()?;
+                if self.header[3] == GOAWAY {
+                    noted.has_farewell.store(true, Ordering::Relaxed);
+                }
+                self.end_frame();
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_frame(&mut self) -> io::Result<()> {
+        let [high, middle, low, kind, ..] = self.header;
+        self.left_bytes = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+        if !self.has_begun && kind != SETTINGS {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, NotABegin));
+        }
+        self.has_begun = true;
+        if kind == HEADERS {
+            self.is_head_open = true;
+        }
+        if kind != DATA {
+            let cost = u32::try_from(1 + self.left_bytes / BYTES_READ_PER_FRAME).unwrap_or(u32::MAX);
+            let Some(left) = self.spare.checked_sub(cost) else {
+                (self.header_bytes, self.left_bytes) = (0, 0);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, Flood));
+            };
+            self.spare = left;
+        }
+        Ok(())
+    }
+
+    /// A frame whose payload is here has ended.
+    const fn end_frame(&mut self) {
+        if self.left_bytes > 0 {
+            return;
+        }
+        // After the preface there is no header yet.
+        if self.header_bytes == HEADER_BYTES
+            && matches!(self.header[3], HEADERS | CONTINUATION)
+            && self.header[4] & END_HEADERS != 0
+        {
+            self.is_head_open = false;
+        }
+        self.header_bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PING: u8 = 6;
+    const RST_STREAM: u8 = 3;
+
+    fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
+        let [.., high, middle, low] = length.to_be_bytes();
+        let mut frame = vec![high, middle, low, kind, flags, 0, 0, 0, 1];
+        frame.resize(HEADER_BYTES + length, 7);
+        frame
+    }
+
+    #[test]
+    fn a_head_is_open_from_its_first_frame_to_the_end_of_its_last_however_they_are_read() {
+        let parts = [
+            (vec![0x50; PREFACE_BYTES], false),
+            (frame(SETTINGS, 0, 6), false),
+            (frame(DATA, 1, 300), false),
+            (frame(HEADERS, 0, 40), true),
+            (frame(CONTINUATION, 0, 0), true),
+            (frame(CONTINUATION, END_HEADERS, 20), false),
+            (frame(HEADERS, END_HEADERS, 20), false),
+            (frame(PING, END_HEADERS, 8), false),
+        ];
+        for piece_bytes in [1, 2, 5, 9, 64, 1000] {
+            let mut frames = Frames::of_client();
+            for (part, is_open) in &parts {
+                for piece in part.chunks(piece_bytes) {
+                    frames.follow(piece, &Noted::default()).unwrap();
+                }
+                assert_eq!(frames.is_head_open(), *is_open, "{part:?} by {piece_bytes}");
+            }
+            let head = frame(HEADERS, END_HEADERS, 20);
+            frames.follow(&head[..head.len() - 1], &Noted::default()).unwrap();
+            assert!(frames.is_head_open(), "a byte is missing");
+        }
+    }
+
+    /// A connection after its first frame.
+    fn begun(noted: &Noted) -> Frames {
+        let mut frames = Frames::of_server();
+        frames.follow(&frame(SETTINGS, 0, 0), noted).unwrap();
+        frames
+    }
+
+    #[test]
+    fn what_does_not_begin_with_settings_does_not_pass() {
+        for kind in [DATA, HEADERS, PING] {
+            let bytes = [vec![0x50; PREFACE_BYTES], frame(kind, END_HEADERS, 8)].concat();
+            assert!(Frames::of_client().follow(&bytes, &Noted::default()).is_err(), "{kind}");
+        }
+    }
+
+    /// Frames of this kind until there are too many.
+    fn passes(frames: &mut Frames, noted: &Noted, one: &[u8]) -> u32 {
+        (0..10_000).take_while(|_| frames.follow(one, noted).is_ok()).count() as u32
+    }
+
+    #[test]
+    fn so_many_frames_pass_that_carry_nothing_and_more_for_requests_and_answers() {
+        let noted = Noted::default();
+        let mut frames = begun(&noted);
+        assert_eq!(passes(&mut frames, &noted, &frame(RST_STREAM, 0, 4)), SPARE_MAX - 1);
+        noted.answered();
+        assert_eq!(passes(&mut frames, &noted, &frame(PING, 0, 8)), EARNED_BY_REQUEST);
+        frames.wrote(BYTES_WRITTEN_PER_FRAME - 1);
+        assert_eq!(passes(&mut frames, &noted, &frame(PING, 0, 8)), 0);
+        frames.wrote(1);
+        assert_eq!(passes(&mut frames, &noted, &frame(PING, 0, 8)), 1);
+        for _ in 0..SPARE_MAX {
+            noted.answered();
+            frames.wrote(BYTES_WRITTEN_PER_FRAME);
+        }
+        assert_eq!(passes(&mut frames, &noted, &frame(PING, 0, 8)), SPARE_MAX, "no more are saved up");
+    }
+
+    #[test]
+    fn large_heads_count_as_several_and_bodies_not_at_all() {
+        let noted = Noted::default();
+        let mut frames = begun(&noted);
+        for _ in 0..5000 {
+            frames.follow(&frame(DATA, 0, 100), &noted).unwrap();
+        }
+        let large = frame(CONTINUATION, 0, 4 * BYTES_READ_PER_FRAME);
+        assert_eq!(passes(&mut frames, &noted, &large), (SPARE_MAX - 1) / 5);
+    }
+}
