@@ -9,9 +9,9 @@ use upesi_ledger::{
     CallbackKey, Cause, ContentId, ContentRef, Conversion, ConversionAccounts, ConversionAnswer,
     ConversionSide, ConversionState, Credential, Delay, EndpointType, Event, FeePayer, FeeRule, FeeTerms,
     FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger, LedgerAccountTypeId,
-    LedgerConfig, NewContent, ParticipantId, Payload, PublicState, Record, Refusal, ResourceId, ResourceKind,
-    Role, Secret, Settled, SettlementId, SettlementModel, SettlementNet, SettlementStage, SettlementState,
-    StateMethod, Stored, Subject, Transfer, TransferState, TransferView, WindowId,
+    LedgerConfig, NewContent, NoFee, ParticipantId, Payload, PublicState, Record, Refusal, ResourceId,
+    ResourceKind, Role, Secret, Settled, SettlementId, SettlementModel, SettlementNet, SettlementStage,
+    SettlementState, StateMethod, Stored, Subject, Transfer, TransferState, TransferView, WindowId,
 };
 use upesi_types::{
     Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Timestamp, TransferId,
@@ -565,6 +565,9 @@ fn fees() -> impl Strategy<Value = Event> {
         charged.prop_map(|(transfer, rule, payer, payee, amount)| {
             Event::FeeCharged { transfer, rule, payer, payee, amount }
         }),
+        (transfer_id(), any::<u32>(), amount(), proptest::sample::select(NoFee::ALL)).prop_map(
+            |(transfer, rule, amount, reason)| Event::FeeNotCharged { transfer, rule, amount, reason }
+        ),
     ]
 }
 
