@@ -1,5 +1,5 @@
-//! A day with a close, a settlement and an aborted one. It breaks at each operation of the disk from the first close on,
-//! is recovered from what a kill and a loss of power leave, and goes on: it ends as the day that nothing broke.
+//! A day with a close, a settlement and an aborted one. It breaks at each operation of the disk from the first close
+//! on, is recovered from what a kill and a loss of power leave, and goes on: it ends as the day that nothing broke.
 
 use upesi_engine::{EngineHandle, StopReason, SubmitError};
 use upesi_journal::sim_disk::{Fault, Kept, SimDisk};

@@ -93,8 +93,8 @@ fn a_rule_names_so_many_dfsps_and_no_more() {
     }
 }
 
-/// What two rules charge one after the other must fit together; what does not is recorded as not charged, and the commit
-/// stands.
+/// What two rules charge one after the other must fit together; what does not is recorded as not charged, and the
+/// commit stands.
 #[test]
 fn a_fee_that_a_balance_cannot_hold_is_not_charged() {
     let max = Amount::MAX.units();
