@@ -57,8 +57,7 @@ async fn advance(
 /// A step of the day. What was done already is refused, or changes nothing.
 async fn step(engine: &EngineHandle, number: usize) -> Result<(), SubmitError> {
     use SettlementState as S;
-    let (all, first, rest): (_, fn(usize) -> bool, fn(usize) -> bool) =
-        (|_: usize| true, |at| at == 0, |at| at > 0);
+    let all = |_: usize| true;
     let close = |window| {
         let (id, reason) = (WindowId(window), "end of day".into());
         admin(engine, AdminCommand::CloseWindow { id, reason })
@@ -77,8 +76,8 @@ async fn step(engine: &EngineHandle, number: usize) -> Result<(), SubmitError> {
         5 => advance(engine, 1, S::Recorded, all).await,
         6 => advance(engine, 1, S::Reserved, all).await,
         7 => advance(engine, 1, S::Committed, all).await,
-        8 => advance(engine, 1, S::Settled, first).await,
-        9 => advance(engine, 1, S::Settled, rest).await,
+        8 => advance(engine, 1, S::Settled, |at| at == 0).await,
+        9 => advance(engine, 1, S::Settled, |at| at > 0).await,
         10 => close(2).await.map(drop),
         11 => settle(engine, 2, 2).await,
         12 => advance(engine, 2, S::Recorded, all).await,
