@@ -106,6 +106,16 @@ impl IntoResponse for ApiError {
 mod tests {
     use super::*;
 
+    /// No request can take this account from a hub, so that no test through HTTP comes to it.
+    #[test]
+    fn a_hub_without_its_settlement_account_is_a_refusal_and_not_a_fault_of_the_hub() {
+        let currency = upesi_types::Currency::parse("KES").unwrap();
+        let error = ApiError::from(AdminRefusal::HubSettlementAccountMissing { currency });
+        assert_eq!((error.status.as_u16(), error.code.number()), (400, 3100));
+        let text = "Generic validation error - The hub has no HUB_MULTILATERAL_SETTLEMENT account in KES";
+        assert_eq!(error.description, text);
+    }
+
     #[test]
     fn what_the_engine_says_becomes_a_status() {
         for (error, status, code) in [

@@ -1,13 +1,13 @@
 //! `/v2/settlements`: settlements of closed windows, the states of their accounts, and their abort.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::response::Response;
 use serde::Serialize;
 use upesi_ledger::command::{AdvanceFault, AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
 use upesi_ledger::{
-    Account, AccountId, AdminCommand, AdminOutcome, Ledger, Settlement, SettlementAccount, SettlementId,
-    SettlementState, Window, WindowId,
+    Account, AccountId, AdminCommand, AdminOutcome, Content, Ledger, Settlement, SettlementAccount,
+    SettlementId, SettlementState, Window, WindowId,
 };
 use upesi_types::ErrorCode;
 
@@ -25,6 +25,7 @@ use crate::transfers::REASON_CHARS_MAX;
 
 /// Longest reference of a bank, in characters.
 const REFERENCE_CHARS_MAX: usize = 50;
+const NOT_FOUND: &str = "Settlement not found";
 /// Most windows that a request names.
 const WINDOWS_MAX: usize = 1_000;
 /// Most participants, or accounts of one, that a request names.
@@ -186,28 +187,34 @@ impl SettlementView {
             external_reference: settlement.external_reference.clone(),
             created_date: Instant(settlement.created_at),
             changed_date: Instant(settlement.changed_at),
-            settlement_windows: settled_windows(ledger, settlement),
+            settlement_windows: settled_windows(ledger, settlement, |_| true),
             participants: participants.into_iter().map(|(id, accounts)| Party { id, accounts }).collect(),
         }
     }
 }
 
-fn settled_windows(ledger: &Ledger, settlement: &Settlement) -> Vec<SettledWindow> {
+/// The windows of a settlement with those of its contents that are wanted; others are left out.
+fn settled_windows(
+    ledger: &Ledger,
+    settlement: &Settlement,
+    is_wanted: impl Fn(&Content) -> bool,
+) -> Vec<SettledWindow> {
     let view = |window: &Window| {
-        let is_settled = |content: &&upesi_ledger::Content| {
-            settlement.contents.iter().any(|place| place.content == content.id)
+        let is_settled = |content: &&Content| {
+            settlement.contents.iter().any(|place| place.content == content.id) && is_wanted(content)
         };
-        let contents = window.contents.iter().filter(is_settled);
-        SettledWindow {
+        let mut contents = window.contents.iter().filter(is_settled).peekable();
+        contents.peek()?;
+        Some(SettledWindow {
             id: window.id.0,
             state: window.state.as_str(),
             reason: window.reason.clone(),
             created_date: Instant(window.created_at),
             changed_date: Instant(window.changed_at),
             content: contents.map(|content| ContentView::of(ledger, content)).collect(),
-        }
+        })
     };
-    windows_of(ledger, settlement).into_iter().map(view).collect()
+    windows_of(ledger, settlement).into_iter().filter_map(view).collect()
 }
 
 async fn show(context: &AdminContext, id: SettlementId, part: Part) -> Result<Response, ApiError> {
@@ -341,7 +348,8 @@ pub(crate) async fn update(
         return Err(refuse("Invalid request payload input"));
     }
     if read_state(&state)? != SettlementState::Aborted {
-        return Err(refuse("State change is not allowed"));
+        let exists = context.ask(move |ledger| ledger.settlement(id).is_some()).await?;
+        return Err(refuse(if exists { "State change is not allowed" } else { NOT_FOUND }));
     }
     let abort = SettlementAbort { id, reason, external_reference };
     context.change(AdminCommand::AbortSettlement(abort)).await?;
@@ -414,7 +422,8 @@ fn read_reference(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
     field.map(|field| Ok(field.text_of(1, REFERENCE_CHARS_MAX)?.into())).transpose()
 }
 
-/// The settlement with the accounts of the request only, in its order, each with what is wrong with it.
+/// The settlement with the accounts of the request only, in its order, each with what is wrong with it, and with the
+/// windows that those accounts have a part in.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AdvancedView {
@@ -441,11 +450,29 @@ async fn advance(
             id: settlement.id.0,
             state: settlement.state.as_str(),
             created_date: Instant(settlement.created_at),
-            settlement_windows: settled_windows(ledger, settlement),
+            settlement_windows: affected_windows(ledger, settlement, &items, &faults),
             participants: answers(ledger, settlement, &items, &faults),
         })
     });
-    ok(&view.await?.ok_or_else(|| refuse("Settlement not found"))?)
+    ok(&view.await?.ok_or_else(|| refuse(NOT_FOUND))?)
+}
+
+/// The windows, and of each the contents, that the accounts without a fault are in.
+fn affected_windows(
+    ledger: &Ledger,
+    settlement: &Settlement,
+    items: &[AdvanceItem],
+    faults: &[(u32, AdvanceFault)],
+) -> Vec<SettledWindow> {
+    let faulty: BTreeSet<u32> = faults.iter().map(|(at, _)| *at).collect();
+    let items = items.iter().zip(0..).filter(|(_, at)| !faulty.contains(at));
+    let accounts: BTreeSet<_> = items.filter_map(|(item, _)| AccountId::new(item.account)).collect();
+    settled_windows(ledger, settlement, |content| {
+        // The nets of windows that were settled long ago are not kept.
+        let is_kept = !content.nets.is_empty();
+        let has_part = content.nets.iter().any(|net| accounts.contains(&net.account));
+        !accounts.is_empty() && (has_part || !is_kept)
+    })
 }
 
 fn answers(

@@ -1,7 +1,11 @@
 //! `/v2/settlementWindows` and `/v2/settlements`: a day from the close to the last stage, an abort,
 //! searches, and every refusal.
 
+#[path = "settlement/at_once.rs"]
+mod at_once;
 mod common;
+#[path = "settlement/limits.rs"]
+mod limits;
 
 use common::{Hub, ask, pay};
 use serde_json::{Value, json};
@@ -372,6 +376,7 @@ async fn wrong_updates_are_refused() {
     for (path, body, code, detail) in [
         ("/v2/settlements/7", &*staged, VALIDATION, "Settlement not found"),
         ("/v2/settlements/7", aborted, VALIDATION, "Settlement not found"),
+        ("/v2/settlements/7", r#"{"state":"SETTLED","reason":"no"}"#, VALIDATION, "Settlement not found"),
         ("/v2/settlements/1", r#"{"participants":[],"state":"ABORTED"}"#, VALIDATION, both),
         (
             "/v2/settlements/1",

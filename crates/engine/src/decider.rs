@@ -15,6 +15,7 @@ use upesi_ledger::{
     Actor, Archived, Callback, Command, Decision, Event, Facts, Ledger, Limits, ParticipantId, Reply,
 };
 
+use observe::IgnoredResults;
 use time::Moment;
 pub(crate) use time::Ticks;
 
@@ -65,6 +66,7 @@ pub(crate) struct Decider<H> {
     ticks: Ticks,
     /// As it was logged last.
     clock_state: ClockState,
+    ignored_results: IgnoredResults,
 }
 
 impl<H: CommitThread> Decider<H> {
@@ -83,6 +85,7 @@ impl<H: CommitThread> Decider<H> {
             holds_callbacks: committer.holds_callbacks(),
             open: PendingBatch::new(ledger.last_seq() + 1),
             spare: None,
+            ignored_results: IgnoredResults::new(ledger.bulk_totals().results_ignored),
             ledger,
             committer: Some(committer),
             commit_thread,

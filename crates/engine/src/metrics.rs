@@ -79,8 +79,14 @@ pub struct EngineMetrics {
     pub bulk_items: Gauge,
     /// Items of bulks committed since the ledger began.
     pub bulk_items_committed: Gauge,
+    /// Results in payees' answers that named no open item of their bulk, since the ledger began.
+    pub bulk_results_ignored: Gauge,
     /// What bulks hold in memory until their payees are asked, in bytes.
     pub bulk_bytes: Gauge,
+    /// Fees that committed transfers owe, since the ledger began.
+    pub fees_charged: Gauge,
+    /// Fees of rules that applied to committed transfers and could not be charged, since the ledger began.
+    pub fees_not_charged: Gauge,
     /// Callbacks not yet delivered, parked ones included.
     pub callbacks_undelivered: Gauge,
     /// Callbacks parked.
@@ -148,7 +154,10 @@ impl EngineMetrics {
             bulks_refused: Gauge::default(),
             bulk_items: Gauge::default(),
             bulk_items_committed: Gauge::default(),
+            bulk_results_ignored: Gauge::default(),
             bulk_bytes: Gauge::default(),
+            fees_charged: Gauge::default(),
+            fees_not_charged: Gauge::default(),
             callbacks_undelivered: Gauge::default(),
             callbacks_parked: Gauge::default(),
             clock_jump_seconds: Gauge::default(),
@@ -185,7 +194,10 @@ impl EngineMetrics {
             ("upesi_bulks_refused", "Bulks refused as a whole", &m.bulks_refused),
             ("upesi_bulk_items", "Items of bulks", &m.bulk_items),
             ("upesi_bulk_items_committed", "Items of bulks committed", &m.bulk_items_committed),
+            ("upesi_bulk_results_ignored", "Results of no open item of their bulk", &m.bulk_results_ignored),
             ("upesi_bulk_bytes", "Memory of bulks whose payees are not asked yet", &m.bulk_bytes),
+            ("upesi_fees_charged", "Interchange fees charged", &m.fees_charged),
+            ("upesi_fees_not_charged", "Interchange fees that could not be charged", &m.fees_not_charged),
         ] {
             r.register(name, help, gauge.clone());
         }

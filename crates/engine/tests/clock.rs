@@ -8,7 +8,11 @@ use upesi_engine::{
     Clock, ClockState, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, follow,
 };
 use upesi_journal::EmbeddedLog;
-use upesi_ledger::{AbortKind, AdminCommand, Command, Event, PublicState, Record, Reply, TransferState};
+use upesi_ledger::command::{AdvanceItem, NewSettlement, SettlementAdvance};
+use upesi_ledger::{
+    AbortKind, AdminCommand, AdminOutcome, Command, Event, PublicState, Record, Reply, SettlementAccount,
+    SettlementId, SettlementState, TransferState, WindowId, WindowState,
+};
 use upesi_types::Timestamp;
 
 const START_MS: i64 = 1_932_811_200_000;
@@ -322,4 +326,70 @@ fn a_journal_at_the_end_of_time_is_refused() {
     let started = SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects));
     let Err(refused) = started else { panic!("it starts") };
     assert!(refused.to_string().contains("no later record can follow"), "{refused}");
+}
+
+/// A clock that was a day ahead is set right, and the operator accepts it, while a window is open: it closes at an
+/// earlier instant than that of its transfers, and is settled. So is the next one.
+#[test]
+fn a_window_closes_and_is_settled_at_an_earlier_clock() {
+    let mut hub = Hub::new();
+    for number in 1..=2 {
+        hub.clock.jump(DAY_MS);
+        hub.tick();
+        hub.accept();
+        hub.pay(number, "125.5", START_MS + DAY_MS);
+        hub.submit(fulfil(id(number), "greenbank", "bluewallet"));
+        hub.clock.jump(-DAY_MS);
+        hub.tick();
+        assert_eq!(hub.state().jump_ms, -DAY_MS);
+        assert_eq!(hub.accept(), Reply::Admin(Ok(AdminOutcome::Done)));
+        let close = AdminCommand::CloseWindow { id: WindowId(number as u32), reason: "end of day".into() };
+        let next = AdminOutcome::WindowOpened(WindowId(number as u32 + 1));
+        assert_eq!(hub.submit(Command::Admin(close)), Reply::Admin(Ok(next)));
+        hub.restart();
+        settle(&mut hub, number as u32);
+        for dfsp in ["greenbank", "bluewallet"] {
+            let position = hub.during(async |handle| position(handle, dfsp).await);
+            assert_eq!(position, amount("0"), "{dfsp} after window {number}");
+        }
+    }
+    hub.assert_sound();
+}
+
+/// Settles a window to its end.
+fn settle(hub: &mut Hub, number: u32) {
+    let windows = vec![WindowId(number)];
+    let new = NewSettlement { model: "DEFERREDNET".into(), reason: "EOD".into(), windows };
+    let created = hub.submit(Command::Admin(AdminCommand::CreateSettlement(new)));
+    let id = SettlementId(number);
+    assert_eq!(created, Reply::Admin(Ok(AdminOutcome::SettlementCreated(id))));
+    for state in [
+        SettlementState::Recorded,
+        SettlementState::Reserved,
+        SettlementState::Committed,
+        SettlementState::Settled,
+    ] {
+        let items = hub.during(async |handle| {
+            handle
+                .read(move |ledger| {
+                    let item = |account: &SettlementAccount| AdvanceItem {
+                        participant: ledger.account(account.account).unwrap().participant.number(),
+                        account: account.account.number(),
+                        state,
+                        reason: "paid".into(),
+                        external_reference: None,
+                    };
+                    ledger.settlement(id).unwrap().accounts.iter().map(item).collect::<Vec<_>>()
+                })
+                .await
+                .unwrap()
+        });
+        let advance = AdminCommand::AdvanceSettlement(SettlementAdvance { id, items });
+        let done = AdminOutcome::SettlementAdvanced { faults: vec![] };
+        assert_eq!(hub.submit(Command::Admin(advance)), Reply::Admin(Ok(done)));
+    }
+    let state = hub.during(async |handle| {
+        handle.read(move |ledger| ledger.window(WindowId(number)).unwrap().state).await.unwrap()
+    });
+    assert_eq!(state, WindowState::Settled);
 }

@@ -4,6 +4,8 @@
 //! the engine's threads interleave does not.
 
 mod common;
+#[path = "crash/settlement.rs"]
+mod settlement;
 mod simulation;
 
 use std::sync::Arc;

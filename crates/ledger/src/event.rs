@@ -16,7 +16,7 @@ use crate::bulk::{Bulk, BulkAnswer, ItemResult};
 use crate::callback::CallbackKey;
 use crate::conversion::{Conversion, ConversionAnswer};
 use crate::endpoint::EndpointType;
-use crate::fee::FeeRule;
+use crate::fee::{FeeRule, NoFee};
 use crate::funds::{FundsState, FundsTransfer};
 use crate::operator::{Credential, Roles};
 use crate::participant::ParticipantId;
@@ -210,6 +210,16 @@ events! {
             payee as "payeeAccount": AccountId,
             amount: Amount,
         } = "fee of transfer {transfer} by rule {rule}: {amount} from {payer} to {payee}";
+        /// A rule applies to a committed transfer, and yet nothing is owed; it follows the commit in its record.
+        63 FeeNotCharged {
+            transfer as "transferId": TransferId,
+            /// Number of the rule.
+            rule as "feeRuleId": u32,
+            /// What the rule would have charged.
+            amount: Amount,
+            /// Why it is not charged.
+            reason: NoFee,
+        } = "fee of transfer {transfer} by rule {rule}: {amount} not charged, {reason}";
         /// A conversion was reserved, or refused (its state says which).
         70 ConversionPrepared(conversion: Box<Conversion>) = "conversion {conversion}";
         /// The FXP fulfilled a conversion: its transfer decides.
@@ -255,7 +265,9 @@ events! {
             answer: BulkAnswer,
             /// What is to become of the items, by their place.
             results: BTreeMap<u32, ItemResult>,
-        } = "bulk {id} answered: {results}";
+            /// Results that count for nothing: of transfers that are not in the bulk, or not open.
+            ignored: u32,
+        } = "bulk {id} answered: {results}; ignored: {ignored}";
         /// Nothing of a bulk is left to decide: it is COMPLETED if an item was committed, and else REJECTED.
         84 BulkEnded {
             id as "bulkTransferId": BulkId,

@@ -25,6 +25,16 @@ wire_enum! {
     }
 }
 
+wire_enum! {
+    /// Why a rule that applies to a committed transfer charges nothing.
+    NoFee {
+        /// The payer or the payee has no account for fees in the transfer's currency: a converted transfer's payer.
+        Account = 1 "NO_ACCOUNT",
+        /// A balance could not hold it.
+        Room = 2 "NO_ROOM",
+    }
+}
+
 /// What a rule for a fee says: which transfers, how much, who pays. Operators name DFSPs, the ledger numbers them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeeTerms<P> {

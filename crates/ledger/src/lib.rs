@@ -71,7 +71,7 @@ pub use conversion::{
 pub use endpoint::EndpointType;
 pub use event::Event;
 pub use facts::{Archived, Facts};
-pub use fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, RATE_WHOLE};
+pub use fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
 pub use funds::{FundsDirection, FundsState, FundsTransfer};
 pub use limits::{CALLBACKS_PER_RECORD_MAX, Limits};
 pub use operator::{

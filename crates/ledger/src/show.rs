@@ -14,7 +14,7 @@ use crate::approval::ProposalState;
 use crate::binding::BindingKind;
 use crate::callback::CallbackKey;
 use crate::endpoint::EndpointType;
-use crate::fee::{FeePayer, FeeRule, FeeTerms};
+use crate::fee::{FeePayer, FeeRule, FeeTerms, NoFee};
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
@@ -147,6 +147,7 @@ shown_as_word!(
     EndpointType: name, BindingKind: name, AbortKind: as_str, FundsDirection: as_str, FundsState: as_str,
     SettlementState: as_str, ProposalState: as_str, Granularity: as_str, Interchange: as_str, Delay: as_str,
     FeePayer: as_str,
+    NoFee: as_str,
 );
 
 macro_rules! shown_as_number {

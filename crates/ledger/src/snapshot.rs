@@ -61,7 +61,7 @@ macro_rules! sections {
 }
 
 sections! {
-    1 "progress" 2: write_progress, read_progress;
+    1 "progress" 3: write_progress, read_progress;
     2 "account types" 1: write_account_types, read_account_types;
     3 "settlement models" 1: write_models, read_models;
     4 "participants" 2: write_participants, read_participants;
@@ -74,7 +74,7 @@ sections! {
     11 "settlements" 1: write_settlements, read_settlements;
     12 "fee rules" 1: write_fee_rules, read_fee_rules;
     30 "conversions" 1: conversion::snapshot::write, conversion::snapshot::read;
-    40 "bulks" 1: bulk::snapshot::write, bulk::snapshot::read;
+    40 "bulks" 2: bulk::snapshot::write, bulk::snapshot::read;
     42 "proxied participants" 1: proxy::write, proxy::read;
     50 "audit trail" 1: write_trail, read_trail;
     51 "operators" 2: write_operators, read_operators;
@@ -194,7 +194,7 @@ fn read_progress(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
 }
 
 stored_struct! {
-    Totals { reserved, refused, committed, aborted, expired, settled_at_once, fees }
+    Totals { reserved, refused, committed, aborted, expired, settled_at_once, fees, fees_not_charged }
 }
 
 /// Items behind their count, each behind its length.

@@ -45,6 +45,8 @@ pub struct Totals {
     pub settled_at_once: u64,
     /// Fees that committed transfers owe.
     pub fees: u64,
+    /// Fees of rules that apply to committed transfers and could not be charged.
+    pub fees_not_charged: u64,
 }
 
 /// The whole state of a scheme's money.
@@ -256,6 +258,7 @@ impl Ledger {
                 self.post(payee, amount.negated(), now);
                 self.windows.add(payer, payee, amount);
             }
+            Event::FeeNotCharged { .. } => self.totals.fees_not_charged += 1,
             Event::DecidedAt(_) | Event::ClockAccepted { .. } => {}
             Event::CallbacksDelivered(keys) => keys.into_iter().for_each(|key| self.outbox.remove(key)),
             Event::CallbackParked { key, attempts, reason } => {
@@ -284,7 +287,10 @@ impl Ledger {
             Event::BulkReceived(bulk) => self.apply_bulk_received(seq, bulk),
             Event::BulkItemDecided { id, place, refused } => self.apply_bulk_item(id, place, refused),
             Event::BulkAccepted { id } => self.apply_bulk_accepted(id),
-            Event::BulkAnswered { id, answer, results } => self.apply_bulk_answered(id, answer, results),
+            Event::BulkAnswered { id, answer, results, ignored } => {
+                self.bulks.totals.results_ignored += u64::from(ignored);
+                self.apply_bulk_answered(id, answer, results);
+            }
             Event::BulkEnded { id, cause } => self.apply_bulk_ended(seq, now, id, cause),
             Event::OperatorActed(entry) => self.trail.add(&entry),
             Event::OperatorSet { name, roles, participant, is_active } => {

@@ -9,10 +9,10 @@ use upesi_ledger::{
     CallbackKey, Cause, ContentId, ContentRef, Conversion, ConversionAccounts, ConversionAnswer,
     ConversionSide, ConversionState, Credential, Delay, EndpointType, Event, FeePayer, FeeRule, FeeTerms,
     FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger, LedgerAccountTypeId,
-    LedgerConfig, NewContent, ParticipantId, Payload, Person, PublicState, Record, Refusal, ResourceId,
-    ResourceKind, Role, SEALED_BYTES, Sealed, Secret, Settled, SettlementId, SettlementModel, SettlementNet,
-    SettlementStage, SettlementState, StateMethod, Stored, Subject, Transfer, TransferState, TransferView,
-    WindowId,
+    LedgerConfig, NewContent, NoFee, ParticipantId, Payload, Person, PublicState, Record, Refusal,
+    ResourceId, ResourceKind, Role, SEALED_BYTES, Sealed, Secret, Settled, SettlementId, SettlementModel,
+    SettlementNet, SettlementStage, SettlementState, StateMethod, Stored, Subject, Transfer, TransferState,
+    TransferView, WindowId,
 };
 use upesi_types::{
     Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Timestamp, TransferId,
@@ -575,6 +575,9 @@ fn fees() -> impl Strategy<Value = Event> {
         charged.prop_map(|(transfer, rule, payer, payee, amount)| {
             Event::FeeCharged { transfer, rule, payer, payee, amount }
         }),
+        (transfer_id(), any::<u32>(), amount(), proptest::sample::select(NoFee::ALL)).prop_map(
+            |(transfer, rule, amount, reason)| Event::FeeNotCharged { transfer, rule, amount, reason }
+        ),
     ]
 }
 

@@ -81,7 +81,8 @@ impl Run {
             if setup.has_fees[number] {
                 run.admin(AdminCommand::CreateFeeRule(rule(number)));
             }
-            for member in (0..NAMES.len()).filter(|member| setup.liable(*member) == *member) {
+            let joins = |member: &Member| setup.liable(*member) == *member && setup.has(*member, number);
+            for member in (0..NAMES.len()).filter(joins) {
                 run.join(member, currency(number));
             }
         }
@@ -303,13 +304,15 @@ impl Run {
         let liable = |(member, _): &(Member, &&str)| self.scheme.setup.liable(*member) == *member;
         for (member, name) in NAMES.iter().enumerate().filter(liable) {
             for number in 0..CURRENCIES.len() {
-                let expected = self.scheme.position(member, number);
+                let has = self.scheme.setup.has(member, number);
+                let expected = has.then(|| self.scheme.position(member, number));
                 let found = |kind| balance(ledger, member, number, kind);
                 let what = format!("{name} {number} after {ask:?}");
-                assert_eq!(found(LedgerAccountTypeId::POSITION), Some(expected), "position of {what}");
+                assert_eq!(found(LedgerAccountTypeId::POSITION), expected, "position of {what}");
                 let cover = found(LedgerAccountTypeId::SETTLEMENT).map(|units| -units);
-                assert_eq!(cover, Some(self.scheme.cover(member, number)), "cover of {what}");
-                let fees = self.scheme.setup.has_fees[number].then(|| self.scheme.fees(member, number));
+                assert_eq!(cover, has.then(|| self.scheme.cover(member, number)), "cover of {what}");
+                let has_fees = has && self.scheme.setup.has_fees[number];
+                let fees = has_fees.then(|| self.scheme.fees(member, number));
                 assert_eq!(found(LedgerAccountTypeId::INTERCHANGE_FEE), fees, "fees of {what}");
             }
         }
@@ -321,7 +324,16 @@ impl Run {
             .sum();
         let deals = self.scheme.deals.values().filter(|deal| deal.end == End::Committed);
         let commits: usize = deals.clone().map(|deal| in_window(deal.money)).sum();
-        let fees = deals.filter(|deal| deal.payer != deal.payee && self.scheme.charges(deal)).count();
+        let applies = |deal: &&Deal| deal.payer != deal.payee && self.scheme.setup.has_fees[deal.money.1];
+        let (charged, not_charged): (Vec<_>, Vec<_>) =
+            deals.filter(applies).partition(|deal| self.scheme.charges(deal));
+        let totals = ledger.totals();
+        let fees = charged.len();
+        assert_eq!(
+            (totals.fees, totals.fees_not_charged),
+            (fees as u64, not_charged.len() as u64),
+            "fees charged and not charged, after {ask:?}"
+        );
         let pairs = ledger.windows().iter().filter_map(|window| ledger.window_pairs(window));
         let in_windows: u64 =
             pairs.map(|pairs| pairs.iter().map(|pair| pair.sum.transfers).sum::<u64>()).sum();

@@ -4,6 +4,7 @@ mod common;
 
 use common::World;
 use common::dialogue::hold;
+use common::message::{Message, condition, fulfilment};
 
 /// greenbank pays in KES, bluewallet is paid in USD; forex has both, and money in both.
 fn world(settings: &[(&str, &str)]) -> World {
@@ -12,19 +13,7 @@ fn world(settings: &[(&str, &str)]) -> World {
     let base_url = world.dfsp("forex").base_url();
     world.set_all_endpoints("forex", &base_url);
     world.open_account("bluewallet", "USD");
-    world.operate("POST", "/participants", r#"{"name":"forex","currency":"USD"}"#);
-    let limits = r#"{"currency":"USD","limit":{"type":"NET_DEBIT_CAP","value":50},"initialPosition":0}"#;
-    world.operate("POST", "/participants/forex/initialPositionAndLimits", limits);
-    let accounts = world.operate("GET", "/participants/forex/accounts", "");
-    let mut accounts = accounts.as_array().unwrap().iter();
-    let account = accounts
-        .find(|account| account["ledgerAccountType"] == "SETTLEMENT" && account["currency"] == "USD")
-        .unwrap();
-    let funds = format!(
-        r#"{{"transferId":"{}","externalReference":"bank","action":"recordFundsIn","reason":"prefund","amount":{{"amount":40,"currency":"USD"}}}}"#,
-        world.new_id()
-    );
-    world.operate("POST", &format!("/participants/forex/accounts/{}", account["id"]), &funds);
+    world.join_currency("forex", "USD");
     world
 }
 
@@ -84,5 +73,69 @@ fn a_payment_survives_restarts_between_its_messages() {
         "#,
     );
     assert_eq!(positions(&world), ["130", "-130", "1", "-1"]);
+    world.stop_and_audit();
+}
+
+/// A conversion is reserved once and fulfilled once, and ends once with its transfer.
+#[test]
+fn what_comes_three_times_at_once_takes_effect_once() {
+    let mut world = world(&[]);
+    let (id, transfer, expires) = (world.new_id(), world.new_id(), world.now().plus_ms(60_000));
+    let body = format!(
+        r#"{{"commitRequestId":"{id}","determiningTransferId":"{transfer}","initiatingFsp":"greenbank","counterPartyFsp":"forex","sourceAmount":{{"currency":"KES","amount":"130"}},"targetAmount":{{"amount":"1","currency":"USD"}},"condition":"{}","expiration":"{expires}"}}"#,
+        condition()
+    );
+    let post = Message::of("POST", "/fxTransfers", "greenbank", Some("forex"), body);
+    for answer in world.at_once(&[post.clone(), post.clone(), post]) {
+        assert_eq!((answer.status, &*answer.body), (202, ""));
+    }
+    let (greenbank, forex) = (world.dfsp("greenbank"), world.dfsp("forex"));
+    assert_eq!(forex.next(&id).method, "POST");
+    // The two resends are told the state.
+    for resent in greenbank.attempts(&id, 2) {
+        assert_eq!((&*resent.method, resent.text()), ("PUT", r#"{"conversionState":"RESERVED"}"#));
+    }
+    let body = format!(r#"{{"conversionState":"RESERVED","fulfilment":"{}"}}"#, fulfilment());
+    let put = Message::of("PUT", &format!("/fxTransfers/{id}"), "forex", Some("greenbank"), body.clone());
+    for answer in world.at_once(&[put.clone(), put.clone(), put]) {
+        assert_eq!((answer.status, &*answer.body), (200, ""));
+    }
+    assert_eq!(greenbank.attempts(&id, 3)[2].text(), body);
+    world.until(&(0, 0), || world.undelivered());
+    // Resends of the FXP have their answer in the 200.
+    assert_eq!((greenbank.count(), forex.count()), (3, 1));
+    assert_eq!(positions(&world), ["130", "0", "0", "0"]);
+    assert_eq!(world.metric("upesi_conversions_live"), 1);
+    world.stop_and_audit();
+}
+
+/// A PUT that says it was completed in the future is refused at once, but for the difference between two clocks.
+#[test]
+fn what_is_completed_in_the_future_is_refused() {
+    let mut world = world(&[]);
+    let put = |path: &str, source: &str, state: &str, ahead_ms: i64| {
+        let at = world.now().plus_ms(ahead_ms);
+        let body = format!(r#"{{{state},"completedTimestamp":"{at}"}}"#);
+        world.send(Message::of("PUT", path, source, Some("greenbank"), body)).0
+    };
+    let id = world.new_id();
+    let (conversion, bulk) = (format!("/fxTransfers/{id}"), format!("/bulkTransfers/{id}"));
+    let fulfilled = format!(r#""conversionState":"RESERVED","fulfilment":"{}""#, fulfilment());
+    for (path, source, state) in
+        [(&conversion, "forex", &*fulfilled), (&bulk, "bluewallet", r#""bulkTransferState":"COMPLETED""#)]
+    {
+        for ahead_ms in [60_000, -301_000] {
+            let answer = put(path, source, state, ahead_ms);
+            assert_eq!((answer.status, answer.error_code()), (400, Some("3100")), "{path}: {}", answer.body);
+        }
+        assert_eq!(put(path, source, state, 0).status, 200, "{path}");
+        // There is neither, which only a PUT that was taken can find out.
+        let told = world.dfsp(source).attempts(&id, 1);
+        assert!(
+            told[0].text().contains(if source == "forex" { "3208" } else { "3210" }),
+            "{}",
+            told[0].text()
+        );
+    }
     world.stop_and_audit();
 }

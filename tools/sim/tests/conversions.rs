@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{PATIENCE, World, options};
 use tokio::time::timeout;
 use upesi_http::Method;
-use upesi_sim::{ConversionOptions, DfspSettings, ExpectedPosition, Originator, Outcome};
+use upesi_sim::{ConversionOptions, DfspSettings, ExpectedPosition, Originator, Outcome, PayeeConversions};
 use upesi_types::{Currency, FspId};
 
 /// The first pays, the second is paid, the third sells XTS for XXX.
@@ -123,5 +123,43 @@ async fn a_conversion_that_does_not_end_as_its_transfer_is_a_contradiction() {
     let path = format!("/dfsp-1/fxTransfers/{}/error", originator.conversion_id(3));
     world.say((Method::PUT, path), error).await;
     assert_eq!(world.simulator.counters().contradictions, 2);
+    world.end().await;
+}
+
+/// The second wants XTS: it sells what it is paid in XXX to the third.
+fn selling(fxp: DfspSettings) -> World {
+    let currency = Currency::parse("XTS").unwrap();
+    World::with(DfspSettings::default(), |config| {
+        config.dfsps.push((FspId::parse("dfsp-3").unwrap(), fxp));
+        config.payee_conversions = Some(PayeeConversions { currency, rate_per_mille: 1500, fxps: vec![2] });
+    })
+}
+
+#[tokio::test]
+async fn a_payee_sells_what_it_is_paid_before_it_fulfils() {
+    let world = selling(DfspSettings::default());
+    let sent = world.send(0..1).await.remove(0).unwrap();
+    // The transfer and the conversion wait for the hub's word.
+    world.until("the payee's answer", |sim| sim.transfer_counts().incoming_open == 2).await;
+    assert_eq!(world.simulator.transfer_counts().sales_open, 1);
+    let path = format!("/dfsp-2/transfers/{}", sent.id);
+    world.say((Method::PATCH, path), r#"{"transferState":"COMMITTED"}"#).await;
+    assert_eq!(world.simulator.transfer_counts().sales_open, 0);
+    // 2.5 XXX came and went, and 3.75 XTS came for them.
+    assert_eq!((owes(&world, 1, "XXX"), owes(&world, 1, "XTS")), ((0, 0), (-37_500, -37_500)));
+    let counters = world.simulator.counters();
+    assert_eq!((counters.conversions_received, counters.fulfilments_sent, counters.violations()), (1, 2, 0));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_payee_whose_fxp_declines_declines_the_transfer() {
+    let world = selling(DfspSettings { abort_per_mille: 1000, ..DfspSettings::default() });
+    assert_eq!(world.outcomes(3).await, vec![Outcome::Aborted; 3]);
+    assert_eq!(world.simulator.transfer_counts().sales_open, 0);
+    assert_eq!((owes(&world, 1, "XXX"), owes(&world, 1, "XTS")), ((0, 0), (0, 0)));
+    let counters = world.simulator.counters();
+    // Of the FXP, and of the payee.
+    assert_eq!((counters.conversions_received, counters.aborts_sent), (3, 6));
     world.end().await;
 }

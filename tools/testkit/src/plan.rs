@@ -36,6 +36,9 @@ pub struct Faults {
     /// Bulks of one item to a thousand, in both currencies where there are two, some too large, some with an id twice,
     /// whose payee answers in part, late, twice, wrong or never.
     pub bulks: bool,
+    /// In half of the worlds one of the DFSPs is a proxy, and one or two of another scheme are behind it: what they
+    /// send and receive is on its accounts.
+    pub proxies: bool,
 }
 
 impl Faults {
@@ -54,6 +57,7 @@ impl Faults {
         settlements: true,
         conversions: true,
         bulks: true,
+        proxies: true,
     };
 
     /// A quiet world.
@@ -71,6 +75,7 @@ impl Faults {
         settlements: false,
         conversions: false,
         bulks: false,
+        proxies: false,
     };
 }
 
@@ -137,11 +142,13 @@ pub enum Bug {
     TellsOtherwise,
     /// It takes a stranger's answer to a bulk for the payee's.
     BelievesAnyPayee,
+    /// What a DFSP behind a proxy sends is on its payee's account, not on its proxy's.
+    ForgetsProxies,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::AcknowledgesEarly,
         Self::SyncsNothing,
         Self::ForgetsFinished,
@@ -172,6 +179,7 @@ impl Bug {
         Self::TellsPayerOnly,
         Self::TellsOtherwise,
         Self::BelievesAnyPayee,
+        Self::ForgetsProxies,
     ];
 }
 
@@ -197,7 +205,10 @@ pub struct Plan {
 impl Plan {
     /// The mixed-fault world with a disk that does not keep what was written.
     pub fn rotten() -> Self {
-        Self { faults: Faults { rot: true, retention: false, ..Faults::ALL }, ..Self::default() }
+        Self {
+            faults: Faults { rot: true, retention: false, proxies: false, ..Faults::ALL },
+            ..Self::default()
+        }
     }
 }
 

@@ -6,8 +6,9 @@ use upesi_lab::result::evidence::{Evidence, EvidenceError, Provenance};
 
 use crate::attacks::{self, AttacksRun};
 use crate::black_hole::{self, BlackHoleRun, GROWTH_PERMILLE_MAX};
-use crate::evidence::TrialEvidence;
+use crate::evidence::{Run, TrialEvidence};
 use crate::measured::{MeasuredAim, MeasuredRun};
+use crate::trial::Part;
 use crate::{noted, trials};
 
 /// Where the table begins.
@@ -38,6 +39,8 @@ pub fn table(directory: &Path) -> Result<String, EvidenceError> {
             grouped(subject.goal),
             span(runs)
         ));
+        let parts = trials::PARTS.iter().filter(|part| part.of == subject.name);
+        parts.for_each(|line| lines.push_str(&part(line, &evidence)));
     }
     lines.push_str(&black_hole(&Evidence::read(directory, black_hole::SUBJECT.name)?.runs));
     lines.push_str(&attacks(&Evidence::read(directory, attacks::SUBJECT.name)?.runs));
@@ -50,6 +53,26 @@ pub fn table(directory: &Path) -> Result<String, EvidenceError> {
     let history = "finished transfers in a hub's history";
     lines.push_str(&measured(history, |run| run.transfers, &growth.iter().collect::<Vec<_>>()));
     Ok(lines)
+}
+
+/// A part of a trial as a line, by the runs that counted it: what broke in others is not known to be of it.
+fn part(part: &Part, evidence: &TrialEvidence) -> String {
+    let mut counted = TrialEvidence::default();
+    for run in &evidence.runs {
+        if let Some(count) = run.details.get(part.detail) {
+            counted.runs.push(Run { count: *count, ..run.clone() });
+            counted.count += count;
+            counted.violations += run.violations;
+        }
+    }
+    format!(
+        "| {} | {} | {} | {} | {} |\n",
+        part.what,
+        grouped(counted.count),
+        violations(&counted),
+        grouped(part.goal),
+        span(counted.runs.iter().map(|run| &run.provenance))
+    )
 }
 
 /// How many there were, and what came after the last.
@@ -140,7 +163,6 @@ pub fn grouped(number: u64) -> String {
 mod tests {
     use super::*;
     use crate::attacks::AttackResult;
-    use crate::evidence::Run;
 
     fn provenance(commit: &str, date: &str) -> Provenance {
         Provenance { commit: commit.to_owned(), date: date.to_owned(), ..Provenance::default() }
@@ -193,6 +215,28 @@ mod tests {
             }
             assert_eq!(super::violations(&evidence), text);
         }
+    }
+
+    /// A run from before the part was counted has no share in it.
+    #[test]
+    fn a_part_counts_by_the_runs_that_counted_it() {
+        let line = Part { of: "x", detail: "worlds with all", what: "worlds", goal: 20_000 };
+        let mut evidence = TrialEvidence::default();
+        let run = |commit: &str, from: u64, details: &[(&str, u64)], violations| Run {
+            provenance: provenance(commit, "2026-11-24T1"),
+            from,
+            to: from + 1,
+            count: 100_000,
+            details: details.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+            violations,
+            ..Run::default()
+        };
+        evidence.add(run("a", 0, &[("events", 7)], 3)).unwrap();
+        assert_eq!(part(&line, &evidence), "| worlds | 0 | 0 | 20,000 | not run yet |\n");
+        evidence.add(run("b", 1, &[("worlds with all", 1_500)], 1)).unwrap();
+        evidence.add(run("c", 2, &[("worlds with all", 500)], 0)).unwrap();
+        let expected = "| worlds | 2,000 | 1, none in the 500 since | 20,000 | b to c (2), 2026-11-24 |\n";
+        assert_eq!(part(&line, &evidence), expected);
     }
 
     #[test]

@@ -18,6 +18,19 @@ pub struct Trial {
     pub run: fn(u64) -> Tally,
 }
 
+/// A part of what a trial counts that has a goal of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The trial.
+    pub of: &'static str,
+    /// The count among its details.
+    pub detail: &'static str,
+    /// What is counted, for the table.
+    pub what: &'static str,
+    /// How many of them there are to be.
+    pub goal: u64,
+}
+
 /// How this program was built.
 ///
 /// # Errors

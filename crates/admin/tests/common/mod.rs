@@ -25,7 +25,7 @@ use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, No
 use upesi_http::{BreakerState, Limits, Schemes, Server, Workers};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, Prepare};
-use upesi_ledger::{CallbackKey, Command, ParticipantId, Reply, ResourceId};
+use upesi_ledger::{CallbackKey, Command, LedgerConfig, ParticipantId, Reply, ResourceId};
 use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_parties::registry::OracleRegistry;
 use upesi_tables::store::{Store, StoreOptions};
@@ -106,6 +106,8 @@ pub struct Settings {
     pub approvers_are_people: bool,
     /// Whose tokens are taken.
     pub issuers: Vec<Issuer>,
+    /// How much the ledger takes.
+    pub ledger_limits: upesi_ledger::Limits,
 }
 
 impl Default for Settings {
@@ -122,6 +124,7 @@ impl Default for Settings {
             approvals: false,
             approvers_are_people: false,
             issuers: Vec::new(),
+            ledger_limits: upesi_ledger::Limits::SHIPPED,
         }
     }
 }
@@ -177,6 +180,7 @@ impl Hub {
             tick_interval: Duration::from_secs(3_600),
             storage,
             log,
+            ledger: LedgerConfig { limits: settings.ledger_limits, ..LedgerConfig::default() },
             ..EngineOptions::new(directory.path())
         };
         let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
@@ -216,7 +220,16 @@ impl Hub {
 
     /// A hub with its accounts and a default model, and these DFSPs with a cap of 1000 and funds of 5000 in KES.
     pub async fn with_dfsps(names: &[&str]) -> Self {
-        let hub = Self::start();
+        Self::start().of_dfsps(names).await
+    }
+
+    /// The same with other limits of the ledger.
+    pub async fn with_limits(ledger_limits: upesi_ledger::Limits, names: &[&str]) -> Self {
+        Self::launch(Settings { ledger_limits, ..Settings::default() }).of_dfsps(names).await
+    }
+
+    async fn of_dfsps(self, names: &[&str]) -> Self {
+        let hub = self;
         hub.prepare_scheme().await;
         for (index, name) in names.iter().enumerate() {
             hub.onboard(name, index as u64).await;

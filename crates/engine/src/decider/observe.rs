@@ -2,9 +2,37 @@
 
 use std::collections::VecDeque;
 
+use upesi_types::Timestamp;
+
 use super::Decider;
 use crate::commit_thread::CommitThread;
 use crate::queue::Submission;
+
+/// Least time between two lines of the log about results that count for nothing, in milliseconds.
+const IGNORED_LOG_INTERVAL_MS: i64 = 60_000;
+
+/// What the log has of results in payees' answers that named no open item of their bulk.
+pub(super) struct IgnoredResults {
+    logged: u64,
+    at: Option<Timestamp>,
+}
+
+impl IgnoredResults {
+    /// As many are known, from before this start.
+    pub(super) const fn new(logged: u64) -> Self {
+        Self { logged, at: None }
+    }
+
+    /// How many are to be logged now, if any.
+    fn due(&mut self, total: u64, now: Timestamp) -> Option<u64> {
+        let is_soon = self.at.is_some_and(|at| now.ms_since(at) < IGNORED_LOG_INTERVAL_MS);
+        if total <= self.logged || is_soon {
+            return None;
+        }
+        self.at = Some(now);
+        Some(total - std::mem::replace(&mut self.logged, total))
+    }
+}
 
 impl<H: CommitThread> Decider<H> {
     /// How long the first command of a turn has waited: the longest of them.
@@ -21,7 +49,19 @@ impl<H: CommitThread> Decider<H> {
         }
     }
 
-    pub(super) fn observe(&self) {
+    /// Once a minute at most, as a payee can send as many as it likes. Which they were is in the records.
+    fn log_ignored_results(&mut self) {
+        let total = self.ledger.bulk_totals().results_ignored;
+        if let Some(count) = self.ignored_results.due(total, self.ledger.last_time()) {
+            tracing::warn!(
+                count,
+                "payees answered bulks with results of transfers that were not theirs to answer (3100); they changed nothing"
+            );
+        }
+    }
+
+    pub(super) fn observe(&mut self) {
+        self.log_ignored_results();
         let (ledger, metrics) = (&self.ledger, &self.metrics);
         let totals = ledger.totals();
         metrics.queue_depth.set(self.shared.queue.len() as i64);
@@ -31,6 +71,8 @@ impl<H: CommitThread> Decider<H> {
         metrics.transfers_aborted.set(totals.aborted as i64);
         metrics.transfers_expired.set(totals.expired as i64);
         metrics.prepares_refused.set(totals.refused as i64);
+        metrics.fees_charged.set(totals.fees as i64);
+        metrics.fees_not_charged.set(totals.fees_not_charged as i64);
         let conversions = ledger.conversion_totals();
         metrics.conversions_live.set(ledger.live_conversions_len() as i64);
         metrics.conversions_committed.set(conversions.committed as i64);
@@ -44,9 +86,26 @@ impl<H: CommitThread> Decider<H> {
         metrics.bulks_refused.set(bulks.refused as i64);
         metrics.bulk_items.set(bulks.items as i64);
         metrics.bulk_items_committed.set(bulks.items_committed as i64);
+        metrics.bulk_results_ignored.set(bulks.results_ignored as i64);
         metrics.bulk_bytes.set(ledger.bulk_bytes_held() as i64);
         metrics.callbacks_undelivered.set(ledger.outbox().len() as i64);
         metrics.callbacks_parked.set(ledger.outbox().parked_len() as i64);
         metrics.journal_seq.set(ledger.last_seq() as i64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_results_are_logged_once_a_minute() {
+        let mut log = IgnoredResults::new(7);
+        let mut due = |total, at_ms| log.due(total, Timestamp::from_ms(at_ms));
+        assert_eq!(due(7, 0), None, "those of before the start were logged");
+        assert_eq!(due(9, 1_000), Some(2));
+        assert_eq!(due(12, 60_999), None);
+        assert_eq!(due(15, 61_000), Some(6));
+        assert_eq!(due(15, 200_000), None);
     }
 }

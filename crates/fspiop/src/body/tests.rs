@@ -3,6 +3,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 mod answer;
+mod bulk;
 mod lookup;
 mod payment_request;
 mod prepare;

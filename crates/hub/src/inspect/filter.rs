@@ -158,7 +158,8 @@ fn is_about(record: &Record<'_>, wanted: TransferId) -> bool {
         Event::TransferCommitted { id, .. }
         | Event::TransferAborted { id, .. }
         | Event::FundsEnded { id, .. }
-        | Event::FeeCharged { transfer: id, .. } => *id == wanted,
+        | Event::FeeCharged { transfer: id, .. }
+        | Event::FeeNotCharged { transfer: id, .. } => *id == wanted,
         Event::ConversionPrepared(conversion) => {
             conversion.id.id() == wanted || conversion.determining_transfer == Some(wanted)
         }

@@ -1,5 +1,6 @@
 //! Rules for interchange fees: in the file, at the hub, and what must be changed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
@@ -243,6 +244,15 @@ impl Plan {
                 self.conflicts.push(text);
                 continue;
             }
+            let owing_nothing = owing_nothing(rule, scheme, state);
+            if !owing_nothing.is_empty() {
+                let currency = rule.terms.currency;
+                self.notes.push(format!(
+                    "fee rule {name} charges nothing for what is paid in {currency} by conversions of {}, without accounts \
+                     in {currency}",
+                    owing_nothing.join(", ")
+                ));
+            }
             match present.iter().find(|present| present.terms.name == *name) {
                 None => self.changes.push(Change::FeeRule(rule.clone())),
                 Some(present) => self.fee_rule(rule, present),
@@ -272,6 +282,27 @@ impl Plan {
             _ => self.unchanged += 1,
         }
     }
+}
+
+/// The payers of a rule that have accounts, but none in its currency, and that somebody could convert for: no fee is
+/// charged for what they pay in it.
+fn owing_nothing(rule: &FeeRule, scheme: &Scheme, state: &HubState) -> Vec<String> {
+    let mut currencies: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (name, present) in state.participants.iter().filter(|(name, _)| **name != scheme.hub) {
+        let own = present.accounts.iter().map(|(currency, _)| currency.as_str());
+        currencies.entry(name).or_default().extend(own);
+    }
+    for dfsp in &scheme.dfsps {
+        currencies.entry(&dfsp.name).or_default().extend(dfsp.accounts.keys().map(Currency::as_str));
+    }
+    let wanted = rule.terms.currency.as_str();
+    let converts = |from: &str| currencies.values().any(|own| own.contains(wanted) && own.contains(from));
+    let is_payer =
+        |name: &str| rule.terms.payers.is_empty() || rule.terms.payers.iter().any(|payer| payer == name);
+    let owes_nothing = |(name, own): &(&&str, &BTreeSet<&str>)| {
+        is_payer(name) && !own.contains(wanted) && own.iter().any(|from| converts(from))
+    };
+    currencies.iter().filter(owes_nothing).map(|(name, _)| (*name).to_owned()).collect()
 }
 
 fn differences(rule: &FeeRule, present: &FeeRuleState) -> Vec<String> {

@@ -14,7 +14,7 @@ use crate::stored::{Stored, stored_struct};
 use crate::transfer::TransferState;
 
 stored_struct! {
-    BulkTotals { taken, refused, completed, rejected, items, items_committed }
+    BulkTotals { taken, refused, completed, rejected, items, items_committed, results_ignored }
 }
 
 /// Totals, the live ones oldest first, those with a step to take in their order, the ended ones with the records that

@@ -25,6 +25,8 @@ pub struct BulkTotals {
     pub items: u64,
     /// Items that were committed.
     pub items_committed: u64,
+    /// Results in answers of payees that named no open item of their bulk.
+    pub results_ignored: u64,
 }
 
 /// A bulk with what its next step depends on.
@@ -92,7 +94,7 @@ pub(crate) struct Bulks {
     finished: VecDeque<(u64, BulkId)>,
     live: usize,
     asked_bytes: usize,
-    pub(super) totals: BulkTotals,
+    pub(crate) totals: BulkTotals,
 }
 
 impl Bulks {

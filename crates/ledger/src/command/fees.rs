@@ -8,7 +8,7 @@ use super::{AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
 use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::event::Event;
-use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, RATE_WHOLE};
+use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
 use crate::participant::ParticipantId;
 use crate::transfer::Transfer;
 
@@ -131,7 +131,8 @@ impl Ledger {
         Ok(AdminOutcome::Done)
     }
 
-    /// The fees of a transfer that is committed now, one of each rule that applies.
+    /// The fees of a transfer that is committed now, one of each rule that applies. A fulfil is never refused for its
+    /// fees: what cannot be charged is recorded as that.
     pub(crate) fn charge_fees(
         &self,
         transfer: &Transfer,
@@ -144,19 +145,33 @@ impl Ledger {
             let id = self.liable(self.participant(party)).account(transfer.currency, kind)?;
             Some((id, self.account_ref(id).balance))
         };
-        let Some((mut payer, mut payee)) = account(payer).zip(account(payee)) else { return };
+        let mut accounts = account(payer).zip(account(payee));
         for rule in self.fee_rules() {
             let Some(amount) = rule.fee(transfer, now) else { continue };
-            let (from, to) = match rule.terms.paid_by {
-                FeePayer::Payer => (&mut payer, &mut payee),
-                FeePayer::Payee => (&mut payee, &mut payer),
-            };
-            // A fee that a balance cannot hold is not charged: a fulfil is never refused for its fees.
-            let after = from.1.checked_add(amount).zip(to.1.checked_sub(amount));
-            let Some(after) = after else { continue };
-            (from.1, to.1) = after;
-            let (transfer, rule, payer, payee) = (transfer.id, rule.id, from.0, to.0);
-            out.events.push(Event::FeeCharged { transfer, rule, payer, payee, amount });
+            let charged = charge(accounts.as_mut(), rule.terms.paid_by, amount);
+            let (transfer, rule) = (transfer.id, rule.id);
+            out.events.push(match charged {
+                Ok((payer, payee)) => Event::FeeCharged { transfer, rule, payer, payee, amount },
+                Err(reason) => Event::FeeNotCharged { transfer, rule, amount, reason },
+            });
         }
     }
+}
+
+/// Fee accounts of payer and payee with their balances.
+type FeeAccounts = ((AccountId, Amount), (AccountId, Amount));
+
+/// Moves a fee between the balances of payer and payee; the answer is who owes it to whom.
+fn charge(
+    accounts: Option<&mut FeeAccounts>,
+    paid_by: FeePayer,
+    amount: Amount,
+) -> Result<(AccountId, AccountId), NoFee> {
+    let (payer, payee) = accounts.ok_or(NoFee::Account)?;
+    let (from, to) = match paid_by {
+        FeePayer::Payer => (payer, payee),
+        FeePayer::Payee => (payee, payer),
+    };
+    (from.1, to.1) = from.1.checked_add(amount).zip(to.1.checked_sub(amount)).ok_or(NoFee::Room)?;
+    Ok((from.0, to.0))
 }

@@ -99,10 +99,8 @@ pub fn events() -> impl Strategy<Value = Event> {
             refused
         }),
         id().prop_map(|id| Event::BulkAccepted { id }),
-        (id(), answer(), results).prop_map(|(id, answer, results)| Event::BulkAnswered {
-            id,
-            answer,
-            results
+        (id(), answer(), results, any::<u32>()).prop_map(|(id, answer, results, ignored)| {
+            Event::BulkAnswered { id, answer, results, ignored }
         }),
         (id(), refused()).prop_map(|(id, cause)| Event::BulkEnded { id, cause }),
     ]

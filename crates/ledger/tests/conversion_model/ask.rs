@@ -15,12 +15,14 @@ pub const CONVERSIONS: u8 = 6;
 pub type Member = usize;
 pub type Money = (i64, usize);
 
-/// By currency: whether commits settle at once, and whether transfers are charged; and whether there are proxies.
+/// By currency: whether commits settle at once, and whether transfers are charged; whether there are proxies; and the
+/// currency that each member lacks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Setup {
     pub is_gross: [bool; 2],
     pub has_fees: [bool; 2],
     pub has_proxies: bool,
+    pub lacks: [Option<usize>; NAMES.len()],
 }
 
 impl Setup {
@@ -29,15 +31,19 @@ impl Setup {
         let proxy = BEHIND.into_iter().find(|(behind, _)| self.has_proxies && *behind == member);
         proxy.map_or(member, |(_, proxy)| proxy)
     }
+
+    /// Whether a member, or who is liable for it, has accounts in a currency.
+    pub fn has(self, member: Member, currency: usize) -> bool {
+        self.lacks[self.liable(member)] != Some(currency)
+    }
 }
 
 pub fn setup() -> impl Strategy<Value = Setup> {
     let flags = || [proptest::bool::weighted(0.4), proptest::bool::weighted(0.4)];
-    (flags(), flags(), proptest::bool::ANY).prop_map(|(is_gross, has_fees, has_proxies)| Setup {
-        is_gross,
-        has_fees,
-        has_proxies,
-    })
+    let lacks = || proptest::option::weighted(0.2, 0..CURRENCIES.len());
+    let lacks = [lacks(), lacks(), lacks(), lacks(), lacks(), lacks()];
+    (flags(), flags(), proptest::bool::ANY, lacks)
+        .prop_map(|(is_gross, has_fees, has_proxies, lacks)| Setup { is_gross, has_fees, has_proxies, lacks })
 }
 
 #[derive(Clone, Debug)]

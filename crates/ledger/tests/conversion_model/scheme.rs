@@ -120,8 +120,20 @@ impl Scheme {
             .sum()
     }
 
+    /// Whether the fee of a transfer is owed: both parties have accounts in its currency. A payer that converted may
+    /// have none.
     pub fn charges(&self, deal: &Deal) -> bool {
-        self.setup.has_fees[deal.money.1]
+        let has = |member| self.setup.has(member, deal.money.1);
+        self.setup.has_fees[deal.money.1] && has(deal.payer) && has(deal.payee)
+    }
+
+    /// Whether all that a conversion moves has an account.
+    fn has_accounts(&self, swap: &Swap) -> bool {
+        let has = |member, (_, currency): Money| self.setup.has(member, currency);
+        has(swap.fxp, swap.source)
+            && has(swap.fxp, swap.target)
+            && has(swap.initiator, swap.source)
+            && (!swap.is_of_payee || has(swap.initiator, swap.target))
     }
 
     /// Whether one owes to itself what the two send to each other.
@@ -165,7 +177,8 @@ impl Scheme {
         }
         let deal = self.deals.get(&swap.transfer);
         swap.is_of_payee = deal.is_some();
-        let is_valid = !self.are_one(swap.initiator, swap.fxp) && swap.expires_ms >= now_ms;
+        let is_valid =
+            !self.are_one(swap.initiator, swap.fxp) && swap.expires_ms >= now_ms && self.has_accounts(&swap);
         let is_second = self.linked(swap.transfer, swap.is_of_payee, swap.initiator).is_some();
         let is_right = match deal {
             None => self.affords(swap.initiator, swap.source) && swap.target.0 > 0,
@@ -186,6 +199,8 @@ impl Scheme {
         deal.carrier = swap.as_ref().map_or(deal.payer, |swap| swap.fxp);
         let is_right = !self.are_one(deal.payer, deal.payee)
             && deal.expires_ms >= now_ms
+            && self.setup.has(deal.carrier, deal.money.1)
+            && self.setup.has(deal.payee, deal.money.1)
             && swap.is_none_or(|swap| swap.is_ready(now_ms) && swap.target == deal.money)
             && self.affords(deal.carrier, deal.money);
         self.deals.insert(id, deal);

@@ -37,6 +37,14 @@ impl Story {
                 let bindings: Vec<_> = owner.bindings.iter().map(ToString::to_string).collect();
                 (words.next("a list")?, bindings.join(", "))
             }
+            "fees" => {
+                let totals = self.twin.live.totals();
+                let got = format!("{} charged, {} not charged", totals.fees, totals.fees_not_charged);
+                (rest(words)?, got)
+            }
+            "results-ignored" => {
+                (words.next("a number")?, self.twin.live.bulk_totals().results_ignored.to_string())
+            }
             "participants" => (words.next("a number")?, self.twin.live.participants().len().to_string()),
             "owed" => {
                 let target = self.participant(words.name()?.as_str())?.id;
@@ -87,15 +95,21 @@ impl Story {
     /// `accounts greenbank POSITION KES active, SETTLEMENT KES inactive`.
     fn accounts(&self, words: &mut Words) -> Parsed<(String, String)> {
         let owner = self.participant(words.name()?.as_str())?;
-        let mut wanted = Vec::new();
-        while !words.is_empty() {
-            wanted.push(words.next("a word")?);
-        }
+        let wanted = rest(words)?;
         let shown = |account: &Account| {
             let flag = if account.is_active { "active" } else { "inactive" };
             format!("{} {} {flag}", self.twin.live.account_type_name(account.kind), account.currency)
         };
         let accounts = owner.accounts.iter().filter_map(|account| self.twin.live.account(account.id));
-        Ok((wanted.join(" "), accounts.map(shown).collect::<Vec<_>>().join(", ")))
+        Ok((wanted, accounts.map(shown).collect::<Vec<_>>().join(", ")))
     }
+}
+
+/// The words that are left.
+fn rest(words: &mut Words) -> Parsed<String> {
+    let mut rest = Vec::new();
+    while !words.is_empty() {
+        rest.push(words.next("a word")?);
+    }
+    Ok(rest.join(" "))
 }

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -400,6 +400,25 @@ impl World {
         self.operate("POST", &format!("/participants/{name}/initialPositionAndLimits"), &limits);
     }
 
+    /// A participant's accounts in a further currency that the hub has already, with a cap of 50 and funds of 40.
+    pub fn join_currency(&self, name: &str, currency: &str) {
+        self.operate("POST", "/participants", &format!(r#"{{"name":"{name}","currency":"{currency}"}}"#));
+        let limits = format!(
+            r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":50}},"initialPosition":0}}"#
+        );
+        self.operate("POST", &format!("/participants/{name}/initialPositionAndLimits"), &limits);
+        let accounts = self.operate("GET", &format!("/participants/{name}/accounts"), "");
+        let is_cover = |account: &&Value| {
+            account["ledgerAccountType"] == "SETTLEMENT" && account["currency"] == *currency
+        };
+        let account = accounts.as_array().unwrap().iter().find(is_cover).unwrap();
+        let funds = format!(
+            r#"{{"transferId":"{}","externalReference":"bank","action":"recordFundsIn","reason":"prefund","amount":{{"amount":40,"currency":"{currency}"}}}}"#,
+            self.new_id()
+        );
+        self.operate("POST", &format!("/participants/{name}/accounts/{}", account["id"]), &funds);
+    }
+
     /// Starts an oracle of a type, which answers as the test tells it.
     pub fn add_oracle(&mut self, kind: &str) {
         let oracle = Dfsp::start("oracle");
@@ -455,6 +474,24 @@ impl World {
         let sent = message.into_sent();
         let answer = Client::connect(self.fspiop()).exchange(&sent.bytes());
         (answer, sent)
+    }
+
+    /// Sends messages at the same moment, each over a connection of its own; gives the answers.
+    pub fn at_once(&self, messages: &[Message]) -> Vec<Answer> {
+        let address = self.fspiop();
+        let start = Barrier::new(messages.len());
+        std::thread::scope(|scope| {
+            let send = |message: &Message| {
+                let (bytes, start) = (message.clone().into_sent().bytes(), &start);
+                scope.spawn(move || {
+                    let mut client = Client::connect(address);
+                    start.wait();
+                    client.exchange(&bytes)
+                })
+            };
+            let sent: Vec<_> = messages.iter().map(send).collect();
+            sent.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+        })
     }
 
     /// Sends a message that must be accepted.

@@ -45,8 +45,10 @@ struct Entry {
     standing: Standing,
     payer: u32,
     payee: u32,
-    /// Who carries it: the payer, or the FXP of its conversion.
+    /// Who carries it: the payer, or the FXP of its conversion, or the proxy that these are behind.
     carrier: u32,
+    /// Who is owed it once it is committed: the payee, or its proxy.
+    creditor: u32,
     amount: i128,
     currency: u8,
     condition: [u8; 32],
@@ -88,6 +90,9 @@ pub(super) struct Books {
     last_seq: u64,
     last_time: Option<Timestamp>,
     members: BTreeMap<u32, Member>,
+    /// The proxies of those that are behind one.
+    proxies: BTreeMap<u32, u32>,
+    committed_through_proxy: u64,
     accounts: BTreeMap<AccountKey, Account>,
     /// Accounts by the ledger's number.
     numbers: BTreeMap<u32, AccountKey>,
@@ -178,6 +183,15 @@ impl Books {
         (self.committed, self.aborted, self.expired)
     }
 
+    pub(super) const fn committed_through_proxy(&self) -> u64 {
+        self.committed_through_proxy
+    }
+
+    /// Whose accounts carry what a member sends and receives.
+    fn liable(&self, member: u32) -> u32 {
+        self.proxies.get(&member).copied().unwrap_or(member)
+    }
+
     pub(super) const fn settled(&self) -> SettlementCounts {
         self.settling.counts
     }
@@ -258,6 +272,12 @@ impl Books {
                 let member = Member { name: name.as_str().to_owned(), is_active: true, caps: [0; 2] };
                 self.members.insert(id.number(), member);
             }
+            Event::ProxiedAdded { participant, proxy } => {
+                self.proxies.insert(participant.number(), proxy.number());
+            }
+            Event::ProxiedRemoved { participant, .. } => {
+                self.proxies.remove(&participant.number());
+            }
             Event::ParticipantActivitySet { id, is_active } => {
                 if let Some(member) = self.members.get_mut(&id.number()) {
                     member.is_active = *is_active;
@@ -337,7 +357,8 @@ impl Books {
             },
             payer: number(transfer.payer),
             payee: number(transfer.payee),
-            carrier: number(transfer.payer),
+            carrier: self.liable(number(transfer.payer)),
+            creditor: self.liable(number(transfer.payee)),
             currency: currency_of(transfer.currency),
             amount: i128::from(transfer.amount.units()),
             condition: transfer.condition,
@@ -346,7 +367,7 @@ impl Books {
             ended_seq: if transfer.state == TransferState::Reserved { 0 } else { seq },
         };
         if entry.standing == Standing::Reserved {
-            entry.carrier = self.carrier(id, &entry, findings).unwrap_or(entry.payer);
+            entry.carrier = self.carrier(id, &entry, findings).unwrap_or(entry.carrier);
             self.check_reservation(transfer, &entry, outside, findings);
             let tells_payee = matches!(callbacks, [one] if one.target.number() == entry.payee);
             if tells_payee != item.is_none() || item.is_some() && !callbacks.is_empty() {
@@ -393,12 +414,15 @@ impl Books {
         if !is_as_sent || payer.is_none() {
             findings.add(format!("I3: {id} is reserved, but that is not what its payer sent"));
         }
-        for party in [entry.carrier, entry.payee] {
-            let member = self.members.get(&party);
+        let is_active = |party: &u32| self.members.get(party).is_some_and(|one| one.is_active);
+        for party in [entry.carrier, entry.creditor] {
             let account = self.accounts.get(&(party, POSITION, entry.currency));
-            if !(member.is_some_and(|one| one.is_active) && account.is_some_and(|one| one.is_active)) {
+            if !(is_active(&party) && account.is_some_and(|one| one.is_active)) {
                 findings.add(format!("{id} is reserved with an inactive party"));
             }
+        }
+        if ![entry.payer, entry.payee].iter().all(is_active) {
+            findings.add(format!("{id} is reserved, and payer or payee is inactive"));
         }
         self.check_cover(&id.to_string(), (entry.carrier, entry.currency), entry.amount, findings);
     }
@@ -438,6 +462,8 @@ impl Books {
     ) {
         let Some(entry) = self.end(id, Standing::Committed, findings) else { return };
         self.committed += 1;
+        let is_behind = |party| self.proxies.contains_key(party);
+        self.committed_through_proxy += u64::from([entry.payer, entry.payee].iter().any(is_behind));
         if Sha256::digest(fulfilment)[..] != entry.condition {
             findings.add(format!("{id} is committed by a wrong fulfilment"));
         }

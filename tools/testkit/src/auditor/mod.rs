@@ -282,6 +282,11 @@ impl Auditor {
         self.books.totals()
     }
 
+    /// Committed transfers with a party behind a proxy, by the books.
+    pub(crate) const fn committed_through_proxy(&self) -> u64 {
+        self.books.committed_through_proxy()
+    }
+
     /// What was settled, by the books.
     pub(crate) const fn settled(&self) -> SettlementCounts {
         self.books.settled()

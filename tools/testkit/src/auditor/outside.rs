@@ -16,6 +16,7 @@ pub(crate) use self::bulks::{SentAnswer, SentBulk, money_of};
 use super::Findings;
 use super::treasurer::Treasurer;
 use crate::message::{CURRENCY, Ending, FxSpec, OTHER_CURRENCY, Request, Spec, UNITS, name, number};
+use crate::world::Remote;
 
 type IdBytes = [u8; 17];
 
@@ -143,6 +144,8 @@ pub(crate) struct Outside {
     pub(crate) treasurer: Treasurer,
     /// Cover of each DFSP in the other currency, which never changes; 0 where there is no such.
     pub(crate) other_cover: i128,
+    /// Who is behind a proxy.
+    pub(crate) remote: Option<Remote>,
     /// Fees that every committed transfer owes; none if that cannot be told from outside.
     pub(crate) fees: &'static [SimFee],
 }
@@ -331,7 +334,7 @@ impl Outside {
     ) {
         self.check_tellings((specs, conversions), findings);
         let mut fees = vec![0_i128; dfsps];
-        let mut moved = Moved::default();
+        let mut moved = Moved { remote: self.remote, ..Moved::default() };
         for spec in specs.iter().filter(|spec| self.told_of(spec.id, spec.payer).committed) {
             let body = self.forwarded.get(&spec.id.to_bytes());
             let sent = body.and_then(|body| self.prepare(spec.id, body, Some(spec.payer)));
@@ -362,7 +365,8 @@ impl Outside {
                 continue;
             }
             let fee: i128 = self.fees.iter().map(|fee| fee.owed_by_payer(amount)).sum();
-            (fees[spec.payer], fees[spec.payee]) = (fees[spec.payer] + fee, fees[spec.payee] - fee);
+            fees[moved.liable(payer)] += fee;
+            fees[moved.liable(payee)] -= fee;
         }
         let settles_commits = ledger.models().iter().any(|model| model.granularity == Granularity::Gross);
         for (dfsp, fees) in fees.into_iter().enumerate() {
@@ -388,7 +392,7 @@ impl Outside {
                 }
             }
         }
-        compare_windows(ledger, &moved.0, settles_commits, findings);
+        compare_windows(ledger, &moved.paid, settles_commits, findings);
         self.compare_caps(ledger, findings);
     }
 
@@ -416,20 +420,29 @@ impl Outside {
     }
 }
 
-/// What DFSPs were told that they owe each other, and in how many movements: by currency, debtor and creditor.
+/// What DFSPs were told that they owe each other, and in how many movements: by currency, debtor and creditor. A proxy
+/// owes, and is owed, what those behind it send and receive.
 #[derive(Debug, Default)]
-struct Moved(Paid);
+struct Moved {
+    paid: Paid,
+    remote: Option<Remote>,
+}
 
 type Paid = BTreeMap<(u8, usize, usize), (i128, u64)>;
 
 impl Moved {
     fn add(&mut self, currency: u8, debtor: usize, creditor: usize, amount: i128) {
-        let sum = self.0.entry((currency, debtor, creditor)).or_default();
+        let parties = (currency, self.liable(debtor), self.liable(creditor));
+        let sum = self.paid.entry(parties).or_default();
         *sum = (sum.0 + amount, sum.1 + 1);
     }
 
+    fn liable(&self, dfsp: usize) -> usize {
+        self.remote.map_or(dfsp, |remote| remote.liable(dfsp))
+    }
+
     fn position(&self, currency: u8, dfsp: usize) -> i128 {
-        let of_currency = self.0.iter().filter(|((of, ..), _)| *of == currency);
+        let of_currency = self.paid.iter().filter(|((of, ..), _)| *of == currency);
         let sum = |((_, debtor, creditor), (amount, _)): (&(u8, usize, usize), &(i128, u64))| {
             i128::from(*debtor == dfsp) * amount - i128::from(*creditor == dfsp) * amount
         };

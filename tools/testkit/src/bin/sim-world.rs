@@ -42,7 +42,7 @@ struct Arguments {
     #[arg(long, requires = "seed", value_parser = parse_steps)]
     step: Option<Range<u64>>,
     /// Kinds of faults, by name, separated by commas: crashes, disk, clock, network, outages, lies, operators,
-    /// ambushes, rot, retention, settlements, conversions, bulks; `all`, `none`.
+    /// ambushes, rot, retention, settlements, conversions, bulks, proxies; `all`, `none`.
     #[arg(long, default_value = "all", value_parser = parse_faults)]
     faults: Faults,
     /// A mistake that the hub is given, by name.
@@ -95,6 +95,7 @@ fn parse_faults(text: &str) -> Result<Faults, String> {
             "settlements" => faults.settlements = true,
             "conversions" => faults.conversions = true,
             "bulks" => faults.bulks = true,
+            "proxies" => faults.proxies = true,
             other => return Err(format!("there is no kind of fault {other}")),
         }
     }

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use upesi_engine::{EngineHandle, Mistake};
 use upesi_ledger::command::{BulkCommand, ConversionCommand, Prepare};
-use upesi_ledger::{AbortKind, AdminCommand, Cause, Command, Event, Refusal, Settled, WindowId};
+use upesi_ledger::{
+    AbortKind, AdminCommand, Cause, Command, Event, Refusal, Settled, TransferState, WindowId,
+};
 use upesi_types::{Amount, FspId, TransferId};
 
-use crate::plan::Bug;
+use crate::plan::{Bug, Plan};
 
 /// The callback that is dropped, counted from the start of the process.
 const DROPPED: u64 = 5;
@@ -76,6 +78,7 @@ impl Bugs {
             Bug::StrandsConversions => strand_conversions,
             Bug::SplitsEnds => |events| split_ends(events),
             Bug::AltersRates => |events| alter_rates(events),
+            Bug::ForgetsProxies => |events| forget_proxies(events),
             _ => return None,
         };
         Some(Box::new(move |decision| distort(&mut decision.events)))
@@ -170,6 +173,19 @@ fn ignore_gross(events: &mut [Event]) {
 
 fn forget_fees(events: &mut Vec<Event>) {
     events.retain(|event| !matches!(event, Event::FeeCharged { .. }));
+}
+
+/// Of a prepare of one behind a proxy: the scheme of this plan has four DFSPs after the hub, and then those.
+fn forget_proxies(events: &mut [Event]) {
+    let first_remote = 1 + Plan::default().dfsps as u32 + 1;
+    for event in events {
+        if let Event::TransferPrepared(transfer) = event
+            && transfer.payer.is_some_and(|payer| payer.number() >= first_remote)
+            && transfer.state == TransferState::Reserved
+        {
+            transfer.payer_account = transfer.payee_account;
+        }
+    }
 }
 
 fn strand_conversions(events: &mut Vec<Event>) {

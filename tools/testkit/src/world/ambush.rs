@@ -33,6 +33,7 @@ impl World {
         }
         if let Some(spec) = self.specs.iter().find(|spec| spec.id == id) {
             let dfsp = if self.mischance.one_in(2) { spec.payer } else { spec.payee };
+            let dfsp = self.liable(dfsp);
             let life = self.life;
             self.after(1, Event::Ambush { life, moment: Moment::InFlight { id, dfsp } });
         }
@@ -103,7 +104,7 @@ impl World {
             return true;
         }
         if self.operator_is_idle() {
-            let dfsp = self.mischance.below(self.dfsps.len() as u64) as usize;
+            let dfsp = self.mischance.below(self.locals() as u64) as usize;
             self.change_scheme(dfsp);
         } else {
             self.operator.current = self.operator.current.take().or_else(|| self.operator.next.pop_front());

@@ -127,7 +127,7 @@ impl World {
         if !self.payroll.is_on {
             return;
         }
-        for dfsp in 0..self.dfsps.len() {
+        for dfsp in 0..self.locals() {
             for (kind, path) in [
                 (EndpointType::BULK_TRANSFER_POST, ""),
                 (EndpointType::BULK_TRANSFER_PUT, "/{{bulkTransferId}}"),

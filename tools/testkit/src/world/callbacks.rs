@@ -7,7 +7,7 @@ use upesi_types::TransferId;
 use super::World;
 use super::event::Event;
 use crate::auditor::Told;
-use crate::message::{Request, number};
+use crate::message::Request;
 
 /// How long a slow DFSP takes to answer.
 const SLOW_LEAST_US: u64 = 400_000;
@@ -20,7 +20,7 @@ impl World {
     /// A callback leaves the hub.
     pub(super) fn callback_leaves(&mut self, sending: u64, key: CallbackKey, request: Request) {
         self.counts.callbacks += 1;
-        let to = recipient(&request);
+        let to = self.recipient(&request);
         self.say(format_args!("hub calls {to:?} {sending}: {key:?} {} {}", request.method, request.path));
         if let Some(to) = to {
             self.auditor.callback_left(key, to, &request);
@@ -39,7 +39,7 @@ impl World {
 
     /// A callback reaches a DFSP, which takes it, fails, or is not there.
     pub(super) fn callback(&mut self, life: u64, sending: u64, key: CallbackKey, request: &Request) {
-        let Some(to) = recipient(request).filter(|to| *to < self.dfsps.len()) else { return };
+        let Some(to) = self.recipient(request).filter(|to| *to < self.dfsps.len()) else { return };
         let condition = self.dfsps[to].condition(self.now_us);
         if condition.is_dead {
             return;
@@ -128,9 +128,4 @@ fn transfer_of(request: &Request) -> Option<TransferId> {
 /// The first transfer of the bulk that a payee is asked for.
 fn first_item_of(request: &Request) -> Option<TransferId> {
     body_of(request)["individualTransfers"][0]["transferId"].as_str().and_then(TransferId::parse)
-}
-
-/// The DFSP whose host a callback goes to.
-fn recipient(request: &Request) -> Option<usize> {
-    number(request.path.split(['.', '/']).next()?)
 }

@@ -138,9 +138,10 @@ impl World {
         }
         self.create_hub_accounts(other());
         self.auditor.outside.other_cover = i128::from(OTHER_FUNDS) * UNITS;
-        for dfsp in 0..self.dfsps.len() {
+        for dfsp in 0..self.locals() {
             let (name, currency) = (fsp(dfsp), other());
-            self.must(AdminCommand::CreateParticipant { name, currency, is_proxy: false });
+            let is_proxy = self.is_proxy(dfsp);
+            self.must(AdminCommand::CreateParticipant { name, currency, is_proxy });
             let (net_debit_cap, initial_position) = (money(OTHER_FUNDS), Amount::ZERO);
             self.must(AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position });
             let participant = self.hub.as_ref().and_then(|hub| hub.ledger().participant_named(&name));

@@ -154,6 +154,8 @@ pub struct Counts {
     pub settled_at_once: u64,
     /// Fees that transfers were charged.
     pub fees: u64,
+    /// Transfers committed with a party behind a proxy.
+    pub committed_through_proxy: u64,
     /// Conversions that were committed with their transfer.
     pub conversions_committed: u64,
     /// Those that were aborted after they were reserved, those expired included.

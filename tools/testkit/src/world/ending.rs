@@ -113,7 +113,7 @@ impl World {
             // The hub's time may have been before that from which rules for fees apply.
             self.auditor.outside.fees = &[];
         }
-        self.auditor.compare_outcome(hub.ledger(), (&self.specs, self.exchange.specs()), self.dfsps.len());
+        self.auditor.compare_outcome(hub.ledger(), (&self.specs, self.exchange.specs()), self.locals());
         let ledger = hub.ledger().clone();
         Hub::shutdown(hub);
         let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());

@@ -12,6 +12,7 @@ mod ending;
 mod event;
 mod operator;
 mod process;
+mod proxies;
 mod retention;
 mod rot;
 mod safety;
@@ -34,6 +35,7 @@ use self::ending::Phase;
 use self::event::{Event, Schedule};
 use self::operator::Operator;
 use self::process::Tuning;
+pub(crate) use self::proxies::Remote;
 use self::retention::Retention;
 use self::treasury::Treasury;
 use crate::archive::SimArchive;
@@ -123,7 +125,9 @@ pub struct World {
     strikes_seen: usize,
     faults_unchecked: u64,
     // Those outside.
+    /// Those of this scheme, and behind them those of another one.
     dfsps: Vec<Dfsp>,
+    remote: Option<Remote>,
     operator: Operator,
     /// The withdrawal that is being ended, in ten-thousandths.
     operator_amount: Option<i128>,
@@ -143,7 +147,9 @@ impl World {
     /// A world before its first event: a hub with its participants, and the trouble that is to come.
     pub fn new(seed: u64, plan: Plan) -> Self {
         let mut random = Random::new(seed);
-        let dfsps = plan.dfsps.clamp(2, 16);
+        let locals = plan.dfsps.clamp(2, 16);
+        let remote = Remote::draw(seed, &plan, locals);
+        let dfsps = locals + remote.map_or(0, |remote| remote.count);
         let tuning = Tuning::draw(&mut random);
         let mut world = Self {
             seed,
@@ -173,6 +179,7 @@ impl World {
             faults_unchecked: 0,
             operator_amount: None,
             dfsps: (0..dfsps).map(|_| Dfsp::default()).collect(),
+            remote,
             operator: Operator::default(),
             specs: Vec::new(),
             calls: BTreeMap::new(),
@@ -297,6 +304,7 @@ impl World {
         (counts.caps_raised, counts.caps_lowered) = (settled.caps_raised, settled.caps_lowered);
         (counts.stages_in_pieces, counts.settled_at_once) = (settled.pieces, settled.settled_at_once);
         counts.fees = settled.fees;
+        counts.committed_through_proxy = self.auditor.committed_through_proxy();
         let converted = self.auditor.converted();
         (counts.conversions_committed, counts.conversions_aborted) = (converted.committed, converted.aborted);
         (counts.conversions_expired, counts.conversions_of_payees) = (converted.expired, converted.of_payees);

@@ -88,9 +88,10 @@ impl World {
     pub(super) fn onboard(&mut self) {
         self.create_hub_accounts(kes());
         self.create_models();
-        for dfsp in 0..self.dfsps.len() {
+        for dfsp in 0..self.locals() {
             let name = fsp(dfsp);
-            self.must(AdminCommand::CreateParticipant { name, currency: kes(), is_proxy: false });
+            let is_proxy = self.is_proxy(dfsp);
+            self.must(AdminCommand::CreateParticipant { name, currency: kes(), is_proxy });
             self.must(AdminCommand::OpenAccounts {
                 name,
                 currency: kes(),
@@ -108,6 +109,7 @@ impl World {
         }
         self.onboard_other_currency();
         self.onboard_bulks();
+        self.onboard_remote();
     }
 
     pub(super) fn create_hub_accounts(&mut self, currency: Currency) {
@@ -207,7 +209,7 @@ impl World {
     }
 
     fn draw_operation(&mut self) -> Command {
-        let dfsp = self.random.below(self.dfsps.len() as u64) as usize;
+        let dfsp = self.random.below(self.locals() as u64) as usize;
         let name = fsp(dfsp);
         let command = match self.random.below(8) {
             0 => {
@@ -361,7 +363,7 @@ impl World {
 
     /// Puts everything right: all active, all endpoints as they were.
     pub(super) fn operator_heals(&mut self) {
-        for dfsp in 0..self.dfsps.len() {
+        for dfsp in 0..self.locals() {
             let (name, account) = (fsp(dfsp), self.operator.accounts[dfsp].0);
             let activity = AdminCommand::SetParticipantActivity { name, is_active: true };
             self.operator.next.push_back(Command::Admin(activity));

@@ -10,6 +10,7 @@ use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Command, PublicState, Stored as _, Transfer};
 
 use super::scheme::{abort, fulfil, number, onboard, prepare};
+use super::treasury::Treasury;
 
 /// Most requests that are under way together.
 const TOGETHER_MAX: u64 = 6;
@@ -42,6 +43,7 @@ pub struct Memory {
     /// How those ended that were removed and have come again, one for each time.
     pub came_again: Vec<(u64, PublicState)>,
     pub removals: u64,
+    pub treasury: Treasury,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +67,9 @@ impl Memory {
             }
             if random.one_in(4) {
                 self.retain(engine).await;
+            }
+            if random.one_in(2) && !self.treasury.step(engine, random).await {
+                return false;
             }
         }
         true

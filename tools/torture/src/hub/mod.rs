@@ -2,6 +2,7 @@
 
 pub mod life;
 pub mod scheme;
+pub mod treasury;
 pub mod verdict;
 
 use std::sync::Arc;

@@ -8,7 +8,8 @@ use upesi_ledger::command::{
     Abort, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
 };
 use upesi_ledger::{
-    AdminCommand, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId, ParticipantId,
+    AccountId, AdminCommand, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId,
+    ParticipantId,
 };
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
@@ -17,6 +18,8 @@ pub const NOW_MS: i64 = 1_900_000_000_000;
 /// After all deadlines that matter.
 const EXPIRES_MS: i64 = NOW_MS + 80_000_000;
 const PREIMAGE: [u8; 32] = [7; 32];
+/// The model that settles their windows.
+pub const MODEL: &str = "DEFERREDNET";
 /// Those who pay each other.
 pub const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redpurse"];
 
@@ -130,6 +133,12 @@ pub fn positions(ledger: &Ledger) -> [Option<(ParticipantId, Amount)>; 3] {
     })
 }
 
+/// The owner of an account, as a place in [`DFSPS`].
+pub fn dfsp_of(ledger: &Ledger, account: AccountId) -> Option<usize> {
+    let owner = ledger.account(account)?.participant;
+    DFSPS.iter().position(|dfsp| ledger.participant_named(&name(dfsp)).is_some_and(|known| known.id == owner))
+}
+
 /// Hub accounts, a settlement model, three banks with funds. What is there already is refused, which does no harm.
 pub async fn onboard(engine: &EngineHandle) -> Result<(), SubmitError> {
     for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
@@ -137,7 +146,7 @@ pub async fn onboard(engine: &EngineHandle) -> Result<(), SubmitError> {
             AdminCommand::CreateHubAccount { name: name("Hub"), currency: currency(), kind: kind.into() };
         admin(engine, account).await?;
     }
-    let model = NewSettlementModel::deferred_net("DEFERREDNET", None);
+    let model = NewSettlementModel::deferred_net(MODEL, None);
     admin(engine, AdminCommand::CreateSettlementModel(model)).await?;
     for (index, dfsp) in (0_u64..).zip(DFSPS) {
         onboard_dfsp(engine, name(dfsp), index).await?;

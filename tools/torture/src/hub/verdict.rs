@@ -11,6 +11,7 @@ use upesi_types::Amount;
 
 use super::life::Memory;
 use super::scheme::{DFSPS, amount_of, id, parties, positions};
+use super::treasury::{Picture, settled_and_held};
 use super::{Remains, Setup, block_on};
 
 /// What a running hub says of itself.
@@ -18,6 +19,9 @@ struct Account {
     /// The transfers that are in memory, by number.
     in_memory: BTreeMap<u64, Transfer>,
     positions: [Option<(ParticipantId, Amount)>; 3],
+    /// What settlements added to the positions, and what windows hold of them.
+    settled_and_held: ([i128; 3], [i128; 3]),
+    settling: Picture,
     findings: Vec<String>,
     state: Vec<u8>,
     last_seq: u64,
@@ -44,6 +48,8 @@ async fn demand(handle: &EngineHandle, memory: &Memory) -> Account {
             .filter_map(|number| Some((*number, ledger.transfer(id(*number))?.clone())))
             .collect(),
         positions: positions(ledger),
+        settled_and_held: settled_and_held(ledger),
+        settling: Picture::of(ledger),
         findings: upesi_ledger::audit::check(ledger),
         state: ledger.encode_unfinished(),
         last_seq: ledger.last_seq(),
@@ -91,7 +97,12 @@ fn compare(remains: &Remains, memory: &Memory, account: &Account, what: &str) {
         moved.push((*number, *state));
     }
     let found = account.positions.map(|position| position.map_or(0, |(_, units)| i128::from(units.units())));
-    assert_eq!(found, positions_by(&moved), "{what}: positions of {DFSPS:?}");
+    let (settled, held) = account.settled_and_held;
+    let expected = added(positions_by(&moved), settled);
+    assert_eq!(found, expected, "{what}: positions of {DFSPS:?}, to which settlements added {settled:?}");
+    moved.retain(|(_, state)| *state == PublicState::Committed);
+    assert_eq!(held, positions_by(&moved), "{what}: windows do not hold just what was committed");
+    memory.treasury.compare(&account.settling, what);
     let replayed = replay(remains, what);
     assert_eq!(replayed.last_seq(), account.last_seq, "{what}: the replay ends elsewhere");
     assert!(replayed.encode_unfinished() == account.state, "{what}: the live state is not the replay");
@@ -104,7 +115,11 @@ fn expect_as_sent(number: u64, found: &Transfer, known: &[Option<(ParticipantId,
     assert_eq!([found.payer, found.payee], expected, "{what}: the parties of transfer {number}");
 }
 
-/// What the positions must be after all that moved money.
+fn added(one: [i128; 3], other: [i128; 3]) -> [i128; 3] {
+    std::array::from_fn(|dfsp| one[dfsp] + other[dfsp])
+}
+
+/// What the positions must be after all that moved money, but for settlements.
 fn positions_by(moved: &[(u64, PublicState)]) -> [i128; 3] {
     let mut positions = [0; 3];
     for (number, state) in moved {

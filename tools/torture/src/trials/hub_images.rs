@@ -15,7 +15,8 @@ const BURSTS_MAX: u64 = 24;
 const ORDINALS: u64 = 256;
 
 /// A power loss or a kill at any operation of a hub that serves, snapshots, archives and removes what is old:
-/// everything acknowledged is there, with its amount and its parties, and nothing removed comes back.
+/// everything acknowledged is there, with its amount and its parties, closes and stages of settlements among it, and
+/// nothing removed comes back.
 pub(super) const TRIAL: Trial = Trial {
     name: "hub-images",
     what: "simulated crash images of whole hubs with a real archive, torn writes included",
@@ -61,6 +62,14 @@ fn crash_and_judge(seed: u64, tally: &mut Tally) {
     tally.unit("whole hubs");
     tally.add("acknowledged", memory.acknowledged);
     tally.add("removals", memory.removals);
+    for (name, count) in [
+        ("windows closed", memory.treasury.closes),
+        ("settlements", memory.treasury.settlements),
+        ("stages of settlements", memory.treasury.stages),
+        ("settlements given up", memory.treasury.aborts),
+    ] {
+        tally.add(name, count);
+    }
     tally.add("came again", memory.came_again.len() as u64);
 }
 

@@ -18,7 +18,7 @@ mod world_seeds;
 
 pub use table_flips::{Judgement, Tables};
 
-use crate::trial::Trial;
+use crate::trial::{Part, Trial};
 
 /// All trials, in the order of the table.
 pub const TRIALS: [&Trial; 9] = [
@@ -32,6 +32,9 @@ pub const TRIALS: [&Trial; 9] = [
     &bit_flips::TRIAL,
     &disk_full::TRIAL,
 ];
+
+/// Parts of trials that have a line of their own, behind that of their trial.
+pub const PARTS: [Part; 1] = [world_seeds::WITH_ALL_MONEY];
 
 /// A trial by its name.
 pub fn named(name: &str) -> Option<&'static Trial> {

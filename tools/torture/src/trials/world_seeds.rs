@@ -4,12 +4,21 @@ use upesi_testkit::Plan;
 use upesi_testkit::world::{self, Outcome};
 
 use crate::tally::Tally;
-use crate::trial::{self, Trial};
+use crate::trial::{self, Part, Trial};
 
 /// Findings that are told of one world.
 const FINDINGS_TOLD_MAX: usize = 5;
 /// In so many seeds one has a second world, whose disk does not keep what was written.
 const ROTTEN_ONE_IN: u64 = 8;
+
+/// Worlds in which a settlement came to its end, and a conversion and an item of a bulk were committed. Those that were
+/// lived through before there was such are not counted.
+pub(super) const WITH_ALL_MONEY: Part = Part {
+    of: "world-seeds",
+    detail: "worlds with settlements, conversions and bulks",
+    what: "of those, worlds in which settlements, conversions and bulks came to their end",
+    goal: 20_000,
+};
 
 /// Mixed faults of every kind, an independent auditor after each, and liveness once they stop.
 pub(super) const TRIAL: Trial = Trial {
@@ -29,6 +38,8 @@ fn run(seed: u64) -> Tally {
     }
     let counts = outcome.counts;
     tally.add(Tally::UNITS, 1);
+    let has_all = counts.settled > 0 && counts.conversions_committed > 0 && counts.bulks_completed > 0;
+    tally.add(WITH_ALL_MONEY.detail, u64::from(has_all));
     for (name, count) in [
         ("events", outcome.events),
         ("restarts", counts.starts),
@@ -57,6 +68,7 @@ fn run(seed: u64) -> Tally {
         ("checks of safety", counts.checks),
         ("acknowledged", counts.acknowledged),
         ("callbacks", counts.callbacks),
+        ("transfers through a proxy", counts.committed_through_proxy),
     ] {
         tally.add(name, count);
     }

@@ -29,14 +29,15 @@ impl Books {
             Event::TransferCommitted { id, .. }
             | Event::TransferAborted { id, operator_reason: None, .. }
             | Event::FeeCharged { transfer: id, .. }
+            | Event::FeeNotCharged { transfer: id, .. }
                 if self.bulks.has_item(*id) =>
             {
                 let is_expiry = matches!(event, Event::TransferAborted { kind: AbortKind::Expired, .. });
                 actor == if is_expiry { Actor::Clock } else { Actor::Bulks }
             }
-            Event::TransferCommitted { id, .. } | Event::FeeCharged { transfer: id, .. } => {
-                self.is_payee(actor, *id)
-            }
+            Event::TransferCommitted { id, .. }
+            | Event::FeeCharged { transfer: id, .. }
+            | Event::FeeNotCharged { transfer: id, .. } => self.is_payee(actor, *id),
             Event::TransferAborted { operator_reason: Some(_), .. } => actor == Actor::Operator,
             // A late PUT of the payee ends a transfer by the rules of expiry, too.
             Event::TransferAborted { id, kind: AbortKind::Expired, .. } => {

@@ -138,7 +138,7 @@ impl Books {
         let due = std::mem::take(&mut self.fees_due);
         if charged != due {
             findings.push(format!(
-                "record {seq}: it charges the fees {charged:?}, by the rules they are {due:?}"
+                "record {seq}: it records the fees {charged:?}, by the rules they are {due:?}"
             ));
         }
         self.check_none_left_behind(seq, &ended, findings);

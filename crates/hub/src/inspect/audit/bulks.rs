@@ -181,7 +181,7 @@ impl Books {
                 bulk_accepted(place, *id, self.bulks.get_mut(*id)?, &mut faults)?;
                 *id
             }
-            Event::BulkAnswered { id, answer, results } => {
+            Event::BulkAnswered { id, answer, results, .. } => {
                 let live = self.bulks.get_mut(*id)?;
                 live.is_refused = answer.is_error;
                 bulk_answered(place, *id, live, results, &mut faults)?;

@@ -1,6 +1,6 @@
 //! The auditor's own rule for interchange fees: what each commit must charge.
 
-use upesi_ledger::{AccountId, Event, FeePayer, FeeRule, LedgerAccountTypeId, ParticipantId};
+use upesi_ledger::{AccountId, Event, FeePayer, FeeRule, LedgerAccountTypeId, NoFee, ParticipantId};
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
 use super::books::Books;
@@ -10,21 +10,27 @@ use super::judge::{InFlight, Place};
 const STEPS: [i128; 5] = [10_000, 1_000, 100, 10, 1];
 const MILLION: i128 = 1_000_000;
 
-/// A fee that a commit must charge.
+/// What a rule that applies to a commit must come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FeeDue {
     transfer: TransferId,
     rule: u32,
-    payer: AccountId,
-    payee: AccountId,
     units: i128,
+    /// Who owes it to whom, or why nobody does.
+    owed: Result<(AccountId, AccountId), NoFee>,
 }
 
 impl FeeDue {
-    /// What an event charges, if it is one of a fee.
+    /// What an event says of a fee, if it is one of a fee.
     pub(super) fn of(event: &Event) -> Option<Self> {
-        let Event::FeeCharged { transfer, rule, payer, payee, amount } = *event else { return None };
-        Some(Self { transfer, rule, payer, payee, units: i128::from(amount.units()) })
+        let (transfer, rule, amount, owed) = match *event {
+            Event::FeeCharged { transfer, rule, payer, payee, amount } => {
+                (transfer, rule, amount, Ok((payer, payee)))
+            }
+            Event::FeeNotCharged { transfer, rule, amount, reason } => (transfer, rule, amount, Err(reason)),
+            _ => return None,
+        };
+        Some(Self { transfer, rule, units: i128::from(amount.units()), owed })
     }
 }
 
@@ -52,7 +58,8 @@ fn charge(rule: &FeeRule, currency: Currency, transfer: &InFlight, at: Timestamp
 }
 
 impl Books {
-    /// The fees of a commit in the order of their rules. What a balance cannot hold is not charged.
+    /// The fees of a commit in the order of their rules. A party without an account for fees owes none, and what a
+    /// balance cannot hold is not charged.
     pub(super) fn fees_due(&self, place: Place<'_>, id: TransferId, transfer: &InFlight) -> Vec<FeeDue> {
         let Some((currency, _)) = self.scheme.kind(transfer.payer_account) else { return Vec::new() };
         let kind = LedgerAccountTypeId::INTERCHANGE_FEE;
@@ -60,21 +67,30 @@ impl Books {
             let id = self.scheme.account_id_of(party, currency, kind)?;
             Some((id, self.scheme.account_of(party, currency, kind)?.units))
         };
-        let Some((mut payer, mut payee)) = account(transfer.payer).zip(account(transfer.payee)) else {
-            return Vec::new();
-        };
+        let mut accounts = account(transfer.payer).zip(account(transfer.payee));
+        let most = i128::from(Amount::MAX.units());
         let mut due = Vec::new();
         for rule in self.scheme.fee_rules() {
             let units = charge(rule, currency, transfer, place.time);
-            let (from, to) = match rule.terms.paid_by {
-                FeePayer::Payer => (&mut payer, &mut payee),
-                FeePayer::Payee => (&mut payee, &mut payer),
-            };
-            let most = i128::from(Amount::MAX.units());
-            if units > 0 && units <= most && from.1 + units <= most && to.1 - units >= -most {
-                (from.1, to.1) = (from.1 + units, to.1 - units);
-                due.push(FeeDue { transfer: id, rule: rule.id, payer: from.0, payee: to.0, units });
+            if units <= 0 || units > most {
+                continue;
             }
+            let owed = match &mut accounts {
+                None => Err(NoFee::Account),
+                Some((payer, payee)) => {
+                    let (from, to) = match rule.terms.paid_by {
+                        FeePayer::Payer => (payer, payee),
+                        FeePayer::Payee => (payee, payer),
+                    };
+                    if from.1 + units > most || to.1 - units < -most {
+                        Err(NoFee::Room)
+                    } else {
+                        (from.1, to.1) = (from.1 + units, to.1 - units);
+                        Ok((from.0, to.0))
+                    }
+                }
+            };
+            due.push(FeeDue { transfer: id, rule: rule.id, units, owed });
         }
         due
     }

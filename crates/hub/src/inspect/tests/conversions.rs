@@ -4,12 +4,12 @@
 use sha2::{Digest, Sha256};
 use upesi_ledger::codec::Encoder;
 use upesi_ledger::command::{
-    AskedMoney, ConversionCommand, FulfilConversion, FulfilState, Fulfilment, FundsPrepare, Prepare,
-    PrepareConversion,
+    AskedMoney, ConversionCommand, FulfilConversion, FulfilState, Fulfilment, FundsPrepare, NewFeeRule,
+    Prepare, PrepareConversion,
 };
 use upesi_ledger::{
-    AbortKind, Actor, AdminCommand, Command, Decision, Event, FundsDirection, LedgerAccountTypeId, Payload,
-    Refusal, Stored as _,
+    AbortKind, AccountId, Actor, AdminCommand, Command, Decision, Event, FeePayer, FeeTerms, FundsDirection,
+    LedgerAccountTypeId, NoFee, Payload, Refusal, Stored as _,
 };
 use upesi_tables::archive::{Archive as _, ArchiveOptions, FjallArchive};
 use upesi_types::{Amount, ConversionId, Currency};
@@ -210,6 +210,72 @@ fn what_is_wrong_with_a_conversion_is_found() {
         journal.write(&decision, Payload::default());
         let findings = audited(&mut journal).findings;
         assert!(findings.iter().any(|finding| finding.contains(expected)), "{expected}: {findings:?}");
+    }
+}
+
+/// A payment in two currencies up to the commit, which a rule of the second currency would charge; its payer has no
+/// account in it.
+fn before_the_fee() -> TestJournal {
+    let mut journal = after(3);
+    journal.admin(AdminCommand::CreateFeeRule(NewFeeRule {
+        terms: FeeTerms {
+            name: "WALLET".into(),
+            currency: tzs(),
+            payers: Vec::new(),
+            payees: Vec::new(),
+            amount_min: Amount::ZERO,
+            amount_max: None,
+            rate: 15_000,
+            decimals: 2,
+            fixed: Amount::ZERO,
+            paid_by: FeePayer::Payer,
+        },
+        from: None,
+        until: None,
+    }));
+    journal
+}
+
+#[test]
+fn a_fee_that_a_converted_payment_cannot_owe_is_recorded_and_audited() {
+    type Change = fn(&mut Vec<Event>);
+    let is_fee = |event: &Event| matches!(event, Event::FeeNotCharged { .. });
+    let changes: [Option<Change>; 5] = [
+        None,
+        Some(|events| events.retain(|event| !matches!(event, Event::FeeNotCharged { .. }))),
+        Some(|events| {
+            let Some(Event::FeeNotCharged { reason, .. }) = events.last_mut() else { unreachable!() };
+            *reason = NoFee::Room;
+        }),
+        Some(|events| {
+            let Some(Event::FeeNotCharged { amount: due, .. }) = events.last_mut() else { unreachable!() };
+            *due = amount("1.51");
+        }),
+        Some(|events| {
+            let Some(Event::FeeNotCharged { transfer, rule, amount, .. }) = events.pop() else {
+                unreachable!()
+            };
+            // From the FXP, which has an account for fees in the currency, to the payee.
+            let (payer, payee) = (AccountId::new(9).unwrap(), AccountId::new(10).unwrap());
+            events.push(Event::FeeCharged { transfer, rule, payer, payee, amount });
+        }),
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        let mut journal = before_the_fee();
+        let mut decision = journal.decide(&next(&journal, 3));
+        let fee = decision.events.iter().find(|event| is_fee(event)).cloned();
+        let (transfer, reason) = (id(TRANSFER), NoFee::Account);
+        assert_eq!(fee, Some(Event::FeeNotCharged { transfer, rule: 1, amount: amount("1.5"), reason }));
+        // Last, so that the cases find it.
+        decision.events.sort_by_key(is_fee);
+        if let Some(change) = change {
+            change(&mut decision.events);
+        }
+        journal.write(&decision, Payload::default());
+        let findings = audited(&mut journal).findings;
+        let found = findings.iter().any(|finding| finding.contains("it records the fees"));
+        assert_eq!(found, change.is_some(), "case {at}: {findings:?}");
+        assert!(change.is_some() || findings.is_empty(), "{findings:?}");
     }
 }
 

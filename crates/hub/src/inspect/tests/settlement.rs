@@ -274,8 +274,8 @@ fn fulfil_with_fee(journal: &TestJournal, change: fn(&mut Vec<Event>)) -> Decisi
 }
 
 /// What the second transfer must charge, as findings have it: 1.5 % of 7, rounded half up, and 0.25.
-const FEE_DUE: &str = "[FeeDue { transfer: 00000000-0000-4000-8000-000000000002, rule: 1, payer: \
-                       AccountId(8), payee: AccountId(7), units: 3600 }]";
+const FEE_DUE: &str = "[FeeDue { transfer: 00000000-0000-4000-8000-000000000002, rule: 1, units: \
+                       3600, owed: Ok((AccountId(8), AccountId(7))) }]";
 
 #[test]
 fn a_wrong_fee_is_found() {
@@ -299,7 +299,7 @@ fn a_wrong_fee_is_found() {
         journal.write(&decision, Payload::default());
         let findings = audited(&mut journal).findings;
         let found = findings.iter().any(|finding| {
-            finding.contains("it charges the fees")
+            finding.contains("it records the fees")
                 && finding.ends_with(&format!("by the rules they are {FEE_DUE}"))
         });
         assert!(found, "case {at}: {findings:?}");

@@ -127,3 +127,31 @@ fn what_cannot_be_brought_about_is_a_conflict() {
     let text = "s.toml:8: fee rule WALLET: \"nobank\" is no DFSP, neither here nor at the hub";
     refused(Some("[]".to_owned()), &unknown, text);
 }
+
+/// What a rule cannot charge is said before it is made: the payer buys the currency and has no account in it.
+#[test]
+fn payers_that_would_owe_nothing_are_named() {
+    let scheme = |dfsps: &str, payers: &str| {
+        let file = DFSP.replace("[\"KES\"]", "[\"KES\", \"TZS\"]");
+        let rule = RULE.replace("\"KES\"", "\"TZS\"").replace("[\"greenbank\"]", payers);
+        format!("{file}{dfsps}\n[[model]]\nname = \"TZSNET\"\ncurrency = \"TZS\"\n{rule}")
+    };
+    let account = "{ net_debit_cap = 6000 }";
+    let forex = format!("\n[[dfsp]]\nname = \"forex\"\naccounts.KES = {account}\naccounts.TZS = {account}\n");
+    let other = format!("\n[[dfsp]]\nname = \"other\"\naccounts.TZS = {account}\n");
+    let note = "? fee rule WALLET charges nothing for what is paid in TZS by conversions of greenbank, without accounts in \
+                TZS\n";
+    for (dfsps, payers, is_noted) in [
+        (&forex, "[]", true),
+        (&forex, "[\"greenbank\"]", true),
+        (&forex, "[\"forex\"]", false),
+        // Nobody has both currencies.
+        (&other, "[]", false),
+    ] {
+        let hub = finished_hub("6000", "0", "");
+        hub.answer("GET /feeRules", 200, "[]");
+        let output = apply(&hub, &scheme(dfsps, payers), |options| options.plan_only = true).output;
+        assert_eq!(output.contains(note), is_noted, "{dfsps} {payers}: {output}");
+        assert_eq!(output.contains("charges nothing"), is_noted, "{output}");
+    }
+}

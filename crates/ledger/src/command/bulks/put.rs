@@ -1,7 +1,7 @@
 //! `PUT /bulkTransfers/{ID}` and `…/error`: the payee answers a bulk.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use upesi_types::{BulkId, ErrorCode, FspId, TransferId};
 
@@ -40,7 +40,10 @@ impl Ledger {
             }
         };
         let results = results(bulk, &fulfil.results, rest.as_ref());
-        out.events.push(Event::BulkAnswered { id: bulk.id, answer, results });
+        let open = bulk.items.iter().filter(|item| item.state == ItemState::Accepted);
+        let open: BTreeSet<_> = open.map(|item| item.transfer).collect();
+        let ignored = fulfil.results.iter().filter(|(transfer, _)| !open.contains(transfer)).count() as u32;
+        out.events.push(Event::BulkAnswered { id: bulk.id, answer, results, ignored });
     }
 
     /// Every open item is aborted. The payer gets the payee's own message at once: nothing can change the outcome.
@@ -69,7 +72,7 @@ impl Ledger {
             out.tell_of_bulk(sender, id.id(), CallbackContent::ConfirmAbort);
         }
         let results = results(bulk, &[], Some(&cause));
-        out.events.push(Event::BulkAnswered { id, answer, results });
+        out.events.push(Event::BulkAnswered { id, answer, results, ignored: 0 });
     }
 
     /// The bulk and the sender; nothing when the answer is in `out` already.
@@ -122,7 +125,7 @@ impl Ledger {
 }
 
 /// What becomes of the open items, by their place: what the payee says, or else the rest's cause. What it says of other
-/// transfers counts for nothing.
+/// transfers counts for nothing, but is counted.
 fn results(
     bulk: &Bulk,
     said: &[(TransferId, ItemResult)],

@@ -9,12 +9,12 @@ use crate::auditor::Findings;
 impl Books {
     /// The money of a commit: from position to position, with the open window, or from cover to cover.
     pub(super) fn settle_commit(&mut self, id: TransferId, settled: Settled, findings: &mut Findings) {
-        let Some(Entry { carrier, payee, amount, currency, .. }) =
+        let Some(Entry { carrier, creditor, amount, currency, .. }) =
             self.transfers.get(&id.to_bytes()).cloned()
         else {
             return;
         };
-        let leg = ((carrier, POSITION, currency), (payee, POSITION, currency), amount);
+        let leg = ((carrier, POSITION, currency), (creditor, POSITION, currency), amount);
         self.settle_leg(&id.to_string(), leg, settled, findings);
     }
 
@@ -53,7 +53,8 @@ impl Books {
     pub(super) fn owe_fees(&mut self, id: TransferId, at: Timestamp) {
         // Rules of this world are of the scheme's currency.
         if let Some(Entry { payer, payee, amount, currency: 0, .. }) = self.transfers.get(&id.to_bytes()) {
-            self.fees_due = self.settling.fees((*payer, *payee), *amount, at);
+            let parties = (self.liable(*payer), self.liable(*payee));
+            self.fees_due = self.settling.fees(parties, *amount, at);
         }
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Exchange {
     transfer: Option<TransferId>,
     initiator: u32,
     fxp: u32,
+    /// Whose accounts carry what these give and take: their own, or their proxies'.
+    liable: (u32, u32),
     /// The amounts and their currencies, by number.
     source: (i128, u8),
     target: (i128, u8),
@@ -60,10 +62,11 @@ impl Exchange {
         let leg = |debtor, creditor, (amount, currency): (i128, u8)| {
             (account(debtor, currency), account(creditor, currency), amount)
         };
-        let sale = leg(self.initiator, self.fxp, self.source);
+        let (initiator, fxp) = self.liable;
+        let sale = leg(initiator, fxp, self.source);
         match self.side {
             ConversionSide::Payer => (sale, None),
-            ConversionSide::Payee => (leg(self.fxp, self.initiator, self.target), Some(sale)),
+            ConversionSide::Payee => (leg(fxp, initiator, self.target), Some(sale)),
         }
     }
 
@@ -146,7 +149,7 @@ impl Books {
         if conversion.stage != Stage::Fulfilled || conversion.target != (entry.amount, entry.currency) {
             findings.add(format!("I10: {id} is reserved beside its conversion {conversion:?}"));
         }
-        Some(conversion.fxp)
+        Some(conversion.liable.1)
     }
 
     /// Whether the conversion of a transfer's payer has lapsed, which takes the transfer along.
@@ -199,13 +202,15 @@ impl Books {
         let id = conversion.id;
         let party = |party: Option<ParticipantId>| party.map_or(0, |party| party.number());
         let is_reserved = conversion.state == ConversionState::Reserved;
+        let (initiator, fxp) = (party(conversion.initiator), party(conversion.fxp));
         let units = |money: &Money| (i128::from(money.amount.units()), currency_of(money.currency));
         let entry = Exchange {
             stage: if is_reserved { Stage::Reserved } else { Stage::Aborted },
             side: conversion.side,
             transfer: conversion.determining_transfer,
-            initiator: party(conversion.initiator),
-            fxp: party(conversion.fxp),
+            initiator,
+            fxp,
+            liable: (self.liable(initiator), self.liable(fxp)),
             source: units(&conversion.source),
             target: units(&conversion.target),
             condition: conversion.condition,

@@ -1,0 +1,195 @@
+//! What a hub does not take any more, and what may come again or late: the answers of `/v2`.
+
+use serde_json::{Value, json};
+use upesi_ledger::Limits;
+
+use super::{VALIDATION, close, positions, refused, settle, settle_closed, stage, traded};
+use crate::common::{Hub, MODEL, ask, pay};
+
+async fn is_refused(hub: &Hub, method: &str, path: &str, body: Value, text: &str) {
+    let answer = refused(hub, method, path, body.clone()).await;
+    assert_eq!(answer, (400, format!("{VALIDATION}{text}")), "{method} {path} {body}");
+}
+
+fn closed() -> Value {
+    json!({"state": "CLOSED", "reason": "end of day"})
+}
+
+fn of_windows(windows: &[u32]) -> Value {
+    let windows: Vec<_> = windows.iter().map(|id| json!({"id": id})).collect();
+    json!({"settlementModel": "DEFERREDNET", "reason": "EOD", "settlementWindows": windows})
+}
+
+/// A hub of these limits whose first windows are closed, with a transfer each, and one in the open window.
+async fn after_windows(limits: Limits, count: u32) -> Hub {
+    let hub = Hub::with_limits(limits, &["green", "blue"]).await;
+    for window in 1..=count {
+        pay(&hub, 50 + u64::from(window), "green", "blue", "1").await;
+        assert_eq!(close(&hub, window).await.0, 200);
+    }
+    pay(&hub, 99, "green", "blue", "1").await;
+    hub
+}
+
+#[tokio::test]
+async fn windows_have_limits() {
+    let hub = after_windows(Limits { windows: 3, ..Limits::TINY }, 2).await;
+    let text = "A hub has at most 100000 settlement windows";
+    is_refused(&hub, "POST", "/v2/settlementWindows/3", closed(), text).await;
+    // One pair in each.
+    let hub = after_windows(Limits { pairs: 2, ..Limits::TINY }, 2).await;
+    let text = "Too many windows are not settled: settle some before another is closed";
+    is_refused(&hub, "POST", "/v2/settlementWindows/3", closed(), text).await;
+    settle_closed(&hub).await;
+    for state in ["PS_TRANSFERS_RECORDED", "PS_TRANSFERS_RESERVED", "PS_TRANSFERS_COMMITTED", "SETTLED"] {
+        assert_eq!(ask(&hub, "PUT", "/v2/settlements/1", stage(state)).await.0, 200);
+    }
+    assert_eq!(close(&hub, 3).await.0, 200);
+}
+
+#[tokio::test]
+async fn settlements_have_limits() {
+    let hub = after_windows(Limits { settlements: 1, ..Limits::TINY }, 3).await;
+    let text = "A settlement has at most 1000 windows";
+    is_refused(&hub, "POST", "/v2/settlements", of_windows(&[1, 2, 3]), text).await;
+    assert_eq!(ask(&hub, "POST", "/v2/settlements", of_windows(&[1])).await.0, 200);
+    let text = "A hub has at most 100000 settlements, with 1000000 accounts";
+    is_refused(&hub, "POST", "/v2/settlements", of_windows(&[2, 3]), text).await;
+    let hub = after_windows(Limits { settlement_accounts: 3, ..Limits::TINY }, 2).await;
+    assert_eq!(ask(&hub, "POST", "/v2/settlements", of_windows(&[1])).await.0, 200);
+    is_refused(&hub, "POST", "/v2/settlements", of_windows(&[2]), text).await;
+}
+
+/// The hub's settlement account is as far down as it goes, so that it cannot pay a recipient.
+#[tokio::test]
+async fn a_stage_that_a_balance_cannot_hold_changes_nothing() {
+    let hub = traded().await;
+    settle(&hub).await;
+    let body = r#"{"name":"first","currency":"KES"}"#;
+    hub.expect("POST", "/participants", body, 201).await;
+    let limits = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":1},"initialPosition":99999999999999.9999}"#;
+    hub.expect("POST", "/participants/first/initialPositionAndLimits", limits, 201).await;
+    assert_eq!(ask(&hub, "PUT", "/v2/settlements/1", stage("PS_TRANSFERS_RECORDED")).await.0, 200);
+    let text = "The balance cannot hold the amount";
+    is_refused(&hub, "PUT", "/v2/settlements/1", stage("PS_TRANSFERS_RESERVED"), text).await;
+    let (_, settlement) = ask(&hub, "GET", "/v2/settlements/1", Value::Null).await;
+    assert_eq!(settlement["state"], "PS_TRANSFERS_RECORDED");
+    assert_eq!(positions(&hub).await, (json!(18.5), json!(-18.5)));
+}
+
+#[tokio::test]
+async fn the_same_state_again_and_a_last_stage_in_pieces() {
+    let hub = traded().await;
+    settle(&hub).await;
+    for state in ["PS_TRANSFERS_RECORDED", "PS_TRANSFERS_RESERVED", "PS_TRANSFERS_COMMITTED"] {
+        assert_eq!(ask(&hub, "PUT", "/v2/settlements/1", stage(state)).await.0, 200);
+    }
+    let one = |id: u32, account: u32, state: &str, reference: &str| {
+        let account =
+            json!({"id": account, "state": state, "reason": "paid", "externalReference": reference});
+        json!({"participants": [{"id": id, "accounts": [account]}]})
+    };
+    let again = one(2, 3, "PS_TRANSFERS_COMMITTED", "ref-2");
+    let (status, answer) = ask(&hub, "PUT", "/v2/settlements/1", again).await;
+    let account = &answer["participants"][0]["accounts"][0];
+    assert_eq!(
+        (status, &account["reason"], &account["externalReference"]),
+        (200, &json!("paid"), &json!("ref-2"))
+    );
+    assert_eq!(account.get("errorInformation"), None);
+    assert_eq!(answer["state"], "PS_TRANSFERS_COMMITTED");
+
+    let (_, answer) = ask(&hub, "PUT", "/v2/settlements/1", one(2, 3, "SETTLED", "ref-3")).await;
+    assert_eq!(answer["state"], "SETTLING");
+    assert_eq!(answer["settlementWindows"][0]["content"][0]["state"], "PENDING_SETTLEMENT");
+    let (_, shown) = ask(&hub, "GET", "/v2/settlements?state=SETTLING", Value::Null).await;
+    assert_eq!(shown[0]["reason"], "Some settlement accounts are SETTLED");
+    // No state of an account, and no way back.
+    let (_, answer) = ask(&hub, "PUT", "/v2/settlements/1", one(3, 5, "SETTLING", "ref-4")).await;
+    let error = &answer["participants"][0]["accounts"][0]["errorInformation"]["errorDescription"];
+    assert_eq!(error, "Generic client error - State change not allowed");
+    let aborted = json!({"state": "ABORTED", "reason": "bank unavailable"});
+    is_refused(&hub, "PUT", "/v2/settlements/1", aborted, "State change is not allowed").await;
+    let (_, answer) = ask(&hub, "PUT", "/v2/settlements/1", one(3, 5, "SETTLED", "ref-5")).await;
+    assert_eq!(
+        (&answer["state"], &answer["settlementWindows"][0]["state"]),
+        (&json!("SETTLED"), &json!("SETTLED"))
+    );
+}
+
+#[tokio::test]
+async fn an_abort_again_records_its_reason() {
+    let hub = traded().await;
+    settle(&hub).await;
+    for reason in ["bank unavailable", "bank closed"] {
+        let body = json!({"state": "ABORTED", "reason": reason});
+        let (status, answer) = ask(&hub, "PUT", "/v2/settlements/1", body).await;
+        assert_eq!((status, &answer["state"], &answer["reason"]), (200, &json!("ABORTED"), &json!(reason)));
+    }
+    let (_, answer) = ask(&hub, "PUT", "/v2/settlements/1", stage("PS_TRANSFERS_RECORDED")).await;
+    let error = &answer["participants"][0]["accounts"][0]["errorInformation"]["errorDescription"];
+    assert_eq!(error, "Generic client error - State change not allowed");
+    assert_eq!(answer["settlementWindows"], json!([]), "nothing was affected");
+}
+
+#[tokio::test]
+async fn dfsps_that_are_switched_off_are_settled_all_the_same() {
+    let hub = traded().await;
+    for name in ["green", "blue"] {
+        hub.expect("PUT", &format!("/participants/{name}"), r#"{"isActive":false}"#, 200).await;
+    }
+    hub.expect("PUT", "/participants/blue/accounts/5", r#"{"isActive":false}"#, 200).await;
+    settle(&hub).await;
+    for state in ["PS_TRANSFERS_RECORDED", "PS_TRANSFERS_RESERVED", "PS_TRANSFERS_COMMITTED", "SETTLED"] {
+        let (status, answer) = ask(&hub, "PUT", "/v2/settlements/1", stage(state)).await;
+        assert_eq!((status, answer["state"].as_str()), (200, Some(state)), "{answer}");
+    }
+    assert_eq!(positions(&hub).await, (json!(0), json!(0)));
+}
+
+/// Of two windows, only the one that an account has a part in is among the answers about it.
+#[tokio::test]
+async fn an_update_answers_with_the_windows_that_it_affects() {
+    let hub = Hub::with_dfsps(&["green", "blue", "red"]).await;
+    for (window, payee) in [(1, "blue"), (2, "red")] {
+        pay(&hub, 50 + u64::from(window), "green", payee, "1").await;
+        close(&hub, window).await;
+    }
+    assert_eq!(ask(&hub, "POST", "/v2/settlements", of_windows(&[1, 2])).await.0, 200);
+    let windows = async |accounts: &[(u32, u32)]| {
+        let account = |id: &u32| json!({"id": id, "state": "PS_TRANSFERS_RECORDED", "reason": "sent"});
+        let party = |(id, number): &(u32, u32)| json!({"id": id, "accounts": [account(number)]});
+        let body = json!({"participants": accounts.iter().map(party).collect::<Vec<_>>()});
+        let (status, answer) = ask(&hub, "PUT", "/v2/settlements/1", body).await;
+        assert_eq!(status, 200, "{answer}");
+        let windows = answer["settlementWindows"].as_array().unwrap();
+        windows.iter().map(|window| window["id"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(windows(&[(3, 5)]).await, [1]);
+    assert_eq!(windows(&[(4, 7)]).await, [2]);
+    // What is faulty affects nothing.
+    assert_eq!(windows(&[(4, 7), (2, 5), (2, 99)]).await, [2]);
+    assert_eq!(windows(&[(2, 3)]).await, [1, 2]);
+    let (_, all) = ask(&hub, "GET", "/v2/settlements/1", Value::Null).await;
+    assert_eq!(all["settlementWindows"].as_array().map(Vec::len), Some(2));
+}
+
+/// A rule charges in KES, and a window has both contents: only the settled one is shown.
+#[tokio::test]
+async fn an_update_shows_the_contents_of_its_settlement() {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    let fees = MODEL
+        .replace("DEFERREDNET", "FEES")
+        .replace(r#""POSITION""#, r#""INTERCHANGE_FEE""#)
+        .replace(r#""SETTLEMENT""#, r#""INTERCHANGE_FEE_SETTLEMENT""#);
+    hub.expect("POST", "/settlementModels", &fees, 201).await;
+    let rule = r#"{"name":"WALLET","currency":"KES","ratePercent":1,"paidBy":"PAYER"}"#;
+    hub.expect("POST", "/feeRules", rule, 201).await;
+    pay(&hub, 50, "green", "blue", "18.5").await;
+    close(&hub, 1).await;
+    settle_closed(&hub).await;
+    let (_, answer) = ask(&hub, "PUT", "/v2/settlements/1", stage("PS_TRANSFERS_RECORDED")).await;
+    let contents = answer["settlementWindows"][0]["content"].as_array().unwrap();
+    let kinds: Vec<_> = contents.iter().map(|content| content["ledgerAccountType"].clone()).collect();
+    assert_eq!(kinds, ["POSITION"]);
+}
