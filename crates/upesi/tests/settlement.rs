@@ -3,8 +3,12 @@
 #[path = "settlement/bank.rs"]
 mod bank;
 mod common;
+#[path = "settlement/exports.rs"]
+mod exports;
 #[path = "settlement/jobs.rs"]
 mod jobs;
+#[path = "../../hub/src/export/tests/reader.rs"]
+mod reader;
 mod support_command;
 
 use std::io::{Read, Write};
@@ -39,6 +43,10 @@ fn failure(world: &World, arguments: &[&str]) -> (i32, String) {
     let output = settlement_at(&world.admin_url(), arguments);
     assert_eq!(text(&output.stdout), "", "{arguments:?}");
     (output.status.code().unwrap(), text(&output.stderr))
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
