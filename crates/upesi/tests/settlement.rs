@@ -7,6 +7,8 @@ mod common;
 mod exports;
 #[path = "settlement/jobs.rs"]
 mod jobs;
+#[path = "settlement/page.rs"]
+mod page;
 #[path = "../../hub/src/export/tests/reader.rs"]
 mod reader;
 mod support_command;
