@@ -23,6 +23,8 @@ const STATES: [&str; 7] =
 /// Most windows, or settlements, of an answer: the newest.
 pub(crate) const FOUND_MAX: usize = 1_000;
 const FILTERS: [&str; 5] = ["participantId", "state", "fromDateTime", "toDateTime", "currency"];
+/// A filter of this hub: the reason that a close gave, whatever became of the window since.
+const CLOSE_REASON: &str = "closeReason";
 
 /// A window as `/v2/settlementWindows` shows it.
 #[derive(Serialize)]
@@ -152,10 +154,10 @@ pub(crate) fn one_of(
         .ok_or_else(|| ApiError::malformed(&format!("\"{name}\" must be one of [{}]", known.join(", "))))
 }
 
-/// Refuses a search without any filter, or with an unknown one.
-pub(crate) fn check_filters(parameters: &Parameters, names: &[&str]) -> Result<(), ApiError> {
-    parameters.only(names)?;
-    if names.iter().any(|name| parameters.get(name).is_some()) {
+/// Refuses a search without any filter, or with an unknown one. `own` are those that Mojaloop does not have.
+pub(crate) fn check_filters(parameters: &Parameters, names: &[&str], own: &[&str]) -> Result<(), ApiError> {
+    parameters.only(&[names, own].concat())?;
+    if names.iter().chain(own).any(|name| parameters.get(name).is_some()) {
         return Ok(());
     }
     Err(refuse(&format!("Use at least one parameter: {}", names.join(", "))))
@@ -163,14 +165,17 @@ pub(crate) fn check_filters(parameters: &Parameters, names: &[&str]) -> Result<(
 
 /// The windows that meet all filters, newest change first; none is an error, as portals expect it.
 pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
-    check_filters(&parameters, &FILTERS)?;
+    check_filters(&parameters, &FILTERS, &[CLOSE_REASON])?;
     let participant = positive(&parameters, "participantId")?;
     let state = one_of(&parameters, "state", &STATES)?;
     let period = Period::read(&parameters, "fromDateTime", "toDateTime")?;
     let currency = parameters.currency()?;
+    let close_reason = parameters.get(CLOSE_REASON).map(str::to_owned);
     let found = context.ask(move |ledger| {
         let windows = ledger.windows().iter().filter(|window| {
-            state.is_none_or(|state| window.state.as_str() == state) && period.contains(window.created_at)
+            state.is_none_or(|state| window.state.as_str() == state)
+                && period.contains(window.created_at)
+                && (close_reason.is_none() || window.close_reason.as_deref() == close_reason.as_deref())
         });
         let mut windows: Vec<_> = windows.collect();
         windows.sort_unstable_by_key(|window| Reverse((window.changed_at, window.id)));

@@ -30,6 +30,10 @@ const NOT_FOUND: &str = "Settlement not found";
 const WINDOWS_MAX: usize = 1_000;
 /// Most participants, or accounts of one, that a request names.
 const ITEMS_MAX: usize = 5_000;
+/// A filter of this hub: the reason that its creation gave, whatever became of the settlement since.
+const CREATION_REASON: &str = "creationReason";
+/// Another one: only settlements with a number below this, so that a reader comes to all of them.
+const BEFORE: &str = "before";
 /// A search answers settlements until they have so many accounts together.
 const FOUND_ACCOUNTS_MAX: usize = 10_000;
 const FILTERS: [&str; 9] = [
@@ -256,7 +260,7 @@ pub(crate) async fn get_account(
 
 /// The settlements that meet all filters, newest first; none is an error, as portals expect it.
 pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
-    check_filters(&parameters, &FILTERS)?;
+    check_filters(&parameters, &FILTERS, &[CREATION_REASON, BEFORE])?;
     let part = Part {
         participant: positive(&parameters, "participantId")?,
         account: positive(&parameters, "accountId")?,
@@ -267,9 +271,13 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
     let created = Period::read(&parameters, "fromDateTime", "toDateTime")?;
     let opened = Period::read(&parameters, "fromSettlementWindowDateTime", "toSettlementWindowDateTime")?;
     let currency = parameters.currency()?;
+    let creation_reason = parameters.get(CREATION_REASON).map(str::to_owned);
+    let before = positive(&parameters, BEFORE)?;
     let found = context.ask(move |ledger| {
         let is_wanted = |settlement: &&Settlement| {
             state.is_none_or(|state| settlement.state.as_str() == state)
+                && before.is_none_or(|before| settlement.id.0 < before)
+                && creation_reason.as_deref().is_none_or(|reason| *settlement.creation_reason == *reason)
                 && created.contains(settlement.created_at)
                 && windows_of(ledger, settlement).iter().any(|one| {
                     opened.contains(one.created_at) && window.is_none_or(|window| one.id == window)

@@ -176,6 +176,15 @@ async fn searches_filter() {
         ("/v2/settlements?toSettlementWindowDateTime=1970-01-01T00:00:00.000Z", Some(1)),
         ("/v2/settlements?fromSettlementWindowDateTime=2031-01-01T00:00:00.000Z", None),
         ("/v2/settlementWindows?fromDateTime=2032-01-01T00:00:00.000Z", None),
+        // The settlement gave the window another reason.
+        ("/v2/settlementWindows?closeReason=end%20of%20day", Some(1)),
+        ("/v2/settlementWindows?closeReason=end", None),
+        ("/v2/settlementWindows?closeReason=EOD", None),
+        ("/v2/settlementWindows?closeReason=end%20of%20day&state=OPEN", None),
+        ("/v2/settlements?creationReason=EOD", Some(1)),
+        ("/v2/settlements?creationReason=end%20of%20day", None),
+        ("/v2/settlements?creationReason=EOD&before=1", None),
+        ("/v2/settlements?before=2", Some(1)),
     ] {
         let (status, answer) = ask(&hub, "GET", path, Value::Null).await;
         match found {
@@ -189,6 +198,13 @@ async fn searches_filter() {
             ),
         }
     }
+    let body = json!({"state": "ABORTED", "reason": "bank unavailable"});
+    let (_, aborted) = ask(&hub, "PUT", "/v2/settlements/1", body).await;
+    assert_eq!(aborted["reason"], "bank unavailable");
+    let (_, found) = ask(&hub, "GET", "/v2/settlements?creationReason=EOD", Value::Null).await;
+    assert_eq!(found[0]["id"], 1);
+    let (_, found) = ask(&hub, "GET", "/v2/settlementWindows?closeReason=end%20of%20day", Value::Null).await;
+    assert_eq!((&found[0]["settlementWindowId"], &found[0]["state"]), (&json!(1), &json!("ABORTED")));
     // Window 1 changed when it was settled, after window 2 was opened.
     let path = "/v2/settlementWindows?fromDateTime=1970-01-01T00:00:00.000Z";
     let (_, windows) = ask(&hub, "GET", path, Value::Null).await;

@@ -64,6 +64,8 @@ pub struct Settlement {
     pub created_at: Timestamp,
     /// When it last changed.
     pub changed_at: Timestamp,
+    /// Why it was created, in the operator's words. It stays, while [`Self::reason`] follows its accounts.
+    pub creation_reason: Box<str>,
     /// The contents that it settles, in order of windows.
     pub contents: Vec<ContentRef>,
     /// The accounts that these concern, in order.
@@ -121,7 +123,9 @@ stored_struct! {
     SettlementAccount {
         account, net, state, reason, external_reference, created_at, changed_at, cap_raised_to,
     }
-    Settlement { id, model, state, reason, external_reference, created_at, changed_at, contents, accounts }
+    Settlement {
+        id, model, state, reason, external_reference, created_at, changed_at, creation_reason, contents, accounts,
+    }
 }
 
 impl Settlement {
@@ -151,6 +155,7 @@ impl Settlement {
             external_reference: None,
             created_at: at,
             changed_at: at,
+            creation_reason: reason.into(),
             contents,
             accounts: nets.iter().map(account).collect(),
         }

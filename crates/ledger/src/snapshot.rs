@@ -70,8 +70,8 @@ sections! {
     7 "reserved transfers" 1: write_reserved, read_reserved;
     8 "finished transfers" 1: write_finished, read_finished;
     9 "outbox" 1: write_outbox, read_outbox;
-    10 "settlement windows" 1: write_windows, read_windows;
-    11 "settlements" 1: write_settlements, read_settlements;
+    10 "settlement windows" 2: write_windows, read_windows;
+    11 "settlements" 2: write_settlements, read_settlements;
     12 "fee rules" 1: write_fee_rules, read_fee_rules;
     30 "conversions" 1: conversion::snapshot::write, conversion::snapshot::read;
     40 "bulks" 2: bulk::snapshot::write, bulk::snapshot::read;

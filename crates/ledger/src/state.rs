@@ -152,7 +152,8 @@ impl Ledger {
         match event {
             Event::TransferPrepared(transfer) => self.apply_prepared(seq, now, transfer),
             Event::TransferCommitted { id, fulfilment, fingerprint, extensions, settled } => {
-                let state = TransferState::Committed { fulfilment, fingerprint, at: now };
+                let window = (settled == Settled::InWindow).then(|| self.windows.open_id());
+                let state = TransferState::Committed { fulfilment, fingerprint, at: now, window };
                 self.end_transfer(seq, now, id, state, (extensions, settled));
             }
             Event::TransferAborted { id, kind, cause, fingerprint, operator_reason } => {

@@ -11,6 +11,7 @@ use crate::participant::ParticipantId;
 use crate::refusal::Cause;
 use crate::settlement_model::wire_enum;
 use crate::stored::Stored;
+use crate::window::WindowId;
 
 /// First half of the SHA-256 of a request body; equal for a resend, different for a modified request.
 pub type Fingerprint = [u8; 16];
@@ -61,6 +62,9 @@ pub enum TransferState {
         fingerprint: Fingerprint,
         /// When.
         at: Timestamp,
+        /// The settlement window that it belongs to; absent if its commit settled it, or if a hub kept it that did not
+        /// note windows yet.
+        window: Option<WindowId>,
     },
     /// No position carries the amount. Final.
     Aborted {
@@ -168,11 +172,12 @@ impl Stored for TransferState {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         match self {
             Self::Reserved => encoder.u8(0),
-            Self::Committed { fulfilment, fingerprint, at } => {
-                encoder.u8(1);
+            Self::Committed { fulfilment, fingerprint, at, window } => {
+                encoder.u8(if window.is_some() { 3 } else { 1 });
                 encoder.raw(fulfilment);
                 encoder.raw(fingerprint);
                 encoder.timestamp(*at);
+                window.iter().for_each(|window| window.encode(encoder));
             }
             Self::Aborted { kind, cause, fingerprint, operator_reason, at } => {
                 encoder.u8(2);
@@ -188,10 +193,11 @@ impl Stored for TransferState {
     fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
         Ok(match decoder.u8()? {
             0 => Self::Reserved,
-            1 => Self::Committed {
+            tag @ (1 | 3) => Self::Committed {
                 fulfilment: decoder.array()?,
                 fingerprint: decoder.array()?,
                 at: decoder.timestamp()?,
+                window: if tag == 3 { Some(Stored::decode(decoder)?) } else { None },
             },
             2 => Self::Aborted {
                 kind: Stored::decode(decoder)?,

@@ -98,6 +98,8 @@ pub struct Window {
     pub created_at: Timestamp,
     /// When its state last changed.
     pub changed_at: Timestamp,
+    /// Why it was closed, in the operator's words. It stays, while [`Self::reason`] follows its settlements.
+    pub close_reason: Option<Box<str>>,
     /// One per currency and ledger account type that its transfers used; none while it is open.
     pub contents: Vec<Content>,
     /// What each account owes each other one, in order of accounts; none while it is open, `None` once they were
@@ -208,7 +210,7 @@ stored_struct! {
     NewContent { id, currency, kind }
     ContentRef { window, content }
     Content { id, currency, kind, state, created_at, changed_at, settlement, sum, nets }
-    Window { id, state, reason, created_at, changed_at, contents, pairs }
+    Window { id, state, reason, created_at, changed_at, close_reason, contents, pairs }
 }
 
 /// All windows, and the sums of the open one.
@@ -250,9 +252,15 @@ impl Windows {
             reason: "".into(),
             created_at: at,
             changed_at: at,
+            close_reason: None,
             contents: Vec::new(),
             pairs: Some(Vec::new()),
         });
+    }
+
+    /// The window that is open.
+    pub(crate) fn open_id(&self) -> WindowId {
+        self.all.last().map_or(WindowId(1), |window| window.id)
     }
 
     /// Adds a committed transfer to the open window, both legs.
@@ -310,6 +318,7 @@ impl Windows {
         let window = self.all.last_mut().unwrap_or_else(|| unreachable!("there is an open window"));
         assert!(window.id == id && window.state == WindowState::Open, "window {id} is closed, but not open");
         self.unsettled_pairs += pairs.len();
+        window.close_reason = Some(reason.clone());
         (window.state, window.reason, window.changed_at) = (WindowState::Closed, reason, at);
         window.contents = entries.into_contents();
         window.pairs = Some(pairs);

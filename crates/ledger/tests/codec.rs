@@ -171,8 +171,15 @@ fn every_refusal_is_tried() {
 }
 
 fn transfer_state() -> impl Strategy<Value = TransferState> {
-    let committed = (any::<[u8; 32]>(), any::<[u8; 16]>(), timestamp())
-        .prop_map(|(fulfilment, fingerprint, at)| TransferState::Committed { fulfilment, fingerprint, at });
+    let window = proptest::option::of(any::<u32>().prop_map(WindowId));
+    let committed = (any::<[u8; 32]>(), any::<[u8; 16]>(), timestamp(), window).prop_map(
+        |(fulfilment, fingerprint, at, window)| TransferState::Committed {
+            fulfilment,
+            fingerprint,
+            at,
+            window,
+        },
+    );
     let kind = proptest::sample::select(AbortKind::ALL);
     let cause = (kind, cause(), any::<Option<[u8; 16]>>());
     let aborted = (cause, proptest::option::of(text()), timestamp()).prop_map(

@@ -34,6 +34,22 @@ impl Currency {
         core::str::from_utf8(&self.0).unwrap_or("XXX")
     }
 
+    /// Decimals of its smallest unit by ISO 4217; `None` for codes that have none, such as gold and the test code.
+    pub fn decimals(self) -> Option<u32> {
+        let is_among = |codes: &str| codes.as_bytes().chunks(4).any(|code| code.starts_with(&self.0));
+        if is_among(WITHOUT_DECIMALS) {
+            Some(0)
+        } else if is_among(THREE_DECIMALS) {
+            Some(3)
+        } else if is_among(FOUR_DECIMALS) {
+            Some(4)
+        } else if is_among(WITHOUT_UNIT) {
+            None
+        } else {
+            Some(2)
+        }
+    }
+
     /// The three letters as bytes, for storage.
     pub const fn to_bytes(self) -> [u8; 3] {
         self.0
@@ -51,6 +67,12 @@ impl fmt::Debug for Currency {
         f.write_str(self.as_str())
     }
 }
+
+/// Currencies by the decimals of their smallest units (ISO 4217, table A.1); all others have two.
+const WITHOUT_DECIMALS: &str = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF";
+const THREE_DECIMALS: &str = "BHD IQD JOD KWD LYD OMR TND";
+const FOUR_DECIMALS: &str = "CLF UYW";
+const WITHOUT_UNIT: &str = "XAG XAU XBA XBB XBC XBD XDR XPD XPT XSU XTS XUA XXX";
 
 const CODES: &str = "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BOV \
                      BRL BSD BTN BWP BYN BZD CAD CDF CHE CHF CHW CLF CLP CNY COP COU CRC CUC CUP CVE \
@@ -95,6 +117,24 @@ mod tests {
         for code in codes {
             assert_eq!(Currency::parse(code).as_ref().map(Currency::as_str), Some(code));
         }
+    }
+
+    #[test]
+    fn decimals_are_those_of_iso_4217() {
+        for (code, expected) in [
+            ("KES", Some(2)),
+            ("UGX", Some(0)),
+            ("KWD", Some(3)),
+            ("CLF", Some(4)),
+            ("XTS", None),
+            ("XAF", Some(0)),
+        ] {
+            assert_eq!(Currency::parse(code).unwrap().decimals(), expected, "{code}");
+        }
+        let lists = [WITHOUT_DECIMALS, THREE_DECIMALS, FOUR_DECIMALS, WITHOUT_UNIT];
+        let mut listed = lists.iter().flat_map(|list| list.split(' '));
+        assert!(listed.all(|code| Currency::parse(code).is_some()));
+        assert_eq!(Currency::all().filter(|code| code.decimals() != Some(2)).count(), 17 + 7 + 2 + 13);
     }
 
     #[test]

@@ -72,6 +72,32 @@ fn units(amount: &str) -> Option<i64> {
     Some(sign * Amount::parse_decimal(digits).ok()?.units())
 }
 
+/// The nets of dfsp-1 to dfsp-8 by the matrix alone: what each sends less what it receives. Its own sums agree.
+fn nets_of_matrix(text: &str) -> Vec<i64> {
+    let (_, matrix) = text.split_once("KES sender by receiver\n").unwrap_or_else(|| panic!("{text}"));
+    let lines: Vec<&str> = matrix.lines().take(12).collect();
+    assert!(lines.iter().all(|line| line.len() <= 120), "{text}");
+    let row = |line: &str, name: &str| -> Vec<i64> {
+        let rest = line.trim_start().strip_prefix(name).unwrap_or_else(|| panic!("{name}: {text}"));
+        rest.split_whitespace().map(|amount| units(amount).unwrap()).collect()
+    };
+    let names: Vec<String> = (1..=8).map(|number| format!("dfsp-{number}")).collect();
+    assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>().join(" "), names.join(" ") + " total sent");
+    let sent: Vec<Vec<i64>> = names.iter().zip(&lines[1..]).map(|(name, line)| row(line, name)).collect();
+    let totals = sent.iter().map(|row| row[..8].iter().sum::<i64>());
+    assert!(totals.eq(sent.iter().map(|row| row[8])), "{text}");
+    let received: Vec<i64> = (0..8).map(|column| sent.iter().map(|row| row[column]).sum()).collect();
+    assert_eq!(row(lines[9], "total received")[..8], received, "{text}");
+    assert!(
+        received.iter().sum::<i64>() > 0 && row(lines[9], "total received")[8] == received.iter().sum(),
+        "{text}"
+    );
+    let nets: Vec<i64> = sent.iter().zip(&received).map(|(sent, received)| sent[8] - received).collect();
+    assert_eq!(row(lines[10], "aggregated net"), nets, "{text}");
+    assert_eq!(lines[11].trim(), "check value 0", "{text}");
+    nets
+}
+
 #[test]
 fn the_demo_points_to_what_is_there_after_its_end() {
     let directory = tempfile::tempdir().unwrap();
@@ -88,6 +114,7 @@ fn the_demo_points_to_what_is_there_after_its_end() {
         .filter_map(|line| line.contains("SETTLED").then(|| units(line.split_whitespace().nth(2)?)).flatten())
         .collect();
     assert_eq!((nets.len(), nets.iter().sum::<i64>()), (8, 0), "{text}");
+    assert_eq!(nets_of_matrix(&text), nets, "{text}");
     places.iter().for_each(|place| follow(place));
 }
 

@@ -19,7 +19,16 @@ fn fill(data: &Path, transfers: u64) {
 
 fn arguments(data: &Path, out: &Path, format: Format) -> ExportArguments {
     let (kind, out) = (Kind::Transfers, out.into());
-    ExportArguments { data: data.into(), kind, before: None, from: None, format, out }
+    ExportArguments {
+        data: data.into(),
+        kind,
+        before: None,
+        from: None,
+        window: None,
+        dfsp: None,
+        format,
+        out,
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Operators as the command makes them: the first token on the machine itself, others by it, people who log in, and no
 //! secret anywhere but where it is handed out.
 
+#[path = "operators/by_two.rs"]
+mod by_two;
+mod common;
 mod support_command;
 
 use std::fs;

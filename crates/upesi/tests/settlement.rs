@@ -1,6 +1,16 @@
 //! `upesi settlement`, as operators call it, against a hub that has taken payments.
 
+#[path = "settlement/bank.rs"]
+mod bank;
 mod common;
+#[path = "settlement/exports.rs"]
+mod exports;
+#[path = "settlement/jobs.rs"]
+mod jobs;
+#[path = "settlement/page.rs"]
+mod page;
+#[path = "../../hub/src/export/tests/reader.rs"]
+mod reader;
 mod support_command;
 
 use std::io::{Read, Write};
@@ -11,27 +21,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::World;
 use common::client::{Answer, Client, request};
-use common::message::{Message, Terms};
 use serde_json::{Value, json};
 use support_command::upesi;
-
-fn pay(world: &World, payer: &str, payee: &str, amount: &str, currency: &str) {
-    let id = world.new_id();
-    let (amount, currency) = (amount.into(), currency.into());
-    let terms =
-        Terms { payer: payer.into(), payee: payee.into(), amount, currency, ..Terms::new(&id, world.now()) };
-    world.deliver(Message::prepare(&terms));
-    assert_eq!(world.dfsp(payee).next(&id).method, "POST");
-    world.deliver(Message::fulfil(&id, "COMMITTED").from(payee).to(payer));
-    assert_eq!(world.dfsp(payer).next(&id).method, "PUT");
-}
-
-/// A day's payments: greenbank owes 32.25, bluewallet is owed 20.5, redmoney 11.75.
-fn trade(world: &World) {
-    pay(world, "greenbank", "bluewallet", "40.5", "KES");
-    pay(world, "bluewallet", "redmoney", "20", "KES");
-    pay(world, "redmoney", "greenbank", "8.25", "KES");
-}
 
 fn settlement_at(admin_url: &str, arguments: &[&str]) -> Output {
     upesi(&["settlement"]).args(arguments).args(["--admin", admin_url, "--wait", "0"]).output().unwrap()
@@ -54,6 +45,10 @@ fn failure(world: &World, arguments: &[&str]) -> (i32, String) {
     let output = settlement_at(&world.admin_url(), arguments);
     assert_eq!(text(&output.stdout), "", "{arguments:?}");
     (output.status.code().unwrap(), text(&output.stderr))
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -94,7 +89,7 @@ fn a_day_is_closed_and_settled_step_by_step() {
         code == 1 && error.contains("3100 Generic validation error - Window 1 is empty"),
         "{code} {error}"
     );
-    trade(&world);
+    world.trade();
     let closed = without_instants(&settlement(&world, &["close", "--reason", "end of day"]));
     assert_eq!(
         closed,
@@ -155,7 +150,7 @@ fn a_day_is_closed_and_settled_step_by_step() {
 #[test]
 fn an_aborted_settlement_can_be_made_again() {
     let mut world = World::new(&[]);
-    trade(&world);
+    world.trade();
     settlement(&world, &["close", "--reason", "end of day"]);
     settlement(&world, &["create", "DEFERREDNETKES", "--window", "1", "--reason", "end of day"]);
     settlement(&world, &["advance", "1", "--to", "reserved", "--reason", "bank file 17"]);
@@ -179,7 +174,7 @@ fn an_aborted_settlement_can_be_made_again() {
 #[test]
 fn wrong_numbers_and_names_are_refused() {
     let world = World::new(&[]);
-    trade(&world);
+    world.trade();
     settlement(&world, &["run", "day-1", "--to", "recorded"]);
     for (arguments, expected) in [
         (&["show", "7"][..], "3100 Generic validation error - Settlement with ID '7' not found"),
@@ -213,11 +208,11 @@ fn a_job_does_nothing_twice() {
     let mut world = World::new(&[]);
     let empty = settlement_json(&world, &["run", "2026-11-23"]);
     assert_eq!((&empty["windows"][0]["state"], &empty["settlements"]), (&json!("OPEN"), &json!([])));
-    trade(&world);
+    world.trade();
     let held = settlement_json(&world, &["run", "2026-11-23", "--to", "reserved"]);
     assert_eq!(states(&held).0, "PS_TRANSFERS_RESERVED");
     // What is paid meanwhile belongs to the next window and stays.
-    pay(&world, "redmoney", "bluewallet", "5.5", "KES");
+    world.pay("redmoney", "bluewallet", "5.5", "KES");
     let done = settlement_json(&world, &["run", "2026-11-23"]);
     assert_eq!(states(&done), ("SETTLED".into(), vec!["SETTLED".into(); 3]));
     assert_eq!(done["windows"][0]["id"], 1);
@@ -245,8 +240,8 @@ fn a_job_settles_each_currency_by_its_model() {
     for name in ["greenbank", "redmoney"] {
         open_in_tzs(&world, name);
     }
-    trade(&world);
-    pay(&world, "greenbank", "redmoney", "100.75", "TZS");
+    world.trade();
+    world.pay("greenbank", "redmoney", "100.75", "TZS");
     let only = settlement_json(&world, &["run", "day-1", "--model", "DEFERREDNETTZS"]);
     assert_eq!(only["settlements"][0]["model"], "DEFERREDNETTZS");
     assert_eq!(only["windows"][0]["state"], "PENDING_SETTLEMENT");
@@ -258,7 +253,7 @@ fn a_job_settles_each_currency_by_its_model() {
     assert_eq!(positions(&world), no_positions());
 
     // Without a model, its content stays, and stderr says so.
-    pay(&world, "redmoney", "greenbank", "3", "TZS");
+    world.pay("redmoney", "greenbank", "3", "TZS");
     world.operate("PUT", "/settlementModels/DEFERREDNETTZS", r#"{"isActive":false}"#);
     let output = settlement_at(&world.admin_url(), &["run", "day-2"]);
     assert_eq!(
@@ -356,7 +351,7 @@ fn a_job_continues_wherever_it_was_cut() {
     for number in 0.. {
         let mut is_through = false;
         for is_answer_lost in [false, true] {
-            trade(&world);
+            world.trade();
             let name = format!("job-{number}-{is_answer_lost}");
             let count = Arc::new(AtomicUsize::new(0));
             let relay = cut_at(hub, number, is_answer_lost, Arc::clone(&count));
@@ -395,7 +390,7 @@ fn metrics_show_what_is_open_and_what_waits() {
     };
     count(r#"upesi_settlement_windows{state="OPEN"}"#, 1);
     world.clock.advance(hour_ms);
-    trade(&world);
+    world.trade();
     count("upesi_settlement_open_transfers", 3);
     world.clock.advance(hour_ms);
     // As old as the settlement model, since the first window has no other beginning.
@@ -409,13 +404,19 @@ fn metrics_show_what_is_open_and_what_waits() {
     settlement(&world, &["create", "DEFERREDNETKES", "--window", "1", "--reason", "end of day"]);
     count("upesi_settlement_waiting_seconds", 0);
     count(r#"upesi_settlements{state="PENDING_SETTLEMENT"}"#, 1);
+    for (what, kept, max) in
+        [("windows", 2, 100_000), ("settlements", 1, 100_000), ("accounts", 3, 1_000_000)]
+    {
+        count(&format!("upesi_settlement_kept{{what=\"{what}\"}}"), kept);
+        count(&format!("upesi_settlement_kept_max{{what=\"{what}\"}}"), max);
+    }
     world.clock.advance(4 * hour_ms);
     at_least("upesi_settlement_unchanged_seconds", 4 * 3_600);
     settlement(&world, &["advance", "1", "--to", "settled", "--reason", "bank file 17"]);
     count("upesi_settlement_unchanged_seconds", 0);
     count(r#"upesi_settlements{state="SETTLED"}"#, 1);
     count(r#"upesi_settlement_windows{state="SETTLED"}"#, 1);
-    pay(&world, "greenbank", "redmoney", "2.5", "KES");
+    world.pay("greenbank", "redmoney", "2.5", "KES");
     // The second window is as old as the first one's close.
     at_least("upesi_settlement_open_seconds", 7 * 3_600);
 }
@@ -428,15 +429,15 @@ fn report(world: &World, arguments: &[&str]) -> Vec<String> {
 #[test]
 fn reports_are_the_sums_of_the_windows() {
     let mut world = World::new(&[]);
-    trade(&world);
-    pay(&world, "bluewallet", "greenbank", "1000.25", "KES");
+    world.trade();
+    world.pay("bluewallet", "greenbank", "1000.25", "KES");
     settlement(&world, &["close", "--reason", "noon"]);
-    pay(&world, "greenbank", "bluewallet", "2.5", "KES");
+    world.pay("greenbank", "bluewallet", "2.5", "KES");
     settlement(&world, &["close", "--reason", "end of day"]);
     let create = ["create", "DEFERREDNETKES", "--window", "1", "--window", "2", "--reason", "end of day"];
     settlement(&world, &create);
     // What is paid afterwards is in no report.
-    pay(&world, "redmoney", "greenbank", "77", "KES");
+    world.pay("redmoney", "greenbank", "77", "KES");
     let multilateral = report(&world, &["1"]);
     assert_eq!(
         multilateral[..5],
@@ -513,7 +514,7 @@ fn reports_go_to_files(world: &World) {
 #[test]
 fn a_report_of_wrong_sums_is_refused() {
     let world = World::new(&[]);
-    trade(&world);
+    world.trade();
     settlement(&world, &["run", "day-1"]);
     let hub = world.hub().admin_address();
     let relay = serve(move |request| {
@@ -530,106 +531,4 @@ fn a_report_of_wrong_sums_is_refused() {
         account 5: net of its pairs -20.25, of the settlement -20.5\n";
     assert_eq!(text(&output.stderr), expected);
     assert!(!file.exists());
-}
-
-/// A day's file goes to the bank and comes back with balances.
-fn filled(world: &World, settlement_id: &str, balances: &[(&str, &str)]) -> String {
-    let mut text = report(world, &[settlement_id, "--kind", "bank"]).join("\n") + "\n";
-    for (dfsp, balance) in balances {
-        let row = format!(" {dfsp},,,");
-        assert!(text.contains(&row), "{row} in {text}");
-        text = text.replace(&row, &format!(" {dfsp},,{balance},"));
-    }
-    text
-}
-
-fn covers(world: &World) -> [String; 3] {
-    ["greenbank", "bluewallet", "redmoney"].map(|name| {
-        let path = format!("/participants/{name}/accounts");
-        let accounts: Value = serde_json::from_str(&world.admin("GET", &path, "").body).unwrap();
-        let own = accounts.as_array().unwrap().iter().find(|one| one["ledgerAccountType"] == "SETTLEMENT");
-        own.unwrap()["value"].to_string()
-    })
-}
-
-#[test]
-fn a_bank_file_finishes_its_settlement_once() {
-    let mut world = World::new(&[]);
-    trade(&world);
-    settlement(&world, &["close", "--reason", "end of day"]);
-    settlement(&world, &["create", "DEFERREDNETKES", "--window", "1", "--reason", "end of day"]);
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bank.csv");
-    let file = path.to_str().unwrap();
-    let before = covers(&world);
-    // greenbank pays 32.25, bluewallet receives 20.5, redmoney 11.75.
-    let after = |name: usize, change: &str| {
-        let cover = upesi_types::Amount::parse_decimal(&before[name]).unwrap().negated();
-        cover.checked_sub(upesi_types::Amount::parse_decimal(change).unwrap()).unwrap().to_string()
-    };
-    let (green, blue, red) = (after(0, "32.25"), after(1, "-20.5"), after(2, "-11.75"));
-    let balances = [("greenbank", &*green), ("bluewallet", &*blue), ("redmoney", &*red)];
-    let good = filled(&world, "1", &balances);
-    for (from, to, expected) in [
-        ("32.25", "32.26", "the settlement transfer of greenbank is 32.25 KES, not 32.26"),
-        ("Settlement ID,1", "Settlement ID,2", "it is the file of settlement 2, not 1"),
-        (" greenbank", " ghostbank", "account 3 is that of 2 greenbank"),
-    ] {
-        std::fs::write(&path, good.replace(from, to)).unwrap();
-        let (code, error) = failure(&world, &["reconcile", "1", file, "--apply", "--move-cover"]);
-        assert!(code == 65 && error.contains(expected), "{code} {error}");
-    }
-    assert_eq!(failure(&world, &["reconcile", "1", "/nonexistent"]).0, 66);
-    assert_eq!(failure(&world, &["reconcile", "1", file, "--move-cover"]).0, 64);
-    std::fs::write(&path, &good).unwrap();
-    let shown = settlement(&world, &["reconcile", "1", file]);
-    assert!(shown.contains("PENDING_SETTLEMENT") && !shown.contains('?'), "{shown}");
-    assert_eq!(covers(&world), before);
-
-    let shown = settlement_json(&world, &["reconcile", "1", file, "--apply", "--move-cover"]);
-    assert_eq!((&shown["state"], &shown["warnings"]), (&json!("SETTLED"), &json!([])));
-    assert_eq!(positions(&world), no_positions());
-    let settled = [&green, &blue, &red].map(|cover| format!("-{cover}"));
-    assert_eq!(covers(&world), settled);
-    // Done twice, nothing moves.
-    let shown = settlement_json(&world, &["reconcile", "1", file, "--apply", "--move-cover"]);
-    let warning = "this file was applied before: the settlement is SETTLED";
-    assert_eq!(shown["warnings"], json!([warning]));
-    assert_eq!(covers(&world), settled);
-    world.stop_and_audit();
-}
-
-#[test]
-fn a_bank_file_continues_where_it_was_cut_and_other_balances_are_told() {
-    let mut world = World::new(&[]);
-    trade(&world);
-    settlement(&world, &["close", "--reason", "end of day"]);
-    settlement(&world, &["create", "DEFERREDNETKES", "--window", "1", "--reason", "end of day"]);
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bank.csv");
-    let balances = [("greenbank", "1"), ("bluewallet", "0"), ("redmoney", "2")];
-    std::fs::write(&path, filled(&world, "1", &balances)).unwrap();
-    let arguments = ["reconcile", "1", path.to_str().unwrap(), "--apply", "--move-cover"];
-    let before = covers(&world);
-    let ended = (0..100).any(|number| {
-        let count = Arc::new(AtomicUsize::new(0));
-        let relay = cut_at(world.hub().admin_address(), number, number % 2 == 0, Arc::clone(&count));
-        settlement_at(&relay, &arguments).status.code() == Some(0)
-    });
-    assert!(ended, "it ends");
-    let shown = settlement_json(&world, &arguments);
-    assert_eq!(shown["state"], "SETTLED");
-    let warnings = shown["warnings"].to_string();
-    for part in
-        ["greenbank has 1 KES at the bank", "bluewallet has nothing left in KES", "was applied before"]
-    {
-        assert!(warnings.contains(part), "{part}: {warnings}");
-    }
-    assert_eq!(positions(&world), no_positions());
-    let moved = |name: usize, change: &str| {
-        let change = upesi_types::Amount::parse_decimal(change).unwrap();
-        upesi_types::Amount::parse_decimal(&before[name]).unwrap().checked_add(change).unwrap().to_string()
-    };
-    assert_eq!(covers(&world), [moved(0, "32.25"), moved(1, "-20.5"), moved(2, "-11.75")]);
-    world.stop_and_audit();
 }

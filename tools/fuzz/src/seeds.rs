@@ -7,7 +7,9 @@ use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::sim_disk::script::dynamic;
 use upesi_journal::{Batch, Options, SnapshotStore};
 use upesi_ledger::codec::Encoder;
-use upesi_ledger::{AbortKind, Cause, Event, Record, Refusal, Stored as _, Transfer, TransferState};
+use upesi_ledger::{
+    AbortKind, Cause, Event, Record, Refusal, Stored as _, Transfer, TransferState, WindowId,
+};
 use upesi_types::{ErrorCode, Timestamp};
 
 use crate::targets::admin::Hub;
@@ -228,7 +230,8 @@ pub(crate) fn archived_transfers() -> Vec<Vec<u8>> {
         Event::TransferPrepared(transfer) => Some(transfer),
         _ => None,
     });
-    let committed = TransferState::Committed { fulfilment: [1; 32], fingerprint: [2; 16], at };
+    let window = Some(WindowId(3));
+    let committed = TransferState::Committed { fulfilment: [1; 32], fingerprint: [2; 16], at, window };
     let aborted = TransferState::Aborted {
         kind: AbortKind::Rejected,
         cause: Cause::Payee { code: ErrorCode::PAYEE_REJECTION, description: "no".into() },

@@ -31,7 +31,7 @@ pub(crate) fn export_division(
         return durable::sync_directory(directory).map_err(told);
     }
     let mut tables = Vec::new();
-    for kind in Kind::ALL {
+    for kind in Kind::ARCHIVED {
         let path = path_of(kind);
         let is_there = path.try_exists().map_err(told)?;
         let state = if is_there { State::Written } else { State::Absent(path) };

@@ -15,6 +15,8 @@ pub enum Kind {
     FxTransfers,
     /// Items of bulks: to which bulk a transfer belongs, and what came of it there.
     BulkItems,
+    /// What each account owes in each content of a closed settlement window, by its settlement if there is one.
+    Settlements,
 }
 
 const TRANSFERS: &[Column] = &[
@@ -33,6 +35,7 @@ const TRANSFERS: &[Column] = &[
     Column::optional("fulfilment", Of::Hash),
     Column::required("prepareRecord", Of::Number),
     Column::optional("extensions", Of::Text),
+    Column::optional("settlementWindowId", Of::Small),
 ];
 
 const FX_TRANSFERS: &[Column] = &[
@@ -73,9 +76,28 @@ const BULK_ITEMS: &[Column] = &[
     Column::required("bulkRecord", Of::Number),
 ];
 
+const SETTLEMENTS: &[Column] = &[
+    Column::optional("settlementWindowId", Of::Small),
+    Column::optional("contentId", Of::Small),
+    Column::optional("settlementId", Of::Small),
+    Column::optional("settlementModel", Of::Text),
+    Column::required("ledgerAccountType", Of::Text),
+    Column::required("currency", Of::Text),
+    Column::required("fsp", Of::Text),
+    Column::required("accountId", Of::Small),
+    Column::required("net", Of::Amount),
+    Column::required("state", Of::Text),
+    Column::optional("externalReference", Of::Text),
+    Column::required("reason", Of::Text),
+    Column::optional("windowOpenedAt", Of::Instant),
+    Column::optional("windowClosedAt", Of::Instant),
+    Column::optional("settlementCreatedAt", Of::Instant),
+    Column::required("changedAt", Of::Instant),
+];
+
 impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Transfers, Self::FxTransfers, Self::BulkItems];
+    /// Those of which the archive has something.
+    pub(super) const ARCHIVED: [Self; 3] = [Self::Transfers, Self::FxTransfers, Self::BulkItems];
 
     /// What the archive keeps under a key.
     pub(super) fn of_key(key: TransferId) -> Self {
@@ -94,6 +116,7 @@ impl Kind {
             Self::Transfers => TRANSFERS,
             Self::FxTransfers => FX_TRANSFERS,
             Self::BulkItems => BULK_ITEMS,
+            Self::Settlements => SETTLEMENTS,
         }
     }
 
@@ -108,6 +131,7 @@ impl Kind {
             Self::Transfers => "transfers",
             Self::FxTransfers => "fxTransfers",
             Self::BulkItems => "bulkItems",
+            Self::Settlements => "settlements",
         }
     }
 
@@ -117,6 +141,7 @@ impl Kind {
             Self::Transfers => "transfers",
             Self::FxTransfers => "FX transfers",
             Self::BulkItems => "items of bulks",
+            Self::Settlements => "accounts in settlements",
         }
     }
 }

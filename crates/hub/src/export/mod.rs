@@ -1,9 +1,11 @@
-//! What finished as a table for other tools: transfers, FX transfers or items of bulks, as CSV, JSON Lines or Parquet.
+//! What finished as a table for other tools: transfers, FX transfers, items of bulks or accounts in settlements, as
+//! CSV, JSON Lines or Parquet.
 
 mod columns;
 mod divisions;
 mod kind;
 mod row;
+mod settlements;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -22,7 +24,7 @@ use upesi_ledger::codec::{DecodeError, Decoder};
 use upesi_ledger::{Bulk, Conversion, Ledger, LedgerConfig, Stored as _, Transfer};
 use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
-use upesi_types::Timestamp;
+use upesi_types::{FspId, Timestamp};
 
 pub(crate) use divisions::export_division;
 pub use kind::Kind;
@@ -32,6 +34,7 @@ use crate::backup::{Staging, check_apart};
 use crate::exit::{Exit, Failure};
 use crate::inspect::journal_failure;
 use crate::inspect::names::Names;
+use crate::values::dfsp_name;
 use columns::ParquetTable;
 pub(crate) use text::push_csv;
 use value::{Row, Value};
@@ -78,6 +81,12 @@ pub struct ExportArguments {
     /// Only what finished at this time or later.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub from: Option<Timestamp>,
+    /// Of transfers and settlements, only those of this settlement window.
+    #[arg(long, value_name = "WINDOW")]
+    pub window: Option<u32>,
+    /// Of transfers and settlements, only those of this DFSP, as payer or payee.
+    #[arg(long, value_name = "NAME", value_parser = dfsp_name)]
+    pub dfsp: Option<FspId>,
     /// Output format.
     #[arg(long, value_enum, default_value = "csv")]
     pub format: Format,
@@ -93,23 +102,34 @@ fn instant(text: &str) -> Result<Timestamp, String> {
 /// Exports what finished in a data directory, as it is at this moment; returns the number of rows.
 ///
 /// # Errors
-/// See [`crate::backup::backup`]; 64 where the file would lie in the data directory; 73 where the file exists or cannot
-/// be written.
+/// See [`crate::backup::backup`]; 64 where the file would lie in the data directory, or where rows of this kind are of
+/// no window or DFSP; 1 where there is no such DFSP; 73 where the file exists or cannot be written.
 pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     check_apart(&arguments.data, &arguments.out)?;
+    let is_narrowed = arguments.window.is_some() || arguments.dfsp.is_some();
+    if is_narrowed && !matches!(arguments.kind, Kind::Transfers | Kind::Settlements) {
+        return Err(Failure::new(Exit::Usage, "--window and --dfsp are for transfers and settlements"));
+    }
     let staging = Staging::take(&arguments.data)?;
     let damaged = |error: TablesError| Failure::new(Exit::Data, error);
     let archive =
         FjallArchive::open(staging.path.join("archive"), &ArchiveOptions::default()).map_err(damaged)?;
     let mut tail = tail(&staging.path, archive.watermark())?;
     let names = Names::of(&tail);
+    let party = match arguments.dfsp {
+        None => None,
+        Some(name) => Some(names.id_of(name).ok_or_else(|| unknown(name))?),
+    };
     let cannot =
         |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", arguments.out.display()));
     let mut table = Table::create(&arguments.out, arguments.kind, arguments.format).map_err(cannot)?;
+    if arguments.kind == Kind::Settlements {
+        return settlements::export(&tail, arguments, party, table).map_err(cannot);
+    }
     let is_asked = |finished: Finished<'_>| {
-        finished.completed_at().is_some_and(|at| {
-            arguments.before.is_none_or(|before| at < before) && arguments.from.is_none_or(|from| at >= from)
-        })
+        finished.completed_at().is_some_and(|at| arguments.is_within(at))
+            && arguments.window.is_none_or(|window| finished.window() == Some(window))
+            && party.is_none_or(|party| finished.has_party(party))
     };
     let mut outcome = Ok(());
     let visited = archive.for_each(&mut |key, bytes| {
@@ -134,6 +154,17 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
         }
     }
     table.finish().map_err(cannot)
+}
+
+fn unknown(name: FspId) -> Failure {
+    Failure::new(Exit::Failure, format!("there is no participant {name}"))
+}
+
+impl ExportArguments {
+    /// Whether what finished or changed at this time is asked for.
+    fn is_within(&self, at: Timestamp) -> bool {
+        self.before.is_none_or(|before| at < before) && self.from.is_none_or(|from| at >= from)
+    }
 }
 
 /// The state at the end of the journal: who is who, and what finished behind the archive's watermark.
@@ -164,6 +195,7 @@ impl Stored {
             Kind::Transfers => Self::Transfer(Box::new(Transfer::decode(decoder)?)),
             Kind::FxTransfers => Self::Conversion(Box::new(Conversion::decode(decoder)?)),
             Kind::BulkItems => Self::Bulk(Box::new(Bulk::decode(decoder)?)),
+            Kind::Settlements => return Err(DecodeError("the archive has no settlements")),
         })
     }
 
@@ -177,6 +209,7 @@ impl Stored {
             Kind::BulkItems => {
                 ledger.take_finished_bulks(u64::MAX).map(|(_, bulk)| Self::Bulk(bulk)).collect()
             }
+            Kind::Settlements => Vec::new(),
         }
     }
 

@@ -32,6 +32,19 @@ impl<'a> Finished<'a> {
         }
     }
 
+    /// The settlement window of a transfer, if it is known.
+    pub(super) fn window(self) -> Option<u32> {
+        let Self::Transfer(Transfer { state: TransferState::Committed { window, .. }, .. }) = self else {
+            return None;
+        };
+        window.map(|window| window.0)
+    }
+
+    /// Whether a participant is payer or payee of a transfer.
+    pub(super) fn has_party(self, party: ParticipantId) -> bool {
+        matches!(self, Self::Transfer(transfer) if transfer.has_party(party))
+    }
+
     /// Calls `add` with each of its rows.
     pub(super) fn rows<E>(
         self,
@@ -65,10 +78,10 @@ fn error(cause: Option<&Cause>) -> [Value<'_>; 2] {
 }
 
 fn of_transfer<'a>(transfer: &'a Transfer, names: &Names) -> Row<'a> {
-    let (state, cause, fulfilment) = match &transfer.state {
-        TransferState::Reserved => ("RESERVED", None, None),
-        TransferState::Committed { fulfilment, .. } => ("COMMITTED", None, Some(fulfilment)),
-        TransferState::Aborted { kind, cause, .. } => (kind.as_str(), Some(cause), None),
+    let (state, cause, fulfilment, window) = match &transfer.state {
+        TransferState::Reserved => ("RESERVED", None, None, None),
+        TransferState::Committed { fulfilment, window, .. } => ("COMMITTED", None, Some(fulfilment), *window),
+        TransferState::Aborted { kind, cause, .. } => (kind.as_str(), Some(cause), None, None),
     };
     let [code, description] = error(cause);
     vec![
@@ -87,6 +100,7 @@ fn of_transfer<'a>(transfer: &'a Transfer, names: &Names) -> Row<'a> {
         Value::of(fulfilment, Value::Hash),
         Value::Number(transfer.prepare_seq),
         Value::of(transfer.extensions.as_deref(), Value::text),
+        Value::of(window, |window| Value::Number(window.0.into())),
     ]
 }
 

@@ -1,3 +1,4 @@
+use upesi_ledger::WindowId;
 use upesi_ledger::{
     AbortKind, BulkItem, BulkState, Cause, ConversionSide, ConversionState, ItemState, ParticipantId,
     Refusal, TransferState,
@@ -254,7 +255,12 @@ fn odd_transfers() -> [Transfer; 2] {
         amount: Amount::MAX,
         condition: [0xab; 32],
         extensions: Some(r#"[{"key":"a","value":"日本, \"x\""}]"#.into()),
-        state: TransferState::Committed { fulfilment: [0xcd; 32], fingerprint: [0; 16], at },
+        state: TransferState::Committed {
+            fulfilment: [0xcd; 32],
+            fingerprint: [0; 16],
+            at,
+            window: Some(WindowId(4)),
+        },
         ..refused.clone()
     };
     [refused, committed]

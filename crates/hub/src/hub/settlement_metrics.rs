@@ -18,12 +18,29 @@ pub(super) struct SettlementSample {
     open_seconds: u64,
     waiting_seconds: u64,
     unchanged_seconds: u64,
+    /// What the ledger keeps for good, and how many of each it can keep.
+    kept: [Kept; 3],
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Kept {
+    what: &'static str,
+    count: usize,
+    max: usize,
 }
 
 impl SettlementSample {
     pub(super) fn new(ledger: &Ledger, now: Timestamp) -> Self {
         let age = |since: Timestamp| u64::try_from((now.as_ms() - since.as_ms()) / 1_000).unwrap_or(0);
+        let limits = &ledger.config().limits;
+        let accounts = ledger.settlements().iter().map(|settlement| settlement.accounts.len()).sum();
+        let kept = |what, count, max| Kept { what, count, max };
         let mut sample = Self {
+            kept: [
+                kept("windows", ledger.windows().len(), limits.windows),
+                kept("settlements", ledger.settlements().len(), limits.settlements),
+                kept("accounts", accounts, limits.settlement_accounts),
+            ],
             windows: vec![0; WindowState::ALL.len()],
             settlements: vec![0; SettlementState::ALL.len()],
             open_transfers: ledger.open_window_transfers(),
@@ -62,6 +79,15 @@ impl SettlementSample {
         head(text, "upesi_settlements", "gauge", "Settlements by state");
         for (state, count) in SettlementState::ALL.iter().zip(&self.settlements) {
             let _ = writeln!(text, "upesi_settlements{{state=\"{}\"}} {count}", state.as_str());
+        }
+        let kept = "Windows, settlements, and accounts of all settlements, that the ledger keeps";
+        head(text, "upesi_settlement_kept", "gauge", kept);
+        for Kept { what, count, .. } in self.kept {
+            let _ = writeln!(text, "upesi_settlement_kept{{what=\"{what}\"}} {count}");
+        }
+        head(text, "upesi_settlement_kept_max", "gauge", "How many of each it can keep");
+        for Kept { what, max, .. } in self.kept {
+            let _ = writeln!(text, "upesi_settlement_kept_max{{what=\"{what}\"}} {max}");
         }
         for (name, help, value) in [
             (

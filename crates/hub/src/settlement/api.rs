@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use upesi_http::Method;
 use upesi_ledger::SettlementState;
 
+use super::{Done, Waiting};
 use crate::scheme::admin_api::{AdminApi, AdminError, ApiAmount};
 
 /// Most accounts that one call advances: well below the longest body that the admin API reads.
@@ -139,6 +140,15 @@ impl Settlement {
             .flat_map(|party| party.accounts.iter().map(move |account| (party.id, account)))
     }
 
+    /// The type of its accounts, all of which the model governs.
+    pub(super) fn account_type(&self) -> Option<&str> {
+        self.settlement_windows
+            .iter()
+            .flat_map(|window| &window.content)
+            .map(|one| &*one.ledger_account_type)
+            .next()
+    }
+
     pub(super) fn stage(&self) -> Result<SettlementState, AdminError> {
         SettlementState::parse(&self.state).ok_or_else(|| AdminError::Malformed {
             path: format!("/v2/settlements/{}", self.id),
@@ -182,6 +192,26 @@ impl SettlementApi {
     /// The settlements that meet a query.
     pub(super) async fn settlements(&self, query: &str) -> Result<Vec<Settlement>, AdminError> {
         self.find(&format!("/v2/settlements?{query}")).await
+    }
+
+    /// The windows whose close gave this reason.
+    pub(super) async fn windows_closed_for(&self, reason: &str) -> Result<Vec<Window>, AdminError> {
+        self.windows(&format!("closeReason={}", in_query(reason))).await
+    }
+
+    /// All settlements whose creation gave this reason, the oldest first. Answers are bounded, so it may take several.
+    pub(super) async fn settlements_created_for(&self, reason: &str) -> Result<Vec<Settlement>, AdminError> {
+        let reason = in_query(reason);
+        let mut all: Vec<Settlement> = Vec::new();
+        loop {
+            let before = all.last().map_or_else(String::new, |last| format!("&before={}", last.id));
+            let page = self.settlements(&format!("creationReason={reason}{before}")).await?;
+            if page.is_empty() {
+                all.reverse();
+                return Ok(all);
+            }
+            all.extend(page);
+        }
     }
 
     /// The active models.
@@ -242,17 +272,19 @@ impl SettlementApi {
     }
 
     /// Gives accounts their states, and returns why some could not have them.
-    pub(super) async fn advance(&self, id: u32, steps: &[Step]) -> Result<Vec<(u32, String)>, AdminError> {
-        let mut faults = Vec::new();
+    pub(super) async fn advance(&self, id: u32, steps: &[Step]) -> Done<Vec<(u32, String)>> {
+        let (mut faults, mut waiting) = (Vec::new(), Waiting::default());
         for steps in steps.chunks(ACCOUNTS_PER_CALL_MAX) {
             let participants: Vec<Value> = steps.iter().map(Step::to_json).collect();
             let body = json!({"participants": participants}).to_string();
             let path = format!("/v2/settlements/{id}");
-            let answer: Advanced = self.0.put(&path, body).await?;
+            let answer = self.0.put::<Advanced>(&path, body).await;
+            let Some(answer) = waiting.take(answer.map_err(Into::into))? else { continue };
             let accounts = answer.participants.into_iter().flat_map(|party| party.accounts);
             faults
                 .extend(accounts.filter_map(|one| Some((one.id, one.error_information?.error_description))));
         }
+        waiting.check()?;
         Ok(faults)
     }
 
@@ -268,6 +300,11 @@ impl SettlementApi {
         }
         self.0.send(Method::PUT, &format!("/v2/settlements/{id}"), &body.to_string()).await
     }
+}
+
+/// The names of jobs need no encoding; the spaces beside them do.
+fn in_query(reason: &str) -> String {
+    reason.replace(' ', "%20")
 }
 
 impl Step {

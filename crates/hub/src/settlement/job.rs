@@ -1,8 +1,8 @@
 //! A window closed, settled and finished as one job.
 //!
-//! The hub keeps all that a job needs to continue: the reason of the window's close, of the settlement and of its
-//! accounts names the job, and so do the accounts' references. Each step is looked up before it is made, and the hub
-//! moves an account's money once, so a second call after a crash makes the steps that are missing.
+//! The hub keeps all that a job needs to continue: the reason of the window's close and of each settlement's creation
+//! names the job, and stays whatever becomes of them. Each step is looked up before it is made, and the hub moves an
+//! account's money once, so a second call after a crash makes the steps that are missing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,13 +11,11 @@ use upesi_ledger::SettlementState;
 
 use super::advance::Advance;
 use super::api::{Content, Model, Settlement, Window};
-use super::{Done, Hub, Job, SettlementError};
+use super::{Done, Hub, Job, SettlementError, Waiting};
 use crate::scheme::admin_api::AdminError;
 
 /// Longest name, so that the references that it begins fit 50 characters.
 const NAME_CHARS_MAX: usize = 26;
-/// Every window and settlement is younger.
-const ALL: &str = "fromDateTime=1970-01-01T00:00:00.000Z";
 
 /// Name of a job: 1 to 26 letters, digits, dots, hyphens and underscores.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,38 +50,37 @@ impl JobName {
     fn reference(&self, settlement: u32, account: u32) -> String {
         format!("{self}-{settlement}-{account}")
     }
+}
 
-    /// Whether the job created a settlement. An abort leaves the references.
-    fn owns(&self, settlement: &Settlement) -> bool {
-        let reason = self.reason();
-        settlement.accounts().any(|(_, account)| {
-            let reference = account.external_reference.as_deref();
-            account.reason == reason || reference == Some(&*self.reference(settlement.id, account.id))
-        })
+impl Hub {
+    /// The settlements that a job created, aborted ones included, the oldest first.
+    pub(super) async fn settlements_of(&self, job: &JobName) -> Done<Vec<Settlement>> {
+        Ok(self.api.settlements_created_for(&job.reason()).await?)
     }
 }
 
 impl Job {
-    /// Makes the steps that are missing, and returns the job's window and settlements.
+    /// Makes the steps that are missing, and returns the job's window and settlements. What waits for a second person
+    /// keeps only its own settlement back.
     pub(super) async fn run(&self, hub: &Hub) -> Done<(Vec<Window>, Vec<Settlement>)> {
-        let mut settlements = hub.api.settlements(ALL).await?;
-        settlements.retain(|settlement| self.name.owns(settlement));
-        settlements.sort_by_key(|settlement| settlement.id);
+        let mut settlements = hub.settlements_of(&self.name).await?;
         let Some(window) = self.window(hub, &settlements).await? else {
             return Ok((vec![hub.api.window(hub.open_window().await?).await?], Vec::new()));
         };
         settlements.retain(|settlement| settlement.state != SettlementState::Aborted.as_str());
+        let (reason, mut waiting) = (self.name.reason(), Waiting::default());
         for model in self.models(hub, &window).await? {
-            settlements.push(hub.api.create(&model, &self.name.reason(), &[window.id]).await?);
+            let created = hub.api.create(&model, &reason, &[window.id]).await;
+            settlements.extend(waiting.take(created.map_err(Into::into))?);
         }
         let mut finished = Vec::new();
         for settlement in settlements {
             let id = settlement.id;
             let reference = move |account| Some(self.name.reference(id, account));
-            let reason = self.name.reason();
             let advance = Advance { goal: self.goal, only: None, reason: &reason, reference: &reference };
-            finished.push(advance.run(&hub.api, settlement).await?);
+            finished.extend(waiting.take(advance.run(&hub.api, settlement).await)?);
         }
+        waiting.check()?;
         Ok((vec![hub.api.window(window.id).await?], finished))
     }
 
@@ -98,8 +95,9 @@ impl Job {
             return Ok(Some(window));
         }
         let reason = self.name.reason();
-        let closed = hub.api.windows("state=CLOSED").await?;
-        if let Some(window) = closed.into_iter().find(|window| window.reason == reason) {
+        // Whatever became of it since: others may have begun to settle it.
+        let closed = hub.api.windows_closed_for(&reason).await?;
+        if let Some(window) = closed.into_iter().max_by_key(|window| window.id) {
             return Ok(Some(window));
         }
         match hub.close(None, &reason).await {

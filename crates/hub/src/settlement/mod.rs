@@ -25,7 +25,7 @@ use advance::Advance;
 use api::{Settlement, SettlementApi, Window};
 pub use bank::{Reconcile, reconcile};
 pub use job::JobName;
-pub use report::{Report, ReportKind, report};
+pub use report::{Report, ReportKind, matrix, report};
 use shown::Shown;
 
 /// The hub to call, and the form of the output.
@@ -110,10 +110,15 @@ pub struct Job {
 /// Does something, and prints what it came to.
 ///
 /// # Errors
-/// 69 if the hub does not answer, 1 if it refuses, or if an account cannot advance.
+/// 69 if the hub does not answer, 1 if it refuses, or if an account cannot advance, 75 if a second person has to
+/// approve.
 pub async fn run(options: &HubOptions, action: &Action, output: &mut (dyn Write + Send)) -> Outcome {
     let hub = Hub::connect(options).await?;
-    let shown = hub.act(action).await.map_err(SettlementError::into_failure)?;
+    let shown = hub.act(action).await.map_err(|error| match action {
+        // Each has a goal; what is behind it is not made again.
+        Action::Run(_) | Action::Advance { goal: Some(_), .. } => error.into_failure_to_continue(),
+        _ => error.into_failure(),
+    })?;
     write(output, &if options.json { shown.to_json()? } else { shown.to_text() })
 }
 
@@ -121,9 +126,21 @@ pub async fn run(options: &HubOptions, action: &Action, output: &mut (dyn Write 
 #[derive(Debug, thiserror::Error)]
 enum SettlementError {
     #[error(transparent)]
-    Admin(#[from] AdminError),
+    Admin(AdminError),
     #[error("{0}")]
     Stopped(String),
+    /// These approvals have to be given first.
+    #[error("{}", waiting_text(.0))]
+    Waiting(Vec<u64>),
+}
+
+impl From<AdminError> for SettlementError {
+    fn from(error: AdminError) -> Self {
+        match error {
+            AdminError::Waiting { approval, .. } => Self::Waiting(vec![approval]),
+            error => Self::Admin(error),
+        }
+    }
 }
 
 impl SettlementError {
@@ -131,7 +148,57 @@ impl SettlementError {
         match self {
             Self::Admin(error) => admin_failure(&error),
             Self::Stopped(text) => Failure::new(Exit::Failure, text),
+            Self::Waiting(approvals) => {
+                let made = if approvals.len() == 1 { "it" } else { "them" };
+                Failure::new(Exit::Temporary, format!("{}, which makes {made}", waiting_text(&approvals)))
+            }
         }
+    }
+
+    /// The same, of a command that goes on from there when it is given again.
+    fn into_failure_to_continue(self) -> Failure {
+        match self {
+            Self::Waiting(approvals) => {
+                let again = "then give the same command again, which continues";
+                Failure::new(Exit::Temporary, format!("{}, {again}", waiting_text(&approvals)))
+            }
+            other => other.into_failure(),
+        }
+    }
+}
+
+/// What is to be done about changes that wait.
+fn waiting_text(approvals: &[u64]) -> String {
+    let ids: Vec<_> = approvals.iter().map(u64::to_string).collect();
+    let (changes, them) = match ids.len() {
+        1 => ("1 change waits".to_owned(), "it"),
+        count => (format!("{count} changes wait"), "them"),
+    };
+    let ids = ids.join(" ");
+    format!("{changes} for a second person: have {them} approved (upesi admin approve {ids})")
+}
+
+/// Approvals that steps wait for, gathered while other steps go on.
+#[derive(Debug, Default)]
+struct Waiting(Vec<u64>);
+
+impl Waiting {
+    /// What a step came to; `None` if it waits.
+    fn take<T>(&mut self, step: Done<T>) -> Done<Option<T>> {
+        match step {
+            Ok(done) => Ok(Some(done)),
+            Err(SettlementError::Waiting(approvals)) => {
+                self.0.extend(approvals);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// # Errors
+    /// What waits, if anything does.
+    fn check(self) -> Done<()> {
+        if self.0.is_empty() { Ok(()) } else { Err(SettlementError::Waiting(self.0)) }
     }
 }
 
@@ -148,6 +215,11 @@ impl Hub {
         let api = api.with_token(options.admin_token.clone());
         await_hub(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
         Ok(Self { api: SettlementApi(api) })
+    }
+
+    /// The same, with a reason that goes with every call.
+    fn with_reason(self, reason: &str) -> Self {
+        Self { api: SettlementApi(self.api.0.with_reason(reason)) }
     }
 
     async fn act(&self, action: &Action) -> Done<Shown> {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Timestamp};
 
-use super::{account, amount, kes, sound};
+use super::{account, amount, id, kes, sound, transfer};
 use crate::account::{Account, LedgerAccountTypeId};
 use crate::audit::check;
 use crate::command::{
@@ -21,7 +21,7 @@ use crate::participant::AccountRef;
 use crate::settlement::SettlementState;
 use crate::settlement_model::Granularity;
 use crate::state::Ledger;
-use crate::transfer::Settled;
+use crate::transfer::{Settled, TransferState};
 use crate::window::{ContentId, ContentRef, Net, Pair, SettlementId, Sum, Window, WindowId, WindowState};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
@@ -341,6 +341,59 @@ fn a_commit_that_cover_cannot_hold_is_not_settled_at_once() {
         let settled = ledger.settled_by_commit((account(2), account(4)), amount(7));
         let at_once = Settled::AtOnce { payer: account(3), payee: account(6) };
         assert_eq!(settled, if is_at_once { at_once } else { Settled::InWindow }, "{payer}, {payee}");
+    }
+}
+
+/// A transfer notes the window that it commits in, and none if its commit settles it.
+#[test]
+fn a_commit_notes_its_window() {
+    let mut ledger = hub();
+    assert!(close(&mut ledger, 1).is_ok());
+    let at_once = Settled::AtOnce { payer: account(3), payee: account(3) };
+    for (number, settled, expected) in [(21, Settled::InWindow, Some(WindowId(2))), (22, at_once, None)] {
+        evolve(&mut ledger, vec![Event::TransferPrepared(transfer(number, 5))]);
+        let (id, fulfilment, fingerprint) = (id(number), [0; 32], [0; 16]);
+        evolve(
+            &mut ledger,
+            vec![Event::TransferCommitted { id, fulfilment, fingerprint, extensions: None, settled }],
+        );
+        let Some(TransferState::Committed { window, .. }) = ledger.transfer(id).map(|found| &found.state)
+        else {
+            panic!("{number} is not committed")
+        };
+        assert_eq!(*window, expected);
+    }
+}
+
+/// Reasons follow what happens; that of the close and that of the creation stay, in snapshots, too.
+#[test]
+fn the_first_reasons_stay() {
+    use SettlementState as S;
+    let mut ledger = hub();
+    assert!(close(&mut ledger, 1).is_ok() && settle(&mut ledger, &[1]).is_ok());
+    assert!(
+        [S::Recorded, S::Reserved, S::Committed, S::Settled].iter().all(|state| advance(
+            &mut ledger,
+            1,
+            *state
+        )
+        .is_ok())
+    );
+    let mut bytes = Vec::new();
+    ledger.encode_snapshot(&mut bytes);
+    let restored = Ledger::decode_snapshot(&bytes, LedgerConfig::default()).expect("its own snapshot");
+    for ledger in [ledger, restored] {
+        let [first, open] = ledger.windows() else { panic!("two windows") };
+        assert_eq!(
+            (&*first.reason, first.close_reason.as_deref()),
+            ("All settlement accounts are SETTLED", Some("end of day"))
+        );
+        assert_eq!(open.close_reason, None);
+        let [settlement] = ledger.settlements() else { panic!("one settlement") };
+        assert_eq!(
+            (&*settlement.reason, &*settlement.creation_reason),
+            ("All settlement accounts are SETTLED", "end of day")
+        );
     }
 }
 

@@ -222,6 +222,12 @@ pub struct ReconcileArguments {
     /// Record what was paid as withdrawals and deposits, too.
     #[arg(long, requires = "apply")]
     pub move_cover: bool,
+    /// Lower net debit caps to the new balances, before anything else.
+    #[arg(long, requires = "apply")]
+    pub lower_caps: bool,
+    /// Raise net debit caps to the new balances, right before the accounts are SETTLED.
+    #[arg(long, requires = "apply")]
+    pub raise_caps: bool,
     /// The hub.
     #[command(flatten)]
     pub hub: HubArguments,
@@ -330,8 +336,16 @@ fn read(command: SettlementCommand) -> Asked {
             (hub, Action::Run(Job { name, models, window, goal: to.into() }))
         }
         SettlementCommand::Reconcile(arguments) => {
-            let ReconcileArguments { settlement, file, apply, move_cover, hub } = arguments;
-            let reconcile = Reconcile { settlement, file, applies: apply, moves_cover: move_cover };
+            let ReconcileArguments { settlement, file, apply, move_cover, lower_caps, raise_caps, hub } =
+                arguments;
+            let reconcile = Reconcile {
+                settlement,
+                file,
+                applies: apply,
+                moves_cover: move_cover,
+                lowers_caps: lower_caps,
+                raises_caps: raise_caps,
+            };
             return Asked::Reconcile(hub, reconcile);
         }
         SettlementCommand::Report(ReportArguments { settlement, kind, dfsp, out, call }) => {

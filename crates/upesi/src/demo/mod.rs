@@ -24,7 +24,7 @@ use upesi_types::{Amount, Currency};
 
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::scheme::{self, ApplyOptions, file::Scheme};
-use upesi_hub::settlement::{self, Action, HubOptions, Job, SettlementState};
+use upesi_hub::settlement::{self, Action, HubOptions, Job, JobName, SettlementState};
 use upesi_hub::signals::stop_signal;
 use upesi_hub::trial::{self, Secured};
 use upesi_lab::cli::messages::{self, Teller};
@@ -329,11 +329,15 @@ impl<'arguments> Demo<'arguments> {
             wait: Duration::ZERO,
             json: false,
         };
-        let name = "demo".parse().map_err(|error: String| Failure::new(Exit::Software, error))?;
-        let job = Job { name, models: Vec::new(), window: None, goal: SettlementState::Settled };
+        let name: JobName = "demo".parse().map_err(|error: String| Failure::new(Exit::Software, error))?;
+        let job =
+            Job { name: name.clone(), models: Vec::new(), window: None, goal: SettlementState::Settled };
         let mut output = Vec::new();
         settlement::run(&options, &Action::Run(job), &mut output).await?;
-        String::from_utf8_lossy(&output).lines().for_each(|line| say(format_args!("   {line}")));
+        output.push(b'\n');
+        settlement::matrix(&options, &name, &mut output).await?;
+        let text = String::from_utf8_lossy(&output);
+        text.lines().for_each(|line| say(format!("   {line}").trim_end()));
         Ok(())
     }
 

@@ -31,7 +31,7 @@ use upesi_types::{Timestamp, TransferId};
 
 use client::{Answer, Client, request};
 use dfsp::Dfsp;
-use message::{Message, Sent};
+use message::{Message, Sent, Terms};
 
 /// Long enough never to be reached by a test that passes.
 pub const AMPLE: Duration = Duration::from_secs(30);
@@ -160,6 +160,12 @@ impl World {
         if let Some(hub) = self.hub.take() {
             self.runtime.block_on(hub.shutdown(patience));
         }
+    }
+
+    /// An orderly restart with other settings beside those that it has.
+    pub fn restart_with(&mut self, settings: &[(&str, &str)]) {
+        self.settings.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        self.restart();
     }
 
     pub fn restart(&mut self) {
@@ -467,6 +473,30 @@ impl World {
 
     pub fn dfsp_mut(&mut self, name: &str) -> &mut Dfsp {
         self.dfsps.get_mut(name).unwrap()
+    }
+
+    /// A payment from beginning to end.
+    pub fn pay(&self, payer: &str, payee: &str, amount: &str, currency: &str) {
+        let id = self.new_id();
+        let (amount, currency) = (amount.into(), currency.into());
+        let terms = Terms {
+            payer: payer.into(),
+            payee: payee.into(),
+            amount,
+            currency,
+            ..Terms::new(&id, self.now())
+        };
+        self.deliver(Message::prepare(&terms));
+        assert_eq!(self.dfsp(payee).next(&id).method, "POST");
+        self.deliver(Message::fulfil(&id, "COMMITTED").from(payee).to(payer));
+        assert_eq!(self.dfsp(payer).next(&id).method, "PUT");
+    }
+
+    /// A day's payments: greenbank owes 32.25, bluewallet is owed 20.5, redmoney 11.75.
+    pub fn trade(&self) {
+        self.pay("greenbank", "bluewallet", "40.5", "KES");
+        self.pay("bluewallet", "redmoney", "20", "KES");
+        self.pay("redmoney", "greenbank", "8.25", "KES");
     }
 
     /// Sends a message; gives the answer and what callbacks are compared with.

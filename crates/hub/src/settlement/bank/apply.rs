@@ -1,15 +1,19 @@
-//! A settlement finished by the bank's file: account by account, those that pay first.
+//! A settlement finished by the bank's file, those that pay first.
+
+use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use upesi_http::Method;
-use upesi_ledger::SettlementState;
+use upesi_ledger::{PROPOSALS_OF_MAKER_MAX, SettlementState};
 use upesi_types::{Amount, TransferId};
 
 use super::super::advance::Advance;
-use super::super::{Done, Hub, SettlementError};
+use super::super::api::{Account, Step};
+use super::super::{Done, Hub, SettlementError, Waiting};
 use super::Entry;
+use super::caps::Caps;
 use super::file::Line;
 use crate::scheme::admin_api::AdminError;
 
@@ -19,6 +23,42 @@ pub(super) struct Records<'a> {
     /// The reference of the file.
     pub(super) reference: &'a str,
     pub(super) moves_cover: bool,
+    pub(super) lowers_caps: bool,
+    pub(super) raises_caps: bool,
+}
+
+impl Records<'_> {
+    fn reason(&self) -> String {
+        reason(self.settlement)
+    }
+}
+
+/// Why something is changed.
+pub(super) fn reason(settlement: u32) -> String {
+    format!("bank file of settlement {settlement}")
+}
+
+/// What came of a file.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    /// What failed, account by account.
+    pub(super) failures: Vec<String>,
+    /// What a second person has to approve before it goes on.
+    pub(super) waiting: Waiting,
+}
+
+impl Applied {
+    pub(super) fn waits(&self) -> bool {
+        !self.waiting.0.is_empty()
+    }
+
+    /// Notes what a step of an account came to.
+    pub(super) fn note(&mut self, entry: &Entry, step: Done<()>) {
+        if let Err(error) = self.waiting.take(step) {
+            let Line { row, name, .. } = &entry.line;
+            self.failures.push(format!("row {row}: {name}: {error}"));
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -58,56 +98,102 @@ impl Hub {
         }
     }
 
-    /// Finishes the settlement. Returns what failed, account by account; the others go on, and nothing is SETTLED then.
-    pub(super) async fn apply(&self, records: &Records<'_>, entries: &[Entry]) -> Done<Vec<String>> {
-        let mut failures = Vec::new();
-        self.advance(records, None, SettlementState::Reserved).await?;
-        let mut order: Vec<&Entry> = entries.iter().collect();
-        // Payers first, so that no money is given out that has not come in; zeros are last.
-        order.sort_by_key(|entry| match entry.line.net {
-            net if net > Amount::ZERO => 0,
-            net if net.is_negative() => 1,
-            _ => 2,
-        });
-        for entry in order {
-            if let Err(error) = self.finish(records, entry).await {
-                let Line { row, name, .. } = &entry.line;
-                failures.push(format!("row {row}: {name}: {error}"));
+    /// Finishes the settlement, those that pay first, so that no money is given out that has not come in. What fails is
+    /// listed and the others go on, but nothing becomes SETTLED then. What waits for a second person ends the call.
+    pub(super) async fn apply(&self, records: &Records<'_>, entries: &[Entry]) -> Done<Applied> {
+        let mut applied = Applied::default();
+        let is_settled = self.api.settlement(records.settlement).await?.stage()? == SettlementState::Settled;
+        if records.lowers_caps && !is_settled {
+            self.set_caps(entries, Caps { lowers: true, raises: false }, &mut applied).await?;
+        }
+        let reserved = self.advance(records, SettlementState::Reserved).await;
+        if applied.waiting.take(reserved)?.is_none() || applied.waits() {
+            return Ok(applied);
+        }
+        let (payers, others): (Vec<_>, Vec<_>) =
+            entries.iter().partition(|entry| entry.line.net > Amount::ZERO);
+        for group in [payers, others] {
+            self.finish(records, &group, &mut applied).await?;
+            if applied.waits() {
+                return Ok(applied);
             }
         }
-        if failures.is_empty() {
-            self.advance(records, None, SettlementState::Settled).await?;
+        if !is_settled {
+            // The liquidity check may have raised caps meanwhile.
+            let caps = Caps { lowers: records.lowers_caps, raises: records.raises_caps };
+            self.set_caps(entries, caps, &mut applied).await?;
         }
-        Ok(failures)
+        if applied.failures.is_empty() && !applied.waits() {
+            let settled = self.advance(records, SettlementState::Settled).await;
+            applied.waiting.take(settled)?;
+        }
+        Ok(applied)
     }
 
-    async fn advance(
-        &self,
-        records: &Records<'_>,
-        only: Option<Vec<u32>>,
-        goal: SettlementState,
-    ) -> Done<()> {
-        let reason = format!("bank file of settlement {}", records.settlement);
+    async fn advance(&self, records: &Records<'_>, goal: SettlementState) -> Done<()> {
+        let reason = records.reason();
         let reference = |_| Some(records.reference.to_owned());
-        let advance = Advance { goal, only, reason: &reason, reference: &reference };
+        let advance = Advance { goal, only: None, reason: &reason, reference: &reference };
         let settlement = self.api.settlement(records.settlement).await?;
         advance.run(&self.api, settlement).await.map(drop)
     }
 
-    /// The account is COMMITTED before its cover moves: a withdrawal must leave cover for the position, which returns
-    /// then.
-    async fn finish(&self, records: &Records<'_>, entry: &Entry) -> Done<()> {
-        self.advance(records, Some(vec![entry.line.account]), SettlementState::Committed).await?;
-        if !records.moves_cover || entry.line.net == Amount::ZERO {
-            return Ok(());
+    /// All these accounts are COMMITTED by one call, and before their cover moves: a withdrawal must leave cover for
+    /// the position, which returns then.
+    async fn finish(&self, records: &Records<'_>, group: &[&Entry], applied: &mut Applied) -> Done<()> {
+        let steps = self.steps_to_committed(records, group).await?;
+        let faults = self.api.advance(records.settlement, &steps).await;
+        let Some(faults) = applied.waiting.take(faults)? else { return Ok(()) };
+        let fault_of = |entry: &Entry| faults.iter().find(|(account, _)| *account == entry.line.account);
+        for entry in group {
+            if applied.waiting.0.len() >= PROPOSALS_OF_MAKER_MAX {
+                return Ok(());
+            }
+            let moved = match fault_of(entry) {
+                Some((_, fault)) => Err(SettlementError::Stopped(format!("it cannot be committed: {fault}"))),
+                None if records.moves_cover && entry.line.net != Amount::ZERO => {
+                    self.move_once(records, entry).await
+                }
+                None => Ok(()),
+            };
+            applied.note(entry, moved);
         }
-        let state = self.movement(entry, records.settlement).await?;
-        if state.is_none() {
+        Ok(())
+    }
+
+    /// The accounts that are not COMMITTED yet.
+    async fn steps_to_committed(&self, records: &Records<'_>, group: &[&Entry]) -> Done<Vec<Step>> {
+        let state = SettlementState::Committed;
+        let wanted: BTreeSet<u32> = group.iter().map(|entry| entry.line.account).collect();
+        let settlement = self.api.settlement(records.settlement).await?;
+        let is_behind = |account: &Account| {
+            let stage = SettlementState::parse(&account.state);
+            stage.is_some_and(|stage| stage.number() < state.number()) && wanted.contains(&account.id)
+        };
+        let behind = settlement.accounts().filter(|(_, account)| is_behind(account));
+        let step = |(participant, account): (u32, &Account)| Step {
+            participant,
+            account: account.id,
+            state,
+            reason: records.reason(),
+            reference: Some(records.reference.to_owned()),
+        };
+        Ok(behind.map(step).collect())
+    }
+
+    /// Records what the bank moved for an account, unless that was done.
+    async fn move_once(&self, records: &Records<'_>, entry: &Entry) -> Done<()> {
+        if self.movement(entry, records.settlement).await?.is_none() {
             self.move_cover(records, entry).await?;
         }
+        let id = movement_id(records.settlement, entry.line.account);
         match self.movement(entry, records.settlement).await?.as_deref() {
+            Some("COMMITTED") => Ok(()),
             Some("RESERVED") => self.commit_withdrawal(records, entry).await,
-            _ => Ok(()),
+            Some(state) => Err(SettlementError::Stopped(format!("its movement {id} is {state}"))),
+            None => {
+                Err(SettlementError::Stopped(format!("the hub took its movement {id}, and does not know it")))
+            }
         }
     }
 

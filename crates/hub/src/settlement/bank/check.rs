@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use upesi_types::Amount;
+use upesi_types::{Amount, Currency};
 
 use super::super::report::Figures;
 use super::file::{BankFile, Line};
+
+/// Decimals of an amount.
+const DECIMALS_MAX: u32 = 4;
 
 /// Everything that makes the file another one than the hub wrote, or not a whole one.
 pub(super) fn errors(file: &BankFile, figures: &Figures) -> Vec<String> {
@@ -39,8 +42,22 @@ pub(super) fn errors(file: &BankFile, figures: &Figures) -> Vec<String> {
     errors
 }
 
+/// The decimals of a currency, if an amount has more: no bank can hold or pay it.
+fn too_fine(amount: Amount, currency: Currency) -> Option<u32> {
+    let decimals = currency.decimals()?;
+    let step = 10_i64.pow(DECIMALS_MAX.saturating_sub(decimals));
+    (amount.units() % step != 0).then_some(decimals)
+}
+
 fn error_of(line: &Line, figures: &Figures) -> Option<String> {
     let Line { participant, account, name, net, currency, .. } = line;
+    for (what, amount) in [("balance", line.balance), ("settlement transfer", *net)] {
+        if let Some(decimals) = Currency::parse(currency).and_then(|known| too_fine(amount, known)) {
+            return Some(format!(
+                "the {what} {amount} has more decimals than {currency}, which has {decimals}"
+            ));
+        }
+    }
     let Some(party) = figures.parties.get(account) else {
         return Some(format!("the settlement has no account {account}"));
     };

@@ -2,6 +2,7 @@
 //! the settlement finished by it.
 
 mod apply;
+mod caps;
 mod check;
 mod file;
 #[cfg(test)]
@@ -19,7 +20,7 @@ use super::{Done, Hub, HubOptions, SettlementError};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::state::settlement_balance;
 use crate::scheme::write;
-use apply::Records;
+use apply::{Applied, Records};
 use check::Cover;
 use file::{BankFile, Line};
 
@@ -34,6 +35,10 @@ pub struct Reconcile {
     pub applies: bool,
     /// Whether deposits and withdrawals are recorded, too.
     pub moves_cover: bool,
+    /// Whether net debit caps above the new balances become these.
+    pub lowers_caps: bool,
+    /// Whether net debit caps below the new balances become these.
+    pub raises_caps: bool,
 }
 
 /// A row of the file, with the hub's side of it.
@@ -69,14 +74,16 @@ struct AccountShown {
 ///
 /// # Errors
 /// 66 if the file cannot be read, 65 with everything that is wrong with it, 69 if the hub does not answer, 1 if it
-/// refuses or an account cannot be finished.
+/// refuses or an account cannot be finished, 75 if a second person has to approve, 64 if the accounts have no caps to
+/// set.
 pub async fn reconcile(
     options: &HubOptions,
     reconcile: &Reconcile,
     output: &mut (dyn Write + Send),
 ) -> Outcome {
     let (cells, digest) = file::read(&reconcile.file)?;
-    let hub = Hub::connect(options).await?;
+    // Caps have no reason of their own, and a second person is told one.
+    let hub = Hub::connect(options).await?.with_reason(&apply::reason(reconcile.settlement));
     let figures = hub.figures(reconcile.settlement).await.map_err(SettlementError::into_failure)?;
     figures.check().map_err(|text| Failure::new(Exit::Data, text))?;
     let file = checked(&cells, &figures).map_err(|mistakes| {
@@ -88,21 +95,38 @@ pub async fn reconcile(
     let settlement = hub.settlement_of(reconcile.settlement).await?;
     let mut warnings = repeated(&settlement, &reference);
     warnings.extend(entries.iter().flat_map(|entry| check::warnings(&entry.line, entry.cover)));
-    let mut failures = Vec::new();
+    let mut applied = Applied::default();
+    let Reconcile { settlement: id, moves_cover, lowers_caps, raises_caps, .. } = *reconcile;
+    if (lowers_caps || raises_caps) && settlement.account_type() != Some("POSITION") {
+        let text = format!("settlement {id} is not about positions: its accounts have no net debit caps");
+        return Err(Failure::new(Exit::Usage, text));
+    }
     if reconcile.applies {
-        let (settlement, moves_cover) = (reconcile.settlement, reconcile.moves_cover);
-        let records = Records { settlement, reference: &reference, moves_cover };
-        failures = hub.apply(&records, &entries).await.map_err(SettlementError::into_failure)?;
+        let records =
+            Records { settlement: id, reference: &reference, moves_cover, lowers_caps, raises_caps };
+        applied = hub.apply(&records, &entries).await.map_err(SettlementError::into_failure)?;
     }
     let state = hub.settlement_of(reconcile.settlement).await?.state;
     let shown = Shown::new(reconcile.settlement, state, reference, &entries, warnings);
     write(output, &if options.json { shown.to_json()? } else { shown.to_text() })?;
-    match failures.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::new(
-            Exit::Failure,
-            format!("these accounts are not finished; the same call continues\n{}", failures.join("\n")),
-        )),
+    ended(applied)
+}
+
+/// What failed, and what waits for a second person.
+fn ended(Applied { failures, waiting }: Applied) -> Outcome {
+    let failures = (!failures.is_empty()).then(|| {
+        format!("these accounts are not finished; the same call continues\n{}", failures.join("\n"))
+    });
+    match (waiting.check(), failures) {
+        (Ok(()), None) => Ok(()),
+        (Ok(()), Some(failures)) => Err(Failure::new(Exit::Failure, failures)),
+        (Err(waiting), failures) => {
+            let mut failure = waiting.into_failure_to_continue();
+            if let Some(failures) = failures {
+                failure.message = format!("{}\n{failures}", failure.message);
+            }
+            Err(failure)
+        }
     }
 }
 

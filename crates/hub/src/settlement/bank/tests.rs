@@ -6,6 +6,7 @@ use upesi_types::Amount;
 
 use super::super::report::tests::{PAIRS, figures, settlement};
 use super::super::report::{Figures, ReportKind, render_to};
+use super::caps::Caps;
 use super::check::{Cover, warnings};
 use super::file::{BankFile, cells_of_csv, read};
 use super::{checked, repeated};
@@ -154,6 +155,44 @@ fn altered_files_are_refused() {
         read(&path).unwrap()
     };
     assert_eq!(checked(&cells, &figures(aborted, &PAIRS)).unwrap_err(), ["settlement 7 was aborted"]);
+}
+
+#[test]
+fn amounts_that_their_currency_cannot_have_are_refused() {
+    for (from, to, expected) in [
+        (",500,", ",5.005,", vec!["row 7: the balance 5.005 has more decimals than KES, which has 2"]),
+        (
+            ",99.5,\"-1,234.5\",TZS",
+            ",99,-1.5,UGX",
+            vec![
+                "row 11: the settlement transfer -1.5 has more decimals than UGX, which has 0",
+                "the settlement transfers in TZS sum to 1234.5, not 0",
+                "the settlement transfers in UGX sum to -1.5, not 0",
+            ],
+        ),
+    ] {
+        assert!(filled().contains(from), "{from}");
+        assert_eq!(mistakes(&filled().replacen(from, to, 1)), expected);
+    }
+}
+
+/// A cap follows the balance where that is asked for; there is none below zero.
+#[test]
+fn caps_follow_balances_up_or_down() {
+    let amount = |text: &str| Amount::parse_decimal(text).unwrap();
+    let (down, up) = (Caps { lowers: true, raises: false }, Caps { lowers: false, raises: true });
+    let both = Caps { lowers: true, raises: true };
+    for (caps, cap, balance, expected) in [
+        (down, "100", amount("40.5"), Some("40.5")),
+        (down, "100", amount("140"), None),
+        (up, "100", amount("40.5"), None),
+        (up, "100", amount("140"), Some("140")),
+        (both, "100", amount("100"), None),
+        (both, "100", amount("7").negated(), Some("0")),
+        (both, "0", amount("7").negated(), None),
+    ] {
+        assert_eq!(caps.wanted(amount(cap), balance), expected.map(amount), "{caps:?} {cap} {balance}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! agree with the nets of the settlement, or there is no report.
 
 mod figures;
+mod screen;
 mod tables;
 #[cfg(test)]
 pub(super) mod tests;
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 
 use upesi_types::FspId;
 
-use super::{Done, Hub, HubOptions, SettlementError};
+use super::{Done, Hub, HubOptions, JobName, SettlementError};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::export::push_csv;
 use crate::scheme::write;
@@ -73,6 +74,21 @@ pub async fn report(options: &HubOptions, report: &Report, output: &mut (dyn Wri
     let is_sheet = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xlsx"));
     std::fs::write(path, render_to(&figures, &report.kind, is_sheet)?)
         .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", path.display())))
+}
+
+/// Prints who pays whom in the settlements of a job, in columns for a terminal.
+///
+/// # Errors
+/// As [`report`].
+pub async fn matrix(options: &HubOptions, job: &JobName, output: &mut (dyn Write + Send)) -> Outcome {
+    let hub = Hub::connect(options).await?;
+    let settlements = hub.settlements_of(job).await.map_err(SettlementError::into_failure)?;
+    for settlement in settlements.iter().filter(|settlement| settlement.state != "ABORTED") {
+        let figures = hub.figures(settlement.id).await.map_err(SettlementError::into_failure)?;
+        figures.check().map_err(|text| Failure::new(Exit::Data, text))?;
+        write(output, &screen::of(&figures))?;
+    }
+    Ok(())
 }
 
 impl Hub {

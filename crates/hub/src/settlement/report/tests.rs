@@ -6,7 +6,7 @@ use upesi_types::FspId;
 
 use super::figures::Figures;
 use super::tables::Cell;
-use super::{ReportKind, render, render_to, to_csv};
+use super::{ReportKind, render, render_to, screen, to_csv};
 use crate::exit::Exit;
 
 fn name(text: &str) -> FspId {
@@ -238,4 +238,25 @@ fn spreadsheets_have_the_same_cells() {
     assert_eq!(row(15)[3..], [sent, received, Data::Float(65.0)]);
     let csv = String::from_utf8(render_to(&figures, &ReportKind::Bilateral, false).unwrap()).unwrap();
     assert_eq!(csv.lines().count(), sheet.height());
+}
+
+#[test]
+fn a_terminal_shows_the_matrix_in_columns() {
+    let expected = "settlement 7, KES sender by receiver
+                '=red  blue  green  total sent
+'=red               0     0      0           0
+blue               15     0     40          55
+green               5   105      0         110
+total received     20   105     40         165
+aggregated net    -20   -50     70
+check value 0
+settlement 7, TZS sender by receiver
+                 '=red    green  total sent
+'=red                0   1234.5      1234.5
+green                0        0           0
+total received       0   1234.5      1234.5
+aggregated net  1234.5  -1234.5
+check value 0
+";
+    assert_eq!(screen::of(&figures(settlement(), &PAIRS)), expected);
 }
