@@ -135,6 +135,9 @@ async fn ask(pool: &Pool, path: &str) -> Result<String, SendError> {
     Ok(String::from_utf8(answer.body.to_vec()).unwrap())
 }
 
+/// The bytes that are sent the next time.
+type Next = Box<dyn FnMut(usize) -> Vec<u8>>;
+
 /// Sends so many of these frames, and waits for the end of the connection.
 async fn flood(mut peer: Peer, frames: usize, mut next: impl FnMut(usize) -> Vec<u8>) {
     for number in 0..frames {
@@ -152,7 +155,7 @@ async fn frames_that_carry_nothing_end_the_connection_and_nobody_elses() {
     let running = scheme.start(patient());
     let mut honest = scheme.peer(&running).await;
     let stream = |number: usize| u32::try_from(2 * number + 1).unwrap();
-    let mut floods: Vec<(&str, Box<dyn FnMut(usize) -> Vec<u8>>)> = vec![
+    let mut floods: Vec<(&str, Next)> = vec![
         ("pings", Box::new(|_| frame(PING, 0, 0, &[0; 8]))),
         ("answers to no ping", Box::new(|_| frame(PING, 1, 0, &[0; 8]))),
         ("settings", Box::new(|_| frame(SETTINGS, 0, 0, &[0, 4, 0, 1, 0, 0]))),
@@ -382,14 +385,17 @@ async fn a_body_that_nobody_reads_stops_at_the_window() {
     let scheme = Scheme::new();
     let running = scheme.start(patient());
     let mut peer = scheme.peer(&running).await;
-    assert!(peer.send(&post(1, "/hold")).await);
+    // The window counts once the peer has acknowledged it.
+    assert!(peer.send(&get(1, "/count")).await);
+    assert_eq!(peer.answer(1).await.0, 200);
+    assert!(peer.send(&post(3, "/hold")).await);
     running.until_held(1).await;
     for _ in 0..4 {
-        assert!(peer.send(&frame(DATA, 0, 1, &[7; 16 * 1024])).await);
+        assert!(peer.send(&frame(DATA, 0, 3, &[7; 16 * 1024])).await);
     }
     // The window of 64 KiB is used up: one byte more is too much.
-    assert!(peer.send(&frame(DATA, 0, 1, &[7])).await);
-    assert!(matches!(peer.outcome(1).await, Outcome::Reset(3) | Outcome::Away(3)), "flow control");
+    assert!(peer.send(&frame(DATA, 0, 3, &[7])).await);
+    assert!(matches!(peer.outcome(3).await, Outcome::Reset(3) | Outcome::Away(3)), "flow control");
     running.script.release.add_permits(1);
 }
 

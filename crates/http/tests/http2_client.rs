@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use upesi_http::{Full, Limits, Origin, Pool, PoolConfig, ResponseBody, SendError};
+use upesi_http::{Full, Limits, Origin, Outcome, Pool, PoolConfig, ResponseBody, SendError};
 use upesi_tls::Protocols;
 
 type Secure = TlsStream<TcpStream>;
@@ -379,15 +379,18 @@ async fn a_peer_that_sends_frames_that_carry_nothing_is_cut_off() {
 #[tokio::test]
 async fn connections_end_when_they_idle_or_their_certificates_change() {
     let mut scheme = Scheme::new();
-    let running = scheme.start(Limits::default());
+    let tls = scheme.server(Protocols::Http2AndHttp1, false);
+    let (running, counts) = scheme.serve_counted(Limits::default(), tls);
     let port = running.server.local_addr().port();
     let idle_timeout = Duration::from_millis(50);
     let pool = scheme.pool(port, PoolConfig { idle_timeout, ..PoolConfig::default() });
     ask(&pool, "/echo").await.unwrap();
     assert_eq!(pool.connections_shared(), 1);
-    tokio::time::sleep(2 * idle_timeout).await;
-    pool.close_expired();
-    assert_eq!(pool.connections_shared(), 0);
+    let is_closed = || {
+        pool.close_expired();
+        pool.connections_shared() == 0
+    };
+    until("it has idled", is_closed).await;
     until("it has ended", || running.server.connections() == 0).await;
 
     let tls = scheme.client(Protocols::Http2AndHttp1);
@@ -398,7 +401,8 @@ async fn connections_end_when_they_idle_or_their_certificates_change() {
     scheme.authority.issue(&upesi_pki::Order { replaces: true, ..order }).unwrap();
     assert!(tls.reload().unwrap());
     ask(&pool, "/echo").await.unwrap();
-    assert_eq!(pool.connections_shared(), 1, "the old one is not used any more");
+    assert_eq!(counts.of(Outcome::Established), 3, "the old one is not used any more");
+    assert_eq!(pool.connections_shared(), 1);
     until("it has ended", || running.server.connections() == 1).await;
 }
 

@@ -235,10 +235,6 @@ fn contradictions_name_both_sides() {
         ),
         ("[outbound_tls]\ncrl_file = \"l\"\n", "2: outbound_tls.crl_file needs outbound_tls.anchors_file"),
         (
-            "[outbound_tls]\nown_directory = \"d\"\n",
-            "2: outbound_tls.own_directory needs outbound_tls.anchors_file",
-        ),
-        (
             "[jws]\nsigning_key_file = \"pkcs11:token=hub\"\n",
             "2: jws.signing_key_file: pkcs11:token=hub: a key in a token is pkcs11:token=LABEL;object=LABEL, or with \
              id=%01 instead of the object",
@@ -271,6 +267,12 @@ fn contradictions_name_both_sides() {
     // Any free port, twice, is two different ports.
     let free = file("[admin]\nlisten = \"127.0.0.1:0\"\n[fspiop]\nlisten = \"127.0.0.1:0\"\n");
     assert!(load(&Sources { file: Some(free.path.clone()), ..Sources::default() }).is_ok());
+}
+
+#[test]
+fn files_of_single_dfsps_need_those_of_all() {
+    let content = "[outbound_tls]\nown_directory = \"d\"\n";
+    assert_eq!(mistakes_of(content), ["2: outbound_tls.own_directory needs outbound_tls.anchors_file"]);
 }
 
 #[test]
