@@ -146,6 +146,7 @@ pub async fn exchange(stream: &mut TcpStream, request: &str) -> (String, Vec<u8>
 /// Waits for the server to close, and gives what it still sent.
 pub async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();
-    stream.read_to_end(&mut rest).await.unwrap();
+    let ended = tokio::time::timeout(AMPLE, stream.read_to_end(&mut rest)).await;
+    ended.expect("the connection ends").unwrap();
     rest
 }
