@@ -9,24 +9,31 @@ mod ask;
 #[path = "conversion_model/scheme.rs"]
 mod scheme;
 mod support;
+#[path = "conversion_model/tried.rs"]
+mod tried;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
+use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{
-    Abort, AbortConversion, AskedMoney, ConversionCommand, Fulfil, FulfilConversion, FulfilState, Fulfilment,
-    FundsPrepare, NewFeeRule, NewSettlementModel, Prepare, PrepareConversion,
+    Abort, AbortConversion, AdvanceItem, AskedMoney, ConversionCommand, Fulfil, FulfilConversion,
+    FulfilState, Fulfilment, FundsPrepare, NewFeeRule, NewSettlement, NewSettlementModel, Prepare,
+    PrepareConversion, SettlementAdvance,
 };
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, Command, ConversionState, Delay, FeePayer, FeeTerms, FundsDirection,
-    Granularity, Interchange, Ledger, LedgerAccountTypeId, LedgerConfig, RATE_WHOLE, Reply, TransferState,
-    WindowId,
+    AbortKind, AccountId, AdminCommand, AdminOutcome, Command, ConversionState, ConversionTotals, Delay,
+    FeePayer, FeeTerms, FundsDirection, Granularity, Interchange, Ledger, LedgerAccountTypeId, LedgerConfig,
+    RATE_WHOLE, Reply, SettlementId, SettlementState, TransferState, Window, WindowId,
 };
 use upesi_types::{Amount, ConversionId, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use self::ask::{Ask, BEHIND, CURRENCIES, LIMIT, Member, Money, NAMES, Setup, setup, step};
 use self::scheme::{Deal, End, Scheme, Swap};
 use self::support::{Twin, snapshot};
+use self::tried::Tried;
 
 const START_MS: i64 = 1_932_811_200_000;
 
@@ -61,24 +68,21 @@ struct Run {
     twin: Twin,
     scheme: Scheme,
     now_ms: i64,
-    window: u32,
 }
 
 impl Run {
     fn new(setup: Setup, hash_seed: u64) -> Self {
         let config = LedgerConfig { hash_seed, ..LedgerConfig::default() };
-        let scheme = Scheme { setup, ..Scheme::default() };
-        let mut run = Self { twin: Twin::new(config), scheme, now_ms: START_MS, window: 1 };
-        run.admin(AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net("NET", None)));
+        let mut run = Self { twin: Twin::new(config), scheme: Scheme::new(setup), now_ms: START_MS };
         for number in 0..CURRENCIES.len() {
             for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
                 let (name, currency) = (FspId::parse("Hub").unwrap(), currency(number));
                 run.admin(AdminCommand::CreateHubAccount { name, currency, kind: kind.into() });
             }
-            if setup.is_gross[number] {
-                run.admin(AdminCommand::CreateSettlementModel(gross(number)));
-            }
+            let positions = if setup.is_gross[number] { gross(number) } else { net(number, false) };
+            run.admin(AdminCommand::CreateSettlementModel(positions));
             if setup.has_fees[number] {
+                run.admin(AdminCommand::CreateSettlementModel(net(number, true)));
                 run.admin(AdminCommand::CreateFeeRule(rule(number)));
             }
             let joins = |member: &Member| setup.liable(*member) == *member && setup.has(*member, number);
@@ -123,27 +127,37 @@ impl Run {
 
     fn step(&mut self, pause_ms: i64, ask: &Ask) {
         self.now_ms += pause_ms;
+        let proceeds;
+        let ask = match ask {
+            Ask::Proceed(course) => {
+                proceeds = self.scheme.next(course);
+                &proceeds
+            }
+            ask => ask,
+        };
         let command = match ask {
             Ask::Drain => return self.twin.drain(),
             Ask::Restart => return self.twin.restart(),
+            Ask::Join(member) => return self.join_later(*member),
             Ask::CloseWindow => return self.close_window(),
+            Ask::Settle { currency, is_fee } => return self.settle(*currency, *is_fee),
             Ask::Tick => Command::Tick,
             Ask::Convert { id, transfer, initiator, fxp, source, units, expires_in_ms } => {
                 let target = (*units, 1 - source.1);
                 self.convert(*id, (*transfer, *initiator, *fxp), (*source, target), *expires_in_ms)
             }
-            Ask::ConvertReceived { id, transfer, fxp, units, expires_in_ms } => {
+            Ask::ConvertReceived { id, transfer, fxp, units, more, expires_in_ms } => {
                 let Some(deal) = self.scheme.deals.get(transfer) else { return };
-                let (payee, source) = (deal.payee, deal.money);
+                let (payee, source) = (deal.payee, (deal.money.0 + more, deal.money.1));
                 self.convert(*id, (*transfer, payee, *fxp), (source, (*units, 1 - source.1)), *expires_in_ms)
             }
             Ask::Prepare { id, payer, payee, money, expires_in_ms } => {
                 self.prepare(*id, (*payer, *payee), *money, *expires_in_ms)
             }
-            Ask::PrepareConverted { id, payee, expires_in_ms } => {
+            Ask::PrepareConverted { id, payee, more, expires_in_ms } => {
                 let swap = self.scheme.swaps.values().find(|swap| swap.transfer == *id && swap.is_live());
                 let Some((payer, money)) = swap.map(|swap| (swap.initiator, swap.target)) else { return };
-                self.prepare(*id, (payer, *payee), money, *expires_in_ms)
+                self.prepare(*id, (payer, *payee), (money.0 + more, money.1), *expires_in_ms)
             }
             other => {
                 self.scheme.hear(other, self.now_ms);
@@ -165,8 +179,18 @@ impl Run {
         expires_in_ms: i64,
     ) -> Command {
         let expires_ms = self.now_ms + expires_in_ms;
-        let end = End::Open;
-        let swap = Swap { transfer, is_of_payee: false, initiator, fxp, source, target, expires_ms, end };
+        let swap = Swap {
+            transfer,
+            is_of_payee: false,
+            initiator,
+            fxp,
+            source,
+            target,
+            expires_ms,
+            was_reserved: false,
+            ends_with_transfer: false,
+            end: End::Open,
+        };
         self.scheme.convert(id, swap, self.now_ms);
         let money = |(units, of): Money| AskedMoney { amount: Ok(amount(units)), currency: currency(of) };
         let id = id_of(b'c', id);
@@ -193,7 +217,8 @@ impl Run {
         expires_in_ms: i64,
     ) -> Command {
         let expires_ms = self.now_ms + expires_in_ms;
-        let deal = Deal { payer, payee, carrier: payer, money, expires_ms, end: End::Open };
+        let (is_charged, end) = (None, End::Open);
+        let deal = Deal { payer, payee, carrier: payer, money, expires_ms, is_charged, end };
         self.scheme.prepare(id, deal, self.now_ms);
         let id = id_of(b't', id);
         Command::Prepare(Prepare {
@@ -268,25 +293,84 @@ impl Run {
         }
     }
 
+    /// A member that lacks a currency gets its accounts in it.
+    fn join_later(&mut self, member: Member) {
+        let setup = &mut self.scheme.setup;
+        if setup.liable(member) == member
+            && let Some(number) = setup.lacks[member].take()
+        {
+            self.join(member, currency(number));
+            self.compare(&Ask::Join(member));
+        }
+    }
+
     fn close_window(&mut self) {
-        let open = self.twin.live.windows().last().unwrap();
-        if self.twin.live.window_pairs(open).is_some_and(|pairs| !pairs.is_empty()) {
-            let id = WindowId(self.window);
+        let id = WindowId(self.scheme.window);
+        if self.scheme.close_window() {
             self.admin(AdminCommand::CloseWindow { id, reason: "end of day".into() });
-            self.window += 1;
+        }
+        self.compare(&Ask::CloseWindow);
+    }
+
+    /// All that is closed, and of each account every state.
+    fn settle(&mut self, number: usize, is_fee: bool) {
+        let kind = kind_of(is_fee);
+        let can_be_settled = |window: &&Window| {
+            window.contents.iter().any(|content| {
+                (content.currency, content.kind) == (currency(number), kind) && content.state.can_be_settled()
+            })
+        };
+        let windows: Vec<_> =
+            self.twin.live.windows().iter().filter(can_be_settled).map(|window| window.id).collect();
+        let is_any = self.scheme.settle(number, is_fee);
+        assert_eq!(is_any, !windows.is_empty(), "something to settle of {number}, fees: {is_fee}");
+        if is_any {
+            let (model, reason) = (net(number, is_fee).name, "end of day".into());
+            let new = NewSettlement { model, reason, windows };
+            let AdminOutcome::SettlementCreated(id) = self.admin(AdminCommand::CreateSettlement(new)) else {
+                panic!("no settlement of {number}, fees: {is_fee}")
+            };
+            self.advance(id);
+        }
+        self.compare(&Ask::Settle { currency: number, is_fee });
+    }
+
+    fn advance(&mut self, id: SettlementId) {
+        let mut reached = SettlementState::Pending;
+        while let Some(state) = reached.next() {
+            let ledger = &self.twin.live;
+            let item = |account: AccountId| AdvanceItem {
+                participant: ledger.account(account).unwrap().participant.number(),
+                account: account.number(),
+                state,
+                reason: "as told by the bank".into(),
+                external_reference: None,
+            };
+            let accounts = ledger.settlement(id).unwrap().accounts.iter();
+            let items = accounts.map(|account| item(account.account)).collect();
+            let advanced = self.admin(AdminCommand::AdvanceSettlement(SettlementAdvance { id, items }));
+            assert_eq!(advanced, AdminOutcome::SettlementAdvanced { faults: vec![] });
+            reached = state;
         }
     }
 
     /// States, positions, and what the windows hold.
     fn compare(&self, ask: &Ask) {
+        self.compare_states(ask);
+        self.compare_balances(ask);
+        self.compare_windows(ask);
+        self.compare_totals(ask);
+    }
+
+    fn compare_states(&self, ask: &Ask) {
         let ledger = &self.twin.live;
         for (id, deal) in &self.scheme.deals {
             let id = id_of(b't', *id);
             let transfer = ledger.transfer(id).or_else(|| self.twin.archive.get(&id));
             let end = match &transfer.expect("every prepare is kept").state {
                 TransferState::Reserved => End::Open,
-                TransferState::Committed { .. } => End::Committed,
-                TransferState::Aborted { .. } => End::Aborted,
+                TransferState::Committed { .. } => End::Committed(deal.end.window().unwrap_or(0)),
+                TransferState::Aborted { kind, .. } => End::Aborted(*kind),
             };
             assert_eq!(end, deal.end, "{id} after {ask:?}: {deal:?}");
         }
@@ -296,50 +380,101 @@ impl Run {
             let end = match &conversion.expect("every request is kept").state {
                 ConversionState::Reserved => End::Open,
                 ConversionState::Fulfilled => End::Fulfilled,
-                ConversionState::Committed { .. } => End::Committed,
-                ConversionState::Aborted { .. } => End::Aborted,
+                ConversionState::Committed { .. } => End::Committed(swap.end.window().unwrap_or(0)),
+                ConversionState::Aborted { kind, .. } => End::Aborted(*kind),
             };
             assert_eq!(end, swap.end, "conversion {id} after {ask:?}: {swap:?}");
         }
-        let liable = |(member, _): &(Member, &&str)| self.scheme.setup.liable(*member) == *member;
+    }
+
+    fn compare_balances(&self, ask: &Ask) {
+        let ledger = &self.twin.live;
+        let setup = self.scheme.setup;
+        let liable = |(member, _): &(Member, &&str)| setup.liable(*member) == *member;
         for (member, name) in NAMES.iter().enumerate().filter(liable) {
             for number in 0..CURRENCIES.len() {
-                let has = self.scheme.setup.has(member, number);
+                let has = setup.has(member, number);
                 let expected = has.then(|| self.scheme.position(member, number));
                 let found = |kind| balance(ledger, member, number, kind);
                 let what = format!("{name} {number} after {ask:?}");
                 assert_eq!(found(LedgerAccountTypeId::POSITION), expected, "position of {what}");
                 let cover = found(LedgerAccountTypeId::SETTLEMENT).map(|units| -units);
                 assert_eq!(cover, has.then(|| self.scheme.cover(member, number)), "cover of {what}");
-                let has_fees = has && self.scheme.setup.has_fees[number];
+                let has_fees = has && setup.has_fees[number];
                 let fees = has_fees.then(|| self.scheme.fees(member, number));
                 assert_eq!(found(LedgerAccountTypeId::INTERCHANGE_FEE), fees, "fees of {what}");
+                let cap = ledger.participant_named(&fsp(member)).unwrap().limit(currency(number));
+                let cap = cap.map(|limit| limit.value.units());
+                assert_eq!(cap, has.then(|| self.scheme.cap(member, number)), "cap of {what}");
             }
         }
-        let in_window = |(_, currency): Money| usize::from(!self.scheme.setup.is_gross[currency]);
-        let is_committed = |swap: &&Swap| swap.end == End::Committed;
-        let swaps = self.scheme.swaps.values().filter(is_committed);
-        let legs: usize = swaps
-            .map(|swap| in_window(swap.source) + usize::from(swap.is_of_payee) * in_window(swap.target))
-            .sum();
-        let deals = self.scheme.deals.values().filter(|deal| deal.end == End::Committed);
-        let commits: usize = deals.clone().map(|deal| in_window(deal.money)).sum();
-        let applies = |deal: &&Deal| deal.payer != deal.payee && self.scheme.setup.has_fees[deal.money.1];
-        let (charged, not_charged): (Vec<_>, Vec<_>) =
-            deals.filter(applies).partition(|deal| self.scheme.charges(deal));
-        let totals = ledger.totals();
-        let fees = charged.len();
-        assert_eq!(
-            (totals.fees, totals.fees_not_charged),
-            (fees as u64, not_charged.len() as u64),
-            "fees charged and not charged, after {ask:?}"
-        );
-        let pairs = ledger.windows().iter().filter_map(|window| ledger.window_pairs(window));
-        let in_windows: u64 =
-            pairs.map(|pairs| pairs.iter().map(|pair| pair.sum.transfers).sum::<u64>()).sum();
-        let expected = (commits + legs + fees) as u64;
-        assert_eq!(in_windows, expected, "each net commit and each fee is in one window, after {ask:?}");
     }
+
+    /// Each net commit, each leg of a conversion and each fee is in the window of its commit, and in no other one.
+    fn compare_windows(&self, ask: &Ask) {
+        let ledger = &self.twin.live;
+        let mut expected = BTreeMap::<_, (i128, u64)>::new();
+        for movement in self.scheme.movements().iter().filter(|movement| !self.scheme.is_at_once(movement)) {
+            let Some((window, creditor)) = movement.window.zip(movement.creditor) else { continue };
+            let [debtor, creditor] = [movement.debtor, creditor].map(|party| {
+                let owner = ledger.participant_named(&fsp(self.scheme.setup.liable(party))).unwrap();
+                owner.account(currency(movement.money.1), kind_of(movement.is_fee)).unwrap()
+            });
+            let sum = expected.entry((window, debtor, creditor)).or_default();
+            *sum = (sum.0 + i128::from(movement.money.0), sum.1 + 1);
+        }
+        let mut found = BTreeMap::new();
+        for window in ledger.windows() {
+            for pair in ledger.window_pairs(window).expect("nothing is dropped so soon").iter() {
+                let sum = (pair.sum.units, pair.sum.transfers);
+                found.insert((window.id.0, pair.payer, pair.payee), sum);
+            }
+        }
+        assert_eq!(found, expected, "what windows hold after {ask:?}");
+        assert_eq!(ledger.windows().len(), self.scheme.window as usize, "windows after {ask:?}");
+    }
+
+    fn compare_totals(&self, ask: &Ask) {
+        let ledger = &self.twin.live;
+        let deals = || self.scheme.deals.values();
+        let charged = |is_charged| deals().filter(|deal| deal.is_charged == Some(is_charged)).count() as u64;
+        let movements = self.scheme.movements();
+        let at_once = movements.iter().filter(|movement| self.scheme.is_at_once(movement)).count() as u64;
+        let totals = ledger.totals();
+        assert_eq!(
+            (totals.fees, totals.fees_not_charged, totals.settled_at_once),
+            (charged(true), charged(false), at_once),
+            "fees charged, fees not charged and commits settled at once, after {ask:?}"
+        );
+        let count = |is_it: fn(&&Swap) -> bool| self.scheme.swaps.values().filter(is_it).count() as u64;
+        let committed = count(|swap| swap.end.window().is_some());
+        let expected = ConversionTotals {
+            reserved: count(|swap| swap.was_reserved),
+            refused: count(|swap| !swap.was_reserved),
+            committed,
+            aborted: count(|swap| swap.was_reserved && matches!(swap.end, End::Aborted(_))),
+            expired: count(|swap| swap.end == End::Aborted(AbortKind::Expired)),
+            committed_legs: committed + count(|swap| swap.end.window().is_some() && swap.is_of_payee),
+        };
+        assert_eq!(ledger.conversion_totals(), expected, "conversions after {ask:?}");
+    }
+}
+
+/// The accounts of transfers, or of fees.
+fn kind_of(is_fee: bool) -> LedgerAccountTypeId {
+    if is_fee { LedgerAccountTypeId::INTERCHANGE_FEE } else { LedgerAccountTypeId::POSITION }
+}
+
+/// Settles the positions or the fees of a currency with their windows.
+fn net(number: usize, is_fee: bool) -> NewSettlementModel {
+    if is_fee {
+        return NewSettlementModel {
+            ledger_account_type: "INTERCHANGE_FEE".into(),
+            settlement_account_type: "INTERCHANGE_FEE_SETTLEMENT".into(),
+            ..NewSettlementModel::deferred_net(&format!("FEES{number}"), Some(currency(number)))
+        };
+    }
+    NewSettlementModel::deferred_net(&format!("NET{number}"), Some(currency(number)))
 }
 
 /// Settles what is committed in a currency by the commit.
@@ -383,19 +518,21 @@ fn config() -> ProptestConfig {
     }
 }
 
-proptest! {
-    #![proptest_config(config())]
-
-    #[test]
-    fn the_ledger_converts_as_the_model_does(
-        setup in setup(),
-        steps in proptest::collection::vec(step(), 1..80),
-    ) {
+#[test]
+fn the_ledger_converts_as_the_model_does() {
+    let mut runner = TestRunner::new(config());
+    let tried = RefCell::new(Tried::default());
+    let runs = (setup(), proptest::collection::vec(step(), 1..80));
+    let outcome = runner.run(&runs, |(setup, steps)| {
         let mut run = Run::new(setup, 1);
         steps.iter().for_each(|(pause_ms, ask)| run.step(*pause_ms, ask));
         // The same steps again end in the same state, whatever the hash tables look like.
         let mut again = Run::new(setup, 2);
         steps.iter().for_each(|(pause_ms, ask)| again.step(*pause_ms, ask));
         prop_assert!(snapshot(&run.twin.live) == snapshot(&again.twin.live));
-    }
+        tried.borrow_mut().add(&run.scheme);
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+    tried.into_inner().check(runner.config().cases);
 }
