@@ -257,10 +257,6 @@ fn contradictions_name_both_sides() {
             "2: admission.exceptions: \"GreenBank misses=2\": this participant is there twice",
         ),
         ("[outbound_tls]\nhttps_only = true\n", "2: outbound_tls.https_only needs outbound_tls.anchors_file"),
-        (
-            "[engine]\nbatch_bytes_max = 11534337\n[cluster]\nlog = \"kafka\"\n",
-            "2: engine.batch_bytes_max = 11534337 is too high for the log of a cluster: at most 11534336",
-        ),
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");
     }
@@ -273,6 +269,16 @@ fn contradictions_name_both_sides() {
 fn files_of_single_dfsps_need_those_of_all() {
     let content = "[outbound_tls]\nown_directory = \"d\"\n";
     assert_eq!(mistakes_of(content), ["2: outbound_tls.own_directory needs outbound_tls.anchors_file"]);
+}
+
+#[test]
+fn a_batch_fits_into_an_entry_of_the_log() {
+    let content = |bytes: u32| format!("[engine]\nbatch_bytes_max = {bytes}\n[cluster]\nlog = \"kafka\"\n");
+    let expected =
+        "2: engine.batch_bytes_max = 11534337 is too high for the log of a cluster: at most 11534336";
+    assert_eq!(mistakes_of(&content(11_534_337)), [expected]);
+    let fits = file(&content(11_534_336));
+    assert!(load(&Sources { file: Some(fits.path.clone()), ..Sources::default() }).is_ok());
 }
 
 #[test]
