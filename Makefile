@@ -65,8 +65,8 @@ tidy: deny ## The house rules: layers, purity, widths, phrases, dead files, lice
 	$(CARGO) check $(LOCKED) --target $(BARE) $(PURE:%=-p upesi-%)
 
 deny: tools ## Licences, banned crates and sources of all dependencies. Installs cargo-deny where it is missing.
-	@# Unoptimised it is built in half the time, and its check still takes seconds.
-	command -v cargo-deny >/dev/null || $(CARGO) install --debug --locked cargo-deny
+	@# Unoptimised and without debug information it is built in half the time, and its check still takes seconds.
+	command -v cargo-deny >/dev/null || CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --debug --locked cargo-deny
 	$(CARGO) deny --workspace check bans licenses sources
 
 docs: tools ## Write docs/configuration.md, docs/exit-codes.md and Grafana's dashboards anew from their sources.
