@@ -370,6 +370,12 @@ fn an_archive_that_failed_at_a_recorded_removal_is_exported_as_before() {
     assert_sound(&[run(8480, &Plan { faults, ..Plan::default() })]);
 }
 
+/// An item of a bulk was removed, and then came by itself with another amount: the auditor took the item's.
+#[test]
+fn an_id_that_comes_again_after_its_removal_has_the_amount_it_came_with() {
+    assert_sound(&[run(145_013, &Plan::default())]);
+}
+
 #[test]
 fn what_was_found_stays_fixed() {
     let plan = Plan {

@@ -132,6 +132,9 @@ pub(crate) struct Outside {
     /// The request for a conversion that its FXP was given last.
     forwarded_conversions: BTreeMap<IdBytes, [u8; 16]>,
     told: BTreeMap<(IdBytes, usize), Told>,
+    /// Amounts of transfers when somebody was first told that they are committed: an id that comes again once it was
+    /// removed may come with another.
+    paid: BTreeMap<IdBytes, i128>,
     /// Transfers that an operator wanted to end.
     pub(crate) ended_by_operator: BTreeSet<IdBytes>,
     /// Cover per DFSP as operators know it, in ten-thousandths.
@@ -266,9 +269,8 @@ impl Outside {
         // What was removed is unknown: where an operator accepted a clock that jumped back, the id may come again.
         if self.asked_for(id).is_some() {
             if !self.removed.contains(&id.to_bytes()) {
-                findings.add(format!("I3: {id} was forwarded in a bulk, and then by itself"));
+                return findings.add(format!("I3: {id} was forwarded in a bulk, and then by itself"));
             }
-            return;
         }
         let is_same = *self.forwarded.entry(id.to_bytes()).or_insert(seen) == seen;
         if !is_same && !self.removed.contains(&id.to_bytes()) {
@@ -295,7 +297,22 @@ impl Outside {
 
     /// A party is told of a transfer.
     pub(crate) fn told(&mut self, id: TransferId, to: usize, change: impl FnOnce(&mut Told)) {
-        change(self.told.entry((id.to_bytes(), to)).or_default());
+        let told = self.told.entry((id.to_bytes(), to)).or_default();
+        change(told);
+        if told.committed
+            && let Some(amount) = self.asked_of_payee(id)
+        {
+            self.paid.entry(id.to_bytes()).or_insert(amount);
+        }
+    }
+
+    /// The amount that the payee was asked to receive last: by itself, else in a bulk.
+    fn asked_of_payee(&self, id: TransferId) -> Option<i128> {
+        let (id_bytes, sent) = (id.to_bytes(), self.prepares.get(&id.to_bytes()));
+        let by_itself = self.forwarded.get(&id_bytes).zip(sent).and_then(|(body, sent)| {
+            sent.iter().find(|sent| sent.fingerprint == *body && sent.source == sent.payer)?.amount
+        });
+        by_itself.or_else(|| self.asked_for(id))
     }
 
     /// What a DFSP was told.
@@ -336,10 +353,7 @@ impl Outside {
         let mut fees = vec![0_i128; dfsps];
         let mut moved = Moved { remote: self.remote, ..Moved::default() };
         for spec in specs.iter().filter(|spec| self.told_of(spec.id, spec.payer).committed) {
-            let body = self.forwarded.get(&spec.id.to_bytes());
-            let sent = body.and_then(|body| self.prepare(spec.id, body, Some(spec.payer)));
-            let amount = sent.and_then(|sent| sent.amount).or_else(|| self.asked_for(spec.id));
-            let Some(amount) = amount else {
+            let Some(&amount) = self.paid.get(&spec.id.to_bytes()) else {
                 findings.add(format!("{} is committed, but its payee was never asked", spec.id));
                 continue;
             };
