@@ -267,10 +267,8 @@ impl Outside {
             findings.add(format!("dfsp{to} is asked to receive {id}, but no payer sent that request"));
         }
         // What was removed is unknown: where an operator accepted a clock that jumped back, the id may come again.
-        if self.asked_for(id).is_some() {
-            if !self.removed.contains(&id.to_bytes()) {
-                return findings.add(format!("I3: {id} was forwarded in a bulk, and then by itself"));
-            }
+        if self.asked_for(id).is_some() && !self.removed.contains(&id.to_bytes()) {
+            return findings.add(format!("I3: {id} was forwarded in a bulk, and then by itself"));
         }
         let is_same = *self.forwarded.entry(id.to_bytes()).or_insert(seen) == seen;
         if !is_same && !self.removed.contains(&id.to_bytes()) {
