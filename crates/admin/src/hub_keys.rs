@@ -7,9 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use upesi_types::Timestamp;
+use upesi_types::{Timestamp, hex};
 
-use crate::audit::hex;
 use crate::call::Call;
 use crate::error::ApiError;
 use crate::json::{Instant, ok};

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::ser::Error;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 use upesi_types::{Amount, Timestamp};
 
@@ -77,6 +77,15 @@ pub(crate) struct Instant(pub(crate) Timestamp);
 impl Serialize for Instant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
+    }
+}
+
+/// Only as it is written, so that no two texts are the same instant.
+impl<'de> Deserialize<'de> for Instant {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let found = Timestamp::parse_iso(&text).filter(|instant| instant.to_string() == text);
+        found.map(Self).ok_or_else(|| de::Error::custom(format_args!("{text:?} is no instant")))
     }
 }
 

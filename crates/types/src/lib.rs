@@ -16,7 +16,7 @@ mod timestamp;
 pub use amount::{Amount, AmountError, Money};
 pub use currency::Currency;
 pub use error_code::ErrorCode;
-pub use hex::hex;
+pub use hex::{hex, unhex};
 pub use id::{BulkId, ConversionId, FspId, TransferId};
 pub use present::Present;
 pub use timestamp::Timestamp;

@@ -13,9 +13,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
-use upesi_types::Timestamp;
+use upesi_types::{Timestamp, hex, unhex};
 
-use super::entry::hex;
 use crate::context::AdminContext;
 
 /// Largest file of a key, in bytes.
@@ -184,17 +183,6 @@ impl FromStr for Checkpoint {
         let signature = signature.try_into().map_err(|_| malformed)?;
         Ok(Self { number, at, chain, signature })
     }
-}
-
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 /// Logs a checkpoint every hour, and one at once, whenever the trail has got longer: whatever takes the log elsewhere

@@ -1,19 +1,18 @@
 //! Entries of the audit trail as programs read them, and which of them are asked for.
 
-use std::fmt::Write as _;
-
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use upesi_ledger::{Attribution, AuditEntry, Event, effects_of};
-use upesi_types::Timestamp;
+use upesi_types::{Timestamp, hex, unhex};
 
 use crate::json::Instant;
 
 /// Nanoseconds of a millisecond.
 const NS_PER_MS: i64 = 1_000_000;
 
-/// An entry as JSON, in `GET /audit` and in `upesi audit trail --json`.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// An entry as JSON, in `GET /audit` and in `upesi audit trail --json`. It is read back with each member once and no
+/// others.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuditEntryView {
     number: u64,
     /// The record of the journal that it is in, with its effect.
@@ -74,46 +73,20 @@ pub struct ExportedEntry {
     pub effects: [u8; 32],
 }
 
-/// The members of [`AuditEntryView`], each of them once and no others.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Row {
-    number: u64,
-    record: u64,
-    at: String,
-    nanoseconds: u32,
-    operator: Box<str>,
-    known_by: Box<str>,
-    address: Option<Box<str>>,
-    on_behalf_of: Option<Box<str>>,
-    action: Box<str>,
-    reason: Option<Box<str>>,
-    object: Box<str>,
-    before: Box<str>,
-    after: Box<str>,
-    outcome: String,
-    refused: Option<Box<str>>,
-    effects: String,
-    chain: String,
-}
-
 impl ExportedEntry {
     /// Reads a line back.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(line: &str) -> Result<Self, String> {
-        let row: Row = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        // Only as the hub writes it, so that no two lines are the same entry.
-        let at = Timestamp::parse_iso(&row.at).filter(|at| at.to_string() == row.at);
-        let at = at.ok_or("\"at\" is no instant")?;
+        let row: AuditEntryView = serde_json::from_str(line).map_err(|error| error.to_string())?;
         if i64::from(row.nanoseconds) >= NS_PER_MS {
             return Err("\"nanoseconds\" are more than a millisecond".to_owned());
         }
         let digest = |name: &str, text: &str| unhex(text).ok_or_else(|| format!("\"{name}\" is no digest"));
         let entry = AuditEntry {
             number: row.number,
-            at: Timestamp::from_ns(at.as_ns() + i64::from(row.nanoseconds)),
+            at: Timestamp::from_ns(row.at.0.as_ns() + i64::from(row.nanoseconds)),
             by: Attribution {
                 operator: row.operator,
                 known_by: row.known_by,
@@ -128,31 +101,11 @@ impl ExportedEntry {
             refused: row.refused,
             chain: digest("chain", &row.chain)?,
         };
-        if Outcome::of(&entry).name() != row.outcome {
+        if Outcome::of(&entry) != row.outcome {
             return Err("\"outcome\" is not what \"refused\" says".to_owned());
         }
         Ok(Self { record: row.record, effects: digest("effects", &row.effects)?, entry })
     }
-}
-
-/// The bytes of 64 lower-case digits.
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    let bytes: Option<Vec<u8>> =
-        pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
-    bytes?.try_into().ok()
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// What became of an attempt.
@@ -187,6 +140,13 @@ impl Outcome {
 impl Serialize for Outcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Outcome {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| de::Error::custom(format_args!("{text:?} is no outcome")))
     }
 }
 

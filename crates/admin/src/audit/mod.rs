@@ -11,10 +11,9 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use upesi_engine::{Clock as _, EngineHandle, FollowError, Followed};
 use upesi_ledger::{Event, Record};
-use upesi_types::{ErrorCode, Timestamp};
+use upesi_types::{ErrorCode, Timestamp, hex};
 
 pub use checkpoint::{AuditKey, AuditKeyError, AuditPublicKey, Checkpoint, CheckpointError, log_checkpoints};
-pub(crate) use entry::hex;
 pub use entry::{AuditEntryView, EntryFilter, ExportedEntry, Outcome};
 
 use crate::call::Call;
@@ -195,7 +194,7 @@ pub(crate) async fn checkpoint(Call(context): Call) -> Result<Response, ApiError
     let made = sign_end(&context, &key).await?;
     ok(&CheckpointView {
         number: made.number,
-        chain: entry::hex(&made.chain),
+        chain: hex(&made.chain),
         signed_date: Instant(made.at),
         checkpoint: made.to_string(),
     })
