@@ -50,9 +50,7 @@ where
     let announced = body.size_hint().lower();
     let too_large = announced > bytes_max as u64;
     let mut reading = Reading {
-        first: Bytes::new(),
-        rest: BytesMut::new(),
-        announced: if too_large { 0 } else { announced as usize },
+        pieces: Pieces::announced(if too_large { 0 } else { announced as usize }),
         bytes_max,
         discarded: 0,
         too_large,
@@ -91,6 +89,44 @@ pub(crate) fn bytes_of(mut body: Full<Bytes>) -> Bytes {
     }
 }
 
+/// The pieces of a body as they come. One that comes in one piece is not copied.
+#[derive(Default)]
+pub(crate) struct Pieces {
+    first: Bytes,
+    /// Used from the second piece on; then it begins with the first.
+    rest: BytesMut,
+    announced: usize,
+}
+
+impl Pieces {
+    /// Of a body of so many bytes, as its sender says.
+    fn announced(bytes: usize) -> Self {
+        Self { announced: bytes, ..Self::default() }
+    }
+
+    /// Bytes that came so far.
+    pub(crate) fn len(&self) -> usize {
+        self.first.len().max(self.rest.len())
+    }
+
+    pub(crate) fn add(&mut self, piece: Bytes) {
+        let held = self.len();
+        if held == 0 {
+            self.first = piece;
+            return;
+        }
+        if self.rest.is_empty() {
+            self.rest.reserve(self.announced.max(held + piece.len()));
+            self.rest.extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.rest.extend_from_slice(&piece);
+    }
+
+    pub(crate) fn whole(self) -> Bytes {
+        if self.rest.is_empty() { self.first } else { self.rest.freeze() }
+    }
+}
+
 trait ReadyOption<T> {
     fn ready(self) -> Option<T>;
 }
@@ -105,10 +141,7 @@ impl<T> ReadyOption<T> for Poll<T> {
 }
 
 struct Reading {
-    first: Bytes,
-    /// Used from the second piece on; then it begins with the first.
-    rest: BytesMut,
-    announced: usize,
+    pieces: Pieces,
     bytes_max: usize,
     discarded: usize,
     too_large: bool,
@@ -146,32 +179,17 @@ impl Reading {
     }
 
     fn take(&mut self, piece: Bytes) {
-        let held = if self.rest.is_empty() { self.first.len() } else { self.rest.len() };
-        if self.too_large || held + piece.len() > self.bytes_max {
+        if self.too_large || self.pieces.len() + piece.len() > self.bytes_max {
             self.too_large = true;
-            self.first = Bytes::new();
-            self.rest = BytesMut::new();
+            self.pieces = Pieces::default();
             self.discarded += piece.len();
-        } else if held == 0 {
-            self.first = piece;
         } else {
-            if self.rest.is_empty() {
-                self.rest.reserve(self.announced.max(held + piece.len()));
-                self.rest.extend_from_slice(&self.first);
-                self.first = Bytes::new();
-            }
-            self.rest.extend_from_slice(&piece);
+            self.pieces.add(piece);
         }
     }
 
     fn finish(&mut self) -> Result<Bytes, BodyError> {
-        if self.too_large {
-            Err(BodyError::TooLarge)
-        } else if self.rest.is_empty() {
-            Ok(std::mem::take(&mut self.first))
-        } else {
-            Ok(std::mem::take(&mut self.rest).freeze())
-        }
+        if self.too_large { Err(BodyError::TooLarge) } else { Ok(std::mem::take(&mut self.pieces).whole()) }
     }
 }
 

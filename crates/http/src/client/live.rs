@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::Full;
@@ -16,6 +16,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::connector::Stream;
 use super::outbound::Place;
 use super::{Answer, PoolConfig, ResponseBody, interim};
+use crate::body::Pieces;
 
 /// What is read at a time, and the longest head of a response.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
@@ -143,7 +144,7 @@ impl Live {
         if body.size_hint().lower() > bytes_max as u64 {
             return Err(too_large);
         }
-        let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+        let mut pieces = Pieces::default();
         loop {
             let frame = poll_fn(|context| {
                 if let Poll::Ready(frame) = Pin::new(&mut body).poll_frame(context) {
@@ -160,19 +161,12 @@ impl Live {
             // A body in very many chunks must not keep the worker from its other tasks.
             tokio::task::consume_budget().await;
             let Ok(piece) = frame.map_err(Failure::from_hyper)?.into_data() else { continue };
-            if first.len().max(rest.len()) + piece.len() > bytes_max {
+            if pieces.len() + piece.len() > bytes_max {
                 return Err(too_large);
             }
-            if first.is_empty() {
-                first = piece;
-            } else {
-                if rest.is_empty() {
-                    rest.extend_from_slice(&first);
-                }
-                rest.extend_from_slice(&piece);
-            }
+            pieces.add(piece);
         }
-        Ok(if rest.is_empty() { first } else { rest.freeze() })
+        Ok(pieces.whole())
     }
 }
 

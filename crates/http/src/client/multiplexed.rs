@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use h2::RecvStream;
 use h2::client::{ResponseFuture, SendRequest};
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING, UPGRADE};
@@ -19,7 +19,7 @@ use super::connector::Stream;
 use super::live::Failure;
 use super::outbound::Place;
 use super::{Answer, PoolConfig, ResponseBody, interim};
-use crate::body::bytes_of;
+use crate::body::{Pieces, bytes_of};
 use crate::frames::Noted;
 
 /// Exchanges over one connection at a time, if its peer allows as many.
@@ -266,26 +266,19 @@ enum Unreadable {
 }
 
 async fn read_body(mut body: RecvStream, bytes_max: usize) -> Result<Bytes, Unreadable> {
-    let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+    let mut pieces = Pieces::default();
     while let Some(piece) = body.data().await {
         let piece = piece.map_err(Unreadable::Broken)?;
         // Without it the peer may not send more; it fails only where there is no more to come.
         let _ = body.flow_control().release_capacity(piece.len());
         // A body in very many frames must not keep the worker from its other tasks.
         tokio::task::consume_budget().await;
-        if first.len().max(rest.len()) + piece.len() > bytes_max {
+        if pieces.len() + piece.len() > bytes_max {
             return Err(Unreadable::TooLarge);
         }
-        if first.is_empty() {
-            first = piece;
-        } else {
-            if rest.is_empty() {
-                rest.extend_from_slice(&first);
-            }
-            rest.extend_from_slice(&piece);
-        }
+        pieces.add(piece);
     }
-    Ok(if rest.is_empty() { first } else { rest.freeze() })
+    Ok(pieces.whole())
 }
 
 /// How an exchange can fail, but by time.
