@@ -27,5 +27,5 @@ pub use await_hub::await_hub;
 pub use hub::{Hub, HubError, cluster, raise_limit, serve};
 pub use upesi_admin::{
     BOOTSTRAP_MINUTES, BREAK_GLASS_MINUTES, BreakGlassError, make_bootstrap, open_break_glass,
-    seal_break_glass,
+    replace_private, seal_break_glass,
 };

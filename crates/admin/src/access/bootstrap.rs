@@ -1,14 +1,12 @@
 //! The first administrator: whoever may write into the data directory may make one.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use upesi_types::hex;
 
 use super::Token;
+use super::secret_file::{is_good, now_s, read, replace_private};
 
 /// The file of the data directory that has the digest of the token, and until when it is good.
 pub const BOOTSTRAP_FILE: &str = "bootstrap";
@@ -39,39 +37,24 @@ pub enum BootstrapError {
 pub fn make_bootstrap(data: &Path) -> Result<String, BootstrapError> {
     let token = Token::random().ok_or(BootstrapError::Random)?;
     let file = data.join(BOOTSTRAP_FILE);
-    let (digest, until_s) = (hex(&token.digest()), now_s() + LIFETIME_S);
-    let write = || {
-        match fs::remove_file(&file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file)?;
-        writeln!(opened, "{digest} {until_s}")?;
-        opened.sync_all()
-    };
-    write().map_err(|source| BootstrapError::Write { file: file.clone(), source })?;
+    let text = format!("{} {}\n", hex(&token.digest()), now_s() + LIFETIME_S);
+    replace_private(&file, &text).map_err(|source| BootstrapError::Write { file, source })?;
     Ok(token.reveal())
 }
 
 /// Whether a token is that of the file, and the file is young enough.
 pub(super) fn is_token_of(file: &Path, token: &Token) -> bool {
-    fs::read_to_string(file).is_ok_and(|text| is_token_at(&text, token, now_s()))
+    read(file).is_ok_and(|text| is_token_at(&text, token, now_s()))
 }
 
 fn is_token_at(text: &str, token: &Token, now_s: u64) -> bool {
     let Some((digest, until_s)) = text.trim_end().split_once(' ') else { return false };
-    // More than a lifetime ahead: the clock was wrong, then or now.
-    let left_s = until_s.parse().ok().and_then(|until_s: u64| until_s.checked_sub(now_s));
-    digest == hex(&token.digest()) && left_s.is_some_and(|left_s| (1..=LIFETIME_S).contains(&left_s))
-}
-
-/// Seconds since 1970, by the machine's clock: the command runs without a hub.
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    digest == hex(&token.digest()) && is_good(until_s, now_s, LIFETIME_S)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;

@@ -1,25 +1,21 @@
 //! Break-glass: a code that was sealed in an envelope opens a token for an hour, by which harm is stopped if nobody who
 //! may do that is there. It moves no money and approves nothing.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use upesi_ledger::{AdminCommand, Ledger, Role};
 use upesi_types::hex;
 
 use super::Permission::{self, *};
 use super::Token;
+use super::secret_file::{is_good, now_s, read, replace_private};
 
 /// The file of the data directory that has the digest of the code, or of the token and until when that is good.
 pub const BREAK_GLASS_FILE: &str = "break-glass";
 /// How long the token is good for.
 pub const BREAK_GLASS_MINUTES: u64 = 60;
 const LIFETIME_S: u64 = BREAK_GLASS_MINUTES * 60;
-/// Longest file that is read.
-const FILE_BYTES_MAX: u64 = 256;
 
 /// What may be done by it: read, take out, have callbacks sent again. Of operators see [`may_change`].
 pub(super) const EMERGENCY: &[Permission] = &[
@@ -113,42 +109,18 @@ pub(super) fn is_token_of(file: &Path, token: &Token) -> bool {
 /// The digest of the open token, if it is good at this second.
 fn opened(text: &str, now_s: u64) -> Option<&str> {
     let (digest, until_s) = text.trim_end().strip_prefix("open ")?.split_once(' ')?;
-    // More than a lifetime ahead: the clock was wrong, then or now.
-    let left_s = until_s.parse().ok().and_then(|until_s: u64| until_s.checked_sub(now_s))?;
-    (1..=LIFETIME_S).contains(&left_s).then_some(digest)
+    is_good(until_s, now_s, LIFETIME_S).then_some(digest)
 }
 
-fn read(file: &Path) -> io::Result<String> {
-    use std::io::Read as _;
-    let mut text = String::new();
-    fs::File::open(file)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
-}
-
-/// Writes the file anew, for its owner only.
+/// Writes the file anew.
 fn write(data: &Path, text: &str) -> Result<(), BreakGlassError> {
     let file = data.join(BREAK_GLASS_FILE);
-    let beside = data.join(format!("{BREAK_GLASS_FILE}.new"));
-    let write = || {
-        match fs::remove_file(&beside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-        opened.write_all(text.as_bytes())?;
-        opened.sync_all()?;
-        fs::rename(&beside, &file)
-    };
-    write().map_err(|source| BreakGlassError::File { file: file.clone(), source })
-}
-
-/// Seconds since 1970, by the machine's clock: the command runs without a hub.
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    replace_private(&file, text).map_err(|source| BreakGlassError::File { file, source })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;

@@ -9,6 +9,7 @@ mod people;
 mod permission;
 mod refusals;
 mod roles;
+mod secret_file;
 mod token;
 
 pub(crate) use authenticate::BOOTSTRAP;
@@ -28,4 +29,5 @@ pub(crate) use people::{
 };
 pub(crate) use permission::{Permission, permission_of, permission_to_decide};
 pub(crate) use roles::allow as roles_allow;
+pub use secret_file::replace_private;
 pub(crate) use token::Token;

@@ -1,15 +1,15 @@
 //! `upesi admin enrol`, `login`, `logout`, `sessions` and `password`: people of the hub's own.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, IsTerminal as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
 use upesi_http::Method;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::output::write_out;
+use upesi_hub::replace_private;
 use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
 
 use super::admin::{HubArguments, connect, failure, hand_out, runtime};
@@ -178,7 +178,8 @@ pub(super) fn login(arguments: LoginArguments) -> Outcome {
     let body = json!({"operator": name, "password": password, "code": code}).to_string();
     let opened: Value =
         runtime.block_on(api.post("/sessions", JSON, body.into())).map_err(|error| failure(&error))?;
-    replace(&file, text(&opened, "token")?)?;
+    let refuse = |error| Failure::new(Exit::CannotCreate, format!("{}: {error}", file.display()));
+    replace_private(&file, &format!("{}\n", text(&opened, "token")?)).map_err(refuse)?;
     let (id, minutes) = (text(&opened, "sessionId")?, opened["idleSeconds"].as_u64().unwrap_or(0) / 60);
     eprintln!("upesi: session {id} of {name}: it ends after {minutes} minutes without a call");
     Ok(())
@@ -193,19 +194,6 @@ fn renew(hub: HubArguments) -> Outcome {
         .map_err(|error| failure(&error))?;
     eprintln!("upesi: session {} may approve for five minutes", text(&renewed, "sessionId")?);
     Ok(())
-}
-
-/// A file that only its owner reads has a new content, or the old one.
-fn replace(file: &Path, token: &str) -> Outcome {
-    let beside = file.with_extension("new");
-    let refuse = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", file.display()));
-    match fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refuse(error)),
-        _ => {}
-    }
-    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside);
-    opened.and_then(|mut opened| writeln!(opened, "{token}")).map_err(refuse)?;
-    fs::rename(&beside, file).map_err(refuse)
 }
 
 /// Ends the session of the token file, and removes that.
