@@ -22,6 +22,17 @@ fn filled(world: &World, settlement_id: &str, balances: &[(&str, &str)]) -> Stri
     text
 }
 
+/// A settlement that its bank's file, at a path, is to finish.
+fn with_settlement() -> (World, tempfile::TempDir, std::path::PathBuf) {
+    let world = World::new(&[]);
+    world.trade();
+    settlement(&world, &["close", "--reason", "end of day"]);
+    settlement(&world, &["create", "DEFERREDNETKES", "--window", "1", "--reason", "end of day"]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bank.csv");
+    (world, directory, path)
+}
+
 fn covers(world: &World) -> [String; 3] {
     ["greenbank", "bluewallet", "redmoney"].map(|name| {
         let path = format!("/participants/{name}/accounts");
@@ -33,12 +44,7 @@ fn covers(world: &World) -> [String; 3] {
 
 #[test]
 fn a_bank_file_finishes_its_settlement_once() {
-    let mut world = World::new(&[]);
-    world.trade();
-    settlement(&world, &["close", "--reason", "end of day"]);
-    settlement(&world, &["create", "DEFERREDNETKES", "--window", "1", "--reason", "end of day"]);
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bank.csv");
+    let (mut world, _directory, path) = with_settlement();
     let file = path.to_str().unwrap();
     let before = covers(&world);
     // greenbank pays 32.25, bluewallet receives 20.5, redmoney 11.75.
@@ -80,12 +86,7 @@ fn a_bank_file_finishes_its_settlement_once() {
 
 #[test]
 fn a_bank_file_continues_where_it_was_cut_and_other_balances_are_told() {
-    let mut world = World::new(&[]);
-    world.trade();
-    settlement(&world, &["close", "--reason", "end of day"]);
-    settlement(&world, &["create", "DEFERREDNETKES", "--window", "1", "--reason", "end of day"]);
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bank.csv");
+    let (mut world, _directory, path) = with_settlement();
     let balances = [("greenbank", "1"), ("bluewallet", "0"), ("redmoney", "2")];
     std::fs::write(&path, filled(&world, "1", &balances)).unwrap();
     let arguments = ["reconcile", "1", path.to_str().unwrap(), "--apply", "--move-cover"];
@@ -116,12 +117,7 @@ fn a_bank_file_continues_where_it_was_cut_and_other_balances_are_told() {
 /// A hub that takes a deposit or withdrawal and then does not know it: nothing is taken for done.
 #[test]
 fn a_movement_that_the_hub_does_not_know_is_listed() {
-    let world = World::new(&[]);
-    world.trade();
-    settlement(&world, &["close", "--reason", "end of day"]);
-    settlement(&world, &["create", "DEFERREDNETKES", "--window", "1", "--reason", "end of day"]);
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("bank.csv");
+    let (world, _directory, path) = with_settlement();
     let balances = [("greenbank", "2967.75"), ("bluewallet", "3020.5"), ("redmoney", "3011.75")];
     std::fs::write(&path, filled(&world, "1", &balances)).unwrap();
     let hub = world.hub().admin_address();
