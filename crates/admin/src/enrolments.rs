@@ -65,10 +65,9 @@ pub(crate) async fn begin(Call(context): Call, body: JsonBody) -> Result<Respons
         failed(&context, "nobody", "no such enrolment").await;
         return Err(refused());
     };
-    let no_random = || ApiError::internal("The system has no random bits");
-    let seed = Seed::random().ok_or_else(no_random)?;
+    let seed = Seed::random().ok_or_else(ApiError::no_random_bits)?;
     let sealed = people.seal(password, &operator, address, seed.clone()).await.map_err(|_| busy())?;
-    let sealed = sealed.ok_or_else(no_random)?;
+    let sealed = sealed.ok_or_else(ApiError::no_random_bits)?;
     let view = BegunView { operator: operator.clone(), secret: base32(&seed), uri: uri(&seed, &operator) };
     people.begin_enrolment(&token, (operator, credential), (sealed, seed), now);
     json(StatusCode::CREATED, &view)

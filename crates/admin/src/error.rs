@@ -58,6 +58,11 @@ impl ApiError {
         Self::new(ErrorCode::INTERNAL, detail)
     }
 
+    /// The same, of a secret that could not be made.
+    pub(crate) fn no_random_bits() -> Self {
+        Self::internal("The system has no random bits")
+    }
+
     pub(crate) fn unknown_path() -> Self {
         Self::new(ErrorCode::UNKNOWN_URI, "")
     }

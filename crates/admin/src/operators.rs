@@ -188,7 +188,7 @@ pub(crate) async fn add_token(
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let days = read_life(&body, "days", TOKEN_DAYS_DEFAULT, TOKEN_DAYS_MAX)?;
-    let token = Token::random().ok_or_else(|| ApiError::internal("The system has no random bits"))?;
+    let token = Token::random().ok_or_else(ApiError::no_random_bits)?;
     let secret = Secret::Token(token.digest());
     hand_out(&context, name, (token, secret), days * DAY_MS).await
 }
@@ -200,7 +200,7 @@ pub(crate) async fn add_enrolment(
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let hours = read_life(&body, "hours", ENROLMENT_HOURS_DEFAULT, ENROLMENT_HOURS_MAX)?;
-    let token = Token::enrolment().ok_or_else(|| ApiError::internal("The system has no random bits"))?;
+    let token = Token::enrolment().ok_or_else(ApiError::no_random_bits)?;
     let secret = Secret::Enrolment(token.digest());
     hand_out(&context, name, (token, secret), hours * HOUR_MS).await
 }

@@ -245,7 +245,7 @@ pub(crate) async fn open(Call(context): Call, body: JsonBody) -> Result<Response
     };
     fields.only(&["operator", "password", "code"])?;
     let proven = attempt.verify(&context).await?;
-    let token = Token::session().ok_or_else(|| ApiError::internal("The system has no random bits"))?;
+    let token = Token::session().ok_or_else(ApiError::no_random_bits)?;
     let id = id_of(&token);
     let change = Change::new(format!("session {id} of operator {}", attempt.operator), "none", "open");
     let credential = proven.known.person.id;
@@ -340,8 +340,7 @@ pub(crate) async fn set_password(Call(context): Call, body: JsonBody) -> Result<
     let proven = attempt.verify(&context).await?;
     let people = people(&context)?;
     let sealed = people.seal(chosen, &attempt.operator, attempt.address, proven.seed.clone()).await;
-    let sealed: Sealed =
-        sealed.map_err(|_| busy())?.ok_or_else(|| ApiError::internal("The system has no random bits"))?;
+    let sealed: Sealed = sealed.map_err(|_| busy())?.ok_or_else(ApiError::no_random_bits)?;
     let kind = EntranceKind::SetPassword { credential: session.credential, sealed };
     attempt.use_code(&context, &proven, kind).await?;
     follow(&context, &session).await?;

@@ -1,9 +1,8 @@
 //! The identity providers whose tokens the admin port takes, by the settings.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
-use upesi_admin::{BREAK_GLASS_FILE, Issuer, IssuerConfig, UNKNOWN_KEY_INTERVAL, is_break_glass_open};
+use upesi_admin::{Issuer, IssuerConfig, UNKNOWN_KEY_INTERVAL};
 use upesi_http::{ClientTls, Outbound};
 use upesi_tls::{ClientFiles, Trust};
 
@@ -68,20 +67,6 @@ pub(super) fn issuers(settings: &Settings, outbound: &Outbound) -> Result<Vec<Is
     let is_asked = settings.admin.authentication == "required";
     let named = sections.iter().filter(|section| is_asked && !section.issuer.is_empty());
     named.map(|section| section.issuer(outbound)).collect()
-}
-
-/// The file of break-glass, if callers say who they are.
-pub(super) fn break_glass_file(settings: &Settings) -> Option<PathBuf> {
-    (settings.admin.authentication == "required").then(|| settings.data.dir.join(BREAK_GLASS_FILE))
-}
-
-/// The metric of break-glass, if callers say who they are.
-pub(super) fn write_break_glass(file: Option<&Path>, text: &mut String) {
-    let Some(file) = file else { return };
-    let name = "upesi_break_glass_open";
-    head(text, name, "gauge", "1 while a token of break-glass is good");
-    // Writing into a String does not fail.
-    let _ = writeln!(text, "{name} {}", u64::from(is_break_glass_open(file)));
 }
 
 /// The metric of the providers, if there are any.

@@ -17,11 +17,11 @@ use upesi_profile::Holder;
 use upesi_tables::store::Store;
 use upesi_types::Amount;
 
-use super::issuers;
 use super::process::ProcessMetrics;
 use super::settlement_metrics::SettlementSample;
 use super::signatures::Signatures;
 use super::tls::Tls;
+use super::{break_glass, issuers};
 use crate::exposition::{counter, gauge, head};
 
 /// Labels by which Mojaloop's dashboards select deliveries.
@@ -180,7 +180,7 @@ impl MetricsText {
             ports.tls.write(&mut text);
             ports.signatures.write(&mut text);
             issuers::write(&ports.issuers, &mut text);
-            issuers::write_break_glass(ports.break_glass_file.as_deref(), &mut text);
+            break_glass::write(ports.break_glass_file.as_deref(), &mut text);
         }
         self.process.write(&mut text, &self.engine.status());
         text.push_str("# EOF\n");

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use upesi_admin::{Access, AccessOptions, AllowedHosts, BOOTSTRAP_FILE, BREAK_GLASS_FILE, Issuer};
+use upesi_admin::{Access, AccessOptions, AllowedHosts, BOOTSTRAP_FILE, Issuer};
 use upesi_delivery::lanes::CourierConfig;
 use upesi_delivery::relayed::RelayConfig;
 use upesi_directory::{DirectoryConfig, OracleConfig};
@@ -22,9 +22,9 @@ use upesi_quoting::{QuotingConfig, Retention};
 use upesi_tables::archive::ArchiveOptions;
 use upesi_tables::store::StoreOptions;
 
-use super::HubError;
 use super::descriptors::Descriptors;
 use super::retention::Policy;
+use super::{HubError, break_glass};
 use crate::config::{Settings, address_lists, guard_rules, rate_exceptions};
 use crate::export::Format;
 
@@ -302,7 +302,7 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
 /// How callers of the admin port are known.
 pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>) -> Access {
     let bootstrap_file = settings.data.dir.join(BOOTSTRAP_FILE);
-    let break_glass_file = settings.data.dir.join(BREAK_GLASS_FILE);
+    let break_glass_file = break_glass::file(settings);
     let is_by_two = settings.admin.approvals == "required";
     let approvers_are_people = settings.admin.approvers == "people";
     match settings.admin.authentication {

@@ -22,14 +22,14 @@ use upesi_http::{BoundServer, ClientTls, Outbound, Server, Workers};
 use upesi_journal::Log;
 
 use super::descriptors::Descriptors;
-use super::issuers::{self, issuers};
+use super::issuers::issuers;
 use super::metrics::{MetricsText, Ports};
 use super::process::ProcessMetrics;
 use super::resources::Resources;
 use super::retention::Retention;
 use super::signatures::Signatures;
 use super::tls::{Servers, Tls};
-use super::{Hub, HubError, cluster, options};
+use super::{Hub, HubError, break_glass, cluster, options};
 use crate::backup::mark;
 use crate::config::Settings;
 use crate::logging::LogControl;
@@ -219,7 +219,7 @@ impl Hub {
             tls: tls.clone(),
             signatures: signatures.clone(),
             issuers,
-            break_glass_file: issuers::break_glass_file(settings),
+            break_glass_file: break_glass::watched(settings),
         });
         Ok(Self {
             engine,
