@@ -105,7 +105,7 @@ fn what_comes_three_times_at_once_takes_effect_once() {
     // Resends of the FXP have their answer in the 200.
     assert_eq!((greenbank.count(), forex.count()), (3, 1));
     assert_eq!(positions(&world), ["130", "0", "0", "0"]);
-    assert_eq!(world.metric("upesi_conversions_live"), 1);
+    world.until(&1, || world.metric("upesi_conversions_live"));
     world.stop_and_audit();
 }
 

@@ -446,6 +446,7 @@ impl World {
     }
 
     /// A sample of the hub's metrics; zero where there is none yet.
+    /// Gauges of the engine are set at its ticks: wait for those by [`Self::until`].
     pub fn metric(&self, series: &str) -> u64 {
         let answer = self.admin("GET", "/metrics", "");
         let sample = answer.body.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
