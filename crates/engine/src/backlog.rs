@@ -26,6 +26,15 @@ impl PendingCallback {
     }
 }
 
+/// Undelivered callbacks of one participant, in ascending order of key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingPage {
+    /// Those whose records can be read.
+    pub callbacks: Vec<PendingCallback>,
+    /// Where to read on, if there are more: behind the last one looked at, which may be damaged and left out.
+    pub more_after: Option<(u64, u8)>,
+}
+
 /// Reads records by sequence. Ascending reads are cheap.
 pub(crate) struct RecordReader {
     log: Arc<dyn Log>,

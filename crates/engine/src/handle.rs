@@ -15,7 +15,7 @@ use upesi_ledger::{
 use upesi_tables::archive::{Archive, ArchiveStats};
 use upesi_types::{BulkId, TransferId};
 
-use crate::backlog::{PendingCallback, RecordReader};
+use crate::backlog::{PendingCallback, PendingPage, RecordReader};
 use crate::clock::GuardedClock;
 use crate::error::{StopReason, SubmitError};
 use crate::follow::Follow;
@@ -169,9 +169,12 @@ impl EngineHandle {
         target: ParticipantId,
         after: Option<(u64, u8)>,
         limit: usize,
-    ) -> Result<Vec<PendingCallback>, SubmitError> {
-        let keys = self.pending_keys(target, after, limit).await?;
-        self.callbacks(keys).await
+    ) -> Result<PendingPage, SubmitError> {
+        let mut keys = self.pending_keys(target, after, limit + 1).await?;
+        let has_more = keys.len() > limit;
+        keys.truncate(limit);
+        let more_after = keys.last().filter(|_| has_more).map(|key| (key.seq, key.index));
+        Ok(PendingPage { callbacks: self.callbacks(keys).await?, more_after })
     }
 
     /// The content of callbacks, by key. Those whose records are damaged are left out, which the log tells.

@@ -33,7 +33,7 @@ mod stepped;
 mod sync;
 mod trim;
 
-pub use backlog::PendingCallback;
+pub use backlog::{PendingCallback, PendingPage};
 pub use clock::{Clock, ClockState, GuardedClock, SystemClock};
 pub use engine::Engine;
 pub use error::{StartError, StopReason, SubmitError};

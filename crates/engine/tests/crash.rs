@@ -15,6 +15,7 @@ use simulation::{Run, START_MS, soon};
 use upesi_engine::{
     Engine, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, StopReason, Storage, SubmitError,
 };
+use upesi_journal::Disk as _;
 use upesi_journal::sim_disk::{Fault, Kept, Operation, SimDisk};
 use upesi_tables::archive::MemoryArchive;
 
@@ -154,9 +155,53 @@ fn callbacks_that_cannot_be_read_are_an_error() {
         let page = handle.pending_callbacks(target, None, keys.len()).await;
         assert!(matches!(page, Err(SubmitError::Journal(_))), "{page:?}");
         let page = handle.pending_callbacks(target, None, keys.len()).await.unwrap();
-        assert_eq!(page.len(), keys.iter().filter(|key| key.target == target).count());
+        assert_eq!(page.callbacks.len(), keys.iter().filter(|key| key.target == target).count());
         engine.shutdown();
     });
+}
+
+/// What is damaged stays owed, and must not end a page: the lane would take itself for level and send no other.
+#[test]
+fn a_damaged_record_holds_up_no_callback_behind_it() {
+    const COUNT: usize = 5;
+    runtime().block_on(async {
+        let disk = SimDisk::new(0);
+        let (engine, handle) = start(&disk);
+        onboard(&handle, &["greenbank", "bluewallet"]).await;
+        assert_eq!(prepare_until_refused(&handle, 0..COUNT as u64).await.1, None);
+        let keys = handle.read(|ledger| ledger.outbox().iter().map(|(key, _)| key).collect::<Vec<_>>());
+        let keys = keys.await.unwrap();
+        assert_eq!(keys.len(), COUNT, "one for each prepare");
+        damage(&disk, keys[1].seq);
+        let (mut after, mut pages) = (None, Vec::new());
+        for _ in 0..COUNT {
+            let page = handle.pending_callbacks(keys[0].target, after, 1).await.unwrap();
+            pages.push(page.callbacks.iter().map(|pending| pending.key).collect::<Vec<_>>());
+            after = page.more_after;
+            if after.is_none() {
+                break;
+            }
+        }
+        let expected: Vec<_> =
+            keys.iter().map(|key| Vec::from_iter((*key != keys[1]).then_some(*key))).collect();
+        assert_eq!(pages, expected);
+        engine.shutdown();
+    });
+}
+
+/// Changes the body of the frame that begins with this record.
+fn damage(disk: &SimDisk, seq: u64) {
+    const HEADER_BYTES: usize = 64;
+    let begins = [&[0xf5, b'U', b'J', 0][..], &seq.to_le_bytes()];
+    for name in disk.list("journal").unwrap() {
+        disk.corrupt(&format!("journal/{name}"), |bytes| {
+            let at = (0..bytes.len().saturating_sub(HEADER_BYTES))
+                .find(|at| bytes[*at..].starts_with(begins[0]) && bytes[at + 16..].starts_with(begins[1]));
+            if let Some(at) = at {
+                bytes[at + HEADER_BYTES] ^= 1;
+            }
+        });
+    }
 }
 
 /// Wherever the room ends, the engine refuses, answers questions, and goes on once there is room.

@@ -159,13 +159,16 @@ async fn undelivered_callbacks_survive_and_can_be_read_back() {
     engine.shutdown();
 
     let (engine, handle) = start(&directory, &clock);
-    let pending = handle.pending_callbacks(key.target, None, 10).await.unwrap();
+    let pending = handle.pending_callbacks(key.target, None, 10).await.unwrap().callbacks;
     assert_eq!(pending.len(), 1);
     assert_eq!((pending[0].key, pending[0].callback()), (key, &record.callbacks[0]));
     assert_eq!(pending[0].record, record);
-    assert_eq!(handle.pending_callbacks(key.target, Some((key.seq, key.index)), 10).await.unwrap(), []);
+    assert_eq!(
+        handle.pending_callbacks(key.target, Some((key.seq, key.index)), 10).await.unwrap().callbacks,
+        []
+    );
     handle.submit_quietly(Command::Delivered(vec![key])).unwrap();
-    assert_eq!(handle.pending_callbacks(key.target, None, 10).await.unwrap(), []);
+    assert_eq!(handle.pending_callbacks(key.target, None, 10).await.unwrap().callbacks, []);
     engine.shutdown();
     let (engine, handle) = start(&directory, &clock);
     assert_eq!(handle.read(|ledger| ledger.outbox().len()).await, Ok(0));
@@ -182,10 +185,10 @@ async fn parked_callbacks_are_listed_and_put_back() {
     handle.submit_quietly(Command::Park { key, attempts: 7, reason: "refused".into() }).unwrap();
     let parked = handle.read(move |ledger| ledger.outbox().get(key).cloned()).await.unwrap().unwrap();
     assert_eq!(parked.parked.map(|parked| (parked.attempts, parked.reason)), Some((7, "refused".into())));
-    assert_eq!(handle.pending_callbacks(key.target, None, 10).await.unwrap(), []);
+    assert_eq!(handle.pending_callbacks(key.target, None, 10).await.unwrap().callbacks, []);
     let reply = handle.submit(Command::Redeliver(vec![key]), Payload::default()).await.unwrap();
     assert!(matches!(reply, Reply::Admin(Ok(_))), "{reply:?}");
-    assert_eq!(handle.pending_callbacks(key.target, None, 10).await.unwrap().len(), 1);
+    assert_eq!(handle.pending_callbacks(key.target, None, 10).await.unwrap().callbacks.len(), 1);
     engine.shutdown();
 }
 

@@ -123,7 +123,7 @@ fn unknown_ids_are_answered_under_the_path_that_was_asked() {
     let handle = &running.handle;
     let green = handle.read(|ledger| ledger.participant_id(&name("greenbank")).unwrap());
     let green = running.wait(green).unwrap();
-    let pending = running.wait(handle.pending_callbacks(green, None, 10)).unwrap();
+    let pending = running.wait(handle.pending_callbacks(green, None, 10)).unwrap().callbacks;
     let told: Vec<_> = pending
         .into_iter()
         .map(|pending| match &pending.callback().content {

@@ -24,7 +24,7 @@ fn last_payload(running: &Running) -> Payload {
 fn told(running: &Running) -> CallbackContent {
     let green = running.handle.read(|ledger| ledger.participant_id(&name("greenbank")).unwrap());
     let green = running.wait(green).unwrap();
-    let pending = running.wait(running.handle.pending_callbacks(green, None, 100)).unwrap();
+    let pending = running.wait(running.handle.pending_callbacks(green, None, 100)).unwrap().callbacks;
     pending.last().unwrap().callback().content.clone()
 }
 

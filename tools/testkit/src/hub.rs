@@ -330,7 +330,7 @@ impl Hub {
         let Some(lane) = self.lanes.get_mut(&target) else { return };
         if let Some((after, room)) = lane.ask() {
             if self.bugs.forgets_outbox() {
-                lane.page(Some(Page { items: Vec::new(), more: false }), now);
+                lane.page(Some(Page { items: Vec::new(), more_after: None }), now);
                 return;
             }
             let backlog = self.backlog.clone();

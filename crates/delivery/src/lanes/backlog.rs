@@ -21,8 +21,9 @@ pub struct Room {
 pub struct Page {
     /// In ascending order of key.
     pub items: Vec<OwedCallback>,
-    /// Whether there are more after the last of these.
-    pub more: bool,
+    /// Where to read on, if there are more. Callbacks whose records are damaged are on no page, so this may lie behind
+    /// the last one here, and there may be none here.
+    pub more_after: Option<Position>,
 }
 
 /// A failed read of the outbox; it is tried again.

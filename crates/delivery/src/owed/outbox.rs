@@ -23,13 +23,14 @@ impl OutboxBacklog {
         room: Room,
     ) -> Result<Page, BacklogError> {
         let failed = |error: upesi_engine::SubmitError| BacklogError { reason: error.to_string() };
-        let items_max = room.items.max(1);
-        let found = self.engine()?.pending_callbacks(target, after, items_max + 1).await.map_err(failed)?;
-        let mut page = Page { more: found.len() > items_max, items: Vec::with_capacity(found.len()) };
+        let found =
+            self.engine()?.pending_callbacks(target, after, room.items.max(1)).await.map_err(failed)?;
+        let mut page =
+            Page { items: Vec::with_capacity(found.callbacks.len()), more_after: found.more_after };
         let mut bytes = 0;
-        for PendingCallback { key, record } in found.into_iter().take(items_max) {
-            if bytes >= room.bytes && !page.items.is_empty() {
-                page.more = true;
+        for PendingCallback { key, record } in found.callbacks {
+            if let Some(last) = page.items.last().filter(|_| bytes >= room.bytes) {
+                page.more_after = Some(last.position());
                 break;
             }
             let item = OwedCallback::new(key, &record);

@@ -335,7 +335,7 @@ impl Backlog for Progress {
         _room: Room,
     ) -> BacklogFuture<'_, Page> {
         // What is handed over always fits into the lane, so nothing stands here only.
-        Box::pin(async { Ok(Page { items: Vec::new(), more: false }) })
+        Box::pin(async { Ok(Page { items: Vec::new(), more_after: None }) })
     }
 
     fn keys(

@@ -196,18 +196,21 @@ impl Core {
 
     /// Takes a page. More than was asked for is left to the next.
     pub(super) fn page(&mut self, asked: PageRequest, page: Page, now: Instant) {
-        let mut complete = !page.more;
+        let mut has_room = true;
         for callback in page.items {
             let room = self.room();
-            if room.items == 0 || (room.bytes == 0 && self.items > 0) {
-                complete = false;
+            has_room = room.items > 0 && (room.bytes > 0 || self.items == 0);
+            if !has_room {
                 break;
             }
             if self.catch_up.fetched(callback.position()) {
                 self.admit(callback, now);
             }
         }
-        self.catch_up.page_done(asked, complete);
+        if let Some(last) = page.more_after.filter(|_| has_room) {
+            self.catch_up.fetched(last);
+        }
+        self.catch_up.page_done(asked, has_room && page.more_after.is_none());
         self.actions.wake_keeper = true;
     }
 

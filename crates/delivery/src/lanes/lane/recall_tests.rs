@@ -32,7 +32,7 @@ fn load(core: &mut Core, now: Instant) -> Vec<u64> {
 fn page(core: &mut Core, seqs: impl IntoIterator<Item = u64>, now: Instant) {
     let (asked, _) = core.ask().unwrap();
     let items = seqs.into_iter().map(|seq| owed_callback((seq, 0), (seq, 1))).collect();
-    core.page(asked, Page { items, more: false }, now);
+    core.page(asked, Page { items, more_after: None }, now);
 }
 
 /// Sends everything that can be sent.
@@ -70,7 +70,7 @@ fn what_a_page_brings_beyond_the_room_is_fetched_again() {
     let (asked, room) = core.ask().unwrap();
     assert_eq!((asked.after, room.items), (Some((5, 0)), 3));
     let four = (6..=9).map(|seq| owed_callback((seq, 0), (seq, 1))).collect();
-    core.page(asked, Page { items: four, more: false }, now);
+    core.page(asked, Page { items: four, more_after: None }, now);
     assert_eq!((core.items(), core.is_behind()), (ITEMS_MAX, true), "the last did not fit");
 }
 
@@ -100,7 +100,7 @@ fn a_recalled_callback_is_sent_once_whether_a_page_brings_it_or_not() {
     core.recall(keys([2]));
     assert!(core.scan().is_none());
     let items = [1, 3].map(|seq| owed_callback((seq, 0), (seq, 1))).into();
-    core.page(asked, Page { items, more: false }, now);
+    core.page(asked, Page { items, more_after: None }, now);
     scan(&mut core, &keys(1..=3));
     assert_eq!(load(&mut core, now), [2]);
     assert_eq!(send(&mut core, now), [1, 3, 2]);

@@ -273,7 +273,7 @@ impl World {
     /// As the outbox gives it: durable, not reported delivered, not parked, behind `after`, at least one.
     fn read_outbox(&mut self) {
         let Some((asked, room)) = self.asked.filter(|_| self.page.is_none()) else { return };
-        let mut page = Page { items: Vec::new(), more: false };
+        let mut page = Page { items: Vec::new(), more_after: None };
         let mut bytes = 0;
         // The journal's thread offers what it made durable before it lets the outbox be read.
         let is_offered = |position: &Position| self.offered_up_to.is_some_and(|offered| *position <= offered);
@@ -282,7 +282,7 @@ impl World {
                 break;
             }
             if page.items.len() >= room.items || bytes >= room.bytes {
-                page.more = true;
+                page.more_after = page.items.last().map(OwedCallback::position);
                 break;
             }
             bytes += callback.1;
@@ -400,7 +400,7 @@ fn level(config: CourierConfig) -> (Core, Instant) {
     let mut core = Core::new(config, 1);
     let (asked, _) = core.ask().unwrap();
     let now = Instant::now();
-    core.page(asked, Page { items: Vec::new(), more: false }, now);
+    core.page(asked, Page { items: Vec::new(), more_after: None }, now);
     (core, now)
 }
 
@@ -426,8 +426,22 @@ fn a_full_lane_falls_behind_once_and_becomes_level_again() {
     let (asked, room) = core.ask().unwrap();
     assert_eq!((asked.after, room.items), (Some((5, 0)), 3));
     let rest = (6..=8).map(|seq| owed_callback((seq, 0), (seq, 1))).collect();
-    core.page(asked, Page { items: rest, more: true }, now);
+    core.page(asked, Page { items: rest, more_after: Some((8, 0)) }, now);
     assert!(core.is_behind());
+}
+
+#[test]
+fn the_outbox_is_read_on_behind_what_is_damaged() {
+    let (mut core, now) = (Core::new(config(), 1), Instant::now());
+    let (asked, _) = core.ask().unwrap();
+    core.page(asked, Page { items: Vec::new(), more_after: Some((3, 0)) }, now);
+    let (asked, _) = core.ask().unwrap();
+    assert_eq!(asked.after, Some((3, 0)));
+    core.page(asked, Page { items: vec![owed_callback((4, 0), (4, 1))], more_after: Some((6, 0)) }, now);
+    let (asked, _) = core.ask().unwrap();
+    assert_eq!((asked.after, core.items(), core.is_behind()), (Some((6, 0)), 1, true));
+    core.page(asked, Page { items: Vec::new(), more_after: None }, now);
+    assert!(!core.is_behind());
 }
 
 #[test]
@@ -438,12 +452,12 @@ fn live_callbacks_while_a_page_is_on_its_way_are_neither_lost_nor_doubled() {
     // Read from the outbox with the first of them; the second became durable just after.
     core.offer(owed_callback((1, 0), (1, 1)), now);
     core.offer(owed_callback((2, 0), (2, 1)), now);
-    core.page(asked, Page { items: vec![owed_callback((1, 0), (1, 1))], more: false }, now);
+    core.page(asked, Page { items: vec![owed_callback((1, 0), (1, 1))], more_after: None }, now);
     assert!(core.is_behind(), "the second is not in memory");
     let (asked, _) = core.ask().unwrap();
     core.page(
         asked,
-        Page { items: vec![owed_callback((2, 0), (2, 1)), owed_callback((3, 0), (3, 1))], more: false },
+        Page { items: vec![owed_callback((2, 0), (2, 1)), owed_callback((3, 0), (3, 1))], more_after: None },
         now,
     );
     assert!(!core.is_behind());
@@ -463,7 +477,7 @@ fn a_page_that_cannot_be_read_is_asked_for_again() {
     let (second, _) = core.ask().unwrap();
     assert_eq!(second.after, first.after);
     let both = (1..=2).map(|seq| owed_callback((seq, 0), (seq, 1))).collect();
-    core.page(second, Page { items: both, more: false }, now);
+    core.page(second, Page { items: both, more_after: None }, now);
     assert_eq!((core.items(), core.is_behind()), (2, false));
 }
 

@@ -88,7 +88,7 @@ proptest! {
         let mut core = Core::new(config, seed);
         let (asked, _) = core.ask().unwrap();
         let start = Instant::now();
-        core.page(asked, Page { items: Vec::new(), more: false }, start);
+        core.page(asked, Page { items: Vec::new(), more_after: None }, start);
         for seq in 1..=count as u64 {
             core.offer(owed_callback((seq, 0), (seq, 1)), start);
         }
