@@ -126,6 +126,9 @@ pub(super) struct Books {
     committed: u64,
     aborted: u64,
     expired: u64,
+    was_committed: BTreeSet<TransferId>,
+    /// Whether an id was committed again once it was removed, under a clock that was put back.
+    pub(super) is_twice_committed: bool,
 }
 
 /// The number of the hub.
@@ -361,6 +364,7 @@ impl Books {
     ) {
         let Some(entry) = self.end(id, Standing::Committed, findings) else { return };
         self.committed += 1;
+        self.is_twice_committed |= !self.was_committed.insert(id);
         let is_behind = |party| self.proxies.contains_key(party);
         self.committed_through_proxy += u64::from([entry.payer, entry.payee].iter().any(is_behind));
         if Sha256::digest(fulfilment)[..] != entry.condition {

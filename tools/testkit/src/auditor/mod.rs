@@ -249,7 +249,12 @@ impl Auditor {
         dfsps: usize,
     ) {
         self.outside.removed.extend(self.books.left_conversions());
-        self.outside.compare_outcome(ledger, specs, dfsps, &mut self.findings);
+        self.outside.check_tellings(specs, &mut self.findings);
+        self.outside.compare_caps(ledger, &mut self.findings);
+        // Who is told of an id that was committed twice is not told which of them is meant.
+        if !self.books.is_twice_committed {
+            self.outside.compare_outcome(ledger, specs, dfsps, &mut self.findings);
+        }
     }
 
     /// Transfers that are still reserved, by the books.
