@@ -28,6 +28,9 @@ use crate::lanes::{HopTiming, Refusal, Renderer};
 use crate::render::{Message, Url};
 use crate::{OutgoingRequest, Unroutable};
 
+/// What most states take.
+const STATE_BYTES: usize = 192;
+
 /// Makes the HTTP request of a callback.
 #[derive(Debug)]
 pub struct CallbackRenderer {
@@ -132,6 +135,7 @@ fn body(callback: &Callback, record: &DurableRecord) -> Bytes {
     let mut body = Vec::new();
     match &callback.content {
         CallbackContent::State(method, view) => {
+            body.reserve(STATE_BYTES);
             let fulfilment = view.fulfilment.as_ref().filter(|_| *method == StateMethod::Put);
             let cause = view.cause.as_ref().map(refusal::cause);
             let cause = cause.map(|(code, text)| cause_text(code, &text));

@@ -63,25 +63,62 @@ pub(crate) struct Incoming {
     pub conversion: Option<TransferId>,
 }
 
+trait Ends {
+    fn has_ended(&self) -> bool;
+}
+
+impl Ends for Outgoing {
+    fn has_ended(&self) -> bool {
+        self.state.is_final()
+    }
+}
+
+impl Ends for Incoming {
+    fn has_ended(&self) -> bool {
+        self.state.is_final()
+    }
+}
+
+type ById<T> = HashMap<TransferId, T, foldhash::fast::RandomState>;
+
 struct Side<T> {
-    known: HashMap<TransferId, T, foldhash::fast::RandomState>,
-    finished: VecDeque<TransferId>,
+    /// Without an end: few, which the processor's caches hold.
+    live: ById<T>,
+    finished: ById<T>,
+    /// The oldest finished one first.
+    order: VecDeque<TransferId>,
 }
 
 impl<T> Default for Side<T> {
     fn default() -> Self {
-        Self { known: HashMap::default(), finished: VecDeque::new() }
+        Self { live: HashMap::default(), finished: HashMap::default(), order: VecDeque::new() }
     }
 }
 
-impl<T> Side<T> {
-    fn finish(&mut self, id: TransferId) {
-        if self.finished.len() >= FINISHED_PER_SHARD_MAX
-            && let Some(oldest) = self.finished.pop_front()
+impl<T: Ends> Side<T> {
+    fn enter(&mut self, id: TransferId, transfer: T) -> bool {
+        !self.finished.contains_key(&id) && self.live.try_insert(id, transfer).is_ok()
+    }
+
+    fn change<R>(&mut self, id: &TransferId, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let Some(transfer) = self.live.get_mut(id) else { return self.finished.get_mut(id).map(change) };
+        let result = change(transfer);
+        if transfer.has_ended()
+            && let Some(transfer) = self.live.remove(id)
         {
-            self.known.remove(&oldest);
+            self.finish(*id, transfer);
         }
-        self.finished.push_back(id);
+        Some(result)
+    }
+
+    fn finish(&mut self, id: TransferId, transfer: T) {
+        if self.order.len() >= FINISHED_PER_SHARD_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.finished.remove(&oldest);
+        }
+        self.order.push_back(id);
+        self.finished.insert(id, transfer);
     }
 }
 
@@ -108,36 +145,22 @@ impl Table {
 
     /// Enters a transfer that leaves now; false when the id is already taken.
     pub fn enter_outgoing(&self, id: TransferId, transfer: Outgoing) -> bool {
-        self.shard(&id).outgoing.known.try_insert(id, transfer).is_ok()
+        self.shard(&id).outgoing.enter(id, transfer)
     }
 
     /// Enters a transfer that arrived; false when it was known.
     pub fn enter_incoming(&self, id: TransferId, transfer: Incoming) -> bool {
-        self.shard(&id).incoming.known.try_insert(id, transfer).is_ok()
+        self.shard(&id).incoming.enter(id, transfer)
     }
 
     /// Changes an outgoing transfer under its shard's lock; `None` when it is unknown.
     pub fn with_outgoing<R>(&self, id: &TransferId, change: impl FnOnce(&mut Outgoing) -> R) -> Option<R> {
-        let mut shard = self.shard(id);
-        let transfer = shard.outgoing.known.get_mut(id)?;
-        let was_final = transfer.state.is_final();
-        let result = change(transfer);
-        if transfer.state.is_final() && !was_final {
-            shard.outgoing.finish(*id);
-        }
-        Some(result)
+        self.shard(id).outgoing.change(id, change)
     }
 
     /// Changes an incoming transfer under its shard's lock; `None` when it is unknown.
     pub fn with_incoming<R>(&self, id: &TransferId, change: impl FnOnce(&mut Incoming) -> R) -> Option<R> {
-        let mut shard = self.shard(id);
-        let transfer = shard.incoming.known.get_mut(id)?;
-        let was_final = transfer.state.is_final();
-        let result = change(transfer);
-        if transfer.state.is_final() && !was_final {
-            shard.incoming.finish(*id);
-        }
-        Some(result)
+        self.shard(id).incoming.change(id, change)
     }
 
     /// The ids of outgoing transfers that were accepted and have no outcome, at most `count_max`.
@@ -145,7 +168,7 @@ impl Table {
         let mut found = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let open = shard.outgoing.known.iter().filter(|(_, one)| one.state == OutgoingState::Accepted);
+            let open = shard.outgoing.live.iter().filter(|(_, one)| one.state == OutgoingState::Accepted);
             found.extend(open.map(|(id, _)| *id).take(count_max - found.len()));
         }
         found
@@ -187,7 +210,7 @@ mod tests {
             table.with_outgoing(&id(number), |transfer| transfer.state = OutgoingState::Committed);
         }
         // All ids share one shard, since their last bytes are equal.
-        assert_eq!(table.shard(&id(0)).outgoing.known.len(), FINISHED_PER_SHARD_MAX);
+        assert_eq!(table.shard(&id(0)).outgoing.finished.len(), FINISHED_PER_SHARD_MAX);
         assert!(table.with_outgoing(&id(9), |_| ()).is_none());
         assert!(table.with_outgoing(&id(10), |_| ()).is_some());
     }
