@@ -48,6 +48,7 @@ mod settlement_models;
 mod settlement_pairs;
 mod settlement_windows;
 mod settlements;
+mod signature_keys;
 mod transactions;
 mod transfers;
 
@@ -72,3 +73,4 @@ pub use metrics_text::MetricsText;
 pub use quotes::{MessageView, QuoteView};
 pub use routes::Operation;
 pub use service::{AdminService, BODY_BYTES_MAX, limits};
+pub use signature_keys::SignatureKeyRules;

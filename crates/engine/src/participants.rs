@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use upesi_ledger::{
     Account, Binding, EndpointType, Event, Ledger, LedgerAccountTypeId, Participant, ParticipantId,
+    SignatureKeys,
 };
 use upesi_types::{Currency, FspId};
 
@@ -20,13 +21,15 @@ pub struct Participants {
     active_positions: BTreeSet<(ParticipantId, Currency)>,
     /// The proxies of those that are behind one.
     proxies: BTreeMap<ParticipantId, ParticipantId>,
+    signature_keys: SignatureKeys,
 }
 
 impl Participants {
     /// Those of a ledger.
     pub fn of(ledger: &Ledger) -> Self {
         let participants = Self::new(ledger.participants().to_vec(), ledger.accounts());
-        participants.behind(ledger.proxied().collect())
+        let participants = participants.behind(ledger.proxied().collect());
+        Self { signature_keys: ledger.signature_keys().clone(), ..participants }
     }
 
     /// The same with these proxies: what a proxy has and may counts for each participant behind it.
@@ -58,7 +61,7 @@ impl Participants {
             participant.bindings.iter().map(|binding| (binding.clone(), participant.id))
         });
         let by_binding = bindings.collect();
-        Self { participants, by_name, by_binding, active_positions, proxies: BTreeMap::new() }
+        Self { participants, by_name, by_binding, active_positions, ..Self::default() }
     }
 
     pub(crate) const fn is_changed_by(event: &Event) -> bool {
@@ -72,6 +75,8 @@ impl Participants {
                 | Event::EndpointSet { .. }
                 | Event::BindingAdded { .. }
                 | Event::BindingRemoved { .. }
+                | Event::SignatureKeyAdded { .. }
+                | Event::SignatureKeyRevoked { .. }
                 | Event::ProxiedAdded { .. }
                 | Event::ProxiedRemoved { .. }
         )
@@ -96,6 +101,11 @@ impl Participants {
     /// The participant that a caller is whose certificate has a value.
     pub fn bound_by(&self, binding: &Binding) -> Option<ParticipantId> {
         self.by_binding.get(binding).copied()
+    }
+
+    /// The keys by which participants sign.
+    pub const fn signature_keys(&self) -> &SignatureKeys {
+        &self.signature_keys
     }
 
     /// Whether any participant is behind a proxy.

@@ -36,6 +36,7 @@ mod refusal;
 mod settlement;
 mod settlement_model;
 mod show;
+mod signature_key;
 mod snapshot;
 mod state;
 mod stored;
@@ -86,6 +87,10 @@ pub use refusal::{Cause, Refusal};
 pub use settlement::{Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState};
 pub use settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 pub use show::{Names, Show, Shown};
+pub use signature_key::{
+    KEY_OVERLAP_HOURS, KEY_OVERLAP_HOURS_MAX, ParticipantKeys, PublicKeyDer, RevokedKey,
+    SIGNATURE_KEY_BYTES_MAX, SignatureKey, SignatureKeyState, SignatureKeys,
+};
 pub use snapshot::SnapshotError;
 pub use state::{Ledger, Totals};
 pub use stored::Stored;

@@ -23,6 +23,7 @@ use crate::outbox::{Outbox, Parked};
 use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
 use crate::settlement::{Settlement, SettlementNet};
 use crate::settlement_model::SettlementModel;
+use crate::signature_key::SignatureKeys;
 use crate::trail::Trail;
 use crate::transfer::{Settled, Transfer, TransferState};
 use crate::transfer_table::TransferTable;
@@ -57,6 +58,7 @@ pub struct Ledger {
     pub(crate) names: HashMap<FspId, ParticipantId, FixedState>,
     /// The proxies of those that are behind one.
     pub(crate) proxies: BTreeMap<ParticipantId, ParticipantId>,
+    pub(crate) signature_keys: SignatureKeys,
     pub(crate) accounts: Vec<Account>,
     pub(crate) account_types: Vec<LedgerAccountType>,
     pub(crate) models: Vec<SettlementModel>,
@@ -88,6 +90,7 @@ impl Ledger {
             participants: Vec::new(),
             names: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
             proxies: BTreeMap::new(),
+            signature_keys: SignatureKeys::default(),
             accounts: Vec::new(),
             account_types: Vec::new(),
             models: Vec::new(),
@@ -308,6 +311,12 @@ impl Ledger {
             Event::ApprovalPolicySet(policy) => self.approvals.set_policy(policy),
             Event::PersonSet { name, person } => self.operators.set_person(&name, person),
             Event::CodeUsed { name, code_step } => self.operators.use_code(&name, code_step),
+            Event::SignatureKeyAdded { participant, key, others_end_at } => {
+                self.signature_keys.add(now, participant, key, others_end_at);
+            }
+            Event::SignatureKeyRevoked { participant, sha256 } => {
+                self.signature_keys.revoke(now, participant, sha256);
+            }
         }
     }
 

@@ -9,10 +9,10 @@ use upesi_ledger::{
     CallbackKey, Cause, ContentId, ContentRef, Conversion, ConversionAccounts, ConversionAnswer,
     ConversionSide, ConversionState, Credential, Delay, EndpointType, Event, FeePayer, FeeRule, FeeTerms,
     FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger, LedgerAccountTypeId,
-    LedgerConfig, NewContent, NoFee, ParticipantId, Payload, Person, PublicState, Record, Refusal,
-    ResourceId, ResourceKind, Role, SEALED_BYTES, Sealed, Secret, Settled, SettlementId, SettlementModel,
-    SettlementNet, SettlementStage, SettlementState, StateMethod, Stored, Subject, Transfer, TransferState,
-    TransferView, WindowId,
+    LedgerConfig, NewContent, NoFee, ParticipantId, Payload, Person, PublicKeyDer, PublicState, Record,
+    Refusal, ResourceId, ResourceKind, Role, SEALED_BYTES, Sealed, Secret, Settled, SettlementId,
+    SettlementModel, SettlementNet, SettlementStage, SettlementState, SignatureKey, StateMethod, Stored,
+    Subject, Transfer, TransferState, TransferView, WindowId,
 };
 use upesi_types::{
     Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Timestamp, TransferId,
@@ -352,6 +352,13 @@ fn event() -> impl Strategy<Value = Event> {
                 alarm_basis_points
             }
         ),
+        signature_key().prop_map(|(participant, key, others_end_at)| Event::SignatureKeyAdded {
+            participant,
+            key,
+            others_end_at
+        }),
+        (participant_id(), any::<[u8; 32]>())
+            .prop_map(|(participant, sha256)| Event::SignatureKeyRevoked { participant, sha256 }),
     ];
     let schemes =
         prop_oneof![
@@ -386,6 +393,18 @@ fn event() -> impl Strategy<Value = Event> {
         operators(),
         approvals::events()
     ]
+}
+
+fn signature_key() -> impl Strategy<Value = (ParticipantId, SignatureKey, Timestamp)> {
+    let bytes = proptest::collection::vec(any::<u8>(), 0..40);
+    let option = || proptest::option::of(timestamp());
+    (participant_id(), bytes, timestamp(), option(), (timestamp(), option(), timestamp())).prop_map(
+        |(participant, bytes, added_at, not_before, (starts_at, ends_at, others_end_at))| {
+            let public_key = PublicKeyDer(bytes.into());
+            let key = SignatureKey { public_key, added_at, not_before, starts_at, ends_at };
+            (participant, key, others_end_at)
+        },
+    )
 }
 
 fn conversion() -> impl Strategy<Value = Conversion> {

@@ -33,6 +33,7 @@ pub(super) const EMERGENCY: &[Permission] = &[
     ParticipantDisable,
     AccountDisable,
     BindingRemove,
+    JwsRevoke,
     CallbackRedeliver,
     ProcessLog,
     IamUser,

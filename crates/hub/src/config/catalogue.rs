@@ -310,8 +310,8 @@ settings! {
         mode: choice("off", "warn", "enforce") = "off",
         /// Participants with another mode, such as `greenbank=warn, bluebank=off`.
         exceptions: text(65_536) = "",
-        /// Directory of the participants' public keys: `NAME.pem`, with up to three keys or certificates each. Read
-        /// again every `tls.reload_interval_s`.
+        /// Directory of participants' public keys: `NAME.pem`, with up to three keys or certificates each. Read again
+        /// every `tls.reload_interval_s`. Empty: all keys come by the admin API.
         keys_dir: text(4096) = "",
         /// Whether keys on P-256 are taken (ES256), beside RSA.
         es256: flag = "false",

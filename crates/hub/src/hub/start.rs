@@ -360,6 +360,7 @@ fn admin_service(
     context.schemes = options::schemes(settings, &base.outbound);
     context.allowed_hosts = Some(options::allowed_hosts(settings));
     context.hub_keys = base.signatures.hub_keys();
+    context.signature_keys = base.signatures.participants_keys(settings);
     context.audit = AuditPort::new(base.audit_key.clone());
     if let Some(key) = base.audit_key.clone() {
         base.admin_workers.get(0).spawn(log_checkpoints(context.clone(), key));

@@ -85,6 +85,9 @@ actions! {
     IamUser = 23 "iam.user" Iam Usually;
     /// A stricter policy needs one person, a milder one two.
     ApprovalPolicy = 24 "approval.policy" Iam Never;
+    /// A key by which a participant signs.
+    SignatureKeyAdd = 40 "jws.add" Operations Usually;
+    SignatureKeyRevoke = 41 "jws.revoke" Operations Never;
 }
 
 impl AdminAction {
@@ -161,6 +164,8 @@ impl Ledger {
             | AdminCommand::AddCredential(_)
             | AdminCommand::RemoveCredential { .. } => A::IamUser,
             AdminCommand::SetApprovalPolicy(_) => A::ApprovalPolicy,
+            AdminCommand::AddSignatureKey(_) => A::SignatureKeyAdd,
+            AdminCommand::RevokeSignatureKey { .. } => A::SignatureKeyRevoke,
         }
     }
 }

@@ -23,6 +23,7 @@ mod put;
 mod removal;
 mod settlement_models;
 mod settlements;
+mod signature_keys;
 mod stored;
 mod tick;
 mod windows;
@@ -53,6 +54,7 @@ pub use people::{Entrance, EntranceKind};
 pub use prepare::Prepare;
 pub use settlement_models::NewSettlementModel;
 pub use settlements::{AdvanceFault, AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
+pub use signature_keys::NewSignatureKey;
 
 use crate::Ledger;
 use crate::actor::Actor;

@@ -121,7 +121,9 @@ impl SchemeBooks {
             }
             Event::EndpointSet { participant, .. }
             | Event::BindingAdded { participant, .. }
-            | Event::BindingRemoved { participant, .. } => self.check_participant(*participant)?,
+            | Event::BindingRemoved { participant, .. }
+            | Event::SignatureKeyAdded { participant, .. }
+            | Event::SignatureKeyRevoked { participant, .. } => self.check_participant(*participant)?,
             Event::ProxiedAdded { participant, proxy } => {
                 self.check_participant(*participant)?;
                 self.check_participant(*proxy)?;
