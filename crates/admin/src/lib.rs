@@ -6,6 +6,7 @@ mod accounts;
 mod approvals;
 mod audit;
 mod bindings;
+mod blocks;
 mod body;
 mod call;
 mod callbacks;

@@ -13,9 +13,9 @@ use crate::call::{Guard, admit};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
-    account_types, accounts, approvals, audit, bindings, callbacks, clock, debug, directory, docs, endpoints,
-    enrolments, enums, fee_rules, find, funds, health, hub_keys, imports, lanes, limits, operations,
-    operators, oracles, participants, positions, proxied, quotes, sessions, settlement_models,
+    account_types, accounts, approvals, audit, bindings, blocks, callbacks, clock, debug, directory, docs,
+    endpoints, enrolments, enums, fee_rules, find, funds, health, hub_keys, imports, lanes, limits,
+    operations, operators, oracles, participants, positions, proxied, quotes, sessions, settlement_models,
     settlement_pairs, settlement_windows, settlements, signature_keys, transactions, transfers,
 };
 
@@ -145,6 +145,9 @@ fn participants_table(table: Table) -> Table {
         .named(GET, keys_of, &[ParticipantRead], signature_keys::list)
         .named(POST, keys_of, &[JwsAdd], signature_keys::add)
         .named(DELETE, "/participants/{name}/signatureKeys/{sha256}", &[JwsRevoke], signature_keys::revoke)
+        .scheme(GET, "/blocks", &[ParticipantRead], blocks::list)
+        .scheme(POST, "/blocks", &[BlockSet], blocks::set)
+        .scheme(DELETE, "/blocks", &[BlockLift], blocks::lift)
         .scheme(GET, proxied_by, &[ParticipantRead], proxied::list)
         .scheme(POST, proxied_by, &[ParticipantCreate], proxied::add)
         .scheme(DELETE, "/participants/{name}/proxied/{proxied}", &[ParticipantDisable], proxied::remove)

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tokio::sync::Notify;
 use upesi_ledger::{
-    Account, Binding, EndpointType, Event, Ledger, LedgerAccountTypeId, Participant, ParticipantId,
+    Account, Binding, Block, EndpointType, Event, Ledger, LedgerAccountTypeId, Participant, ParticipantId,
     SignatureKeys,
 };
 use upesi_types::{Currency, FspId};
@@ -22,6 +23,9 @@ pub struct Participants {
     /// The proxies of those that are behind one.
     proxies: BTreeMap<ParticipantId, ParticipantId>,
     signature_keys: SignatureKeys,
+    blocks: BTreeSet<Block>,
+    /// Those that are blocked themselves, or behind a proxy that is.
+    blocked: BTreeSet<ParticipantId>,
 }
 
 impl Participants {
@@ -29,6 +33,7 @@ impl Participants {
     pub fn of(ledger: &Ledger) -> Self {
         let participants = Self::new(ledger.participants().to_vec(), ledger.accounts());
         let participants = participants.behind(ledger.proxied().collect());
+        let participants = participants.without(ledger.blocks().keys().copied().collect());
         Self { signature_keys: ledger.signature_keys().clone(), ..participants }
     }
 
@@ -48,6 +53,19 @@ impl Participants {
             }
         }
         Self { proxies, ..self }
+    }
+
+    /// The same with these blocks.
+    pub fn without(self, blocks: BTreeSet<Block>) -> Self {
+        let names = blocks.iter().filter_map(|block| match block {
+            Block::Participant(name) => Some(name),
+            Block::Key(_) | Block::Certificate(_) => None,
+        });
+        let mut blocked: BTreeSet<_> = names.filter_map(|name| self.by_name.get(name).copied()).collect();
+        let behind = self.proxies.iter().filter(|(_, proxy)| blocked.contains(proxy));
+        let behind: Vec<_> = behind.map(|(participant, _)| *participant).collect();
+        blocked.extend(behind);
+        Self { blocks, blocked, ..self }
     }
 
     /// From a list in order of identifier, without gaps, and all accounts.
@@ -77,6 +95,8 @@ impl Participants {
                 | Event::BindingRemoved { .. }
                 | Event::SignatureKeyAdded { .. }
                 | Event::SignatureKeyRevoked { .. }
+                | Event::BlockSet { .. }
+                | Event::BlockLifted { .. }
                 | Event::ProxiedAdded { .. }
                 | Event::ProxiedRemoved { .. }
         )
@@ -106,6 +126,21 @@ impl Participants {
     /// The keys by which participants sign.
     pub const fn signature_keys(&self) -> &SignatureKeys {
         &self.signature_keys
+    }
+
+    /// What is blocked.
+    pub const fn blocks(&self) -> &BTreeSet<Block> {
+        &self.blocks
+    }
+
+    /// Whether any participant is blocked.
+    pub fn has_blocked(&self) -> bool {
+        !self.blocked.is_empty()
+    }
+
+    /// Whether a participant is let in no more.
+    pub fn is_blocked(&self, id: ParticipantId) -> bool {
+        self.blocked.contains(&id)
     }
 
     /// Whether any participant is behind a proxy.
@@ -152,6 +187,7 @@ pub struct SharedParticipants(Arc<Shared>);
 struct Shared {
     participants: RwLock<Arc<Participants>>,
     generation: AtomicU64,
+    changed: Notify,
 }
 
 impl SharedParticipants {
@@ -159,11 +195,17 @@ impl SharedParticipants {
     pub fn set(&self, participants: Arc<Participants>) {
         *self.0.participants.write().unwrap_or_else(PoisonError::into_inner) = participants;
         self.0.generation.fetch_add(1, Ordering::Release);
+        self.0.changed.notify_one();
     }
 
     /// Number of replacements so far. What was found in [`Self::get`] after it was read holds as long as it stays.
     pub fn generation(&self) -> u64 {
         self.0.generation.load(Ordering::Acquire)
+    }
+
+    /// Waits until they are replaced, or returns at once if that happened since the last call. For one task.
+    pub async fn changed(&self) {
+        self.0.changed.notified().await;
     }
 
     /// Those of this moment.

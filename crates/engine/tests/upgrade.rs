@@ -16,7 +16,7 @@ use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects
 use upesi_journal::DataDirectoryError;
 use upesi_ledger::command::{Abort, FundsPrepare, NewSignatureKey};
 use upesi_ledger::{
-    AdminCommand, Binding, BindingKind, CallbackKey, Command, FundsDirection, FundsState,
+    AdminCommand, Binding, BindingKind, Block, CallbackKey, Command, FundsDirection, FundsState,
     LedgerAccountTypeId, PublicKeyDer, PublicState,
 };
 use upesi_types::{ErrorCode, Timestamp};
@@ -129,6 +129,8 @@ async fn first_life(engine: &EngineHandle, clock: &TestClock) {
             submit(engine, Command::Admin(AdminCommand::RevokeSignatureKey { name: payer, sha256 })).await;
         }
     }
+    let block = Block::Participant(payer);
+    submit(engine, Command::Admin(AdminCommand::SetBlock { block })).await;
     clock.advance(10);
     while state(engine, EXPIRED).await != Some(PublicState::Aborted) {
         submit(engine, Command::Tick).await;
@@ -172,6 +174,8 @@ async fn check(engine: &EngineHandle) {
         (keys.keys.iter().map(|key| key.public_key.clone()).collect::<Vec<_>>(), keys.revoked.len())
     });
     assert_eq!(keys.await.unwrap(), (vec![PublicKeyDer(b"other".to_vec().into())], 1));
+    let blocks = engine.read(|ledger| ledger.blocks().keys().copied().collect::<Vec<_>>());
+    assert_eq!(blocks.await.unwrap(), [Block::Participant(name(DFSPS[0]))]);
     let findings = engine.read(upesi_ledger::audit::check).await.unwrap();
     assert!(findings.is_empty(), "{findings:?}");
     let (funds, parked, owed) = engine

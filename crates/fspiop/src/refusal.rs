@@ -204,6 +204,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::AccountTypeExists => (ErrorCode::CLIENT, client(refusal)),
         R::ParticipantUnknown { .. }
         | R::BindingUnknown
+        | R::BlockUnknown
         | R::ProxiedUnknown { .. }
         | R::PositionAccountMissing { .. }
         | R::LimitMissing { .. }
@@ -216,10 +217,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         R::FundsModified => {
             (ErrorCode::MODIFIED_REQUEST, "transferId was used for another movement of funds".into())
         }
-        R::FundsUnknown => {
-            (ErrorCode::TRANSFER_NOT_FOUND, "This account has no such movement of funds".into())
-        }
-        R::TransferUnknown => (ErrorCode::TRANSFER_NOT_FOUND, "There is no such transfer".into()),
+        R::FundsUnknown | R::TransferUnknown => (ErrorCode::TRANSFER_NOT_FOUND, not_found(refusal)),
         R::OperatorName | R::CredentialLife => (ErrorCode::MALFORMED_SYNTAX, operator(refusal)),
         R::OperatorUnknown { .. } | R::CredentialUnknown => (ErrorCode::ID_NOT_FOUND, operator(refusal)),
         R::CodeUsed
@@ -321,6 +319,7 @@ fn not_found(refusal: &AdminRefusal) -> Detail {
             format!("Participant '{name}' has no POSITION account in {currency}").into()
         }
         R::ProxiedUnknown { name, proxy } => format!("'{name}' is not behind the proxy '{proxy}'").into(),
+        R::BlockUnknown => "Nothing of that is blocked".into(),
         R::BindingUnknown => "The participant has no such binding".into(),
         R::LimitMissing { name, currency } => {
             format!("Participant '{name}' has no limit in {currency} yet: set initialPositionAndLimits first")
@@ -328,6 +327,8 @@ fn not_found(refusal: &AdminRefusal) -> Detail {
         }
         R::ModelUnknown { name } => format!("Settlement Model '{name}' does not exist").into(),
         R::FeeRuleUnknown => "There is no such fee rule".into(),
+        R::FundsUnknown => "This account has no such movement of funds".into(),
+        R::TransferUnknown => "There is no such transfer".into(),
         _ => "None of these callbacks is parked".into(),
     }
 }
@@ -428,6 +429,8 @@ fn admin_validation(refusal: &AdminRefusal) -> Detail {
         R::ParticipantsFull => format!("A scheme has at most {} participants", LIMITS.participants).into(),
         R::NotAProxy { name } => format!("Participant '{name}' is no proxy").into(),
         R::BindingOfHub => "The hub is not a caller and has no bindings".into(),
+        R::BlockOfHub => "The hub is no caller".into(),
+        R::BlocksFull => format!("A hub has at most {} blocks", LIMITS.blocks).into(),
         R::SignatureKeyOfHub => "The hub's own keys are in files".into(),
         R::SignatureKeyRevoked => "This key was revoked, which is for good".into(),
         R::SignatureKeyNext => "Another key of the participant has not started yet".into(),

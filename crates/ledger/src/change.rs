@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, FspId, Timestamp, hex};
 
 use crate::account::AccountId;
+use crate::block::Block;
 use crate::command::{
     AdminCommand, AdminOutcome, Expire, FundsAction, FundsEnd, FundsPrepare, NewFeeRule, NewSettlement,
     NewSettlementModel, NewSignatureKey, SettlementAbort, SettlementAdvance,
@@ -61,7 +62,9 @@ impl Change {
             AdminCommand::AddBinding { .. }
             | AdminCommand::RemoveBinding { .. }
             | AdminCommand::AddSignatureKey(_)
-            | AdminCommand::RevokeSignatureKey { .. } => access_changed(command, ledger),
+            | AdminCommand::RevokeSignatureKey { .. }
+            | AdminCommand::SetBlock { .. }
+            | AdminCommand::LiftBlock { .. } => access_changed(command, ledger),
             AdminCommand::AddProxied { proxy, name } => {
                 (format!("proxy of {name}"), "none".to_owned(), proxy.to_string())
             }
@@ -155,8 +158,18 @@ fn access_changed(command: &AdminCommand, ledger: &Ledger) -> (String, String, S
             let before = ledger.describe_signature_key(name, sha256);
             (signature_key(name, sha256), before, "revoked".to_owned())
         }
+        AdminCommand::SetBlock { block } => {
+            (format!("block of {block}"), blocked_since(block, ledger), "blocked".to_owned())
+        }
+        AdminCommand::LiftBlock { block } => {
+            (format!("block of {block}"), blocked_since(block, ledger), "none".to_owned())
+        }
         _ => unreachable!("only what proves who calls is described here"),
     }
+}
+
+fn blocked_since(block: &Block, ledger: &Ledger) -> String {
+    ledger.blocks().get(block).map_or_else(|| "none".to_owned(), |at| format!("blocked since {at}"))
 }
 
 fn operator_changed(command: &AdminCommand, ledger: &Ledger) -> (String, String, String) {

@@ -12,6 +12,7 @@ use upesi_types::{Amount, BulkId, ConversionId, Currency, FspId, Timestamp, Tran
 use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::approval::{ApprovalPolicy, Proposal, ProposalState};
 use crate::binding::BindingKind;
+use crate::block::Block;
 use crate::bulk::{Bulk, BulkAnswer, ItemResult};
 use crate::callback::CallbackKey;
 use crate::conversion::{Conversion, ConversionAnswer};
@@ -325,5 +326,9 @@ events! {
         /// A key is refused from here on, and for good.
         111 SignatureKeyRevoked { participant: ParticipantId, sha256: [u8; 32] }
             = "key {sha256} of participant {participant} revoked";
+        /// Callers that this names are refused from here on.
+        112 BlockSet { block: Block } = "{block} blocked";
+        /// They are let in again.
+        113 BlockLifted { block: Block } = "block of {block} lifted";
     }
 }

@@ -12,6 +12,7 @@ mod actor;
 mod approval;
 pub mod audit;
 mod binding;
+mod block;
 mod bulk;
 mod callback;
 mod change;
@@ -55,6 +56,7 @@ pub use approval::{
     PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Proposal, ProposalEnd, ProposalState, WAIVERS_MAX,
 };
 pub use binding::{Binding, BindingKind};
+pub use block::Block;
 pub use bulk::{
     AskedItem, BULK_ITEMS_MAX, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkTotals, BulkView,
     ItemOutcome, ItemResult, ItemState, ItemsFault, NewItems, PublicBulkState,

@@ -30,6 +30,8 @@ pub struct Limits {
     pub signature_keys: usize,
     /// Revoked keys of one participant.
     pub revoked_keys: usize,
+    /// Certificates, keys and participants that are blocked.
+    pub blocks: usize,
     /// Settlement models, those switched off included.
     pub settlement_models: usize,
     /// Ledger account types, the seeded ones included.
@@ -64,6 +66,7 @@ impl Limits {
         bindings: 16,
         signature_keys: 3,
         revoked_keys: 1_000,
+        blocks: 10_000,
         settlement_models: 1_000,
         ledger_account_types: 200,
         funds_transfers: 1_000_000,
@@ -85,6 +88,7 @@ impl Limits {
         bindings: 2,
         signature_keys: 3,
         revoked_keys: 2,
+        blocks: 2,
         settlement_models: 4,
         ledger_account_types: 8,
         funds_transfers: 20,

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use crate::account::AccountId;
 use crate::approval;
+use crate::block;
 use crate::bulk;
 use crate::callback::CallbackKey;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
@@ -78,6 +79,7 @@ sections! {
     40 "bulks" 2: bulk::snapshot::write, bulk::snapshot::read;
     42 "proxied participants" 1: proxy::write, proxy::read;
     43 "signature keys" 1: signature_key::write, signature_key::read;
+    44 "blocks" 1: block::write, block::read;
     50 "audit trail" 1: write_trail, read_trail;
     51 "operators" 2: write_operators, read_operators;
     52 "approvals" 1: approval::write, approval::read;

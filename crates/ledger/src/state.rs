@@ -11,6 +11,7 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId, SEEDED_TYPES};
 use crate::approval::{Approvals, ProposalEnd};
 use crate::binding::Binding;
+use crate::block::Block;
 use crate::bulk::Bulks;
 use crate::callback::{Callback, CallbackKey};
 use crate::config::LedgerConfig;
@@ -59,6 +60,8 @@ pub struct Ledger {
     /// The proxies of those that are behind one.
     pub(crate) proxies: BTreeMap<ParticipantId, ParticipantId>,
     pub(crate) signature_keys: SignatureKeys,
+    /// What is blocked, and since when.
+    pub(crate) blocks: BTreeMap<Block, Timestamp>,
     pub(crate) accounts: Vec<Account>,
     pub(crate) account_types: Vec<LedgerAccountType>,
     pub(crate) models: Vec<SettlementModel>,
@@ -91,6 +94,7 @@ impl Ledger {
             names: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
             proxies: BTreeMap::new(),
             signature_keys: SignatureKeys::default(),
+            blocks: BTreeMap::new(),
             accounts: Vec::new(),
             account_types: Vec::new(),
             models: Vec::new(),
@@ -316,6 +320,14 @@ impl Ledger {
             }
             Event::SignatureKeyRevoked { participant, sha256 } => {
                 self.signature_keys.revoke(now, participant, sha256);
+            }
+            Event::BlockSet { block } => {
+                let before = self.blocks.insert(block, now);
+                assert!(before.is_none(), "what is blocked is blocked once");
+            }
+            Event::BlockLifted { block } => {
+                let before = self.blocks.remove(&block);
+                assert!(before.is_some(), "what is lifted was blocked");
             }
         }
     }

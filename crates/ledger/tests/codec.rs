@@ -5,7 +5,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{
-    AbortKind, AccountId, Actor, Attribution, AuditEntry, BindingKind, Callback, CallbackContent,
+    AbortKind, AccountId, Actor, Attribution, AuditEntry, BindingKind, Block, Callback, CallbackContent,
     CallbackKey, Cause, ContentId, ContentRef, Conversion, ConversionAccounts, ConversionAnswer,
     ConversionSide, ConversionState, Credential, Delay, EndpointType, Event, FeePayer, FeeRule, FeeTerms,
     FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger, LedgerAccountTypeId,
@@ -359,6 +359,8 @@ fn event() -> impl Strategy<Value = Event> {
         }),
         (participant_id(), any::<[u8; 32]>())
             .prop_map(|(participant, sha256)| Event::SignatureKeyRevoked { participant, sha256 }),
+        block().prop_map(|block| Event::BlockSet { block }),
+        block().prop_map(|block| Event::BlockLifted { block }),
     ];
     let schemes =
         prop_oneof![
@@ -405,6 +407,14 @@ fn signature_key() -> impl Strategy<Value = (ParticipantId, SignatureKey, Timest
             (participant, key, others_end_at)
         },
     )
+}
+
+fn block() -> impl Strategy<Value = Block> {
+    prop_oneof![
+        any::<[u8; 32]>().prop_map(Block::Key),
+        any::<[u8; 32]>().prop_map(Block::Certificate),
+        name().prop_map(Block::Participant),
+    ]
 }
 
 fn conversion() -> impl Strategy<Value = Conversion> {

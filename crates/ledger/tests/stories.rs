@@ -15,7 +15,7 @@ macro_rules! stories {
 }
 
 stories! {
-    abort, activity, admin_accounts, admin_participants, admin_settlement, approvals, bindings, bulks,
+    abort, activity, admin_accounts, admin_participants, admin_settlement, approvals, bindings, blocks, bulks,
     bulks_refused, callbacks, capacity,
     conversions, conversions_payee, duplicates, expiry, fees, fulfil, funds, get, gross, positions,
     prepare, proxies, settlements, signature_keys, validity, windows,

@@ -34,6 +34,7 @@ pub(super) const EMERGENCY: &[Permission] = &[
     AccountDisable,
     BindingRemove,
     JwsRevoke,
+    BlockSet,
     CallbackRedeliver,
     ProcessLog,
     IamUser,

@@ -346,6 +346,7 @@ settings! {
         reload_interval_s: integer(1, 3600) = "10",
         /// List of keys and certificates that callers are refused with at once, before a revocation list names them:
         /// `spki-sha256:…` or `cert-sha256:…` a line, of callers and of authorities on the way to them; empty for none.
+        /// Blocks of the [admin API](tls.md#blocks) count besides.
         blocked_file: text(4096) = "",
         /// Certificates whose revocation list is past its `nextUpdate`: `accept` with an alarm, or `refuse`.
         crl_stale: choice("accept", "refuse") = "accept",

@@ -88,6 +88,9 @@ actions! {
     /// A key by which a participant signs.
     SignatureKeyAdd = 40 "jws.add" Operations Usually;
     SignatureKeyRevoke = 41 "jws.revoke" Operations Never;
+    /// Certificates, keys and participants that are let in no more.
+    BlockSet = 42 "block.set" Operations Never;
+    BlockLift = 43 "block.lift" Operations Usually;
 }
 
 impl AdminAction {
@@ -166,6 +169,8 @@ impl Ledger {
             AdminCommand::SetApprovalPolicy(_) => A::ApprovalPolicy,
             AdminCommand::AddSignatureKey(_) => A::SignatureKeyAdd,
             AdminCommand::RevokeSignatureKey { .. } => A::SignatureKeyRevoke,
+            AdminCommand::SetBlock { .. } => A::BlockSet,
+            AdminCommand::LiftBlock { .. } => A::BlockLift,
         }
     }
 }

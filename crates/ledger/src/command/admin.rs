@@ -16,6 +16,7 @@ use crate::Ledger;
 use crate::account::AccountId;
 use crate::approval::{ApprovalPolicy, ProposalState};
 use crate::binding::BindingKind;
+use crate::block::Block;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::facts::Facts;
@@ -161,6 +162,10 @@ stored_enum! {
             /// SHA-256 over the key.
             sha256: [u8; 32],
         };
+        /// `POST /blocks`.
+        42 SetBlock { block: Block };
+        /// `DELETE /blocks`.
+        43 LiftBlock { block: Block };
     }
 }
 
@@ -273,6 +278,8 @@ impl Ledger {
             AdminCommand::RevokeSignatureKey { name, sha256 } => {
                 self.decide_revoke_signature_key(name, *sha256, out)
             }
+            AdminCommand::SetBlock { block } => self.decide_set_block(*block, out),
+            AdminCommand::LiftBlock { block } => self.decide_lift_block(*block, out),
         }
     }
 }

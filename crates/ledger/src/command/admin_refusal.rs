@@ -61,6 +61,12 @@ pub enum AdminRefusal {
     SignatureKeysFull,
     /// As many keys of the participant were revoked as can be.
     RevokedKeysFull,
+    /// The hub is no caller.
+    BlockOfHub,
+    /// The hub has as many blocks as a hub can have.
+    BlocksFull,
+    /// Nothing of that is blocked.
+    BlockUnknown,
     /// A participant that is no proxy stands for nobody else.
     NotAProxy { name: FspId },
     /// The DFSP takes part itself, with accounts or bindings of its own, or is the hub.

@@ -6,6 +6,7 @@ mod admin;
 mod admin_refusal;
 mod approvals;
 mod bindings;
+mod blocks;
 mod bulks;
 mod callbacks;
 mod conversions;

@@ -176,6 +176,7 @@ fn a_section_of_another_version_is_refused_by_name() {
         "bulks",
         "proxied participants",
         "signature keys",
+        "blocks",
         "audit trail",
         "operators",
         "approvals",

@@ -6,7 +6,7 @@ use upesi_ledger::command::{
     NewSettlementModel, NewSignatureKey, SettlementAbort, SettlementAdvance,
 };
 use upesi_ledger::{
-    AccountId, AdminAction, AdminCommand, ApprovalPolicy, BindingKind, EndpointType, Event, FeePayer,
+    AccountId, AdminAction, AdminCommand, ApprovalPolicy, BindingKind, Block, EndpointType, Event, FeePayer,
     FeeTerms, FundsDirection, Proposal, ProposalEnd, ProposalState, PublicKeyDer, Role, Secret, SettlementId,
     SettlementState, WindowId,
 };
@@ -157,6 +157,8 @@ fn of_scheme(values: Values) -> Vec<AdminCommand> {
             overlap_hours: 24,
         }),
         AdminCommand::RevokeSignatureKey { name, sha256: [8; 32] },
+        AdminCommand::SetBlock { block: Block::Key([9; 32]) },
+        AdminCommand::LiftBlock { block: Block::Participant(name) },
     ]
 }
 

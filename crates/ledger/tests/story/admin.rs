@@ -2,8 +2,8 @@
 
 use upesi_ledger::command::{FundsAction, FundsEnd, FundsPrepare, NewSettlementModel, NewSignatureKey};
 use upesi_ledger::{
-    AccountId, AdminCommand, BindingKind, Delay, EndpointType, FundsDirection, Granularity, Interchange,
-    KEY_OVERLAP_HOURS, PublicKeyDer, SIGNATURE_KEY_BYTES_MAX,
+    AccountId, AdminCommand, BindingKind, Block, Delay, EndpointType, FundsDirection, Granularity,
+    Interchange, KEY_OVERLAP_HOURS, PublicKeyDer, SIGNATURE_KEY_BYTES_MAX,
 };
 use upesi_types::{Amount, Currency, FspId};
 
@@ -40,6 +40,8 @@ impl Story {
                 let (name, key) = (words.name()?, public_key(words)?);
                 AdminCommand::RevokeSignatureKey { name, sha256: key.sha256() }
             }
+            "block" => AdminCommand::SetBlock { block: block(words)? },
+            "lift" => AdminCommand::LiftBlock { block: block(words)? },
             "proxied" => {
                 let (name, proxy) = (words.name()?, words.name()?);
                 AdminCommand::AddProxied { proxy, name }
@@ -225,6 +227,13 @@ fn binding(words: &mut Words) -> Parsed<(BindingKind, Box<str>)> {
     let word = words.next("a binding")?.replace("DIGEST", &"0123456789ABCDEF".repeat(4));
     let (kind, value) = word.split_once(':').ok_or("no KIND:VALUE")?;
     Ok((BindingKind::parse(kind).ok_or("no kind of binding")?, value.into()))
+}
+
+/// `KIND:VALUE`, where `DIGEST` stands for 64 digits.
+fn block(words: &mut Words) -> Parsed<Block> {
+    let word = words.next("a block")?.replace("DIGEST", &"0123456789ABCDEF".repeat(4));
+    let (kind, value) = word.split_once(':').ok_or("no KIND:VALUE")?;
+    Block::parse(kind, value).ok_or_else(|| format!("{word} is no block"))
 }
 
 /// `sign NAME KEY`, with `starts 12:00:30`, `overlap 2` in hours, `valid-from`, `valid-until`.

@@ -37,6 +37,10 @@ impl Story {
                 let bindings: Vec<_> = owner.bindings.iter().map(ToString::to_string).collect();
                 (words.next("a list")?, bindings.join(", "))
             }
+            "blocks" => {
+                let blocks: Vec<_> = self.twin.live.blocks().keys().map(ToString::to_string).collect();
+                (words.next("a list")?, blocks.join(", "))
+            }
             "keys" => {
                 let id = self.participant(words.name()?.as_str())?.id;
                 (words.next("a list")?, self.signature_keys(id))
