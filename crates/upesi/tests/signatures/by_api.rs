@@ -209,9 +209,22 @@ fn two_people_add_a_key_and_one_revokes_it_at_once_and_for_good() {
     let again = call(&world, &maker, &post, &body);
     assert_eq!(again.error_code(), Some("3100"), "{again:?}");
     assert!(again.body.contains("This key was revoked, which is for good"), "{again:?}");
-    // Who did it is in the journal.
-    let journal = world.journal();
-    let by = |what: &str| journal.lines().any(|line| line.contains(what) && line.contains("sam"));
-    assert!(by("jws.add") || by("signature key"), "{journal}");
+    // Who did it is in the trail.
+    let trail = call(&world, &maker, "GET /audit", "").body;
+    let trail: Value = serde_json::from_str(&trail).unwrap();
+    let entries = trail["entries"].as_array().unwrap().iter().filter(|entry| entry["outcome"] == "done");
+    let about_second = |entry: &&Value| {
+        entry["object"].as_str().is_some_and(|object| object.contains(&digest(&keys, "second")))
+    };
+    let told: Vec<_> = entries
+        .filter(about_second)
+        .map(|entry| (entry["operator"].clone(), entry["onBehalfOf"].clone(), entry["after"] == "revoked"))
+        .collect();
+    let expected = [
+        (json!("sam"), Value::Null, false),
+        (json!("omar"), json!("sam"), false),
+        (json!("sam"), Value::Null, true),
+    ];
+    assert_eq!(told, expected, "{trail:#}");
     world.stop_and_audit();
 }
