@@ -53,12 +53,9 @@ pub(crate) async fn remove(
 ) -> Result<Response, ApiError> {
     let name = participant_name(&name)?;
     parameters.only(&["kind", "value"])?;
-    let required = |name: &str| {
-        parameters.get(name).ok_or_else(|| ApiError::malformed(&format!("\"{name}\" is required")))
-    };
-    let kind = BindingKind::parse(required("kind")?)
+    let kind = BindingKind::parse(parameters.required("kind")?)
         .ok_or_else(|| ApiError::malformed(&format!("\"kind\" must be one of [{}]", kinds())))?;
-    let value = required("value")?.into();
+    let value = parameters.required("value")?.into();
     context.change(AdminCommand::RemoveBinding { name, kind, value }).await?;
     empty(StatusCode::NO_CONTENT)
 }

@@ -23,6 +23,7 @@ use crate::hub_keys::HubKeys;
 use crate::lanes::{Lanes, NoLanes};
 use crate::metrics_text::MetricsText;
 use crate::quotes::QuoteView;
+use crate::signature_keys::SignatureKeyRules;
 
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -95,6 +96,8 @@ pub struct AdminContext {
     pub started_at: Timestamp,
     /// The public keys of the hub's signatures.
     pub hub_keys: HubKeys,
+    /// What is known of the keys of participants besides the ledger.
+    pub signature_keys: SignatureKeyRules,
     /// The audit trail.
     pub audit: AuditPort,
     /// How callers are known.
@@ -126,6 +129,7 @@ impl AdminContext {
             started: Instant::now(),
             started_at,
             hub_keys: Arc::new(Vec::new),
+            signature_keys: SignatureKeyRules::default(),
             audit: AuditPort::new(None),
             access,
             caller,

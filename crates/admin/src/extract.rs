@@ -43,6 +43,11 @@ impl Parameters {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// A parameter that must be there.
+    pub(crate) fn required(&self, name: &str) -> Result<&str, ApiError> {
+        self.get(name).ok_or_else(|| ApiError::malformed(&format!("\"{name}\" is required")))
+    }
+
     /// Refuses parameters of other names, which would be passed over where they were meant to narrow something.
     pub(crate) fn only(&self, names: &[&str]) -> Result<(), ApiError> {
         match self.0.keys().find(|name| !names.contains(&name.as_str())) {

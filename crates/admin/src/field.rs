@@ -1,5 +1,8 @@
 //! One value of a request's body, read by the rule that its resource has for it.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use serde_json::value::RawValue;
 use upesi_types::{Amount, AmountError, Currency, FspId, Timestamp, TransferId};
 
@@ -27,6 +30,11 @@ impl<'a> Field<'a> {
     pub(crate) fn text(&self) -> Result<String, ApiError> {
         let text: String = serde_json::from_str(self.json).map_err(|_| self.refuse("must be a string"))?;
         if text.is_empty() { Err(self.refuse("is not allowed to be empty")) } else { Ok(text) }
+    }
+
+    /// A text that is not empty, or an object as its JSON.
+    pub(crate) fn text_or_object(&self) -> Result<String, ApiError> {
+        if self.json.starts_with('{') { Ok(self.json.to_owned()) } else { self.text() }
     }
 
     /// A text of `min` to `max` characters.
@@ -75,9 +83,9 @@ impl<'a> Field<'a> {
     }
 
     /// A whole number from 0 to `max`, or a text that holds one.
-    pub(crate) fn whole(&self, max: u8) -> Result<u8, ApiError> {
+    pub(crate) fn whole<T: Copy + FromStr + Display + PartialOrd>(&self, max: T) -> Result<T, ApiError> {
         let quoted: Option<String> = serde_json::from_str(self.json).ok();
-        let number = quoted.as_deref().unwrap_or(self.json).parse().ok();
+        let number = quoted.as_deref().unwrap_or(self.json).parse::<T>().ok();
         number
             .filter(|number| *number <= max)
             .ok_or_else(|| self.refuse(&format!("must be a whole number from 0 to {max}")))

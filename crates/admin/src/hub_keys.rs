@@ -56,18 +56,23 @@ impl HubKey {
         public_key: &[u8],
         until: Option<Timestamp>,
     ) -> Self {
-        let (text, mut pem) = (STANDARD.encode(public_key), "-----BEGIN PUBLIC KEY-----\n".to_owned());
-        let mut rest = text.as_str();
-        while !rest.is_empty() {
-            let (line, after) = rest.split_at(rest.len().min(LINE));
-            pem.push_str(line);
-            pem.push('\n');
-            rest = after;
-        }
-        pem.push_str("-----END PUBLIC KEY-----\n");
         let sha256 = hex(&Sha256::digest(public_key));
-        Self { state, algorithm, sha256, public_key: pem, until: until.map(Instant) }
+        Self { state, algorithm, sha256, public_key: pem(public_key), until: until.map(Instant) }
     }
+}
+
+/// A `SubjectPublicKeyInfo` in PEM.
+pub(crate) fn pem(public_key: &[u8]) -> String {
+    let (text, mut pem) = (STANDARD.encode(public_key), "-----BEGIN PUBLIC KEY-----\n".to_owned());
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (line, after) = rest.split_at(rest.len().min(LINE));
+        pem.push_str(line);
+        pem.push('\n');
+        rest = after;
+    }
+    pem.push_str("-----END PUBLIC KEY-----\n");
+    pem
 }
 
 pub(crate) async fn list(Call(context): Call) -> Result<Response, ApiError> {

@@ -13,10 +13,10 @@ use crate::call::{Guard, admit};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
-    account_types, accounts, approvals, audit, bindings, callbacks, clock, debug, directory, docs, endpoints,
-    enrolments, enums, fee_rules, find, funds, health, hub_keys, imports, lanes, limits, operations,
-    operators, oracles, participants, positions, proxied, quotes, sessions, settlement_models,
-    settlement_pairs, settlement_windows, settlements, transactions, transfers,
+    account_types, accounts, approvals, audit, bindings, blocks, callbacks, clock, debug, directory, docs,
+    endpoints, enrolments, enums, fee_rules, find, funds, health, hub_keys, imports, lanes, limits,
+    operations, operators, oracles, participants, positions, proxied, quotes, sessions, settlement_models,
+    settlement_pairs, settlement_windows, settlements, signature_keys, transactions, transfers,
 };
 
 const GET: Method = Method::GET;
@@ -125,6 +125,7 @@ fn participants_table(table: Table) -> Table {
     let one = "/participants/{name}";
     let endpoints_of = "/participants/{name}/endpoints";
     let bindings_of = "/participants/{name}/bindings";
+    let keys_of = "/participants/{name}/signatureKeys";
     let proxied_by = "/participants/{name}/proxied";
     let limits_of = "/participants/{name}/limits";
     let accounts_of = "/participants/{name}/accounts";
@@ -141,6 +142,12 @@ fn participants_table(table: Table) -> Table {
         .named(GET, bindings_of, &[ParticipantRead], bindings::list)
         .named(POST, bindings_of, &[BindingAdd], bindings::add)
         .named(DELETE, bindings_of, &[BindingRemove], bindings::remove)
+        .named(GET, keys_of, &[ParticipantRead], signature_keys::list)
+        .named(POST, keys_of, &[JwsAdd], signature_keys::add)
+        .named(DELETE, "/participants/{name}/signatureKeys/{sha256}", &[JwsRevoke], signature_keys::revoke)
+        .scheme(GET, "/blocks", &[ParticipantRead], blocks::list)
+        .scheme(POST, "/blocks", &[BlockSet], blocks::set)
+        .scheme(DELETE, "/blocks", &[BlockLift], blocks::lift)
         .scheme(GET, proxied_by, &[ParticipantRead], proxied::list)
         .scheme(POST, proxied_by, &[ParticipantCreate], proxied::add)
         .scheme(DELETE, "/participants/{name}/proxied/{proxied}", &[ParticipantDisable], proxied::remove)
@@ -240,6 +247,7 @@ fn process_table(table: Table) -> Table {
         .scheme(GET, "/clock", &[ProcessRead], clock::get)
         .scheme(POST, "/clock/accept", &[ProcessClock], clock::accept)
         .scheme(GET, "/signatures/keys", &[ProcessRead], hub_keys::list)
+        .add(("/signatures/participants", GET), (Identity, Scheme), signature_keys::list_all)
         .scheme(GET, "/metrics", &[ProcessMetrics], operations::metrics)
         .scheme(GET, "/debug/profile", &[ProcessProfile], debug::profile)
         .scheme(GET, "/debug/heap", &[ProcessProfile], debug::heap)

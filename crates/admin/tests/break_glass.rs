@@ -6,10 +6,12 @@ use common::guarded::{approved_service, call, expect, expect_because, with_appro
 use upesi_admin::{BREAK_GLASS_FILE, Operation, make_bootstrap, open_break_glass, seal_break_glass};
 
 /// What it may do besides reading; of operators only the one change below.
-const DOES: [&str; 7] = [
+const DOES: [&str; 9] = [
     "participant.disable",
     "account.disable",
     "binding.remove",
+    "jws.revoke",
+    "block.set",
     "callback.redeliver",
     "process.log",
     "iam.user",

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tokio::sync::Notify;
 use upesi_ledger::{
-    Account, Binding, EndpointType, Event, Ledger, LedgerAccountTypeId, Participant, ParticipantId,
+    Account, Binding, Block, EndpointType, Event, Ledger, LedgerAccountTypeId, Participant, ParticipantId,
+    SignatureKeys,
 };
 use upesi_types::{Currency, FspId};
 
@@ -20,13 +22,19 @@ pub struct Participants {
     active_positions: BTreeSet<(ParticipantId, Currency)>,
     /// The proxies of those that are behind one.
     proxies: BTreeMap<ParticipantId, ParticipantId>,
+    signature_keys: SignatureKeys,
+    blocks: BTreeSet<Block>,
+    /// Those that are blocked themselves, or behind a proxy that is.
+    blocked: BTreeSet<ParticipantId>,
 }
 
 impl Participants {
     /// Those of a ledger.
     pub fn of(ledger: &Ledger) -> Self {
         let participants = Self::new(ledger.participants().to_vec(), ledger.accounts());
-        participants.behind(ledger.proxied().collect())
+        let participants = participants.behind(ledger.proxied().collect());
+        let participants = participants.without(ledger.blocks().keys().copied().collect());
+        Self { signature_keys: ledger.signature_keys().clone(), ..participants }
     }
 
     /// The same with these proxies: what a proxy has and may counts for each participant behind it.
@@ -47,6 +55,19 @@ impl Participants {
         Self { proxies, ..self }
     }
 
+    /// The same with these blocks.
+    pub fn without(self, blocks: BTreeSet<Block>) -> Self {
+        let names = blocks.iter().filter_map(|block| match block {
+            Block::Participant(name) => Some(name),
+            Block::Key(_) | Block::Certificate(_) => None,
+        });
+        let mut blocked: BTreeSet<_> = names.filter_map(|name| self.by_name.get(name).copied()).collect();
+        let behind = self.proxies.iter().filter(|(_, proxy)| blocked.contains(proxy));
+        let behind: Vec<_> = behind.map(|(participant, _)| *participant).collect();
+        blocked.extend(behind);
+        Self { blocks, blocked, ..self }
+    }
+
     /// From a list in order of identifier, without gaps, and all accounts.
     pub fn new(participants: Vec<Participant>, accounts: &[Account]) -> Self {
         let by_name = participants.iter().map(|participant| (participant.name, participant.id)).collect();
@@ -58,7 +79,7 @@ impl Participants {
             participant.bindings.iter().map(|binding| (binding.clone(), participant.id))
         });
         let by_binding = bindings.collect();
-        Self { participants, by_name, by_binding, active_positions, proxies: BTreeMap::new() }
+        Self { participants, by_name, by_binding, active_positions, ..Self::default() }
     }
 
     pub(crate) const fn is_changed_by(event: &Event) -> bool {
@@ -72,6 +93,10 @@ impl Participants {
                 | Event::EndpointSet { .. }
                 | Event::BindingAdded { .. }
                 | Event::BindingRemoved { .. }
+                | Event::SignatureKeyAdded { .. }
+                | Event::SignatureKeyRevoked { .. }
+                | Event::BlockSet { .. }
+                | Event::BlockLifted { .. }
                 | Event::ProxiedAdded { .. }
                 | Event::ProxiedRemoved { .. }
         )
@@ -96,6 +121,26 @@ impl Participants {
     /// The participant that a caller is whose certificate has a value.
     pub fn bound_by(&self, binding: &Binding) -> Option<ParticipantId> {
         self.by_binding.get(binding).copied()
+    }
+
+    /// The keys by which participants sign.
+    pub const fn signature_keys(&self) -> &SignatureKeys {
+        &self.signature_keys
+    }
+
+    /// What is blocked.
+    pub const fn blocks(&self) -> &BTreeSet<Block> {
+        &self.blocks
+    }
+
+    /// Whether any participant is blocked.
+    pub fn has_blocked(&self) -> bool {
+        !self.blocked.is_empty()
+    }
+
+    /// Whether a participant is let in no more.
+    pub fn is_blocked(&self, id: ParticipantId) -> bool {
+        self.blocked.contains(&id)
     }
 
     /// Whether any participant is behind a proxy.
@@ -142,6 +187,7 @@ pub struct SharedParticipants(Arc<Shared>);
 struct Shared {
     participants: RwLock<Arc<Participants>>,
     generation: AtomicU64,
+    changed: Notify,
 }
 
 impl SharedParticipants {
@@ -149,11 +195,17 @@ impl SharedParticipants {
     pub fn set(&self, participants: Arc<Participants>) {
         *self.0.participants.write().unwrap_or_else(PoisonError::into_inner) = participants;
         self.0.generation.fetch_add(1, Ordering::Release);
+        self.0.changed.notify_one();
     }
 
     /// Number of replacements so far. What was found in [`Self::get`] after it was read holds as long as it stays.
     pub fn generation(&self) -> u64 {
         self.0.generation.load(Ordering::Acquire)
+    }
+
+    /// Waits until they are replaced, or returns at once if that happened since the last call. For one task.
+    pub async fn changed(&self) {
+        self.0.changed.notified().await;
     }
 
     /// Those of this moment.

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use common::{TestClock, amount, fulfil, id, kes, name, onboard, position, prepare};
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, StartError};
 use upesi_journal::DataDirectoryError;
-use upesi_ledger::command::{Abort, FundsPrepare};
+use upesi_ledger::command::{Abort, FundsPrepare, NewSignatureKey};
 use upesi_ledger::{
-    AdminCommand, Binding, BindingKind, CallbackKey, Command, FundsDirection, FundsState,
-    LedgerAccountTypeId, PublicState,
+    AdminCommand, Binding, BindingKind, Block, CallbackKey, Command, FundsDirection, FundsState,
+    LedgerAccountTypeId, PublicKeyDer, PublicState,
 };
 use upesi_types::{ErrorCode, Timestamp};
 
@@ -113,6 +113,24 @@ async fn first_life(engine: &EngineHandle, clock: &TestClock) {
     submit(engine, Command::Admin(AdminCommand::PrepareFunds(funds))).await;
     let (kind, value) = (BindingKind::SanDns, "green.example".into());
     submit(engine, Command::Admin(AdminCommand::AddBinding { name: payer, kind, value })).await;
+    for (start, revoked) in [(b"first", true), (b"other", false)] {
+        let public_key = PublicKeyDer(start.to_vec().into());
+        let sha256 = public_key.sha256();
+        let key = NewSignatureKey {
+            name: payer,
+            public_key,
+            not_before: None,
+            not_after: None,
+            starts_at: None,
+            overlap_hours: 1,
+        };
+        submit(engine, Command::Admin(AdminCommand::AddSignatureKey(key))).await;
+        if revoked {
+            submit(engine, Command::Admin(AdminCommand::RevokeSignatureKey { name: payer, sha256 })).await;
+        }
+    }
+    let block = Block::Participant(payer);
+    submit(engine, Command::Admin(AdminCommand::SetBlock { block })).await;
     clock.advance(10);
     while state(engine, EXPIRED).await != Some(PublicState::Aborted) {
         submit(engine, Command::Tick).await;
@@ -151,6 +169,13 @@ async fn check(engine: &EngineHandle) {
     let bindings = engine
         .read(|ledger| ledger.participants().iter().flat_map(|one| one.bindings.clone()).collect::<Vec<_>>());
     assert_eq!(bindings.await.unwrap(), [bound]);
+    let keys = engine.read(|ledger| {
+        let (_, keys) = ledger.signature_keys().iter().next().expect("keys of a participant");
+        (keys.keys.iter().map(|key| key.public_key.clone()).collect::<Vec<_>>(), keys.revoked.len())
+    });
+    assert_eq!(keys.await.unwrap(), (vec![PublicKeyDer(b"other".to_vec().into())], 1));
+    let blocks = engine.read(|ledger| ledger.blocks().keys().copied().collect::<Vec<_>>());
+    assert_eq!(blocks.await.unwrap(), [Block::Participant(name(DFSPS[0]))]);
     let findings = engine.read(upesi_ledger::audit::check).await.unwrap();
     assert!(findings.is_empty(), "{findings:?}");
     let (funds, parked, owed) = engine

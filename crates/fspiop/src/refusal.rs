@@ -7,8 +7,9 @@ use alloc::vec::Vec;
 
 use upesi_ledger::command::{AdminRefusal, ENDPOINT_VALUE_BYTES_MAX};
 use upesi_ledger::{
-    CREDENTIALS_MAX, Cause, ENROLMENT_HOURS_MAX, LedgerAccountTypeId, Limits, OPERATORS_MAX,
-    PROPOSAL_REASON_CHARS_MIN, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Refusal, TOKEN_DAYS_MAX,
+    CREDENTIALS_MAX, Cause, ENROLMENT_HOURS_MAX, KEY_OVERLAP_HOURS_MAX, LedgerAccountTypeId, Limits,
+    OPERATORS_MAX, PROPOSAL_REASON_CHARS_MIN, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Refusal,
+    SIGNATURE_KEY_BYTES_MAX, TOKEN_DAYS_MAX,
 };
 use upesi_types::ErrorCode;
 
@@ -173,6 +174,8 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         R::ParticipantName
         | R::EndpointValue
         | R::BindingValue { .. }
+        | R::SignatureKeyLength
+        | R::SignatureKeyTimes
         | R::LimitNegative
         | R::LimitOrAlarmInvalid
         | R::ModelName
@@ -190,6 +193,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::TypeNotSettled { .. } => (ErrorCode::ADD_PARTY_INFORMATION, party_information(refusal)),
         R::ParticipantNameInOtherCase
         | R::BindingTaken { .. }
+        | R::SignatureKeyTaken { .. }
         | R::ProxiedIsParticipant { .. }
         | R::ProxiedByAnother { .. }
         | R::IsProxied { .. }
@@ -200,6 +204,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::AccountTypeExists => (ErrorCode::CLIENT, client(refusal)),
         R::ParticipantUnknown { .. }
         | R::BindingUnknown
+        | R::BlockUnknown
         | R::ProxiedUnknown { .. }
         | R::PositionAccountMissing { .. }
         | R::LimitMissing { .. }
@@ -212,10 +217,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         R::FundsModified => {
             (ErrorCode::MODIFIED_REQUEST, "transferId was used for another movement of funds".into())
         }
-        R::FundsUnknown => {
-            (ErrorCode::TRANSFER_NOT_FOUND, "This account has no such movement of funds".into())
-        }
-        R::TransferUnknown => (ErrorCode::TRANSFER_NOT_FOUND, "There is no such transfer".into()),
+        R::FundsUnknown | R::TransferUnknown => (ErrorCode::TRANSFER_NOT_FOUND, not_found(refusal)),
         R::OperatorName | R::CredentialLife => (ErrorCode::MALFORMED_SYNTAX, operator(refusal)),
         R::OperatorUnknown { .. } | R::CredentialUnknown => (ErrorCode::ID_NOT_FOUND, operator(refusal)),
         R::CodeUsed
@@ -245,6 +247,14 @@ fn malformed(refusal: &AdminRefusal) -> Detail {
             format!("\"value\" length must be 1 to {ENDPOINT_VALUE_BYTES_MAX} characters").into()
         }
         R::BindingValue { kind } => format!("\"value\" {}", kind.demand()).into(),
+        R::SignatureKeyLength => {
+            format!("\"publicKey\" length must be 1 to {SIGNATURE_KEY_BYTES_MAX} bytes").into()
+        }
+        R::SignatureKeyTimes => format!(
+            "A key starts before its certificate ends, and overlaps with those before it for at most \
+             {KEY_OVERLAP_HOURS_MAX} hours"
+        )
+        .into(),
         R::LimitNegative => "\"limit.value\" must not be negative".into(),
         R::LimitOrAlarmInvalid => {
             "\"limit.value\" must not be negative and \"limit.alarmPercentage\" must be 0 to 100".into()
@@ -282,6 +292,7 @@ fn client(refusal: &AdminRefusal) -> Detail {
     match refusal {
         R::ParticipantNameInOtherCase => "Participant name differs from another one in case only".into(),
         R::BindingTaken { owner } => format!("Participant '{owner}' has this binding").into(),
+        R::SignatureKeyTaken { owner } => format!("Participant '{owner}' signs by this key").into(),
         R::ProxiedIsParticipant { name } => format!("'{name}' is a participant of this scheme").into(),
         R::ProxiedByAnother { name, proxy } => format!("'{name}' is behind the proxy '{proxy}'").into(),
         R::IsProxied { name, proxy } => {
@@ -308,6 +319,7 @@ fn not_found(refusal: &AdminRefusal) -> Detail {
             format!("Participant '{name}' has no POSITION account in {currency}").into()
         }
         R::ProxiedUnknown { name, proxy } => format!("'{name}' is not behind the proxy '{proxy}'").into(),
+        R::BlockUnknown => "Nothing of that is blocked".into(),
         R::BindingUnknown => "The participant has no such binding".into(),
         R::LimitMissing { name, currency } => {
             format!("Participant '{name}' has no limit in {currency} yet: set initialPositionAndLimits first")
@@ -315,6 +327,8 @@ fn not_found(refusal: &AdminRefusal) -> Detail {
         }
         R::ModelUnknown { name } => format!("Settlement Model '{name}' does not exist").into(),
         R::FeeRuleUnknown => "There is no such fee rule".into(),
+        R::FundsUnknown => "This account has no such movement of funds".into(),
+        R::TransferUnknown => "There is no such transfer".into(),
         _ => "None of these callbacks is parked".into(),
     }
 }
@@ -415,6 +429,17 @@ fn admin_validation(refusal: &AdminRefusal) -> Detail {
         R::ParticipantsFull => format!("A scheme has at most {} participants", LIMITS.participants).into(),
         R::NotAProxy { name } => format!("Participant '{name}' is no proxy").into(),
         R::BindingOfHub => "The hub is not a caller and has no bindings".into(),
+        R::BlockOfHub => "The hub is no caller".into(),
+        R::BlocksFull => format!("A hub has at most {} blocks", LIMITS.blocks).into(),
+        R::SignatureKeyOfHub => "The hub's own keys are in files".into(),
+        R::SignatureKeyRevoked => "This key was revoked, which is for good".into(),
+        R::SignatureKeyNext => "Another key of the participant has not started yet".into(),
+        R::SignatureKeysFull => {
+            format!("A participant has at most {} keys that count", LIMITS.signature_keys).into()
+        }
+        R::RevokedKeysFull => {
+            format!("At most {} keys of a participant are kept as revoked", LIMITS.revoked_keys).into()
+        }
         R::BindingsFull => format!("A participant has at most {} bindings", LIMITS.bindings).into(),
         R::AccountsFull => format!("A scheme has at most {} accounts", LIMITS.accounts).into(),
         R::AccountsOpened => "Participant Limit or Initial Position already set".into(),

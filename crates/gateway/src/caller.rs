@@ -72,6 +72,10 @@ pub(crate) enum Denial {
     Address,
     /// The request names another sender.
     Source,
+    /// Its participant is blocked.
+    Blocked,
+    /// The request names a sender or a proxy that is.
+    BlockedSource,
     /// It claims to come through a proxy that it does not come from.
     Proxy,
 }
@@ -84,6 +88,8 @@ impl Denial {
             Self::Rebound => "rebound",
             Self::Address => "address",
             Self::Source => "source",
+            Self::Blocked => "blocked",
+            Self::BlockedSource => "blocked_source",
             Self::Proxy => "proxy",
         }
     }
@@ -95,6 +101,7 @@ impl Denial {
                 (ErrorCode::CLIENT, "the certificate is not that of a participant")
             }
             Self::Address => (ErrorCode::CLIENT, "the address is not that of the participant"),
+            Self::Blocked | Self::BlockedSource => (ErrorCode::CLIENT, "the participant is blocked"),
             Self::Source => (ErrorCode::VALIDATION, "Invalid fspiop-source header"),
             Self::Proxy => (ErrorCode::VALIDATION, "Invalid fspiop-proxy header"),
         };
@@ -103,7 +110,7 @@ impl Denial {
 
     /// Whether the connection should not go on.
     pub(crate) fn ends_connection(self) -> bool {
-        matches!(self, Self::Rebound | Self::Address)
+        matches!(self, Self::Rebound | Self::Address | Self::Blocked)
     }
 }
 
@@ -148,7 +155,8 @@ impl Callers {
         connection: &'a Connection,
     ) -> Result<Caller<'a>, Denial> {
         let Some(peer) = connection.peer() else {
-            let route = self.check_route(headers).inspect_err(|denial| self.note(*denial, "", None));
+            let route = self.check_route(headers).and_then(|()| self.check_blocks(headers, None));
+            let route = route.inspect_err(|denial| self.note(*denial, "", None));
             return route.and_then(|()| self.check_named(headers, connection));
         };
         let generation = self.participants.generation();
@@ -163,6 +171,8 @@ impl Callers {
             Some(identity) => self.check_bound(headers, identity).map(|()| Some(identity)),
             None => self.check_unbound(headers).and_then(|()| self.check_route(headers)).map(|()| None),
         });
+        // Last, so that no DFSP learns of a block of another one.
+        let checked = checked.and_then(|identity| self.check_blocks(headers, identity).map(|()| identity));
         match checked {
             Ok(identity) => Ok(Caller::new(headers, identity)),
             Err(denial) => {
@@ -171,6 +181,24 @@ impl Callers {
                 Err(denial)
             }
         }
+    }
+
+    /// Neither the caller nor whom it names may be blocked.
+    fn check_blocks(&self, headers: &HeaderMap, identity: Option<&PeerIdentity>) -> Result<(), Denial> {
+        let participants = self.participants.get();
+        if !participants.has_blocked() {
+            return Ok(());
+        }
+        let id = identity.and_then(|identity| ParticipantId::new(identity.number));
+        if id.is_some_and(|id| participants.is_blocked(id)) {
+            return Err(Denial::Blocked);
+        }
+        let is_blocked = |header: &str| {
+            let name = headers.get(header).and_then(name_in);
+            let named = name.and_then(|name| participants.named_in_any_case(&name));
+            named.is_some_and(|named| participants.is_blocked(named.id))
+        };
+        if is_blocked(SOURCE) || is_blocked(PROXY) { Err(Denial::BlockedSource) } else { Ok(()) }
     }
 
     /// Who is behind a proxy comes through it, and says so. Of a bound caller [`Self::check_bound`] asks more.

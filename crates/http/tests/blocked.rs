@@ -8,7 +8,7 @@ use std::fs;
 use common::http2::{Scheme, until};
 use common::{AMPLE, ample};
 use upesi_http::{Bytes, Full, Limits, Origin, Outcome, Pool, PoolConfig, Request, SendError};
-use upesi_tls::{CertificateDer, Facts, Protocols};
+use upesi_tls::{BlockedDigest, CertificateDer, Facts, Protocols};
 
 async fn who(pool: &Pool) -> Result<String, SendError> {
     let request = Request::builder().uri("/who").body(Full::new(Bytes::new())).unwrap();
@@ -56,6 +56,55 @@ async fn who_is_blocked_is_refused_at_once_and_nobody_else_is() {
             assert!(tls.reload().unwrap(), "{entry}");
         }
         assert_eq!(who(&pools[0]).await.unwrap(), "greenbank", "it is lifted");
+    }
+}
+
+/// As operators block by the API: no file is read, and what the file says stays in force.
+#[tokio::test]
+async fn blocks_from_elsewhere_count_besides_those_of_the_file() {
+    for protocols in [Protocols::Http1, Protocols::Http2AndHttp1] {
+        let scheme = Scheme::new();
+        let (green, blue) = (facts(&scheme, "greenbank"), facts(&scheme, "bluewallet"));
+        let by_file = || {
+            fs::write(scheme.file("blocked"), format!("spki-sha256:{}\n", blue.spki_sha256)).unwrap();
+        };
+        by_file();
+        let tls = scheme.blocking(protocols);
+        let running = scheme.serve(Limits::default(), tls.clone());
+        let origin = Origin::secure("127.0.0.1", running.server.local_addr().port());
+        let pool = |name: &str| {
+            let tls = Some(scheme.client_of(name, protocols));
+            Pool::new(origin.clone(), PoolConfig { tls, ..PoolConfig::default() })
+        };
+        let pools = [pool("greenbank"), pool("bluewallet")];
+        for block in [
+            format!("spki-sha256:{}", green.spki_sha256),
+            format!("cert-sha256:{}", green.certificate_sha256),
+        ] {
+            let block = BlockedDigest::parse(&block).unwrap();
+            assert_eq!(who(&pools[0]).await.unwrap(), "greenbank");
+            assert!(who(&pools[1]).await.is_err(), "by the file");
+            until("one stands", || running.server.connections() == 1).await;
+            assert!(tls.block([block]).unwrap());
+            assert!(!tls.block([block]).unwrap(), "nothing changed");
+            assert_eq!(running.server.recheck(|peer| tls.trusts(peer)), 1);
+            until("it has ended", || running.server.connections() == 0).await;
+            // A session of before is not resumed, and a file that is read again lifts nothing.
+            assert!(who(&pools[0]).await.is_err());
+            fs::write(scheme.file("blocked"), format!("# {block:?}\n")).unwrap();
+            assert!(tls.reload().unwrap());
+            assert!(who(&pools[0]).await.is_err());
+            assert_eq!(who(&pools[1]).await.unwrap(), "bluewallet");
+            by_file();
+            assert!(tls.reload().unwrap());
+            until("it is gone", || running.server.recheck(|peer| tls.trusts(peer)) == 0).await;
+            // Not even a broken file is in the way.
+            fs::write(scheme.file("blocked"), "nonsense").unwrap();
+            assert!(tls.block([]).unwrap());
+            assert_eq!(who(&pools[0]).await.unwrap(), "greenbank");
+            assert!(who(&pools[1]).await.is_err(), "still by the file");
+            by_file();
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! URI, the method, the sender and the receiver of the message in its protected header (FSPIOP API v1.1, Signature).
 //!
 //! - [`KeyRing`]: the public keys of participants, from a directory that may change while the hub runs.
+//! - [`SubmittedKey`]: such a key as it is handed in.
 //! - [`verify`]: judges a request by its head and the exact bytes of its body.
 //! - [`PrivateKey`]: signs what the hub makes itself, by a key in a file or in a token (`upesi-keys`).
 //!
@@ -14,11 +15,14 @@ mod protected;
 mod public_key;
 mod ring;
 mod sign;
+mod spki;
+mod submitted;
 mod verify;
 
 pub use files::KeyFileError;
-pub use ring::KeyRing;
+pub use ring::{KeyRing, KeyView, Recorded, Records};
 pub use sign::{Draft, Message, NotSigned, PrivateKey};
+pub use submitted::SubmittedKey;
 pub use upesi_keys::KeyError;
 pub use verify::{Fault, Freshness, Request, verify};
 

@@ -1,6 +1,6 @@
 //! A participant's public key.
 
-use aws_lc_rs::digest::Digest;
+use aws_lc_rs::digest::{self, Digest};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
     RSA_PKCS1_2048_8192_SHA512, VerificationAlgorithm,
@@ -10,18 +10,21 @@ use x509_parser::public_key::PublicKey as Parsed;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
 use crate::algorithm::Algorithm;
+use crate::spki;
 
 /// Fewest bits of a modulus.
 const RSA_BITS_MIN: usize = 2_048;
 const RSA_BITS_MAX: usize = 8_192;
-const P256_BITS: usize = 256;
+/// Bytes of a point with both coordinates.
+const P256_POINT_BYTES: usize = 65;
 
 /// A key that verifies. Its type fixes the family of algorithms.
 #[derive(Debug)]
 pub(crate) struct PublicKey {
     family: Family,
-    /// Its certificate's validity, both ends in seconds since 1970.
-    valid: Option<(i64, i64)>,
+    /// In the one form that the key has.
+    der: Vec<u8>,
+    sha256: [u8; 32],
 }
 
 #[derive(Debug)]
@@ -35,11 +38,12 @@ impl PublicKey {
     /// From an X.509 `SubjectPublicKeyInfo`.
     pub(crate) fn from_spki(der: &[u8]) -> Result<Self, String> {
         let (_, spki) = SubjectPublicKeyInfo::from_der(der).map_err(|_| "has a key that cannot be read")?;
-        Self::of(&spki, der)
+        Self::of(&spki)
     }
 
-    /// From a certificate, which need not be trusted: whoever filled the directory vouches for it.
-    pub(crate) fn from_certificate(der: &[u8]) -> Result<Self, String> {
+    /// From a certificate, which need not be trusted: whoever filled the directory vouches for it. Also its validity,
+    /// both ends in seconds since 1970.
+    pub(crate) fn from_certificate(der: &[u8]) -> Result<(Self, (i64, i64)), String> {
         let (_, certificate) =
             X509Certificate::from_der(der).map_err(|_| "has a certificate that cannot be read")?;
         let usage =
@@ -48,14 +52,13 @@ impl PublicKey {
             return Err("has a certificate whose key must not sign (digitalSignature)".to_owned());
         }
         let validity = certificate.validity();
-        let valid = Some((validity.not_before.timestamp(), validity.not_after.timestamp()));
-        let spki = certificate.public_key();
-        Ok(Self { valid, ..Self::of(spki, spki.raw)? })
+        let valid_s = (validity.not_before.timestamp(), validity.not_after.timestamp());
+        Ok((Self::of(certificate.public_key())?, valid_s))
     }
 
-    fn of(spki: &SubjectPublicKeyInfo<'_>, der: &[u8]) -> Result<Self, String> {
+    fn of(spki: &SubjectPublicKeyInfo<'_>) -> Result<Self, String> {
         let unusable = |_| "has a key that the library refuses".to_owned();
-        let family = match spki.parsed().map_err(|_| "has a key that cannot be read")? {
+        let (family, der) = match spki.parsed().map_err(|_| "has a key that cannot be read")? {
             Parsed::RSA(key) => {
                 let bits = significant_bits(key.modulus);
                 if !(RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) {
@@ -63,25 +66,37 @@ impl PublicKey {
                         "has an RSA key of {bits} bits; {RSA_BITS_MIN} to {RSA_BITS_MAX} are needed"
                     ));
                 }
+                let der = spki::of_rsa(key.modulus, key.exponent);
                 let algorithms: [&'static dyn VerificationAlgorithm; 3] =
                     [&RSA_PKCS1_2048_8192_SHA256, &RSA_PKCS1_2048_8192_SHA384, &RSA_PKCS1_2048_8192_SHA512];
                 let [sha256, sha384, sha512] =
-                    algorithms.map(|algorithm| ParsedPublicKey::new(algorithm, der).map_err(unusable));
-                Family::Rsa([sha256?, sha384?, sha512?])
+                    algorithms.map(|algorithm| ParsedPublicKey::new(algorithm, &der).map_err(unusable));
+                (Family::Rsa([sha256?, sha384?, sha512?]), der)
             }
-            Parsed::EC(point) if point.key_size() == P256_BITS => {
+            Parsed::EC(point) if point.data().len() == P256_POINT_BYTES => {
                 let key = ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point.data());
-                Family::P256(key.map_err(unusable)?)
+                (Family::P256(key.map_err(unusable)?), spki::of_p256(point.data()))
             }
             _ => return Err("has a key that is neither RSA nor P-256".to_owned()),
         };
-        Ok(Self { family, valid: None })
+        let digest = digest::digest(&digest::SHA256, &der);
+        let sha256 = digest.as_ref().try_into().map_err(|_| "has a key without a digest".to_owned())?;
+        Ok(Self { family, der, sha256 })
     }
 
-    /// Whether it can have made signatures by this algorithm at that time, in seconds since 1970.
-    pub(crate) fn fits(&self, algorithm: Algorithm, now_s: i64) -> bool {
-        let is_of_family = matches!(self.family, Family::P256(_)) == (algorithm == Algorithm::Es256);
-        is_of_family && self.valid.is_none_or(|(from, to)| from <= now_s && now_s <= to)
+    /// The key as an X.509 `SubjectPublicKeyInfo`.
+    pub(crate) fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// SHA-256 over that.
+    pub(crate) const fn sha256(&self) -> &[u8; 32] {
+        &self.sha256
+    }
+
+    /// Whether it can have made signatures by this algorithm.
+    pub(crate) fn fits(&self, algorithm: Algorithm) -> bool {
+        self.is_elliptic() == (algorithm == Algorithm::Es256)
     }
 
     /// Whether it is a key whose algorithms a scheme has to allow.
@@ -103,6 +118,6 @@ impl PublicKey {
 
 /// Bits of a number without its leading zeros.
 fn significant_bits(number: &[u8]) -> usize {
-    let number = &number[number.iter().take_while(|byte| **byte == 0).count()..];
+    let number = spki::significant(number);
     number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize)
 }

@@ -1,9 +1,13 @@
 //! The public keys of all participants.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use upesi_types::{Timestamp, hex};
+
+use crate::algorithm::Algorithm;
 use crate::files::{self, KeyFileError, Section};
 use crate::public_key::PublicKey;
 
@@ -17,8 +21,54 @@ const SUFFIX: &str = "pem";
 #[derive(Debug, Default)]
 pub struct KeyRing {
     /// By the participant's name in lower case.
-    keys: HashMap<String, Vec<PublicKey>>,
+    keys: HashMap<String, Vec<Held>>,
     allows_es256: bool,
+}
+
+/// A key, and when it counts.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    key: Arc<PublicKey>,
+    from: Option<Timestamp>,
+    /// The first instant at which it does not count any more.
+    until: Option<Timestamp>,
+}
+
+/// A key that is kept elsewhere than in a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded<'a> {
+    /// The participant's name.
+    pub participant: &'a str,
+    /// X.509 `SubjectPublicKeyInfo` in DER.
+    pub public_key: &'a [u8],
+    /// SHA-256 over that.
+    pub sha256: [u8; 32],
+    /// From when on it counts, if not always.
+    pub from: Option<Timestamp>,
+    /// The first instant at which it does not count any more.
+    pub until: Option<Timestamp>,
+}
+
+/// What is kept elsewhere than in files.
+#[derive(Debug, Default)]
+pub struct Records<'a> {
+    /// Keys.
+    pub keys: Vec<Recorded<'a>>,
+    /// SHA-256 over keys that never count, wherever they stand.
+    pub revoked: HashSet<[u8; 32]>,
+    /// By a participant's name in lower case, the first instant at which its keys in files do not count any more.
+    pub files_until: HashMap<String, Timestamp>,
+}
+
+/// A key of a ring, for those who look at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyView {
+    /// The participant's name in lower case.
+    pub participant: String,
+    /// X.509 `SubjectPublicKeyInfo` in DER.
+    pub public_key: Box<[u8]>,
+    /// SHA-256 over that.
+    pub sha256: [u8; 32],
 }
 
 impl KeyRing {
@@ -48,22 +98,29 @@ impl KeyRing {
         Ok(ring)
     }
 
-    fn read(&self, path: &Path) -> Result<Vec<PublicKey>, KeyFileError> {
+    /// A ring without keys.
+    pub fn empty(allows_es256: bool) -> Self {
+        Self { keys: HashMap::new(), allows_es256 }
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<Held>, KeyFileError> {
         let refused = |problem: String| KeyFileError::content(path, problem);
         let mut keys = Vec::new();
         for section in files::sections(path, &files::read(path)?)? {
-            let key = match section {
-                Section::Public(der) => PublicKey::from_spki(&der),
-                Section::Certificate(der) => PublicKey::from_certificate(&der),
+            let (key, valid_s) = match section {
+                Section::Public(der) => PublicKey::from_spki(&der).map(|key| (key, None)),
+                Section::Certificate(der) => {
+                    PublicKey::from_certificate(&der).map(|(key, valid_s)| (key, Some(valid_s)))
+                }
                 Section::Private(_) | Section::RsaPrivate(_) => {
                     Err("holds a private key: this directory is for public ones".to_owned())
                 }
-            };
-            let key = key.map_err(refused)?;
+            }
+            .map_err(refused)?;
             if key.is_elliptic() && !self.allows_es256 {
                 return Err(refused("has a P-256 key, and jws.es256 is off".to_owned()));
             }
-            keys.push(key);
+            keys.push(Held::of_file(key, valid_s));
         }
         match keys.len() {
             0 => Err(refused("has no public key in PEM (BEGIN PUBLIC KEY or BEGIN CERTIFICATE)".to_owned())),
@@ -72,9 +129,53 @@ impl KeyRing {
         }
     }
 
+    /// These keys, which are from files, with those that are kept elsewhere. A key that is kept for one participant
+    /// does not count in another one's file. What was read for an earlier ring is not read again.
+    ///
+    /// Returns also the kept keys that cannot be used, in hexadecimal.
+    pub fn with(&self, records: &Records<'_>, earlier: &Self) -> (Self, Vec<String>) {
+        let mut keys: HashMap<String, Vec<Held>> = HashMap::new();
+        let mut unusable = Vec::new();
+        let known: HashMap<[u8; 32], &Arc<PublicKey>> =
+            earlier.keys.values().flatten().map(|held| (*held.key.sha256(), &held.key)).collect();
+        for recorded in &records.keys {
+            let known = known.get(&recorded.sha256).map(|key| Arc::clone(key));
+            let key = known.or_else(|| PublicKey::from_spki(recorded.public_key).ok().map(Arc::new));
+            match key.filter(|key| !key.is_elliptic() || self.allows_es256) {
+                Some(key) => {
+                    let held = Held { key, from: recorded.from, until: recorded.until };
+                    keys.entry(recorded.participant.to_ascii_lowercase()).or_default().push(held);
+                }
+                None => unusable.push(hex(&recorded.sha256)),
+            }
+        }
+        let kept: HashSet<[u8; 32]> = records.keys.iter().map(|recorded| recorded.sha256).collect();
+        for (name, from_file) in &self.keys {
+            let end = records.files_until.get(name).copied();
+            let counts = |held: &&Held| {
+                !kept.contains(held.key.sha256()) && !records.revoked.contains(held.key.sha256())
+            };
+            let ended = |held: &Held| Held { until: held.until.into_iter().chain(end).min(), ..held.clone() };
+            keys.entry(name.clone()).or_default().extend(from_file.iter().filter(counts).map(ended));
+        }
+        keys.retain(|_, held| !held.is_empty());
+        (Self { keys, allows_es256: self.allows_es256 }, unusable)
+    }
+
     /// The keys of a participant, in the order of its file.
-    pub(crate) fn of(&self, name: &str) -> Option<&[PublicKey]> {
+    pub(crate) fn of(&self, name: &str) -> Option<&[Held]> {
         self.keys.get(&name.to_ascii_lowercase()).map(Vec::as_slice)
+    }
+
+    /// All keys.
+    pub fn views(&self) -> impl Iterator<Item = KeyView> {
+        self.keys.iter().flat_map(|(name, keys)| {
+            keys.iter().map(|held| KeyView {
+                participant: name.clone(),
+                public_key: held.key.der().into(),
+                sha256: *held.key.sha256(),
+            })
+        })
     }
 
     /// How many participants have keys.
@@ -85,5 +186,20 @@ impl KeyRing {
     /// Whether nobody has a key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+}
+
+impl Held {
+    /// A key, and the validity of its certificate, both ends in seconds since 1970.
+    fn of_file(key: PublicKey, valid_s: Option<(i64, i64)>) -> Self {
+        let at = |seconds: i64| Timestamp::from_ms(seconds.saturating_mul(1_000));
+        let (from, until) = valid_s.map(|(from, to)| (at(from), at(to.saturating_add(1)))).unzip();
+        Self { key: Arc::new(key), from, until }
+    }
+
+    /// The key, if it can have made signatures by this algorithm at that time.
+    pub(crate) fn fitting(&self, algorithm: Algorithm, now: Timestamp) -> Option<&PublicKey> {
+        let counts = self.from.is_none_or(|from| from <= now) && self.until.is_none_or(|until| now < until);
+        Some(&*self.key).filter(|key| counts && key.fits(algorithm))
     }
 }

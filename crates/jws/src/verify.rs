@@ -114,8 +114,7 @@ pub fn verify(
     let algorithm = protected.get("alg").and_then(Algorithm::parse).ok_or(Fault::Algorithm)?;
     let source = protected.get("fspiop-source").unwrap_or_default();
     let keys = keys.of(source).ok_or(Fault::NoKey)?;
-    let now_s = now.as_ms().div_euclid(1_000);
-    let mut fitting = keys.iter().filter(|key| key.fits(algorithm, now_s)).peekable();
+    let mut fitting = keys.iter().filter_map(|key| key.fitting(algorithm, now)).peekable();
     if fitting.peek().is_none() {
         return Err(Fault::Algorithm);
     }

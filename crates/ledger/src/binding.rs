@@ -5,6 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt::{self, Display, Formatter};
 
+use upesi_types::{hex, unhex};
+
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::stored::{Stored, stored_struct};
 
@@ -77,8 +79,8 @@ impl Binding {
         }
         let value: Box<str> = match kind {
             BindingKind::SpkiSha256 | BindingKind::CertSha256 => {
-                let is_digest = value.len() == 64 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
-                is_digest.then(|| value.to_ascii_lowercase())?.into()
+                let digest: [u8; 32] = unhex(&value.to_ascii_lowercase())?;
+                hex(&digest).into()
             }
             BindingKind::SanUri => {
                 let (scheme, rest) = value.split_once(':')?;

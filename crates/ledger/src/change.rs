@@ -5,12 +5,13 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, Currency, FspId, Timestamp};
+use upesi_types::{Amount, Currency, FspId, Timestamp, hex};
 
 use crate::account::AccountId;
+use crate::block::Block;
 use crate::command::{
     AdminCommand, AdminOutcome, Expire, FundsAction, FundsEnd, FundsPrepare, NewFeeRule, NewSettlement,
-    NewSettlementModel, SettlementAbort, SettlementAdvance,
+    NewSettlementModel, NewSignatureKey, SettlementAbort, SettlementAdvance,
 };
 use crate::endpoint::EndpointType;
 use crate::funds::FundsDirection;
@@ -58,12 +59,12 @@ impl Change {
                 (format!("participant {name}"), activity(before), activity(Some(*is_active)))
             }
             AdminCommand::SetEndpoint { name, kind, value } => endpoint_set(name, *kind, value, ledger),
-            AdminCommand::AddBinding { name, kind, value } => {
-                (format!("binding {}:{value} of {name}", kind.name()), "none".to_owned(), "bound".to_owned())
-            }
-            AdminCommand::RemoveBinding { name, kind, value } => {
-                (format!("binding {}:{value} of {name}", kind.name()), "bound".to_owned(), "none".to_owned())
-            }
+            AdminCommand::AddBinding { .. }
+            | AdminCommand::RemoveBinding { .. }
+            | AdminCommand::AddSignatureKey(_)
+            | AdminCommand::RevokeSignatureKey { .. }
+            | AdminCommand::SetBlock { .. }
+            | AdminCommand::LiftBlock { .. } => access_changed(command, ledger),
             AdminCommand::AddProxied { proxy, name } => {
                 (format!("proxy of {name}"), "none".to_owned(), proxy.to_string())
             }
@@ -142,6 +143,33 @@ impl Change {
             AdminOutcome::Funds(_, state) => Some(Self { to: state.as_str().to_owned(), ..self }),
         }
     }
+}
+
+fn access_changed(command: &AdminCommand, ledger: &Ledger) -> (String, String, String) {
+    match command {
+        AdminCommand::AddBinding { name, kind, value } => {
+            (format!("binding {}:{value} of {name}", kind.name()), "none".to_owned(), "bound".to_owned())
+        }
+        AdminCommand::RemoveBinding { name, kind, value } => {
+            (format!("binding {}:{value} of {name}", kind.name()), "bound".to_owned(), "none".to_owned())
+        }
+        AdminCommand::AddSignatureKey(new) => signature_key_added(new, ledger),
+        AdminCommand::RevokeSignatureKey { name, sha256 } => {
+            let before = ledger.describe_signature_key(name, sha256);
+            (signature_key(name, sha256), before, "revoked".to_owned())
+        }
+        AdminCommand::SetBlock { block } => {
+            (format!("block of {block}"), blocked_since(block, ledger), "blocked".to_owned())
+        }
+        AdminCommand::LiftBlock { block } => {
+            (format!("block of {block}"), blocked_since(block, ledger), "none".to_owned())
+        }
+        _ => unreachable!("only what proves who calls is described here"),
+    }
+}
+
+fn blocked_since(block: &Block, ledger: &Ledger) -> String {
+    ledger.blocks().get(block).map_or_else(|| "none".to_owned(), |at| format!("blocked since {at}"))
 }
 
 fn operator_changed(command: &AdminCommand, ledger: &Ledger) -> (String, String, String) {
@@ -301,6 +329,18 @@ fn settlement_advanced(advance: &SettlementAdvance, ledger: &Ledger) -> (String,
     states.dedup();
     let what = format!("{} accounts of settlement {}", advance.items.len(), advance.id);
     (what, settlement_state(ledger, advance.id), states.join(", "))
+}
+
+fn signature_key(name: &FspId, sha256: &[u8; 32]) -> String {
+    format!("signature key {} of {name}", hex(sha256))
+}
+
+fn signature_key_added(new: &NewSignatureKey, ledger: &Ledger) -> (String, String, String) {
+    let sha256 = new.public_key.sha256();
+    let before = ledger.describe_signature_key(&new.name, &sha256);
+    let from = new.starts_at.map_or_else(|| "now".to_owned(), |at| at.to_string());
+    let hours = new.overlap_hours;
+    (signature_key(&new.name, &sha256), before, format!("from {from}, earlier keys {hours} h longer"))
 }
 
 fn model_created(model: &NewSettlementModel) -> String {

@@ -12,6 +12,7 @@ use upesi_types::{Amount, BulkId, ConversionId, Currency, FspId, Timestamp, Tran
 use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::approval::{ApprovalPolicy, Proposal, ProposalState};
 use crate::binding::BindingKind;
+use crate::block::Block;
 use crate::bulk::{Bulk, BulkAnswer, ItemResult};
 use crate::callback::CallbackKey;
 use crate::conversion::{Conversion, ConversionAnswer};
@@ -24,6 +25,7 @@ use crate::person::Person;
 use crate::refusal::Cause;
 use crate::settlement::{SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;
+use crate::signature_key::SignatureKey;
 use crate::table::events;
 use crate::trail::AuditEntry;
 use crate::transfer::{AbortKind, Fingerprint, Settled, Transfer};
@@ -314,5 +316,19 @@ events! {
         99 PersonSet { name as "operator": Box<str>, person: Person } = "operator {name} has {person}";
         /// A person used the code of an interval of its second factor.
         100 CodeUsed { name as "operator": Box<str>, code_step: u64 } = "operator {name} used code {code_step}";
+        /// A participant has a further key by which it signs, or other times for one.
+        110 SignatureKeyAdded {
+            participant: ParticipantId,
+            key: SignatureKey,
+            /// When those that have started by then end.
+            others_end_at: Timestamp,
+        } = "participant {participant} signs by {key}; its other keys end at {others_end_at}";
+        /// A key is refused from here on, and for good.
+        111 SignatureKeyRevoked { participant: ParticipantId, sha256: [u8; 32] }
+            = "key {sha256} of participant {participant} revoked";
+        /// Callers that this names are refused from here on.
+        112 BlockSet { block: Block } = "{block} blocked";
+        /// They are let in again.
+        113 BlockLifted { block: Block } = "block of {block} lifted";
     }
 }

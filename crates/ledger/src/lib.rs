@@ -12,6 +12,7 @@ mod actor;
 mod approval;
 pub mod audit;
 mod binding;
+mod block;
 mod bulk;
 mod callback;
 mod change;
@@ -36,6 +37,7 @@ mod refusal;
 mod settlement;
 mod settlement_model;
 mod show;
+mod signature_key;
 mod snapshot;
 mod state;
 mod stored;
@@ -54,6 +56,7 @@ pub use approval::{
     PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Proposal, ProposalEnd, ProposalState, WAIVERS_MAX,
 };
 pub use binding::{Binding, BindingKind};
+pub use block::Block;
 pub use bulk::{
     AskedItem, BULK_ITEMS_MAX, Bulk, BulkAnswer, BulkItem, BulkRequest, BulkState, BulkTotals, BulkView,
     ItemOutcome, ItemResult, ItemState, ItemsFault, NewItems, PublicBulkState,
@@ -86,6 +89,10 @@ pub use refusal::{Cause, Refusal};
 pub use settlement::{Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState};
 pub use settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 pub use show::{Names, Show, Shown};
+pub use signature_key::{
+    KEY_OVERLAP_HOURS, KEY_OVERLAP_HOURS_MAX, ParticipantKeys, PublicKeyDer, RevokedKey,
+    SIGNATURE_KEY_BYTES_MAX, SignatureKey, SignatureKeyState, SignatureKeys,
+};
 pub use snapshot::SnapshotError;
 pub use state::{Ledger, Totals};
 pub use stored::Stored;

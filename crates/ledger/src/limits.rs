@@ -26,6 +26,12 @@ pub struct Limits {
     pub accounts: usize,
     /// Bindings of one participant.
     pub bindings: usize,
+    /// Keys by which one participant signs, those that ended aside: the next one, the present one, the one of before.
+    pub signature_keys: usize,
+    /// Revoked keys of one participant.
+    pub revoked_keys: usize,
+    /// Certificates, keys and participants that are blocked.
+    pub blocks: usize,
     /// Settlement models, those switched off included.
     pub settlement_models: usize,
     /// Ledger account types, the seeded ones included.
@@ -58,6 +64,9 @@ impl Limits {
         participants: 10_000,
         accounts: 1_000_000,
         bindings: 16,
+        signature_keys: 3,
+        revoked_keys: 1_000,
+        blocks: 10_000,
         settlement_models: 1_000,
         ledger_account_types: 200,
         funds_transfers: 1_000_000,
@@ -77,6 +86,9 @@ impl Limits {
         participants: 16,
         accounts: 256,
         bindings: 2,
+        signature_keys: 3,
+        revoked_keys: 2,
+        blocks: 2,
         settlement_models: 4,
         ledger_account_types: 8,
         funds_transfers: 20,

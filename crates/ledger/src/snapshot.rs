@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use crate::account::AccountId;
 use crate::approval;
+use crate::block;
 use crate::bulk;
 use crate::callback::CallbackKey;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
@@ -20,6 +21,7 @@ use crate::outbox::Parked;
 use crate::participant::{Participant, ParticipantId};
 use crate::proxy;
 use crate::settlement::Settlement;
+use crate::signature_key;
 use crate::state::{Ledger, Totals};
 use crate::stored::{Stored, stored_struct};
 use crate::transfer::{Transfer, TransferState};
@@ -76,6 +78,8 @@ sections! {
     30 "conversions" 1: conversion::snapshot::write, conversion::snapshot::read;
     40 "bulks" 2: bulk::snapshot::write, bulk::snapshot::read;
     42 "proxied participants" 1: proxy::write, proxy::read;
+    43 "signature keys" 1: signature_key::write, signature_key::read;
+    44 "blocks" 1: block::write, block::read;
     50 "audit trail" 1: write_trail, read_trail;
     51 "operators" 2: write_operators, read_operators;
     52 "approvals" 1: approval::write, approval::read;
@@ -171,6 +175,7 @@ impl Ledger {
             && self.outbox.iter().all(|(key, _)| participant(key.target))
             && self.fee_rules.iter().flat_map(FeeRule::parties).all(participant)
             && self.proxies.iter().all(|(one, proxy)| participant(*one) && participant(*proxy))
+            && self.signature_keys.iter().all(|(one, _)| participant(one))
             && self.operators.iter().filter_map(|item| item.participant).all(participant)
             && self.windows.refer_to(account)
             && self.settlements.iter().all(|item| item.refers_to(account, self.models.len(), &self.windows));

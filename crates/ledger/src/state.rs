@@ -11,6 +11,7 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId, SEEDED_TYPES};
 use crate::approval::{Approvals, ProposalEnd};
 use crate::binding::Binding;
+use crate::block::Block;
 use crate::bulk::Bulks;
 use crate::callback::{Callback, CallbackKey};
 use crate::config::LedgerConfig;
@@ -23,6 +24,7 @@ use crate::outbox::{Outbox, Parked};
 use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
 use crate::settlement::{Settlement, SettlementNet};
 use crate::settlement_model::SettlementModel;
+use crate::signature_key::SignatureKeys;
 use crate::trail::Trail;
 use crate::transfer::{Settled, Transfer, TransferState};
 use crate::transfer_table::TransferTable;
@@ -57,6 +59,9 @@ pub struct Ledger {
     pub(crate) names: HashMap<FspId, ParticipantId, FixedState>,
     /// The proxies of those that are behind one.
     pub(crate) proxies: BTreeMap<ParticipantId, ParticipantId>,
+    pub(crate) signature_keys: SignatureKeys,
+    /// What is blocked, and since when.
+    pub(crate) blocks: BTreeMap<Block, Timestamp>,
     pub(crate) accounts: Vec<Account>,
     pub(crate) account_types: Vec<LedgerAccountType>,
     pub(crate) models: Vec<SettlementModel>,
@@ -88,6 +93,8 @@ impl Ledger {
             participants: Vec::new(),
             names: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
             proxies: BTreeMap::new(),
+            signature_keys: SignatureKeys::default(),
+            blocks: BTreeMap::new(),
             accounts: Vec::new(),
             account_types: Vec::new(),
             models: Vec::new(),
@@ -308,6 +315,20 @@ impl Ledger {
             Event::ApprovalPolicySet(policy) => self.approvals.set_policy(policy),
             Event::PersonSet { name, person } => self.operators.set_person(&name, person),
             Event::CodeUsed { name, code_step } => self.operators.use_code(&name, code_step),
+            Event::SignatureKeyAdded { participant, key, others_end_at } => {
+                self.signature_keys.add(now, participant, key, others_end_at);
+            }
+            Event::SignatureKeyRevoked { participant, sha256 } => {
+                self.signature_keys.revoke(now, participant, sha256);
+            }
+            Event::BlockSet { block } => {
+                let before = self.blocks.insert(block, now);
+                assert!(before.is_none(), "what is blocked is blocked once");
+            }
+            Event::BlockLifted { block } => {
+                let before = self.blocks.remove(&block);
+                assert!(before.is_some(), "what is lifted was blocked");
+            }
         }
     }
 

@@ -5,14 +5,14 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{
-    AbortKind, AccountId, Actor, Attribution, AuditEntry, BindingKind, Callback, CallbackContent,
+    AbortKind, AccountId, Actor, Attribution, AuditEntry, BindingKind, Block, Callback, CallbackContent,
     CallbackKey, Cause, ContentId, ContentRef, Conversion, ConversionAccounts, ConversionAnswer,
     ConversionSide, ConversionState, Credential, Delay, EndpointType, Event, FeePayer, FeeRule, FeeTerms,
     FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger, LedgerAccountTypeId,
-    LedgerConfig, NewContent, NoFee, ParticipantId, Payload, Person, PublicState, Record, Refusal,
-    ResourceId, ResourceKind, Role, SEALED_BYTES, Sealed, Secret, Settled, SettlementId, SettlementModel,
-    SettlementNet, SettlementStage, SettlementState, StateMethod, Stored, Subject, Transfer, TransferState,
-    TransferView, WindowId,
+    LedgerConfig, NewContent, NoFee, ParticipantId, Payload, Person, PublicKeyDer, PublicState, Record,
+    Refusal, ResourceId, ResourceKind, Role, SEALED_BYTES, Sealed, Secret, Settled, SettlementId,
+    SettlementModel, SettlementNet, SettlementStage, SettlementState, SignatureKey, StateMethod, Stored,
+    Subject, Transfer, TransferState, TransferView, WindowId,
 };
 use upesi_types::{
     Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Timestamp, TransferId,
@@ -352,6 +352,15 @@ fn event() -> impl Strategy<Value = Event> {
                 alarm_basis_points
             }
         ),
+        signature_key().prop_map(|(participant, key, others_end_at)| Event::SignatureKeyAdded {
+            participant,
+            key,
+            others_end_at
+        }),
+        (participant_id(), any::<[u8; 32]>())
+            .prop_map(|(participant, sha256)| Event::SignatureKeyRevoked { participant, sha256 }),
+        block().prop_map(|block| Event::BlockSet { block }),
+        block().prop_map(|block| Event::BlockLifted { block }),
     ];
     let schemes =
         prop_oneof![
@@ -385,6 +394,26 @@ fn event() -> impl Strategy<Value = Event> {
         bulks::events(),
         operators(),
         approvals::events()
+    ]
+}
+
+fn signature_key() -> impl Strategy<Value = (ParticipantId, SignatureKey, Timestamp)> {
+    let bytes = proptest::collection::vec(any::<u8>(), 0..40);
+    let option = || proptest::option::of(timestamp());
+    (participant_id(), bytes, timestamp(), option(), (timestamp(), option(), timestamp())).prop_map(
+        |(participant, bytes, added_at, not_before, (starts_at, ends_at, others_end_at))| {
+            let public_key = PublicKeyDer(bytes.into());
+            let key = SignatureKey { public_key, added_at, not_before, starts_at, ends_at };
+            (participant, key, others_end_at)
+        },
+    )
+}
+
+fn block() -> impl Strategy<Value = Block> {
+    prop_oneof![
+        any::<[u8; 32]>().prop_map(Block::Key),
+        any::<[u8; 32]>().prop_map(Block::Certificate),
+        name().prop_map(Block::Participant),
     ]
 }
 

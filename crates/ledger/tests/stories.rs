@@ -15,10 +15,10 @@ macro_rules! stories {
 }
 
 stories! {
-    abort, activity, admin_accounts, admin_participants, admin_settlement, approvals, bindings, bulks,
+    abort, activity, admin_accounts, admin_participants, admin_settlement, approvals, bindings, blocks, bulks,
     bulks_refused, callbacks, capacity,
     conversions, conversions_payee, duplicates, expiry, fees, fulfil, funds, get, gross, positions,
-    prepare, proxies, settlements, validity, windows,
+    prepare, proxies, settlements, signature_keys, validity, windows,
 }
 
 fn tell(name: &str) {

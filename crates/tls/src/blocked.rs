@@ -9,17 +9,37 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
+use upesi_types::unhex;
+
 use crate::facts::Facts;
 use crate::files::{Contents, TlsError};
 
 /// Entries of a list at most.
 const ENTRIES_MAX: usize = 100_000;
-/// Bytes of a digest, in hexadecimal.
-const DIGEST_DIGITS: usize = 64;
 
-/// A list of digests: of keys (`spki-sha256:…`) and of whole certificates (`cert-sha256:…`).
-#[derive(Debug, Default)]
-pub(crate) struct Blocked(BTreeSet<String>);
+/// A key or a certificate, by SHA-256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BlockedDigest {
+    /// Of the public key: `spki-sha256:…`.
+    Key([u8; 32]),
+    /// Of the whole certificate: `cert-sha256:…`.
+    Certificate([u8; 32]),
+}
+
+impl BlockedDigest {
+    /// Reads an entry of a list, in lower case.
+    pub fn parse(entry: &str) -> Option<Self> {
+        match entry.split_once(':')? {
+            ("spki-sha256", digest) => unhex(digest).map(Self::Key),
+            ("cert-sha256", digest) => unhex(digest).map(Self::Certificate),
+            _ => None,
+        }
+    }
+}
+
+/// A list of keys and certificates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Blocked(BTreeSet<BlockedDigest>);
 
 impl Blocked {
     /// Reads a list: an entry a line, empty lines and what begins with `#` aside.
@@ -33,17 +53,11 @@ impl Blocked {
             if entry.is_empty() {
                 continue;
             }
-            let digest = entry.strip_prefix("spki-sha256:").or_else(|| entry.strip_prefix("cert-sha256:"));
-            let is_digest = |digest: &str| {
-                digest.len() == DIGEST_DIGITS && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
-            };
-            if !digest.is_some_and(is_digest) {
+            let digest = BlockedDigest::parse(&entry).ok_or_else(|| {
                 let line = number + 1;
-                let problem =
-                    format!("has a line {line} that is no spki-sha256: or cert-sha256: with 64 digits");
-                return Err(refused(problem));
-            }
-            entries.insert(entry);
+                refused(format!("has a line {line} that is no spki-sha256: or cert-sha256: with 64 digits"))
+            })?;
+            entries.insert(digest);
         }
         if entries.len() > ENTRIES_MAX {
             return Err(refused(format!("has more than {ENTRIES_MAX} entries")));
@@ -51,11 +65,27 @@ impl Blocked {
         Ok(Self(entries))
     }
 
+    /// What is on this list or on another one.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        Self(self.0.union(&other.0).copied().collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether a certificate, or its key, is on the list. One that cannot be read counts as if it were.
     fn has(&self, certificate: &[u8]) -> bool {
         let Ok(facts) = Facts::read(certificate) else { return true };
-        self.0.contains(&format!("spki-sha256:{}", facts.spki_sha256))
-            || self.0.contains(&format!("cert-sha256:{}", facts.certificate_sha256))
+        let (key, whole) = (unhex(&facts.spki_sha256), unhex(&facts.certificate_sha256));
+        let digests = [key.map(BlockedDigest::Key), whole.map(BlockedDigest::Certificate)];
+        digests.iter().any(|digest| digest.is_none_or(|digest| self.0.contains(&digest)))
+    }
+}
+
+impl FromIterator<BlockedDigest> for Blocked {
+    fn from_iter<I: IntoIterator<Item = BlockedDigest>>(digests: I) -> Self {
+        Self(digests.into_iter().collect())
     }
 }
 

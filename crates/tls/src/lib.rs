@@ -16,6 +16,7 @@ mod peer;
 mod provided;
 mod server;
 
+pub use blocked::BlockedDigest;
 pub use client::{ClientFiles, ClientTls, Unusable};
 pub use facts::{Facts, NotACertificate};
 pub use files::{CRL_GRACE_S, Identity, Kind, Stock, TlsError, Trust, present_s};

@@ -1,7 +1,7 @@
 //! TLS of a listener.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustls::ServerConfig;
@@ -12,7 +12,7 @@ use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiC
 use rustls::sign::CertifiedKey;
 use upesi_keys::Keys;
 
-use crate::blocked::{Blocked, Blocking};
+use crate::blocked::{Blocked, BlockedDigest, Blocking};
 use crate::facts::Facts;
 use crate::files::{Contents, Identity, Stock, TlsError, Trust};
 use crate::peer::Peer;
@@ -35,6 +35,8 @@ pub struct ServerTls(Arc<Shared>);
 struct Shared {
     sources: Sources,
     in_force: RwLock<Arc<InForce>>,
+    /// Held while what is in force changes.
+    changing: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,12 @@ struct Sources {
 #[derive(Debug)]
 struct InForce {
     digest: [u8; 32],
+    own: Arc<Named>,
+    /// Judges callers but for blocks.
+    judge: Option<Arc<dyn ClientCertVerifier>>,
+    blocked_in_file: Blocked,
+    /// What is blocked besides.
+    blocked: Blocked,
     config: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     stock: Vec<Stock>,
@@ -72,21 +80,35 @@ impl ServerTls {
         protocols: Protocols,
     ) -> Result<Self, TlsError> {
         let sources = Sources { files, blocked_file, keys, protocols };
-        let in_force = RwLock::new(Arc::new(InForce::load(&sources)?));
-        Ok(Self(Arc::new(Shared { sources, in_force })))
+        let in_force = RwLock::new(Arc::new(InForce::load(&sources, Blocked::default())?));
+        Ok(Self(Arc::new(Shared { sources, in_force, changing: Mutex::new(()) })))
     }
 
     /// Reads the files again, and puts them in force if they are sound. `true` if anything changed: sessions of before
     /// cannot be resumed then, and connections should be checked by [`Self::trusts`].
     pub fn reload(&self) -> Result<bool, TlsError> {
+        let _changing = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.in_force();
-        let after = InForce::load(&self.0.sources)?;
+        let after = InForce::load(&self.0.sources, before.blocked.clone())?;
         if before.digest == after.digest {
             return Ok(false);
         }
         if let Some(clients) = &self.0.sources.files.clients {
             clients.check_numbers(&before.stock, &after.stock)?;
         }
+        *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
+        Ok(true)
+    }
+
+    /// Refuses callers with these keys and certificates, and authorities on the way to them, besides those in the
+    /// file; in place of those of an earlier call. Reads no file. `true` if anything changed, as with [`Self::reload`].
+    pub fn block(&self, digests: impl IntoIterator<Item = BlockedDigest>) -> Result<bool, TlsError> {
+        let _changing = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, blocked) = (self.in_force(), digests.into_iter().collect());
+        if before.blocked == blocked || before.judge.is_none() {
+            return Ok(false);
+        }
+        let after = before.blocking(blocked, self.0.sources.protocols)?;
         *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
         Ok(true)
     }
@@ -122,14 +144,14 @@ impl ServerTls {
 }
 
 impl InForce {
-    fn load(sources: &Sources) -> Result<Self, TlsError> {
-        Contents::load(|contents| Self::build(sources, contents))
+    fn load(sources: &Sources, blocked: Blocked) -> Result<Self, TlsError> {
+        Contents::load(|contents| Self::build(sources, blocked.clone(), contents))
     }
 
-    fn build(sources: &Sources, contents: &mut Contents) -> Result<Self, TlsError> {
+    fn build(sources: &Sources, blocked: Blocked, contents: &mut Contents) -> Result<Self, TlsError> {
         let Sources { files, blocked_file, keys, protocols } = sources;
         let (certified, mut stock) = files.identity.load(contents, keys)?;
-        let verifier = match &files.clients {
+        let judge = match &files.clients {
             None => None,
             Some(clients) => {
                 let trust = clients.load(contents)?;
@@ -141,26 +163,60 @@ impl InForce {
                 } else {
                     builder
                 };
-                let verifier: Arc<dyn ClientCertVerifier> =
+                let judge: Arc<dyn ClientCertVerifier> =
                     builder.build().map_err(|error| TlsError::Unusable(error.to_string()))?;
-                Some(match blocked_file {
-                    None => verifier,
-                    Some(file) => Arc::new(Blocking { verifier, blocked: Blocked::load(file, contents)? }),
-                })
+                Some(judge)
             }
         };
-        let builder = ServerConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| TlsError::Unusable(error.to_string()))?;
-        let builder = match &verifier {
-            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
-            None => builder.with_no_client_auth(),
-        };
-        // A configuration has its own memory of sessions: what was resumed under another one is not under this one.
-        let mut config = builder.with_cert_resolver(Arc::new(Named::new(certified)?));
-        config.alpn_protocols = protocols.names();
-        Ok(Self { digest: contents.digest(), config: Arc::new(config), verifier, stock })
+        let file = blocked_file.as_ref().filter(|_| judge.is_some());
+        let blocked_in_file = file.map(|file| Blocked::load(file, contents)).transpose()?.unwrap_or_default();
+        let own = Arc::new(Named::new(certified)?);
+        let (config, verifier) = assemble(&own, judge.as_ref(), &blocked_in_file.and(&blocked), *protocols)?;
+        let digest = contents.digest();
+        Ok(Self { digest, own, judge, blocked_in_file, blocked, config, verifier, stock })
     }
+
+    /// The same with another list besides the file's.
+    fn blocking(&self, blocked: Blocked, protocols: Protocols) -> Result<Self, TlsError> {
+        let all = self.blocked_in_file.and(&blocked);
+        let (config, verifier) = assemble(&self.own, self.judge.as_ref(), &all, protocols)?;
+        Ok(Self {
+            digest: self.digest,
+            own: Arc::clone(&self.own),
+            judge: self.judge.clone(),
+            blocked_in_file: self.blocked_in_file.clone(),
+            blocked,
+            config,
+            verifier,
+            stock: self.stock.clone(),
+        })
+    }
+}
+
+type Assembled = (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>);
+
+/// A configuration for callers that a verifier lets in and that are not blocked.
+fn assemble(
+    own: &Arc<Named>,
+    judge: Option<&Arc<dyn ClientCertVerifier>>,
+    blocked: &Blocked,
+    protocols: Protocols,
+) -> Result<Assembled, TlsError> {
+    let verifier = judge.map(|judge| -> Arc<dyn ClientCertVerifier> {
+        let (verifier, blocked) = (Arc::clone(judge), blocked.clone());
+        if blocked.is_empty() { verifier } else { Arc::new(Blocking { verifier, blocked }) }
+    });
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError::Unusable(error.to_string()))?;
+    let builder = match &verifier {
+        Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+        None => builder.with_no_client_auth(),
+    };
+    // A configuration has its own memory of sessions: what was resumed under another one is not under this one.
+    let mut config = builder.with_cert_resolver(Arc::clone(own) as _);
+    config.alpn_protocols = protocols.names();
+    Ok((Arc::new(config), verifier))
 }
 
 /// Shows a certificate to callers that call one of its names, or an address. Who calls another name means another

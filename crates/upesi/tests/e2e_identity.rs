@@ -285,6 +285,60 @@ fn keys_are_changed_while_payments_go_on_and_what_is_removed_ends() {
 }
 
 #[test]
+fn a_participant_is_blocked_at_once_and_let_in_again() {
+    let mut pki = Pki::new();
+    let mut world = bound(&mut pki, &[]);
+    let [green, blue, red] = DFSPS.map(|name| pki.caller(Some(name), world.fspiop()));
+    let ask = |world: &World, caller: &Caller, source| {
+        answered(world, caller, &Message::get(&world.new_id(), source).into_sent())
+    };
+    pay(&world, &green, &blue, "2");
+    let body = r#"{"kind":"participant","value":"greenbank"}"#;
+    world.operate("POST", "/blocks", body);
+    // On its open connection, which ends, and on a new one.
+    for _ in 0..2 {
+        assert_eq!(ask(&world, &green, "greenbank"), (403, 3000));
+    }
+    assert_eq!(ask(&world, &blue, "bluewallet").0, 202);
+    // Whoever names it learns nothing of that.
+    assert_eq!(ask(&world, &red, "greenbank"), (403, 3100));
+    let counted = "upesi_auth_refused_total{reason=\"blocked\",fsp=\"greenbank\"}";
+    assert_eq!(world.metric(counted), 2);
+    world.restart();
+    let [green, blue] = ["greenbank", "bluewallet"].map(|name| pki.caller(Some(name), world.fspiop()));
+    assert_eq!(ask(&world, &green, "greenbank"), (403, 3000));
+    world.operate("DELETE", "/blocks?kind=participant&value=greenbank", "");
+    pay(&world, &green, &blue, "3");
+    world.stop_and_audit();
+}
+
+#[test]
+fn a_blocked_key_is_refused_on_open_connections_and_new_ones() {
+    let mut pki = Pki::new();
+    let mut world = bound(&mut pki, &[("tls.reload_interval_s", "3600")]);
+    let entry = |name: &str| pki.authority.entries().iter().find(|entry| entry.name == name).unwrap().clone();
+    let green_key = entry("greenbank").spki_sha256;
+    let [green, blue] = ["greenbank", "bluewallet"].map(|name| pki.caller(Some(name), world.fspiop()));
+    pay(&world, &green, &blue, "2");
+    let asks = |world: &World, caller: &Caller, source| {
+        let sent = Message::get(&world.new_id(), source).into_sent();
+        world.wait(caller.send(&sent)).is_ok_and(|answer| answer.status == 202)
+    };
+    let body = format!(r#"{{"kind":"spki-sha256","value":"{}"}}"#, green_key.to_uppercase());
+    world.operate("POST", "/blocks", &body);
+    world.until(&false, || asks(&world, &green, "greenbank"));
+    assert!(!asks(&world, &pki.caller(Some("greenbank"), world.fspiop()), "greenbank"));
+    assert!(asks(&world, &blue, "bluewallet"));
+    world.restart();
+    assert!(!asks(&world, &pki.caller(Some("greenbank"), world.fspiop()), "greenbank"), "from the start on");
+    let [green, blue] = ["greenbank", "bluewallet"].map(|name| pki.caller(Some(name), world.fspiop()));
+    world.operate("DELETE", &format!("/blocks?kind=spki-sha256&value={green_key}"), "");
+    world.until(&true, || asks(&world, &green, "greenbank"));
+    pay(&world, &green, &blue, "3");
+    world.stop_and_audit();
+}
+
+#[test]
 fn callers_may_be_bound_one_by_one() {
     let mut pki = Pki::new();
     let world = bound(&mut pki, &[("fspiop_tls.bindings_required", "false")]);

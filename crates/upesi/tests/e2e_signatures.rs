@@ -1,5 +1,7 @@
 //! A whole hub that verifies the signatures of its DFSPs, and signs what it makes itself.
 
+#[path = "signatures/by_api.rs"]
+mod by_api;
 mod common;
 
 use std::fs;

@@ -33,6 +33,8 @@ pub(super) const EMERGENCY: &[Permission] = &[
     ParticipantDisable,
     AccountDisable,
     BindingRemove,
+    JwsRevoke,
+    BlockSet,
     CallbackRedeliver,
     ProcessLog,
     IamUser,

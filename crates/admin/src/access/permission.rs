@@ -35,6 +35,12 @@ permissions! {
     EndpointSet "endpoint.set";
     BindingAdd "binding.add";
     BindingRemove "binding.remove";
+    /// A key by which a participant signs.
+    JwsAdd "jws.add";
+    JwsRevoke "jws.revoke";
+    /// Certificates, keys and participants that are let in no more.
+    BlockSet "block.set";
+    BlockLift "block.lift";
     /// A higher net debit cap, or the first one.
     LimitRaise "limit.raise";
     LimitLower "limit.lower";
@@ -95,6 +101,10 @@ pub(crate) const fn permission_of(action: AdminAction) -> Permission {
         A::EndpointSet => P::EndpointSet,
         A::BindingAdd => P::BindingAdd,
         A::BindingRemove => P::BindingRemove,
+        A::SignatureKeyAdd => P::JwsAdd,
+        A::SignatureKeyRevoke => P::JwsRevoke,
+        A::BlockSet => P::BlockSet,
+        A::BlockLift => P::BlockLift,
         A::LimitRaise => P::LimitRaise,
         A::LimitLower => P::LimitLower,
         A::FundsIn => P::FundsIn,

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use upesi_ledger::Block;
+
 use super::*;
 
 const DIGEST: &str = "00f0c1d2e3f4a5b6c7d8e9f00112233445566778899aabbccddeeff001122334";
@@ -236,6 +238,39 @@ fn refusals_do_not_say_which_part_of_the_proof_was_wrong() {
         shown(Denial::Proxy),
         (403, 3100, "Generic validation error - Invalid fspiop-proxy header".into())
     );
+}
+
+#[test]
+fn who_is_blocked_is_let_in_no_more_nor_whom_it_stands_for() {
+    let callers = callers(false);
+    let identity = |number, name: &str| PeerIdentity { number, name: name.into() };
+    let (green, bridge) = (identity(2, "greenbank"), identity(5, "bridge"));
+    let check = |who: Option<&PeerIdentity>, source: &str, proxy: Option<&str>| {
+        callers.check_blocks(&headers(Some(source), proxy), who)
+    };
+    let set = |blocked: &[&str]| {
+        let blocks = blocked.iter().map(|name| Block::Participant(FspId::parse(name).unwrap()));
+        callers.participants.set(Arc::new(participants_behind().without(blocks.collect())));
+    };
+    set(&[]);
+    assert_eq!(check(Some(&green), "greenbank", None), Ok(()));
+    set(&["greenbank", "farbank"]);
+    for (who, source, proxy, expected) in [
+        (Some(&green), "greenbank", None, Err(Denial::Blocked)),
+        (None, "GreenBank", None, Err(Denial::BlockedSource)),
+        (None, "bluewallet", None, Ok(())),
+        (None, "bluewallet", Some("greenbank"), Err(Denial::BlockedSource)),
+        (Some(&bridge), "farbank", Some("bridge"), Err(Denial::BlockedSource)),
+        (Some(&bridge), "nobody", Some("bridge"), Ok(())),
+    ] {
+        assert_eq!(check(who, source, proxy), expected, "{source} by {proxy:?}");
+    }
+    // With a proxy all behind it are blocked.
+    set(&["bridge"]);
+    assert_eq!(check(Some(&bridge), "farbank", Some("bridge")), Err(Denial::Blocked));
+    assert_eq!(check(None, "farbank", None), Err(Denial::BlockedSource));
+    assert_eq!(check(Some(&green), "greenbank", None), Ok(()));
+    assert!(Denial::Blocked.ends_connection() && !Denial::BlockedSource.ends_connection());
 }
 
 #[test]

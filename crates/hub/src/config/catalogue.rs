@@ -310,8 +310,8 @@ settings! {
         mode: choice("off", "warn", "enforce") = "off",
         /// Participants with another mode, such as `greenbank=warn, bluebank=off`.
         exceptions: text(65_536) = "",
-        /// Directory of the participants' public keys: `NAME.pem`, with up to three keys or certificates each. Read
-        /// again every `tls.reload_interval_s`.
+        /// Directory of participants' public keys: `NAME.pem`, with up to three keys or certificates each. Read again
+        /// every `tls.reload_interval_s`. Empty: all keys come by the admin API.
         keys_dir: text(4096) = "",
         /// Whether keys on P-256 are taken (ES256), beside RSA.
         es256: flag = "false",
@@ -346,6 +346,7 @@ settings! {
         reload_interval_s: integer(1, 3600) = "10",
         /// List of keys and certificates that callers are refused with at once, before a revocation list names them:
         /// `spki-sha256:…` or `cert-sha256:…` a line, of callers and of authorities on the way to them; empty for none.
+        /// Blocks of the [admin API](tls.md#blocks) count besides.
         blocked_file: text(4096) = "",
         /// Certificates whose revocation list is past its `nextUpdate`: `accept` with an alarm, or `refuse`.
         crl_stale: choice("accept", "refuse") = "accept",

@@ -160,23 +160,12 @@ fn quote_rules(values: &Understood) -> Option<Mistake> {
     Some(Mistake { origin: origin.clone(), text: format!("quotes.rules_file = {file}: {error}") })
 }
 
-/// Who verifies signatures needs keys.
+/// Exceptions name participants and modes.
 fn signatures(values: &Understood) -> Option<Mistake> {
     let (Value::Choice(mode), origin) = values.get("jws.mode")? else { return None };
     let (exceptions, of_exceptions) = text(values, "jws.exceptions").unwrap_or(("", origin));
-    let modes = match SignatureModes::read(mode, exceptions) {
-        Ok(modes) => modes,
-        Err(problem) => {
-            let text = format!("jws.exceptions: {problem}");
-            return Some(Mistake { origin: of_exceptions.clone(), text });
-        }
-    };
-    if !modes.verifies_any() || text(values, "jws.keys_dir").is_some() {
-        return None;
-    }
-    let text = "jws.keys_dir is needed to verify signatures (jws.mode, jws.exceptions)".to_owned();
-    let origin = if *origin == Origin::Default { of_exceptions } else { origin };
-    Some(Mistake { origin: origin.clone(), text })
+    let problem = SignatureModes::read(mode, exceptions).err()?;
+    Some(Mistake { origin: of_exceptions.clone(), text: format!("jws.exceptions: {problem}") })
 }
 
 /// A text with its origin, if it is not empty.

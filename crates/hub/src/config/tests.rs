@@ -217,10 +217,6 @@ fn contradictions_name_both_sides() {
             "2: engine.queue_commands_max = 100 is too low for engine.batch_commands_max = 4096 (default)",
         ),
         (
-            "[jws]\nmode = \"warn\"\n",
-            "2: jws.keys_dir is needed to verify signatures (jws.mode, jws.exceptions)",
-        ),
-        (
             "[jws]\nkeys_dir = \"keys\"\nexceptions = \"greenbank=on\"\n",
             "3: jws.exceptions: \"greenbank=on\": give a participant and off, warn or enforce, such as greenbank=warn",
         ),

@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::interval;
-use upesi_admin::HubKeys;
+use upesi_admin::{HubKeys, SignatureKeyRules};
 use upesi_delivery::Signer;
-use upesi_engine::{Clock, SharedParticipants};
+use upesi_engine::{Clock, Participants, SharedParticipants};
 use upesi_fspiop::{Operation, Resource, SyncError};
 use upesi_gateway::{Authenticator, Parts};
 use upesi_http::Method;
-use upesi_jws::{Fault, Freshness, KeyFileError, KeyRing, Request, SIGNATURE, verify};
+use upesi_jws::{
+    Fault, Freshness, KeyFileError, KeyRing, KeyView, Recorded, Records, Request, SIGNATURE, verify,
+};
 use upesi_keys::Keys;
 use upesi_types::{ErrorCode, FspId};
 
@@ -39,16 +41,25 @@ pub(super) struct Signatures {
 
 /// Verifies what participants send.
 struct Verifier {
-    directory: PathBuf,
+    /// The keys in files, if there are any.
+    directory: Option<PathBuf>,
     allows_es256: bool,
     base_path: String,
     modes: SignatureModes,
-    keys: RwLock<Arc<KeyRing>>,
+    keys: RwLock<Keyrings>,
     participants: SharedParticipants,
     clock: Arc<dyn Clock>,
     verified: AtomicU64,
     /// Messages that were not verified, by participant, reason and mode.
     faults: Mutex<BTreeMap<(String, &'static str, SignatureMode), u64>>,
+}
+
+/// The keys that count: those in files, and those in the ledger.
+struct Keyrings {
+    in_files: KeyRing,
+    /// The participants at that moment.
+    generation: u64,
+    all: Arc<KeyRing>,
 }
 
 impl Signatures {
@@ -64,10 +75,10 @@ impl Signatures {
         let verifier = match modes.verifies_any() {
             false => None,
             true => Some(Arc::new(Verifier {
-                directory: Path::new(&jws.keys_dir).to_owned(),
+                directory: (!jws.keys_dir.is_empty()).then(|| Path::new(&jws.keys_dir).to_owned()),
                 allows_es256: jws.es256,
                 base_path: jws.base_path.clone(),
-                keys: RwLock::new(Arc::new(KeyRing::load(Path::new(&jws.keys_dir), jws.es256)?)),
+                keys: RwLock::new(Keyrings::of_files(load(Path::new(&jws.keys_dir), jws.es256)?)),
                 modes,
                 participants: participants.clone(),
                 clock: Arc::clone(clock),
@@ -94,6 +105,13 @@ impl Signatures {
     pub(super) fn hub_keys(&self) -> HubKeys {
         let signing = self.signing.clone();
         Arc::new(move || signing.as_ref().map(|signing| signing.announced()).unwrap_or_default())
+    }
+
+    /// What operators are told of the keys of participants, and by which rules new ones are taken.
+    pub(super) fn participants_keys(&self, settings: &Settings) -> SignatureKeyRules {
+        let verifier = self.verifier.clone();
+        let in_files = move || verifier.as_ref().map(|verifier| verifier.in_files()).unwrap_or_default();
+        SignatureKeyRules { allows_es256: settings.jws.es256, in_files: Arc::new(in_files) }
     }
 
     /// Judges requests, if any participant has to sign.
@@ -159,9 +177,43 @@ impl Signatures {
 
 impl Verifier {
     fn reload(&self) -> Result<(), KeyFileError> {
-        let ring = KeyRing::load(&self.directory, self.allows_es256)?;
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ring);
+        let Some(directory) = &self.directory else { return Ok(()) };
+        let ring = load(directory, self.allows_es256)?;
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        keys.in_files = ring;
+        self.join(&mut keys);
         Ok(())
+    }
+
+    fn in_files(&self) -> Vec<KeyView> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).in_files.views().collect()
+    }
+
+    /// The keys that count now. Those of the ledger are looked at again when participants have changed.
+    fn keys(&self) -> Arc<KeyRing> {
+        let is_fresh = |keys: &Keyrings| keys.generation == self.participants.generation();
+        {
+            let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+            if is_fresh(&keys) {
+                return Arc::clone(&keys.all);
+            }
+        }
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        if !is_fresh(&keys) {
+            self.join(&mut keys);
+        }
+        Arc::clone(&keys.all)
+    }
+
+    fn join(&self, keys: &mut Keyrings) {
+        // Before the participants: if they change in between, they are looked at once more.
+        let generation = self.participants.generation();
+        let participants = self.participants.get();
+        let (all, unusable) = keys.in_files.with(&records(&participants), &keys.all);
+        for sha256 in unusable {
+            tracing::warn!(%sha256, "a key of a participant in the ledger cannot be used by these settings");
+        }
+        *keys = Keyrings { in_files: std::mem::take(&mut keys.in_files), generation, all: Arc::new(all) };
     }
 
     fn judge(&self, operation: Operation, head: &Parts, body: &[u8]) -> Result<(), SyncError> {
@@ -173,7 +225,7 @@ impl Verifier {
         {
             return Ok(());
         }
-        let keys = Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner));
+        let keys = self.keys();
         let request = Request {
             method: &head.method,
             uri: &head.uri,
@@ -209,7 +261,7 @@ impl Verifier {
     fn write(&self, text: &mut String) {
         let verified = self.verified.load(Ordering::Relaxed);
         counter(text, "upesi_jws_verified", "Messages whose signature is their sender's", verified);
-        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner).len();
+        let keys = self.keys().len();
         gauge(text, "upesi_jws_participants", "Participants whose public keys are known", keys as u64);
         let name = "upesi_jws_faults";
         head(text, name, "counter", "Messages whose signature is missing or not their sender's");
@@ -221,6 +273,41 @@ impl Verifier {
                 writeln!(text, "{name}_total{{fsp=\"{fsp}\",reason=\"{reason}\",mode=\"{mode}\"}} {count}");
         }
     }
+}
+
+impl Keyrings {
+    fn of_files(in_files: KeyRing) -> Self {
+        Self { in_files, generation: NEVER, all: Arc::default() }
+    }
+}
+
+/// No number of a replacement of participants.
+const NEVER: u64 = u64::MAX;
+
+fn load(directory: &Path, allows_es256: bool) -> Result<KeyRing, KeyFileError> {
+    match directory.as_os_str().is_empty() {
+        true => Ok(KeyRing::empty(allows_es256)),
+        false => KeyRing::load(directory, allows_es256),
+    }
+}
+
+/// What the ledger has of keys.
+fn records(participants: &Participants) -> Records<'_> {
+    let mut records = Records::default();
+    for (id, known) in participants.signature_keys().iter() {
+        let Some(participant) = participants.get(id) else { continue };
+        let name = participant.name.as_str();
+        records.keys.extend(known.keys.iter().map(|key| Recorded {
+            participant: name,
+            public_key: &key.public_key.0,
+            sha256: key.public_key.sha256(),
+            from: key.not_before,
+            until: key.ends_at,
+        }));
+        records.revoked.extend(known.revoked.iter().map(|revoked| revoked.sha256));
+        records.files_until.extend(known.files_end_at.map(|end| (name.to_ascii_lowercase(), end)));
+    }
+    records
 }
 
 /// What a repetition of a request would do: a registration moves or removes a party, and an answer to a lookup answers

@@ -130,6 +130,13 @@ impl Base {
         Ok(Core { registry, metrics, engine, handle, courier })
     }
 
+    /// What participants have from the start on: lanes, and blocks.
+    fn begin(&self, courier: &Courier) {
+        let participants = self.participants.get();
+        participants.ids().for_each(|target| courier.open(target));
+        self.tls.block(&participants);
+    }
+
     fn gateway(
         &self,
         settings: &Settings,
@@ -201,7 +208,7 @@ impl Hub {
         let service = admin_service(settings, access, &resources, &courier, (&text, &shown), log, &base)?;
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
-        base.participants.get().ids().for_each(|target| courier.open(target));
+        base.begin(&courier);
         let Base { tls, signatures, workers, admin_workers, descriptors, outbound, .. } = base;
         let (fspiop, admin, metrics) = (base.fspiop, base.admin, base.metrics);
         let admin = serve_admin(settings, admin, &admin_workers, service, &tls);
@@ -210,7 +217,7 @@ impl Hub {
         let metrics = metrics.map(|bound| serve_metrics(settings, bound, &admin_workers, shown, &tls));
         let servers =
             Servers { fspiop: Arc::clone(&fspiop), admin: Arc::clone(&admin), metrics: metrics.clone() };
-        admin_workers.get(0).spawn(Arc::clone(&tls).keep(servers));
+        admin_workers.get(0).spawn(Arc::clone(&tls).keep(servers, base.participants));
         admin_workers.get(0).spawn(Arc::clone(&signatures).keep());
         let _ = text.ports.set(Ports {
             outbound,
@@ -360,6 +367,7 @@ fn admin_service(
     context.schemes = options::schemes(settings, &base.outbound);
     context.allowed_hosts = Some(options::allowed_hosts(settings));
     context.hub_keys = base.signatures.hub_keys();
+    context.signature_keys = base.signatures.participants_keys(settings);
     context.audit = AuditPort::new(base.audit_key.clone());
     if let Some(key) = base.audit_key.clone() {
         base.admin_workers.get(0).spawn(log_checkpoints(context.clone(), key));

@@ -8,9 +8,13 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, interval};
+use upesi_engine::{Participants, SharedParticipants};
 use upesi_http::{ClientTls, HandshakeCounts, Outcome, Secured, Server, ServerTls, Workers};
 use upesi_keys::Keys;
-use upesi_tls::{ClientFiles, Identity, Protocols, ServerFiles, Stock, TlsError, Trust, present_s};
+use upesi_ledger::Block;
+use upesi_tls::{
+    BlockedDigest, ClientFiles, Identity, Protocols, ServerFiles, Stock, TlsError, Trust, present_s,
+};
 
 use super::{HubError, options};
 use crate::config::Settings;
@@ -115,23 +119,28 @@ impl Tls {
         self.reload_now.notify_one();
     }
 
-    /// Reads the files again at every interval, and checks the connections. Ends at once if there is no TLS.
-    pub(super) async fn keep(self: Arc<Self>, servers: Servers) {
+    /// Reads the files again at every interval, follows what operators block, and checks the connections. Ends at once
+    /// if there is no TLS.
+    pub(super) async fn keep(self: Arc<Self>, servers: Servers, participants: SharedParticipants) {
         if self.handshakes.is_none() && self.outbound.is_none() {
             return;
         }
         let mut due = interval(self.reload_interval);
         let mut checked_at = Instant::now();
         loop {
-            tokio::select! {
-                _ = due.tick() => {}
-                () = self.reload_now.notified() => tracing::info!("reading the TLS files again"),
-            }
+            let reads_files = tokio::select! {
+                _ = due.tick() => true,
+                () = self.reload_now.notified() => {
+                    tracing::info!("reading the TLS files again");
+                    true
+                }
+                () = participants.changed() => false,
+            };
             let is_due = checked_at.elapsed() >= RECHECK_INTERVAL;
-            let (tls, servers) = (Arc::clone(&self), servers.clone());
+            let (tls, servers, present) = (Arc::clone(&self), servers.clone(), participants.get());
             // Files are read and certificates verified, which must not delay operators' requests.
             let looked = tokio::task::spawn_blocking(move || {
-                let has_changed = tls.reload();
+                let has_changed = tls.block(&present) | (reads_files && tls.reload());
                 if has_changed || is_due {
                     tls.recheck(&servers);
                 }
@@ -141,6 +150,20 @@ impl Tls {
                 checked_at = Instant::now();
             }
         }
+    }
+
+    /// Refuses callers that operators have blocked; whether anything changed.
+    pub(super) fn block(&self, participants: &Participants) -> bool {
+        let digests: Vec<_> = participants.blocks().iter().filter_map(digest_of).collect();
+        let mut has_changed = false;
+        for (section, secured) in [(FSPIOP, &self.fspiop), (ADMIN, &self.admin), (METRICS, &self.metrics)] {
+            let Some(secured) = secured else { continue };
+            match secured.tls.block(digests.iter().copied()) {
+                Ok(is_other) => has_changed |= is_other,
+                Err(error) => tracing::error!(section, %error, "what operators blocked is not in force"),
+            }
+        }
+        has_changed
     }
 
     /// Reads all files again; whether anything changed. What cannot be used leaves in force what was.
@@ -296,6 +319,15 @@ fn outbound(settings: &Settings, keys: &Keys) -> Result<Option<ClientTls>, HubEr
     let protocols = protocols(tls.http2);
     let own = path(&tls.own_directory);
     ClientTls::load_with_own(files, own, keys.clone(), protocols).map(Some).map_err(in_section(OUTBOUND))
+}
+
+/// What TLS can tell of a block. Participants are refused by their requests.
+const fn digest_of(block: &Block) -> Option<BlockedDigest> {
+    match block {
+        Block::Key(digest) => Some(BlockedDigest::Key(*digest)),
+        Block::Certificate(digest) => Some(BlockedDigest::Certificate(*digest)),
+        Block::Participant(_) => None,
+    }
 }
 
 const fn protocols(has_http2: bool) -> Protocols {

@@ -131,6 +131,8 @@ impl Sieve {
             | Event::EndpointSet { participant: owner, .. }
             | Event::BindingAdded { participant: owner, .. }
             | Event::BindingRemoved { participant: owner, .. }
+            | Event::SignatureKeyAdded { participant: owner, .. }
+            | Event::SignatureKeyRevoked { participant: owner, .. }
             | Event::ProxiedAdded { participant: owner, .. }
             | Event::ProxiedRemoved { participant: owner, .. }
             | Event::LimitSet { participant: owner, .. } => *owner == participant,

@@ -89,6 +89,10 @@ pub async fn make(api: &AdminApi, scheme: &str, change: &Change) -> Result<(), A
             let path = format!("/participants/{name}/bindings?kind={kind}&value={value}");
             api.send(Method::DELETE, &path, "").await?;
         }
+        Change::SignatureKey { name, key } => {
+            let body = json!({"publicKey": key.text}).to_string();
+            api.send(Method::POST, &format!("/participants/{name}/signatureKeys"), &body).await?;
+        }
         Change::Proxied { proxy, name } => {
             let body = json!({"name": name}).to_string();
             api.send(Method::POST, &format!("/participants/{proxy}/proxied"), &body).await?;

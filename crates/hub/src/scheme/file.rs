@@ -75,10 +75,21 @@ pub struct Dfsp {
     pub proxied: Option<Vec<String>>,
     /// What its callers' certificates must have; `None` leaves that as it is.
     pub bindings: Option<Vec<Binding>>,
+    /// The key by which it signs; `None` leaves its keys as they are.
+    pub signature_key: Option<SigningKey>,
     /// Its accounts by currency.
     pub accounts: BTreeMap<Currency, AccountTerms>,
     /// Endpoints by type.
     pub endpoints: BTreeMap<String, String>,
+}
+
+/// A public key by which a DFSP signs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SigningKey {
+    /// As the file has it: PEM or a JSON Web Key.
+    pub text: String,
+    /// SHA-256 over it, in hexadecimal.
+    pub sha256: String,
 }
 
 /// What a DFSP's account in a currency must look like.

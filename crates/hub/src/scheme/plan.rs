@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use upesi_types::{Amount, Currency, Timestamp};
 
 use super::fees::FeeRule;
-use super::file::{AccountTerms, Dfsp, Model, Scheme};
+use super::file::{AccountTerms, Dfsp, Model, Scheme, SigningKey};
 use super::state::{HubState, Limit, ModelState, ParticipantState};
 
 /// The hub's accounts in each currency.
@@ -79,6 +79,13 @@ pub enum Change {
         name: String,
         /// `KIND:VALUE`.
         binding: String,
+    },
+    /// A DFSP gets a key by which it signs.
+    SignatureKey {
+        /// The DFSP.
+        name: String,
+        /// The key.
+        key: SigningKey,
     },
     /// A DFSP of another scheme is put behind a proxy.
     Proxied {
@@ -305,6 +312,7 @@ impl Plan {
             });
         }
         self.bindings(dfsp, exists, present);
+        self.signature_key(dfsp, exists, present);
         self.proxied(dfsp, exists, present);
         self.endpoints(name, dfsp.endpoints.iter(), present);
         if !wants_active && dfsp.is_active.is_some() {
@@ -349,6 +357,19 @@ impl Plan {
                 self.changes.push(unbind);
             }
         }
+    }
+
+    /// The earlier keys end by themselves, and none is revoked: that would be for good.
+    fn signature_key(&mut self, dfsp: &Dfsp, exists: bool, present: &ParticipantState) {
+        let Some(key) = &dfsp.signature_key else { return };
+        let name = &dfsp.name;
+        if exists && present.signature_keys.is_none() {
+            let problem = "this hub knows no keys of signatures, which";
+            self.conflicts.push(format!("{}: {problem} {name} has in the file", dfsp.place));
+            return;
+        }
+        let is_there = present.signature_keys.as_ref().is_some_and(|keys| keys.contains(&key.sha256));
+        self.need(!is_there, || Change::SignatureKey { name: name.clone(), key: key.clone() });
     }
 
     fn proxy(&mut self, dfsp: &Dfsp, present: &ParticipantState) {
@@ -441,6 +462,7 @@ impl Change {
             Self::Funds { name, currency, from, to } => format!("~ funds {name} {currency} {from} → {to}"),
             Self::Bind { name, binding } => format!("+ binding {name} {binding}"),
             Self::Unbind { name, binding } => format!("- binding {name} {binding}"),
+            Self::SignatureKey { name, key } => format!("+ signature key {name} {}", key.sha256),
             Self::Proxied { proxy, name } => format!("+ participant {name} behind {proxy}"),
             Self::Unproxied { proxy, name } => format!("- participant {name} behind {proxy}"),
             Self::FeeRule(rule) => rule.line(),
@@ -489,6 +511,9 @@ impl Change {
             }
             Self::Unbind { name, binding } => {
                 json!({"what": "binding", "name": name, "binding": binding, "isBound": false})
+            }
+            Self::SignatureKey { name, key } => {
+                json!({"what": "signatureKey", "name": name, "sha256": key.sha256})
             }
             Self::Proxied { proxy, name } => {
                 json!({"what": "proxied", "name": name, "proxy": proxy, "isBehind": true})

@@ -6,11 +6,12 @@ use std::fmt;
 use toml::Spanned;
 use toml::de::DeTable;
 use upesi_http::{Target, check_address};
+use upesi_jws::SubmittedKey;
 use upesi_ledger::Limits;
 use upesi_ledger::{Binding, BindingKind, Delay, EndpointType, Granularity, Interchange, SettlementModel};
 use upesi_types::{Amount, Currency};
 
-use super::file::{AccountTerms, Dfsp, Model, Place, Scheme};
+use super::file::{AccountTerms, Dfsp, Model, Place, Scheme, SigningKey};
 use super::sections::{DecimalText, Section};
 use super::templates;
 use crate::config::nearest;
@@ -246,6 +247,14 @@ impl<'a> Reading<'a> {
                     self.mistake(name, format!("{:?} has the binding {binding}, too", other.name));
                 }
             }
+            if let Some(key) = &dfsp.signature_key {
+                let has_it = |other: &&Dfsp| {
+                    other.signature_key.as_ref().is_some_and(|other| other.sha256 == key.sha256)
+                };
+                if let Some(other) = dfsps.iter().find(has_it) {
+                    self.mistake(name, format!("{:?} has the same signature_key", other.name));
+                }
+            }
             self.check_proxied(name, &dfsp, &dfsps);
             dfsps.push(dfsp);
         }
@@ -265,6 +274,7 @@ impl<'a> Reading<'a> {
         let proxied = section.optional("proxied", self).map(|list| self.proxied(list, is_proxy));
         let base_url = section.optional("base_url", self);
         let bindings = section.optional("bindings", self).map(|list| self.bindings(list));
+        let signature_key = section.optional("signature_key", self).and_then(|text| self.signature_key(text));
         let own_accounts = section.tables("accounts", self).map(|tables| self.accounts(tables, currencies));
         let own_endpoints = section.texts("endpoints", self);
         section.end(self);
@@ -284,7 +294,9 @@ impl<'a> Reading<'a> {
         }
         let accounts = self.checked_accounts(accounts, currencies);
         let place = self.place(start);
-        Some((start, Dfsp { name, place, is_active, is_proxy, proxied, bindings, accounts, endpoints }))
+        let dfsp =
+            Dfsp { name, place, is_active, is_proxy, proxied, bindings, signature_key, accounts, endpoints };
+        Some((start, dfsp))
     }
 
     /// The DFSPs behind a proxy.
@@ -345,6 +357,18 @@ impl<'a> Reading<'a> {
             self.mistake(list_start, format!("a DFSP has at most {} bindings", Limits::SHIPPED.bindings));
         }
         bindings
+    }
+
+    /// Whether keys on P-256 are taken is the hub's to say.
+    fn signature_key(&mut self, text: Spanned<String>) -> Option<SigningKey> {
+        let (start, text) = (text.span().start, text.into_inner());
+        match SubmittedKey::read(&text, true) {
+            Ok(key) => Some(SigningKey { text, sha256: key.sha256 }),
+            Err(problem) => {
+                self.mistake(start, format!("signature_key {problem}"));
+                None
+            }
+        }
     }
 
     fn accounts(&mut self, tables: Vec<(String, Section<'_>)>, currencies: &[Currency]) -> Vec<AccountEntry> {

@@ -37,6 +37,8 @@ pub struct ParticipantState {
     pub proxied: Option<BTreeSet<String>>,
     /// Bindings as `KIND:VALUE`, if the scheme has any for it and the hub knows such.
     pub bindings: Option<BTreeSet<String>>,
+    /// SHA-256 over the keys by which it signs, if the scheme has one for it and the hub knows such.
+    pub signature_keys: Option<BTreeSet<String>>,
     /// Endpoints by type.
     pub endpoints: BTreeMap<String, String>,
 }
@@ -154,6 +156,18 @@ struct ProxiedListing {
 }
 
 #[derive(Deserialize)]
+struct SignatureKeyListing {
+    keys: Vec<SignatureKeyEntry>,
+}
+
+#[derive(Deserialize)]
+struct SignatureKeyEntry {
+    sha256: String,
+    state: String,
+    source: String,
+}
+
+#[derive(Deserialize)]
 struct BindingListing {
     kind: String,
     value: String,
@@ -194,6 +208,10 @@ impl HubState {
         for dfsp in scheme.dfsps.iter().filter(|dfsp| dfsp.bindings.is_some()) {
             let Some(participant) = state.participants.get_mut(&dfsp.name) else { continue };
             participant.bindings = bindings(api, &dfsp.name).await?;
+        }
+        for dfsp in scheme.dfsps.iter().filter(|dfsp| dfsp.signature_key.is_some()) {
+            let Some(participant) = state.participants.get_mut(&dfsp.name) else { continue };
+            participant.signature_keys = signature_keys(api, &dfsp.name).await?;
         }
         for dfsp in scheme.dfsps.iter().filter(|dfsp| dfsp.proxied.is_some()) {
             let Some(participant) = state.participants.get_mut(&dfsp.name) else { continue };
@@ -244,6 +262,22 @@ async fn bindings(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>
         Ok(bindings) => {
             let texts = bindings.into_iter().map(|BindingListing { kind, value }| format!("{kind}:{value}"));
             Ok(Some(texts.collect()))
+        }
+        Err(error) if error.is_unknown() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The keys in the hub's ledger by which a participant signs, those that ended or were revoked aside; `None` if the hub
+/// has no such call.
+async fn signature_keys(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>, AdminError> {
+    match api.get::<SignatureKeyListing>(&format!("/participants/{name}/signatureKeys")).await {
+        Ok(listing) => {
+            let counts = |key: &SignatureKeyEntry| {
+                key.source == "ledger" && !matches!(&*key.state, "retired" | "revoked")
+            };
+            let keys = listing.keys.into_iter().filter(counts).map(|key| key.sha256);
+            Ok(Some(keys.collect()))
         }
         Err(error) if error.is_unknown() => Ok(None),
         Err(error) => Err(error),

@@ -85,6 +85,12 @@ actions! {
     IamUser = 23 "iam.user" Iam Usually;
     /// A stricter policy needs one person, a milder one two.
     ApprovalPolicy = 24 "approval.policy" Iam Never;
+    /// A key by which a participant signs.
+    SignatureKeyAdd = 40 "jws.add" Operations Usually;
+    SignatureKeyRevoke = 41 "jws.revoke" Operations Never;
+    /// Certificates, keys and participants that are let in no more.
+    BlockSet = 42 "block.set" Operations Never;
+    BlockLift = 43 "block.lift" Operations Usually;
 }
 
 impl AdminAction {
@@ -161,6 +167,10 @@ impl Ledger {
             | AdminCommand::AddCredential(_)
             | AdminCommand::RemoveCredential { .. } => A::IamUser,
             AdminCommand::SetApprovalPolicy(_) => A::ApprovalPolicy,
+            AdminCommand::AddSignatureKey(_) => A::SignatureKeyAdd,
+            AdminCommand::RevokeSignatureKey { .. } => A::SignatureKeyRevoke,
+            AdminCommand::SetBlock { .. } => A::BlockSet,
+            AdminCommand::LiftBlock { .. } => A::BlockLift,
         }
     }
 }

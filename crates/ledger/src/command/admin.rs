@@ -10,11 +10,13 @@ use super::funds::{FundsEnd, FundsPrepare};
 use super::operators::{NewCredential, NewOperator};
 use super::settlement_models::NewSettlementModel;
 use super::settlements::{AdvanceFault, NewSettlement, SettlementAbort, SettlementAdvance};
+use super::signature_keys::NewSignatureKey;
 use super::{AdminRefusal, Decision};
 use crate::Ledger;
 use crate::account::AccountId;
 use crate::approval::{ApprovalPolicy, ProposalState};
 use crate::binding::BindingKind;
+use crate::block::Block;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::facts::Facts;
@@ -152,6 +154,18 @@ stored_enum! {
         };
         /// `PUT /approvals/policy`.
         27 SetApprovalPolicy(policy: ApprovalPolicy);
+        /// `POST /participants/{name}/signatureKeys`.
+        40 AddSignatureKey(key: NewSignatureKey);
+        /// `DELETE /participants/{name}/signatureKeys/{sha256}`: refused from now on, and for good.
+        41 RevokeSignatureKey {
+            name: FspId,
+            /// SHA-256 over the key.
+            sha256: [u8; 32],
+        };
+        /// `POST /blocks`.
+        42 SetBlock { block: Block };
+        /// `DELETE /blocks`.
+        43 LiftBlock { block: Block };
     }
 }
 
@@ -260,6 +274,12 @@ impl Ledger {
             AdminCommand::AddCredential(new) => self.decide_add_credential(new, facts.now(), out),
             AdminCommand::RemoveCredential { name, id } => self.decide_remove_credential(name, *id, out),
             AdminCommand::SetApprovalPolicy(policy) => self.decide_set_policy(policy, out),
+            AdminCommand::AddSignatureKey(new) => self.decide_add_signature_key(new, facts.now(), out),
+            AdminCommand::RevokeSignatureKey { name, sha256 } => {
+                self.decide_revoke_signature_key(name, *sha256, out)
+            }
+            AdminCommand::SetBlock { block } => self.decide_set_block(*block, out),
+            AdminCommand::LiftBlock { block } => self.decide_lift_block(*block, out),
         }
     }
 }

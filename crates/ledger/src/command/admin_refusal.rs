@@ -45,6 +45,28 @@ pub enum AdminRefusal {
     BindingsFull,
     /// The participant has no such binding.
     BindingUnknown,
+    /// The hub's keys are in files.
+    SignatureKeyOfHub,
+    /// A public key is empty, or too long.
+    SignatureKeyLength,
+    /// A key ends before it starts, or overlaps with those before it for too long.
+    SignatureKeyTimes,
+    /// Another participant signs by the key.
+    SignatureKeyTaken { owner: FspId },
+    /// The key was revoked, by whom ever it was used.
+    SignatureKeyRevoked,
+    /// Another key of the participant has not started yet.
+    SignatureKeyNext,
+    /// The participant has as many keys as a participant can have.
+    SignatureKeysFull,
+    /// As many keys of the participant were revoked as can be.
+    RevokedKeysFull,
+    /// The hub is no caller.
+    BlockOfHub,
+    /// The hub has as many blocks as a hub can have.
+    BlocksFull,
+    /// Nothing of that is blocked.
+    BlockUnknown,
     /// A participant that is no proxy stands for nobody else.
     NotAProxy { name: FspId },
     /// The DFSP takes part itself, with accounts or bindings of its own, or is the hub.

@@ -10,6 +10,7 @@ use super::funds::{FundsAction, FundsEnd, FundsPrepare};
 use super::operators::{NewCredential, NewOperator};
 use super::settlement_models::NewSettlementModel;
 use super::settlements::{AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
+use super::signature_keys::NewSignatureKey;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::fee::FeeTerms;
 use crate::operator::Secret;
@@ -36,6 +37,7 @@ stored_struct! {
     NewFeeRule { terms, from, until }
     NewOperator { name, roles, participant, is_active }
     NewCredential { name, secret, expires_at }
+    NewSignatureKey { name, public_key, not_before, not_after, starts_at, overlap_hours }
 }
 
 /// Structs that are printed field by field, under the names of their fields or others.
@@ -70,6 +72,10 @@ shown_struct! {
     NewFeeRule { terms, from, until }
     NewOperator { name as "operator", roles, participant, is_active }
     NewCredential { name as "operator", secret as "credential", expires_at as "expires" }
+    NewSignatureKey {
+        name, public_key as "publicKey", not_before as "notBefore", not_after as "notAfter", starts_at as "startsAt",
+        overlap_hours as "overlapHours",
+    }
 }
 
 impl Show for FundsAction {

@@ -175,6 +175,8 @@ fn a_section_of_another_version_is_refused_by_name() {
         "conversions",
         "bulks",
         "proxied participants",
+        "signature keys",
+        "blocks",
         "audit trail",
         "operators",
         "approvals",

@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use upesi_ledger::command::{
     AdvanceItem, FundsAction, FundsEnd, FundsPrepare, NewCredential, NewFeeRule, NewOperator, NewSettlement,
-    NewSettlementModel, SettlementAbort, SettlementAdvance,
+    NewSettlementModel, NewSignatureKey, SettlementAbort, SettlementAdvance,
 };
 use upesi_ledger::{
-    AccountId, AdminAction, AdminCommand, ApprovalPolicy, BindingKind, EndpointType, Event, FeePayer,
-    FeeTerms, FundsDirection, Proposal, ProposalEnd, ProposalState, Role, Secret, SettlementId,
+    AccountId, AdminAction, AdminCommand, ApprovalPolicy, BindingKind, Block, EndpointType, Event, FeePayer,
+    FeeTerms, FundsDirection, Proposal, ProposalEnd, ProposalState, PublicKeyDer, Role, Secret, SettlementId,
     SettlementState, WindowId,
 };
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
@@ -148,6 +148,17 @@ fn of_scheme(values: Values) -> Vec<AdminCommand> {
         }),
         AdminCommand::RemoveCredential { name: text, id: number },
         AdminCommand::SetApprovalPolicy(ApprovalPolicy { waived, ..ApprovalPolicy::default() }),
+        AdminCommand::AddSignatureKey(NewSignatureKey {
+            name,
+            public_key: PublicKeyDer([7; 91].into()),
+            not_before: flag.then_some(at),
+            not_after: None,
+            starts_at: Some(at),
+            overlap_hours: 24,
+        }),
+        AdminCommand::RevokeSignatureKey { name, sha256: [8; 32] },
+        AdminCommand::SetBlock { block: Block::Key([9; 32]) },
+        AdminCommand::LiftBlock { block: Block::Participant(name) },
     ]
 }
 

@@ -1,8 +1,9 @@
 //! What operators ask for.
 
-use upesi_ledger::command::{FundsAction, FundsEnd, FundsPrepare, NewSettlementModel};
+use upesi_ledger::command::{FundsAction, FundsEnd, FundsPrepare, NewSettlementModel, NewSignatureKey};
 use upesi_ledger::{
-    AccountId, AdminCommand, BindingKind, Delay, EndpointType, FundsDirection, Granularity, Interchange,
+    AccountId, AdminCommand, BindingKind, Block, Delay, EndpointType, FundsDirection, Granularity,
+    Interchange, KEY_OVERLAP_HOURS, PublicKeyDer, SIGNATURE_KEY_BYTES_MAX,
 };
 use upesi_types::{Amount, Currency, FspId};
 
@@ -34,6 +35,13 @@ impl Story {
                 let (name, (kind, value)) = (words.name()?, binding(words)?);
                 AdminCommand::RemoveBinding { name, kind, value }
             }
+            "sign" => signature_key(words)?,
+            "revoke" => {
+                let (name, key) = (words.name()?, public_key(words)?);
+                AdminCommand::RevokeSignatureKey { name, sha256: key.sha256() }
+            }
+            "block" => AdminCommand::SetBlock { block: block(words)? },
+            "lift" => AdminCommand::LiftBlock { block: block(words)? },
             "proxied" => {
                 let (name, proxy) = (words.name()?, words.name()?);
                 AdminCommand::AddProxied { proxy, name }
@@ -219,6 +227,33 @@ fn binding(words: &mut Words) -> Parsed<(BindingKind, Box<str>)> {
     let word = words.next("a binding")?.replace("DIGEST", &"0123456789ABCDEF".repeat(4));
     let (kind, value) = word.split_once(':').ok_or("no KIND:VALUE")?;
     Ok((BindingKind::parse(kind).ok_or("no kind of binding")?, value.into()))
+}
+
+/// `KIND:VALUE`, where `DIGEST` stands for 64 digits.
+fn block(words: &mut Words) -> Parsed<Block> {
+    let word = words.next("a block")?.replace("DIGEST", &"0123456789ABCDEF".repeat(4));
+    let (kind, value) = word.split_once(':').ok_or("no KIND:VALUE")?;
+    Block::parse(kind, value).ok_or_else(|| format!("{word} is no block"))
+}
+
+/// `sign NAME KEY`, with `starts 12:00:30`, `overlap 2` in hours, `valid-from`, `valid-until`.
+fn signature_key(words: &mut Words) -> Parsed<AdminCommand> {
+    let instant = |text: Option<String>| text.map(|text| words::instant(&text)).transpose();
+    let hours = words.option("overlap")?.map_or(Ok(KEY_OVERLAP_HOURS), |text| text.parse());
+    Ok(AdminCommand::AddSignatureKey(NewSignatureKey {
+        starts_at: instant(words.option("starts")?)?,
+        not_before: instant(words.option("valid-from")?)?,
+        not_after: instant(words.option("valid-until")?)?,
+        overlap_hours: hours.map_err(|_| "no hours")?,
+        name: words.name()?,
+        public_key: public_key(words)?,
+    }))
+}
+
+/// A word stands for the bytes of a key; `LONG` for too many, `""` for none.
+fn public_key(words: &mut Words) -> Parsed<PublicKeyDer> {
+    let word = words.next("a key")?.replace("LONG", &"x".repeat(SIGNATURE_KEY_BYTES_MAX + 1));
+    Ok(PublicKeyDer(word.into_bytes().into()))
 }
 
 /// A percentage with at most two decimals as hundredths; 10 when none is given.

@@ -1,7 +1,7 @@
 //! What stories check between their steps.
 
-use upesi_ledger::{Account, Participant, TransferState};
-use upesi_types::FspId;
+use upesi_ledger::{Account, Participant, ParticipantId, SignatureKey, TransferState};
+use upesi_types::{FspId, Timestamp};
 
 use super::words::{self, Parsed, Words};
 use super::{Story, print};
@@ -37,6 +37,14 @@ impl Story {
                 let bindings: Vec<_> = owner.bindings.iter().map(ToString::to_string).collect();
                 (words.next("a list")?, bindings.join(", "))
             }
+            "blocks" => {
+                let blocks: Vec<_> = self.twin.live.blocks().keys().map(ToString::to_string).collect();
+                (words.next("a list")?, blocks.join(", "))
+            }
+            "keys" => {
+                let id = self.participant(words.name()?.as_str())?.id;
+                (words.next("a list")?, self.signature_keys(id))
+            }
             "fees" => {
                 let totals = self.twin.live.totals();
                 let got = format!("{} charged, {} not charged", totals.fees, totals.fees_not_charged);
@@ -60,6 +68,21 @@ impl Story {
             _ => return Err("no such step".to_owned()),
         };
         if wanted == got { Ok(()) } else { Err(format!("- {wanted}\n    + {got}")) }
+    }
+
+    /// `keys greenbank "K1 previous until 12:00:30, K2 current, K0 revoked; files until 12:00:30"`, by the next step's
+    /// time.
+    fn signature_keys(&self, owner: ParticipantId) -> String {
+        let Some(keys) = self.twin.live.signature_keys().of(owner) else { return String::new() };
+        let shown = |key: &SignatureKey| {
+            let name = String::from_utf8_lossy(&key.public_key.0);
+            let state = keys.state_of(key, self.clock).as_str();
+            let end = key.ends_at.filter(|_| !key.has_ended(self.clock));
+            format!("{name} {state}{}", until(end))
+        };
+        let revoked = keys.revoked.iter().map(|_| "one revoked".to_owned());
+        let all: Vec<_> = keys.keys.iter().map(shown).chain(revoked).collect();
+        format!("{}; files{}", all.join(", "), until(keys.files_end_at))
     }
 
     pub(super) fn participant(&self, name: &str) -> Parsed<&Participant> {
@@ -103,6 +126,10 @@ impl Story {
         let accounts = owner.accounts.iter().filter_map(|account| self.twin.live.account(account.id));
         Ok((wanted, accounts.map(shown).collect::<Vec<_>>().join(", ")))
     }
+}
+
+fn until(end: Option<Timestamp>) -> String {
+    end.map_or_else(String::new, |end| format!(" until {}", words::time_of_day(end)))
 }
 
 /// The words that are left.

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use upesi_ledger::{AccountId, Event, FeeRule, Ledger, LedgerAccountTypeId, ParticipantId, SettlementModel};
+use upesi_ledger::{
+    AccountId, Block, Event, FeeRule, Ledger, LedgerAccountTypeId, ParticipantId, SettlementModel,
+};
 use upesi_types::{Amount, Currency};
 
 use super::books::Finding;
@@ -121,7 +123,13 @@ impl SchemeBooks {
             }
             Event::EndpointSet { participant, .. }
             | Event::BindingAdded { participant, .. }
-            | Event::BindingRemoved { participant, .. } => self.check_participant(*participant)?,
+            | Event::BindingRemoved { participant, .. }
+            | Event::SignatureKeyAdded { participant, .. }
+            | Event::SignatureKeyRevoked { participant, .. } => self.check_participant(*participant)?,
+            Event::BlockSet { block: Block::Participant(name) } => {
+                let known = self.participant_named(name.as_str());
+                known.ok_or_else(|| format!("{name} is blocked and does not exist"))?;
+            }
             Event::ProxiedAdded { participant, proxy } => {
                 self.check_participant(*participant)?;
                 self.check_participant(*proxy)?;

@@ -579,6 +579,47 @@ fn bindings_become_those_of_the_file_and_no_others() {
     );
 }
 
+/// The key of RFC 7517, appendix A.1, and SHA-256 over it.
+const KEY: &str = r#"{"kty":"RSA","e":"AQAB","n":"0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw"}"#;
+const KEY_SHA256: &str = "ad32320cf6c596d884b05381ba573aba8ddd5749b4de8f4a23a79f9a89ddaeb2";
+
+fn with_key(key: &str) -> String {
+    let line = format!("name = \"greenbank\"\nsignature_key = '{key}'\n");
+    SCHEME.replace("name = \"greenbank\"\n", &line)
+}
+
+/// A hub on which all is done, with these keys of greenbank.
+fn hub_with_keys(keys: &str) -> ScriptedHub {
+    let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
+    hub.replace("GET /participants/greenbank/signatureKeys", &format!(r#"{{"keys":[{keys}]}}"#));
+    hub
+}
+
+#[test]
+fn a_key_of_signatures_is_added_and_none_is_revoked() {
+    let other = r#"{"sha256":"00","state":"current","source":"ledger"}"#;
+    let entry = |state: &str, source: &str| {
+        format!(r#"{{"sha256":"{KEY_SHA256}","state":"{state}","source":"{source}"}}"#)
+    };
+    for present in [other.to_owned(), entry("retired", "ledger"), entry("current", "file")] {
+        let hub = hub_with_keys(&present);
+        let applied = apply(&hub, &with_key(KEY), |_| {});
+        assert_eq!(applied.outcome, Ok(()));
+        let expected = format!("+ signature key greenbank {KEY_SHA256}\n= unchanged 7\n");
+        assert_eq!(applied.output, expected, "{present}");
+        let body = serde_json::json!({"publicKey": KEY});
+        assert_eq!(hub.changes(), [format!("POST /participants/greenbank/signatureKeys {body}")]);
+    }
+    for state in ["next", "current", "previous"] {
+        let applied = apply(&hub_with_keys(&entry(state, "ledger")), &with_key(KEY), |_| {});
+        assert_eq!(applied.output, "= unchanged 8\n", "{state}");
+    }
+    let private = KEY.replace("\"e\"", "\"d\":\"AQAB\",\"e\"");
+    let failure = apply(&hub_with_keys(""), &with_key(&private), |_| {}).outcome.unwrap_err();
+    let expected = "signature_key is a private key, which must stay with its owner: make a new one";
+    assert!(failure.message.ends_with(expected), "{}", failure.message);
+}
+
 #[test]
 fn a_hub_without_bindings_is_told_apart() {
     let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");

@@ -1,0 +1,241 @@
+//! `/participants/{name}/signatureKeys`, `/signatures/participants`: the public keys by which participants sign.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use upesi_engine::Clock as _;
+use upesi_jws::{KeyView, SubmittedKey};
+use upesi_ledger::command::NewSignatureKey;
+use upesi_ledger::{
+    AdminCommand, KEY_OVERLAP_HOURS, KEY_OVERLAP_HOURS_MAX, Ledger, ParticipantKeys, PublicKeyDer,
+    SignatureKey, SignatureKeyState,
+};
+use upesi_types::{ErrorCode, FspId, Timestamp, hex, unhex};
+
+use crate::body::JsonBody;
+use crate::call::Call;
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::extract::{Segments, participant_name};
+use crate::hub_keys::pem;
+use crate::json::{Instant, empty, json, ok};
+
+/// What the process knows of such keys besides the ledger.
+#[derive(Clone)]
+pub struct SignatureKeyRules {
+    /// Whether keys on P-256 are taken.
+    pub allows_es256: bool,
+    /// The keys in files at a moment.
+    pub in_files: Arc<dyn Fn() -> Vec<KeyView> + Send + Sync>,
+}
+
+impl Default for SignatureKeyRules {
+    fn default() -> Self {
+        Self { allows_es256: false, in_files: Arc::new(Vec::new) }
+    }
+}
+
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct KeyEntry {
+    sha256: String,
+    state: &'static str,
+    source: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_date: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    starts: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends: Option<Instant>,
+}
+
+#[derive(Serialize)]
+struct KeysView {
+    keys: Vec<KeyEntry>,
+}
+
+#[derive(Serialize)]
+struct SignerView {
+    name: String,
+    keys: Vec<KeyEntry>,
+}
+
+#[derive(Serialize)]
+struct SignersView {
+    participants: Vec<SignerView>,
+}
+
+#[derive(Serialize)]
+struct AddedView {
+    sha256: String,
+}
+
+impl KeyEntry {
+    fn recorded(key: &SignatureKey, among: &ParticipantKeys, now: Timestamp) -> Self {
+        Self {
+            sha256: hex(&key.public_key.sha256()),
+            state: among.state_of(key, now).as_str(),
+            source: "ledger",
+            public_key: Some(pem(&key.public_key.0)),
+            created_date: Some(Instant(key.added_at)),
+            starts: Some(Instant(key.starts_at)),
+            ends: key.ends_at.map(Instant),
+        }
+    }
+
+    fn in_file(key: &KeyView, end: Option<Timestamp>, now: Timestamp) -> Self {
+        let state = match end {
+            None => SignatureKeyState::Current,
+            Some(end) if now < end => SignatureKeyState::Previous,
+            Some(_) => SignatureKeyState::Retired,
+        };
+        Self {
+            sha256: hex(&key.sha256),
+            state: state.as_str(),
+            source: "file",
+            public_key: Some(pem(&key.public_key)),
+            created_date: None,
+            starts: None,
+            ends: end.map(Instant),
+        }
+    }
+
+    fn counts(&self) -> bool {
+        !matches!(self.state, "retired" | "revoked")
+    }
+}
+
+/// All keys of a participant: those of the ledger, those in its file, those that were revoked.
+fn entries(ledger: &Ledger, name: &FspId, in_files: &[KeyView], now: Timestamp) -> Vec<KeyEntry> {
+    // Records of one moment have instants of their own.
+    let now = now.max(ledger.last_time());
+    let all = ledger.signature_keys();
+    let nothing = ParticipantKeys::default();
+    let found = ledger.participant_named(name).and_then(|participant| all.of(participant.id));
+    let known = found.unwrap_or(&nothing);
+    let recorded = known.keys.iter().map(|key| KeyEntry::recorded(key, known, now));
+    let is_elsewhere = |key: &&&KeyView| all.owner_of(&key.sha256).is_none() && !all.is_revoked(&key.sha256);
+    let own = in_files.iter().filter(|key| key.participant.eq_ignore_ascii_case(name.as_str()));
+    let own: Vec<&KeyView> = own.collect();
+    let from_file =
+        own.iter().filter(is_elsewhere).map(|key| KeyEntry::in_file(key, known.files_end_at, now));
+    let revoked = known.revoked.iter().map(|revoked| KeyEntry {
+        sha256: hex(&revoked.sha256),
+        state: "revoked",
+        source: "ledger",
+        public_key: None,
+        created_date: None,
+        starts: None,
+        ends: Some(Instant(revoked.at)),
+    });
+    recorded.chain(from_file).chain(revoked).collect()
+}
+
+pub(crate) async fn list(
+    Call(context): Call,
+    Segments(name): Segments<String>,
+) -> Result<Response, ApiError> {
+    let name = participant_name(&name)?;
+    let (in_files, now) = ((context.signature_keys.in_files)(), context.engine.clock().now());
+    let keys = context.ask(move |ledger| {
+        ledger.participant_named(&name)?;
+        Some(entries(ledger, &name, &in_files, now))
+    });
+    let keys = keys.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?;
+    ok(&KeysView { keys })
+}
+
+/// The keys of all participants that count now: what a DFSP verifies by.
+pub(crate) async fn list_all(Call(context): Call) -> Result<Response, ApiError> {
+    let now = context.engine.clock().now();
+    let mut in_files: BTreeMap<String, Vec<KeyView>> = BTreeMap::new();
+    for key in (context.signature_keys.in_files)() {
+        in_files.entry(key.participant.to_ascii_lowercase()).or_default().push(key);
+    }
+    let participants = context.ask(move |ledger| {
+        let names = ledger.participants().iter().map(|participant| participant.name);
+        let view = |name: FspId| {
+            let own = in_files.get(&name.as_str().to_ascii_lowercase()).map_or(&[][..], Vec::as_slice);
+            let mut keys = entries(ledger, &name, own, now);
+            keys.retain(KeyEntry::counts);
+            (!keys.is_empty()).then(|| SignerView { name: name.to_string(), keys })
+        };
+        names.filter_map(view).collect()
+    });
+    ok(&SignersView { participants: participants.await? })
+}
+
+pub(crate) async fn add(
+    Call(context): Call,
+    Segments(name): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let name = participant_name(&name)?;
+    let fields = body.fields()?;
+    let key_field = fields.required("publicKey")?;
+    let key = SubmittedKey::read(&key_field.text_or_object()?, context.signature_keys.allows_es256)
+        .map_err(|problem| key_field.refuse(&problem))?;
+    let starts_at = fields.optional("starts").map(|field| field.instant()).transpose()?;
+    let overlap = fields.optional("overlapHours");
+    let overlap = overlap.map(|field| field.whole(KEY_OVERLAP_HOURS_MAX)).transpose()?;
+    fields.only(&["publicKey", "starts", "overlapHours"])?;
+    check_files(&context, &name, &key.sha256)?;
+    let at = |seconds: i64| Timestamp::from_ms(seconds.saturating_mul(1_000));
+    let (not_before, not_after) = key.valid_s.map(|(from, to)| (at(from), at(to.saturating_add(1)))).unzip();
+    let command = AdminCommand::AddSignatureKey(NewSignatureKey {
+        name,
+        public_key: PublicKeyDer(key.public_key),
+        not_before,
+        not_after,
+        starts_at,
+        overlap_hours: overlap.unwrap_or(KEY_OVERLAP_HOURS),
+    });
+    context.change(command).await?;
+    json(StatusCode::CREATED, &AddedView { sha256: key.sha256 })
+}
+
+/// A key that is in another participant's file is that one's.
+fn check_files(context: &AdminContext, name: &FspId, sha256: &str) -> Result<(), ApiError> {
+    let in_files = (context.signature_keys.in_files)();
+    let is_other =
+        |key: &&KeyView| hex(&key.sha256) == sha256 && !key.participant.eq_ignore_ascii_case(name.as_str());
+    match in_files.iter().find(is_other) {
+        None => Ok(()),
+        Some(other) => {
+            let detail = format!("Participant '{}' has this key in its file", other.participant);
+            Err(ApiError::new(ErrorCode::CLIENT, &detail))
+        }
+    }
+}
+
+pub(crate) async fn revoke(
+    Call(context): Call,
+    Segments((name, sha256)): Segments<(String, String)>,
+) -> Result<Response, ApiError> {
+    let name = participant_name(&name)?;
+    let sha256: [u8; 32] = unhex(&sha256.to_ascii_lowercase())
+        .ok_or_else(|| ApiError::malformed("\"sha256\" must be 64 hexadecimal digits"))?;
+    let in_files = (context.signature_keys.in_files)();
+    let is_in_file = in_files
+        .iter()
+        .any(|key| key.sha256 == sha256 && key.participant.eq_ignore_ascii_case(name.as_str()));
+    let is_recorded = context.ask(move |ledger| {
+        let found = ledger.participant_named(&name)?;
+        let known = ledger.signature_keys().of(found.id);
+        Some(
+            known
+                .is_some_and(|known| known.find(&sha256).is_some() || known.revocation_of(&sha256).is_some()),
+        )
+    });
+    let is_recorded = is_recorded.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?;
+    if !is_in_file && !is_recorded {
+        return Err(ApiError::not_found("The participant has no such key"));
+    }
+    context.change(AdminCommand::RevokeSignatureKey { name, sha256 }).await?;
+    empty(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,154 @@
+//! Keys as participants hand them in, and how they count beside those in files.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
+use aws_lc_rs::rsa::{KeyPair, KeySize};
+use aws_lc_rs::signature::KeyPair as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, KeyUsagePurpose, date_time_ymd};
+use tempfile::TempDir;
+use upesi_jws::{KeyRing, Recorded, Records, SubmittedKey};
+use upesi_types::Timestamp;
+
+/// The keys of RFC 7515, appendices A.2 and A.3.
+const RSA: &str = r#"{"kty":"RSA","kid":"a","alg":"RS256","use":"sig","e":"AQAB","n":"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ"}"#;
+const RSA_PEM: &str = "-----BEGIN PUBLIC KEY-----
+MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAofgWCuLjybRlzo0tZWJj
+NiuSfb4p4fAkd/wWJcyQoTbji9k0l8W26mPddxHmfHQp+Vaw+4qPCJrcS2mJPMEz
+P1Pt0Bm4d4QlL+yRT+SFd2lZS+pCgNMsD1W/YpRPEwOWvG6b32690r2jZ47soMZo
+9wGzjb/7OMg0LOL+bSf63kpaSHSXndS5z5rexMdbBYUsLA9e+KXBdQOS+UTo7WTB
+EMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6/I5IhlJH7aGhyxX
+FvUK+DWNmoudF8NAco9/h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXp
+oQIDAQAB
+-----END PUBLIC KEY-----
+";
+const P256: &str = r#"{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}"#;
+
+fn pem(kind: &str, der: &[u8]) -> String {
+    format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", STANDARD.encode(der))
+}
+
+fn read(text: &str) -> SubmittedKey {
+    SubmittedKey::read(text, true).unwrap_or_else(|problem| panic!("{text} {problem}"))
+}
+
+#[test]
+fn a_key_is_the_same_in_every_form() {
+    let key = read(RSA);
+    assert_eq!(key, read(RSA_PEM));
+    assert_eq!(key, read(&RSA_PEM.replace('\n', "\\r\\n")));
+    assert_eq!(pem("PUBLIC KEY", &key.public_key).lines().count(), 3);
+    // `openssl pkey -pubin -outform DER | sha256sum`
+    assert_eq!(key.sha256, upesi_types::hex(&sha256(&key.public_key)));
+    assert_eq!(
+        STANDARD.encode(&key.public_key),
+        RSA_PEM.lines().filter(|line| !line.contains('-')).collect::<String>()
+    );
+    let elliptic = read(P256);
+    assert_eq!(elliptic, read(&pem("PUBLIC KEY", &elliptic.public_key)));
+    assert_eq!((elliptic.public_key.len(), elliptic.valid_s), (91, None));
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes).as_ref().try_into().unwrap()
+}
+
+#[test]
+fn a_certificate_gives_its_key_its_validity_and_must_let_it_sign() {
+    let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();
+    let private = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).unwrap();
+    let public = AsDer::<PublicKeyX509Der<'_>>::as_der(pair.public_key()).unwrap();
+    let key = rcgen::KeyPair::from_pem(&pem("PRIVATE KEY", private.as_ref())).unwrap();
+    let certificate = |usage| {
+        let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+        parameters.key_usages = vec![usage];
+        parameters.not_before = date_time_ymd(2030, 1, 1);
+        parameters.not_after = date_time_ymd(2031, 1, 1);
+        parameters.self_signed(&key).unwrap().pem()
+    };
+    let signing = read(&certificate(KeyUsagePurpose::DigitalSignature));
+    assert_eq!(signing.valid_s, Some((1_893_456_000, 1_924_992_000)));
+    assert_eq!(&*signing.public_key, public.as_ref());
+    let refused = SubmittedKey::read(&certificate(KeyUsagePurpose::KeyEncipherment), true);
+    assert_eq!(refused.unwrap_err(), "has a certificate whose key must not sign (digitalSignature)");
+}
+
+#[test]
+fn what_is_no_key_for_signatures_is_refused() {
+    let private = "is a private key, which must stay with its owner: make a new one";
+    let one = "must be one key: PEM (BEGIN PUBLIC KEY or BEGIN CERTIFICATE) or a JSON Web Key";
+    let with = |member: &str| RSA.replace("\"kid\"", &format!("{member},\"kid\""));
+    let short = r#"{"kty":"RSA","e":"AQAB","n":"oT7vb-eMiCGlj6ooi1g7bccDCipOjPjTWije-iGHt2wmARoWM64LX8lKf4aPa5aBztvJPIUUSQ61v-xrAfOiXfVMP2dAHaxphVHBr-q30JW49N_D9Xg7KgzZ-CXnU3rJAheesC6oSyElfBWGCvcMjPIb8Tt4y-ru4KKRurMpf_M"}"#;
+    for (text, expected) in [
+        ("", one.to_owned()),
+        ("ofgWCuLjybRlzo0tZWJj", one.to_owned()),
+        (&format!("{RSA_PEM}{RSA_PEM}"), one.to_owned()),
+        (&pem("PRIVATE KEY", b"x"), private.to_owned()),
+        (&pem("EC PRIVATE KEY", b"x"), private.to_owned()),
+        (&format!("{RSA_PEM}{}", pem("RSA PRIVATE KEY", b"x")), private.to_owned()),
+        (&with("\"d\":\"AQAB\""), private.to_owned()),
+        (r#"{"kty":"oct","k":"AQAB"}"#, private.to_owned()),
+        ("{}", "is no JSON Web Key".to_owned()),
+        (&format!("{RSA}x"), "is no JSON Web Key".to_owned()),
+        (&RSA.replace("\"sig\"", "\"enc\""), "is a JSON Web Key whose use is not sig".to_owned()),
+        (&RSA.replace("\"n\"", "\"m\""), "is a JSON Web Key without a sound \"n\"".to_owned()),
+        (&RSA.replace("XpoQ", "XpoQ="), "is a JSON Web Key without a sound \"n\"".to_owned()),
+        (&RSA.replace("\"RSA\"", "\"OKP\""), "has a key that is neither RSA nor P-256".to_owned()),
+        (&P256.replace("P-256", "P-384"), "has a key that is neither RSA nor P-256".to_owned()),
+        (
+            &P256.replace("f83OJ", "AA"),
+            "is a JSON Web Key whose \"x\" and \"y\" do not have 32 bytes".to_owned(),
+        ),
+        (&P256.replace("f83OJ", "g83OJ"), "has a key that the library refuses".to_owned()),
+        (short, "has an RSA key of 1024 bits; 2048 to 8192 are needed".to_owned()),
+        (&RSA.replace("AQAB", "AQ"), "has a key that the library refuses".to_owned()),
+        (&"x".repeat(16 * 1024 + 1), "is longer than 16384 bytes".to_owned()),
+    ] {
+        assert_eq!(SubmittedKey::read(text, true).err(), Some(expected), "{text:.80}");
+    }
+    assert_eq!(SubmittedKey::read(P256, false).unwrap_err(), "is a P-256 key, and jws.es256 is off");
+}
+
+/// Whose keys count, with their digests.
+fn counted(ring: &KeyRing) -> Vec<(String, [u8; 32])> {
+    let mut all: Vec<_> = ring.views().map(|view| (view.participant, view.sha256)).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn keys_in_files_give_way_to_those_that_are_kept_elsewhere() {
+    let directory = TempDir::new().unwrap();
+    for name in ["greenbank", "bluewallet"] {
+        fs::write(directory.path().join(format!("{name}.pem")), RSA_PEM).unwrap();
+    }
+    let files = KeyRing::load(directory.path(), false).unwrap();
+    let (rsa, elliptic) = (read(RSA), read(P256));
+    let (of_rsa, of_p256) = (sha256(&rsa.public_key), sha256(&elliptic.public_key));
+    let [green, blue] = ["greenbank", "bluewallet"].map(|name| (name.to_owned(), of_rsa));
+    let join = |records: &Records<'_>| files.with(records, &KeyRing::empty(false));
+    assert_eq!(counted(&join(&Records::default()).0), [blue.clone(), green.clone()]);
+    let recorded = |participant, key: &'static str| {
+        let bytes: &[u8] = Box::leak(read(key).public_key);
+        Recorded { participant, public_key: bytes, sha256: sha256(bytes), from: None, until: None }
+    };
+    // One participant's key is nobody else's.
+    let kept = Records { keys: vec![recorded("GreenBank", RSA)], ..Records::default() };
+    let (ring, unusable) = join(&kept);
+    assert_eq!((counted(&ring), unusable), (vec![green], vec![]));
+    // What the settings do not take is told, and does not count; nor does what is none.
+    let broken =
+        Recorded { participant: "redmoney", public_key: b"x", sha256: [1; 32], from: None, until: None };
+    let kept = Records { keys: vec![recorded("redmoney", P256), broken], ..Records::default() };
+    let (ring, unusable) = join(&kept);
+    assert_eq!((ring.len(), unusable), (2, vec![upesi_types::hex(&of_p256), upesi_types::hex(&[1; 32])]));
+    // A revoked key counts nowhere.
+    let revoked = Records { revoked: HashSet::from([of_rsa]), ..Records::default() };
+    assert!(join(&revoked).0.is_empty());
+    // A file that is over does not count at its end; here that is only kept, as verification has the time.
+    let files_until = HashMap::from([("greenbank".to_owned(), Timestamp::EPOCH)]);
+    assert_eq!(join(&Records { files_until, ..Records::default() }).0.len(), 2);
+}

@@ -1,0 +1,145 @@
+//! Whom the hub lets in no more, although a certificate or a binding still says who it is.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::ToString;
+use core::fmt::{self, Display, Formatter};
+
+use upesi_types::{FspId, Timestamp, hex, unhex};
+
+use crate::Ledger;
+use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::show::{Show, Shown};
+use crate::stored::Stored;
+
+/// What is blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Block {
+    /// SHA-256 of a public key: certificates with it, of callers and of authorities.
+    Key([u8; 32]),
+    /// SHA-256 of a certificate, of a caller or of an authority.
+    Certificate([u8; 32]),
+    /// A participant, whatever proves that a caller is it.
+    Participant(FspId),
+}
+
+impl Block {
+    /// The kinds, as operators write them.
+    pub const KINDS: [&'static str; 3] = ["spki-sha256", "cert-sha256", "participant"];
+
+    /// Its kind.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Key(_) => Self::KINDS[0],
+            Self::Certificate(_) => Self::KINDS[1],
+            Self::Participant(_) => Self::KINDS[2],
+        }
+    }
+
+    /// Its value: a digest in hexadecimal, or a name.
+    pub fn value(&self) -> Box<str> {
+        match self {
+            Self::Key(digest) | Self::Certificate(digest) => hex(digest).into(),
+            Self::Participant(name) => name.as_str().into(),
+        }
+    }
+
+    /// Reads a kind and a value of it.
+    pub fn parse(kind: &str, value: &str) -> Option<Self> {
+        let digest = || unhex(&value.to_ascii_lowercase());
+        match kind {
+            "spki-sha256" => digest().map(Self::Key),
+            "cert-sha256" => digest().map(Self::Certificate),
+            "participant" => FspId::parse(value).map(Self::Participant),
+            _ => None,
+        }
+    }
+}
+
+impl Display for Block {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.kind(), self.value())
+    }
+}
+
+impl Show for Block {
+    fn show(&self) -> Shown<'_> {
+        Shown::Text(Cow::Owned(self.to_string()))
+    }
+}
+
+impl Stored for Block {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        match self {
+            Self::Key(digest) => {
+                encoder.u8(1);
+                digest.encode(encoder);
+            }
+            Self::Certificate(digest) => {
+                encoder.u8(2);
+                digest.encode(encoder);
+            }
+            Self::Participant(name) => {
+                encoder.u8(3);
+                name.encode(encoder);
+            }
+        }
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        match decoder.u8()? {
+            1 => Stored::decode(decoder).map(Self::Key),
+            2 => Stored::decode(decoder).map(Self::Certificate),
+            3 => Stored::decode(decoder).map(Self::Participant),
+            _ => Err(DecodeError("unknown kind of block")),
+        }
+    }
+}
+
+impl Ledger {
+    /// What is blocked, each since when.
+    pub const fn blocks(&self) -> &BTreeMap<Block, Timestamp> {
+        &self.blocks
+    }
+}
+
+pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    encoder.list(ledger.blocks.iter(), |encoder, (block, at)| {
+        block.encode(encoder);
+        at.encode(encoder);
+    });
+}
+
+pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    for (block, at) in d.list(<(Block, Timestamp)>::decode)? {
+        if ledger.blocks.insert(block, at).is_some() {
+            return Err(DecodeError("it has a block twice"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_read_as_it_is_written_and_nothing_else_is() {
+        let digest = "9F86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+        for (kind, value) in [("spki-sha256", digest), ("cert-sha256", digest), ("participant", "Green Bank")]
+        {
+            let block = Block::parse(kind, value).expect(kind);
+            assert_eq!((block.kind(), Block::parse(kind, &block.value())), (kind, Some(block)));
+        }
+        for (kind, value) in [
+            ("spki-sha256", &digest[1..]),
+            ("cert-sha256", ""),
+            ("cert-sha256", "zf86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"),
+            ("san-dns", "green.example"),
+            ("participant", ""),
+        ] {
+            assert_eq!(Block::parse(kind, value), None, "{kind}:{value}");
+        }
+    }
+}

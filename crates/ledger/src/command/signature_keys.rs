@@ -1,0 +1,115 @@
+//! Keys by which participants sign.
+
+use upesi_types::{FspId, Timestamp};
+
+use super::{AdminOutcome, AdminRefusal, Decision};
+use crate::Ledger;
+use crate::event::Event;
+use crate::participant::{Participant, ParticipantId};
+use crate::signature_key::{
+    KEY_OVERLAP_HOURS_MAX, ParticipantKeys, PublicKeyDer, SIGNATURE_KEY_BYTES_MAX, SignatureKey,
+};
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// A key to be added to a participant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSignatureKey {
+    /// The participant.
+    pub name: FspId,
+    /// The key.
+    pub public_key: PublicKeyDer,
+    /// The start of its certificate's validity.
+    pub not_before: Option<Timestamp>,
+    /// The end of its certificate's validity.
+    pub not_after: Option<Timestamp>,
+    /// From when on the participant signs by it; from now on, if not given.
+    pub starts_at: Option<Timestamp>,
+    /// How long the keys before it still count, once it has started, in hours.
+    pub overlap_hours: u16,
+}
+
+type Outcome = Result<AdminOutcome, AdminRefusal>;
+
+impl Ledger {
+    pub(super) fn decide_add_signature_key(
+        &self,
+        new: &NewSignatureKey,
+        now: Timestamp,
+        out: &mut Decision,
+    ) -> Outcome {
+        let participant = self.signer(&new.name)?;
+        if !(1..=SIGNATURE_KEY_BYTES_MAX).contains(&new.public_key.0.len()) {
+            return Err(AdminRefusal::SignatureKeyLength);
+        }
+        let starts_at = [new.starts_at, new.not_before].into_iter().flatten().fold(now, Timestamp::max);
+        let is_over = new.not_after.is_some_and(|end| end <= starts_at);
+        if is_over || new.overlap_hours > KEY_OVERLAP_HOURS_MAX {
+            return Err(AdminRefusal::SignatureKeyTimes);
+        }
+        let sha256 = new.public_key.sha256();
+        if self.signature_keys.is_revoked(&sha256) {
+            return Err(AdminRefusal::SignatureKeyRevoked);
+        }
+        if let Some(owner) = self.signature_keys.owner_of(&sha256).filter(|owner| *owner != participant.id) {
+            return Err(AdminRefusal::SignatureKeyTaken { owner: self.participant(owner).name });
+        }
+        let nothing = ParticipantKeys::default();
+        let known = self.signature_keys.of(participant.id).unwrap_or(&nothing);
+        let is_same = |key: &&SignatureKey| {
+            key.ends_at == new.not_after && new.starts_at.is_none_or(|starts_at| starts_at == key.starts_at)
+        };
+        if known.find(&sha256).filter(|key| !key.has_ended(now)).is_some_and(|key| is_same(&key)) {
+            return Ok(AdminOutcome::AlreadyDone);
+        }
+        let is_other_next = |key: &SignatureKey| {
+            key.starts_at > now && !key.has_ended(now) && key.public_key != new.public_key
+        };
+        if known.keys.iter().any(is_other_next) {
+            return Err(AdminRefusal::SignatureKeyNext);
+        }
+        if known.usable_besides(&sha256, now) >= self.config.limits.signature_keys {
+            return Err(AdminRefusal::SignatureKeysFull);
+        }
+        let key = SignatureKey {
+            public_key: new.public_key.clone(),
+            added_at: now,
+            not_before: new.not_before,
+            starts_at,
+            ends_at: new.not_after,
+        };
+        let others_end_at = starts_at.plus_ms(i64::from(new.overlap_hours) * HOUR_MS);
+        out.events.push(Event::SignatureKeyAdded { participant: participant.id, key, others_end_at });
+        Ok(AdminOutcome::Done)
+    }
+
+    /// A key that is only in a file can be revoked, too.
+    pub(super) fn decide_revoke_signature_key(
+        &self,
+        name: &FspId,
+        sha256: [u8; 32],
+        out: &mut Decision,
+    ) -> Outcome {
+        let participant = self.signer(name)?;
+        if let Some(owner) = self.signature_keys.owner_of(&sha256).filter(|owner| *owner != participant.id) {
+            return Err(AdminRefusal::SignatureKeyTaken { owner: self.participant(owner).name });
+        }
+        if self.signature_keys.is_revoked(&sha256) {
+            return Ok(AdminOutcome::AlreadyDone);
+        }
+        let revoked = self.signature_keys.of(participant.id).map_or(0, |known| known.revoked.len());
+        if revoked >= self.config.limits.revoked_keys {
+            return Err(AdminRefusal::RevokedKeysFull);
+        }
+        out.events.push(Event::SignatureKeyRevoked { participant: participant.id, sha256 });
+        Ok(AdminOutcome::Done)
+    }
+
+    /// A participant behind a proxy signs by its own key.
+    fn signer(&self, name: &FspId) -> Result<&Participant, AdminRefusal> {
+        match self.known_participant(name)? {
+            hub if hub.id == ParticipantId::HUB => Err(AdminRefusal::SignatureKeyOfHub),
+            participant => Ok(participant),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Public keys by which participants sign their messages: the next one, the present one, the one of before.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt::{self, Debug, Formatter};
+
+use sha2::{Digest, Sha256};
+use upesi_types::{FspId, Timestamp, hex};
+
+use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::participant::ParticipantId;
+use crate::show::{Names, Show, Shown};
+use crate::state::Ledger;
+use crate::stored::{Stored, stored_struct};
+
+/// Longest public key, in bytes: an RSA key of 8,192 bits takes 1,062.
+pub const SIGNATURE_KEY_BYTES_MAX: usize = 1_200;
+/// Longest overlap of a key with those before it, in hours.
+pub const KEY_OVERLAP_HOURS_MAX: u16 = 720;
+/// The overlap unless an operator says another one, in hours.
+pub const KEY_OVERLAP_HOURS: u16 = 24;
+
+/// A public key as an X.509 `SubjectPublicKeyInfo` in DER. The ledger does not look into it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PublicKeyDer(pub Box<[u8]>);
+
+impl PublicKeyDer {
+    /// SHA-256 over it, by which it is named.
+    pub fn sha256(&self) -> [u8; 32] {
+        Sha256::digest(&self.0).into()
+    }
+}
+
+impl Debug for PublicKeyDer {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.sha256()))
+    }
+}
+
+impl Stored for PublicKeyDer {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.bytes(&self.0);
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        decoder.bytes().map(|bytes| Self(bytes.into()))
+    }
+}
+
+impl Show for PublicKeyDer {
+    fn show(&self) -> Shown<'_> {
+        Shown::Text(Cow::Owned(hex(&self.0)))
+    }
+}
+
+/// A key of a participant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignatureKey {
+    /// The key.
+    pub public_key: PublicKeyDer,
+    /// When it was added.
+    pub added_at: Timestamp,
+    /// The start of its certificate's validity, if it came in one: it verifies nothing before that.
+    pub not_before: Option<Timestamp>,
+    /// From when on it is the one that its participant signs by. It verifies before that, too.
+    pub starts_at: Timestamp,
+    /// The first instant at which it verifies nothing any more.
+    pub ends_at: Option<Timestamp>,
+}
+
+/// What a key is at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignatureKeyState {
+    /// Its participant will sign by it.
+    Next,
+    /// Its participant signs by it.
+    Current,
+    /// Its participant signed by it, and what it signed may be under way.
+    Previous,
+    /// It verifies nothing any more.
+    Retired,
+}
+
+impl SignatureKeyState {
+    /// As operators read it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Next => "next",
+            Self::Current => "current",
+            Self::Previous => "previous",
+            Self::Retired => "retired",
+        }
+    }
+}
+
+/// A key that is refused for good, whoever has it and wherever it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RevokedKey {
+    /// SHA-256 over the key.
+    pub sha256: [u8; 32],
+    /// When it was revoked.
+    pub at: Timestamp,
+}
+
+/// The keys of a participant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParticipantKeys {
+    /// Those that count, and those that ended since the last one was added. In order of addition.
+    pub keys: Vec<SignatureKey>,
+    /// Those that were revoked, in order of revocation.
+    pub revoked: Vec<RevokedKey>,
+    /// From when on its keys in files do not count: they are the keys before the first one that was added here.
+    pub files_end_at: Option<Timestamp>,
+}
+
+/// The keys of all participants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SignatureKeys(BTreeMap<ParticipantId, ParticipantKeys>);
+
+stored_struct! {
+    SignatureKey { public_key, added_at, not_before, starts_at, ends_at }
+    RevokedKey { sha256, at }
+    ParticipantKeys { keys, revoked, files_end_at }
+}
+
+impl SignatureKey {
+    /// Whether it verifies nothing any more.
+    pub fn has_ended(&self, now: Timestamp) -> bool {
+        self.ends_at.is_some_and(|end| end <= now)
+    }
+
+    fn ends_by(&mut self, at: Timestamp) {
+        if self.ends_at.is_none_or(|end| end > at) {
+            self.ends_at = Some(at);
+        }
+    }
+}
+
+impl ParticipantKeys {
+    /// A key that was added and not revoked.
+    pub fn find(&self, sha256: &[u8; 32]) -> Option<&SignatureKey> {
+        self.keys.iter().find(|key| key.public_key.sha256() == *sha256)
+    }
+
+    /// The revocation of a key.
+    pub fn revocation_of(&self, sha256: &[u8; 32]) -> Option<&RevokedKey> {
+        self.revoked.iter().find(|revoked| revoked.sha256 == *sha256)
+    }
+
+    /// What one of the keys is at a moment: of those that have started, the one that started last is in use.
+    pub fn state_of(&self, key: &SignatureKey, now: Timestamp) -> SignatureKeyState {
+        let has_started = |key: &SignatureKey| key.starts_at <= now;
+        if key.has_ended(now) {
+            return SignatureKeyState::Retired;
+        }
+        if !has_started(key) {
+            return SignatureKeyState::Next;
+        }
+        let is_later = |other: &SignatureKey| {
+            has_started(other) && !other.has_ended(now) && other.starts_at > key.starts_at
+        };
+        if self.keys.iter().any(is_later) { SignatureKeyState::Previous } else { SignatureKeyState::Current }
+    }
+
+    /// How many keys count besides one.
+    pub(crate) fn usable_besides(&self, sha256: &[u8; 32], now: Timestamp) -> usize {
+        let counts = |key: &&SignatureKey| !key.has_ended(now) && key.public_key.sha256() != *sha256;
+        self.keys.iter().filter(counts).count()
+    }
+
+    fn add(&mut self, now: Timestamp, key: SignatureKey, others_end_at: Timestamp) {
+        let sha256 = key.public_key.sha256();
+        self.keys.retain(|known| !known.has_ended(now) && known.public_key.sha256() != sha256);
+        for known in self.keys.iter_mut().filter(|known| known.starts_at <= key.starts_at) {
+            known.ends_by(others_end_at);
+        }
+        self.keys.push(key);
+        self.files_end_at = Some(self.files_end_at.map_or(others_end_at, |end| end.min(others_end_at)));
+    }
+
+    fn revoke(&mut self, now: Timestamp, sha256: [u8; 32]) {
+        self.keys.retain(|known| known.public_key.sha256() != sha256);
+        self.revoked.push(RevokedKey { sha256, at: now });
+    }
+}
+
+impl SignatureKeys {
+    /// Those of a participant, if it ever had one here.
+    pub fn of(&self, participant: ParticipantId) -> Option<&ParticipantKeys> {
+        self.0.get(&participant)
+    }
+
+    /// All participants that ever had one here.
+    pub fn iter(&self) -> impl Iterator<Item = (ParticipantId, &ParticipantKeys)> {
+        self.0.iter().map(|(participant, keys)| (*participant, keys))
+    }
+
+    /// The participant that has a key.
+    pub fn owner_of(&self, sha256: &[u8; 32]) -> Option<ParticipantId> {
+        self.iter().find(|(_, keys)| keys.find(sha256).is_some()).map(|(participant, _)| participant)
+    }
+
+    /// Whether a key was revoked, whose ever it was.
+    pub fn is_revoked(&self, sha256: &[u8; 32]) -> bool {
+        self.0.values().any(|keys| keys.revocation_of(sha256).is_some())
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        now: Timestamp,
+        participant: ParticipantId,
+        key: SignatureKey,
+        others_end_at: Timestamp,
+    ) {
+        self.0.entry(participant).or_default().add(now, key, others_end_at);
+    }
+
+    pub(crate) fn revoke(&mut self, now: Timestamp, participant: ParticipantId, sha256: [u8; 32]) {
+        self.0.entry(participant).or_default().revoke(now, sha256);
+    }
+}
+
+impl Ledger {
+    /// The keys by which participants sign.
+    pub const fn signature_keys(&self) -> &SignatureKeys {
+        &self.signature_keys
+    }
+
+    /// What operators call a key of a participant at a moment.
+    pub(crate) fn describe_signature_key(&self, name: &FspId, sha256: &[u8; 32]) -> String {
+        let keys = self.participant_named(name).and_then(|found| self.signature_keys.of(found.id));
+        let Some(keys) = keys else { return "none".into() };
+        match (keys.find(sha256), keys.revocation_of(sha256)) {
+            (_, Some(_)) => "revoked".into(),
+            (Some(SignatureKey { starts_at, ends_at: Some(end), .. }), None) => {
+                alloc::format!("from {starts_at} until {end}")
+            }
+            (Some(SignatureKey { starts_at, .. }), None) => alloc::format!("from {starts_at}"),
+            (None, None) => "none".into(),
+        }
+    }
+}
+
+impl Show for SignatureKey {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![
+            ("sha256", Shown::Text(Cow::Owned(hex(&self.public_key.sha256())))),
+            ("publicKey", self.public_key.show()),
+            ("notBefore", self.not_before.show()),
+            ("startsAt", self.starts_at.show()),
+            ("endsAt", self.ends_at.show()),
+        ])
+    }
+
+    fn describe(&self, _names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} from {}", self.public_key, self.starts_at)
+    }
+}
+
+pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    encoder.list(ledger.signature_keys.0.iter(), |encoder, (participant, keys)| {
+        participant.encode(encoder);
+        encoder.sized(|encoder| keys.encode(encoder));
+    });
+}
+
+pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    let entries = d.list(|d| Ok((ParticipantId::decode(d)?, ParticipantKeys::decode(&mut d.sized()?)?)))?;
+    for (participant, keys) in entries {
+        if ledger.signature_keys.0.insert(participant, keys).is_some() {
+            return Err(DecodeError("it has the keys of a participant twice"));
+        }
+    }
+    Ok(())
+}
