@@ -169,6 +169,7 @@ impl Hub {
         let Core { mut registry, metrics, engine, handle, courier } =
             base.start_engine(settings, clock, journal)?;
         let clock = handle.clock();
+        base.signatures.follow(Arc::clone(&clock) as _);
         let rates = Arc::new(Rates::new(options::rates(settings), base.participants.clone()));
         let resources = Resources::start(
             settings,
