@@ -232,7 +232,8 @@ pub(crate) fn http2_answers() -> Vec<Vec<u8>> {
     let accepted = frame(1, 5, 1, b"\x08\x03202");
     let interim = frame(1, 4, 1, b"\x08\x03100");
     let body = [frame(1, 4, 1, b"\x88\x5c\x015"), frame(0, 1, 1, b"hello")].concat();
-    let large = [frame(1, 4, 1, b"\x88"), frame(0, 0, 1, &[b'x'; 250]).repeat(6)].concat();
+    let piece = frame(0, 0, 1, &[b'x'; 250]).repeat(6);
+    let large = [frame(1, 4, 1, b"\x88"), piece, frame(0, 1, 1, b"")].concat();
     let seeds: [(u8, &[u8]); 10] = [
         (0, &accepted),
         (1, &body),
