@@ -53,7 +53,7 @@ pub struct AccessOptions {
     pub approvers_are_people: bool,
     /// Providers whose tokens are taken beside the hub's own.
     pub issuers: Vec<Issuer>,
-    /// What is mixed into the keys under which second factors of people are sealed: a secret outside the data directory.
+    /// What is mixed into the keys of second factors of people: a secret that is not in the data directory.
     pub people_secret: Option<upesi_keys::Secret>,
 }
 

@@ -27,8 +27,8 @@ use crate::exposition::{counter, gauge, head};
 /// Senders that are no participants count together.
 const UNKNOWN: &str = "unknown";
 
-/// The hub's time once there is an engine that keeps it, the machine's before. A wall clock that jumped makes no message
-/// too old.
+/// The hub's time once there is an engine that keeps it, the machine's before. A wall clock that jumped makes no
+/// message too old.
 struct HubClock {
     machine: Arc<dyn Clock>,
     hub: OnceLock<Arc<dyn Clock>>,
