@@ -191,7 +191,7 @@ fn head(is_post: bool, path: &str) -> Vec<u8> {
 pub(crate) fn http2_requests() -> Vec<Vec<u8>> {
     let get = frame(1, 5, 1, &head(false, "/live"));
     let post =
-        [frame(1, 4, 3, &head(true, "/transfers")), frame(0, 1, 3, PREPARE[..100].as_bytes())].concat();
+        [frame(1, 4, 3, &head(true, "/transfers")), frame(0, 1, 3, &PREPARE.as_bytes()[..100])].concat();
     let (whole, half) = (head(true, "/quotes"), head(true, "/quotes").len() / 2);
     let continued = [frame(1, 1, 5, &whole[..half]), frame(9, 4, 5, &whole[half..])].concat();
     let trailers =

@@ -129,6 +129,7 @@ impl Base {
         let options = EngineOptions { clock, log: journal, ..options::engine(settings) };
         let (engine, handle) = Engine::start(options, metrics.clone(), Box::new(effects))?;
         let _ = engine_slot.set(handle.clone());
+        self.signatures.follow(handle.clock());
         let (data, noted) = (settings.data.dir.clone(), handle.clone());
         self.admin_workers.get(0).spawn(async move { mark::enter(&data, &noted).await });
         Ok(Core { registry, metrics, engine, handle, courier })
@@ -173,7 +174,6 @@ impl Hub {
         let Core { mut registry, metrics, engine, handle, courier } =
             base.start_engine(settings, clock, journal)?;
         let clock = handle.clock();
-        base.signatures.follow(Arc::clone(&clock) as _);
         let rates = Arc::new(Rates::new(options::rates(settings), base.participants.clone()));
         let resources = Resources::start(
             settings,
