@@ -44,7 +44,7 @@ fmt: tools ## Is everything formatted? `cargo fmt` does it.
 lint: tools ## Clippy on all targets, warnings are errors.
 	@$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 
-unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider and SoftHSM, against which it tests.
+unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, SoftHSM and promtool, against which it tests.
 	@.ci/tools tests
 	tools/kafka/brokers jars >/dev/null
 	if command -v cargo-nextest >/dev/null; then

@@ -9,10 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/.." && pwd)
 . "$here/lib.sh"
 
-if ! command -v promtool >/dev/null || ! command -v prometheus >/dev/null; then
-    echo "installing Debian's prometheus" >&2
-    apt-get install -y --no-install-recommends prometheus >/dev/null
-fi
+"$root/.ci/tools" tests
 
 echo "── rules"
 promtool check config "$here/prometheus.yml"

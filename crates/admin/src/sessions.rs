@@ -14,7 +14,7 @@ use upesi_ledger::{
 use upesi_types::ErrorCode;
 
 use crate::access::{
-    IDLE_MS, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Permission, Seed, Session, Token,
+    IDLE_MS, Opened, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Permission, Session, Token,
     address_of, id_of, step_of,
 };
 use crate::body::{Fields, JsonBody};
@@ -86,7 +86,7 @@ struct Attempt {
 /// A person whose password and code were right.
 struct Proven {
     known: Known,
-    seed: Seed,
+    opened: Opened,
     code_step: u64,
 }
 
@@ -189,13 +189,13 @@ impl Attempt {
         }
         let sealed = known.as_ref().map(|known| known.person.sealed);
         let opened = people.open(self.password.clone(), &self.operator, self.address, sealed).await;
-        let seed = opened.map_err(|_| busy())?;
+        let opened = opened.map_err(|_| busy())?;
         let now = context.engine.clock().now();
-        let code_step = seed.as_ref().and_then(|seed| step_of(seed, &self.code, now));
-        match (known, seed, code_step) {
-            (Some(known), Some(seed), Some(code_step)) => Ok(Proven { known, seed, code_step }),
-            (known, seed, _) => {
-                let why = match (&known, seed) {
+        let code_step = opened.as_ref().and_then(|opened| step_of(&opened.seed, &self.code, now));
+        match (known, opened, code_step) {
+            (Some(known), Some(opened), Some(code_step)) => Ok(Proven { known, opened, code_step }),
+            (known, opened, _) => {
+                let why = match (&known, opened) {
                     (None, _) => "no such person",
                     (_, None) => "wrong password",
                     (_, Some(_)) => "wrong code",
@@ -204,6 +204,16 @@ impl Attempt {
                 Err(wrong("Name, password or code is wrong"))
             }
         }
+    }
+
+    /// The second factor under the hub's secret, too, if it is not yet.
+    async fn sealed_anew(&self, context: &AdminContext, proven: &Proven) -> Result<Option<Sealed>, ApiError> {
+        if !proven.opened.is_weak {
+            return Ok(None);
+        }
+        let (password, seed) = (self.password.clone(), proven.opened.seed.clone());
+        let sealed = people(context)?.seal(password, &self.operator, self.address, seed).await;
+        sealed.map_err(|_| busy())?.ok_or_else(ApiError::no_random_bits).map(Some)
     }
 
     /// Uses the code up, with its entry in the audit trail.
@@ -249,12 +259,17 @@ pub(crate) async fn open(Call(context): Call, body: JsonBody) -> Result<Response
     let id = id_of(&token);
     let change = Change::new(format!("session {id} of operator {}", attempt.operator), "none", "open");
     let credential = proven.known.person.id;
-    attempt.use_code(&context, &proven, EntranceKind::Session { credential, change }).await?;
+    let sealed = attempt.sealed_anew(&context, &proven).await?;
+    attempt.use_code(&context, &proven, EntranceKind::Session { credential, change, sealed }).await?;
     let now = context.engine.clock().now();
     let session = Session {
         id,
+        credential: if sealed.is_some() {
+            credential_of(&context, &attempt.operator).await?
+        } else {
+            credential
+        },
         operator: attempt.operator.into(),
-        credential,
         roles: proven.known.roles,
         address: attempt.address,
         opened_at: now,
@@ -323,7 +338,7 @@ pub(crate) async fn renew(Call(context): Call, body: JsonBody) -> Result<Respons
     let proven = attempt.verify(&context).await?;
     let before = session.factor_at.to_string();
     let change = Change::new(format!("last code of session {}", session.id), before, "now");
-    let kind = EntranceKind::Session { credential: session.credential, change };
+    let kind = EntranceKind::Session { credential: session.credential, change, sealed: None };
     attempt.use_code(&context, &proven, kind).await?;
     let now = context.engine.clock().now();
     people(&context)?.change_session(&session.id, |session| session.factor_at = now);
@@ -339,7 +354,7 @@ pub(crate) async fn set_password(Call(context): Call, body: JsonBody) -> Result<
     let (session, attempt) = again(&context, &fields, &names, "self.password")?;
     let proven = attempt.verify(&context).await?;
     let people = people(&context)?;
-    let sealed = people.seal(chosen, &attempt.operator, attempt.address, proven.seed.clone()).await;
+    let sealed = people.seal(chosen, &attempt.operator, attempt.address, proven.opened.seed.clone()).await;
     let sealed: Sealed = sealed.map_err(|_| busy())?.ok_or_else(ApiError::no_random_bits)?;
     let kind = EntranceKind::SetPassword { credential: session.credential, sealed };
     attempt.use_code(&context, &proven, kind).await?;
@@ -349,13 +364,16 @@ pub(crate) async fn set_password(Call(context): Call, body: JsonBody) -> Result<
 
 /// The caller's session goes on by the new password; all others of the person end.
 async fn follow(context: &AdminContext, session: &Session) -> Result<(), ApiError> {
-    let name = session.operator.clone();
-    let credential =
-        context.ask(move |ledger| ledger.operators().named(&name)?.person.map(|person| person.id)).await?;
+    let credential = credential_of(context, &session.operator).await?;
     let people = people(context)?;
-    if let Some(credential) = credential {
-        people.change_session(&session.id, |session| session.credential = credential);
-    }
+    people.change_session(&session.id, |session| session.credential = credential);
     people.end_sessions(|other| other.operator == session.operator && other.id != session.id);
     Ok(())
+}
+
+/// Number of a person's password; 0, which is nobody's, if it was removed meanwhile.
+async fn credential_of(context: &AdminContext, operator: &str) -> Result<u32, ApiError> {
+    let name = operator.to_owned();
+    let found = context.ask(move |ledger| ledger.operators().named(&name)?.person.map(|person| person.id));
+    Ok(found.await?.unwrap_or_default())
 }

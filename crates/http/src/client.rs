@@ -18,12 +18,14 @@ use multiplexed::{Multiplexed, Shared};
 use opening::{Opening, Turn};
 
 mod connector;
+mod direct;
 mod interim;
 mod live;
 mod multiplexed;
 mod opening;
 mod outbound;
 
+pub use direct::{Unanswered, exchange_http2};
 pub use outbound::Outbound;
 
 /// What to do with the bodies of responses.

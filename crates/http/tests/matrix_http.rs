@@ -120,7 +120,7 @@ const HEADS: [(u16, &str); 56] = [
 ];
 
 /// Bodies in chunks that are none. A service has seen the head by then; the rest of the connection is not read.
-const CHUNKS: [&str; 14] = [
+const CHUNKS: [&str; 20] = [
     "zz\r\nhello\r\n0\r\n\r\n",
     "-5\r\nhello\r\n0\r\n\r\n",
     "+5\r\nhello\r\n0\r\n\r\n",
@@ -135,6 +135,12 @@ const CHUNKS: [&str; 14] = [
     "10000000000000000\r\nhello\r\n0\r\n\r\n",
     ";a=b\r\nhello\r\n0\r\n\r\n",
     "5 5\r\nhello\r\n0\r\n\r\n",
+    "5;a\nhello\r\n0\r\n\r\n",
+    "5;a\n\nhello\r\n0\r\n\r\n",
+    "5;a\nb\r\nhello\r\n0\r\n\r\n",
+    "5;a\rb\r\nhello\r\n0\r\n\r\n",
+    "5;a=\u{0}\r\nhello\r\n0\r\n\r\n",
+    "5;a=\"\u{7}\"\r\nhello\r\n0\r\n\r\n",
 ];
 
 /// The status of the first answer; 0 if there is none.

@@ -44,6 +44,9 @@ pub enum KeyError {
         /// What is wrong.
         problem: String,
     },
+    /// A key whose signatures differ each time.
+    #[error("{0} is no RSA key: only these give a secret that stays the same")]
+    GivesNoSecret(Place),
     /// A key whose signature its own public key does not verify.
     #[error("{0} did not sign a trial message, or signed it as another key; see the token's log")]
     DoesNotSign(Place),

@@ -3,6 +3,7 @@
 //! - [`Key`]: signs digests, and says which public key verifies them.
 //! - [`Place`]: where a key is: a file, also of a mounted secret, or an object of a PKCS #11 token.
 //! - [`Keys`]: opens places, and lets a key sign once before it counts.
+//! - [`Secret`]: bytes that a key gives for a purpose.
 //! - [`Mount`]: reads the files of a mounted secret as they were at one moment.
 //!
 //! Libraries: aws-lc for keys in files, cryptoki for tokens. Reasons: `docs/decisions/0067-keys.md`.
@@ -13,6 +14,7 @@ mod file;
 mod key;
 mod mount;
 mod place;
+mod secret;
 mod token;
 
 pub use der::ecdsa_signature;
@@ -21,6 +23,7 @@ pub use file::{FileKey, read_private};
 pub use key::{Hash, Key, Kind, NotSigned, Scheme};
 pub use mount::Mount;
 pub use place::{NotAPlace, Place, TokenKeyName};
+pub use secret::Secret;
 pub use token::{TokenSettings, Tokens};
 
 use std::sync::Arc;
@@ -59,6 +62,14 @@ impl Keys {
             true => Ok(key),
             false => Err(KeyError::DoesNotSign(place.clone())),
         }
+    }
+
+    /// The secret that an RSA key gives for a purpose.
+    ///
+    /// # Errors
+    /// The key cannot be used, or is none of RSA.
+    pub fn secret(&self, place: &Place, purpose: &str) -> Result<Secret, KeyError> {
+        Secret::of(&*self.open(place)?, purpose).ok_or_else(|| KeyError::GivesNoSecret(place.clone()))
     }
 
     /// Sessions with tokens that are open.

@@ -5,96 +5,14 @@ mod by_api;
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use common::World;
 use common::client::Answer;
-use common::dfsp::Seen;
 use common::message::{Message, Terms, family, media_type};
-use tempfile::TempDir;
-use upesi_http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
-use upesi_jws::{Freshness, KeyRing, PrivateKey, Request, SIGNATURE, verify};
+use common::signed::{Keys, is_genuine, signed_by};
+use upesi_jws::{KeyRing, PrivateKey, SIGNATURE};
 use upesi_pki::{KeyKind, SigningKey};
-use upesi_types::Timestamp;
-
-const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
-
-/// The keys of two DFSPs and of the hub.
-struct Keys {
-    directory: TempDir,
-}
-
-impl Keys {
-    fn new() -> Self {
-        let keys = Self { directory: TempDir::new().unwrap() };
-        for name in DFSPS {
-            keys.make(name);
-            keys.publish(name);
-        }
-        keys.make("Hub");
-        keys
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn make(&self, name: &str) {
-        SigningKey::make(&self.path("own"), name, KeyKind::Rsa2048).unwrap();
-    }
-
-    /// Gives the hub a DFSP's public key.
-    fn publish(&self, name: &str) {
-        fs::create_dir_all(self.path("public")).unwrap();
-        let public = self.path("own").join(format!("{name}.pem"));
-        fs::copy(public, self.path("public").join(format!("{name}.pem"))).unwrap();
-    }
-
-    fn of(&self, name: &str) -> PrivateKey {
-        PrivateKey::load(&self.path("own").join(format!("{name}.key"))).unwrap()
-    }
-
-    /// What a DFSP verifies by: the keys of all, the hub's included.
-    fn ring(&self) -> KeyRing {
-        KeyRing::load(&self.path("own"), false).unwrap()
-    }
-
-    fn world(&self, more: &[(&str, &str)]) -> World {
-        let (public, own) = (self.path("public"), self.path("own").join("Hub.key"));
-        let text = |path: &Path| path.display().to_string();
-        let (public, own) = (text(&public), text(&own));
-        let mut settings = vec![("jws.keys_dir", &*public), ("jws.signing_key_file", &*own)];
-        settings.push(("tls.reload_interval_s", "3600"));
-        settings.extend_from_slice(more);
-        World::new(&settings)
-    }
-}
-
-fn headers(pairs: &[(String, String)]) -> HeaderMap {
-    let pair = |(name, value): &(String, String)| {
-        (HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap())
-    };
-    pairs.iter().map(pair).collect()
-}
-
-/// A message signed by a key, as its sender would.
-fn signed_by(message: Message, key: &PrivateKey) -> Message {
-    let (path, method) = (message.path.clone(), message.method);
-    let message = message.header("fspiop-uri", &path).header("fspiop-http-method", method);
-    let value = key.sign(&headers(&message.headers), &message.body).unwrap();
-    message.header(SIGNATURE, value.to_str().unwrap())
-}
-
-/// Whether what a DFSP received is its sender's, as a DFSP judges it: by the headers for method and URI.
-fn is_genuine(seen: &Seen, keys: &KeyRing) -> Result<(), String> {
-    let uri: Uri = seen.header("fspiop-uri").ok_or("no URI")?.parse().map_err(|_| "bad URI")?;
-    let method: Method =
-        seen.header("fspiop-http-method").ok_or("no method")?.parse().map_err(|_| "bad method")?;
-    let headers = headers(&seen.headers);
-    let request = Request { method: &method, uri: &uri, headers: &headers, body: &seen.body, base_path: "" };
-    let now = Timestamp::parse_iso("2031-01-01T00:00:00.000Z").unwrap();
-    verify(request, keys, Freshness::Any, now).map_err(|fault| fault.to_string())
-}
 
 fn is_refused(answer: &Answer, reason: &str) {
     let expected = format!(
@@ -236,8 +154,16 @@ fn registrations_and_answers_to_lookups_must_be_recent() {
     is_refused(&register(None), "the date is not recent");
     is_refused(&register(Some(&now.plus_ms(-302_000).http_date().to_string())), "the date is not recent");
     is_refused(&register(Some(&now.plus_ms(62_000).http_date().to_string())), "the date is not recent");
-    let answer = register(Some(&now.plus_ms(-200_000).http_date().to_string()));
-    assert_ne!(answer.error_code(), Some("3105"), "{answer:?}");
+    let is_taken = |answer: Answer| assert_ne!(answer.error_code(), Some("3105"), "{answer:?}");
+    is_taken(register(Some(&now.plus_ms(-200_000).http_date().to_string())));
+    // Recent is what is recent by the hub's time: a wall clock that jumps makes no message too old.
+    for hour_ms in [3_600_000, -3_600_000] {
+        world.clock.jump(hour_ms);
+        world.until(&true, || world.operate("GET", "/clock", "")["jumpMs"] != 0);
+        is_taken(register(Some(&world.clock.unset().http_date().to_string())));
+        world.clock.jump(-hour_ms);
+        world.until(&true, || world.operate("GET", "/clock", "")["jumpMs"] == 0);
+    }
 }
 
 #[test]

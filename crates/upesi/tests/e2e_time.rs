@@ -7,7 +7,8 @@ use common::client::{Client, request};
 use common::message::{Message, Terms};
 use serde_json::{Value, json};
 
-const DAY_MS: i64 = 86_400_000;
+const HOUR_MS: i64 = 3_600_000;
+const DAY_MS: i64 = 24 * HOUR_MS;
 const EXPIRED: &str = r#"{"errorInformation":{"errorCode":"3303","errorDescription":"Transfer expired"}}"#;
 
 /// The part of `/health` that tells of the clock, of the DFSPs' port and of the operators'; both answer 200.
@@ -108,6 +109,55 @@ fn an_accepted_jump_is_the_time_from_then_on_and_back_again() {
         assert_eq!(world.dfsp(name).next(&due).text(), EXPIRED);
     }
     assert_eq!(world.position("greenbank"), "6");
+    world.stop_and_audit();
+}
+
+/// An answer that says when it was completed, by a right clock.
+fn is_refused_as_completed(world: &World, id: &str, why: &str) {
+    let fulfil = Message::fulfil(id, "COMMITTED");
+    let body = String::from_utf8(fulfil.body.clone()).unwrap();
+    let body = body.replacen('{', &format!(r#"{{"completedTimestamp":"{}","#, world.clock.unset()), 1);
+    let (answer, _) = world.send(fulfil.body(body));
+    assert_eq!((answer.status, answer.error_code()), (400, Some("3100")), "{answer:?}");
+    assert!(answer.body.contains(why), "{answer:?}");
+}
+
+#[test]
+fn a_start_believes_a_wrong_clock_and_what_contradicts_it_is_refused() {
+    let mut world = World::new(&[]);
+    // An hour ahead: what DFSPs let expire within that hour has expired, what lasts longer goes on.
+    world.clock.jump(HOUR_MS);
+    world.restart();
+    assert!(!is_down(&world), "nothing tells the hub that the clock is wrong");
+    let short = world.new_id();
+    world.deliver(Message::prepare(&Terms::new(&short, world.clock.unset())));
+    let refused = world.dfsp("greenbank").next(&short).text().to_owned();
+    assert!(
+        refused.contains(r#""errorCode":"3100""#) && refused.contains("already in the past"),
+        "{refused}"
+    );
+    let long = prepare(&world, "2", 2 * HOUR_MS);
+    is_refused_as_completed(&world, &long, "exceeded the maximum timeout duration");
+    world.deliver(Message::fulfil(&long, "COMMITTED"));
+    assert_eq!(world.dfsp("greenbank").next(&long).method, "PUT");
+    // Right again: the journal is an hour ahead, which is told until then, and payments go on.
+    world.clock.jump(-HOUR_MS);
+    world.restart();
+    world.until(&true, || is_down(&world));
+    let ahead = world.operate("GET", "/clock", "")["journalAheadMs"].as_i64().unwrap();
+    assert!((HOUR_MS - 600_000..=HOUR_MS).contains(&ahead), "{ahead}");
+    let id = prepare(&world, "4", 0);
+    complete(&world, &id, 0);
+    // An hour behind: nothing expires too early, and who says when it paid is an hour in the future.
+    world.clock.jump(-HOUR_MS);
+    world.restart();
+    let id = prepare(&world, "8", 0);
+    is_refused_as_completed(&world, &id, "future timestamp");
+    world.deliver(Message::fulfil(&id, "COMMITTED"));
+    assert_eq!(world.dfsp("greenbank").next(&id).method, "PUT");
+    assert_eq!(world.position("greenbank"), "14");
+    world.clock.jump(HOUR_MS);
+    world.restart();
     world.stop_and_audit();
 }
 

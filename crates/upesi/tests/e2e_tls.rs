@@ -8,12 +8,12 @@ use std::process::Command;
 
 use common::World;
 use common::client::{Client, request};
-use common::dfsp::Dfsp;
+use common::dfsp::{Conduct, Dfsp};
 use common::message::{Message, Terms};
 use common::secure::{Caller, Pki};
 use upesi_http::SendError;
-use upesi_pki::Usage;
-use upesi_tls::Protocols;
+use upesi_pki::{Order, Usage};
+use upesi_tls::{Protocols, present_s};
 
 const PAYERS: [&str; 2] = ["greenbank", "bluewallet"];
 
@@ -150,6 +150,93 @@ fn a_dfsp_with_an_authority_of_its_own_is_called_by_that_and_by_no_other() {
     world.set_endpoints("greenbank", &scheme);
     assert_eq!(world.dfsp("greenbank").next(&id).body, fulfil.body);
     drop((callers, honest));
+    world.stop_and_audit();
+}
+
+/// A lookup by greenbank at the scheme's only oracle; what comes of it.
+fn looked_up(world: &World, caller: &Caller) -> (String, String) {
+    let number = world.new_number();
+    let lookup =
+        Message::of("GET", &format!("/participants/MSISDN/{number}"), "greenbank", None, "").into_sent();
+    assert_eq!(world.wait(caller.send(&lookup)).unwrap().status, 202);
+    let told = world.dfsp("greenbank").next_attempt(&format!("MSISDN/{number}"));
+    (told.path.clone(), told.text().to_owned())
+}
+
+#[test]
+fn an_oracle_with_an_authority_of_its_own_is_asked_by_that_and_by_no_other() {
+    let mut pki = Pki::new();
+    let own = pki.file("own");
+    fs::create_dir(&own).unwrap();
+    let directory = own.display().to_string();
+    let more = [
+        ("outbound_tls.own_directory", &*directory),
+        ("tls.reload_interval_s", "3600"),
+        ("oracles.breaker_threshold", "1000000"),
+    ];
+    let mut world = secured(&mut pki, &more);
+    for name in PAYERS {
+        world.set_all_endpoints(name, &world.dfsp(name).base_url());
+    }
+    let caller = pki.caller(Some("greenbank"), world.fspiop());
+    // The oracle's own authority; one of the scheme's; one that calls itself as the oracle's; a name that is another's.
+    let mut oracles = Pki::new();
+    for name in ["oracle", "hub-at-oracle"] {
+        let usage = if name == "oracle" { Usage::Server } else { Usage::Client };
+        oracles.issue(usage, name);
+    }
+    let elsewhere = Order::new("elsewhere", Usage::Server, present_s()).with_hosts(&["127.0.0.2"]);
+    oracles.authority.issue(&elsewhere).unwrap();
+    let mut imposters = Pki::new();
+    imposters.issue(Usage::Server, "oracle");
+    pki.issue(Usage::Server, "oracle");
+    let right = Dfsp::start_secured("oracle", oracles.server("oracle"));
+    right.conduct(Conduct::Says(200, r#"{"partyList":[{"fspId":"bluewallet"}]}"#.into()));
+    let body = |url: &str| format!(r#"{{"endpoint":{{"value":"{url}","endpointType":"URL"}}}}"#);
+    let made = format!(r#"{{"oracleIdType":"MSISDN","isDefault":true,{}"#, &body(&right.base_url())[1..]);
+    world.operate("POST", "/oracles", &made);
+    let id = world.operate("GET", "/oracles", "")[0]["oracleId"].to_string();
+    let (is_found, is_not) = ("{\"fspId\":\"bluewallet\"}", "The oracle cannot be reached");
+    let expect = |world: &World, what: &str, text: &str| {
+        let (path, told) = looked_up(world, &caller);
+        assert!(told.contains(text), "{what}: {path} {told}");
+    };
+    // By the scheme's authority it is not known.
+    expect(&world, "without files of its own", is_not);
+    let put = |name: &str| {
+        fs::copy(oracles.file("ca.pem"), own.join(format!("oracle-{id}.anchors.pem"))).unwrap();
+        if !name.is_empty() {
+            for ending in ["pem", "key"] {
+                let made = oracles.file(&format!("{name}.{ending}"));
+                fs::copy(made, own.join(format!("oracle-{id}.{ending}"))).unwrap();
+            }
+        }
+        let before = world.metric("upesi_tls_reloads_total");
+        world.hub().reload_keys();
+        world.until(&true, || world.metric("upesi_tls_reloads_total") > before);
+    };
+    // The hub shows what it shows all, which is not of the oracle's authority.
+    put("");
+    expect(&world, "with the scheme's client certificate", is_not);
+    assert_eq!(right.count(), 0);
+    put("hub-at-oracle");
+    expect(&world, "with all of its own", is_found);
+    assert!(right.peers().iter().all(|name| name == "hub-at-oracle"), "{:?}", right.peers());
+    let count = right.count();
+    for (what, tls) in [
+        ("of the scheme's authority", pki.server("oracle")),
+        ("of an authority of the same name", imposters.server("oracle")),
+        ("of another name", oracles.server("elsewhere")),
+    ] {
+        let wrong = Dfsp::start_secured("oracle", tls);
+        world.operate("PUT", &format!("/oracles/{id}"), &body(&wrong.base_url()));
+        expect(&world, what, is_not);
+        assert_eq!(wrong.count(), 0, "{what}");
+    }
+    world.operate("PUT", &format!("/oracles/{id}"), &body(&right.base_url()));
+    expect(&world, "the right one again", is_found);
+    assert_eq!(right.count(), count + 1);
+    drop((caller, right));
     world.stop_and_audit();
 }
 

@@ -150,6 +150,117 @@ fn a_full_disk_refuses_writes_keeps_reads_and_heals() {
     verdict::journal_agrees(&disk.root().join("data"), &accepted);
 }
 
+/// What an operator asks, by the token of a file; the status and the body.
+fn ask(world: &World, token: &str, line: &str, body: &str) -> (u16, String) {
+    let request = format!(
+        "{line} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = exchange(world.ports[1], &request);
+    let (head, body) = answer.split_once("\r\n\r\n").expect(&answer);
+    (head[9..12].parse().unwrap(), body.to_owned())
+}
+
+/// The entries of the audit trail, the latest first.
+fn trail(world: &World, auditor: &str) -> Vec<serde_json::Value> {
+    let (status, page) = ask(world, auditor, "GET /audit?limit=1000", "");
+    assert_eq!(status, 200, "{page}");
+    let mut page: serde_json::Value = serde_json::from_str(&page).unwrap();
+    let mut entries = std::mem::take(page["entries"].as_array_mut().unwrap());
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry["number"].as_u64().unwrap()));
+    entries
+}
+
+/// What changes something is refused, in the ledger and outside it.
+fn changes_are_refused(world: &World, [iam, operations, security]: [&str; 3]) {
+    for (token, line, body) in [
+        (operations, "POST /participants", r#"{"name":"latecomer","currency":"KES"}"#),
+        (operations, "POST /participants/Hub/accounts", r#"{"currency":"KES","type":"HUB_RECONCILIATION"}"#),
+        (iam, "POST /operators", r#"{"name":"late","roles":["viewer"]}"#),
+        (iam, "POST /operators/maker/tokens", "{}"),
+        // Effects outside the ledger.
+        (security, "PUT /log-level", r#"{"level":"trace"}"#),
+        (
+            operations,
+            "POST /oracles",
+            r#"{"oracleIdType":"MSISDN","endpoint":{"value":"http://127.0.0.1:9","endpointType":"URL"}}"#,
+        ),
+    ] {
+        let (status, answer) = ask(world, token, line, body);
+        assert!(status == 503 && answer.contains(r#""errorCode":"2003""#), "{line}: {status} {answer}");
+    }
+}
+
+/// Nothing is done without its entry, and no refusal is lost without a word.
+#[test]
+fn a_full_disk_lets_no_operator_act_without_an_entry() {
+    let Some(disk) = SmallDisk::of_bytes(DISK_BYTES) else { return };
+    let mut world = World::new(&disk.data());
+    let mut hub = Hub::spawn(world.serve(disk.upesi()), None);
+    hub.serves();
+    // Payments use up what the journal has prepared.
+    let mut load = block_on(world.load(9));
+    load.start();
+    load.wait_for_accepted(50);
+    stopped(hub);
+    world.settings = vec!["admin.authentication=required", "admin.approvals=off"];
+    let mut hub = Hub::spawn(world.serve(disk.upesi()), None);
+    hub.serves();
+    let files = tempfile::tempdir().unwrap();
+    let file = |name: &str| files.path().join(name);
+    succeeds(
+        disk.upesi().args(["admin", "bootstrap", "--data"]).arg(disk.data()).arg("--out").arg(file("first")),
+    );
+    let url = format!("http://{}", world.ports[1]);
+    let create = |name: &str, role: &str, by: &str| {
+        let mut command = disk.upesi();
+        command.args(["admin", "create", name, "--role", role, "--admin", &url, "--token-file"]);
+        succeeds(command.arg(file(by)).arg("--out").arg(file(name)));
+        fs::read_to_string(file(name)).unwrap().trim().to_owned()
+    };
+    let iam = create("iam", "iam-admin", "first");
+    let [operations, security, auditor] =
+        [("maker", "operations"), ("guard", "security-officer"), ("watcher", "auditor")]
+            .map(|(name, role)| create(name, role, "iam"));
+    let admin = world.admin();
+    let reads = [
+        (&iam, "GET /operators"),
+        (&operations, "GET /participants"),
+        (&security, "GET /log-level"),
+        (&operations, "GET /oracles"),
+    ];
+    let state = || reads.map(|(token, line)| ask(&world, token, line, ""));
+    let (before, entries) = (state(), trail(&world, &auditor).len());
+    assert!(before.iter().all(|(status, _)| *status == 200), "{before:?}");
+
+    block_on(fill_for_good(&disk, &admin));
+    changes_are_refused(&world, [&iam, &operations, &security]);
+    // Attempts are refused as ever, also those that cannot be kept.
+    for (token, line, status) in [
+        ("upesi_wrong", "GET /participants", 401),
+        (&*auditor, "POST /operators", 403),
+        (&*operations, "POST /operators", 403),
+    ] {
+        assert_eq!(ask(&world, token, line, "{}").0, status, "{line}");
+    }
+    assert_eq!((state(), trail(&world, &auditor).len()), (before.clone(), entries), "nothing was done");
+
+    disk.make_room();
+    block_on(health_becomes(&admin, true));
+    assert_eq!((state(), trail(&world, &auditor).len()), (before, entries), "nothing is done later");
+    assert_eq!(ask(&world, &iam, "POST /operators", r#"{"name":"late","roles":["viewer"]}"#).0, 201);
+    assert_eq!(ask(&world, &operations, "POST /operators", "{}").0, 403);
+    let after = trail(&world, &auditor);
+    assert_eq!(after.len(), entries + 2, "{:?}", &after[..2]);
+    let refused = after[0]["refused"].as_str().unwrap();
+    assert!(refused.contains("3 refusals before it were not recorded"), "{refused}");
+    let (_, failed) = load.end();
+    assert!(failed.is_empty(), "{failed:?}");
+    stopped(hub);
+    audit_is_clean(&disk);
+}
+
 /// Bytes that the reserve takes of the disk, by its blocks.
 fn reserved_bytes(disk: &SmallDisk) -> u64 {
     fs::metadata(disk.root().join("data/reserve")).map_or(0, |found| found.blocks() * 512)

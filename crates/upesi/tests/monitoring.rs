@@ -8,6 +8,7 @@ mod dashboard;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -283,4 +284,19 @@ fn profiles_are_given_where_they_are_allowed() {
         assert!(answer.body.contains("admin.profiling"), "{answer:?}");
     }
     scene.end();
+}
+
+/// Runs promtool in a directory of `monitoring/`, which must be content.
+fn promtool(directory: &str, arguments: &[&str]) {
+    let mut command = Command::new("promtool");
+    let output = command.args(arguments).current_dir(root().join("monitoring").join(directory)).output();
+    let output = output.expect("promtool, which `.ci/tools tests` installs");
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success(), "promtool {arguments:?}:\n{}", said.concat());
+}
+
+#[test]
+fn prometheus_understands_the_rules_and_alerts_fire_when_they_should() {
+    promtool(".", &["check", "config", "prometheus.yml"]);
+    promtool("rules/tests", &["test", "rules", "alerts.yml"]);
 }

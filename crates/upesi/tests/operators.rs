@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::hmac;
 use support_command::upesi;
+use upesi_pki::{KeyKind, SigningKey};
 
 fn code(output: &Output) -> i32 {
     output.status.code().unwrap()
@@ -482,15 +483,11 @@ fn the_trail_is_signed_and_verified() {
     assert_eq!(code(&upesi(&["audit"]).output().unwrap()), 64);
 }
 
-#[test]
-fn a_key_that_is_at_hand_in_the_data_directory_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let key = directory.path().join("audit.key");
-    private_key(&key);
-    let data = directory.path().to_str().unwrap();
-    let setting = format!("admin.audit_key_file={}", key.display());
+/// Whether a hub with this setting does not start because of a key in its data directory.
+fn is_refused(data: &Path, setting: &str) {
+    let data = data.to_str().unwrap();
     let ports = ["--fspiop", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"];
-    let mut command = upesi(&[&["serve", "--data", data, "--set", &setting], &ports[..]].concat());
+    let mut command = upesi(&[&["serve", "--data", data, "--set", setting], &ports[..]].concat());
     let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
     let (mut log, mut told) = (BufReader::new(process.stderr.take().unwrap()), String::new());
     // Until it ends, or has started.
@@ -500,4 +497,60 @@ fn a_key_that_is_at_hand_in_the_data_directory_is_refused() {
     }
     assert_eq!(process.wait().unwrap().code(), Some(64), "{told}");
     assert!(told.contains("is in the data directory: keep it elsewhere"), "{told}");
+}
+
+#[test]
+fn a_key_that_is_at_hand_in_the_data_directory_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("audit.key");
+    private_key(&key);
+    is_refused(directory.path(), &format!("admin.audit_key_file={}", key.display()));
+    let made = SigningKey::make(directory.path(), "people", KeyKind::Rsa2048).unwrap();
+    is_refused(directory.path(), &format!("admin.people_key_file={}", made.key_file.display()));
+}
+
+/// Who has the data directory, as who stole a backup, cannot even try passwords without the key outside it.
+#[test]
+fn second_factors_are_sealed_under_a_key_outside_the_data() {
+    const PASSWORD: &str = "kwa heri ya kuonana";
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let data = directory.path().join("data");
+    let key = |name: &str| {
+        let made = SigningKey::make(&directory.path().join("keys"), name, KeyKind::Rsa2048).unwrap();
+        format!("admin.people_key_file={}", made.key_file.display())
+    };
+    let (own, other) = (key("own"), key("other"));
+    let (first, enrolment, session) = (at("first"), at("enrolment"), at("session"));
+    let log_in = |hub: &Hub, device: &mut Device| {
+        let to_hub = ["--admin", &hub.admin, "--token-file", &session];
+        let output =
+            with_lines(&[&["admin", "login", "nia"], &to_hub[..]].concat(), &[PASSWORD, &device.code()]);
+        // The session is the hub's that opened it.
+        let listed = with_lines(&[&["admin", "sessions"], &to_hub[..]].concat(), &[]);
+        assert_eq!(code(&output) == 0, code(&listed) == 0, "{output:?} {listed:?}");
+        code(&output) == 0
+    };
+    // Enrolled before there is a key: the first log-in with one seals anew.
+    let hub = Hub::start(&data);
+    let bootstrap = ["admin", "bootstrap", "--data", data.to_str().unwrap(), "--out", &first];
+    assert_eq!(code(&upesi(&bootstrap).output().unwrap()), 0);
+    let create = ["admin", "create", "nia", "--role", "iam-admin", "--person", "--token-file", &first];
+    let made =
+        upesi(&[&create[..], &["--admin", &hub.admin, "--out", &enrolment]].concat()).output().unwrap();
+    assert_eq!(code(&made), 0, "{}", text(&made.stderr));
+    let (_, mut device) = enrol(&hub.admin, &enrolment, PASSWORD);
+    hub.stop();
+    let hub = Hub::start_with(&data, &[&own]);
+    assert!(log_in(&hub, &mut device));
+    hub.stop();
+    let _ = fs::remove_file(&session);
+    for (settings, is_right) in [(&[][..], false), (&[&*other], false), (&[&*own], true)] {
+        let (hub, step) = (Hub::start_with(&data, settings), device.step);
+        assert_eq!(log_in(&hub, &mut device), is_right, "{settings:?}");
+        hub.stop();
+        let _ = fs::remove_file(&session);
+        // A code that was refused is not used up.
+        device.step = if is_right { device.step } else { step };
+    }
 }

@@ -38,6 +38,20 @@ pub const TARGETS: &[Target] = &[
         inputs: 5_000,
     },
     Target {
+        name: "http2_requests",
+        promise: "frames of HTTP/2 in pieces, through the server's own loop: it ends, and answers what was opened, in form",
+        run: targets::http2::requests,
+        seeds: seeds::http2_requests,
+        inputs: 5_000,
+    },
+    Target {
+        name: "http2_answers",
+        promise: "frames of HTTP/2 that answer a request of the hub: an answer within its bounds, or none, and never a wait",
+        run: targets::http2::answers,
+        seeds: seeds::http2_answers,
+        inputs: 5_000,
+    },
+    Target {
         name: "http_request",
         promise: "a request's head and body: refused with a valid FSPIOP error, or a command for the engine",
         run: targets::edge::http_request,

@@ -14,6 +14,7 @@ use upesi_types::{ErrorCode, Timestamp};
 
 use crate::targets::admin::Hub;
 use crate::targets::connection::{AGAIN, FALLS_SILENT, FINISH, OVER_CAP, STRETCHED};
+use crate::targets::http2;
 
 const TRANSFER: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 const PREPARE: &str = r#"{"transferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d","payerFsp":"greenbank","payeeFsp":"bluewallet","amount":{"currency":"KES","amount":"125.5"},"ilpPacket":"AYICexampleilppacket0123","condition":"zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s","expiration":"2031-04-01T12:00:30.000Z","extensionList":{"extension":[{"key":"k","value":"v"}]}}"#;
@@ -171,6 +172,81 @@ pub(crate) fn connections() -> Vec<Vec<u8>> {
         input
     };
     stories.map(story).to_vec()
+}
+
+/// A frame in short, as the targets of HTTP/2 read it.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    [&[kind, flags, stream, payload.len() as u8], payload].concat()
+}
+
+/// The head of a request by the static table of HPACK: POST or GET, https, a path, an authority.
+fn head(is_post: bool, path: &str) -> Vec<u8> {
+    let mut head = vec![if is_post { 0x83 } else { 0x82 }, 0x87, 0x04, path.len() as u8];
+    head.extend_from_slice(path.as_bytes());
+    head.extend_from_slice(b"\x41\x03hub");
+    head
+}
+
+/// Connections of clients of HTTP/2.
+pub(crate) fn http2_requests() -> Vec<Vec<u8>> {
+    let get = frame(1, 5, 1, &head(false, "/live"));
+    let post =
+        [frame(1, 4, 3, &head(true, "/transfers")), frame(0, 1, 3, &PREPARE.as_bytes()[..100])].concat();
+    let (whole, half) = (head(true, "/quotes"), head(true, "/quotes").len() / 2);
+    let continued = [frame(1, 1, 5, &whole[..half]), frame(9, 4, 5, &whole[half..])].concat();
+    let trailers =
+        [frame(1, 4, 7, &head(true, "/echo")), frame(0, 0, 7, b"ab"), frame(1, 5, 7, b"\x40\x01t\x01v")];
+    let padded = frame(0, 9, 3, b"\x03abc\0\0\0");
+    let more = [
+        frame(4, 0, 0, b"\0\x04\0\0\0\0"),
+        frame(4, 0, 0, b"\0\x03\0\0\0\x64\0\x05\0\0\x40\0"),
+        frame(4, 1, 0, b""),
+        frame(6, 0, 0, b"12345678"),
+        frame(8, 0, 0, b"\0\0\x10\0"),
+        frame(8, 0, 3, b"\x7f\xff\xff\xff"),
+        frame(3, 0, 3, b"\0\0\0\x08"),
+        frame(2, 0, 5, b"\0\0\0\0\x10"),
+        frame(7, 0, 0, b"\0\0\0\x01\0\0\0\0"),
+        frame(5, 4, 1, b"\0\0\0\x02\x82"),
+    ]
+    .concat();
+    let seeds: [(u8, &[u8]); 12] = [
+        (0, &get),
+        (2, &get),
+        (0, &post),
+        (3, &[&get[..], &post].concat()),
+        (1, &continued),
+        (0, &trailers.concat()),
+        (0, &[&post[..post.len() - 104], &padded].concat()),
+        (0, &[&get[..], &more].concat()),
+        (http2::AGAIN, &frame(6, 0, 0, b"12345678")),
+        (http2::FALLS_SILENT, &[&get[..], &frame(1, 0, 3, &[0x82])].concat()),
+        (http2::FINISH, &get),
+        (http2::RAW | 1, &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 1, 1, 5, 0, 0, 0, 1, 0x82]),
+    ];
+    seeds.map(|(how, frames)| [&[how], frames].concat()).to_vec()
+}
+
+/// What servers of HTTP/2 answer to a request on stream 1.
+pub(crate) fn http2_answers() -> Vec<Vec<u8>> {
+    let accepted = frame(1, 5, 1, b"\x08\x03202");
+    let interim = frame(1, 4, 1, b"\x08\x03100");
+    let body = [frame(1, 4, 1, b"\x88\x5c\x015"), frame(0, 1, 1, b"hello")].concat();
+    let piece = frame(0, 0, 1, &[b'x'; 250]).repeat(6);
+    let large = [frame(1, 4, 1, b"\x88"), piece, frame(0, 1, 1, b"")].concat();
+    let seeds: [(u8, &[u8]); 10] = [
+        (0, &accepted),
+        (1, &body),
+        (2, &[&interim[..], &accepted].concat()),
+        (0, &[&interim.repeat(20)[..], &accepted].concat()),
+        (0, &large),
+        (0, &frame(3, 0, 1, b"\0\0\0\x07")),
+        (0, &[frame(4, 1, 0, b""), frame(7, 0, 0, b"\0\0\0\0\0\0\0\0")].concat()),
+        (http2::AGAIN, &frame(6, 0, 0, b"12345678")),
+        (0, &[frame(4, 0, 0, b"\0\x04\0\0\0\0"), frame(8, 0, 1, b"\0\0\0\x01"), accepted.clone()].concat()),
+        (0, &frame(5, 4, 1, b"\0\0\0\x02\x82")),
+    ];
+    seeds.map(|(how, frames)| [&[how], frames].concat()).to_vec()
 }
 
 /// Answers of oracles to lookups, then to a batch.

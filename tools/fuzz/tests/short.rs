@@ -25,6 +25,8 @@ macro_rules! every_target {
 
 every_target!(
     connection,
+    http2_requests,
+    http2_answers,
     http_request,
     messages,
     headers,

@@ -53,6 +53,8 @@ pub struct AccessOptions {
     pub approvers_are_people: bool,
     /// Providers whose tokens are taken beside the hub's own.
     pub issuers: Vec<Issuer>,
+    /// What is mixed into the keys of second factors of people: a secret that is not in the data directory.
+    pub people_secret: Option<upesi_keys::Secret>,
 }
 
 #[derive(Debug)]
@@ -78,11 +80,12 @@ impl Access {
     }
 
     fn new(required: Option<AccessOptions>) -> Self {
+        let secret = required.as_ref().and_then(|options| options.people_secret.clone());
         Self(Arc::new(Inner {
             required,
             wrong: Pace::new(WRONG_CREDENTIALS),
             refusals: Refusals::new(Instant::now()),
-            people: People::default(),
+            people: People::new(secret),
             break_glass: Mutex::default(),
         }))
     }
@@ -301,7 +304,7 @@ impl Access {
             0 => String::new(),
             count => format!(" ({count} refusals before it were not recorded)"),
         };
-        self.record_failure(engine, by, object, &format!("{why}{more}")).await;
+        self.keep(engine, by, object, &format!("{why}{more}"), passed_over).await;
     }
 
     /// Keeps an attempt that failed in the audit trail.
@@ -312,10 +315,17 @@ impl Access {
         object: String,
         why: &str,
     ) {
+        self.keep(engine, by, object, why, 0).await;
+    }
+
+    /// What cannot be written, as on a full disk, is told by the next entry that can be, with those before it that were
+    /// to be told of.
+    async fn keep(&self, engine: &EngineHandle, by: Attribution, object: String, why: &str, before: u64) {
         tracing::warn!(operator = %by.operator, object, why, "an operator's request was refused");
         let deed = Deed::Refused { object: object.into(), why: why.into() };
         let act = Act { by, deed, is_alone: true };
         if let Err(error) = engine.submit(Command::Act(Box::new(act)), Payload::default()).await {
+            self.0.refusals.lose(before + 1);
             tracing::error!(%error, "a refused request is not in the audit trail");
         }
     }

@@ -24,8 +24,8 @@ pub use caller::Caller;
 pub(crate) use caller::{Rights, SharedCaller, forbidden, unauthenticated};
 pub use oidc::{Issuer, IssuerConfig, UNKNOWN_KEY_INTERVAL, is_secure_issuer};
 pub(crate) use people::{
-    IDLE_MS, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Seed, Session, address_of, base32,
-    id_of, step_of, uri,
+    IDLE_MS, Opened, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Seed, Session, address_of,
+    base32, id_of, step_of, uri,
 };
 pub(crate) use permission::{Permission, permission_of, permission_to_decide};
 pub(crate) use roles::allow as roles_allow;

@@ -42,6 +42,11 @@ impl Refusals {
         state.left -= 1;
         Some(std::mem::take(&mut state.passed_over))
     }
+
+    /// So many that were to be kept could not be: the next one that is tells of them.
+    pub(super) fn lose(&self, count: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).passed_over += count;
+    }
 }
 
 #[cfg(test)]
@@ -59,5 +64,8 @@ mod tests {
         assert_eq!(refusals.keep(start + INTERVAL), Some(71));
         assert_eq!(refusals.keep(start + INTERVAL), None);
         assert_eq!(refusals.keep(start + 1_000 * INTERVAL), Some(1));
+        refusals.lose(3);
+        assert_eq!(refusals.keep(start + 1_001 * INTERVAL), Some(3));
+        assert_eq!(refusals.keep(start + 1_002 * INTERVAL), Some(0));
     }
 }

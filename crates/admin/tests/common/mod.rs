@@ -106,6 +106,8 @@ pub struct Settings {
     pub approvers_are_people: bool,
     /// Whose tokens are taken.
     pub issuers: Vec<Issuer>,
+    /// What is mixed into the keys of second factors.
+    pub people_secret: Option<upesi_keys::Secret>,
     /// How much the ledger takes.
     pub ledger_limits: upesi_ledger::Limits,
 }
@@ -124,6 +126,7 @@ impl Default for Settings {
             approvals: false,
             approvers_are_people: false,
             issuers: Vec::new(),
+            people_secret: None,
             ledger_limits: upesi_ledger::Limits::SHIPPED,
         }
     }
@@ -206,8 +209,14 @@ impl Hub {
         let break_glass_file = directory.path().join(BREAK_GLASS_FILE);
         let (is_by_two, approvers_are_people) = (settings.approvals, settings.approvers_are_people);
         let issuers = settings.issuers;
-        let options =
-            AccessOptions { bootstrap_file, break_glass_file, is_by_two, approvers_are_people, issuers };
+        let options = AccessOptions {
+            bootstrap_file,
+            break_glass_file,
+            is_by_two,
+            approvers_are_people,
+            issuers,
+            people_secret: settings.people_secret,
+        };
         let context = match settings.authentication {
             true => context.with_access(Access::required(options)),
             false => context,

@@ -71,6 +71,18 @@ impl Stream {
 enum Transport {
     Plain(TcpStream),
     Secure(Box<TlsStream<TcpStream>>),
+    Given(Box<dyn Given>),
+}
+
+/// What nobody connected.
+pub(super) trait Given: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin> Given for T {}
+
+/// What is given, as a connection of HTTP/2.
+pub(super) fn given(stream: Box<dyn Given>) -> Stream {
+    let follower = Follower::Http2(Frames::of_server(), Arc::default());
+    Stream { transport: Transport::Given(stream), follower }
 }
 
 /// Opens a connection to where the guard allows, with TLS if the origin wants it: the server's certificate must name
@@ -107,6 +119,7 @@ macro_rules! of_transport {
         match &mut $stream.get_mut().transport {
             Transport::Plain(stream) => Pin::new(stream).$call($($argument),*),
             Transport::Secure(stream) => Pin::new(&mut **stream).$call($($argument),*),
+            Transport::Given(stream) => Pin::new(&mut **stream).$call($($argument),*),
         }
     };
 }
@@ -150,6 +163,7 @@ impl AsyncWrite for Stream {
         match &self.transport {
             Transport::Plain(stream) => stream.is_write_vectored(),
             Transport::Secure(stream) => stream.is_write_vectored(),
+            Transport::Given(stream) => stream.is_write_vectored(),
         }
     }
 

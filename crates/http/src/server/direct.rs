@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::connection::{self, Accepted, Bounds};
+use super::http2;
 use super::supervision::Supervisor;
 use super::{Limits, Service};
 
@@ -31,6 +32,16 @@ impl<S: Service> Direct<S> {
         let (service, bounds) = (self.service.clone(), self.bounds.clone());
         let accepted = Accepted { service, over_cap: is_over_cap, address: None, guard, bounds };
         connection::serve(stream, accepted).await;
+    }
+
+    /// Serves one connection of HTTP/2 to its end.
+    pub async fn serve_http2<T>(&self, stream: T)
+    where
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        let guard = self.supervisor.watch(0, None, None);
+        let (service, bounds) = (self.service.clone(), self.bounds.clone());
+        http2::serve(stream, Accepted { service, over_cap: false, address: None, guard, bounds }).await;
     }
 
     /// Lets the time between two looks at the connections pass: a quarter of the shorter time limit, at most 250 ms.

@@ -4,12 +4,15 @@
 //! three things pass that others read otherwise, and of which it shows nothing afterwards: a line of a head that ends
 //! in a bare LF, `Content-Length` beside `Transfer-Encoding`, and a chunked body in a second coding. A head with the
 //! first or second is spoilt here, so that hyper answers 400 and closes (RFC 9112 §2.2, §6.1); the third is for
-//! `strict`.
+//! `strict`. Of a chunk's extension, which hyper skips whatever is in it, a bare LF and other control characters are
+//! spoilt, too (§7.1.1).
 
 /// No header that tells of framing is longer. Of a line that is spread over several reads this much is remembered.
 const REMEMBERED_BYTES_MAX: usize = 64;
 /// What no head may contain: hyper's parser stops there.
 const SPOILER: u8 = 0;
+/// … and no line of a chunk's size, twice in a row.
+const CHUNK_SPOILER: u8 = b'\r';
 
 /// Follows one connection.
 pub(super) struct Framing {
@@ -20,6 +23,8 @@ pub(super) struct Framing {
     last: u8,
     /// What the head so far says of its body.
     body: Body,
+    /// Whether the line of a chunk's size has what none may have.
+    has_control: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +41,8 @@ enum State {
     Trailers,
     /// hyper refuses what is there and closes.
     Spoilt,
+    /// The same; nothing that follows may look like the rest of a chunk.
+    SpoiltChunks,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +53,8 @@ struct Body {
 
 impl Framing {
     pub(super) const fn new() -> Self {
-        Self { state: State::Start, begun: Vec::new(), last: 0, body: Body { length: None, chunked: false } }
+        let body = Body { length: None, chunked: false };
+        Self { state: State::Start, begun: Vec::new(), last: 0, body, has_control: false }
     }
 
     /// Follows what was read next. Costs nothing per byte of a body.
@@ -62,9 +70,22 @@ impl Framing {
                 read = &mut read[skipped..];
                 continue;
             }
-            let Some(end) = memchr::memchr(b'\n', read) else { return self.remember(read) };
-            let is_sound = self.end_line(&read[..end]);
+            if self.state == State::SpoiltChunks {
+                return read.fill(CHUNK_SPOILER);
+            }
+            let end = memchr::memchr(b'\n', read);
+            if self.state == State::ChunkSize {
+                self.has_control |= has_control(&read[..end.unwrap_or(read.len())]);
+            }
+            let Some(end) = end else { return self.remember(read) };
+            let is_of_chunk = self.state == State::ChunkSize;
+            let is_sound = self.end_line(&read[..end]) && !std::mem::take(&mut self.has_control);
             self.begun.clear();
+            if !is_sound && is_of_chunk {
+                read = &mut read[end..];
+                self.state = State::SpoiltChunks;
+                continue;
+            }
             if !is_sound {
                 read[end] = SPOILER;
                 self.state = State::Spoilt;
@@ -119,7 +140,7 @@ impl Framing {
                 None => return false,
             },
             (State::Trailers, true) => self.state = State::Start,
-            (State::Trailers, false) | (State::Data { .. } | State::Spoilt, _) => {}
+            (State::Trailers, false) | (State::Data { .. } | State::Spoilt | State::SpoiltChunks, _) => {}
         }
         true
     }
@@ -148,6 +169,11 @@ fn value_of<'line>(line: &'line [u8], name: &[u8]) -> Option<&'line [u8]> {
 
 fn decimal(digits: &[u8]) -> Option<u64> {
     str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+}
+
+/// Control characters other than those that end a line, and the tab.
+fn has_control(part: &[u8]) -> bool {
+    part.iter().any(|byte| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\r'))
 }
 
 fn after_chunk_size(line: &[u8]) -> Option<State> {
@@ -223,7 +249,28 @@ mod tests {
                 let head = format!("POST / HTTP/1.1\r\ncontent-length: {length}\r");
                 assert_eq!(followed(&format!("{head}\n\r\n"), part), format!("{head}\0\r\n"));
                 let chunk = format!("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{length}\r");
-                assert_eq!(followed(&format!("{chunk}\n\n"), part), format!("{chunk}\0\n"));
+                assert_eq!(followed(&format!("{chunk}\n\n"), part), format!("{chunk}\r\r"));
+            }
+        }
+    }
+
+    #[test]
+    fn control_characters_in_the_extension_of_a_chunk_are_spoilt() {
+        let head = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\n\n\r\n";
+        let long = "x".repeat(100);
+        for (size, end) in [
+            ("2;a", "\n"),
+            ("2;a\0", "\r\n"),
+            ("2;a=\"\0\"", "\r\n"),
+            ("2;a\x7f", "\r\n"),
+            (&*format!("2;a\0{long}"), "\r\n"),
+            (&*format!("2;{long}"), "\n"),
+        ] {
+            for part in [1, 2, 5, 64, 1000] {
+                let spoilt = end.replace('\n', "\r");
+                let rest = "\n\n\r\n0\r\n\r\n";
+                let found = followed(&format!("{head}{size}{end}{rest}"), part);
+                assert_eq!(found, format!("{head}{size}{spoilt}{}", "\r".repeat(rest.len())), "{part}");
             }
         }
     }

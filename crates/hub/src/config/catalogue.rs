@@ -130,6 +130,10 @@ settings! {
         /// PEM file with the private key of Ed25519 that signs [checkpoints of the audit
         /// trail](operators.md#checkpoints): not in `data.dir`, and not readable by everybody. Empty: none are signed.
         audit_key_file: text(4096) = "",
+        /// Private key (RSA) that gives the secret under which [second factors of people](operators.md#people) are
+        /// sealed beside their passwords: a PEM file, not in `data.dir` and not readable by everybody, or `pkcs11:…`.
+        /// Empty: by passwords alone. Without the key that it was, nobody whom it concerns logs in.
+        people_key_file: text(4096) = "",
         /// Connections served at a time; beyond it the longest idle makes room. One address may have half of them.
         connections_max: integer(2, 100_000) = "64",
         /// Whether `GET /debug/profile` and `GET /debug/heap` are served. They cost nothing until called.

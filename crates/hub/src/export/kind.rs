@@ -95,9 +95,16 @@ const SETTLEMENTS: &[Column] = &[
     Column::required("changedAt", Of::Instant),
 ];
 
-impl Kind {
-    /// Those of which the archive has something.
-    pub(super) const ARCHIVED: [Self; 3] = [Self::Transfers, Self::FxTransfers, Self::BulkItems];
+/// Of these what the archive has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Archived {
+    Transfers,
+    FxTransfers,
+    BulkItems,
+}
+
+impl Archived {
+    pub(super) const ALL: [Self; 3] = [Self::Transfers, Self::FxTransfers, Self::BulkItems];
 
     /// What the archive keeps under a key.
     pub(super) fn of_key(key: TransferId) -> Self {
@@ -107,6 +114,26 @@ impl Kind {
             Self::BulkItems
         } else {
             Self::Transfers
+        }
+    }
+
+    pub(super) const fn kind(self) -> Kind {
+        match self {
+            Self::Transfers => Kind::Transfers,
+            Self::FxTransfers => Kind::FxTransfers,
+            Self::BulkItems => Kind::BulkItems,
+        }
+    }
+}
+
+impl Kind {
+    /// As the archive has it; `None` of what only the ledger has.
+    pub(super) const fn archived(self) -> Option<Archived> {
+        match self {
+            Self::Transfers => Some(Archived::Transfers),
+            Self::FxTransfers => Some(Archived::FxTransfers),
+            Self::BulkItems => Some(Archived::BulkItems),
+            Self::Settlements => None,
         }
     }
 

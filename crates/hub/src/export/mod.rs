@@ -27,6 +27,7 @@ use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::{FspId, Timestamp};
 
 pub(crate) use divisions::export_division;
+use kind::Archived;
 pub use kind::Kind;
 pub use row::Finished;
 
@@ -123,9 +124,9 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     let cannot =
         |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", arguments.out.display()));
     let mut table = Table::create(&arguments.out, arguments.kind, arguments.format).map_err(cannot)?;
-    if arguments.kind == Kind::Settlements {
+    let Some(archived) = arguments.kind.archived() else {
         return settlements::export(&tail, arguments, party, table).map_err(cannot);
-    }
+    };
     let is_asked = |finished: Finished<'_>| {
         finished.completed_at().is_some_and(|at| arguments.is_within(at))
             && arguments.window.is_none_or(|window| finished.window() == Some(window))
@@ -133,22 +134,22 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     };
     let mut outcome = Ok(());
     let visited = archive.for_each(&mut |key, bytes| {
-        if Kind::of_key(key) != arguments.kind {
+        if Archived::of_key(key) != archived {
             return ControlFlow::Continue(());
         }
-        outcome = Stored::decode(arguments.kind, bytes)
-            .map_err(|error| Failure::new(Exit::Data, error))
-            .and_then(|stored| match stored.as_finished() {
+        outcome = Stored::decode(archived, bytes).map_err(|error| Failure::new(Exit::Data, error)).and_then(
+            |stored| match stored.as_finished() {
                 finished if is_asked(finished) => {
                     table.add(finished, &names).map_err(|error| Failure::new(Exit::InputOutput, error))
                 }
                 _ => Ok(()),
-            });
+            },
+        );
         if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     visited.map_err(damaged)?;
     outcome?;
-    for stored in Stored::of_tail(&mut tail, arguments.kind) {
+    for stored in Stored::of_tail(&mut tail, archived) {
         if is_asked(stored.as_finished()) {
             table.add(stored.as_finished(), &names).map_err(cannot)?;
         }
@@ -189,35 +190,35 @@ enum Stored {
 }
 
 impl Stored {
-    fn decode(kind: Kind, bytes: &[u8]) -> Result<Self, DecodeError> {
+    fn decode(kind: Archived, bytes: &[u8]) -> Result<Self, DecodeError> {
         let decoder = &mut Decoder(bytes);
         Ok(match kind {
-            Kind::Transfers => Self::Transfer(Box::new(Transfer::decode(decoder)?)),
-            Kind::FxTransfers => Self::Conversion(Box::new(Conversion::decode(decoder)?)),
-            Kind::BulkItems => Self::Bulk(Box::new(Bulk::decode(decoder)?)),
-            Kind::Settlements => return Err(DecodeError("the archive has no settlements")),
+            Archived::Transfers => Self::Transfer(Box::new(Transfer::decode(decoder)?)),
+            Archived::FxTransfers => Self::Conversion(Box::new(Conversion::decode(decoder)?)),
+            Archived::BulkItems => Self::Bulk(Box::new(Bulk::decode(decoder)?)),
         })
     }
 
-    fn of_tail(ledger: &mut Ledger, kind: Kind) -> Vec<Self> {
+    fn of_tail(ledger: &mut Ledger, kind: Archived) -> Vec<Self> {
         match kind {
-            Kind::Transfers => ledger.drain_finished(u64::MAX).map(Box::new).map(Self::Transfer).collect(),
-            Kind::FxTransfers => {
+            Archived::Transfers => {
+                ledger.drain_finished(u64::MAX).map(Box::new).map(Self::Transfer).collect()
+            }
+            Archived::FxTransfers => {
                 let ended = ledger.take_finished_conversions(u64::MAX);
                 ended.map(|(_, conversion)| Self::Conversion(conversion)).collect()
             }
-            Kind::BulkItems => {
+            Archived::BulkItems => {
                 ledger.take_finished_bulks(u64::MAX).map(|(_, bulk)| Self::Bulk(bulk)).collect()
             }
-            Kind::Settlements => Vec::new(),
         }
     }
 
-    const fn kind(&self) -> Kind {
+    const fn kind(&self) -> Archived {
         match self {
-            Self::Transfer(_) => Kind::Transfers,
-            Self::Conversion(_) => Kind::FxTransfers,
-            Self::Bulk(_) => Kind::BulkItems,
+            Self::Transfer(_) => Archived::Transfers,
+            Self::Conversion(_) => Archived::FxTransfers,
+            Self::Bulk(_) => Archived::BulkItems,
         }
     }
 

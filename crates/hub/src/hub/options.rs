@@ -16,7 +16,7 @@ use upesi_http::{
     ClientTls, Guard, Limits, Outbound, PaceLimits, Schemes, Workers, WorkersError, available_cores,
 };
 use upesi_journal::Durability;
-use upesi_keys::{Keys, TokenSettings, Tokens};
+use upesi_keys::{Keys, Secret, TokenSettings, Tokens};
 use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_quoting::{QuotingConfig, Retention};
 use upesi_tables::archive::ArchiveOptions;
@@ -300,7 +300,7 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
 }
 
 /// How callers of the admin port are known.
-pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>) -> Access {
+pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>, people_secret: Option<Secret>) -> Access {
     let bootstrap_file = settings.data.dir.join(BOOTSTRAP_FILE);
     let break_glass_file = break_glass::file(settings);
     let is_by_two = settings.admin.approvals == "required";
@@ -312,6 +312,7 @@ pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>) -> Access {
             is_by_two,
             approvers_are_people,
             issuers,
+            people_secret,
         }),
         _ => Access::open(),
     }

@@ -20,6 +20,7 @@ use upesi_engine::{
 use upesi_gateway::{Gateway, GatewayContext, Rates};
 use upesi_http::{BoundServer, ClientTls, Outbound, Server, Workers};
 use upesi_journal::Log;
+use upesi_keys::{Keys, Place, Secret};
 
 use super::descriptors::Descriptors;
 use super::issuers::issuers;
@@ -54,6 +55,7 @@ struct Base {
     outbound: Outbound,
     participants: SharedParticipants,
     audit_key: Option<Arc<AuditKey>>,
+    people_secret: Option<Secret>,
 }
 
 /// The engine, and what sends its callbacks.
@@ -72,6 +74,7 @@ impl Base {
         let participants = SharedParticipants::default();
         let signatures = Arc::new(Signatures::load(settings, &keys, &participants, clock)?);
         let audit_key = audit_key(settings)?;
+        let people_secret = people_secret(settings, &keys)?;
         let fspiop = bind("fspiop.listen", settings.fspiop.listen)?;
         let admin = bind("admin.listen", settings.admin.listen)?;
         // What was checked is an address, if it is anything.
@@ -97,6 +100,7 @@ impl Base {
             outbound,
             participants,
             audit_key,
+            people_secret,
         })
     }
 
@@ -125,6 +129,7 @@ impl Base {
         let options = EngineOptions { clock, log: journal, ..options::engine(settings) };
         let (engine, handle) = Engine::start(options, metrics.clone(), Box::new(effects))?;
         let _ = engine_slot.set(handle.clone());
+        self.signatures.follow(handle.clock());
         let (data, noted) = (settings.data.dir.clone(), handle.clone());
         self.admin_workers.get(0).spawn(async move { mark::enter(&data, &noted).await });
         Ok(Core { registry, metrics, engine, handle, courier })
@@ -204,7 +209,7 @@ impl Hub {
         let (rendered, interval) = (Arc::clone(&text), Duration::from_millis(settings.metrics.interval_ms));
         let shown = upesi_admin::MetricsText::new(interval, move || rendered.render());
         let issuers = start_issuers(settings, &base)?;
-        let access = (&handle, options::access(settings, issuers.clone()));
+        let access = (&handle, options::access(settings, issuers.clone(), base.people_secret.clone()));
         let service = admin_service(settings, access, &resources, &courier, (&text, &shown), log, &base)?;
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
@@ -375,22 +380,44 @@ fn admin_service(
     Ok(AdminService::new(context.with_access(access)))
 }
 
-/// The key that signs checkpoints of the audit trail. In the data directory it would be at hand for whoever writes the
-/// journal anew, and in every backup.
+/// The key that signs checkpoints of the audit trail.
 fn audit_key(settings: &Settings) -> Result<Option<Arc<AuditKey>>, HubError> {
     let file = Path::new(&*settings.admin.audit_key_file);
     if file.as_os_str().is_empty() {
         return Ok(None);
     }
-    let refuse = |text: String| HubError::Settings(format!("admin.audit_key_file: {text}"));
-    let key = AuditKey::load(file).map_err(|error| refuse(error.to_string()))?;
-    let [real, data] = [file, &settings.data.dir].map(Path::canonicalize);
-    if let (Ok(real), Ok(data)) = (real, data)
-        && real.starts_with(&data)
-    {
-        return Err(refuse(format!("{} is in the data directory: keep it elsewhere", file.display())));
-    }
+    let key = AuditKey::load(file);
+    let key = key.map_err(|error| HubError::Settings(format!("admin.audit_key_file: {error}")))?;
+    expect_outside(settings, "admin.audit_key_file", file)?;
     Ok(Some(Arc::new(key)))
+}
+
+/// What is mixed into the keys under which second factors are sealed.
+fn people_secret(settings: &Settings, keys: &Keys) -> Result<Option<Secret>, HubError> {
+    let setting = "admin.people_key_file";
+    let text = &*settings.admin.people_key_file;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let place = Place::parse(text).map_err(|error| HubError::Settings(format!("{setting}: {error}")))?;
+    let secret = keys.secret(&place, "second factors of people");
+    let secret = secret.map_err(|source| HubError::PrivateKey { setting, source })?;
+    if let Some(file) = place.file() {
+        expect_outside(settings, setting, file)?;
+    }
+    Ok(Some(secret))
+}
+
+/// Refuses a key in the data directory: there it is at hand for whoever writes the journal anew, and in every backup.
+fn expect_outside(settings: &Settings, setting: &str, file: &Path) -> Result<(), HubError> {
+    let [real, data] = [file, &settings.data.dir].map(Path::canonicalize);
+    match (real, data) {
+        (Ok(real), Ok(data)) if real.starts_with(&data) => {
+            let file = file.display();
+            Err(HubError::Settings(format!("{setting}: {file} is in the data directory: keep it elsewhere")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn keep_positions(workers: &Workers, text: Arc<MetricsText>) {

@@ -386,6 +386,7 @@ fn people_enrol_and_log_in_as_the_document_says() {
             is_by_two: false,
             approvers_are_people: false,
             issuers: Vec::new(),
+            people_secret: None,
         })
     });
     let client = hub.connect_to_admin();

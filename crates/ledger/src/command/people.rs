@@ -48,6 +48,8 @@ pub enum EntranceKind {
         credential: u32,
         /// What is done, for the audit trail.
         change: Change,
+        /// The second factor sealed in a better way than before, which takes another number.
+        sealed: Option<Sealed>,
     },
 }
 
@@ -82,7 +84,11 @@ impl Ledger {
                 check_code(operator, *credential, *code_step)?;
                 out.events.push(set(sealed));
             }
-            EntranceKind::Session { credential, .. } => {
+            EntranceKind::Session { credential, sealed: Some(sealed), .. } => {
+                check_code(operator, *credential, *code_step)?;
+                out.events.push(set(sealed));
+            }
+            EntranceKind::Session { credential, sealed: None, .. } => {
                 check_code(operator, *credential, *code_step)?;
                 out.events.push(Event::CodeUsed { name: name.clone(), code_step: *code_step });
             }

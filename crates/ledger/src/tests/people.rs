@@ -79,7 +79,8 @@ fn enrol(number: u8) -> EntranceKind {
 }
 
 fn session(credential: u32) -> EntranceKind {
-    EntranceKind::Session { credential, change: Change::new("session 1 of operator amina", "none", "open") }
+    let change = Change::new("session 1 of operator amina", "none", "open");
+    EntranceKind::Session { credential, change, sealed: None }
 }
 
 /// Number, salt and last code of the person.
@@ -147,9 +148,16 @@ fn a_code_is_good_once_and_never_after_a_later_one() {
     // What was verified by the password of before comes too late.
     assert_eq!(enter(&mut ledger, 10, session(2), 0), Err(AdminRefusal::CredentialUnknown));
     assert_eq!(enter(&mut ledger, 9, session(3), 0), Err(AdminRefusal::CodeUsed));
-    assert_eq!(change(&mut ledger, AdminCommand::RemoveCredential { name: "amina".into(), id: 3 }), DONE);
+    // A log-in may seal the second factor anew, which uses the code up, too.
+    let EntranceKind::Session { change: log_in, .. } = session(3) else { unreachable!() };
+    let resealed = EntranceKind::Session { credential: 3, change: log_in, sealed: Some(sealed(4)) };
+    assert_eq!(enter(&mut ledger, 9, resealed.clone(), 0), Err(AdminRefusal::CodeUsed));
+    assert_eq!(enter(&mut ledger, 10, resealed, 0), DONE);
+    assert_eq!(person(&ledger), Some((4, 4, 10)));
+    assert_eq!(enter(&mut ledger, 10, session(4), 0), Err(AdminRefusal::CodeUsed));
+    assert_eq!(change(&mut ledger, AdminCommand::RemoveCredential { name: "amina".into(), id: 4 }), DONE);
     assert_eq!(person(&ledger), None);
-    assert_eq!(enter(&mut ledger, 10, session(3), 0), Err(AdminRefusal::CredentialUnknown));
+    assert_eq!(enter(&mut ledger, 11, session(4), 0), Err(AdminRefusal::CredentialUnknown));
 }
 
 /// What is printed of it is no help to anybody.

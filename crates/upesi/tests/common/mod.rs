@@ -9,6 +9,7 @@ pub mod message;
 pub mod oracle;
 pub mod pages;
 pub mod secure;
+pub mod signed;
 pub mod simulation;
 pub mod story;
 
@@ -143,6 +144,13 @@ impl World {
         world.stop(AMPLE);
         world.settings.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         world.try_start().err().expect("it does not start").to_string()
+    }
+
+    /// Why a hub that has stopped does not start again; `None` if it does. It is stopped then.
+    pub fn refusal(&self) -> Option<String> {
+        assert!(self.hub.is_none(), "it runs");
+        let hub = self.try_start();
+        hub.map(|hub| self.runtime.block_on(hub.shutdown(AMPLE))).err().map(|error| error.to_string())
     }
 
     fn try_start(&self) -> Result<Hub, HubError> {

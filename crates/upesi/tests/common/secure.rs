@@ -125,16 +125,31 @@ impl Pki {
         self.caller_speaking(identity, address, Protocols::Http1)
     }
 
-    /// The same by one of these protocols.
+    /// The same by a connection for each request.
+    pub fn caller_anew(&self, identity: Option<&str>, address: SocketAddr) -> Caller {
+        self.caller_with(identity, address, Protocols::Http1, false)
+    }
+
+    /// As [`Self::caller`] by one of these protocols.
     pub fn caller_speaking(
         &self,
         identity: Option<&str>,
         address: SocketAddr,
         protocols: Protocols,
     ) -> Caller {
+        self.caller_with(identity, address, protocols, true)
+    }
+
+    fn caller_with(
+        &self,
+        identity: Option<&str>,
+        address: SocketAddr,
+        protocols: Protocols,
+        keep_alive: bool,
+    ) -> Caller {
         let files = ClientFiles { servers: self.trust(), identity: identity.map(|name| self.identity(name)) };
         let tls = ClientTls::load_with(files, Keys::in_files(), protocols).unwrap();
-        let config = PoolConfig { tls: Some(tls), ..PoolConfig::default() };
+        let config = PoolConfig { tls: Some(tls), keep_alive, ..PoolConfig::default() };
         Caller(Pool::new(Origin::secure("127.0.0.1", address.port()), config))
     }
 }

@@ -7,7 +7,7 @@
 
 mod answers;
 mod calls;
-mod exchange;
+pub(super) mod exchange;
 #[cfg(test)]
 mod tests;
 

@@ -5,6 +5,7 @@ pub(crate) mod connection;
 pub(crate) mod edge;
 mod engine;
 pub(crate) mod files;
+pub(crate) mod http2;
 pub(crate) mod journal;
 pub(crate) mod oracle;
 pub(crate) mod stored;

@@ -10,11 +10,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Semaphore;
+use upesi_keys::Secret;
 use upesi_ledger::Sealed;
 use upesi_types::Timestamp;
 
 use self::attempts::Attempts;
-pub(crate) use self::sealing::{PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, Seed};
+pub(crate) use self::sealing::{Opened, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, Seed};
 use self::sessions::Sessions;
 pub(crate) use self::sessions::{IDLE_MS, Session, id_of};
 pub(crate) use self::totp::{base32, step_of, uri};
@@ -48,6 +49,8 @@ pub(crate) struct Begun {
 /// What the hub knows of people beside the ledger.
 #[derive(Debug)]
 pub(crate) struct People {
+    /// What is mixed into the keys of second factors.
+    secret: Option<Secret>,
     hashing: Semaphore,
     strangers: Semaphore,
     known: Semaphore,
@@ -58,14 +61,7 @@ pub(crate) struct People {
 
 impl Default for People {
     fn default() -> Self {
-        Self {
-            hashing: Semaphore::new(HASHED_AT_ONCE),
-            strangers: Semaphore::new(STRANGERS_WAITING_MAX),
-            known: Semaphore::new(KNOWN_WAITING_MAX),
-            attempts: Mutex::default(),
-            sessions: Mutex::default(),
-            enrolments: Mutex::default(),
-        }
+        Self::new(None)
     }
 }
 
@@ -79,6 +75,19 @@ pub(crate) fn address_of(text: Option<&str>) -> IpAddr {
 }
 
 impl People {
+    /// With the secret of the hub that is mixed into the keys of second factors, if it has one.
+    pub(crate) fn new(secret: Option<Secret>) -> Self {
+        Self {
+            secret,
+            hashing: Semaphore::new(HASHED_AT_ONCE),
+            strangers: Semaphore::new(STRANGERS_WAITING_MAX),
+            known: Semaphore::new(KNOWN_WAITING_MAX),
+            attempts: Mutex::default(),
+            sessions: Mutex::default(),
+            enrolments: Mutex::default(),
+        }
+    }
+
     /// Counts an attempt as failed until it has succeeded.
     ///
     /// # Errors
@@ -99,10 +108,11 @@ impl People {
         operator: &str,
         address: IpAddr,
         sealed: Option<Sealed>,
-    ) -> Result<Option<Seed>, Busy> {
-        let name = operator.to_owned();
+    ) -> Result<Option<Opened>, Busy> {
+        let (name, secret) = (operator.to_owned(), self.secret.clone());
         let open = move || {
-            let opened = sealing::open(&password, &name, &sealed.unwrap_or_else(sealing::decoy));
+            let sealed_or_decoy = sealed.unwrap_or_else(sealing::decoy);
+            let opened = sealing::open(&password, secret.as_ref(), &name, &sealed_or_decoy);
             sealed.and(opened)
         };
         self.hash(operator, address, open).await
@@ -116,8 +126,9 @@ impl People {
         address: IpAddr,
         seed: Seed,
     ) -> Result<Option<Sealed>, Busy> {
-        let name = operator.to_owned();
-        self.hash(operator, address, move || sealing::seal(&password, &name, &seed)).await
+        let (name, secret) = (operator.to_owned(), self.secret.clone());
+        let seal = move || sealing::seal(&password, secret.as_ref(), &name, &seed);
+        self.hash(operator, address, seal).await
     }
 
     /// Runs on a thread that does nothing else meanwhile.

@@ -1,11 +1,13 @@
 //! The secret of a second factor under a password: sealed by a key that Argon2id makes of the password, so that what is
-//! kept is neither of them, and its tag tells whether a password is right.
+//! kept is neither of them, and its tag tells whether a password is right. Where the hub has a secret outside its data,
+//! that is mixed into the key: who has the data alone cannot try passwords.
 
 use std::fmt;
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::rand;
+use aws_lc_rs::{hmac, rand};
+use upesi_keys::Secret;
 use upesi_ledger::{SEED_BYTES, Sealed};
 
 /// Fewest characters of a password.
@@ -70,12 +72,19 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// The secret of an operator, sealed under a password; `None` if the system has no random bits or no memory.
-pub(crate) fn seal(password: &Password, operator: &str, seed: &Seed) -> Option<Sealed> {
+/// The secret of an operator, sealed under a password and the hub's secret, if it has one; `None` if the system has no
+/// random bits or no memory.
+pub(crate) fn seal(
+    password: &Password,
+    hubs: Option<&Secret>,
+    operator: &str,
+    seed: &Seed,
+) -> Option<Sealed> {
     let mut salt = [0; 16];
     rand::fill(&mut salt).ok()?;
     let unsealed = Sealed { salt, memory_kib: MEMORY_KIB, passes: PASSES, secret: [0; _] };
-    let key = key(password, &unsealed)?;
+    let hashed = hash(password, &unsealed)?;
+    let key = hubs.map_or_else(|| key(&hashed), |hubs| key(&mix(hubs, &hashed)))?;
     let mut secret = [0; _];
     let (text, tag) = secret.split_at_mut(SEED_BYTES);
     text.copy_from_slice(seed.bytes());
@@ -84,14 +93,35 @@ pub(crate) fn seal(password: &Password, operator: &str, seed: &Seed) -> Option<S
     Some(Sealed { secret, ..unsealed })
 }
 
-/// The secret of an operator, if the password is right.
-pub(crate) fn open(password: &Password, operator: &str, sealed: &Sealed) -> Option<Seed> {
+/// What was sealed for an operator.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    pub(crate) seed: Seed,
+    /// Whether the hub has a secret that was not mixed in: it had none when this was sealed.
+    pub(crate) is_weak: bool,
+}
+
+/// What was sealed for an operator, if the password is right.
+pub(crate) fn open(
+    password: &Password,
+    hubs: Option<&Secret>,
+    operator: &str,
+    sealed: &Sealed,
+) -> Option<Opened> {
     if sealed.memory_kib > MEMORY_KIB_MAX || sealed.passes > PASSES_MAX {
         return None;
     }
-    let mut secret = sealed.secret;
-    let opened = key(password, sealed)?.open_in_place(nonce(), Aad::from(operator), &mut secret).ok()?;
-    Some(Seed((&*opened).try_into().ok()?))
+    let hashed = hash(password, sealed)?;
+    let by = |bytes: &[u8; 32]| {
+        let mut secret = sealed.secret;
+        let opened = key(bytes)?.open_in_place(nonce(), Aad::from(operator), &mut secret).ok()?;
+        Some(Seed((&*opened).try_into().ok()?))
+    };
+    let mixed = hubs.and_then(|hubs| by(&mix(hubs, &hashed)));
+    match mixed {
+        Some(seed) => Some(Opened { seed, is_weak: false }),
+        None => by(&hashed).map(|seed| Opened { seed, is_weak: hubs.is_some() }),
+    }
 }
 
 /// What is opened for an operator that is none, so that it takes as long.
@@ -99,12 +129,24 @@ pub(crate) fn decoy() -> Sealed {
     Sealed { salt: [0; 16], memory_kib: MEMORY_KIB, passes: PASSES, secret: [0; _] }
 }
 
-fn key(password: &Password, sealed: &Sealed) -> Option<LessSafeKey> {
+fn hash(password: &Password, sealed: &Sealed) -> Option<[u8; 32]> {
     let params = Params::new(sealed.memory_kib, sealed.passes, 1, None).ok()?;
-    let mut key = [0; 32];
+    let mut hashed = [0; 32];
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-    argon2.hash_password_into(password.0.as_bytes(), &sealed.salt, &mut key).ok()?;
-    Some(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).ok()?))
+    argon2.hash_password_into(password.0.as_bytes(), &sealed.salt, &mut hashed).ok()?;
+    Some(hashed)
+}
+
+/// The hash of a password, of no use without the hub's secret.
+fn mix(hubs: &Secret, hashed: &[u8; 32]) -> [u8; 32] {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, hubs.bytes()), hashed);
+    let mut mixed = [0; 32];
+    mixed.copy_from_slice(tag.as_ref());
+    mixed
+}
+
+fn key(bytes: &[u8; 32]) -> Option<LessSafeKey> {
+    Some(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, bytes).ok()?))
 }
 
 /// A key seals once: its salt is new each time.
@@ -124,9 +166,9 @@ mod tests {
     fn the_secret_is_opened_by_the_password_of_that_operator_only() {
         let seed = Seed::of(*b"12345678901234567890");
         let right = password("correct horse battery");
-        let sealed = seal(&right, "amina", &seed).unwrap();
+        let sealed = seal(&right, None, "amina", &seed).unwrap();
         let opened = |password: &Password, operator: &str, sealed: &Sealed| {
-            open(password, operator, sealed).map(|seed| *seed.bytes())
+            open(password, None, operator, sealed).map(|opened| *opened.seed.bytes())
         };
         assert_eq!(opened(&right, "amina", &sealed), Some(*seed.bytes()));
         assert_eq!(opened(&right, "brian", &sealed), None);
@@ -139,8 +181,35 @@ mod tests {
         assert_eq!(opened(&right, "amina", &decoy()), None);
         // Nothing of it stands in what is kept, and no two sealings are alike.
         assert!(!sealed.secret.windows(4).any(|part| seed.bytes().windows(4).any(|other| other == part)));
-        let again = seal(&right, "amina", &seed).unwrap();
+        let again = seal(&right, None, "amina", &seed).unwrap();
         assert!(again.salt != sealed.salt && again.secret != sealed.secret);
+    }
+
+    /// The secret that a key made for this test gives.
+    fn hubs() -> Secret {
+        let directory = tempfile::TempDir::new().unwrap();
+        let made =
+            upesi_pki::SigningKey::make(directory.path(), "people", upesi_pki::KeyKind::Rsa2048).unwrap();
+        let place = upesi_keys::Place::parse(made.key_file.to_str().unwrap()).unwrap();
+        upesi_keys::Keys::in_files().secret(&place, "a test").unwrap()
+    }
+
+    #[test]
+    fn what_is_sealed_by_the_hubs_secret_opens_by_that_one_only() {
+        let (seed, right) = (Seed::of(*b"12345678901234567890"), password("correct horse battery"));
+        let (hubs, other) = (hubs(), hubs());
+        let weak_by = |with: Option<&Secret>, sealed: &Sealed| {
+            let opened = open(&right, with, "amina", sealed)?;
+            assert_eq!(opened.seed.bytes(), seed.bytes());
+            Some(opened.is_weak)
+        };
+        let sealed = seal(&right, Some(&hubs), "amina", &seed).unwrap();
+        assert_eq!(weak_by(Some(&hubs), &sealed), Some(false));
+        assert_eq!((weak_by(None, &sealed), weak_by(Some(&other), &sealed)), (None, None), "a stolen backup");
+        // Of before the hub had a secret.
+        let sealed = seal(&right, None, "amina", &seed).unwrap();
+        assert_eq!((weak_by(None, &sealed), weak_by(Some(&hubs), &sealed)), (Some(false), Some(true)));
+        assert!(open(&password("correct horse batterz"), Some(&hubs), "amina", &sealed).is_none());
     }
 
     #[test]

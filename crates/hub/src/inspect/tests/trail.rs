@@ -58,7 +58,7 @@ fn a_code_that_is_used_again_is_found() {
         let enrol = EntranceKind::Enrol { token: [7; 32], sealed };
         journal.command(&enter(10, enrol), Payload::default());
         let change = Change::new("session 1", "none", "open");
-        let session = EntranceKind::Session { credential: 2, change };
+        let session = EntranceKind::Session { credential: 2, change, sealed: None };
         let mut opened = journal.decide(&enter(11, session));
         let Some(Event::CodeUsed { code_step: used, .. }) = opened.events.first_mut() else { panic!() };
         *used = code_step;

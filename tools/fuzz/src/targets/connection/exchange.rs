@@ -24,7 +24,7 @@ impl Wake for Woken {
 }
 
 /// A connection that is served, and what its peer has received.
-pub(super) struct Exchange<F> {
+pub(in crate::targets) struct Exchange<F> {
     /// None once it has ended.
     serving: Option<Pin<Box<F>>>,
     peer: DuplexStream,
@@ -35,7 +35,7 @@ pub(super) struct Exchange<F> {
 
 impl<F: Future<Output = ()>> Exchange<F> {
     /// Begins to serve.
-    pub(super) fn begin(serving: F, peer: DuplexStream) -> Self {
+    pub(in crate::targets) fn begin(serving: F, peer: DuplexStream) -> Self {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
         let mut exchange =
@@ -45,7 +45,7 @@ impl<F: Future<Output = ()>> Exchange<F> {
     }
 
     /// Has the peer send this, and the two go on until both wait.
-    pub(super) fn send(&mut self, piece: &[u8]) {
+    pub(in crate::targets) fn send(&mut self, piece: &[u8]) {
         let mut rest = piece;
         while !rest.is_empty() {
             let mut context = Context::from_waker(&self.waker);
@@ -60,7 +60,7 @@ impl<F: Future<Output = ()>> Exchange<F> {
     }
 
     /// Gives both their turns until both wait.
-    pub(super) fn settle(&mut self) {
+    pub(in crate::targets) fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             self.woken.0.store(false, Ordering::Relaxed);
             let mut context = Context::from_waker(&self.waker);
@@ -77,12 +77,12 @@ impl<F: Future<Output = ()>> Exchange<F> {
     }
 
     /// Whether the connection has ended.
-    pub(super) const fn has_ended(&self) -> bool {
+    pub(in crate::targets) const fn has_ended(&self) -> bool {
         self.serving.is_none()
     }
 
     /// Has the peer end its side, after which the connection must end; gives what the peer has received.
-    pub(super) fn end(mut self) -> Vec<u8> {
+    pub(in crate::targets) fn end(mut self) -> Vec<u8> {
         let mut context = Context::from_waker(&self.waker);
         let closed = Pin::new(&mut self.peer).poll_shutdown(&mut context);
         assert!(closed.is_ready(), "a pipe is closed at once");

@@ -1,0 +1,36 @@
+//! Secrets that a key gives: for the same words always the same bytes, also out of a token that never shows its key.
+
+use std::fmt;
+
+use aws_lc_rs::digest::{SHA256, digest};
+
+use crate::key::{Hash, Key, Scheme};
+
+/// What is signed begins with it: no message of anybody does.
+const WORDS: &str = "upesi secret for ";
+
+/// Bytes that only a key gives. They print as a mask.
+#[derive(Clone)]
+pub struct Secret([u8; 32]);
+
+impl Secret {
+    /// The digest of a signature that is the same each time; `None` if the key makes no such ones.
+    pub(crate) fn of(key: &dyn Key, purpose: &str) -> Option<Self> {
+        let (scheme, words) = (Scheme::Pkcs1(Hash::Sha256), format!("{WORDS}{purpose}"));
+        let sign = || key.sign(scheme, &scheme.hash().of(words.as_bytes())).ok();
+        let (first, second) = (sign()?, sign()?);
+        let bytes = digest(&SHA256, &first).as_ref().try_into().ok()?;
+        (first == second).then_some(Self(bytes))
+    }
+
+    /// The bytes.
+    pub const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
