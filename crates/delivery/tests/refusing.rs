@@ -86,9 +86,10 @@ impl World {
         if let Some((after, room)) = self.lane.ask() {
             let after = after.map_or(Bound::Unbounded, |(seq, _)| Bound::Excluded(seq));
             let mut behind = self.outbox.range((after, Bound::Unbounded)).map(|(seq, _)| *seq);
-            let items = behind.by_ref().take(room.items).map(callback).collect();
+            let items: Vec<_> = behind.by_ref().take(room.items).map(callback).collect();
             let more = behind.next().is_some();
-            self.lane.page(Some(Page { items, more }), self.now);
+            let more_after = items.last().filter(|_| more).map(OwedCallback::position);
+            self.lane.page(Some(Page { items, more_after }), self.now);
         }
         let keys = self.lane.take_loads(16, self.now);
         let owed = keys.iter().filter(|key| self.outbox.contains_key(&key.seq));

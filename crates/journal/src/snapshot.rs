@@ -94,8 +94,11 @@ impl SnapshotStore {
         time_ns: i64,
         write: impl FnOnce(&mut SnapshotSink) -> io::Result<()>,
     ) -> Result<SnapshotInfo, JournalError> {
-        let _ = self.disk.remove(TEMPORARY);
         let failed = |operation| move |source| JournalError::io(operation, TEMPORARY, source);
+        match self.disk.remove(TEMPORARY) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("remove")(error)),
+            _ => {}
+        }
         let file = self.disk.create(TEMPORARY).map_err(failed("create"))?;
         let mut sink = SnapshotSink::new(file);
         write(&mut sink).and_then(|()| sink.flush()).map_err(failed("write"))?;

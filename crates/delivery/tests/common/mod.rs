@@ -138,7 +138,8 @@ impl Backlog for Outbox {
             let more = items.len() > room.items;
             items.truncate(room.items);
             inner.page_items_max = inner.page_items_max.max(items.len());
-            Ok(Page { items, more })
+            let more_after = items.last().filter(|_| more).map(OwedCallback::position);
+            Ok(Page { items, more_after })
         })
     }
 

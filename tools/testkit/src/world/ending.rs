@@ -14,7 +14,7 @@ use crate::message;
 /// How often DFSPs ask for what they do not know yet.
 const ASK_PAUSE_US: u64 = 1_000_000;
 /// Questions that are sent at once.
-const QUESTIONS_MAX: usize = 16;
+const QUESTIONS_MAX: usize = 64;
 
 /// Where the world stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
