@@ -249,6 +249,8 @@ impl Auditor {
         dfsps: usize,
     ) {
         self.outside.removed.extend(self.books.left_conversions());
+        // Also of a removal that was not told, because the process ended with it.
+        self.outside.removed.extend(self.books.left_transfers());
         self.outside.check_tellings(specs, &mut self.findings);
         self.outside.compare_caps(ledger, &mut self.findings);
         // Who is told of an id that was committed twice is not told which of them is meant.

@@ -38,6 +38,11 @@ impl Books {
         gone.map(|(_, (id, _))| *id).collect::<Vec<_>>().into_iter()
     }
 
+    /// Those that were removed at any time.
+    pub(in crate::auditor) fn left_transfers(&self) -> impl Iterator<Item = [u8; 17]> {
+        self.left.keys().copied()
+    }
+
     pub(in crate::auditor) fn finished_within(&self, first_seq: u64, last_seq: u64) -> Vec<Finished> {
         let within =
             self.transfers.iter().filter(|(_, entry)| (first_seq..=last_seq).contains(&entry.ended_seq));
