@@ -129,8 +129,10 @@ pub(crate) struct Outside {
     looks: BTreeMap<CallbackKey, Request>,
     /// The prepare that the payee was given.
     forwarded: BTreeMap<IdBytes, [u8; 16]>,
-    /// The request for a conversion that its FXP was given last.
-    forwarded_conversions: BTreeMap<IdBytes, [u8; 16]>,
+    /// Of conversions, too, what their FXP was asked for by then.
+    converted: BTreeMap<IdBytes, SentConversion>,
+    /// Conversions whose FXP was given a request.
+    forwarded_conversions: BTreeSet<IdBytes>,
     told: BTreeMap<(IdBytes, usize), Told>,
     /// Amounts of transfers when somebody was first told that they are committed: an id that comes again once it was
     /// removed may come with another.
@@ -290,7 +292,7 @@ impl Outside {
             findings
                 .add(format!("dfsp{to} is asked for conversion {id}, but no initiator sent that request"));
         }
-        self.forwarded_conversions.insert(id.to_bytes(), seen);
+        self.forwarded_conversions.insert(id.to_bytes());
     }
 
     /// A party is told of a transfer.
@@ -302,6 +304,13 @@ impl Outside {
         {
             self.paid.entry(id.to_bytes()).or_insert(amount);
         }
+        let is_new = !self.converted.contains_key(&id.to_bytes());
+        if self.told_of(id, to).committed
+            && is_new
+            && let Some(sent) = self.asked_of_fxp(id).cloned()
+        {
+            self.converted.insert(id.to_bytes(), sent);
+        }
     }
 
     /// The amount that the payee was asked to receive last: by itself, else in a bulk.
@@ -311,6 +320,22 @@ impl Outside {
             sent.iter().find(|sent| sent.fingerprint == *body && sent.source == sent.payer)?.amount
         });
         by_itself.or_else(|| self.asked_for(id))
+    }
+
+    /// The request that an FXP was given, and of several the youngest: an older one may arrive after it.
+    fn asked_of_fxp(&self, id: TransferId) -> Option<&SentConversion> {
+        if !self.forwarded_conversions.contains(&id.to_bytes()) {
+            return None;
+        }
+        let sent = self.conversions.get(&id.to_bytes())?;
+        let is_sent = |seen: &[u8; 16]| sent.iter().any(|sent| sent.fingerprint == *seen);
+        let asked = self
+            .looks
+            .iter()
+            .filter(|(_, request)| request.method == Method::POST && request.path.ends_with("/fxTransfers"));
+        let asked = asked.map(|(key, request)| (key.seq, fingerprint(&request.body)));
+        let (_, seen) = asked.filter(|(_, seen)| is_sent(seen)).max()?;
+        self.conversion(id, &seen)
     }
 
     /// What a DFSP was told.
@@ -364,8 +389,8 @@ impl Outside {
                 committed.iter().find(|fx| fx.initiator == payer && currency_number(fx.target.1) == currency);
             moved.add(currency, payers.map_or(payer, |fx| fx.fxp), payee, amount);
             for fx in &committed {
-                let seen = self.forwarded_conversions.get(&fx.id.to_bytes());
-                let Some(sent) = seen.and_then(|seen| self.conversion(fx.id, seen)) else {
+                let sent = self.converted.get(&fx.id.to_bytes());
+                let Some(sent) = sent.or_else(|| self.asked_of_fxp(fx.id)) else {
                     findings.add(format!("{} is committed, but its FXP was never asked", fx.id));
                     continue;
                 };
