@@ -114,6 +114,8 @@ pub struct World {
     lanes_due_us: Option<u64>,
     /// What the disk holds is not what was written.
     is_rotten: bool,
+    /// Records that the disk had lied about when a start was cut off, which may have overwritten what was left of them.
+    lies_at_start: Vec<std::ops::RangeInclusive<u64>>,
     /// Writes that the disk lied about, as far as they were noticed here.
     deceptions_seen: usize,
     /// The operation of the disk at which this start, or the time right after it, is to be cut off.
@@ -172,6 +174,7 @@ impl World {
             turn_due: false,
             lanes_due_us: None,
             is_rotten: false,
+            lies_at_start: Vec::new(),
             deceptions_seen: 0,
             start_cut_at: None,
             befallen: 0,

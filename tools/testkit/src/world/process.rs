@@ -105,9 +105,11 @@ impl World {
     pub(super) fn start_process(&mut self) {
         self.rot();
         self.counts.starts += 1;
-        let (known, lies) = (self.auditor.last_seq(), self.records_lied_about());
+        let (known, mut lies) = (self.auditor.last_seq(), std::mem::take(&mut self.lies_at_start));
+        lies.extend(self.records_lied_about());
         match self.start_on(self.disk()) {
             Err(error) => {
+                self.lies_at_start = lies;
                 let reason = error.to_string();
                 self.say(format_args!("hub does not start: {reason}"));
                 self.counts.starts_failed += 1;
