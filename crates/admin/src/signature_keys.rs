@@ -120,7 +120,7 @@ fn entries(ledger: &Ledger, name: &FspId, in_files: &[KeyView], now: Timestamp) 
     let known = found.unwrap_or(&nothing);
     let recorded = known.keys.iter().map(|key| KeyEntry::recorded(key, known, now));
     let is_elsewhere = |key: &&&KeyView| all.owner_of(&key.sha256).is_none() && !all.is_revoked(&key.sha256);
-    let own = in_files.iter().filter(|key| key.participant.eq_ignore_ascii_case(name.as_str()));
+    let own = in_files.iter().filter(|key| is_of(key, name));
     let own: Vec<&KeyView> = own.collect();
     let from_file =
         own.iter().filter(is_elsewhere).map(|key| KeyEntry::in_file(key, known.files_end_at, now));
@@ -199,11 +199,15 @@ pub(crate) async fn add(
     json(StatusCode::CREATED, &AddedView { sha256: key.sha256 })
 }
 
+/// Names of files are those of participants, in any case.
+fn is_of(key: &KeyView, name: &FspId) -> bool {
+    key.participant.eq_ignore_ascii_case(name.as_str())
+}
+
 /// A key that is in another participant's file is that one's.
 fn check_files(context: &AdminContext, name: &FspId, sha256: &str) -> Result<(), ApiError> {
     let in_files = (context.signature_keys.in_files)();
-    let is_other =
-        |key: &&KeyView| hex(&key.sha256) == sha256 && !key.participant.eq_ignore_ascii_case(name.as_str());
+    let is_other = |key: &&KeyView| hex(&key.sha256) == sha256 && !is_of(key, name);
     match in_files.iter().find(is_other) {
         None => Ok(()),
         Some(other) => {
@@ -221,9 +225,7 @@ pub(crate) async fn revoke(
     let sha256: [u8; 32] = unhex(&sha256.to_ascii_lowercase())
         .ok_or_else(|| ApiError::malformed("\"sha256\" must be 64 hexadecimal digits"))?;
     let in_files = (context.signature_keys.in_files)();
-    let is_in_file = in_files
-        .iter()
-        .any(|key| key.sha256 == sha256 && key.participant.eq_ignore_ascii_case(name.as_str()));
+    let is_in_file = in_files.iter().any(|key| key.sha256 == sha256 && is_of(key, &name));
     let is_recorded = context.ask(move |ledger| {
         let found = ledger.participant_named(&name)?;
         let known = ledger.signature_keys().of(found.id);

@@ -1,5 +1,7 @@
 //! Signatures made and verified: a worked example from outside, every part altered, keys of every kind.
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -9,23 +11,13 @@ use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use common::RFC_KEY;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use rcgen::{CertificateParams, KeyUsagePurpose, date_time_ymd};
 use tempfile::TempDir;
 use upesi_jws::{Fault, Freshness, KeyRing, PrivateKey, Request, SIGNATURE, verify};
 use upesi_types::Timestamp;
 
-/// The key of RFC 7515, appendix A.2.
-const RFC_KEY: &str = "-----BEGIN PUBLIC KEY-----
-MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAofgWCuLjybRlzo0tZWJj
-NiuSfb4p4fAkd/wWJcyQoTbji9k0l8W26mPddxHmfHQp+Vaw+4qPCJrcS2mJPMEz
-P1Pt0Bm4d4QlL+yRT+SFd2lZS+pCgNMsD1W/YpRPEwOWvG6b32690r2jZ47soMZo
-9wGzjb/7OMg0LOL+bSf63kpaSHSXndS5z5rexMdbBYUsLA9e+KXBdQOS+UTo7WTB
-EMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6/I5IhlJH7aGhyxX
-FvUK+DWNmoudF8NAco9/h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXp
-oQIDAQAB
------END PUBLIC KEY-----
-";
 /// An RSA key of 1,024 bits.
 const SHORT_KEY: &str = "-----BEGIN PUBLIC KEY-----
 MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQChPu9v54yIIaWPqiiLWDttxwMK

@@ -1,5 +1,7 @@
 //! Keys as participants hand them in, and how they count beside those in files.
 
+mod common;
+
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
@@ -8,6 +10,7 @@ use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::KeyPair as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use common::RFC_KEY;
 use rcgen::{CertificateParams, KeyUsagePurpose, date_time_ymd};
 use tempfile::TempDir;
 use upesi_jws::{KeyRing, Recorded, Records, SubmittedKey};
@@ -15,16 +18,6 @@ use upesi_types::Timestamp;
 
 /// The keys of RFC 7515, appendices A.2 and A.3.
 const RSA: &str = r#"{"kty":"RSA","kid":"a","alg":"RS256","use":"sig","e":"AQAB","n":"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ"}"#;
-const RSA_PEM: &str = "-----BEGIN PUBLIC KEY-----
-MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAofgWCuLjybRlzo0tZWJj
-NiuSfb4p4fAkd/wWJcyQoTbji9k0l8W26mPddxHmfHQp+Vaw+4qPCJrcS2mJPMEz
-P1Pt0Bm4d4QlL+yRT+SFd2lZS+pCgNMsD1W/YpRPEwOWvG6b32690r2jZ47soMZo
-9wGzjb/7OMg0LOL+bSf63kpaSHSXndS5z5rexMdbBYUsLA9e+KXBdQOS+UTo7WTB
-EMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6/I5IhlJH7aGhyxX
-FvUK+DWNmoudF8NAco9/h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXp
-oQIDAQAB
------END PUBLIC KEY-----
-";
 const P256: &str = r#"{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}"#;
 
 fn pem(kind: &str, der: &[u8]) -> String {
@@ -38,14 +31,14 @@ fn read(text: &str) -> SubmittedKey {
 #[test]
 fn a_key_is_the_same_in_every_form() {
     let key = read(RSA);
-    assert_eq!(key, read(RSA_PEM));
-    assert_eq!(key, read(&RSA_PEM.replace('\n', "\\r\\n")));
+    assert_eq!(key, read(RFC_KEY));
+    assert_eq!(key, read(&RFC_KEY.replace('\n', "\\r\\n")));
     assert_eq!(pem("PUBLIC KEY", &key.public_key).lines().count(), 3);
     // `openssl pkey -pubin -outform DER | sha256sum`
     assert_eq!(key.sha256, upesi_types::hex(&sha256(&key.public_key)));
     assert_eq!(
         STANDARD.encode(&key.public_key),
-        RSA_PEM.lines().filter(|line| !line.contains('-')).collect::<String>()
+        RFC_KEY.lines().filter(|line| !line.contains('-')).collect::<String>()
     );
     let elliptic = read(P256);
     assert_eq!(elliptic, read(&pem("PUBLIC KEY", &elliptic.public_key)));
@@ -85,10 +78,10 @@ fn what_is_no_key_for_signatures_is_refused() {
     for (text, expected) in [
         ("", one.to_owned()),
         ("ofgWCuLjybRlzo0tZWJj", one.to_owned()),
-        (&format!("{RSA_PEM}{RSA_PEM}"), one.to_owned()),
+        (&format!("{RFC_KEY}{RFC_KEY}"), one.to_owned()),
         (&pem("PRIVATE KEY", b"x"), private.to_owned()),
         (&pem("EC PRIVATE KEY", b"x"), private.to_owned()),
-        (&format!("{RSA_PEM}{}", pem("RSA PRIVATE KEY", b"x")), private.to_owned()),
+        (&format!("{RFC_KEY}{}", pem("RSA PRIVATE KEY", b"x")), private.to_owned()),
         (&with("\"d\":\"AQAB\""), private.to_owned()),
         (r#"{"kty":"oct","k":"AQAB"}"#, private.to_owned()),
         ("{}", "is no JSON Web Key".to_owned()),
@@ -123,7 +116,7 @@ fn counted(ring: &KeyRing) -> Vec<(String, [u8; 32])> {
 fn keys_in_files_give_way_to_those_that_are_kept_elsewhere() {
     let directory = TempDir::new().unwrap();
     for name in ["greenbank", "bluewallet"] {
-        fs::write(directory.path().join(format!("{name}.pem")), RSA_PEM).unwrap();
+        fs::write(directory.path().join(format!("{name}.pem")), RFC_KEY).unwrap();
     }
     let files = KeyRing::load(directory.path(), false).unwrap();
     let (rsa, elliptic) = (read(RSA), read(P256));

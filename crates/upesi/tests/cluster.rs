@@ -114,11 +114,7 @@ fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");
     let admin = worlds[0].admin();
-    block_on(async {
-        verdict::quiet(&admin, &load).await;
-        verdict::books_agree(&admin, &load, &accepted).await;
-        verdict::answers_agree(&admin, &accepted).await;
-    });
+    block_on(verdict::all_agree(&admin, &load, &accepted));
     drop(admin);
     let leads = (take_overs % 2) as usize;
     status_says(&worlds[1 - leads], leads);

@@ -140,11 +140,7 @@ fn a_full_disk_refuses_writes_keeps_reads_and_heals() {
     load.wait_for_accepted(1_500);
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");
-    block_on(async {
-        verdict::quiet(&admin, &load).await;
-        verdict::books_agree(&admin, &load, &accepted).await;
-        verdict::answers_agree(&admin, &accepted).await;
-    });
+    block_on(verdict::all_agree(&admin, &load, &accepted));
     stopped(hub);
     audit_is_clean(&disk);
     verdict::journal_agrees(&disk.root().join("data"), &accepted);
@@ -336,11 +332,7 @@ fn the_reserve_is_the_way_out_of_a_disk_that_stays_full() {
     load.wait_for_accepted(before + FILLING);
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");
-    block_on(async {
-        verdict::quiet(&admin, &load).await;
-        verdict::books_agree(&admin, &load, &accepted).await;
-        verdict::answers_agree(&admin, &accepted).await;
-    });
+    block_on(verdict::all_agree(&admin, &load, &accepted));
     stopped(hub);
     audit_is_clean(&disk);
     // Moved back, the segments are history again.

@@ -85,11 +85,7 @@ impl Scene {
         let (accepted, refused) = self.load.end();
         assert!(refused.is_empty(), "{refused:?}");
         let admin = self.world.admin();
-        block_on(async {
-            verdict::quiet(&admin, &self.load).await;
-            verdict::books_agree(&admin, &self.load, &accepted).await;
-            verdict::answers_agree(&admin, &accepted).await;
-        });
+        block_on(verdict::all_agree(&admin, &self.load, &accepted));
         drop(admin);
         let (status, log) = hub.stop();
         assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
@@ -309,11 +305,7 @@ impl Still {
         let (accepted, refused) = self.load.end();
         assert!(refused.is_empty(), "{refused:?}");
         let admin = self.world.admin();
-        block_on(async {
-            verdict::quiet(&admin, &self.load).await;
-            verdict::books_agree(&admin, &self.load, &accepted).await;
-            verdict::answers_agree(&admin, &accepted).await;
-        });
+        block_on(verdict::all_agree(&admin, &self.load, &accepted));
         drop(admin);
         let (status, log) = self.hub.stop();
         assert_eq!(status.code(), Some(0), "{}", log.join("\n"));

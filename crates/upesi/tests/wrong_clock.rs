@@ -90,11 +90,7 @@ fn a_clock_that_is_set_an_hour_off_is_reported_and_stops_no_payment() {
     }
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");
-    block_on(async {
-        verdict::quiet(&admin, &load).await;
-        verdict::books_agree(&admin, &load, &accepted).await;
-        verdict::answers_agree(&admin, &accepted).await;
-    });
+    block_on(verdict::all_agree(&admin, &load, &accepted));
     assert_eq!(hub.stop().0.code(), Some(0));
     verdict::audit_is_clean(&data);
     verdict::journal_agrees(&data, &accepted);

@@ -51,9 +51,7 @@ impl Ledger {
         if self.signature_keys.is_revoked(&sha256) {
             return Err(AdminRefusal::SignatureKeyRevoked);
         }
-        if let Some(owner) = self.signature_keys.owner_of(&sha256).filter(|owner| *owner != participant.id) {
-            return Err(AdminRefusal::SignatureKeyTaken { owner: self.participant(owner).name });
-        }
+        self.check_not_anothers(participant.id, &sha256)?;
         let nothing = ParticipantKeys::default();
         let known = self.signature_keys.of(participant.id).unwrap_or(&nothing);
         let is_same = |key: &&SignatureKey| {
@@ -91,9 +89,7 @@ impl Ledger {
         out: &mut Decision,
     ) -> Outcome {
         let participant = self.signer(name)?;
-        if let Some(owner) = self.signature_keys.owner_of(&sha256).filter(|owner| *owner != participant.id) {
-            return Err(AdminRefusal::SignatureKeyTaken { owner: self.participant(owner).name });
-        }
+        self.check_not_anothers(participant.id, &sha256)?;
         if self.signature_keys.is_revoked(&sha256) {
             return Ok(AdminOutcome::AlreadyDone);
         }
@@ -103,6 +99,16 @@ impl Ledger {
         }
         out.events.push(Event::SignatureKeyRevoked { participant: participant.id, sha256 });
         Ok(AdminOutcome::Done)
+    }
+
+    /// A key is that of one participant.
+    fn check_not_anothers(&self, participant: ParticipantId, sha256: &[u8; 32]) -> Result<(), AdminRefusal> {
+        match self.signature_keys.owner_of(sha256) {
+            Some(owner) if owner != participant => {
+                Err(AdminRefusal::SignatureKeyTaken { owner: self.participant(owner).name })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A participant behind a proxy signs by its own key.

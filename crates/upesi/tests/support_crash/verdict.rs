@@ -179,6 +179,13 @@ pub async fn quiet(admin: &AdminClient, load: &Load) {
     }
 }
 
+/// Once all is quiet, the hub says what payers and payees say: positions, and the end of each transfer.
+pub async fn all_agree(admin: &AdminClient, load: &Load, accepted: &[Accepted]) {
+    quiet(admin, load).await;
+    books_agree(admin, load, accepted).await;
+    answers_agree(admin, accepted).await;
+}
+
 /// The hub's positions are what the DFSPs' own books say, and sum to zero.
 pub async fn books_agree(admin: &AdminClient, load: &Load, accepted: &[Accepted]) {
     settled_books_agree(admin, load, accepted, BTreeMap::new()).await;

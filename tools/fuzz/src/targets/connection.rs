@@ -61,7 +61,7 @@ const SILENCE: usize = 32;
 const STORIES_PER_TURN: u32 = 64;
 
 /// Of all limits the shortest that there may be, or nearly.
-const LIMITS: Limits = Limits {
+pub(super) const LIMITS: Limits = Limits {
     streams_per_connection_max: 4,
     head_bytes_max: 8 * 1024,
     head_deadline: Duration::from_secs(1),

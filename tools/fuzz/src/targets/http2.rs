@@ -19,6 +19,7 @@ use upesi_http::{
     Bytes, Connection, Full, Incoming, Limits, PoolConfig, Request, Response, Service, StatusCode, body,
 };
 
+use super::connection;
 use super::connection::exchange::Exchange;
 
 /// Of the first byte: the frames come in pieces of so many bytes times seven; zero: in one.
@@ -51,14 +52,7 @@ const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 
-const LIMITS: Limits = Limits {
-    streams_per_connection_max: 4,
-    head_bytes_max: 8 * 1024,
-    head_deadline: Duration::from_secs(1),
-    idle_timeout: Duration::from_secs(1),
-    connections_max: 4,
-    strangers_per_address_max: 1,
-};
+const LIMITS: Limits = Limits { connections_max: 4, ..connection::LIMITS };
 
 /// Frames as they go over the wire.
 struct Frames {

@@ -299,17 +299,14 @@ impl Outside {
     pub(crate) fn told(&mut self, id: TransferId, to: usize, change: impl FnOnce(&mut Told)) {
         let told = self.told.entry((id.to_bytes(), to)).or_default();
         change(told);
-        if told.committed
-            && let Some(amount) = self.asked_of_payee(id)
-        {
+        if !told.committed {
+            return;
+        }
+        if let Some(amount) = self.asked_of_payee(id) {
             self.paid.entry(id.to_bytes()).or_insert(amount);
         }
-        let is_new = !self.converted.contains_key(&id.to_bytes());
-        if self.told_of(id, to).committed
-            && is_new
-            && let Some(sent) = self.asked_of_fxp(id).cloned()
-        {
-            self.converted.insert(id.to_bytes(), sent);
+        if let Some(sent) = self.asked_of_fxp(id).cloned() {
+            self.converted.entry(id.to_bytes()).or_insert(sent);
         }
     }
 
