@@ -93,8 +93,10 @@ fn idle_connections_beyond_the_limit_stop_no_payment_and_no_restart() {
             admin.get("/health").await.unwrap();
             assert!(metric(&admin, "process_open_fds").await < LIMIT);
             assert_eq!(metric(&admin, "process_max_fds").await, LIMIT);
-            assert_eq!(metric(&admin, "upesi_http_connections_refused_total").await, 0);
-            assert!(metric(&admin, "upesi_http_connections_made_way_total").await > 500);
+            // Nearly all of the army is let in, in the place of others; a newcomer waits half a second for one to go.
+            let made_way = metric(&admin, "upesi_http_connections_made_way_total").await;
+            let refused = metric(&admin, "upesi_http_connections_refused_total").await;
+            assert!(made_way > 500 && refused < made_way / 10, "{refused} refused, {made_way} made way");
             metric(&admin, "upesi_http_accept_failures_total").await
         });
         assert_eq!(failed, 0, "{:?}", hub.stop().1);

@@ -51,6 +51,8 @@ pub(crate) struct Auditor {
     pub(crate) true_now: Option<Timestamp>,
     books: Books,
     records: Option<Follow>,
+    /// A durable record could not be read, which is a finding: the books lack it and what came behind it.
+    is_stuck: bool,
     /// Every durable record as it was when it became so, where the disk may forget it.
     truth: Option<Vec<(Timestamp, Vec<u8>)>>,
 }
@@ -76,6 +78,7 @@ impl Auditor {
                     return self.findings.add(format!("record {seq} is malformed: {source}"));
                 }
                 Err(error) => {
+                    self.is_stuck = true;
                     return self.findings.add(format!("I2: durable record {next} cannot be read: {error}"));
                 }
             };
@@ -87,6 +90,7 @@ impl Auditor {
 
     /// The process is gone: its files will be other ones.
     pub(crate) fn process_ended(&mut self) {
+        self.is_stuck = false;
         self.true_now = None;
         self.records = None;
     }
@@ -117,6 +121,10 @@ impl Auditor {
 
     /// An answer with success leaves the hub, to what the journal waited for when it arrived, or not.
     pub(crate) fn acknowledged(&mut self, seen: &Seen, was_awaited: bool) {
+        // Books that could not be read on do not say what the journal lacks.
+        if self.is_stuck {
+            return;
+        }
         if let Some(finding) = self.awaits(seen).filter(|_| was_awaited) {
             self.findings.add(finding);
         }
@@ -148,6 +156,9 @@ impl Auditor {
 
     /// A callback leaves the hub: its bytes are those of the DFSP it comes from, and the same each time.
     pub(crate) fn callback_left(&mut self, key: CallbackKey, to: usize, request: &Request) {
+        if self.is_stuck {
+            return;
+        }
         if !self.books.owes(key) {
             self.findings.add(format!("callback {key:?} is sent, but the journal does not owe it"));
         }
