@@ -45,9 +45,14 @@ pub fn dead_modules(sources: &[(PathBuf, String)]) -> Vec<PathBuf> {
     let named: BTreeSet<&str> = sources.iter().flat_map(|(_, text)| modules_named(text)).collect();
     let is_dead = |path: &&PathBuf| {
         let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
-        let Some(at) = parts.iter().position(|part| part == "src") else { return false };
+        let Some(at) = parts.iter().position(|part| part == "src" || part == "tests") else { return false };
         let stem = path.file_stem().expect("a name").to_string_lossy();
-        let is_root = at + 2 == parts.len() && matches!(&*stem, "lib" | "main") || parts[at + 1] == "bin";
+        let is_root = match (&*parts[at], parts.len() - at) {
+            ("src", 2) => matches!(&*stem, "lib" | "main"),
+            ("src", _) => parts[at + 1] == "bin",
+            (_, 2) => true,
+            (_, _) => stem == "main",
+        };
         let name = if stem == "mod" { parts[parts.len() - 2].clone() } else { stem };
         !is_root && !named.contains(&*name)
     };

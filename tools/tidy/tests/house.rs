@@ -127,8 +127,13 @@ fn every_source_file_is_part_of_its_crate() {
         of("crates/a/src/used/mod.rs", ""),
         of("crates/a/src/odd/place.rs", "// mod forgotten;"),
         of("crates/a/src/forgotten.rs", ""),
+        of("crates/a/tests/alone.rs", ""),
+        of("crates/a/tests/many/main.rs", "mod one;"),
+        of("crates/a/tests/many/one.rs", ""),
+        of("crates/a/tests/many/left_out.rs", ""),
     ];
-    assert_eq!(tree::dead_modules(&crate_of), [PathBuf::from("crates/a/src/forgotten.rs")]);
+    let dead = ["crates/a/src/forgotten.rs", "crates/a/tests/many/left_out.rs"];
+    assert_eq!(tree::dead_modules(&crate_of), dead.map(PathBuf::from));
 }
 
 #[test]

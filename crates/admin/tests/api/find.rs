@@ -1,0 +1,173 @@
+//! Transfers are found in memory and archive, page by page.
+
+use std::collections::BTreeMap;
+
+use crate::common::{Hub, PREIMAGE, id, name, prepare, refusal};
+use upesi_ledger::Command;
+use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment};
+
+const DFSPS: [&str; 3] = ["green", "blue", "red"];
+/// A second passes before every so many transfers.
+const PER_SECOND: u64 = 10;
+
+fn fulfil(number: u64, payer: &str, payee: &str) -> Command {
+    Command::Fulfil(Fulfil {
+        transfer: id(number).into(),
+        source: name(payee),
+        destination: Some(name(payer)),
+        state: FulfilState::Committed,
+        may_reserve: true,
+        fulfilment: Fulfilment::Preimage(PREIMAGE),
+        fingerprint: [3; 16],
+        extensions: None,
+    })
+}
+
+/// What a test knows of a transfer: payer, payee, amount, state, and the second in which it was prepared.
+type Deal = (&'static str, &'static str, u64, &'static str, u64);
+
+/// Sixty transfers of all kinds; most finished ones are in the archive by the end, some are in memory.
+async fn busy() -> (Hub, BTreeMap<String, Deal>) {
+    let hub = Hub::with_dfsps(&DFSPS).await;
+    let mut deals = BTreeMap::new();
+    for number in 1..=60_u64 {
+        if number % PER_SECOND == 0 {
+            hub.clock.advance(1_000);
+        }
+        let second = number / PER_SECOND;
+        let (payer, payee) =
+            (DFSPS[number as usize % 3], DFSPS[(number as usize + 1 + number as usize % 2) % 3]);
+        let amount = 1 + number % 7;
+        hub.submit(prepare(id(number), payer, payee, &amount.to_string()), "").await;
+        let state = match number % 4 {
+            0 => "RESERVED",
+            1 | 2 => {
+                hub.submit(fulfil(number, payer, payee), "").await;
+                "COMMITTED"
+            }
+            _ => {
+                let end = r#"{"action":"expire","reason":"a test"}"#;
+                hub.expect("PUT", &format!("/transfers/{}", id(number)), end, 200).await;
+                "EXPIRED_RESERVED"
+            }
+        };
+        deals.insert(id(number).to_string(), (payer, payee, amount, state, second));
+    }
+    (hub, deals)
+}
+
+/// All pages of a search: the ids, in the order in which they came, and how many pages.
+async fn pages(hub: &Hub, query: &str) -> (Vec<String>, usize) {
+    let (mut found, mut count, mut cursor) = (Vec::new(), 0, String::new());
+    loop {
+        let page = hub.get(&format!("/transfers?{query}{cursor}")).await;
+        let page: serde_json::Value = serde_json::from_str(&page).unwrap();
+        for transfer in page["transfers"].as_array().unwrap() {
+            found.push(transfer["transferId"].as_str().unwrap().to_owned());
+        }
+        count += 1;
+        assert!(count < 200, "a search ends");
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return (found, count),
+        }
+    }
+}
+
+fn sorted(mut ids: Vec<String>) -> Vec<String> {
+    ids.sort();
+    ids
+}
+
+type IsMeant = fn(&Deal) -> bool;
+
+/// The ids of the deals that a search is for.
+fn expected(deals: &BTreeMap<String, Deal>, is_meant: impl Fn(&Deal) -> bool) -> Vec<String> {
+    deals.iter().filter(|(_, deal)| is_meant(deal)).map(|(id, _)| id.clone()).collect()
+}
+
+#[tokio::test]
+async fn transfers_are_found_by_party_state_time_and_amount() {
+    let (hub, deals) = busy().await;
+    let searches: [(&str, IsMeant); 14] = [
+        ("", |_| true),
+        ("fsp=green", |deal| deal.0 == "green" || deal.1 == "green"),
+        ("payer=green", |deal| deal.0 == "green"),
+        ("payee=red", |deal| deal.1 == "red"),
+        ("payer=green&payee=blue", |deal| deal.0 == "green" && deal.1 == "blue"),
+        ("state=RESERVED", |deal| deal.3 == "RESERVED"),
+        ("state=COMMITTED", |deal| deal.3 == "COMMITTED"),
+        ("state=ABORTED", |deal| deal.3 == "EXPIRED_RESERVED"),
+        ("state=EXPIRED_RESERVED", |deal| deal.3 == "EXPIRED_RESERVED"),
+        ("state=INVALID", |_| false),
+        ("amount=3&currency=KES", |deal| deal.2 == 3),
+        ("currency=UGX", |_| false),
+        ("from=2031-04-01T10:00:02.000Z&to=2031-04-01T10:00:04.000Z", |deal| (2..4).contains(&deal.4)),
+        ("fsp=blue&state=COMMITTED&from=2031-04-01T10:00:03.000Z&amount=5.0", |deal| {
+            (deal.0 == "blue" || deal.1 == "blue") && deal.3 == "COMMITTED" && deal.4 >= 3 && deal.2 == 5
+        }),
+    ];
+    for (query, is_meant) in searches {
+        let wanted = expected(&deals, is_meant);
+        for limit in [1, 7, 1_000] {
+            let (found, count) = pages(&hub, &format!("{query}&limit={limit}")).await;
+            assert_eq!(sorted(found), wanted, "{query}, {limit} a page");
+            assert!(count > wanted.len() / limit, "{query}: {count} pages of {limit}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_shows_transfers_as_one_by_one() {
+    let (hub, deals) = busy().await;
+    let page = hub.get("/transfers?limit=1000").await;
+    for id in deals.keys() {
+        assert!(page.contains(&hub.get(&format!("/transfers/{id}")).await), "{id}");
+    }
+}
+
+/// A restart leaves the finished ones in the archive only; a search that is under way when transfers end finds them
+/// all.
+#[tokio::test]
+async fn what_moves_on_while_a_search_goes_on_is_found() {
+    let (hub, deals) = busy().await;
+    let first = hub.get("/transfers?limit=5").await;
+    let first: serde_json::Value = serde_json::from_str(&first).unwrap();
+    let mut found: Vec<String> = first["transfers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|transfer| transfer["transferId"].as_str().unwrap().to_owned())
+        .collect();
+    for id in expected(&deals, |deal| deal.3 == "RESERVED") {
+        hub.expect("PUT", &format!("/transfers/{id}"), r#"{"action":"expire","reason":"meanwhile"}"#, 200)
+            .await;
+    }
+    let (rest, _) = pages(&hub, &format!("cursor={}&limit=9", first["next"].as_str().unwrap())).await;
+    found.extend(rest);
+    let mut found = sorted(found);
+    found.dedup();
+    assert_eq!(found, expected(&deals, |_| true));
+}
+
+#[tokio::test]
+async fn searches_that_make_no_sense_are_refused() {
+    let hub = Hub::with_dfsps(&["green"]).await;
+    let instant = "must be an instant such as 2026-11-21T09:39:53.000Z";
+    for (query, code, detail) in [
+        ("limit=0", 3101, "\"limit\" must be a whole number from 1 to 1000".to_owned()),
+        ("limit=1001", 3101, "\"limit\" must be a whole number from 1 to 1000".to_owned()),
+        ("from=yesterday", 3101, format!("\"from\" {instant}")),
+        ("to=2031-04-01", 3101, format!("\"to\" {instant}")),
+        ("amount=x", 3101, "\"amount\" must be a number in plain decimal digits".to_owned()),
+        ("cursor=z", 3101, "\"cursor\" must be the \"next\" of a page".to_owned()),
+        ("payr=green", 3101, "\"payr\" is not allowed".to_owned()),
+        ("fsp=nobody", 3200, "Participant 'nobody' does not exist".to_owned()),
+    ] {
+        let refused = hub.expect("GET", &format!("/transfers?{query}"), "", 400).await;
+        let description = upesi_types::ErrorCode::from_number(code).unwrap().describe(&detail);
+        assert_eq!(refused, refusal(code, &description.replace('"', "\\\"")), "{query}");
+    }
+    let refused = hub.expect("GET", "/transfers?state=DONE", "", 400).await;
+    assert!(refused.contains("must be one of [RESERVED, COMMITTED, ABORTED, INVALID"), "{refused}");
+}

@@ -1,0 +1,110 @@
+//! A real OpenID Connect provider: node-oidc-provider, as `.ci/tools` installs it, started here on loopback. Its tokens
+//! are taken, its new keys are found, and its absence stops nobody.
+
+use crate::common;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use crate::common::guarded::{call, expect};
+use crate::common::{Hub, Settings};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use upesi_admin::{Issuer, IssuerConfig};
+use upesi_http::Outbound;
+use upesi_ledger::Role;
+use upesi_types::Timestamp;
+
+const AUDIENCE: &str = "https://hub.example/admin";
+
+/// The provider's process; it ends with this.
+struct Provider(Child);
+
+impl Provider {
+    /// Starts it on a port with a new key of this id, and waits until it listens.
+    fn start(port: u16, kid: &str) -> Self {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oidc-provider");
+        let help = "run .ci/tools, which installs the provider for this test (Node.js 20 or later with npm)";
+        assert!(directory.join("node_modules/oidc-provider").exists(), "{help}");
+        let mut child = Command::new("node")
+            .args(["provider.mjs", &port.to_string(), kid, AUDIENCE])
+            .current_dir(&directory)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("node: {error}; {help}"));
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let started = lines.any(|line| line.is_ok_and(|line| line == "ready"));
+        assert!(started, "the provider has ended");
+        Self(child)
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A token for an application, by its own secret.
+async fn token(port: u16, client: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let body = format!("grant_type=client_credentials&client_id={client}&client_secret=secret");
+    let head =
+        "POST /token HTTP/1.1\r\nconnection: close\r\ncontent-type: application/x-www-form-urlencoded\r\n";
+    let request = format!("{head}host: 127.0.0.1:{port}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let json = answer.split_once("\r\n\r\n").unwrap().1;
+    let json = &json[json.find('{').unwrap()..=json.rfind('}').unwrap()];
+    let json: Value = serde_json::from_str(json).unwrap_or_else(|_| panic!("{answer}"));
+    json["access_token"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+#[tokio::test]
+async fn a_real_providers_tokens_are_taken() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let provider = Provider::start(port, "k1");
+    let config = IssuerConfig {
+        label: "oidc",
+        issuer: format!("http://127.0.0.1:{port}"),
+        audience: AUDIENCE.to_owned(),
+        clients: vec!["treasury-app".to_owned()],
+        name_claim: "sub".to_owned(),
+        groups_claim: "groups".to_owned(),
+        roles: [("hub-treasury".to_owned(), vec![Role::Treasury])].into(),
+        participant_claim: None,
+        approval_age_s: None,
+        approval_methods: vec![],
+        unknown_key_interval: Duration::ZERO,
+        outbound: Outbound::default(),
+        tls: None,
+    };
+    let issuers = vec![Issuer::new(config)];
+    let hub = Hub::launch(Settings { authentication: true, issuers, ..Settings::default() });
+    // The provider's clock is that of this machine.
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+    let start = Timestamp::parse_iso(common::START).unwrap().as_ms();
+    hub.clock.advance(i64::try_from(now).unwrap() - start);
+
+    let first = token(port, "treasury-app").await;
+    let own = expect(&hub, &first, "GET", "/self", "", 200).await;
+    assert_eq!((&own["operator"], &own["knownBy"]), (&json!("oidc:treasury-app"), &json!("oidc")), "{own}");
+    assert!(own["permissions"].as_array().unwrap().contains(&json!("funds.in")), "{own}");
+    assert_eq!(call(&hub, &token(port, "other-app").await, "GET", "/self", "").await.0, 401);
+    // Down: the known key goes on.
+    drop(provider);
+    assert_eq!(call(&hub, &first, "GET", "/self", "").await.0, 200);
+    // Back with another key, which the first token of it makes known.
+    let _provider = Provider::start(port, "k2");
+    let second = token(port, "treasury-app").await;
+    assert_eq!(call(&hub, &second, "GET", "/self", "").await.0, 200);
+    assert_eq!(call(&hub, &first, "GET", "/self", "").await.0, 401);
+    hub.clock.advance(3_600_000);
+    assert_eq!(call(&hub, &second, "GET", "/self", "").await.0, 401);
+}

@@ -1,0 +1,282 @@
+//! The onboarding of a scheme, in the order in which scripts do it, with the exact shape of every answer.
+
+use crate::common::{Hub, MODEL, START, funds_in, id, refusal};
+
+const DFSP: &str = r#"{"name":"greenbank","currency":"KES"}"#;
+const LIMIT: &str = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":5000},"initialPosition":0}"#;
+
+/// Puts the test's beginning where `@` stands.
+fn at_start(shape: &str) -> String {
+    shape.replace('@', START)
+}
+
+#[tokio::test]
+async fn a_scheme_is_onboarded_and_every_shape_is_the_one_that_portals_know() {
+    let hub = Hub::start();
+    hub_accounts(&hub).await;
+    hub.expect(
+        "POST",
+        "/participants/Hub/endpoints",
+        r#"{"type":"NET_DEBIT_CAP_THRESHOLD_BREACH_EMAIL","value":"ops@hub.example"}"#,
+        201,
+    )
+    .await;
+    settlement_model(&hub).await;
+    let created = hub.expect("POST", "/participants", DFSP, 201).await;
+    let green = at_start(concat!(
+        r#"{"name":"greenbank","id":"http://central-ledger/participants/greenbank","created":"@","isActive":1,"#,
+        r#""links":{"self":"http://central-ledger/participants/greenbank"},"accounts":["#,
+        r#"{"id":3,"ledgerAccountType":"POSITION","currency":"KES","isActive":0,"createdDate":"@","createdBy":"unknown"},"#,
+        r#"{"id":4,"ledgerAccountType":"SETTLEMENT","currency":"KES","isActive":0,"createdDate":"@","createdBy":"unknown"}],"#,
+        r#""isProxy":0}"#
+    ));
+    assert_eq!(created, green);
+    assert_eq!(hub.get("/participants/greenbank").await, green);
+    assert_eq!(hub.get("/participants/greenbank/accounts").await, "[]");
+    assert_eq!(hub.get("/participants/greenbank/positions").await, "[]");
+    assert_eq!(hub.get("/participants/greenbank/positions?currency=KES").await, "{}");
+
+    let opened = hub.expect("POST", "/participants/greenbank/initialPositionAndLimits", LIMIT, 201).await;
+    assert_eq!(opened, "");
+    let account = r#"{"id":3,"ledgerAccountType":"POSITION","currency":"KES","isActive":1,"value":0,"reservedValue":0,"changedDate":"@"},"#;
+    let expected = |value: &str| {
+        at_start(&format!(
+            r#"[{account}{{"id":4,"ledgerAccountType":"SETTLEMENT","currency":"KES","isActive":1,"value":{value},"reservedValue":0,"changedDate":"@"}}]"#
+        ))
+    };
+    assert_eq!(hub.get("/participants/greenbank/accounts").await, expected("0"));
+    let funds = funds_in(&id(1).to_string(), "3000.25");
+    assert_eq!(hub.expect("POST", "/participants/greenbank/accounts/4", &funds, 202).await, "");
+    assert_eq!(hub.get("/participants/greenbank/accounts").await, expected("-3000.25"));
+    limits(&hub).await;
+    endpoints(&hub).await;
+    lists(&hub).await;
+}
+
+async fn hub_accounts(hub: &Hub) {
+    let body = r#"{"currency":"KES","type":"HUB_MULTILATERAL_SETTLEMENT"}"#;
+    let created = hub.expect("POST", "/participants/Hub/accounts", body, 201).await;
+    let expected = concat!(
+        r#"{"name":"Hub","id":"http://central-ledger/participants/Hub","created":"1970-01-01T00:00:00.000Z","isActive":1,"#,
+        r#""links":{"self":"http://central-ledger/participants/Hub"},"accounts":["#,
+        r#"{"id":1,"ledgerAccountType":"HUB_MULTILATERAL_SETTLEMENT","currency":"KES","isActive":1,"createdDate":"@","createdBy":"unknown"}],"#,
+        r#""isProxy":0}"#
+    );
+    assert_eq!(created, at_start(expected));
+    let body = r#"{"currency":"KES","type":"HUB_RECONCILIATION"}"#;
+    hub.expect("POST", "/participants/Hub/accounts", body, 201).await;
+    assert_eq!(
+        hub.get("/participants/Hub/accounts").await,
+        at_start(concat!(
+            r#"[{"id":1,"ledgerAccountType":"HUB_MULTILATERAL_SETTLEMENT","currency":"KES","isActive":1,"value":0,"reservedValue":0,"changedDate":"@"},"#,
+            r#"{"id":2,"ledgerAccountType":"HUB_RECONCILIATION","currency":"KES","isActive":1,"value":0,"reservedValue":0,"changedDate":"@"}]"#
+        ))
+    );
+}
+
+async fn settlement_model(hub: &Hub) {
+    assert_eq!(hub.expect("POST", "/settlementModels", MODEL, 201).await, "");
+    let model = |is_active| {
+        format!(
+            concat!(
+                r#"{{"settlementModelId":1,"name":"DEFERREDNET","isActive":{},"settlementGranularity":"NET","#,
+                r#""settlementInterchange":"MULTILATERAL","settlementDelay":"DEFERRED","currency":null,"#,
+                r#""requireLiquidityCheck":true,"ledgerAccountTypeId":"POSITION","settlementAccountTypeId":"SETTLEMENT","#,
+                r#""autoPositionReset":true}}"#
+            ),
+            is_active
+        )
+    };
+    assert_eq!(hub.get("/settlementModels").await, format!("[{}]", model(true)));
+    assert_eq!(hub.get("/settlementModels/DEFERREDNET").await, model(true));
+    let path = "/settlementModels/DEFERREDNET";
+    assert_eq!(hub.expect("PUT", path, r#"{"isActive":false}"#, 200).await, model(false));
+    assert_eq!(hub.get("/settlementModels").await, "[]");
+    assert_eq!(hub.get("/settlementModels/DEFERREDNET").await, model(false));
+    // Only active models count.
+    let refused = hub.expect("POST", "/participants", DFSP, 400).await;
+    let text = "Generic Settlement Error - Unable to find a matching or default, Settlement Model";
+    assert_eq!(refused, refusal(6000, text));
+    assert_eq!(hub.call("GET", "/participants/greenbank", "").await.0, 400);
+    assert_eq!(hub.expect("PUT", path, r#"{"isActive":true}"#, 200).await, model(true));
+}
+
+async fn limits(hub: &Hub) {
+    let shown = r#"[{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":5000,"alarmPercentage":80}}]"#;
+    for query in ["", "?currency=KES", "?type=NET_DEBIT_CAP", "?currency=KES&type=NET_DEBIT_CAP"] {
+        assert_eq!(hub.get(&format!("/participants/greenbank/limits{query}")).await, shown, "{query}");
+    }
+    for query in ["?currency=TZS", "?type=OTHER"] {
+        assert_eq!(hub.get(&format!("/participants/greenbank/limits{query}")).await, "[]", "{query}");
+    }
+    let changed = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":99999999999999.9999,"alarmPercentage":12.5}}"#;
+    for _ in 0..2 {
+        assert_eq!(hub.expect("PUT", "/participants/greenbank/limits", changed, 200).await, changed);
+    }
+    let named = changed.replace(r#"{"currency"#, r#"{"name":"greenbank","currency"#);
+    assert_eq!(hub.get("/participants/limits").await, format!("[{named}]"));
+    assert_eq!(hub.get("/participants/limits?currency=TZS").await, "[]");
+}
+
+async fn endpoints(hub: &Hub) {
+    assert_eq!(hub.get("/participants/greenbank/endpoints").await, "[]");
+    let path = "/participants/greenbank/endpoints";
+    for (kind, value) in [
+        ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "http://green/transfers/{{transferId}}"),
+        ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "http://old/transfers"),
+        ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "http://green/transfers"),
+        // Not called by this hub, so that it may need what the hub cannot do.
+        ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_POST", "http://green/bulkTransfers"),
+    ] {
+        let body = format!(r#"{{"type":"{kind}","value":"{value}"}}"#);
+        assert_eq!(hub.expect("POST", path, &body, 201).await, "");
+    }
+    let post = r#"{"type":"FSPIOP_CALLBACK_URL_TRANSFER_POST","value":"http://green/transfers"}"#;
+    let put =
+        r#"{"type":"FSPIOP_CALLBACK_URL_TRANSFER_PUT","value":"http://green/transfers/{{transferId}}"}"#;
+    let bulk = r#"{"type":"FSPIOP_CALLBACK_URL_BULK_TRANSFER_POST","value":"http://green/bulkTransfers"}"#;
+    assert_eq!(hub.get(path).await, format!("[{post},{put},{bulk}]"));
+    assert_eq!(hub.get(&format!("{path}?type=FSPIOP_CALLBACK_URL_TRANSFER_POST")).await, post);
+    assert_eq!(hub.get(&format!("{path}?type=FSPIOP_CALLBACK_URL_QUOTES")).await, "{}");
+    assert_eq!(hub.get(&format!("{path}?type=NOTHING")).await, "{}");
+}
+
+async fn lists(hub: &Hub) {
+    let proxy = r#"{"name":"proxy1","currency":"KES","isProxy":true}"#;
+    assert!(hub.expect("POST", "/participants", proxy, 201).await.ends_with(r#""isProxy":1}"#));
+    let names = |listed: String| {
+        let parts = listed.split(r#"{"name":""#).skip(1).filter_map(|part| part.split('"').next());
+        parts.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(names(hub.get("/participants").await), ["Hub", "greenbank", "proxy1"]);
+    assert_eq!(names(hub.get("/participants?isProxy=true").await), ["proxy1"]);
+    assert_eq!(names(hub.get("/participants?isProxy=false").await), ["Hub", "greenbank", "proxy1"]);
+    let off = hub.expect("PUT", "/participants/greenbank", r#"{"isActive":false}"#, 200).await;
+    assert!(off.contains(r#""isActive":0,"links""#), "{off}");
+    let on = hub.expect("PUT", "/participants/greenbank", r#"{"isActive":"true"}"#, 200).await;
+    assert!(on.contains(r#""isActive":1,"links""#), "{on}");
+    assert_eq!(
+        hub.expect("PUT", "/participants/greenbank/accounts/3", r#"{"isActive":false}"#, 200).await,
+        ""
+    );
+    let shown = hub.get("/participants/greenbank").await;
+    assert!(shown.contains(r#""ledgerAccountType":"POSITION","currency":"KES","isActive":0"#), "{shown}");
+    assert_eq!(
+        hub.get("/participants/greenbank/positions?currency=KES").await,
+        at_start(r#"{"currency":"KES","value":0,"changedDate":"@"}"#)
+    );
+    assert_eq!(
+        hub.get("/participants/greenbank/positions").await,
+        at_start(r#"[{"currency":"KES","value":0,"changedDate":"@"}]"#)
+    );
+}
+
+#[tokio::test]
+async fn a_repeated_run_is_told_that_all_is_there_and_changes_nothing() {
+    let hub = Hub::with_dfsps(&["greenbank"]).await;
+    let everything = async || {
+        let mut all = hub.get("/participants").await;
+        for path in ["/participants/greenbank/accounts", "/participants/Hub/accounts", "/participants/limits"]
+        {
+            all += &hub.get(path).await;
+        }
+        all
+    };
+    let before = everything().await;
+    let account = r#"{"currency":"KES","type":"HUB_RECONCILIATION"}"#;
+    let funds = funds_in(&id(1000).to_string(), "5000");
+    for (path, body, status, answer) in [
+        (
+            "/participants/Hub/accounts",
+            account,
+            400,
+            refusal(3003, "Add Party information error - Hub account has already been registered."),
+        ),
+        (
+            "/settlementModels",
+            MODEL,
+            400,
+            refusal(3000, "Generic client error - Settlement Model already exists"),
+        ),
+        (
+            "/participants",
+            DFSP,
+            400,
+            refusal(3000, "Generic client error - Participant currency has already been registered"),
+        ),
+        (
+            "/participants/greenbank/initialPositionAndLimits",
+            LIMIT,
+            400,
+            refusal(3100, "Generic validation error - Participant Limit or Initial Position already set"),
+        ),
+        // The same movement of funds again is no second one.
+        ("/participants/greenbank/accounts/4", &funds, 202, String::new()),
+    ] {
+        assert_eq!(hub.expect("POST", path, body, status).await, answer, "{path}");
+    }
+    assert_eq!(everything().await, before);
+}
+
+#[tokio::test]
+async fn a_second_currency_joins_and_a_fee_model_brings_its_accounts() {
+    let hub = Hub::with_dfsps(&["greenbank"]).await;
+    let tzs = r#"{"name":"greenbank","currency":"TZS"}"#;
+    let missing = hub.expect("POST", "/participants", tzs, 400).await;
+    assert!(missing.contains("Hub reconciliation account for the specified currency does not exist"));
+    hub.expect(
+        "POST",
+        "/participants/Hub/accounts",
+        r#"{"currency":"TZS","type":"HUB_RECONCILIATION"}"#,
+        201,
+    )
+    .await;
+    let missing = hub.expect("POST", "/participants", tzs, 400).await;
+    let text = "Add Party information error - \
+                Hub multilateral net settlement account for the specified currency does not exist";
+    assert_eq!(missing, refusal(3003, text));
+    let body = r#"{"currency":"TZS","type":"HUB_MULTILATERAL_SETTLEMENT"}"#;
+    hub.expect("POST", "/participants/Hub/accounts", body, 201).await;
+    for (name, kind, cover) in
+        [("TZSNET", "POSITION", "SETTLEMENT"), ("TZSFEE", "INTERCHANGE_FEE", "INTERCHANGE_FEE_SETTLEMENT")]
+    {
+        let model = MODEL
+            .replace("DEFERREDNET", name)
+            .replace(
+                r#""settlementAccountType":"SETTLEMENT""#,
+                &format!(r#""settlementAccountType":"{cover}""#),
+            )
+            .replace(r#""ledgerAccountType":"POSITION""#, &format!(r#""ledgerAccountType":"{kind}""#))
+            .replace(r#""requireLiq"#, r#""currency":"TZS","requireLiq"#);
+        hub.expect("POST", "/settlementModels", &model, 201).await;
+    }
+    let joined = hub.expect("POST", "/participants", tzs, 201).await;
+    for kind in ["POSITION", "SETTLEMENT", "INTERCHANGE_FEE", "INTERCHANGE_FEE_SETTLEMENT"] {
+        let account = format!(r#""ledgerAccountType":"{kind}","currency":"TZS","isActive":0"#);
+        assert!(joined.contains(&account), "{kind}: {joined}");
+    }
+    let limit = LIMIT.replace("KES", "TZS").replace(r#""initialPosition":0"#, r#""initialPosition":"12.5""#);
+    hub.expect("POST", "/participants/greenbank/initialPositionAndLimits", &limit, 201).await;
+    let position = hub.get("/participants/greenbank/positions?currency=TZS").await;
+    assert!(position.starts_with(r#"{"currency":"TZS","value":12.5,"#), "{position}");
+    let accounts = hub.get("/participants/greenbank/accounts").await;
+    assert_eq!(accounts.matches(r#""currency":"TZS","isActive":1"#).count(), 4, "{accounts}");
+}
+
+#[tokio::test]
+async fn a_model_that_came_after_a_dfsp_gives_it_its_accounts_when_they_are_opened() {
+    let hub = Hub::start();
+    hub.prepare_scheme().await;
+    hub.expect("POST", "/participants", DFSP, 201).await;
+    let fees = MODEL
+        .replace("DEFERREDNET", "FEES")
+        .replace(r#""ledgerAccountType":"POSITION""#, r#""ledgerAccountType":"INTERCHANGE_FEE""#)
+        .replace(r#""SETTLEMENT""#, r#""INTERCHANGE_FEE_SETTLEMENT""#);
+    hub.expect("POST", "/settlementModels", &fees, 201).await;
+    hub.expect("POST", "/participants/greenbank/initialPositionAndLimits", LIMIT, 201).await;
+    let accounts = hub.get("/participants/greenbank/accounts").await;
+    for kind in ["POSITION", "SETTLEMENT", "INTERCHANGE_FEE", "INTERCHANGE_FEE_SETTLEMENT"] {
+        let account = format!(r#""ledgerAccountType":"{kind}","currency":"KES","isActive":1,"value":0"#);
+        assert!(accounts.contains(&account), "{kind}: {accounts}");
+    }
+}

@@ -1,0 +1,226 @@
+//! The process: health, metrics, log level, lanes, the catalogue of names, and HTTP itself.
+
+use std::time::Duration;
+
+use crate::common::{Hub, refusal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use upesi_admin::BODY_BYTES_MAX;
+use upesi_http::Limits;
+
+#[tokio::test]
+async fn health_names_every_part_and_says_when_one_is_down() {
+    let mut hub = Hub::start();
+    let health = hub.get("/health").await;
+    let (head, rest) = health.split_once(r#","uptime":"#).unwrap();
+    assert_eq!(head, r#"{"status":"OK""#);
+    let (uptime, rest) = rest.split_once(r#","startTime":""#).unwrap();
+    let (seconds, ms) = uptime.split_once('.').unwrap();
+    assert!(ms.len() == 3 && format!("{seconds}{ms}").bytes().all(|byte| byte.is_ascii_digit()), "{uptime}");
+    let (start, rest) = rest.split_once(r#"","#).unwrap();
+    assert!(upesi_types::Timestamp::parse_iso(start).is_some(), "{start}");
+    let expected = format!(
+        r#""versionNumber":"{}","services":[{{"name":"journal","status":"OK"}},{{"name":"archive","status":"OK"}},{{"name":"engine","status":"OK"}},{{"name":"clock","status":"OK"}},{{"name":"store","status":"OK"}},{{"name":"datastore","status":"OK"}},{{"name":"broker","status":"OK"}}]}}"#,
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(rest, expected);
+
+    hub.engine.take().unwrap().shutdown();
+    let down = hub.expect("GET", "/health", "", 502).await;
+    assert!(down.starts_with(r#"{"status":"DOWN""#), "{down}");
+    let parts = r#"{"name":"engine","status":"DOWN","detail":"shut down"},{"name":"clock","status":"OK"},{"name":"store","status":"OK"},{"name":"datastore","status":"OK"},{"name":"broker","status":"DOWN","detail":"shut down"}]}"#;
+    assert!(down.ends_with(parts), "{down}");
+    assert_eq!(hub.get("/live").await, r#"{"status":"OK"}"#);
+    let refused = refusal(2003, "Service currently unavailable - the hub has stopped taking commands");
+    assert_eq!(hub.call("GET", "/participants", "").await, (503, refused.clone()));
+    let body = r#"{"name":"green","currency":"KES"}"#;
+    assert_eq!(hub.call("POST", "/participants", body).await, (503, refused));
+}
+
+#[tokio::test]
+async fn metrics_lanes_and_the_log_level_come_from_the_process() {
+    let hub = Hub::start();
+    let (head, body) = hub.exchange("GET /metrics HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n").await;
+    assert!(
+        head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        "{head}"
+    );
+    assert_eq!(body, "# EOF\n");
+    assert_eq!(
+        hub.get("/lanes").await,
+        concat!(
+            r#"[{"participant":"Hub","state":"probing","queued":1,"retrying":2,"retryingOnDisk":1,"refused":2,"inFlight":3,"bytes":4,"catchingUp":true,"#,
+            r#""delivered":5,"failed":6,"parked":7,"relayed":8,"relayFailures":9,"lastError":"connection refused","oldestPending":null}]"#
+        )
+    );
+    let level = |level: &str| format!(r#"{{"level":"{level}","targets":["upesi_delivery","upesi_engine"]}}"#);
+    assert_eq!(hub.get("/log-level").await, level("info"));
+    assert_eq!(hub.expect("PUT", "/log-level", r#"{"level":"debug"}"#, 200).await, r#"{"level":"debug"}"#);
+    assert_eq!(hub.get("/log-level").await, level("debug"));
+    let refused = hub.expect("PUT", "/log-level", r#"{"level":"loud"}"#, 400).await;
+    let sentence = r#"Malformed syntax - \"level\" is no level"#;
+    assert_eq!(refused, refusal(3101, sentence));
+    assert_eq!(*hub.levels.lock().unwrap(), ["debug"]);
+    assert!(hub.get("/").await.starts_with(r#"{"name":"upesi admin","version":""#));
+}
+
+#[tokio::test]
+async fn the_catalogue_has_the_numbers_that_portals_translate_with() {
+    let hub = Hub::start();
+    let types = hub.get("/ledgerAccountTypes").await;
+    let first = r#"[{"id":1,"name":"POSITION","description":"Typical accounts from which a DFSP provisions transfers","isActive":true,"isSettleable":true},"#;
+    assert!(types.starts_with(first), "{types}");
+    let fee = r#"{"name":"HUB_FEE","description":"Fees of the hub","isActive":true,"isSettleable":false}"#;
+    assert_eq!(hub.expect("POST", "/ledgerAccountTypes", fee, 201).await, "");
+    let added =
+        r#"{"id":7,"name":"HUB_FEE","description":"Fees of the hub","isActive":true,"isSettleable":false}]"#;
+    assert!(hub.get("/ledgerAccountTypes").await.ends_with(added));
+    // As the table of refusals has it, not before the type is there.
+    hub.expect("POST", "/participants/Hub/accounts", r#"{"currency":"KES","type":"HUB_FEE"}"#, 201).await;
+    let enums = hub.get("/enums").await;
+    for part in [
+        r#""hubParticipant":{"participantId":1,"name":"Hub","isActive":1,"#,
+        r#""ledgerAccountType":{"HUB_FEE":7,"HUB_MULTILATERAL_SETTLEMENT":4,"HUB_RECONCILIATION":3,"INTERCHANGE_FEE":5,"INTERCHANGE_FEE_SETTLEMENT":6,"POSITION":1,"SETTLEMENT":2}"#,
+        r#""ledgerEntryType":{"HUB_FEE":3,"INTERCHANGE_FEE":2,"POSITION_DEPOSIT":4,"POSITION_WITHDRAWAL":5,"PRINCIPLE_VALUE":1,"RECORD_FUNDS_IN":9,"RECORD_FUNDS_OUT":10,"SETTLEMENT_NET_RECIPIENT":6,"SETTLEMENT_NET_SENDER":7,"SETTLEMENT_NET_ZERO":8}"#,
+        r#""participantLimitType":{"NET_DEBIT_CAP":1}"#,
+        r#""transferParticipantRoleType":{"COUNTER_PARTY_FSP":7,"DFSP_POSITION":5,"DFSP_SETTLEMENT":4,"HUB":3,"INITIATING_FSP":6,"PAYEE_DFSP":2,"PAYER_DFSP":1}"#,
+        r#""FSPIOP_CALLBACK_URL_TRANSFER_POST":1"#,
+        r#""ABORTED_REJECTED":"ABORTED_REJECTED""#,
+        r#""ABORTED_REJECTED":"ABORTED""#,
+        r#""bulkProcessingState":{"ABORTING":11,"#,
+        r#""bulkTransferStateEnum":{"ABORTING":"PROCESSING","#,
+    ] {
+        assert!(enums.contains(part), "{part}: {enums}");
+    }
+}
+
+#[tokio::test]
+async fn requests_that_no_resource_takes_are_refused_in_the_same_form() {
+    let hub = Hub::start();
+    let body = r#"{"name":"green","currency":"KES"}"#;
+    let wrong_method = refusal(3000, "Generic client error - This resource does not take this method");
+    for (method, path, status, answer) in [
+        ("GET", "/nothing", 404, refusal(3002, "Unknown URI")),
+        ("GET", "/participants/", 404, refusal(3002, "Unknown URI")),
+        ("POST", "/participants/Hub/nothing", 404, refusal(3002, "Unknown URI")),
+        ("DELETE", "/participants", 405, wrong_method.clone()),
+        ("PATCH", "/participants/Hub", 405, wrong_method.clone()),
+        ("POST", "/log-level", 405, wrong_method),
+    ] {
+        assert_eq!(hub.call(method, path, "").await, (status, answer), "{method} {path}");
+    }
+    let content_type = refusal(3101, r#"Malformed syntax - \"content-type\" must be application/json"#);
+    for kind in ["text/plain", "application/xml", "application/x-www-form-urlencoded"] {
+        let answer = hub.call_as(kind, "POST", "/participants", body).await;
+        assert_eq!(answer, (400, content_type.clone()), "{kind}");
+    }
+    assert_eq!(hub.call("POST", "/participants", "").await, (400, content_type));
+    let (status, answer) = hub.call("POST", "/participants", "{\"name\":").await;
+    assert!(status == 400 && answer.contains("the body is not JSON"), "{answer}");
+    let deep = "[".repeat(10_000);
+    let (status, answer) = hub.call("POST", "/participants", &deep).await;
+    assert!(status == 400 && answer.contains("3101"), "{answer}");
+    let (status, answer) = hub.call("GET", "/participants/%FF", "").await;
+    assert!(status == 400 && answer.contains("3101"), "{answer}");
+}
+
+#[tokio::test]
+async fn bodies_have_a_bound() {
+    let hub = Hub::start();
+    let padded = |length: usize| format!("{{{}}}", " ".repeat(length - 2));
+    let (status, answer) = hub.call("POST", "/participants", &padded(BODY_BYTES_MAX)).await;
+    assert_eq!((status, answer), (400, refusal(3101, r#"Malformed syntax - \"name\" is required"#)));
+    let (status, answer) = hub.call("POST", "/participants", &padded(BODY_BYTES_MAX + 1)).await;
+    let text = "Too large payload - Payload content length greater than maximum allowed: 1048576";
+    assert_eq!((status, answer), (400, refusal(3104, text)));
+}
+
+#[tokio::test]
+async fn one_connection_serves_many_requests() {
+    let hub = Hub::start();
+    let one = "GET /live HTTP/1.1\r\nhost: hub\r\n\r\n";
+    let last = "HEAD /live HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n";
+    let (_, rest) = hub.exchange(&format!("{one}{one}{last}")).await;
+    assert_eq!(rest.matches("HTTP/1.1 200 OK").count(), 2, "{rest}");
+    assert_eq!(rest.matches(r#"{"status":"OK"}"#).count(), 2, "{rest}");
+}
+
+/// Short enough to wait for.
+const SHORT: Duration = Duration::from_millis(40);
+/// Long enough never to be reached by a test that passes.
+const AMPLE: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_cut_off() {
+    let hub = Hub::start_limited(Limits { head_deadline: SHORT, ..upesi_admin::limits(64) }, AMPLE);
+    for part in ["G", "GET /live HTTP/1.1\r\n", "GET /live HTTP/1.1\r\nhost: hub\r\ndate: Tue"] {
+        let mut stream = TcpStream::connect(hub.address).await.unwrap();
+        stream.write_all(part.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        assert!(answer.is_empty(), "{part}: {}", String::from_utf8_lossy(&answer));
+    }
+    assert_eq!(hub.get("/live").await, r#"{"status":"OK"}"#);
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_cut_off() {
+    let hub = Hub::start_limited(upesi_admin::limits(64), SHORT);
+    let head = "POST /participants HTTP/1.1\r\nhost: hub\r\ncontent-type: application/json\r\n";
+    for rest in ["content-length: 34\r\n\r\n{\"name\":", "transfer-encoding: chunked\r\n\r\n5\r\n{\"nam\r\n"]
+    {
+        // Answered, and closed, although the client keeps its connection.
+        let (head, body) = hub.exchange(&format!("{head}{rest}")).await;
+        assert!(head.starts_with("HTTP/1.1 408 ") && head.contains("connection: close"), "{head}");
+        assert_eq!(body, refusal(2004, "Server timed out - the request body was not received in time"));
+    }
+    assert_eq!(hub.handle.status().durable_seq, 0);
+}
+
+#[tokio::test]
+async fn a_connection_over_the_cap_is_told_that_the_hub_is_busy() {
+    let hub = Hub::start_limited(Limits { connections_max: 0, ..upesi_admin::limits(1) }, AMPLE);
+    let (status, body) = hub.call("GET", "/live", "").await;
+    assert_eq!((status, body), (503, refusal(2005, "Server busy - Too many connections")));
+}
+
+#[tokio::test]
+async fn a_crowd_that_idles_or_sends_slowly_does_not_shut_operators_out() {
+    let hub = Hub::start_limited(upesi_admin::limits(16), AMPLE);
+    let slow_body = "POST /participants HTTP/1.1\r\nhost: hub\r\ncontent-type: application/json\r\ncontent-length: 34\r\n\r\n{";
+    for sent in ["", "GET /li", slow_body, "GET /metrics HTTP/1.1\r\nhost: hub\r\n\r\n"] {
+        let mut crowd = Vec::new();
+        for _ in 0..40 {
+            let mut stream = TcpStream::connect(hub.address).await.unwrap();
+            stream.write_all(sent.as_bytes()).await.unwrap();
+            crowd.push(stream);
+            assert_eq!(hub.get("/live").await, r#"{"status":"OK"}"#, "{sent}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_allowed_hosts_are_answered() {
+    let hub = Hub::start();
+    for (hosts, status) in [
+        ("host: hub", 200),
+        ("host: HUB:4001", 200),
+        ("host: localhost", 200),
+        ("host: 127.0.0.1:4001", 200),
+        ("host: [::1]:4001", 200),
+        ("host: evil.example", 421),
+        ("host: 192.0.2.7:4001", 421),
+        ("host: hub.evil.example", 421),
+    ] {
+        let request = format!("GET /participants HTTP/1.1\r\n{hosts}\r\nconnection: close\r\n\r\n");
+        let (found, body) = hub.raw(&request).await;
+        assert_eq!(found, status, "{hosts}: {body}");
+        if status == 421 {
+            assert!(body.contains("3000") && body.contains("admin.allowed_hosts"), "{body}");
+        }
+    }
+    let target = "GET http://evil.example/participants HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n";
+    assert_eq!(hub.raw(target).await.0, 421);
+    // Balancers that speak HTTP/1.0 name no host; a page in a browser always does.
+    assert_eq!(hub.raw("GET /live HTTP/1.0\r\n\r\n").await.0, 200);
+}

@@ -1,0 +1,160 @@
+//! Redelivery of more parked callbacks than one command takes, also on a disk that becomes full meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::common::{Hub, Settings, id, name, prepare, refusal};
+use tokio::task::JoinSet;
+use upesi_engine::Storage;
+use upesi_journal::sim_disk::SimDisk;
+use upesi_journal::{
+    Appended, Appender, Batch, Claimed, EmbeddedLog, JournalError, Log, LogReader, Maintenance, Options,
+};
+use upesi_ledger::{Command, Ledger};
+use upesi_tables::archive::MemoryArchive;
+
+/// More than two commands take.
+const COUNT: usize = 20_500;
+const AT_ONCE: usize = 10_000;
+/// A batch beyond this length holds a redelivery; those of prepares and parked callbacks end at 16 KiB.
+const LARGE_BYTES: usize = 18 * 1024;
+
+/// A journal on a volume that has room for so many large batches.
+struct Volume {
+    log: EmbeddedLog,
+    room: Arc<AtomicU64>,
+}
+
+impl Log for Volume {
+    fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
+        let Claimed { appender, torn } = self.log.claim(known_durable_seq)?;
+        Ok(Claimed { appender: Box::new(Bounded { appender, room: Arc::clone(&self.room) }), torn })
+    }
+
+    fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {
+        self.log.oldest_seq()
+    }
+
+    fn read_from(&self, seq: u64) -> Box<dyn LogReader> {
+        self.log.read_from(seq)
+    }
+
+    fn trim(&self, seq: u64) -> Result<usize, JournalError> {
+        self.log.trim(seq)
+    }
+}
+
+struct Bounded {
+    appender: Box<dyn Appender>,
+    room: Arc<AtomicU64>,
+}
+
+impl Appender for Bounded {
+    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+        if batch.bytes() >= LARGE_BYTES {
+            self.room.fetch_sub(1, Ordering::SeqCst);
+        }
+        self.appender.append(batch)
+    }
+
+    fn confirm(&mut self) -> Result<(), JournalError> {
+        self.appender.confirm()
+    }
+
+    fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
+        if self.room.load(Ordering::SeqCst) == 0 {
+            return Err(JournalError::DiskFull { file: "journal".to_owned() });
+        }
+        self.appender.reserve(body_bytes)
+    }
+
+    fn has_room_for(&self, body_bytes: u64) -> bool {
+        self.room.load(Ordering::SeqCst) > 0 && self.appender.has_room_for(body_bytes)
+    }
+
+    fn maintain(&mut self) -> Result<Maintenance, JournalError> {
+        self.appender.maintain()
+    }
+}
+
+/// A hub with `COUNT` parked callbacks of blue, and the room of its volume.
+async fn with_parked() -> (Hub, Arc<AtomicU64>) {
+    let room = Arc::new(AtomicU64::new(u64::MAX));
+    let disk = Arc::new(SimDisk::new(1));
+    let log =
+        EmbeddedLog::new(Arc::clone(&disk) as _, Options { segment_bytes: 1 << 20, ..Options::default() });
+    let log = Arc::new(Volume { log, room: Arc::clone(&room) });
+    let storage = Storage { disk, archive: Arc::new(MemoryArchive::new()) };
+    let hub = Hub::launch(Settings { storage: Some(storage), log: Some(log), ..Settings::default() });
+    hub.prepare_scheme().await;
+    for (index, name) in ["green", "blue"].into_iter().enumerate() {
+        hub.onboard(name, index as u64).await;
+    }
+    let mut submitted = JoinSet::new();
+    for number in 1..=COUNT {
+        // Of an unknown payee: the payer is told so.
+        let handle = hub.handle.clone();
+        let prepare = prepare(id(number as u64), "blue", "nobody", "1");
+        submitted.spawn(async move { handle.submit(prepare, Default::default()).await.unwrap() });
+        if number.is_multiple_of(500) {
+            while let Some(submitted) = submitted.join_next().await {
+                submitted.unwrap();
+            }
+        }
+    }
+    while let Some(submitted) = submitted.join_next().await {
+        submitted.unwrap();
+    }
+    let owed = |ledger: &Ledger| ledger.outbox().iter().map(|(key, _)| key).collect::<Vec<_>>();
+    let owed = hub.handle.read(owed).await.unwrap();
+    assert_eq!(owed.len(), COUNT);
+    for (number, key) in owed.iter().enumerate() {
+        let park = Command::Park { key: *key, attempts: 5, reason: "503 from the DFSP".into() };
+        hub.handle.submit_quietly(park).unwrap();
+        if number.is_multiple_of(500) {
+            hub.handle.read(|_| ()).await.unwrap();
+        }
+    }
+    assert_eq!(parked(&hub).await, COUNT);
+    (hub, room)
+}
+
+async fn parked(hub: &Hub) -> usize {
+    hub.handle.read(|ledger| ledger.outbox().parked_len()).await.unwrap()
+}
+
+async fn redeliver(hub: &Hub, body: &str) -> String {
+    hub.expect("POST", "/callbacks/redeliver", body, 202).await
+}
+
+/// More than one command takes; each is counted once, and none is left.
+#[tokio::test]
+async fn all_parked_callbacks_are_tried_again_however_many() {
+    let (hub, _) = with_parked().await;
+    assert_eq!(redeliver(&hub, r#"{"all":true,"fsp":"green"}"#).await, r#"{"redelivered":0,"remaining":0}"#);
+    let all = format!(r#"{{"redelivered":{COUNT},"remaining":0}}"#);
+    assert_eq!(redeliver(&hub, r#"{"all":true}"#).await, all);
+    assert_eq!(parked(&hub).await, 0);
+    let blue = hub.handle.read(|ledger| ledger.participant_id(&name("blue"))).await.unwrap().unwrap();
+    let pending = hub.handle.read(move |ledger| ledger.outbox().pending(blue, None).count()).await.unwrap();
+    assert_eq!(pending, COUNT);
+}
+
+#[tokio::test]
+async fn what_a_full_disk_leaves_parked_is_counted_and_can_be_asked_for_again() {
+    let (hub, room) = with_parked().await;
+    room.store(1, Ordering::SeqCst);
+    let remaining = COUNT - AT_ONCE;
+    let part = format!(r#"{{"redelivered":{AT_ONCE},"remaining":{remaining}}}"#);
+    assert_eq!(redeliver(&hub, r#"{"all":true}"#).await, part);
+    assert_eq!(parked(&hub).await, remaining);
+    // Nothing at all is a refusal.
+    let full = refusal(2003, "Service currently unavailable - the hub has no room on its disk");
+    let answer = hub.call("POST", "/callbacks/redeliver", r#"{"all":true}"#).await;
+    assert_eq!(answer, (503, full));
+    assert_eq!(parked(&hub).await, remaining);
+    room.store(u64::MAX, Ordering::SeqCst);
+    let rest = format!(r#"{{"redelivered":{remaining},"remaining":0}}"#);
+    assert_eq!(redeliver(&hub, r#"{"all":true}"#).await, rest);
+    assert_eq!(parked(&hub).await, 0);
+}

@@ -1,0 +1,13 @@
+//! Requests as they come in, over real sockets.
+
+mod bodies;
+mod common;
+mod exchange;
+#[path = "../../../engine/tests/common/held.rs"]
+mod held;
+mod journalled;
+mod large_bodies;
+mod limits;
+mod messages;
+mod overload;
+mod refusals;

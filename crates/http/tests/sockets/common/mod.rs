@@ -1,0 +1,151 @@
+//! A server with a scripted service, and a client that writes bytes by hand.
+
+pub mod chains;
+pub mod http2;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use upesi_http::{
+    BodyError, Bytes, Connection, Full, Incoming, Limits, Request, Response, Secured, Server, Service,
+    StatusCode, Workers, body,
+};
+
+/// Long enough never to be reached by a test that passes.
+pub const AMPLE: Duration = Duration::from_secs(30);
+
+pub fn ample() -> Instant {
+    Instant::now() + AMPLE
+}
+
+/// `/echo` gives the body back (at most 1,000 bytes within 50 ms), `/hold` answers when released,
+/// `/large/N` answers N bytes, `/who` the common name of the caller's certificate, `/count` the number of requests so
+/// far, `/ignore` answers at once without reading the body, `/known` makes the connection one of somebody known,
+/// `/last` ends the connection with its answer, `/wait` waits for its peer for ever.
+pub struct Script {
+    pub requests: AtomicUsize,
+    pub holding: Semaphore,
+    pub release: Semaphore,
+}
+
+pub const ECHO_BYTES_MAX: usize = 1000;
+
+impl Service for Script {
+    async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
+        let count = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let path = request.uri().path().to_owned();
+        let (status, bytes) = match path.as_str() {
+            "/echo" => {
+                let deadline = Instant::now() + Duration::from_millis(50);
+                match body::read(request.into_body(), ECHO_BYTES_MAX, deadline).await {
+                    Ok(bytes) => (StatusCode::OK, bytes),
+                    Err(BodyError::TooLarge) => (StatusCode::PAYLOAD_TOO_LARGE, Bytes::new()),
+                    Err(BodyError::TimedOut) => (StatusCode::REQUEST_TIMEOUT, Bytes::new()),
+                    Err(BodyError::Broken) => (StatusCode::BAD_REQUEST, Bytes::new()),
+                }
+            }
+            "/hold" => {
+                self.holding.add_permits(1);
+                self.release.acquire().await.unwrap().forget();
+                (StatusCode::OK, Bytes::from_static(b"released"))
+            }
+            "/wait" => {
+                self.holding.add_permits(1);
+                connection.wait_for(std::future::pending::<()>()).await;
+                (StatusCode::OK, Bytes::new())
+            }
+            "/known" => {
+                connection.become_known();
+                (StatusCode::OK, Bytes::new())
+            }
+            "/who" => {
+                let name = connection.peer().and_then(|peer| peer.facts().common_name.clone());
+                (StatusCode::OK, Bytes::from(name.unwrap_or_else(|| "-".to_owned())))
+            }
+            "/count" => (StatusCode::OK, Bytes::from(count.to_string())),
+            "/last" => (StatusCode::OK, Bytes::new()),
+            "/ignore" => (StatusCode::ACCEPTED, Bytes::new()),
+            large => match large.strip_prefix("/large/").and_then(|length| length.parse().ok()) {
+                Some(length) => (StatusCode::OK, Bytes::from(vec![b'x'; length])),
+                None => (StatusCode::NOT_FOUND, Bytes::new()),
+            },
+        };
+        let mut response = Response::new(Full::new(bytes));
+        *response.status_mut() = status;
+        if path == "/last" {
+            response.headers_mut().insert("connection", "close".parse().unwrap());
+        }
+        response
+    }
+}
+
+pub struct Running {
+    pub server: Server,
+    pub script: Arc<Script>,
+    pub workers: Workers,
+}
+
+impl Running {
+    pub fn start(limits: Limits) -> Self {
+        Self::start_with(limits, None)
+    }
+
+    pub fn start_with(limits: Limits, secured: Option<Secured>) -> Self {
+        let workers = Workers::start(2, "test").unwrap();
+        let script = Arc::new(Script {
+            requests: AtomicUsize::new(0),
+            holding: Semaphore::new(0),
+            release: Semaphore::new(0),
+        });
+        let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let server = Server::serve_with(bound, limits, &workers, script.clone(), secured);
+        Self { server, script, workers }
+    }
+
+    pub async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.server.local_addr()).await.unwrap()
+    }
+
+    /// Waits until `count` requests are being held.
+    pub async fn until_held(&self, count: u32) {
+        self.script.holding.acquire_many(count).await.unwrap().forget();
+    }
+}
+
+/// Reads one response whose length is announced.
+pub async fn response(stream: &mut TcpStream) -> (String, Vec<u8>) {
+    let mut bytes = Vec::new();
+    loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_ascii_lowercase();
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "))
+                .map_or(0, |length| length.parse::<usize>().unwrap());
+            let mut body = bytes.split_off(end + 4);
+            while body.len() < length {
+                assert_ne!(stream.read_buf(&mut body).await.unwrap(), 0, "closed within the body");
+            }
+            return (head, body);
+        }
+        assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0, "closed within the head: {bytes:?}");
+    }
+}
+
+pub async fn exchange(stream: &mut TcpStream, request: &str) -> (String, Vec<u8>) {
+    stream.write_all(request.as_bytes()).await.unwrap();
+    response(stream).await
+}
+
+/// Waits for the server to close, and gives what it still sent.
+pub async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(AMPLE, stream.read_to_end(&mut rest)).await;
+    ended.expect("the connection ends").unwrap();
+    rest
+}

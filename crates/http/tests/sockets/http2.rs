@@ -1,0 +1,484 @@
+//! HTTP/2 of a server over real sockets: the same limits as HTTP/1.1, and what only HTTP/2 lets a peer use up.
+
+use crate::common;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::common::http2::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, HEADERS, NO_ERROR, Outcome, PING,
+    PRIORITY, Peer, REFUSED_STREAM, RST_STREAM, SETTINGS, Scheme, WINDOW_UPDATE, fields, frame, get, post,
+    until,
+};
+use crate::common::{AMPLE, Running, ample};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
+use upesi_http::{
+    Bytes, Connection, Full, Incoming, Limits, Pool, PoolConfig, Request, Response, SendError, Server,
+    Service, Workers,
+};
+use upesi_tls::Protocols;
+
+fn patient() -> Limits {
+    Limits { head_deadline: 10 * AMPLE, idle_timeout: 10 * AMPLE, ..Limits::default() }
+}
+
+fn requests(running: &Running) -> usize {
+    running.script.requests.load(Ordering::Relaxed)
+}
+
+#[tokio::test]
+async fn the_peer_and_the_server_agree_on_a_protocol_that_both_offer() {
+    let scheme = Scheme::new();
+    for (server, offered, agreed) in [
+        (Protocols::Http2AndHttp1, &[&b"h2"[..], b"http/1.1"][..], Some(&b"h2"[..])),
+        (Protocols::Http2AndHttp1, &[b"http/1.1", b"h2"], Some(b"h2")),
+        (Protocols::Http2AndHttp1, &[b"http/1.1"], Some(b"http/1.1")),
+        (Protocols::Http2AndHttp1, &[], None),
+        (Protocols::Http1, &[b"h2", b"http/1.1"], Some(b"http/1.1")),
+        (Protocols::Http1, &[], None),
+    ] {
+        let running = scheme.serve(patient(), scheme.server(server, false));
+        let port = running.server.local_addr().port();
+        let mut stream = scheme.connect(port, offered).await;
+        assert_eq!(stream.get_ref().1.alpn_protocol(), agreed, "{server:?} and {offered:?}");
+        if agreed == Some(b"h2") {
+            let mut peer = scheme.peer(&running).await;
+            assert!(peer.send(&get(1, "/count")).await);
+            assert_eq!(peer.answer(1).await.0, 200);
+        } else {
+            // HTTP/1.1 it is, and its greeting of HTTP/2 is no request.
+            stream.write_all(b"GET /who HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+            let mut answer = String::new();
+            timeout(AMPLE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn curl_speaks_http_2_with_the_server() {
+    let scheme = Scheme::new();
+    let running = scheme.start(patient());
+    let features = Command::new("curl").arg("--version").output();
+    if !features.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("HTTP2")) {
+        eprintln!("curl with HTTP/2 is not installed: not tried");
+        return;
+    }
+    let (anchors, url) = (scheme.file("ca.pem"), format!("https://{}", running.server.local_addr()));
+    for (protocol, version) in [("--http2", "2"), ("--http1.1", "1.1")] {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--show-error", protocol, "--cacert"]).arg(&anchors);
+        curl.args(["--data-binary", "hello", "--write-out", "|%{http_version}|%{http_code}|%{num_connects}"]);
+        curl.args([format!("{url}/echo"), format!("{url}/echo")]);
+        let output = tokio::task::spawn_blocking(move || curl.output().unwrap()).await.unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let expected = format!("hello|{version}|200|1hello|{version}|200|0");
+        assert_eq!(said, expected, "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_has_so_many_requests_in_flight_and_a_server_as_many_as_connections() {
+    let scheme = Scheme::new();
+    let running = scheme.start(Limits { connections_max: 6, streams_per_connection_max: 4, ..patient() });
+    let mut one = scheme.peer(&running).await;
+    // What the server allows must be known before it can be exceeded.
+    assert!(one.send(&get(1, "/count")).await);
+    assert_eq!(one.answer(1).await, (200, b"1".to_vec()));
+    for stream in [3, 5, 7, 9] {
+        assert!(one.send(&get(stream, "/hold")).await);
+    }
+    running.until_held(4).await;
+    assert!(one.send(&get(11, "/hold")).await);
+    assert_eq!(one.outcome(11).await, Outcome::Reset(REFUSED_STREAM));
+    // Another connection has what is left of all.
+    let mut other = scheme.peer(&running).await;
+    for stream in [1, 3] {
+        assert!(other.send(&get(stream, "/hold")).await);
+    }
+    running.until_held(2).await;
+    assert!(other.send(&get(5, "/count")).await);
+    assert_eq!(other.outcome(5).await, Outcome::Status(503));
+    assert_eq!(requests(&running), 7, "what was refused reached no service");
+    // One that ends makes room, here and there; so does one that is given up.
+    assert!(one.send(&frame(RST_STREAM, 0, 3, &8_u32.to_be_bytes())).await);
+    let made_room = async {
+        let mut stream = 7;
+        loop {
+            assert!(other.send(&get(stream, "/count")).await);
+            match other.outcome(stream).await {
+                Outcome::Status(503) => stream += 2,
+                found => return found,
+            }
+        }
+    };
+    assert_eq!(timeout(AMPLE, made_room).await.unwrap(), Outcome::Status(200));
+    running.script.release.add_permits(5);
+    let mut left = vec![5, 7, 9];
+    while !left.is_empty() {
+        let answer = one.next().await.unwrap();
+        assert_ne!(answer.kind, RST_STREAM, "{answer:?}");
+        if answer.kind == HEADERS {
+            left.retain(|stream| *stream != answer.stream);
+        }
+    }
+    assert_eq!(running.server.connections(), 2);
+}
+
+async fn ask(pool: &Pool, path: &str) -> Result<String, SendError> {
+    let request = Request::builder().uri(path).body(Full::new(Bytes::new())).unwrap();
+    let answer = pool.send(request, ample()).await?;
+    Ok(String::from_utf8(answer.body.to_vec()).unwrap())
+}
+
+/// The bytes that are sent the next time.
+type Next = Box<dyn FnMut(usize) -> Vec<u8>>;
+
+/// Sends so many of these frames, and waits for the end of the connection.
+async fn flood(mut peer: Peer, frames: usize, mut next: impl FnMut(usize) -> Vec<u8>) {
+    for number in 0..frames {
+        if !peer.send(&next(number)).await {
+            break;
+        }
+    }
+    peer.until_closed().await;
+}
+
+#[tokio::test]
+async fn frames_that_carry_nothing_end_the_connection_and_nobody_elses() {
+    const FRAMES: usize = 3000;
+    let scheme = Scheme::new();
+    let running = scheme.start(patient());
+    let mut honest = scheme.peer(&running).await;
+    let stream = |number: usize| u32::try_from(2 * number + 1).unwrap();
+    let mut floods: Vec<(&str, Next)> = vec![
+        ("pings", Box::new(|_| frame(PING, 0, 0, &[0; 8]))),
+        ("answers to no ping", Box::new(|_| frame(PING, 1, 0, &[0; 8]))),
+        ("settings", Box::new(|_| frame(SETTINGS, 0, 0, &[0, 4, 0, 1, 0, 0]))),
+        ("priorities", Box::new(|_| frame(PRIORITY, 0, 1, &[0, 0, 0, 0, 7]))),
+        ("windows", Box::new(|_| frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes()))),
+        ("frames of unknown kinds", Box::new(|_| frame(0xfa, 0, 0, &[0; 8]))),
+        (
+            "requests that are reset at once",
+            Box::new(move |number| {
+                let reset = frame(RST_STREAM, 0, stream(number), &8_u32.to_be_bytes());
+                [get(stream(number), "/wait"), reset].concat()
+            }),
+        ),
+        (
+            "malformed requests",
+            Box::new(move |number| {
+                frame(HEADERS, END_HEADERS | END_STREAM, stream(number), &fields(&[("no", "pseudo")]))
+            }),
+        ),
+        (
+            "a body of empty frames",
+            Box::new(|number| match number {
+                0 => post(1, "/echo"),
+                _ => frame(DATA, 0, 1, &[]),
+            }),
+        ),
+        (
+            "a head that goes on and on",
+            Box::new(|number| match number {
+                0 => frame(HEADERS, 0, 1, &fields(&[(":method", "GET"), (":path", "/count")])),
+                _ => frame(CONTINUATION, 0, 1, &fields(&[("x", "y")])),
+            }),
+        ),
+    ];
+    for (name, next) in &mut floods {
+        let before = running.server.connections();
+        let peer = scheme.peer(&running).await;
+        let ended = timeout(AMPLE, flood(peer, FRAMES, next)).await;
+        assert!(ended.is_ok(), "{name}: after {FRAMES} frames the connection stands");
+        until(name, || running.server.connections() <= before).await;
+        assert!(honest.send(&get(stream(requests(&running)), "/count")).await);
+    }
+    // All that the honest one asked is answered.
+    for _ in &floods {
+        while honest.next().await.expect("it goes on").kind != HEADERS {}
+    }
+}
+
+#[tokio::test]
+async fn requests_earn_the_frames_that_go_with_them() {
+    let scheme = Scheme::new();
+    let running = scheme.start(patient());
+    let mut peer = scheme.peer(&running).await;
+    for number in 0..1500 {
+        let stream = 2 * number + 1;
+        let ping = frame(PING, 0, 0, &[0; 8]);
+        let window = frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes());
+        assert!(peer.send(&[ping, window, get(stream, "/count")].concat()).await, "{number}");
+        assert_eq!(peer.answer(stream).await.0, 200, "{number}");
+    }
+}
+
+#[tokio::test]
+async fn few_requests_that_are_reset_reach_a_service() {
+    let scheme = Scheme::new();
+    let running = scheme.start(patient());
+    let mut peer = scheme.peer(&running).await;
+    let mut bytes = Vec::new();
+    for number in 0..10_000 {
+        let stream = 2 * number + 1;
+        bytes.extend(get(stream, "/wait"));
+        bytes.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+    }
+    let _ = peer.send(&bytes).await;
+    peer.until_closed().await;
+    assert!(requests(&running) <= 600, "{}", requests(&running));
+    until("it has ended", || running.server.connections() == 0).await;
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_end_and_a_peer_that_asks_nothing_are_closed() {
+    let scheme = Scheme::new();
+    let short = Duration::from_millis(100);
+    // A head has its own time, however long a connection may idle.
+    let running = scheme.start(Limits { head_deadline: short, ..patient() });
+    let mut peer = scheme.peer(&running).await;
+    assert!(peer.send(&get(1, "/count")).await);
+    assert_eq!(peer.answer(1).await.0, 200);
+    assert!(peer.send(&frame(HEADERS, 0, 3, &fields(&[(":method", "GET")]))).await);
+    peer.until_closed().await;
+    until("it has ended", || running.server.connections() == 0).await;
+    assert_eq!(requests(&running), 1);
+
+    let running = scheme.start(Limits { idle_timeout: short, ..patient() });
+    let mut idle = scheme.peer(&running).await;
+    assert_eq!(idle.until_closed().await, Some(NO_ERROR), "it is told");
+    // Pings are no requests, and a connection without a greeting is none.
+    let mut pinging = scheme.peer(&running).await;
+    let silent = scheme.connect(running.server.local_addr().port(), &[b"h2"]).await;
+    let pinged = async {
+        while pinging.send(&frame(PING, 0, 0, &[0; 8])).await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(AMPLE, pinged).await.expect("it is closed");
+    until("they have ended", || running.server.connections() == 0).await;
+    drop(silent);
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_read_its_answer_is_closed_even_if_it_asks_on() {
+    let scheme = Scheme::new();
+    let running = scheme.start(Limits { idle_timeout: Duration::from_millis(200), ..patient() });
+    // Its window is closed from the start.
+    let mut peer = scheme.peer_with(&running, &[(4, 0)]).await;
+    assert!(peer.send(&get(1, "/large/100000")).await);
+    let mut stream = 3;
+    let asked = async {
+        while peer.send(&get(stream, "/ignore")).await {
+            match peer.outcome(stream).await {
+                Outcome::Status(202) => stream += 2,
+                _ => break,
+            }
+        }
+    };
+    timeout(AMPLE, asked).await.expect("it is closed");
+    assert!(stream > 3, "others were answered meanwhile");
+    until("it has ended", || running.server.connections() == 0).await;
+}
+
+#[tokio::test]
+async fn a_server_that_stops_answers_what_it_has_and_says_that_it_goes_away() {
+    let scheme = Scheme::new();
+    let running = scheme.start(patient());
+    let mut peer = scheme.peer(&running).await;
+    assert!(peer.send(&get(1, "/hold")).await);
+    running.until_held(1).await;
+    let stopping = running.server.shutdown(ample());
+    let asked = async {
+        // It is told before anything ends.
+        while peer.next().await.expect("it goes on").kind != common::http2::GOAWAY {}
+        running.script.release.add_permits(1);
+        assert_eq!(peer.answer(1).await, (200, b"released".to_vec()));
+        peer.until_closed().await;
+        drop(peer);
+    };
+    let (left, ()) = tokio::join!(stopping, asked);
+    assert_eq!(left, 0);
+}
+
+#[tokio::test]
+async fn a_server_that_stops_does_not_wait_for_a_peer_that_says_nothing() {
+    let scheme = Scheme::new();
+    let running = scheme.start(patient());
+    let mut peer = scheme.peer(&running).await;
+    assert!(peer.send(&get(1, "/count")).await);
+    assert_eq!(peer.answer(1).await.0, 200);
+    // It reads nothing more, so it acknowledges no farewell.
+    assert_eq!(running.server.shutdown(ample()).await, 0);
+    drop(peer);
+}
+
+#[tokio::test]
+async fn who_is_not_trusted_any_more_gets_its_last_answers_and_nothing_else() {
+    let scheme = Scheme::new();
+    let running = scheme.serve(patient(), scheme.server(Protocols::Http2AndHttp1, true));
+    let pool = scheme.pool(running.server.local_addr().port(), PoolConfig::default());
+    let held = ask(&pool, "/hold");
+    let revoked = async {
+        running.until_held(1).await;
+        assert_eq!(ask(&pool, "/who").await.unwrap(), "greenbank");
+        assert_eq!(running.server.recheck(|_| false), 1);
+        // On the same connection, of which the peer may not know yet.
+        let after = ask(&pool, "/count").await;
+        running.script.release.add_permits(1);
+        after
+    };
+    let (held, after) = tokio::join!(held, revoked);
+    assert_eq!(held.unwrap(), "released");
+    // It comes back by a new handshake, which here nothing forbids: the file has no such entry.
+    assert_eq!(after.unwrap(), "3", "two before it, and none on the old connection");
+    until("the old one has ended", || running.server.connections() == 1).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_closes_the_connection_does() {
+    let scheme = Scheme::new();
+    let running = scheme.start(patient());
+    let mut peer = scheme.peer(&running).await;
+    assert!(peer.send(&get(1, "/last")).await);
+    assert_eq!(peer.outcome(1).await, Outcome::Status(200));
+    assert!(peer.send(&get(3, "/count")).await || requests(&running) == 1);
+    assert_eq!(peer.until_closed().await, Some(NO_ERROR));
+    assert_eq!(requests(&running), 1, "nothing is served after it");
+}
+
+#[tokio::test]
+async fn bodies_are_read_within_the_limits_of_the_service() {
+    let scheme = Scheme::new();
+    let running = scheme.start(patient());
+    let mut peer = scheme.peer(&running).await;
+    let cases: [(&str, Vec<Vec<u8>>, u16); 4] = [
+        ("whole", vec![vec![b'a'; 400], vec![b'a'; 600]], 200),
+        ("too large", vec![vec![b'a'; 600], vec![b'a'; 600]], 413),
+        ("never ending", vec![vec![b'a'; 600]], 408),
+        ("empty", vec![vec![]], 200),
+    ];
+    for (number, (name, pieces, status)) in cases.iter().enumerate() {
+        let stream = u32::try_from(2 * number + 1).unwrap();
+        assert!(peer.send(&post(stream, "/echo")).await);
+        for (index, piece) in pieces.iter().enumerate() {
+            let is_last = index + 1 == pieces.len() && *name != "never ending";
+            assert!(peer.send(&frame(DATA, if is_last { END_STREAM } else { 0 }, stream, piece)).await);
+        }
+        assert_eq!(peer.answer(stream).await.0, *status, "{name}");
+    }
+    // An answer before the body costs the stream, with no blame.
+    assert!(peer.send(&post(21, "/ignore")).await);
+    assert_eq!(peer.outcome(21).await, Outcome::Status(202));
+    assert_eq!(peer.outcome(21).await, Outcome::Reset(NO_ERROR));
+    assert!(peer.send(&get(23, "/count")).await);
+    assert_eq!(peer.answer(23).await.0, 200, "the connection goes on");
+}
+
+#[tokio::test]
+async fn a_body_that_nobody_reads_stops_at_the_window() {
+    let scheme = Scheme::new();
+    let running = scheme.start(patient());
+    let mut peer = scheme.peer(&running).await;
+    // The window counts once the peer has acknowledged it.
+    assert!(peer.send(&get(1, "/count")).await);
+    assert_eq!(peer.answer(1).await.0, 200);
+    assert!(peer.send(&post(3, "/hold")).await);
+    running.until_held(1).await;
+    for _ in 0..4 {
+        assert!(peer.send(&frame(DATA, 0, 3, &[7; 16 * 1024])).await);
+    }
+    // The window of 64 KiB is used up: one byte more is too much.
+    assert!(peer.send(&frame(DATA, 0, 3, &[7])).await);
+    assert!(matches!(peer.outcome(3).await, Outcome::Reset(3) | Outcome::Away(3)), "flow control");
+    running.script.release.add_permits(1);
+}
+
+#[tokio::test]
+async fn a_body_of_tiny_frames_ends_the_connection() {
+    let scheme = Scheme::new();
+    let running = scheme.start(patient());
+    let mut peer = scheme.peer(&running).await;
+    assert!(peer.send(&post(1, "/hold")).await);
+    running.until_held(1).await;
+    let tiny = frame(DATA, 0, 1, &[7]).repeat(60_000);
+    let _ = peer.send(&tiny).await;
+    assert_eq!(peer.until_closed().await, Some(ENHANCE_YOUR_CALM));
+    running.script.release.add_permits(1);
+}
+
+#[tokio::test]
+async fn an_answer_to_head_has_the_length_of_a_body_and_none() {
+    let scheme = Scheme::new();
+    let running = scheme.start(patient());
+    let mut peer = scheme.peer(&running).await;
+    let head = [(":method", "HEAD"), (":scheme", "https"), (":authority", "hub"), (":path", "/large/70000")];
+    assert!(peer.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &fields(&head))).await);
+    assert_eq!(peer.answer(1).await, (200, Vec::new()));
+    assert!(peer.send(&get(3, "/large/70000")).await);
+    // Its window is as wide as RFC 9113 says at first; the rest waits for more.
+    let mut read = 0;
+    while read < 65_535 {
+        let answer = peer.next().await.unwrap();
+        if answer.kind == DATA {
+            read += answer.payload.len();
+        }
+    }
+    let more = [0_u32, 3].map(|stream| frame(WINDOW_UPDATE, 0, stream, &10_000_u32.to_be_bytes())).concat();
+    assert!(peer.send(&more).await);
+    while read < 70_000 {
+        read += peer.next().await.unwrap().payload.len();
+    }
+}
+
+/// Answers when it is told to.
+#[derive(Default)]
+struct Told {
+    asked: Notify,
+    answers: Notify,
+}
+
+impl Service for Told {
+    async fn call(&self, _: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
+        self.asked.notify_one();
+        self.answers.notified().await;
+        Response::default()
+    }
+}
+
+/// As with HTTP/1.1: callbacks are sent by tasks that the same event wakes after the answers of a batch.
+#[tokio::test]
+async fn an_answer_is_written_before_what_the_same_event_wakes_after_it() {
+    let (scheme, workers, service) =
+        (Scheme::new(), Workers::start(1, "test").unwrap(), Arc::new(Told::default()));
+    let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let secured = scheme.secured(scheme.server(Protocols::Http2AndHttp1, false));
+    let server = Server::serve_with(bound, patient(), &workers, service.clone(), Some(secured));
+    let mut peer = scheme.peer_at(server.local_addr().port(), &[]).await;
+    for stream in (1..40).step_by(2) {
+        assert!(peer.send(&get(stream, "/")).await);
+        timeout(AMPLE, service.asked.notified()).await.expect("it is asked");
+        // After the answer to a ping nothing more is on its way.
+        assert!(peer.send(&frame(PING, 0, 0, &[0; 8])).await);
+        while peer.next().await.unwrap().kind != PING {}
+        let socket = peer.socket();
+        let is_there = move || socket.peek(&mut [0]).is_ok_and(|bytes| bytes > 0);
+        assert!(!is_there(), "{stream}: nothing was answered");
+        let (lane, (told, tell)) = (Arc::new(Notify::new()), oneshot::channel());
+        let (woken, event) = (lane.clone(), service.clone());
+        workers.get(0).spawn(async move {
+            woken.notified().await;
+            told.send(is_there())
+        });
+        workers.get(0).spawn(async move {
+            event.answers.notify_one();
+            lane.notify_one();
+        });
+        assert!(timeout(AMPLE, tell).await.unwrap().unwrap(), "{stream}: the answer was overtaken");
+        assert_eq!(peer.answer(stream).await.0, 200);
+    }
+}

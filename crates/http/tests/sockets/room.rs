@@ -1,0 +1,123 @@
+//! Whose connection makes room where there are no more.
+
+use crate::common;
+use crate::common::{Running, exchange, until_closed};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use upesi_http::Limits;
+
+const COUNT: &str = "GET /count HTTP/1.1\r\nhost: x\r\n\r\n";
+const KNOWN: &str = "GET /known HTTP/1.1\r\nhost: x\r\n\r\n";
+
+fn start(connections_max: usize) -> Running {
+    Running::start(Limits { connections_max, ..Limits::default() })
+}
+
+async fn ask(stream: &mut TcpStream, request: &str) {
+    let (head, _) = exchange(stream, request).await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+}
+
+#[tokio::test]
+async fn strangers_that_idle_make_room_and_the_known_stay() {
+    let running = start(3);
+    let mut known = running.connect().await;
+    ask(&mut known, KNOWN).await;
+    let mut asked = running.connect().await;
+    ask(&mut asked, COUNT).await;
+    let mut silent = running.connect().await;
+    let mut next = running.connect().await;
+    ask(&mut next, COUNT).await;
+    // Of the two strangers the one that came first, though it has asked and the other never did.
+    until_closed(&mut asked).await;
+    ask(&mut known, COUNT).await;
+    ask(&mut silent, COUNT).await;
+    ask(&mut next, COUNT).await;
+    assert_eq!(running.server.connections_refused(), 0);
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_end_and_a_service_that_waits_make_room() {
+    for (begun, held) in [("GET /count HT", 0), ("GET /wait HTTP/1.1\r\nhost: x\r\n\r\n", 1)] {
+        let running = start(1);
+        let mut slow = running.connect().await;
+        slow.write_all(begun.as_bytes()).await.unwrap();
+        running.until_held(held).await;
+        let mut next = running.connect().await;
+        ask(&mut next, COUNT).await;
+        // Closed, with a reset where it had sent what nobody read.
+        let mut rest = Vec::new();
+        let end = slow.read_to_end(&mut rest).await;
+        assert!(end.is_ok_and(|length| length == 0) || rest.is_empty(), "{begun}: {rest:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_that_is_served_makes_room_with_its_answer() {
+    let running = start(1);
+    let mut busy = running.connect().await;
+    // More than one request at once, so that it is never idle.
+    busy.write_all("GET /hold HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2).as_bytes()).await.unwrap();
+    running.until_held(1).await;
+    ask(&mut running.connect().await, COUNT).await;
+    running.script.release.add_permits(2);
+    let (head, body) = common::response(&mut busy).await;
+    assert!(head.starts_with("http/1.1 200") && head.contains("connection: close"), "{head}");
+    assert_eq!(body, b"released");
+    assert_eq!(until_closed(&mut busy).await, b"");
+}
+
+#[tokio::test]
+async fn the_known_keep_their_connection_while_they_use_it() {
+    let running = start(1);
+    let mut known = running.connect().await;
+    ask(&mut known, KNOWN).await;
+    let (head, _) = exchange(&mut running.connect().await, COUNT).await;
+    assert!(head.starts_with("http/1.1 503"), "{head}");
+    ask(&mut known, COUNT).await;
+}
+
+#[tokio::test]
+async fn a_crowd_of_strangers_locks_nobody_out() {
+    let running = start(64);
+    let mut crowd = Vec::new();
+    let mut known = running.connect().await;
+    ask(&mut known, KNOWN).await;
+    for _ in 0..20 {
+        for _ in 0..20 {
+            crowd.push(running.connect().await);
+        }
+        // Who comes into a full house is served at once, and once known stays.
+        let mut next = running.connect().await;
+        ask(&mut next, KNOWN).await;
+        crowd.push(next);
+        ask(&mut known, COUNT).await;
+    }
+    assert_eq!(running.server.connections_refused(), 0);
+    for index in (20..crowd.len()).step_by(21) {
+        ask(&mut crowd[index], COUNT).await;
+    }
+    assert!(running.server.connections() <= 64 + 32 + 32, "{}", running.server.connections());
+}
+
+#[tokio::test]
+async fn strangers_of_one_address_share_a_bound_that_the_known_do_not_count_in() {
+    let running = Running::start(Limits { strangers_per_address_max: 2, ..Limits::default() });
+    let mut known = Vec::new();
+    for _ in 0..5 {
+        let mut stream = running.connect().await;
+        ask(&mut stream, KNOWN).await;
+        known.push(stream);
+    }
+    let (mut first, mut second) = (running.connect().await, running.connect().await);
+    ask(&mut first, COUNT).await;
+    ask(&mut second, COUNT).await;
+    let mut third = running.connect().await;
+    ask(&mut third, COUNT).await;
+    until_closed(&mut first).await;
+    ask(&mut second, COUNT).await;
+    for stream in &mut known {
+        ask(stream, COUNT).await;
+    }
+    assert_eq!(running.server.connections_refused(), 0);
+}

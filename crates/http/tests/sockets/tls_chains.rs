@@ -1,0 +1,166 @@
+//! Chains and handshakes that must be refused, and those beside them that must not.
+//!
+//! `weak/` holds what the library does not make: certificates that are signed with SHA-1, and by a key of 1024 bits.
+
+use std::sync::Arc;
+
+use crate::common::AMPLE;
+use crate::common::chains::{Ca, Listener, client_hello, weak};
+use rcgen::{BasicConstraints, CertificateParams, CustomExtension, IsCa};
+use rustls::HandshakeKind;
+use rustls::client::Resumption;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use upesi_http::Outcome;
+use upesi_pki::{Order, Usage};
+use upesi_tls::present_s;
+
+/// Whether a caller with this leaf and these intermediates is served; if not, it is counted as untrusted.
+async fn is_served(
+    listener: &Listener,
+    (leaf, key): (CertificateDer<'static>, PrivateKeyDer<'static>),
+    intermediates: &[&Ca],
+) -> bool {
+    let chain = std::iter::once(leaf).chain(intermediates.iter().map(|ca| ca.der())).collect();
+    let untrusted = listener.secured.counts.of(Outcome::Untrusted);
+    let found = listener.ask(&Arc::new(listener.client(chain, key))).await;
+    match found {
+        Some((name, ..)) => {
+            assert_eq!(name, "caller");
+            true
+        }
+        None => {
+            listener.until_counted(Outcome::Untrusted, untrusted + 1).await;
+            false
+        }
+    }
+}
+
+#[tokio::test]
+async fn chains_are_held_to_what_their_authorities_may() {
+    let any = BasicConstraints::Unconstrained;
+    let root = Ca::new("root", None, any, None);
+    let below = Ca::new("below", Some(&root), any, None);
+    let last = Ca::new("last", Some(&root), BasicConstraints::Constrained(0), None);
+    let below_last = Ca::new("below last", Some(&last), any, None);
+    let green = Ca::new("green", Some(&root), any, Some("green.example"));
+    let listener = Listener::start(Some(&root.certificate.pem()));
+    let plain = |_: &mut CertificateParams| {};
+    let named = |name: &'static str| {
+        move |params: &mut CertificateParams| {
+            params.subject_alt_names =
+                CertificateParams::new(vec![name.to_owned()]).unwrap().subject_alt_names;
+        }
+    };
+    assert!(is_served(&listener, root.leaf(plain), &[]).await);
+    assert!(is_served(&listener, below.leaf(plain), &[&below]).await);
+    assert!(!is_served(&listener, below.leaf(plain), &[]).await, "the intermediate is missing");
+    assert!(!is_served(&listener, below.leaf(plain), &[&last]).await, "it is another's");
+    // The path below an authority may be no longer than that says.
+    assert!(is_served(&listener, last.leaf(plain), &[&last]).await);
+    assert!(!is_served(&listener, below_last.leaf(plain), &[&below_last, &last]).await);
+    // Its names must be those that the authority may certify.
+    assert!(is_served(&listener, green.leaf(named("pay.green.example")), &[&green]).await);
+    assert!(!is_served(&listener, green.leaf(named("pay.blue.example")), &[&green]).await);
+    // A critical extension must be understood; another one need not be.
+    for is_critical in [false, true] {
+        let unknown = |params: &mut CertificateParams| {
+            let mut extension = CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 1], vec![5, 0]);
+            extension.set_criticality(is_critical);
+            params.custom_extensions = vec![extension];
+        };
+        assert_eq!(is_served(&listener, root.leaf(unknown), &[]).await, !is_critical);
+    }
+    // A leaf is no authority, whatever it has signed.
+    let no_authority = Ca::new("no authority", Some(&root), any, None);
+    let leaf = no_authority.leaf(|params| params.is_ca = IsCa::ExplicitNoCa);
+    assert!(is_served(&listener, leaf, &[&no_authority]).await);
+    let mut chain = vec![Ca::new("1", Some(&root), any, None)];
+    for depth in 2..=11 {
+        let next = Ca::new(&depth.to_string(), chain.last(), any, None);
+        chain.push(next);
+    }
+    let sent: Vec<&Ca> = chain.iter().rev().collect();
+    assert!(!is_served(&listener, chain[10].leaf(plain), &sent).await, "a chain of eleven");
+}
+
+#[tokio::test]
+async fn weak_signatures_are_refused() {
+    for (anchor, certificate, expected) in [
+        ("root.pem", "sound.pem", true),
+        ("root.pem", "sha1.pem", false),
+        ("small.pem", "of-small.pem", false),
+    ] {
+        let listener = Listener::start(Some(&weak(anchor)));
+        let leaf = CertificateDer::from_pem_slice(weak(certificate).as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(weak("caller.key").as_bytes()).unwrap();
+        assert_eq!(is_served(&listener, (leaf, key), &[]).await, expected, "{certificate}");
+    }
+}
+
+/// The first record that the server sends: its type, and of an alert the description.
+async fn first_record(listener: &Listener, hello: &[u8]) -> (u8, u8) {
+    let mut stream = TcpStream::connect(listener.address()).await.unwrap();
+    stream.write_all(hello).await.unwrap();
+    let mut record = [0; 7];
+    timeout(AMPLE, stream.read_exact(&mut record)).await.unwrap().unwrap();
+    (record[0], record[6])
+}
+
+#[tokio::test]
+async fn old_versions_and_suites_without_forward_secrecy_are_refused() {
+    const ALERT: u8 = 21;
+    const HANDSHAKE: u8 = 22;
+    const FORWARD_SECRET: [u8; 2] = [0xc0, 0x2b];
+    const RSA: [[u8; 2]; 4] = [[0x00, 0x9d], [0x00, 0x9c], [0x00, 0x3c], [0x00, 0x2f]];
+    const CBC: [[u8; 2]; 2] = [[0xc0, 0x23], [0xc0, 0x09]];
+    let listener = Listener::start(None);
+    // The same hello is answered if version and suite are sound.
+    let sound = client_hello([3, 3], &[FORWARD_SECRET]);
+    assert_eq!(first_record(&listener, &sound).await.0, HANDSHAKE);
+    let (protocol_version, handshake_failure) = (70, 40);
+    for version in [[3, 2], [3, 1], [3, 0]] {
+        let hello = client_hello(version, &[FORWARD_SECRET, RSA[3], CBC[1]]);
+        assert_eq!(first_record(&listener, &hello).await, (ALERT, protocol_version), "{version:?}");
+    }
+    for suites in [&RSA[..], &CBC] {
+        let found = first_record(&listener, &client_hello([3, 3], suites)).await;
+        assert_eq!(found, (ALERT, handshake_failure), "{suites:?}");
+    }
+    listener.until_counted(Outcome::Protocol, 5).await;
+    assert_eq!(listener.secured.counts.of(Outcome::Established), 0);
+}
+
+#[tokio::test]
+async fn sessions_are_resumed_without_early_data_and_not_after_a_revocation() {
+    let mut listener = Listener::start(None);
+    for name in ["caller", "other"] {
+        listener.hub.issue(&Order::new(name, Usage::Client, present_s())).unwrap();
+    }
+    listener.secured.tls.reload().unwrap();
+    let client = |name: &str| {
+        let chain = vec![CertificateDer::from_pem_file(listener.file(&format!("{name}.pem"))).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(listener.file(&format!("{name}.key"))).unwrap();
+        let mut client = listener.client(chain, key);
+        client.resumption = Resumption::in_memory_sessions(16);
+        client.enable_early_data = true;
+        Arc::new(client)
+    };
+    let (caller, other) = (client("caller"), client("other"));
+    for (client, expected) in [(&caller, "caller"), (&other, "other")] {
+        for kind in [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Resumed] {
+            let (name, found, stream) = listener.ask(client).await.unwrap();
+            assert_eq!((&*name, found), (expected, kind), "a resumed session knows its caller");
+            assert!(!stream.get_ref().1.is_early_data_accepted());
+        }
+    }
+    listener.hub.revoke("caller", present_s(), 30).unwrap();
+    assert!(listener.secured.tls.reload().unwrap());
+    assert!(listener.ask(&caller).await.is_none(), "a ticket of before opens nothing");
+    listener.until_counted(Outcome::Revoked, 1).await;
+    let (name, kind, _) = listener.ask(&other).await.unwrap();
+    assert_eq!((&*name, kind), ("other", HandshakeKind::Full), "the others shake hands anew");
+}

@@ -1,0 +1,123 @@
+//! Account lookup, as DFSPs see it: registrations, lookups, answers, and every way in which they fail.
+
+use crate::common::World;
+use crate::common::dfsp::Dfsp;
+use crate::common::dialogue::hold;
+use crate::common::message::Message;
+
+#[test]
+fn parties_are_looked_up() {
+    hold(&mut World::with_lookups(&[]), include_str!("dialogues/lookups.txt"));
+}
+
+#[test]
+fn parties_are_registered() {
+    hold(&mut World::with_lookups(&[]), include_str!("dialogues/participants.txt"));
+}
+
+/// Where the scheme trusts its DFSPs with each other's parties.
+#[test]
+fn anybody_changes_a_registration_where_ownership_is_not_checked() {
+    hold(
+        &mut World::with_lookups(&[("lookup.ownership_check", "false")]),
+        r#"
+        dialogue Of another's party
+          bluewallet POST /participants/MSISDN/<n> {"fspId":"bluewallet"}
+          → bluewallet PUT {"partyList":[{"fspId":"bluewallet","partyIdType":"MSISDN","partyIdentifier":"<n>"}]}
+          redmoney PUT /participants/MSISDN/<n> {"fspId":"redmoney"}
+          → redmoney PUT {"partyList":[{"fspId":"redmoney","partyIdType":"MSISDN","partyIdentifier":"<n>"}]}
+          greenbank DELETE /participants/MSISDN/<n>
+          → greenbank PUT {"fspId":"greenbank"}
+          greenbank GET /participants/MSISDN/<n>
+          → greenbank ERROR 3204 Party not found
+        "#,
+    );
+}
+
+#[test]
+fn extended_types_are_taken_where_the_scheme_has_them() {
+    hold(
+        &mut World::with_lookups(&[("fspiop.extended_party_id_types", "true")]),
+        r#"
+        dialogue A consent
+          bluewallet POST /participants/CONSENT/<n> {"fspId":"bluewallet"}
+          → bluewallet PUT {"partyList":[{"fspId":"bluewallet","partyIdType":"CONSENT","partyIdentifier":"<n>"}]}
+          greenbank GET /parties/CONSENT/<n>
+          → bluewallet GET sent
+        "#,
+    );
+}
+
+#[test]
+fn nobody_knows_the_type() {
+    let mut world = World::with_lookups(&[("lookup.builtin_directory", "false")]);
+    hold(&mut world, include_str!("dialogues/no_directory.txt"));
+}
+
+#[test]
+fn what_cannot_be_delivered_is_told_to_its_sender() {
+    let mut world = World::with_lookups(&[
+        ("callbacks.breaker_threshold", "1000000"),
+        ("callbacks.request_timeout_ms", "1500"),
+        ("callbacks.connect_timeout_ms", "1500"),
+    ]);
+    world.onboard("newcomer");
+    hold(&mut world, include_str!("dialogues/undelivered_lookups.txt"));
+}
+
+/// Some clients send one with a GET; nobody expects it.
+#[test]
+fn the_body_of_a_get_ends_at_the_hub() {
+    let world = World::with_lookups(&[]);
+    for body in ["{}", "no JSON", "{\"fspId\":"] {
+        let about = format!("ALIAS/{}", world.new_number());
+        world.deliver(Message::of(
+            "GET",
+            &format!("/parties/{about}"),
+            "greenbank",
+            Some("bluewallet"),
+            body,
+        ));
+        assert_eq!(world.dfsp("bluewallet").next_attempt(&about).body, "");
+    }
+    world.expect_silence();
+}
+
+/// What an operator changes holds for the next message.
+#[test]
+fn endpoints_are_used_as_they_are_now() {
+    let world = World::with_lookups(&[]);
+    let elsewhere = Dfsp::start("elsewhere");
+    let base = elsewhere.base_url();
+    let ask = |path: &str| {
+        world.deliver(Message::of("GET", path, "greenbank", Some("bluewallet"), ""));
+    };
+    for (endpoint, path, arrives_at) in [
+        ("{base}/parties/{{partyIdType}}/{{partyIdentifier}}", "ALIAS/a%C3%A9", "/parties/ALIAS/a%C3%A9"),
+        ("{base}/{{fsp}}/{{{partyIdentifier}}}", "ALIAS/b", "/bluewallet/b"),
+        ("{base}/find?type={{partyIdType}}", "ALIAS/c?currency=KES", "/find?type=ALIAS&currency=KES"),
+        ("{base}/{{Type}}/{{ID}}{{SubId}}", "ALIAS/d", "/ALIAS/d"),
+    ] {
+        world.set_endpoint("bluewallet", "PARTIES_GET", &endpoint.replace("{base}", &base));
+        let before = elsewhere.count();
+        ask(&format!("/parties/{path}"));
+        world.until(&(before + 1), || elsewhere.count());
+        let seen = elsewhere.unexpected().pop().unwrap();
+        assert_eq!(seen.path, arrives_at);
+        let path = path.split('?').next().unwrap();
+        // The sender's, which it signed.
+        assert_eq!(seen.header("fspiop-uri"), Some(&*format!("/switch/parties/{path}")));
+    }
+    // What could not be called is refused, and the former one stays.
+    for endpoint in ["{base}/{{partyId}}", "{base}/{{ID", "https://bluewallet/parties"] {
+        let value = endpoint.replace("{base}", &base);
+        let body = format!(r#"{{"type":"FSPIOP_CALLBACK_URL_PARTIES_GET","value":"{value}"}}"#);
+        let answer = world.admin("POST", "/participants/bluewallet/endpoints", &body);
+        assert_eq!((answer.status, answer.error_code()), (400, Some("3101")), "{value}: {answer:?}");
+    }
+    let before = elsewhere.count();
+    ask("/parties/ALIAS/e");
+    world.until(&(before + 1), || elsewhere.count());
+    assert_eq!(elsewhere.unexpected().pop().unwrap().path, "/ALIAS/e");
+    assert_eq!(world.dfsp("bluewallet").count(), 0);
+}

@@ -1,0 +1,355 @@
+//! What operators do and see: onboarding, scheme files, health, metrics, the log's level.
+
+use crate::common;
+use std::process::Command;
+
+use crate::common::client::{Answer, Client, request};
+use crate::common::exposition::Exposition;
+use crate::common::message::{Message, Terms};
+use crate::common::{MODEL, World};
+
+fn transfer(world: &World, payer: &str, payee: &str) -> String {
+    let id = world.new_id();
+    let terms = Terms { payer: payer.into(), payee: payee.into(), ..Terms::new(&id, world.now()) };
+    world.deliver(Message::prepare(&terms));
+    assert_eq!(world.dfsp(payee).next(&id).method, "POST");
+    world.deliver(Message::fulfil(&id, "COMMITTED").from(payee).to(payer));
+    assert_eq!(world.dfsp(payer).next(&id).method, "PUT");
+    id
+}
+
+/// A GET at the port of the DFSPs.
+fn ask(world: &World, path: &str) -> Answer {
+    let headers = [("host".to_owned(), "localhost".to_owned())];
+    Client::connect(world.fspiop()).exchange(&request(&format!("GET {path}"), &headers, b""))
+}
+
+/// Everything that onboarding decides.
+fn scheme_of(world: &World) -> Vec<String> {
+    let mut texts: Vec<_> = ["/participants", "/participants/limits", "/settlementModels", "/positions"]
+        .into_iter()
+        .map(|path| world.admin("GET", path, "").body)
+        .collect();
+    for name in ["Hub", "greenbank", "bluewallet", "redmoney"] {
+        for list in ["accounts", "endpoints"] {
+            texts.push(world.admin("GET", &format!("/participants/{name}/{list}"), "").body);
+        }
+    }
+    texts
+}
+
+#[test]
+fn onboarding_twice_changes_nothing() {
+    let mut world = World::new(&[]);
+    let before = scheme_of(&world);
+    let account = world.account("greenbank", "SETTLEMENT");
+    let funds = |id: &str| {
+        format!(
+            r#"{{"transferId":"{id}","externalReference":"bank","action":"recordFundsIn","reason":"prefund","amount":{{"amount":1,"currency":"KES"}}}}"#
+        )
+    };
+    let deposit = world.new_id();
+    let account_path = format!("/participants/greenbank/accounts/{account}");
+    world.operate("POST", &account_path, &funds(&deposit));
+    let with_deposit = scheme_of(&world);
+    assert_ne!(before, with_deposit);
+    let limits = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":5000},"initialPosition":0}"#;
+    for (path, body) in [
+        ("/participants/Hub/accounts", r#"{"currency":"KES","type":"HUB_RECONCILIATION"}"#),
+        ("/participants/Hub/accounts", r#"{"currency":"KES","type":"HUB_MULTILATERAL_SETTLEMENT"}"#),
+        ("/settlementModels", MODEL),
+        ("/participants", r#"{"name":"greenbank","currency":"KES"}"#),
+        ("/participants/greenbank/initialPositionAndLimits", limits),
+        (&account_path, &funds(&deposit)),
+    ] {
+        // Some of these are told to have been done before, none fails.
+        let answer = world.admin("POST", path, body);
+        assert!(answer.status < 500, "{path}: {answer:?}");
+        assert_eq!(scheme_of(&world), with_deposit, "{path}");
+    }
+    let base_url = world.dfsp("greenbank").base_url();
+    world.set_endpoints("greenbank", &base_url);
+    assert_eq!(scheme_of(&world), with_deposit);
+    world.restart();
+    assert_eq!(scheme_of(&world), with_deposit, "after a restart");
+    transfer(&world, "greenbank", "bluewallet");
+    world.stop_and_audit();
+}
+
+fn apply(world: &World, file: &std::path::Path, more: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_upesi"))
+        .args(["scheme", "apply", "--admin", &world.admin_url()])
+        .args(more)
+        .arg(file)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    (output.status.success(), text)
+}
+
+#[test]
+fn a_scheme_file_makes_a_hub_ready_and_is_idempotent() {
+    let mut world = World::bare(&[]);
+    for name in ["greenbank", "bluewallet"] {
+        world.dfsps.insert(name.into(), common::dfsp::Dfsp::start(name));
+    }
+    let scheme = |cap: u32| {
+        let dfsp = |name: &str| {
+            format!("[[dfsp]]\nname = \"{name}\"\nbase_url = \"{}\"\n", world.dfsp(name).base_url())
+        };
+        format!(
+            "name = \"test\"\ncurrencies = [\"KES\"]\n[[model]]\nname = \"DEFERREDNETKES\"\ncurrency = \"KES\"\n\
+             [defaults.accounts.KES]\nnet_debit_cap = {cap}\nfunds = \"2000.5\"\n{}{}",
+            dfsp("greenbank"),
+            dfsp("bluewallet")
+        )
+    };
+    let directory = tempfile::TempDir::new().unwrap();
+    let file = directory.path().join("scheme.toml");
+    std::fs::write(&file, scheme(1_000)).unwrap();
+    let participants = || world.admin("GET", "/participants", "").body;
+    let empty = participants();
+    let (ok, plan) = apply(&world, &file, &["--plan"]);
+    assert!(ok && plan.contains("greenbank"), "{plan}");
+    assert_eq!(participants(), empty, "a plan changes nothing");
+    let (ok, made) = apply(&world, &file, &[]);
+    assert!(ok, "{made}");
+    assert_eq!(plan, made, "what was planned was made");
+    let ready = participants();
+    let (ok, again) = apply(&world, &file, &[]);
+    assert!(ok && again.starts_with("= unchanged ") && again.lines().count() == 1, "{again}");
+    assert_eq!(participants(), ready);
+    transfer(&world, "greenbank", "bluewallet");
+    // Another cap, and nothing else: funds are what they were although positions moved.
+    std::fs::write(&file, scheme(9)).unwrap();
+    let (ok, changed) = apply(&world, &file, &[]);
+    assert!(ok && changed.lines().filter(|line| line.starts_with('~')).count() == 2, "{changed}");
+    let id = world.new_id();
+    world.deliver(Message::prepare(&Terms::new(&id, world.now())));
+    assert!(world.dfsp("greenbank").next(&id).text().contains(r#""errorCode":"4200""#));
+    // What was switched off is brought back, the DFSP before its funds and its caps with the alarm that the hub has.
+    world.operate("PUT", "/settlementModels/DEFERREDNETKES", r#"{"isActive":false}"#);
+    world.operate("PUT", "/participants/greenbank", r#"{"isActive":false}"#);
+    let limits = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":9,"alarmPercentage":42}}"#;
+    world.operate("PUT", "/participants/greenbank/limits", limits);
+    let back = scheme(1_000)
+        .replace("2000.5", "2500")
+        .replace("name = \"greenbank\"\n", "name = \"greenbank\"\nis_active = true\n");
+    std::fs::write(&file, &back).unwrap();
+    let (ok, changed) = apply(&world, &file, &[]);
+    assert!(ok, "{changed}");
+    let lines: Vec<_> = changed.lines().filter(|line| !line.starts_with('=')).collect();
+    assert_eq!(
+        lines,
+        [
+            "~ model DEFERREDNETKES inactive → active",
+            "~ participant greenbank inactive → active",
+            "~ limit greenbank KES 9 → 1000, alarm at 42 %",
+            "~ funds greenbank KES 2000.5 → 2500",
+            "~ limit bluewallet KES 9 → 1000, alarm at 80 %",
+            "~ funds bluewallet KES 2000.5 → 2500",
+        ]
+    );
+    let (ok, again) = apply(&world, &file, &[]);
+    assert!(ok && again.starts_with("= unchanged ") && again.lines().count() == 1, "{again}");
+    transfer(&world, "greenbank", "bluewallet");
+    std::fs::write(&file, back.replace("is_active = true", "is_active = false").replace("2500", "2600"))
+        .unwrap();
+    let (ok, changed) = apply(&world, &file, &[]);
+    assert!(ok && changed.contains("funds greenbank KES 2500 → 2600"), "{changed}");
+    let last = changed.lines().rfind(|line| line.contains("greenbank"));
+    assert_eq!(last, Some("~ participant greenbank active → inactive"), "deactivated last");
+    world.stop_and_audit();
+}
+
+#[test]
+fn both_ports_tell_of_health() {
+    let world = World::new(&[]);
+    let parts = |body: &str| {
+        let health: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(health["status"], "OK", "{body}");
+        assert!(health["uptime"].is_number() && health["startTime"].is_string(), "{body}");
+        assert_eq!(health["versionNumber"], env!("CARGO_PKG_VERSION"));
+        let services = health["services"].as_array().unwrap();
+        assert!(services.iter().all(|service| service["status"] == "OK"), "{body}");
+        services.iter().map(|service| service["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let answer = ask(&world, "/health");
+    assert_eq!(answer.status, 200);
+    assert_eq!(parts(&answer.body), ["ledger", "journal", "clock", "broker", "datastore"]);
+    let answer = world.admin("GET", "/health", "");
+    assert_eq!(answer.status, 200);
+    assert_eq!(
+        parts(&answer.body),
+        ["journal", "archive", "engine", "clock", "store", "datastore", "broker"]
+    );
+    assert_eq!((ask(&world, "/live").status, &*ask(&world, "/live").body), (200, "OK"));
+    assert_eq!(world.admin("GET", "/live", "").status, 200);
+    let metadata = ask(&world, "/");
+    assert_eq!(metadata.status, 200);
+    assert!(metadata.body.contains(r#""hubName":"Hub""#), "{}", metadata.body);
+    for answer in [ask(&world, "/nowhere"), world.admin("GET", "/nowhere", "")] {
+        assert_eq!((answer.status, answer.error_code()), (404, Some("3002")));
+    }
+    let headers = [("host".to_owned(), "localhost".to_owned())];
+    let dropped = Client::connect(world.fspiop()).exchange(&request("DELETE /endpointcache", &headers, b""));
+    assert_eq!(dropped.status, 202);
+}
+
+#[test]
+fn the_level_of_the_log_is_checked() {
+    let world = World::bare(&[]);
+    for level in ["debug", "info,upesi_delivery=trace", "off"] {
+        let answer = world.admin("PUT", "/log-level", &format!(r#"{{"level":"{level}"}}"#));
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    for body in [r#"{"level":"loud"}"#, r#"{"level":""}"#, "{}", r#"{"level":7}"#] {
+        let answer = world.admin("PUT", "/log-level", body);
+        assert_eq!((answer.status, answer.error_code()), (400, Some("3101")), "{body}: {answer:?}");
+    }
+}
+
+/// Waits until the hub's view of positions, which is taken now and then, shows the value.
+fn scrape(world: &World, series: &str, value: &str) -> Exposition {
+    let read = || Exposition::read(&world.admin("GET", "/metrics", "").body);
+    world.until(&Some(value.to_owned()), || read().samples.get(series).cloned());
+    read()
+}
+
+#[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
+fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
+    let world = World::new(&[]);
+    for _ in 0..3 {
+        transfer(&world, "greenbank", "bluewallet");
+    }
+    let id = world.new_id();
+    world.deliver(Message::prepare(&Terms { amount: "5000".into(), ..Terms::new(&id, world.now()) }));
+    assert_eq!(world.dfsp("greenbank").next(&id).method, "PUT");
+    world.deliver(Message::get(&id, "greenbank"));
+    assert_eq!(world.dfsp("greenbank").next(&id).method, "PUT");
+    assert_eq!(world.send(Message::fulfil(&id, "DONE")).0.status, 400);
+    world.until(&(0, 0), || world.undelivered());
+    let found = scrape(&world, r#"upesi_position{fsp="greenbank",currency="KES"}"#, "30");
+    assert_eq!(found.value(r#"upesi_position{fsp="bluewallet",currency="KES"}"#), "-30");
+    assert_eq!(found.value(r#"upesi_position_cover{fsp="greenbank",currency="KES"}"#), "3000");
+    assert_eq!(found.value(r#"upesi_net_debit_cap{fsp="greenbank",currency="KES"}"#), "5000");
+    assert_eq!(found.value(r#"upesi_position_alarm{fsp="greenbank",currency="KES"}"#), "0");
+    for name in [
+        "moja_ml_transfer_prepare",
+        "moja_ml_transfer_fulfil",
+        "moja_ml_transfer_fulfil_error",
+        "moja_ml_transfer_get",
+        "moja_ml_notification_event",
+        "moja_ml_notification_event_delivery",
+        "moja_cl_transfer_prepare",
+        "moja_cl_transfer_fulfil",
+        "moja_cl_transfer_get",
+        "moja_cl_transfer_position",
+        "moja_ml_tx_transfer",
+        "moja_ml_tx_transfer_prepare",
+        "moja_ml_tx_transfer_fulfil",
+        "moja_als_egress_sendRequestToParticipant",
+        "upesi_engine_decide_seconds",
+        "upesi_engine_wait_seconds",
+        "upesi_archive_apply_seconds",
+        "upesi_archive_read_seconds",
+        "upesi_snapshot_seconds",
+    ] {
+        assert_eq!(found.families.get(name).map(String::as_str), Some("histogram"), "{name}");
+    }
+    for (series, value) in [
+        ("upesi_transfers_committed", "3"),
+        ("upesi_prepares_refused", "1"),
+        ("upesi_transfers_reserved", "0"),
+        ("upesi_callbacks_undelivered", "0"),
+        ("upesi_callbacks_parked", "0"),
+        (r#"moja_ml_transfer_prepare_count{serviceName="ml-service",success="true"}"#, "4"),
+        (r#"moja_ml_transfer_fulfil_count{serviceName="ml-service",success="true"}"#, "3"),
+        (r#"moja_ml_transfer_fulfil_count{serviceName="ml-service",success="false"}"#, "1"),
+        // Three commits, the refusal, the answer to the question; three prepares and three copies.
+        (r#"upesi_lane_delivered_total{fsp="greenbank"}"#, "5"),
+        (r#"upesi_lane_delivered_total{fsp="bluewallet"}"#, "6"),
+        (r#"upesi_lane_paused{fsp="greenbank"}"#, "0"),
+        (r#"upesi_lane_paused_times_total{fsp="greenbank"}"#, "0"),
+        (r#"upesi_lane_catch_ups_total{fsp="greenbank"}"#, "1"),
+        (r#"upesi_lane_backlog_failures_total{fsp="greenbank"}"#, "0"),
+        ("upesi_archive_filter_ready", "1"),
+        ("upesi_archive_read_seconds_count", "0"),
+        (
+            r#"moja_ml_notification_event_delivery_count{serviceName="ml-handler-notification",success="true",dest="bluewallet"}"#,
+            "6",
+        ),
+        (r#"moja_cl_transfer_prepare_count{serviceName="central-handler-prepare",success="true"}"#, "4"),
+        (r#"moja_cl_transfer_fulfil_count{serviceName="central-handler-fulfil",success="true"}"#, "3"),
+        (r#"moja_cl_transfer_get_count{serviceName="central-handler-get",success="true"}"#, "1"),
+        // Three prepares and their ends, and the one that is refused.
+        (r#"moja_cl_transfer_position_count{serviceName="central-handler-position",success="true"}"#, "7"),
+        (r#"moja_ml_tx_transfer_prepare_count{serviceName="ml-handler-notification",success="true"}"#, "3"),
+        (r#"moja_ml_tx_transfer_fulfil_count{serviceName="ml-handler-notification",success="true"}"#, "3"),
+    ] {
+        assert_eq!(found.value(series), value, "{series}");
+    }
+    // 30 is more than 0.5 % of the cover, 3000.
+    let limits = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":5000,"alarmPercentage":0.5}}"#;
+    world.operate("PUT", "/participants/greenbank/limits", limits);
+    scrape(&world, r#"upesi_position_alarm{fsp="greenbank",currency="KES"}"#, "1");
+    // They show everybody's money: not at the port of the DFSPs.
+    let answer = ask(&world, "/metrics");
+    assert_eq!((answer.status, answer.error_code()), (404, Some("3002")), "{answer:?}");
+    let answer = world.admin("GET", "/metrics", "");
+    assert!(answer.header("content-type").is_some_and(|kind| kind.contains("openmetrics")), "{answer:?}");
+}
+
+/// Metric, alarm and listing tell the cover that prepares are decided by, whichever account the model takes it from.
+#[test]
+fn cover_is_what_decides_wherever_it_is_told() {
+    let world = World::new(&[]);
+    transfer(&world, "greenbank", "bluewallet");
+    let series = r#"upesi_position_cover{fsp="greenbank",currency="KES"}"#;
+    let alarm = r#"upesi_position_alarm{fsp="greenbank",currency="KES"}"#;
+    assert_eq!(scrape(&world, series, "3000").value(alarm), "0");
+    world.operate("PUT", "/settlementModels/DEFERREDNETKES", r#"{"isActive":false}"#);
+    // A default one: of a currency there may be one model of positions.
+    let other = MODEL
+        .replace("DEFERREDNETKES", "OTHERCOVER")
+        .replace(r#""currency":"KES","#, "")
+        .replace(r#"Type":"SETTLEMENT""#, r#"Type":"INTERCHANGE_FEE_SETTLEMENT""#);
+    world.operate("POST", "/settlementModels", &other);
+    assert_eq!(scrape(&world, series, "0").value(alarm), "1", "10 owed, and nothing covers it");
+    let positions = world.operate("GET", "/positions", "");
+    let of =
+        |name: &str| positions.as_array().unwrap().iter().find(|row| row["participant"] == name).unwrap();
+    assert_eq!(of("greenbank")["cover"], 0, "{positions}");
+    let id = world.new_id();
+    world.deliver(Message::prepare(&Terms::new(&id, world.now())));
+    assert!(world.dfsp("greenbank").next(&id).text().contains(r#""errorCode":"4001""#));
+    world.operate("PUT", "/settlementModels/OTHERCOVER", r#"{"isActive":false}"#);
+    world.operate("PUT", "/settlementModels/DEFERREDNETKES", r#"{"isActive":true}"#);
+    assert_eq!(scrape(&world, series, "3000").value(alarm), "0");
+}
+
+/// Names are printable ASCII, and that includes what expositions and JSON escape.
+#[test]
+fn odd_names_break_neither_metrics_nor_the_admin_api() {
+    let mut world = World::new(&[]);
+    let (name, escaped, path) = (r#"o"dd\bank"#, r#"o\"dd\\bank"#, "o%22dd%5Cbank");
+    let dfsp = common::dfsp::Dfsp::start("odd");
+    world.operate("POST", "/participants", &format!(r#"{{"name":"{escaped}","currency":"KES"}}"#));
+    let limits = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":7},"initialPosition":0}"#;
+    world.operate("POST", &format!("/participants/{path}/initialPositionAndLimits"), limits);
+    world.set_endpoints(path, &dfsp.base_url());
+    let id = world.new_id();
+    let terms = Terms { payee: escaped.into(), ..Terms::new(&id, world.now()) };
+    world.deliver(Message::prepare(&terms).to(name));
+    let seen = dfsp.next(&id);
+    assert_eq!(seen.header("fspiop-destination"), Some(name));
+    world.deliver(Message::fulfil(&id, "RESERVED").from(name));
+    assert_eq!(dfsp.next(&id).method, "PATCH");
+    world.until(&(0, 0), || world.undelivered());
+    let found = scrape(&world, &format!(r#"upesi_position{{fsp="{escaped}",currency="KES"}}"#), "-10");
+    assert_eq!(found.value(&format!(r#"upesi_lane_delivered_total{{fsp="{escaped}"}}"#)), "2");
+    let lanes = world.operate("GET", "/lanes", "");
+    assert!(lanes.as_array().unwrap().iter().any(|lane| lane["participant"] == name), "{lanes}");
+    world.stop_and_audit();
+}

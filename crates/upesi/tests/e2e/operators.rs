@@ -1,0 +1,553 @@
+//! Operators as the command makes them: the first token on the machine itself, others by it, people who log in, and no
+//! secret anywhere but where it is handed out.
+
+mod by_two;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::support_command::upesi;
+use aws_lc_rs::hmac;
+use upesi_pki::{KeyKind, SigningKey};
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A hub that asks operators who they are.
+struct Hub {
+    process: Child,
+    admin: String,
+    /// All that it logged, once it has ended.
+    log: Receiver<String>,
+}
+
+impl Hub {
+    fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    /// With further settings.
+    fn start_with(data: &Path, settings: &[&str]) -> Self {
+        let arguments =
+            ["serve", "--fspiop", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"];
+        let mut command = upesi(&arguments);
+        // The files are searched byte by byte.
+        let small = ["data.reserve_bytes=0", "data.segment_bytes=1048576", "engine.batch_bytes_max=1048576"];
+        let small = small.iter().flat_map(|setting| ["--set", setting]);
+        command
+            .args(small)
+            .args(settings.iter().flat_map(|setting| ["--set", setting]))
+            .args(["--log-level", "trace", "--set", "admin.authentication=required", "--data"])
+            .arg(data);
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(process.stderr.take().unwrap());
+        let (mut admin, mut seen) = (None, String::new());
+        while admin.is_none() {
+            let mut line = String::new();
+            assert!(log.read_line(&mut line).unwrap() > 0, "the hub ended: {seen}");
+            let event: serde_json::Value = serde_json::from_str(&line).expect(&line);
+            admin = event["admin"].as_str().map(|address| format!("http://{address}"));
+            seen += &line;
+        }
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            log.read_to_string(&mut seen).unwrap();
+            let _ = sender.send(seen);
+        });
+        Self { process, admin: admin.unwrap(), log: receiver }
+    }
+
+    /// Ends it and returns all that it logged.
+    fn stop(mut self) -> String {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert_eq!(self.process.wait().unwrap().code(), Some(0));
+        self.log.recv().unwrap()
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Asks again until something is so, but not for ever.
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    let given_up = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < given_up, "never: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Every file below a directory.
+fn files(directory: &Path) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(fs::read(&path).unwrap()) }
+    }
+    found
+}
+
+fn contains(bytes: &[u8], sought: &str) -> bool {
+    bytes.windows(sought.len()).any(|window| window == sought.as_bytes())
+}
+
+/// Applies a scheme, of which most changes wait for a second person, again and again until all are approved.
+fn apply_by_two(apply: &[&str], admin: &str, maker: &str, checker: &str) {
+    let by = |token: &str, arguments: &[&str]| {
+        upesi(&[&["admin"], arguments, &["--admin", admin, "--token-file", token]].concat()).output().unwrap()
+    };
+    let mut rounds = 0;
+    loop {
+        let applied = upesi(apply).env("UPESI_ADMIN_TOKEN_FILE", maker).output().unwrap();
+        match code(&applied) {
+            0 => break,
+            75 => rounds += 1,
+            _ => panic!("{}", text(&applied.stderr)),
+        }
+        assert!(rounds < 8 && text(&applied.stderr).contains("upesi admin approve "), "{applied:?}");
+        let listed = by(checker, &["approvals", "--json"]);
+        assert_eq!(code(&listed), 0, "{}", text(&listed.stderr));
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+        let ids: Vec<_> =
+            listed.as_array().unwrap().iter().map(|one| one["approvalId"].to_string()).collect();
+        assert!(!ids.is_empty());
+        let own = by(maker, &["approve", &ids[0]]);
+        assert!(code(&own) == 1 && text(&own.stderr).contains("403"), "{own:?}");
+        let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+        let approved = by(checker, &[&["approve", "--comment", "by the contract"], &ids[..]].concat());
+        assert_eq!(code(&approved), 0, "{}", text(&approved.stderr));
+        let lines = text(&approved.stdout);
+        assert!(lines.lines().count() == ids.len() && lines.contains(" executed"), "{lines}");
+    }
+    assert!(rounds > 1, "{rounds}");
+    assert_eq!(text(&by(checker, &["approvals"]).stdout), "");
+    let first = by(checker, &["approvals", "1"]);
+    assert!(text(&first.stdout).contains("\"decidedBy\": \"approver\""), "{first:?}");
+    let unknown = by(checker, &["reject", "9999", "--comment", "no"]);
+    assert!(code(&unknown) == 1 && text(&unknown.stderr).contains("3200"), "{unknown:?}");
+}
+
+/// The codes of a second factor, each interval's once.
+struct Device {
+    key: hmac::Key,
+    step: u64,
+}
+
+impl Device {
+    fn new(secret: &str) -> Self {
+        let digit = |letter: u8| b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".iter().position(|one| *one == letter);
+        let bits: String = secret.bytes().map(|letter| format!("{:05b}", digit(letter).unwrap())).collect();
+        let bytes = (0..bits.len() / 8).map(|at| u8::from_str_radix(&bits[at * 8..at * 8 + 8], 2).unwrap());
+        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &bytes.collect::<Vec<_>>());
+        Self { key, step: 0 }
+    }
+
+    /// Three in a row are good at any moment: that of the interval before, of this one and of the next one.
+    fn code(&mut self) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 30;
+        self.step = (self.step + 1).max(now - 1);
+        let tag = hmac::sign(&self.key, &self.step.to_be_bytes());
+        let at = usize::from(tag.as_ref()[19] & 15);
+        let number = u32::from_be_bytes(tag.as_ref()[at..at + 4].try_into().unwrap()) & 0x7fff_ffff;
+        format!("{:06}", number % 1_000_000)
+    }
+}
+
+/// Runs a command with these lines at its stdin.
+fn with_lines(arguments: &[&str], lines: &[&str]) -> Output {
+    let mut command = upesi(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let mut stdin = process.stdin.take().unwrap();
+    for line in lines {
+        let _ = writeln!(stdin, "{line}");
+    }
+    drop(stdin);
+    process.wait_with_output().unwrap()
+}
+
+/// Takes a password and a second factor by the command; returns the secret.
+fn enrol(admin: &str, enrolment: &str, password: &str) -> (String, Device) {
+    let mut command = upesi(&["admin", "enrol", "--enrolment", enrolment, "--admin", admin]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let mut stdin = process.stdin.take().unwrap();
+    writeln!(stdin, "{password}").unwrap();
+    let mut uri = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut uri).unwrap();
+    let secret = uri.split_once("secret=").expect(&uri).1.split('&').next().unwrap().to_owned();
+    let mut device = Device::new(&secret);
+    writeln!(stdin, "{}", device.code()).unwrap();
+    drop(stdin);
+    let ended = process.wait_with_output().unwrap();
+    assert_eq!(code(&ended), 0, "{}", text(&ended.stderr));
+    (secret, device)
+}
+
+/// A person's way, from an administrator's invitation to the end of its session. Returns what must be nowhere, and all
+/// that commands said after the enrolment.
+fn person(directory: &Path, admin: &str, iam: &str) -> (Vec<String>, String) {
+    const PASSWORD: &str = "kwa heri ya kuonana";
+    const OTHER: &str = "habari za asubuhi leo";
+    let at = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    let (enrolment, session) = (at("enrolment"), at("session"));
+    let make =
+        ["admin", "create", "nia", "--role", "viewer", "--person", "--token-file", iam, "--admin", admin];
+    let made = upesi(&[&make[..], &["--out", &enrolment]].concat()).output().unwrap();
+    assert_eq!(code(&made), 0, "{}", text(&made.stderr));
+    let (secret, mut device) = enrol(admin, &enrolment, PASSWORD);
+    let to_hub = ["--admin", admin, "--token-file", &session];
+    let mut told = String::new();
+    let mut run = |arguments: &[&str], lines: &[&str], expected: i32| {
+        let output = with_lines(&[&["admin"], arguments, &to_hub].concat(), lines);
+        assert_eq!(code(&output), expected, "{arguments:?}: {}", text(&output.stderr));
+        told += &(text(&output.stdout) + &text(&output.stderr));
+        text(&output.stdout)
+    };
+    run(&["login", "nia"], &["kwa heri ya kuonanb", "123456"], 1);
+    assert!(!Path::new(&session).exists());
+    run(&["login", "nia"], &[PASSWORD, &device.code()], 0);
+    let mode = fs::metadata(&session).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let token = fs::read_to_string(&session).unwrap();
+    let listed: serde_json::Value = serde_json::from_str(&run(&["sessions", "--json"], &[], 0)).unwrap();
+    assert_eq!((&listed[0]["operator"], &listed[0]["isCurrent"]), (&"nia".into(), &true.into()));
+    run(&["login", "--renew"], &[PASSWORD], 66);
+    run(&["password"], &[PASSWORD, "123456", "short"], 1);
+    run(&["password"], &[PASSWORD, &device.code(), OTHER], 0);
+    assert!(run(&["sessions"], &[], 0).contains(" nia from 127.0.0.1 "));
+    run(&["logout"], &[], 0);
+    assert!(!Path::new(&session).exists());
+    fs::write(&session, &token).unwrap();
+    Command::new("chmod").args(["600", &session]).status().unwrap();
+    run(&["sessions"], &[], 1);
+    let enrolment = fs::read_to_string(&enrolment).unwrap();
+    let canaries = [PASSWORD, OTHER, &secret, token.trim(), enrolment.trim()].map(str::to_owned);
+    (canaries.into(), told)
+}
+
+#[test]
+fn tokens_are_nowhere_but_where_they_are_handed_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let scheme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scheme.toml");
+    let hub = Hub::start(&data);
+    let admin = hub.admin.as_str();
+    let mut told = String::new();
+    let mut run = |arguments: &[&str]| {
+        let output = upesi(arguments).output().unwrap();
+        told += &(text(&output.stdout) + &text(&output.stderr));
+        output
+    };
+    let (first, iam, deploy, other) = (at("first"), at("iam"), at("deploy"), at("other"));
+    let data_flag = data.to_str().unwrap();
+    assert_eq!(code(&run(&["admin", "bootstrap", "--data", data_flag, "--out", &first])), 0);
+    let create = |name, role, by, out| {
+        ["admin", "create", name, "--role", role, "--admin", admin, "--token-file", by, "--out", out]
+    };
+    let made = run(&create("iam", "iam-admin", &first, &iam));
+    assert_eq!(code(&made), 0, "{}", text(&made.stderr));
+    // Used once.
+    let again = run(&create("other", "iam-admin", &first, &other));
+    assert_eq!(code(&again), 1);
+    assert!(text(&again.stderr).contains("the hub answered 401"), "{}", text(&again.stderr));
+    let (canaries, said) = person(directory.path(), admin, &iam);
+    let both = [&create("deploy", "operations", &iam, &deploy)[..], &["--role", "treasury"]].concat();
+    assert_eq!(code(&run(&both)), 0);
+
+    let apply = ["scheme", "apply", scheme.to_str().unwrap(), "--admin", admin];
+    let refused = run(&apply);
+    assert!(code(&refused) != 0 && text(&refused.stderr).contains("401"), "{}", text(&refused.stderr));
+    let iam_cannot = run(&[&apply[..], &["--token-file", &iam]].concat());
+    assert!(text(&iam_cannot.stderr).contains("the hub answered 403"), "{}", text(&iam_cannot.stderr));
+    let approver = at("approver");
+    let both = create("approver", "operations-approver", &iam, &approver);
+    assert_eq!(code(&run(&[&both[..], &["--role", "treasury-approver"]].concat())), 0);
+    apply_by_two(&apply, admin, &deploy, &approver);
+    let token = fs::read_to_string(&deploy).unwrap();
+    let unchanged = upesi(&apply).env("UPESI_ADMIN_TOKEN", token.trim()).output().unwrap();
+    assert_eq!(text(&unchanged.stdout).lines().count(), 1, "{}", text(&unchanged.stderr));
+
+    // A file that every user may read, or without a token, is refused.
+    Command::new("chmod").args(["o+r", &deploy]).status().unwrap();
+    let readable = run(&[&apply[..], &["--token-file", &deploy]].concat());
+    assert_eq!(code(&readable), 64);
+    assert!(text(&readable.stderr).contains("every user of this machine may read it"));
+    fs::write(at("empty"), "").unwrap();
+    Command::new("chmod").args(["600", &at("empty")]).status().unwrap();
+    assert_eq!(code(&run(&[&apply[..], &["--token-file", &at("empty")]].concat())), 64);
+
+    let log = hub.stop();
+    let trail = text(&run(&["audit", "trail", data_flag]).stdout);
+    assert!(trail.contains("session.open") && trail.contains("enrolment.use"), "{trail}");
+    let journal = text(&run(&["journal", data_flag, "--json", "--payload"]).stdout);
+    assert!(journal.contains("\"operator\":\"deploy\"") && journal.contains("\"onBehalfOf\""), "{journal}");
+    assert!(journal.contains("\"type\":\"proposalMade\"") && journal.contains("\"onBehalfOf\":\"deploy\""));
+    assert_eq!(code(&run(&["audit", data_flag])), 0);
+    let kept = files(&data);
+    for canary in &canaries {
+        for (place, text) in
+            [("the log", &log), ("the journal", &journal), ("what is said", &said), ("the trail", &trail)]
+        {
+            assert!(!text.contains(canary), "{canary} is in {place}");
+        }
+        assert!(!kept.iter().any(|file| contains(file, canary)), "{canary} is in the data directory");
+    }
+    for name in [&first, &iam, &deploy, &approver] {
+        let token = fs::read_to_string(name).unwrap();
+        let secret = token.trim().strip_prefix("upesi_").unwrap();
+        assert_eq!(secret.len(), 43);
+        for (place, text) in [("the log", &log), ("the journal", &journal), ("what commands print", &told)] {
+            assert!(!text.contains(secret), "{name} is in {place}");
+        }
+        assert!(!kept.iter().any(|file| contains(file, secret)), "{name} is in the data directory");
+    }
+}
+
+/// The code is made and opened on the hub's machine, and the metric says that a token is good.
+#[test]
+fn break_glass_is_opened_on_the_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, code_file, token_file) = (at("data"), at("code"), at("token"));
+    let hub = Hub::start(Path::new(&data));
+    let first = at("first");
+    assert_eq!(code(&upesi(&["admin", "bootstrap", "--data", &data, "--out", &first]).output().unwrap()), 0);
+    let glass = |arguments: &[&str]| {
+        upesi(&[&["admin", "break-glass"], arguments, &["--data", &data]].concat()).output().unwrap()
+    };
+    assert_eq!(code(&glass(&["seal", "--out", &code_file])), 0);
+    let monitor = at("monitor");
+    let make =
+        ["admin", "create", "prometheus", "--role", "monitor", "--token-file", &first, "--admin", &hub.admin];
+    assert_eq!(code(&upesi(&[&make[..], &["--out", &monitor]].concat()).output().unwrap()), 0);
+    let bearer =
+        |file: &str| format!("authorization: Bearer {}\r\n", fs::read_to_string(file).unwrap().trim());
+    // The text of metrics is made once in an interval.
+    let until = |line: &str| await_that(line, || get(&hub, "/metrics", &bearer(&monitor)).contains(line));
+    until("upesi_break_glass_open 0");
+    let opened = glass(&["open", "--code", &code_file, "--out", &token_file]);
+    assert_eq!(code(&opened), 0, "{}", text(&opened.stderr));
+    until("upesi_break_glass_open 1");
+    let itself = get(&hub, "/self", &bearer(&token_file));
+    assert!(itself.contains("\"operator\":\"break-glass\""), "{itself}");
+    let again = glass(&["open", "--code", &code_file]);
+    assert!(code(&again) == 1 && text(&again.stderr).contains("it was used"), "{again:?}");
+    let log = hub.stop();
+    let trail = text(&upesi(&["audit", "trail", &data, "--action", "emergency"]).output().unwrap().stdout);
+    assert!(trail.contains("break-glass: sealed → in use"), "{trail}");
+    let kept = files(Path::new(&data));
+    for file in [&code_file, &token_file] {
+        let secret = fs::read_to_string(file).unwrap();
+        assert!(
+            !log.contains(secret.trim()) && !kept.iter().any(|kept| contains(kept, secret.trim())),
+            "{file}"
+        );
+    }
+}
+
+/// A trail that was taken back to an earlier state says so, once.
+#[test]
+fn a_restore_is_in_the_trail() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, backup, restored) = (at("data"), at("backup"), at("restored"));
+    let hub = Hub::start(Path::new(&data));
+    let run = |arguments: &[&str]| {
+        let output = upesi(arguments).output().unwrap();
+        assert_eq!(code(&output), 0, "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let first = at("first");
+    run(&["admin", "bootstrap", "--data", &data, "--out", &first]);
+    run(&["admin", "create", "iam", "--role", "iam-admin", "--token-file", &first, "--admin", &hub.admin]);
+    hub.stop();
+    run(&["backup", "--data", &data, "--to", &backup]);
+    run(&["restore", "--from", &backup, "--data", &restored]);
+    for _ in 0..2 {
+        let hub = Hub::start(Path::new(&restored));
+        await_that("the mark is gone", || !Path::new(&restored).join("restored").exists());
+        hub.stop();
+        let trail = run(&["audit", "trail", &restored]);
+        assert_eq!(trail.matches("restored from a backup that ends with record").count(), 1, "{trail}");
+    }
+    assert!(!run(&["audit", "trail", &data]).contains("restored"));
+}
+
+/// What a provider's token ends with.
+const SIGNATURE: &str = "c2lnbmVkLWJ5LXRoZS1wcm92aWRlcg";
+
+/// The answer to a GET with further lines in its head.
+fn get(hub: &Hub, path: &str, lines: &str) -> String {
+    let mut stream = TcpStream::connect(hub.admin.strip_prefix("http://").unwrap()).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{lines}\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A provider that cannot be reached stops no start, and is told of. Its tokens are nowhere, either.
+#[test]
+fn a_provider_that_is_down_is_told_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let issuer = format!("oidc.issuer=http://{closed}");
+    let settings = [&*issuer, "oidc.audience=upesi-admin", "oidc.roles=hub-viewers=viewer"];
+    let hub = Hub::start_with(&data, &settings);
+    let health = || {
+        let answer = get(&hub, "/health", "");
+        let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+        let services = body["services"].as_array().unwrap();
+        services.iter().find(|one| one["name"] == "identity provider").unwrap()["detail"].clone()
+    };
+    // Its keys are fetched once it serves.
+    while health().is_null() {}
+    let detail = health();
+    assert!(detail.as_str().unwrap().contains(&format!("cannot connect to {closed}")), "{detail}");
+    let token = format!("eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJpc3MiOiJodHRwOi8veCJ9.{SIGNATURE}");
+    let refused = get(&hub, "/self", &format!("authorization: Bearer {token}\r\n"));
+    assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+    let log = hub.stop();
+    assert!(log.contains("the provider's keys cannot be fetched") && !log.contains(SIGNATURE), "{log}");
+    assert!(!files(&data).iter().any(|file| contains(file, SIGNATURE)));
+}
+
+/// Keys that RFC 8410 prints.
+const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
+const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
+
+fn private_key(file: &Path) {
+    fs::write(file, PRIVATE).unwrap();
+    Command::new("chmod").arg("600").arg(file).status().unwrap();
+}
+
+#[test]
+fn the_trail_is_signed_and_verified() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, key, public, iam) = (at("data"), at("audit.key"), at("audit.pub"), at("iam"));
+    private_key(Path::new(&key));
+    fs::write(&public, PUBLIC).unwrap();
+    let first = at("first");
+    let setting = format!("admin.audit_key_file={key}");
+    let hub = Hub::start_with(Path::new(&data), &[&setting]);
+    assert_eq!(code(&upesi(&["admin", "bootstrap", "--data", &data, "--out", &first]).output().unwrap()), 0);
+    let admin = hub.admin.clone();
+    let create = ["admin", "create", "iam", "--role", "iam-admin", "--admin", &admin, "--token-file", &first];
+    let made = upesi(&[&create[..], &["--out", &iam]].concat()).output().unwrap();
+    assert_eq!(code(&made), 0, "{}", text(&made.stderr));
+    hub.stop();
+    // The log of the second start has a checkpoint of both entries.
+    let log = Hub::start_with(Path::new(&data), &[&setting]).stop();
+    assert!(log.contains("upesi-audit-checkpoint 1 2 "), "{log}");
+    fs::write(at("log"), &log).unwrap();
+
+    let run = |arguments: &[&str]| upesi(&[&["audit", "trail", &data], arguments].concat()).output().unwrap();
+    let printed = run(&["--json", "--operator", "bootstrap", "--checkpoints", &at("log"), "--key", &public]);
+    let told = text(&printed.stderr);
+    assert_eq!(code(&printed), 0, "{told}");
+    assert_eq!(text(&printed.stdout).lines().count(), 2, "{told}");
+    assert!(told.contains("the chain is whole; 2 printed; 1 checkpoints are signed by the key"), "{told}");
+    let verified = run(&["--verify"]);
+    assert_eq!((code(&verified), &*text(&verified.stdout)), (0, ""));
+
+    fs::write(at("log"), log.replace("upesi-audit-checkpoint 1 2 ", "upesi-audit-checkpoint 1 1 ")).unwrap();
+    let forged = run(&["--verify", "--checkpoints", &at("log"), "--key", &public]);
+    assert_eq!(code(&forged), 65);
+    assert!(text(&forged.stderr).contains("is not signed by this key, or was changed"));
+    assert_eq!(code(&run(&["--verify", "--key", &public])), 64);
+    assert_eq!(code(&run(&["--verify", "--checkpoints", &at("log"), "--key", &at("none")])), 66);
+    assert_eq!(code(&upesi(&["audit", "trail", &at("none")]).output().unwrap()), 66);
+    assert_eq!(code(&upesi(&["audit"]).output().unwrap()), 64);
+}
+
+/// Whether a hub with this setting does not start because of a key in its data directory.
+fn is_refused(data: &Path, setting: &str) {
+    let data = data.to_str().unwrap();
+    let ports = ["--fspiop", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"];
+    let mut command = upesi(&[&["serve", "--data", data, "--set", setting], &ports[..]].concat());
+    let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+    let (mut log, mut told) = (BufReader::new(process.stderr.take().unwrap()), String::new());
+    // Until it ends, or has started.
+    while !told.contains("\"admin\":\"") && log.read_line(&mut told).unwrap() > 0 {}
+    if told.contains("\"admin\":\"") {
+        process.kill().unwrap();
+    }
+    assert_eq!(process.wait().unwrap().code(), Some(64), "{told}");
+    assert!(told.contains("is in the data directory: keep it elsewhere"), "{told}");
+}
+
+#[test]
+fn a_key_that_is_at_hand_in_the_data_directory_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("audit.key");
+    private_key(&key);
+    is_refused(directory.path(), &format!("admin.audit_key_file={}", key.display()));
+    let made = SigningKey::make(directory.path(), "people", KeyKind::Rsa2048).unwrap();
+    is_refused(directory.path(), &format!("admin.people_key_file={}", made.key_file.display()));
+}
+
+/// Who has the data directory, as who stole a backup, cannot even try passwords without the key outside it.
+#[test]
+fn second_factors_are_sealed_under_a_key_outside_the_data() {
+    const PASSWORD: &str = "kwa heri ya kuonana";
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let data = directory.path().join("data");
+    let key = |name: &str| {
+        let made = SigningKey::make(&directory.path().join("keys"), name, KeyKind::Rsa2048).unwrap();
+        format!("admin.people_key_file={}", made.key_file.display())
+    };
+    let (own, other) = (key("own"), key("other"));
+    let (first, enrolment, session) = (at("first"), at("enrolment"), at("session"));
+    let log_in = |hub: &Hub, device: &mut Device| {
+        let to_hub = ["--admin", &hub.admin, "--token-file", &session];
+        let output =
+            with_lines(&[&["admin", "login", "nia"], &to_hub[..]].concat(), &[PASSWORD, &device.code()]);
+        // The session is the hub's that opened it.
+        let listed = with_lines(&[&["admin", "sessions"], &to_hub[..]].concat(), &[]);
+        assert_eq!(code(&output) == 0, code(&listed) == 0, "{output:?} {listed:?}");
+        code(&output) == 0
+    };
+    // Enrolled before there is a key: the first log-in with one seals anew.
+    let hub = Hub::start(&data);
+    let bootstrap = ["admin", "bootstrap", "--data", data.to_str().unwrap(), "--out", &first];
+    assert_eq!(code(&upesi(&bootstrap).output().unwrap()), 0);
+    let create = ["admin", "create", "nia", "--role", "iam-admin", "--person", "--token-file", &first];
+    let made =
+        upesi(&[&create[..], &["--admin", &hub.admin, "--out", &enrolment]].concat()).output().unwrap();
+    assert_eq!(code(&made), 0, "{}", text(&made.stderr));
+    let (_, mut device) = enrol(&hub.admin, &enrolment, PASSWORD);
+    hub.stop();
+    let hub = Hub::start_with(&data, &[&own]);
+    assert!(log_in(&hub, &mut device));
+    hub.stop();
+    let _ = fs::remove_file(&session);
+    for (settings, is_right) in [(&[][..], false), (&[&*other], false), (&[&*own], true)] {
+        let (hub, step) = (Hub::start_with(&data, settings), device.step);
+        assert_eq!(log_in(&hub, &mut device), is_right, "{settings:?}");
+        hub.stop();
+        let _ = fs::remove_file(&session);
+        // A code that was refused is not used up.
+        device.step = if is_right { device.step } else { step };
+    }
+}

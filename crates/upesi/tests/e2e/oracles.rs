@@ -1,0 +1,327 @@
+//! External oracles: what they are asked, what becomes of their answers, and of their failures.
+
+use crate::common;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use crate::common::dfsp::Conduct;
+use crate::common::dialogue::{error_body, hold};
+use crate::common::message::{Message, Terms};
+use crate::common::oracle::{Expected, Place, check};
+use crate::common::{AMPLE, World};
+
+/// A pause after failures would only make these tests wait.
+const NEVER_PAUSES: (&str, &str) = ("oracles.breaker_threshold", "1000000");
+
+fn world(settings: &[(&str, &str)]) -> World {
+    let mut world = World::with_lookups(settings);
+    world.add_oracle("MSISDN");
+    world
+}
+
+fn says(status: u16, body: &str) -> Conduct {
+    Conduct::Says(status, body.to_owned().into())
+}
+
+/// Greenbank looks a new number up; the path of that.
+fn look_up(world: &World) -> String {
+    let path = format!("/parties/MSISDN/{}", world.new_number());
+    world.deliver(Message::of("GET", &path, "greenbank", None, ""));
+    path
+}
+
+/// Greenbank asks for the owner of a new number and is told this error.
+fn expect_error(world: &World, family: &str, code: &str, text: &str) {
+    let number = world.new_number();
+    let path = format!("/{family}/MSISDN/{number}");
+    let since = world.now();
+    let sent = world.deliver(Message::of("GET", &path, "greenbank", None, ""));
+    let greenbank = world.dfsp("greenbank");
+    let seen = greenbank.next_attempt(&format!("MSISDN/{number}"));
+    let (host, path) = (greenbank.address.to_string(), format!("{path}/error"));
+    let place = Place {
+        receiver: "greenbank",
+        host,
+        method: "PUT",
+        path: &path,
+        added: None,
+        since,
+        now: world.now(),
+    };
+    let body = error_body(code, text);
+    check(&seen, &Expected::Made(Some(&sent), &body), &place).unwrap_or_else(|fault| panic!("{fault}"));
+}
+
+#[test]
+fn what_oracles_are_asked_and_what_they_say() {
+    hold(&mut world(&[NEVER_PAUSES]), include_str!("dialogues/oracles.txt"));
+}
+
+/// Whatever an oracle does, the payer is told, by lookups of both kinds.
+#[test]
+fn failures_of_an_oracle() {
+    let mut world =
+        world(&[NEVER_PAUSES, ("oracles.deadline_ms", "1000"), ("oracles.connect_timeout_ms", "1000")]);
+    let unreachable = "Destination communication error - The oracle cannot be reached";
+    let not_understood = "Destination communication error - The oracle's answer is not understood";
+    let told = error_body("3204", "no such number");
+    let endless = format!(r#"{{"partyList":[{{"fspId":"bluewallet"}}],"own":"{}"}}"#, "x".repeat(128 << 10));
+    for (conduct, code, text) in [
+        (says(404, ""), "3200", "Generic ID not found - The oracle answered 404"),
+        (says(404, &told), "3204", "no such number"),
+        (says(400, &told), "3204", "no such number"),
+        (says(500, &told), "3204", "no such number"),
+        (says(400, ""), "3000", "Generic client error - The oracle answered 400"),
+        (says(403, "<html>"), "3000", "Generic client error - The oracle answered 403"),
+        (says(302, ""), "1001", "Destination communication error - The oracle answered 302"),
+        (says(500, ""), "1001", "Destination communication error - The oracle failed"),
+        (says(503, "<html>"), "1001", "Destination communication error - The oracle failed"),
+        (says(200, ""), "1001", not_understood),
+        (says(200, "<html>"), "1001", not_understood),
+        (says(200, "[]"), "1001", not_understood),
+        (says(200, r#"{"partyList":null}"#), "1001", not_understood),
+        (says(200, r#"{"partyList":[{"fsp":"bluewallet"}]}"#), "1001", not_understood),
+        (says(200, r#"{"partyList":[{"fspId":"bluewallet"}]"#), "1001", not_understood),
+        (says(200, &endless), "1001", "Destination communication error - The oracle's answer is too large"),
+        (Conduct::FallsSilent, "1001", unreachable),
+    ] {
+        world.dfsp("oracle").conduct(conduct);
+        expect_error(&world, "parties", code, text);
+        expect_error(&world, "participants", code, text);
+    }
+    world.dfsp("oracle").conduct(says(200, r#"{"partyList":[]}"#));
+    world.dfsp_mut("oracle").die();
+    expect_error(&world, "parties", "1001", unreachable);
+    world.dfsp_mut("oracle").revive();
+    expect_error(&world, "participants", "3204", "Party not found");
+}
+
+/// An oracle that speaks no HTTP, or stops in the midst of it: its answers are these bytes and then nothing, or the
+/// end.
+fn raw_oracle(answers: Vec<(Vec<u8>, bool)>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let mut open = Vec::new();
+        for (bytes, is_held) in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut question = [0; 4096];
+            let _ = stream.read(&mut question);
+            stream.write_all(&bytes).unwrap();
+            if is_held {
+                open.push(stream);
+            }
+        }
+        // Those that are held stay open for as long as the test runs.
+        thread::park();
+    });
+    url
+}
+
+#[test]
+fn an_oracle_that_stops_in_the_midst_of_its_answer() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+    let answers = [
+        (String::new(), false),
+        ("SSH-2.0-oracle\r\n".into(), false),
+        ("HTTP/1.1 200".into(), false),
+        (format!("{head}content-length: 100\r\n\r\n{{\"partyList\":"), false),
+        (format!("{head}transfer-encoding: chunked\r\n\r\nzz\r\n"), false),
+        (format!("{head}transfer-encoding: chunked\r\n\r\n10\r\n{{\"partyList\":"), false),
+        // What never ends runs into the deadline.
+        ("HTTP/1.1 200".into(), true),
+        (format!("{head}content-length: 100\r\n\r\n{{\"partyList\":"), true),
+    ];
+    let count = answers.len();
+    let url = raw_oracle(answers.map(|(text, is_held)| (text.into_bytes(), is_held)).into());
+    let world = World::with_lookups(&[
+        NEVER_PAUSES,
+        ("oracles.deadline_ms", "500"),
+        ("oracles.connect_timeout_ms", "500"),
+    ]);
+    let body = format!(r#"{{"oracleIdType":"MSISDN","endpoint":{{"value":"{url}","endpointType":"URL"}}}}"#);
+    world.operate("POST", "/oracles", &body);
+    for _ in 0..count {
+        let unreachable = "Destination communication error - The oracle cannot be reached";
+        expect_error(&world, "parties", "1001", unreachable);
+    }
+    world.expect_silence();
+}
+
+/// It is asked no more for a while; then one question probes it.
+#[test]
+fn an_oracle_that_fails_repeatedly_is_left_alone() {
+    let mut world = world(&[
+        ("oracles.breaker_threshold", "3"),
+        ("oracles.breaker_pause_min_ms", "50"),
+        ("oracles.breaker_pause_max_ms", "50"),
+    ]);
+    let unreachable = "Destination communication error - The oracle cannot be reached";
+    world.dfsp_mut("oracle").die();
+    for _ in 0..6 {
+        expect_error(&world, "parties", "1001", unreachable);
+    }
+    world.dfsp_mut("oracle").revive();
+    world.dfsp("oracle").conduct(says(200, r#"{"partyList":[{"fspId":"bluewallet"}]}"#));
+    world.until(&true, || {
+        let path = format!("/participants/MSISDN/{}", world.new_number());
+        world.deliver(Message::of("GET", &path, "greenbank", None, ""));
+        let answer = world.dfsp("greenbank").next_attempt(path.trim_start_matches("/participants/"));
+        answer.text() == r#"{"fspId":"bluewallet"}"#
+    });
+}
+
+/// An oracle that never answers has all the room that it may have; lookups beyond fail at once, and transfers pass.
+#[test]
+fn a_slow_oracle_slows_nobody_else() {
+    let world = world(&[
+        ("oracles.in_flight_max", "4"),
+        ("oracles.deadline_ms", "600000"),
+        ("lookup.deadline_ms", "600000"),
+    ]);
+    world.dfsp("oracle").conduct(Conduct::FallsSilent);
+    let waiting: Vec<_> = (0..4).map(|_| look_up(&world)).collect();
+    for path in &waiting {
+        world.dfsp("oracle").next_attempt(path.trim_start_matches("/parties/"));
+    }
+    let busy = "Server busy - Too many requests for the same oracle";
+    for _ in 0..20 {
+        expect_error(&world, "parties", "2005", busy);
+        expect_error(&world, "participants", "2005", busy);
+    }
+    // Other lookups, and transfers, meanwhile.
+    for _ in 0..20 {
+        let alias = format!("/parties/ALIAS/{}", world.new_number());
+        world.deliver(Message::of("GET", &alias, "greenbank", Some("bluewallet"), ""));
+        world.dfsp("bluewallet").next_attempt(alias.trim_start_matches("/parties/"));
+        let id = world.new_id();
+        world.deliver(Message::prepare(&Terms { amount: "1".into(), ..Terms::new(&id, world.now()) }));
+        assert_eq!(world.dfsp("bluewallet").next(&id).method, "POST");
+        world.deliver(Message::fulfil(&id, "COMMITTED"));
+        assert_eq!(world.dfsp("greenbank").next(&id).method, "PUT");
+    }
+    assert_eq!(world.position("greenbank"), "20");
+    // The four still wait.
+    assert_eq!(world.metric("upesi_relay_in_flight"), 4);
+    let [oracle, payer] = ["oracle", "greenbank"].map(|name| world.dfsp(name).count());
+    assert_eq!((oracle, payer), (4, 40 + 20));
+}
+
+#[test]
+fn answers_are_kept_where_that_is_configured() {
+    let world = world(&[("oracles.cache_ttl_ms", "600000")]);
+    let number = world.new_number();
+    let about = format!("MSISDN/{number}");
+    let ask = |name: &str, body: &str| {
+        world.deliver(Message::of("GET", &format!("/participants/{about}"), name, None, ""));
+        assert_eq!(world.dfsp(name).next_attempt(&about).text(), body);
+    };
+    let questions = || world.dfsp("oracle").count();
+    world.dfsp("oracle").conduct(says(200, r#"{"partyList":[{"fspId":"bluewallet"}]}"#));
+    ask("greenbank", r#"{"fspId":"bluewallet"}"#);
+    world.dfsp("oracle").conduct(says(201, r#"{"partyList":[{"fspId":"redmoney"}]}"#));
+    ask("redmoney", r#"{"fspId":"bluewallet"}"#);
+    assert_eq!(questions(), 1);
+    // A registration through the hub, and an operator's word, make it ask again.
+    let message =
+        Message::of("POST", &format!("/participants/{about}"), "redmoney", None, r#"{"fspId":"redmoney"}"#);
+    world.deliver(message);
+    world.dfsp("redmoney").next_attempt(&about);
+    ask("greenbank", r#"{"fspId":"redmoney"}"#);
+    assert_eq!(questions(), 3);
+    world.dfsp("oracle").conduct(says(200, r#"{"partyList":[{"fspId":"greenbank"}]}"#));
+    ask("greenbank", r#"{"fspId":"redmoney"}"#);
+    let (answer, _) = world.send(Message::of("DELETE", "/endpointcache", "greenbank", None, ""));
+    assert_eq!(answer.status, 202);
+    ask("greenbank", r#"{"fspId":"greenbank"}"#);
+    assert_eq!(questions(), 4);
+}
+
+#[test]
+fn a_stale_party_is_removed_where_that_is_configured() {
+    let mut world = world(&[("lookup.remove_stale_parties", "true")]);
+    hold(
+        &mut world,
+        r#"
+        dialogue The oracle names a DFSP that is none any more
+          oracle answers 200 {"partyList":[{"fspId":"gone"},{"fspId":"bluewallet"}]}
+          greenbank GET /parties/MSISDN/<n>
+          → oracle GET /participants/MSISDN/<n>
+          → bluewallet GET sent
+          → oracle DELETE /participants/MSISDN/<n>
+          greenbank GET /parties/MSISDN/<n> to=gone
+          → greenbank ERROR 3204 Party not found - No proxy found to start inter-scheme discovery flow
+          → oracle DELETE /participants/MSISDN/<n>
+        "#,
+    );
+}
+
+#[test]
+fn an_oracles_parties_belong_to_their_dfsps_where_that_is_configured() {
+    let mut world = world(&[("lookup.external_ownership_check", "true")]);
+    hold(
+        &mut world,
+        r#"
+        dialogue Only the owner removes it
+          oracle answers 200 {"partyList":[{"fspId":"bluewallet"}]}
+          redmoney DELETE /participants/MSISDN/<n>
+          → oracle GET /participants/MSISDN/<n>
+          → redmoney ERROR 3040 Delete Party information error - The party is registered by another DFSP
+          bluewallet DELETE /participants/MSISDN/<n>
+          → oracle GET /participants/MSISDN/<n>
+          → oracle DELETE /participants/MSISDN/<n>
+          → bluewallet PUT {"fspId":"bluewallet"}
+        "#,
+    );
+}
+
+/// `/oracles` of the admin port decides who is asked, from the next lookup on and over a restart.
+#[test]
+fn operators_choose_the_oracle() {
+    let mut world = world(&[]);
+    let oracles = world.operate("GET", "/oracles?type=MSISDN", "");
+    let id = oracles[0]["oracleId"].clone();
+    assert_eq!(oracles[0]["endpoint"]["value"], world.dfsp("oracle").base_url());
+    let finds = |world: &World, about: &str, body: &str| {
+        world.deliver(Message::of("GET", &format!("/participants/{about}"), "greenbank", None, ""));
+        assert_eq!(world.dfsp("greenbank").next_attempt(about).text(), body);
+    };
+    let nobody = error_body("3204", "Party not found");
+    world.dfsp("oracle").conduct(says(200, r#"{"partyList":[{"fspId":"bluewallet"}]}"#));
+    let number = format!("MSISDN/{}", world.new_number());
+    finds(&world, &number, r#"{"fspId":"bluewallet"}"#);
+    // A second one of the same type is refused, with a currency it is not.
+    let second = common::dfsp::Dfsp::start("second");
+    let body = |currency: &str| {
+        let url = second.base_url();
+        format!(
+            r#"{{"oracleIdType":"MSISDN","endpoint":{{"value":"{url}","endpointType":"URL"}}{currency}}}"#
+        )
+    };
+    let refused = world.admin("POST", "/oracles", &body(""));
+    assert!((400..600).contains(&refused.status), "{refused:?}");
+    world.operate("POST", "/oracles", &body(r#","currency":"KES""#));
+    second.conduct(says(200, r#"{"partyList":[{"fspId":"redmoney"}]}"#));
+    for _ in 0..2 {
+        world.deliver(Message::of(
+            "GET",
+            &format!("/participants/{number}?currency=KES"),
+            "greenbank",
+            None,
+            "",
+        ));
+        assert_eq!(world.dfsp("greenbank").next_attempt(&number).text(), r#"{"fspId":"redmoney"}"#);
+        finds(&world, &number, r#"{"fspId":"bluewallet"}"#);
+        world.restart();
+    }
+    // Moved, then deleted: the built-in directory takes over.
+    let moved = format!(r#"{{"endpoint":{{"value":"{}","endpointType":"URL"}}}}"#, second.base_url());
+    world.operate("PUT", &format!("/oracles/{id}"), &moved);
+    finds(&world, &number, r#"{"fspId":"redmoney"}"#);
+    for oracle in world.operate("GET", "/oracles", "").as_array().unwrap() {
+        world.operate("DELETE", &format!("/oracles/{}", oracle["oracleId"]), "");
+    }
+    finds(&world, &number, &nobody);
+    world.stop(AMPLE);
+}

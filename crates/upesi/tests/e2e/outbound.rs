@@ -1,0 +1,105 @@
+//! Where callbacks lead, and what a stranger sees of the hub.
+
+use crate::common::World;
+use crate::common::client::{Answer, Client, request};
+use crate::common::message::{Message, Terms};
+
+fn get(world: &World, line: &str) -> Answer {
+    Client::connect(world.fspiop()).exchange(&request(line, &[("host".to_owned(), "hub".to_owned())], b""))
+}
+
+/// A hub that calls 127.0.0.1, where the DFSPs of tests are, and no other address that is not public.
+fn guarded() -> World {
+    World::new(&[("outbound.addresses", "public"), ("outbound.networks", "127.0.0.1/32")])
+}
+
+#[test]
+fn addresses_that_are_not_public_are_refused_when_they_are_registered() {
+    let world = guarded();
+    for (url, demand) in [
+        ("http://127.0.0.2:4000", "public host"),
+        ("http://169.254.169.254", "public host"),
+        ("http://10.0.0.1", "public host"),
+        ("http://[::1]:8080", "public host"),
+        ("http://[fd00:ec2::254]", "public host"),
+        ("http://127.0.0.1:22", "outbound.ports"),
+        ("http://dfsp.example:25", "outbound.ports"),
+    ] {
+        let endpoint = format!(
+            r#"{{"type":"FSPIOP_CALLBACK_URL_TRANSFER_PUT","value":"{url}/transfers/{{{{transferId}}}}"}}"#
+        );
+        let refused = world.admin("POST", "/participants/greenbank/endpoints", &endpoint);
+        assert!(refused.status == 400 && refused.body.contains(demand), "{url}: {refused:?}");
+        let oracle = format!(
+            r#"{{"oracleIdType":"MSISDN","endpoint":{{"value":"{url}","endpointType":"URL"}},"isDefault":true}}"#
+        );
+        let refused = world.admin("POST", "/oracles", &oracle);
+        assert!(refused.status == 400 && refused.body.contains(demand), "{url}: {refused:?}");
+    }
+    // What is sound, or a name of which nobody knows yet, is registered.
+    for url in ["http://dfsp.example:8443", "http://8.8.8.8", "http://localhost:8080"] {
+        world.set_endpoint("greenbank", "TRANSFER_PUT", &format!("{url}/transfers/{{{{transferId}}}}"));
+    }
+}
+
+#[test]
+fn callbacks_do_not_reach_the_hubs_own_ports() {
+    let mut world = guarded();
+    let own = world.hub().admin_address().port();
+    let before = world.operate("GET", "/participants", "");
+    world.set_endpoint("bluewallet", "TRANSFER_POST", &format!("http://127.0.0.1:{own}/participants"));
+    let sent = Message::prepare(&Terms::new(&world.new_id(), world.now())).into_sent();
+    assert_eq!(Client::connect(world.fspiop()).exchange(&sent.bytes()).status, 202);
+    let shown = || world.operate("GET", "/callbacks", "").to_string();
+    world.until(&true, || shown().contains("is a port of this hub"));
+    assert_eq!(world.operate("GET", "/participants", ""), before);
+    world.stop_and_audit();
+}
+
+#[test]
+fn strangers_see_of_the_hub_whether_it_serves() {
+    let open = World::bare(&[]);
+    let closed = World::bare(&[("fspiop.diagnostics", "false")]);
+    assert!(get(&open, "GET /health").body.contains("versionNumber"));
+    assert_eq!(get(&closed, "GET /health").body, r#"{"status":"OK"}"#);
+    assert_eq!(get(&closed, "GET /live").status, 200);
+    for line in ["GET /", "GET /docs", "GET /openapi.yaml", "DELETE /endpointcache"] {
+        assert!(get(&open, line).status < 300, "{line}");
+        let unknown = get(&closed, line);
+        assert!(unknown.status == 404 && unknown.body.contains("3002"), "{line}: {unknown:?}");
+    }
+    for line in ["GET /metrics", "GET /debug/profile", "GET /participants", "PUT /log"] {
+        assert!((400..500).contains(&get(&open, line).status), "{line}");
+        assert!((400..500).contains(&get(&closed, line).status), "{line}");
+    }
+    // Operators see it all.
+    let health = closed.admin("GET", "/health", "");
+    assert!(health.status == 200 && health.body.contains("versionNumber"), "{health:?}");
+}
+
+#[test]
+fn dfsps_with_a_list_call_from_its_networks() {
+    // Tests call from 127.0.0.1.
+    let lists = "greenbank=127.0.0.0/30, redmoney=192.0.2.0/24, redmoney=2001:db8:7::/48";
+    let mut world = World::new(&[("fspiop.address_lists", lists)]);
+    let ask = |source: &str| {
+        let mut client = Client::connect(world.fspiop());
+        let answer = client.exchange(&Message::get(&world.new_id(), source).into_sent().bytes());
+        (answer, client)
+    };
+    for source in ["greenbank", "bluewallet"] {
+        assert_eq!(ask(source).0.status, 202, "{source}");
+    }
+    // A DFSP of the list from elsewhere, in whatever case it is written.
+    world.until(&(0, 0), || world.undelivered());
+    let records = world.journal().lines().count();
+    for source in ["redmoney", "RedMoney"] {
+        let (refused, mut client) = ask(source);
+        assert!(refused.status == 403 && refused.body.contains("3000"), "{source}: {refused:?}");
+        assert!(client.answer().is_none(), "the connection is closed");
+    }
+    assert_eq!(world.journal().lines().count(), records);
+    // Counted by the name of the list, whatever senders write.
+    assert_eq!(world.metric(r#"upesi_auth_refused_total{reason="address",fsp="redmoney"}"#), 2);
+    world.stop_and_audit();
+}

@@ -1,0 +1,156 @@
+//! The whole payment, from a telephone number to the money: typed by hand, and by simulated DFSPs with books of their
+//! own.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::common::dialogue::hold;
+use crate::common::simulation::{DFSPS, Scene};
+use crate::common::{AMPLE, World};
+use upesi_sim::{
+    DfspSettings, ExchangeError, Flavour, OracleConfig, OracleSettings, OracleSimulator, Originator,
+    OriginatorOptions, PaymentOptions, Phase,
+};
+use upesi_types::{Amount, Currency, ErrorCode};
+
+/// Of each DFSP.
+const PARTIES: u64 = 5;
+
+#[test]
+fn a_payment_message_by_message() {
+    let mut world = World::with_lookups(&[]);
+    hold(&mut world, include_str!("dialogues/payment.txt"));
+    assert_eq!((world.position("greenbank"), world.position("bluewallet")), ("20".into(), "-20".into()));
+    world.stop_and_audit();
+}
+
+fn scene(settings: &[(&str, &str)]) -> Scene {
+    let scene = Scene::new(settings);
+    for name in scene.simulator.names() {
+        scene.world.set_all_endpoints(name.as_str(), &scene.simulator.base_url(&name));
+    }
+    scene
+}
+
+fn originator(scene: &Scene, nonce: u64) -> Originator {
+    let options = OriginatorOptions {
+        amount: Amount::parse_decimal("1.25").unwrap(),
+        currency: Currency::parse("KES").unwrap(),
+        expiry: Duration::from_secs(60),
+        seed: 7,
+        nonce,
+        trace: true,
+        resends_max: 0,
+    };
+    let payments =
+        PaymentOptions { callback_timeout: AMPLE, parties_per_dfsp: PARTIES, ..PaymentOptions::default() };
+    Originator::new(&scene.simulator, options).with_payments(payments)
+}
+
+/// How so many payments between all pairs ended, by phase and error; `None` for those that went well.
+fn pay(scene: &Scene, nonce: u64, count: u64) -> BTreeMap<Option<(Phase, String)>, u64> {
+    let reports = scene.run(originator(scene, nonce), count, |originator, number, payer, payee| async move {
+        originator.payment(number, payer, payee, Instant::now()).await
+    });
+    let mut ends = BTreeMap::new();
+    for report in reports {
+        let end = report.result.err().map(|failure| {
+            let text = match failure.error {
+                ExchangeError::Code(code) => code.to_string(),
+                other => other.to_string(),
+            };
+            (failure.phase, text)
+        });
+        *ends.entry(end).or_default() += 1;
+    }
+    ends
+}
+
+/// Every DFSP registers its parties with the hub.
+fn register(scene: &Scene) {
+    scene.run(originator(scene, 0), DFSPS as u64, |originator, _, dfsp, _| async move {
+        let registered = originator.register(dfsp, 0, PARTIES).await.unwrap().answer(AMPLE).await;
+        let registered = registered.result.unwrap();
+        assert_eq!((registered.registered, registered.refused), (PARTIES as usize, 0));
+    });
+}
+
+#[test]
+fn simulated_dfsps_pay_over_the_built_in_directory() {
+    let scene = scene(&[]);
+    // Nobody knows a number yet.
+    let unknown = Some((Phase::Lookup, ErrorCode::PARTY_NOT_FOUND.to_string()));
+    assert_eq!(pay(&scene, 1, 20), BTreeMap::from([(unknown, 20)]));
+    register(&scene);
+    assert_eq!(pay(&scene, 2, 200), BTreeMap::from([(None, 200)]));
+    scene.all_are(DfspSettings { flavour: Flavour::Reserved, fee_per_mille: 20, ..DfspSettings::default() });
+    assert_eq!(pay(&scene, 3, 200), BTreeMap::from([(None, 200)]));
+    scene.check();
+    assert_eq!(scene.simulator.transfer_counts().committed, 400);
+    scene.end();
+}
+
+#[test]
+fn simulated_dfsps_pay_over_an_oracle() {
+    let scene = scene(&[("lookup.builtin_directory", "false")]);
+    let oracle = OracleSimulator::start(OracleConfig::new(scene.simulator.names()), &scene.workers).unwrap();
+    scene.world.operate(
+        "POST",
+        "/oracles",
+        &format!(
+            r#"{{"oracleIdType":"MSISDN","endpoint":{{"value":"{}","endpointType":"URL"}}}}"#,
+            oracle.base_url()
+        ),
+    );
+    assert_eq!(pay(&scene, 1, 100), BTreeMap::from([(None, 100)]));
+    // A DFSP that is none is asked nothing.
+    oracle
+        .set_settings(OracleSettings { unknown_dfsp_per_mille: 1000, ..OracleSettings::default() })
+        .unwrap();
+    let unknown = Some((Phase::Lookup, ErrorCode::PARTY_NOT_FOUND.to_string()));
+    assert_eq!(pay(&scene, 2, 20), BTreeMap::from([(unknown, 20)]));
+    oracle.set_settings(OracleSettings { not_found_per_mille: 1000, ..OracleSettings::default() }).unwrap();
+    let not_found = Some((Phase::Lookup, ErrorCode::ID_NOT_FOUND.to_string()));
+    assert_eq!(pay(&scene, 3, 20), BTreeMap::from([(not_found, 20)]));
+    oracle.set_settings(OracleSettings::default()).unwrap();
+    scene.check();
+    scene.end();
+}
+
+/// Each payment ends in one of the ways that its faults allow, and the books agree.
+#[test]
+fn payments_among_dfsps_with_faults() {
+    let scene = scene(&[
+        ("lookup.deadline_ms", "3000"),
+        ("oracles.deadline_ms", "500"),
+        ("oracles.connect_timeout_ms", "500"),
+    ]);
+    register(&scene);
+    scene.all_are(DfspSettings {
+        abort_per_mille: 200,
+        duplicate_per_mille: 300,
+        wrong_fulfilment_per_mille: 200,
+        ..DfspSettings::default()
+    });
+    let ends = pay(&scene, 1, 200);
+    let allowed = [
+        (Phase::Lookup, ErrorCode::PAYEE),
+        (Phase::Quote, ErrorCode::PAYEE_REJECTED_QUOTE),
+        (Phase::Transfer, ErrorCode::PAYEE_REJECTED_TRANSACTION),
+        (Phase::Transfer, ErrorCode::VALIDATION),
+    ];
+    let allowed = allowed.map(|(phase, code)| Some((phase, code.to_string())));
+    for end in allowed.iter().chain([&None]) {
+        assert!(ends.contains_key(end), "{end:?} is not among {ends:?}");
+    }
+    assert_eq!(ends.len(), allowed.len() + 1, "{ends:?}");
+    scene.check();
+    // Lookups that nobody answers are answered by the hub.
+    scene.all_are(DfspSettings { drop_per_mille: 1000, ..DfspSettings::default() });
+    let expired = Some((Phase::Lookup, ErrorCode::EXPIRED.to_string()));
+    assert_eq!(pay(&scene, 2, 20), BTreeMap::from([(expired, 20)]));
+    scene.all_are(DfspSettings::default());
+    assert_eq!(pay(&scene, 3, 20), BTreeMap::from([(None, 20)]));
+    scene.check();
+    scene.end();
+}

@@ -1,0 +1,188 @@
+//! Quotes of all kinds, as DFSPs see them: passed on, refused, remembered, kept, judged by a scheme's rules.
+
+use crate::common::World;
+use crate::common::dialogue::hold;
+
+const NEVER_PAUSES: (&str, &str) = ("callbacks.breaker_threshold", "1000000");
+
+fn world(settings: &[(&str, &str)]) -> World {
+    let world = World::with_lookups(settings);
+    world.open_account("bluewallet", "USD");
+    world
+}
+
+#[test]
+fn quotes_are_passed_on() {
+    hold(&mut world(&[]), include_str!("dialogues/quotes.txt"));
+}
+
+#[test]
+fn what_cannot_be_delivered_is_told_to_its_sender() {
+    let mut world = world(&[
+        NEVER_PAUSES,
+        ("callbacks.request_timeout_ms", "1500"),
+        ("callbacks.connect_timeout_ms", "1500"),
+    ]);
+    world.onboard("newcomer");
+    hold(&mut world, include_str!("dialogues/undelivered_quotes.txt"));
+}
+
+#[test]
+fn expired_quotes_are_refused_where_the_scheme_says_so() {
+    for persist in ["false", "true"] {
+        let mut world = world(&[("quotes.refuse_expired", "true"), ("quotes.persist", persist)]);
+        hold(
+            &mut world,
+            r#"
+            dialogue Too late
+              greenbank POST /quotes to=bluewallet <quote> <soon>→<past>
+              → greenbank ERROR 3302 Quote expired
+              greenbank POST /bulkQuotes to=bluewallet <bulk> <soon>→<past>
+              → greenbank ERROR 3302 Quote expired
+              greenbank POST /fxQuotes to=bluewallet <fx> <soon>→<past>
+              → greenbank ERROR 3302 Quote expired
+
+            dialogue In time, and the answer too late
+              greenbank POST /quotes to=bluewallet <quote>
+              → bluewallet POST sent
+              later 61 s
+              bluewallet PUT /quotes/<id> to=greenbank <terms>
+              → bluewallet ERROR 3302 Quote expired
+              bluewallet PUT /quotes/<id>/error to=greenbank {"errorInformation":{"errorCode":"5103","errorDescription":"x"}}
+              → greenbank PUT sent
+
+            dialogue Without an expiration there is none
+              greenbank POST /quotes to=bluewallet <quote> ,"expiration":"<soon>"→
+              → bluewallet POST sent
+              bluewallet PUT /quotes/<id> to=greenbank <terms>
+              → greenbank PUT sent
+            "#,
+        );
+    }
+}
+
+#[test]
+fn nothing_is_remembered_where_the_check_is_off() {
+    hold(
+        &mut world(&[("quotes.duplicate_entries", "0")]),
+        r#"
+        dialogue Changed and passed on
+          greenbank POST /quotes to=bluewallet <quote>
+          → bluewallet POST sent
+          greenbank POST /quotes to=bluewallet <quote> "10"→"11"
+          → bluewallet POST sent
+        "#,
+    );
+}
+
+/// The oldest makes way.
+#[test]
+fn the_duplicate_check_remembers_so_many_and_no_more() {
+    hold(
+        &mut world(&[("quotes.duplicate_entries", "2")]),
+        r#"
+        dialogue Two are remembered
+          greenbank POST /quotes to=bluewallet <quote>
+          → bluewallet POST sent
+          greenbank POST /quotes to=bluewallet <quote> <id>→<id2>
+          → bluewallet POST /quotes sent
+          greenbank POST /quotes to=bluewallet <quote> "10"→"11"
+          → greenbank ERROR 3106 Modified request - Quote <id> is a duplicate but hashes dont match
+          greenbank POST /quotes to=bluewallet <quote> <id>→<id3>
+          → bluewallet POST /quotes sent
+          greenbank POST /quotes to=bluewallet <quote> "10"→"11"
+          → bluewallet POST sent
+        "#,
+    );
+}
+
+/// Durably: a restart forgets nothing.
+#[test]
+fn quotes_are_kept_over_a_restart() {
+    let mut world = world(&[("quotes.persist", "true")]);
+    hold(
+        &mut world,
+        r#"
+        dialogue Kept
+          greenbank POST /quotes to=bluewallet <quote>
+          → bluewallet POST sent
+          hub restarts
+          greenbank POST /quotes to=bluewallet <quote> "10"→"11"
+          → greenbank ERROR 3106 Modified request - Quote <id> is a duplicate but hashes dont match
+          greenbank POST /quotes to=bluewallet <quote>
+          → bluewallet POST sent
+          bluewallet PUT /quotes/<id> to=greenbank <terms>
+          → greenbank PUT sent
+          hub restarts
+          bluewallet PUT /quotes/<id> to=greenbank <terms> "9.5"→"9"
+          → bluewallet ERROR 3106 Modified request - Update for quote <id> is a duplicate but hashes don't match
+          bluewallet PUT /quotes/<id> to=greenbank <terms>
+          → greenbank PUT sent
+
+        dialogue Bulk and conversion
+          greenbank POST /bulkQuotes to=bluewallet <bulk>
+          → bluewallet POST sent
+          greenbank POST /fxQuotes to=bluewallet <fx>
+          → bluewallet POST sent
+          hub restarts
+          greenbank POST /bulkQuotes to=bluewallet <bulk> "10"→"11"
+          → greenbank ERROR 3106 Modified request - Quote <id> is a duplicate but hashes dont match
+          greenbank POST /fxQuotes to=bluewallet <fx> "130"→"131"
+          → greenbank ERROR 3106 Modified request - Quote <id> is a duplicate but hashes dont match
+        "#,
+    );
+    world.stop_and_audit();
+}
+
+/// Forgotten by a restart where they are not kept; what is passed on is the same.
+#[test]
+fn quotes_are_forgotten_by_a_restart_where_they_are_not_kept() {
+    hold(
+        &mut world(&[]),
+        r#"
+        dialogue Forgotten
+          greenbank POST /quotes to=bluewallet <quote>
+          → bluewallet POST sent
+          hub restarts
+          greenbank POST /quotes to=bluewallet <quote> "10"→"11"
+          → bluewallet POST sent
+        "#,
+    );
+}
+
+const RULES: &str = r#"[
+    { "title": "no more than 1000",
+      "conditions": { "all": [
+        { "fact": "payload", "path": "$.amount.currency", "operator": "equal", "value": "KES" },
+        { "fact": "payload", "path": "$.amount.amount", "operator": "greaterThan", "value": 1000 } ] },
+      "event": { "type": "INVALID_QUOTE_REQUEST",
+                 "params": { "FSPIOPError": "PAYER_LIMIT_ERROR", "message": "above the limit of the scheme" } } },
+    { "title": "dollars are redmoney's",
+      "conditions": { "all": [
+        { "fact": "operation", "operator": "equal", "value": "quoteRequest" },
+        { "fact": "payload", "path": "$.amount.currency", "operator": "equal", "value": "USD" } ] },
+      "event": { "type": "INTERCEPT_QUOTE",
+                 "params": { "rerouteToFsp": "redmoney", "additionalHeaders": { "x-intercepted": "yes" } } } } ]"#;
+
+#[test]
+fn rules_refuse_and_reroute() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), RULES).unwrap();
+    let mut world = world(&[("quotes.rules_file", file.path().to_str().unwrap())]);
+    hold(
+        &mut world,
+        r#"
+        dialogue Too much
+          greenbank POST /quotes to=bluewallet <quote> "10"→"1000.01"
+          → greenbank ERROR 4200 Payer limit error - above the limit of the scheme
+          greenbank POST /quotes to=bluewallet <quote> "10"→"1000"
+          → bluewallet POST sent
+
+        dialogue Rerouted, with a header of the rule
+          greenbank POST /quotes to=bluewallet <quote> "KES","amount"→"USD","amount"
+          → redmoney POST sent +x-intercepted:yes
+          redmoney PUT /quotes/<id> to=greenbank <terms>
+          → greenbank PUT sent
+        "#,
+    );
+}

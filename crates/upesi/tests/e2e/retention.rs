@@ -1,0 +1,157 @@
+//! Old transfers leave while the hub serves: what is exported before, what stays, and what DFSPs are told afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::common::World;
+use crate::common::message::{Message, Sent, Terms};
+use upesi_hub::backup::{BackupArguments, RestoreArguments, backup, restore};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// A transfer and the messages that made it.
+struct Past {
+    id: String,
+    prepare: Message,
+    end: Message,
+}
+
+/// From greenbank to bluewallet, committed or declined.
+fn transfer(world: &World, is_committed: bool) -> Past {
+    let id = world.new_id();
+    let prepare = Message::prepare(&Terms::new(&id, world.now()));
+    world.deliver(prepare.clone());
+    assert_eq!(world.dfsp("bluewallet").next(&id).method, "POST");
+    let end = if is_committed {
+        Message::fulfil(&id, "COMMITTED")
+    } else {
+        Message::abort(&id, "5100", "no such account")
+    };
+    world.deliver(end.clone());
+    for name in ["greenbank", "bluewallet"] {
+        assert_eq!(world.dfsp(name).next(&id).method, "PUT", "{name} is told of the end");
+    }
+    Past { id, prepare, end }
+}
+
+/// What greenbank hears when it asks for a transfer.
+fn ask(world: &World, id: &str) -> String {
+    world.deliver(Message::get(id, "greenbank"));
+    heard(world, "greenbank", id)
+}
+
+/// The state or the error code of the next callback about a transfer.
+fn heard(world: &World, name: &str, id: &str) -> String {
+    let seen = world.dfsp(name).next(id);
+    assert_eq!(seen.method, "PUT", "{seen:?}");
+    let body: serde_json::Value = serde_json::from_slice(&seen.body).unwrap();
+    let found = [&body["transferState"], &body["errorInformation"]["errorCode"]];
+    found.into_iter().find_map(|text| text.as_str()).unwrap_or_else(|| panic!("{body}")).to_owned()
+}
+
+/// The first records of the archive's divisions.
+fn divisions(data: &Path) -> BTreeSet<u64> {
+    let entries = std::fs::read_dir(data.join("archive")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter_map(|name| name.get(..20)?.parse().ok()).collect()
+}
+
+/// Restarts, which archives what has finished, and waits until that has a division of its own.
+fn archive_all(world: &mut World, count: usize) {
+    world.until(&(0, 0), || world.undelivered());
+    world.restart();
+    world.until(&count, || divisions(world.data()).len());
+}
+
+/// State of each transfer in the exported files.
+fn exported(directory: &Path) -> Vec<BTreeMap<String, String>> {
+    let mut paths: Vec<_> =
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let file = |path: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let line = |line: &str| {
+            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            let text = |name: &str| row[name].as_str().unwrap().to_owned();
+            (text("transferId"), text("state"))
+        };
+        text.lines().map(line).collect()
+    };
+    paths.iter().map(file).collect()
+}
+
+#[test]
+fn old_transfers_leave_a_serving_hub_and_nothing_else_changes() {
+    let elsewhere = tempfile::TempDir::new().unwrap();
+    let export_dir = elsewhere.path().join("export");
+    let mut world = World::new(&[
+        ("archive.keep_days", "30"),
+        ("hub.transfer_validity_max_s", "2592000"),
+        ("archive.export_dir", export_dir.to_str().unwrap()),
+        ("archive.export_format", "jsonl"),
+    ]);
+    let old: Vec<Past> = (0..4).map(|number| transfer(&world, number != 2)).collect();
+    archive_all(&mut world, 2);
+    world.clock.advance(5 * DAY_MS);
+    let recent: Vec<Past> = (0..2).map(|_| transfer(&world, true)).collect();
+    archive_all(&mut world, 3);
+    let lasting = world.new_id();
+    let terms = Terms { expires: world.now().plus_ms(29 * DAY_MS), ..Terms::new(&lasting, world.now()) };
+    world.deliver(Message::prepare(&terms));
+    assert_eq!(world.dfsp("bluewallet").next(&lasting).method, "POST");
+    world.clock.advance(25 * DAY_MS - DAY_MS / 2);
+    world.hub().apply_retention();
+    assert_eq!(ask(&world, &old[0].id), "COMMITTED", "half a day is left");
+    assert_eq!(ask(&world, &old[2].id), "ABORTED");
+    assert!(!export_dir.exists());
+
+    world.clock.advance(DAY_MS);
+    let [first, ..] = divisions(world.data()).into_iter().collect::<Vec<_>>()[..] else { unreachable!() };
+    world.hub().apply_retention();
+    let meanwhile = transfer(&world, true);
+    world.until(&false, || divisions(world.data()).contains(&first));
+    let states = |past: &[Past]| -> BTreeMap<String, String> {
+        let state =
+            |past: &Past| if past.end.path.ends_with("error") { "ABORTED_ERROR" } else { "COMMITTED" };
+        past.iter().map(|past| (past.id.clone(), state(past).to_owned())).collect()
+    };
+    assert_eq!(exported(&export_dir), [states(&old)], "all that left, and nothing else");
+    check_afterwards(&world, &old, &recent, &meanwhile);
+    world.deliver(Message::fulfil(&lasting, "COMMITTED"));
+    assert_eq!(heard(&world, "greenbank", &lasting), "COMMITTED", "what is reserved never leaves");
+
+    let (copy, restored) = (elsewhere.path().join("backup"), elsewhere.path().join("restored"));
+    backup(&BackupArguments { data: world.data().to_owned(), to: copy.clone(), json: false }).unwrap();
+    // Restoring verifies all records that are left, and replays them: from a snapshot where the first ones are gone.
+    restore(&RestoreArguments { from: copy, data: restored.clone(), json: false }).unwrap();
+    assert!(!divisions(&restored).contains(&first));
+
+    world.until(&(0, 0), || world.undelivered());
+    world.restart();
+    assert_eq!(ask(&world, &old[1].id), "3208", "after a restart");
+    assert_eq!(ask(&world, &recent[1].id), "COMMITTED");
+    assert_eq!(ask(&world, &lasting), "COMMITTED");
+    world.stop_and_audit();
+}
+
+/// What left is as if it had never been, but for its money.
+fn check_afterwards(world: &World, old: &[Past], recent: &[Past], meanwhile: &Past) {
+    let positions = || ["greenbank", "bluewallet"].map(|name| world.position(name));
+    let before = positions();
+    assert_eq!(ask(world, &old[0].id), "3208");
+    assert_eq!(ask(world, &old[2].id), "3208");
+    assert_eq!(ask(world, &recent[0].id), "COMMITTED");
+    assert_eq!(ask(world, &meanwhile.id), "COMMITTED");
+    let send = |message: &Message| -> Sent { world.deliver(message.clone()) };
+    // A duplicate of one that is still there gets its outcome again.
+    send(&recent[0].prepare);
+    assert_eq!(heard(world, "greenbank", &recent[0].id), "COMMITTED");
+    // One of a transfer that left is refused, since it has expired, and its payee hears nothing.
+    send(&old[0].prepare);
+    assert_eq!(heard(world, "greenbank", &old[0].id), "3100");
+    assert_eq!(ask(world, &old[0].id), "ABORTED", "the refusal is all that the hub knows of it");
+    // A fulfil of one that left meets nothing.
+    send(&old[1].end);
+    assert_eq!(heard(world, "bluewallet", &old[1].id), "2001");
+    assert_eq!(positions(), before, "no money moved");
+}

@@ -1,0 +1,138 @@
+//! The bank's file: checked, applied once, continued where it was cut.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use serde_json::{Value, json};
+
+use super::{
+    World, cut_at, failure, no_positions, positions, report, serve, settlement, settlement_at,
+    settlement_json, text,
+};
+use crate::common::client::{Answer, Client};
+
+/// A day's file goes to the bank and comes back with balances.
+fn filled(world: &World, settlement_id: &str, balances: &[(&str, &str)]) -> String {
+    let mut text = report(world, &[settlement_id, "--kind", "bank"]).join("\n") + "\n";
+    for (dfsp, balance) in balances {
+        let row = format!(" {dfsp},,,");
+        assert!(text.contains(&row), "{row} in {text}");
+        text = text.replace(&row, &format!(" {dfsp},,{balance},"));
+    }
+    text
+}
+
+/// A settlement that its bank's file, at a path, is to finish.
+fn with_settlement() -> (World, tempfile::TempDir, std::path::PathBuf) {
+    let world = World::new(&[]);
+    world.trade();
+    settlement(&world, &["close", "--reason", "end of day"]);
+    settlement(&world, &["create", "DEFERREDNETKES", "--window", "1", "--reason", "end of day"]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bank.csv");
+    (world, directory, path)
+}
+
+fn covers(world: &World) -> [String; 3] {
+    ["greenbank", "bluewallet", "redmoney"].map(|name| {
+        let path = format!("/participants/{name}/accounts");
+        let accounts: Value = serde_json::from_str(&world.admin("GET", &path, "").body).unwrap();
+        let own = accounts.as_array().unwrap().iter().find(|one| one["ledgerAccountType"] == "SETTLEMENT");
+        own.unwrap()["value"].to_string()
+    })
+}
+
+#[test]
+fn a_bank_file_finishes_its_settlement_once() {
+    let (mut world, _directory, path) = with_settlement();
+    let file = path.to_str().unwrap();
+    let before = covers(&world);
+    // greenbank pays 32.25, bluewallet receives 20.5, redmoney 11.75.
+    let after = |name: usize, change: &str| {
+        let cover = upesi_types::Amount::parse_decimal(&before[name]).unwrap().negated();
+        cover.checked_sub(upesi_types::Amount::parse_decimal(change).unwrap()).unwrap().to_string()
+    };
+    let (green, blue, red) = (after(0, "32.25"), after(1, "-20.5"), after(2, "-11.75"));
+    let balances = [("greenbank", &*green), ("bluewallet", &*blue), ("redmoney", &*red)];
+    let good = filled(&world, "1", &balances);
+    for (from, to, expected) in [
+        ("32.25", "32.26", "the settlement transfer of greenbank is 32.25 KES, not 32.26"),
+        ("Settlement ID,1", "Settlement ID,2", "it is the file of settlement 2, not 1"),
+        (" greenbank", " ghostbank", "account 3 is that of 2 greenbank"),
+    ] {
+        std::fs::write(&path, good.replace(from, to)).unwrap();
+        let (code, error) = failure(&world, &["reconcile", "1", file, "--apply", "--move-cover"]);
+        assert!(code == 65 && error.contains(expected), "{code} {error}");
+    }
+    assert_eq!(failure(&world, &["reconcile", "1", "/nonexistent"]).0, 66);
+    assert_eq!(failure(&world, &["reconcile", "1", file, "--move-cover"]).0, 64);
+    std::fs::write(&path, &good).unwrap();
+    let shown = settlement(&world, &["reconcile", "1", file]);
+    assert!(shown.contains("PENDING_SETTLEMENT") && !shown.contains('?'), "{shown}");
+    assert_eq!(covers(&world), before);
+
+    let shown = settlement_json(&world, &["reconcile", "1", file, "--apply", "--move-cover"]);
+    assert_eq!((&shown["state"], &shown["warnings"]), (&json!("SETTLED"), &json!([])));
+    assert_eq!(positions(&world), no_positions());
+    let settled = [&green, &blue, &red].map(|cover| format!("-{cover}"));
+    assert_eq!(covers(&world), settled);
+    // Done twice, nothing moves.
+    let shown = settlement_json(&world, &["reconcile", "1", file, "--apply", "--move-cover"]);
+    let warning = "this file was applied before: the settlement is SETTLED";
+    assert_eq!(shown["warnings"], json!([warning]));
+    assert_eq!(covers(&world), settled);
+    world.stop_and_audit();
+}
+
+#[test]
+fn a_bank_file_continues_where_it_was_cut_and_other_balances_are_told() {
+    let (mut world, _directory, path) = with_settlement();
+    let balances = [("greenbank", "1"), ("bluewallet", "0"), ("redmoney", "2")];
+    std::fs::write(&path, filled(&world, "1", &balances)).unwrap();
+    let arguments = ["reconcile", "1", path.to_str().unwrap(), "--apply", "--move-cover"];
+    let before = covers(&world);
+    let ended = (0..100).any(|number| {
+        let count = Arc::new(AtomicUsize::new(0));
+        let relay = cut_at(world.hub().admin_address(), number, number % 2 == 0, Arc::clone(&count));
+        settlement_at(&relay, &arguments).status.code() == Some(0)
+    });
+    assert!(ended, "it ends");
+    let shown = settlement_json(&world, &arguments);
+    assert_eq!(shown["state"], "SETTLED");
+    let warnings = shown["warnings"].to_string();
+    for part in
+        ["greenbank has 1 KES at the bank", "bluewallet has nothing left in KES", "was applied before"]
+    {
+        assert!(warnings.contains(part), "{part}: {warnings}");
+    }
+    assert_eq!(positions(&world), no_positions());
+    let moved = |name: usize, change: &str| {
+        let change = upesi_types::Amount::parse_decimal(change).unwrap();
+        upesi_types::Amount::parse_decimal(&before[name]).unwrap().checked_add(change).unwrap().to_string()
+    };
+    assert_eq!(covers(&world), [moved(0, "32.25"), moved(1, "-20.5"), moved(2, "-11.75")]);
+    world.stop_and_audit();
+}
+
+/// A hub that takes a deposit or withdrawal and then does not know it: nothing is taken for done.
+#[test]
+fn a_movement_that_the_hub_does_not_know_is_listed() {
+    let (world, _directory, path) = with_settlement();
+    let balances = [("greenbank", "2967.75"), ("bluewallet", "3020.5"), ("redmoney", "3011.75")];
+    std::fs::write(&path, filled(&world, "1", &balances)).unwrap();
+    let hub = world.hub().admin_address();
+    let unknown = r#"{"errorInformation":{"errorCode":"3208","errorDescription":"unknown"}}"#;
+    let relay = serve(move |request| {
+        let is_asked = request.starts_with(b"GET /participants/") && text(request).contains("/transfers/");
+        let answer = || Client::connect(hub).exchange(request);
+        let head = String::new();
+        Some(if is_asked { Answer { status: 400, head, body: unknown.to_owned() } } else { answer() })
+    });
+    let arguments = ["reconcile", "1", path.to_str().unwrap(), "--apply", "--move-cover"];
+    let output = settlement_at(&relay, &arguments);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert_eq!(told.matches("the hub took its movement ").count(), 3, "{told}");
+    let shown = settlement_json(&world, &arguments);
+    assert_eq!((&shown["state"], positions(&world)), (&json!("SETTLED"), no_positions()));
+}

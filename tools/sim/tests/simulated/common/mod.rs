@@ -1,0 +1,115 @@
+//! A world of two simulated DFSPs without a hub.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use upesi_http::{Bytes, Full, Method, Origin, Pool, PoolConfig, Request, StatusCode, Uri, Workers};
+use upesi_sim::{
+    DfspSettings, OriginateError, Originator, OriginatorOptions, Outcome, SimConfig, Simulator, Upstream,
+};
+use upesi_types::{Amount, Currency};
+
+/// How long a test waits for what must happen.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Two DFSPs that talk straight to each other.
+pub struct World {
+    pub workers: Workers,
+    pub simulator: Simulator,
+    pub originator: Arc<Originator>,
+}
+
+/// The options of the originator.
+pub fn options() -> OriginatorOptions {
+    OriginatorOptions {
+        amount: Amount::parse_wire("2.5").unwrap(),
+        currency: Currency::parse("XXX").unwrap(),
+        expiry: Duration::from_secs(60),
+        seed: 1,
+        nonce: 1,
+        trace: true,
+        resends_max: 0,
+    }
+}
+
+impl World {
+    /// The second behaves as told.
+    pub fn new(payee: DfspSettings) -> Self {
+        Self::with(payee, |_| ())
+    }
+
+    /// The same, with other changes to the configuration.
+    pub fn with(payee: DfspSettings, change: impl FnOnce(&mut SimConfig)) -> Self {
+        let workers = Workers::start(2, "test").unwrap();
+        let mut config = SimConfig::new(2, Upstream::Peers);
+        config.dfsps[1].1 = payee;
+        config.answer_attempts_max = 2;
+        change(&mut config);
+        let simulator = Simulator::start(config, &workers).unwrap();
+        let originator = Arc::new(Originator::new(&simulator, options()));
+        Self { workers, simulator, originator }
+    }
+
+    /// Sends transfers `numbers` from the first DFSP to the second, and gives the accepted ones.
+    pub async fn send(
+        &self,
+        numbers: std::ops::Range<u64>,
+    ) -> Vec<Result<upesi_sim::Pending, OriginateError>> {
+        let mut sent = Vec::new();
+        for number in numbers {
+            let originator = self.originator.clone();
+            let send = self.workers.round_robin().spawn(async move { originator.send(number, 0, 1).await });
+            sent.push(send.await.unwrap());
+        }
+        sent
+    }
+
+    /// Sends so many transfers and gives their outcomes.
+    pub async fn outcomes(&self, count: u64) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        for pending in self.send(0..count).await {
+            let finished = timeout(PATIENCE, pending.unwrap().finished).await.expect("a callback").unwrap();
+            outcomes.push(finished.outcome);
+        }
+        outcomes
+    }
+
+    /// The most that the position of a DFSP may be, by its own books.
+    pub fn high(&self, dfsp: usize) -> i128 {
+        self.simulator
+            .expected_positions()
+            .values()
+            .nth(dfsp)
+            .unwrap()
+            .values()
+            .next()
+            .map_or(0, |one| one.high)
+    }
+
+    /// Waits until `done` holds. Messages may still be on their way when their effects are already seen elsewhere.
+    pub async fn until(&self, what: &str, done: impl Fn(&Simulator) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !done(&self.simulator) {
+            assert!(Instant::now() < deadline, "{what} did not happen: {:?}", self.simulator.counters());
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// What a hub would say to a DFSP, at a path that begins with its name.
+    pub async fn say(&self, (method, path): (Method, String), body: &str) {
+        let address = self.simulator.local_addr();
+        let pool = Pool::new(Origin::new(&address.ip().to_string(), address.port()), PoolConfig::default());
+        let mut request = Request::new(Full::new(Bytes::from(body.to_owned())));
+        *request.method_mut() = method;
+        *request.uri_mut() = Uri::try_from(path).unwrap();
+        let answer = pool.send(request, Instant::now() + PATIENCE).await.unwrap();
+        assert_eq!(answer.status, StatusCode::OK);
+    }
+
+    /// Stops everything.
+    pub async fn end(self) {
+        self.simulator.shutdown(Instant::now() + Duration::from_secs(1)).await;
+        tokio::task::spawn_blocking(move || self.workers.shutdown()).await.unwrap();
+    }
+}
