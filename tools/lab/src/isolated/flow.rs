@@ -68,19 +68,19 @@ pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>, flow: Flow) -
         let work = move || {
             let mine = flow.messages_of(submitter, ready.len());
             begin.wait();
+            let began = Instant::now();
             let submitted = submit_all(engine, ready, mine, flow.in_flight_of(submitter));
             let ended = Instant::now();
             // Until the CPU of this thread has been read, and again so that it is not gone before.
             end.wait();
             end.wait();
-            (submitted, ended)
+            (submitted, began, ended)
         };
         let thread = std::thread::Builder::new().name(format!("{SUBMITTER}-{submitter}")).spawn(work);
         threads.push(thread.map_err(IsolatedError::thread)?);
     }
     let before = ThreadTimes::now();
     begin.wait();
-    let started = Instant::now();
     end.wait();
     let mut fed = Fed {
         took: Duration::ZERO,
@@ -90,14 +90,17 @@ pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>, flow: Flow) -
         busy: 0,
     };
     end.wait();
+    // The first and the last moment that a submitter saw: this thread may run again only when all is done.
+    let mut span: Option<(Instant, Instant)> = None;
     for thread in threads {
-        let (submitted, ended) = thread.join().map_err(|_| IsolatedError::panicked())?;
+        let (submitted, began, ended) = thread.join().map_err(|_| IsolatedError::panicked())?;
         let (latency_ns, busy) = submitted?;
         fed.submitting += usize::from(!latency_ns.is_empty());
         let _ = fed.latency_ns.add(&latency_ns);
         fed.busy += busy;
-        fed.took = fed.took.max(ended - started);
+        span = Some(span.map_or((began, ended), |(first, last)| (first.min(began), last.max(ended))));
     }
+    fed.took = span.map_or(Duration::ZERO, |(first, last)| last - first);
     Ok(fed)
 }
 

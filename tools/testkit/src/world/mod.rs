@@ -20,6 +20,7 @@ mod treasury;
 mod trouble;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -114,6 +115,8 @@ pub struct World {
     lanes_due_us: Option<u64>,
     /// What the disk holds is not what was written.
     is_rotten: bool,
+    /// Records in frames in which a bit has changed.
+    records_rotten: Vec<RangeInclusive<u64>>,
     /// Records that the disk had lied about when a start was cut off, which may have overwritten what was left of them.
     lies_at_start: Vec<std::ops::RangeInclusive<u64>>,
     /// Writes that the disk lied about, as far as they were noticed here.
@@ -174,6 +177,7 @@ impl World {
             turn_due: false,
             lanes_due_us: None,
             is_rotten: false,
+            records_rotten: Vec::new(),
             lies_at_start: Vec::new(),
             deceptions_seen: 0,
             start_cut_at: None,

@@ -2,8 +2,9 @@
 //! that report success and are lost, go elsewhere, or leave a sector as it was.
 //!
 //! A hub must refuse such data, pass over it, or have no need of it. One thing nobody can notice (docs/reliability.md,
-//! "not covered"): the newest frame vanishes after it was acknowledged, and nothing else knows of it. A world where
-//! that happens ends there, and the state that the hub believes must still be one that was once the truth.
+//! "not covered"): the newest frame vanishes after it was acknowledged, and nothing else knows of it, or what stands
+//! behind it is damaged as well. A world where that happens ends there, and the state that the hub believes must still
+//! be one that was once the truth.
 //!
 //! What is drawn here comes from a stream of its own, but for the flips between two lives.
 
@@ -65,6 +66,11 @@ fn records_of(bytes: &[u8]) -> Option<RangeInclusive<u64>> {
     (bytes[..4] == FRAME_MAGIC && count > 0).then(|| first..=first + u64::from(count) - 1)
 }
 
+/// The records of the frame of a segment that has this byte.
+fn frame_around(segment: &[u8], at: usize) -> Option<RangeInclusive<u64>> {
+    (0..=at / SECTOR_BYTES).rev().find_map(|sector| records_of(segment.get(sector * SECTOR_BYTES..)?))
+}
+
 impl World {
     pub(super) fn plan_rot(&mut self) {
         if self.plan.faults.rot {
@@ -86,6 +92,8 @@ impl World {
     fn flip(&mut self, drawn: Option<(String, usize, u64)>) {
         let Some((file, at, bit)) = drawn else { return };
         self.say(format_args!("rot: {file} byte {at} bit {bit}"));
+        let bytes = self.disk.contents(&file).unwrap_or_default();
+        self.records_rotten.extend(frame_around(&bytes, at));
         self.disk.corrupt(&file, |bytes| bytes[at] ^= 1 << bit);
         self.counts.rotten_bits += 1;
         self.is_rotten = true;
@@ -151,12 +159,16 @@ impl World {
         lies.iter().flat_map(|bytes| bytes.chunks(SECTOR_BYTES)).filter_map(records_of).collect()
     }
 
-    /// A hub has started with fewer records than were durable. Nobody can notice that if the disk has lied about each
-    /// of those that are missing, and neither a snapshot nor the archive knows of them.
+    /// A hub has started with fewer records than were durable. Nobody can notice that if the disk has lied about the
+    /// first of those that are missing, the others are of such frames or rotten, and neither a snapshot nor the archive
+    /// knows of them.
     fn is_without_trace(&self, missing: RangeInclusive<u64>, lies: &[RangeInclusive<u64>]) -> bool {
         let is_known = self.archive.watermark() >= *missing.start()
             || self.snapshots().any(|(seq, is_sound)| is_sound && seq >= *missing.start());
-        !is_known && missing.into_iter().all(|seq| lies.iter().any(|records| records.contains(&seq)))
+        let is_in = |frames: &[RangeInclusive<u64>], seq| frames.iter().any(|records| records.contains(&seq));
+        !is_known
+            && is_in(lies, *missing.start())
+            && missing.into_iter().all(|seq| is_in(lies, seq) || is_in(&self.records_rotten, seq))
     }
 
     /// Which snapshots there are, oldest first, and whether each can be read.
