@@ -52,6 +52,19 @@ fn prepares_and_fulfils_are_taken_by_a_hub_of_their_own() {
 }
 
 #[test]
+fn an_operator_reads_by_token_at_a_hub_that_asks_for_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["admin", "--with", "messages=60", "--with", "repetitions=2", "--with", "connections=3"];
+    let result = measured(directory.path(), &[&arguments[..], &["--with", "dfsps=5"]].concat());
+    assert_eq!(
+        (&result["unit"], &result["completed"], &result["failed"]),
+        (&"read".into(), &40.into(), &0.into())
+    );
+    assert_eq!(result["parameters"]["dfsps"], 5);
+    assert_eq!(result["processes"][0]["name"], "hub");
+}
+
+#[test]
 fn measuring_and_logging_are_turned_off_and_on() {
     let directory = tempfile::tempdir().unwrap();
     let arguments =

@@ -1,24 +1,19 @@
 //! One request of a transfer over HTTP, to a hub of its own: `POST /transfers` until the 202, or `PUT /transfers/{ID}`
 //! until the 200. Callbacks are held back, or swallowed by receivers that do nothing.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use tokio::runtime::{Builder, Runtime};
-use upesi_http::{
-    Full, Method, Pool, PoolConfig, Request as HttpRequest, ResponseBody, StatusCode, Target, Workers,
-    header_block,
-};
+use upesi_http::{Bytes, Full, Method, Request as HttpRequest, StatusCode, Workers, header_block};
 
-use super::measurement::{Measurement, nanosecond_histogram, record};
-use super::meter::{ThreadTimes, UsedCpu};
+use super::measurement::Measurement;
 use super::preload::{Past, read_existing};
 use super::receiver::Receivers;
 use super::scheme::Scheme;
 use super::scratch::Scratch;
+use super::senders::{HUB, SENDER, Senders, target_of};
 use super::settings::Keys;
 use super::source::{Source, number, yes_no};
 use super::stopwatch::Stopwatch;
@@ -27,15 +22,10 @@ use super::{Context, IsolatedError};
 use crate::drive::admin_client::AdminClient;
 use crate::drive::child::HubProcess;
 use crate::observe::hub_metrics::{Snapshot, stages};
-use crate::observe::usage::{Moment, Watched};
-use crate::result::schema::{Parameter, ProcessRow, Queues};
-use crate::result::statistics::{cores_used, rounded, us_per_event};
+use crate::result::schema::{Parameter, Queues};
 
 /// Requests of one run where no number is given.
 const MESSAGES: usize = 20_000;
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Name of the threads that send.
-const SENDER: &str = "lab-send";
 /// A port that nobody listens on: the first connection to it fails, and the lane pauses for the rest of the run.
 const NOBODY: &str = "http://127.0.0.1:1";
 const HOLD_CALLBACKS: [&str; 3] = [
@@ -71,6 +61,19 @@ impl Request {
             Self::Prepare => StatusCode::ACCEPTED,
             Self::Fulfil => StatusCode::OK,
         }
+    }
+
+    fn of(self, message: &Message) -> Result<HttpRequest<Full<Bytes>>, String> {
+        let headers = header_block::from_block(&message.headers).map_err(|error| error.to_string())?;
+        let (method, path) = match self {
+            Self::Prepare => (Method::POST, "/transfers".to_owned()),
+            Self::Fulfil => (Method::PUT, format!("/transfers/{}", message.id)),
+        };
+        let mut request = HttpRequest::new(Full::new(message.body.clone()));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().map_err(|_| "the path is no URI".to_owned())?;
+        *request.headers_mut() = headers;
+        Ok(request)
     }
 }
 
@@ -143,12 +146,7 @@ impl Settings {
     }
 
     async fn start_hub(&self, context: &Context, data: &Path) -> Result<HubProcess, IsolatedError> {
-        let own = || -> Result<PathBuf, IsolatedError> {
-            let source =
-                |source| IsolatedError::Io { what: "cannot find this program's file".to_owned(), source };
-            std::env::current_exe().map_err(source)
-        };
-        let binary = context.binary.clone().map_or_else(own, Ok)?;
+        let binary = context.hub_binary()?;
         let mut arguments = context.hub_arguments.clone();
         if self.holds_callbacks {
             arguments.extend(HOLD_CALLBACKS.map(str::to_owned));
@@ -173,37 +171,19 @@ impl Settings {
             let (found, needed) = (messages.len(), self.source.messages);
             return Err(StreamError::TooShort { what: self.request.unit(), found, needed }.into());
         }
-        let target = Target::parse(&hub.fspiop_url()).map_err(|error| IsolatedError::Refused {
-            what: "the hub's address",
-            reason: error.to_string(),
-        })?;
-        let senders = Senders::new(self, &target, workers, messages);
-        let mut measurement = Measurement::new(self.request.unit(), "a hub process on this machine");
-        let parts = self.source.messages / (self.repetitions + 1);
-        // The first part opens the connections and does not count.
-        runtime.block_on(senders.clone().send(0, parts))?;
-        let failed_before = senders.failed.load(Ordering::Acquire);
+        let target = target_of(&hub.fspiop_url())?;
+        let request = self.request;
+        let make = move |index: usize| request.of(&messages[index]);
+        let senders = Senders::new(&target, workers, self.connections, request.success(), make);
+        let part = self.source.messages / (self.repetitions + 1);
+        senders.begin(runtime, part)?;
         let metrics_before = runtime.block_on(metrics(hub));
-        let mut cpu = UsedCpu::default();
-        let used = [hub.pid(), std::process::id()].map(Used::from_now);
-        for repetition in 1..=self.repetitions {
-            let before = ThreadTimes::now();
-            let failed = senders.failed.load(Ordering::Acquire);
-            let started = Instant::now();
-            runtime.block_on(senders.clone().send(repetition * parts, (repetition + 1) * parts))?;
-            let took = started.elapsed();
-            cpu.add(&before.since());
-            let failed = senders.failed.load(Ordering::Acquire) - failed;
-            measurement.repeat(took, parts as u64 - failed, &senders.take_latency());
-        }
-        measurement.failed = senders.failed.load(Ordering::Acquire) - failed_before;
-        let used = used.map(Used::until_now);
+        let mut measurement = Measurement::new(request.unit(), HUB);
+        senders.measure(runtime, hub.pid(), (part, self.repetitions), &mut measurement)?;
         let seconds = measurement.took().as_secs_f64();
-        measurement.stages =
-            stages(&[(metrics_before, runtime.block_on(metrics(hub)))], seconds, &Queues::default());
-        measurement.processes = processes(&measurement, &used, &cpu);
+        let metrics_after = runtime.block_on(metrics(hub));
+        measurement.stages = stages(&[(metrics_before, metrics_after)], seconds, &Queues::default());
         measurement.durable = Some(self.durable);
-        measurement.findings.extend(senders.first_failure());
         measurement.parameters = self.source.parameters(stream);
         measurement.parameters.extend([
             ("connections", number(self.connections)),
@@ -219,140 +199,4 @@ async fn metrics(hub: &HubProcess) -> Snapshot {
     let Ok(client) = AdminClient::new(&hub.admin_url()) else { return Snapshot::default() };
     let text = client.get("/metrics").await.unwrap_or_default();
     Snapshot::read(&String::from_utf8_lossy(&text))
-}
-
-/// A process from a moment on.
-struct Used {
-    process: Watched,
-    before: Moment,
-}
-
-impl Used {
-    fn from_now(pid: u32) -> Self {
-        let process = Watched::new(pid);
-        Self { before: process.now(), process }
-    }
-
-    /// What it has used since.
-    fn until_now(mut self) -> Watched {
-        let after = self.process.now();
-        self.process.add(&self.before, &after);
-        self.process
-    }
-}
-
-/// Hub and lab, each a process of its own. The CPU of the threads that send is known to the nanosecond.
-fn processes(measurement: &Measurement, [hub, lab]: &[Watched; 2], cpu: &UsedCpu) -> Vec<ProcessRow> {
-    let (wall, completed) = (measurement.took(), measurement.completed());
-    let row = |name: &str, process: &Watched, cpu: Duration| {
-        let cpu_us = us_per_event(cpu, completed).map(|us| rounded(us, 3));
-        process.row(name, cpu_us, cores_used(cpu, wall).map(|cores| rounded(cores, 3)))
-    };
-    vec![row("hub", hub, hub.cpu), row("lab", lab, cpu.total())]
-}
-
-/// Connections that send one request after the other.
-struct Senders {
-    request: Request,
-    messages: Vec<Message>,
-    pools: Vec<Pool>,
-    workers: Arc<Workers>,
-    connections: usize,
-    next: AtomicUsize,
-    latency_ns: Vec<Mutex<Histogram<u64>>>,
-    failed: AtomicU64,
-    failure: Mutex<Option<String>>,
-}
-
-impl Senders {
-    fn new(
-        settings: &Settings,
-        target: &Target,
-        workers: &Arc<Workers>,
-        messages: Vec<Message>,
-    ) -> Arc<Self> {
-        let config = PoolConfig {
-            connections_max: settings.connections.div_ceil(settings.threads),
-            response_body: ResponseBody::Discard,
-            ..PoolConfig::default()
-        };
-        Arc::new(Self {
-            request: settings.request,
-            messages,
-            pools: workers.iter().map(|_| Pool::new(target.origin.clone(), config.clone())).collect(),
-            workers: Arc::clone(workers),
-            connections: settings.connections,
-            next: AtomicUsize::new(0),
-            latency_ns: workers.iter().map(|_| Mutex::new(nanosecond_histogram())).collect(),
-            failed: AtomicU64::new(0),
-            failure: Mutex::default(),
-        })
-    }
-
-    /// Sends the messages from one index to another, and waits for all answers.
-    async fn send(self: Arc<Self>, from: usize, to: usize) -> Result<(), IsolatedError> {
-        self.next.store(from, Ordering::Release);
-        let mut tasks = Vec::new();
-        for connection in 0..self.connections {
-            let worker = self.workers.get(connection);
-            tasks.push(worker.spawn(Arc::clone(&self).send_in_turn(worker.index(), to)));
-        }
-        for task in tasks {
-            task.await.map_err(|_| IsolatedError::panicked())?;
-        }
-        Ok(())
-    }
-
-    async fn send_in_turn(self: Arc<Self>, worker: usize, to: usize) {
-        loop {
-            let index = self.next.fetch_add(1, Ordering::AcqRel);
-            let Some(message) = self.messages.get(index).filter(|_| index < to) else { return };
-            let began = Instant::now();
-            match self.exchange(worker, message).await {
-                Ok(()) => record(&mut lock(&self.latency_ns[worker]), began.elapsed()),
-                Err(reason) => {
-                    self.failed.fetch_add(1, Ordering::AcqRel);
-                    lock(&self.failure).get_or_insert(reason);
-                }
-            }
-        }
-    }
-
-    async fn exchange(&self, worker: usize, message: &Message) -> Result<(), String> {
-        let headers = header_block::from_block(&message.headers).map_err(|error| error.to_string())?;
-        let (method, path) = match self.request {
-            Request::Prepare => (Method::POST, "/transfers".to_owned()),
-            Request::Fulfil => (Method::PUT, format!("/transfers/{}", message.id)),
-        };
-        let mut request = HttpRequest::new(Full::new(message.body.clone()));
-        *request.method_mut() = method;
-        *request.uri_mut() = path.parse().map_err(|_| "the path is no URI".to_owned())?;
-        *request.headers_mut() = headers;
-        let deadline = tokio::time::Instant::now() + REQUEST_TIMEOUT;
-        let answer = self.pools[worker].send(request, deadline).await.map_err(|error| error.to_string())?;
-        if answer.status == self.request.success() {
-            Ok(())
-        } else {
-            Err(format!("answered {}", answer.status))
-        }
-    }
-
-    fn take_latency(&self) -> Histogram<u64> {
-        let mut sum = nanosecond_histogram();
-        for latency_ns in &self.latency_ns {
-            let mut latency_ns = lock(latency_ns);
-            // Cannot fail: all have the same bounds.
-            let _ = sum.add(&*latency_ns);
-            latency_ns.reset();
-        }
-        sum
-    }
-
-    fn first_failure(&self) -> Option<String> {
-        lock(&self.failure).as_ref().map(|reason| format!("the first request that failed: {reason}"))
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

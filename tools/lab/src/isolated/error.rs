@@ -30,6 +30,8 @@ pub enum IsolatedError {
     Recording(Box<crate::drive::run::LabError>),
     #[error(transparent)]
     Child(#[from] ChildError),
+    #[error("no operator can be made: {0}")]
+    Operator(String),
     #[error(transparent)]
     Workers(#[from] upesi_http::WorkersError),
     #[error("the receivers cannot listen: {0}")]

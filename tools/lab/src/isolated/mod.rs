@@ -4,6 +4,7 @@
 //! [`run`] takes the kind and the table of a scenario file and gives a result like any other run. What each kind
 //! measures and leaves out stands in `docs/lab/isolated.md`.
 
+mod admin;
 mod archive;
 mod dfsps;
 mod edge;
@@ -21,6 +22,7 @@ mod receiver;
 mod recorded;
 pub(crate) mod scheme;
 mod scratch;
+mod senders;
 mod settings;
 mod source;
 mod stopwatch;
@@ -46,7 +48,8 @@ pub struct Context {
     pub description: String,
     /// A directory on the disk to measure. What is made there is removed at the end.
     pub scratch: PathBuf,
-    /// The `upesi` binary that is started as hub by the kinds `prepare` and `fulfil`; `None` is this program itself.
+    /// The `upesi` binary that is started as hub by the kinds `prepare`, `fulfil` and `admin`; `None` is this program
+    /// itself.
     pub binary: Option<PathBuf>,
     /// More arguments for that hub, such as `--set=log.level=debug`.
     pub hub_arguments: Vec<String>,
@@ -57,6 +60,14 @@ pub struct Context {
     pub seed: u64,
     /// The commit this program was built from, if known.
     pub commit: Option<String>,
+}
+
+impl Context {
+    fn hub_binary(&self) -> Result<PathBuf, IsolatedError> {
+        let source =
+            |source| IsolatedError::Io { what: "cannot find this program's file".to_owned(), source };
+        self.binary.clone().map_or_else(|| std::env::current_exe().map_err(source), Ok)
+    }
 }
 
 impl Default for Context {
@@ -77,7 +88,7 @@ impl Default for Context {
 }
 
 /// The stages that can be measured alone, and what each is, in a few words.
-pub const KINDS: [(&str, &str); 8] = [
+pub const KINDS: [(&str, &str); 9] = [
     ("ledger", "deciding and folding, in memory, on one thread"),
     ("position", "a recorded stream through the engine: ledger and journal, no HTTP"),
     ("journal", "appending batches of records, with or without sync"),
@@ -85,6 +96,7 @@ pub const KINDS: [(&str, &str); 8] = [
     ("notification", "a recorded stream through the courier to receivers"),
     ("prepare", "POST /transfers over HTTP to a hub of its own, until the 202"),
     ("fulfil", "PUT /transfers/{ID} over HTTP for transfers that are reserved already, until the 200"),
+    ("admin", "reads of the admin API with an operator's token, to a hub of its own"),
     ("generator", "the load generator's schedule, with nothing to send and nobody to send it to"),
 ];
 
@@ -96,6 +108,7 @@ enum Stage {
     Archive(archive::Settings),
     Notification(notification::Settings),
     Edge(edge::Settings),
+    Admin(admin::Settings),
     Generator(generator::Settings),
 }
 
@@ -111,6 +124,7 @@ impl Stage {
             "notification" => Self::Notification(notification::Settings::read(&mut keys)),
             "prepare" => Self::Edge(edge::Settings::read(edge::Request::Prepare, &mut keys)),
             "fulfil" => Self::Edge(edge::Settings::read(edge::Request::Fulfil, &mut keys)),
+            "admin" => Self::Admin(admin::Settings::read(&mut keys)),
             "generator" => Self::Generator(generator::Settings::read(&mut keys)),
             other => return Err(IsolatedError::unknown_kind(other)),
         };
@@ -126,6 +140,7 @@ impl Stage {
             Self::Archive(settings) => settings.run(context),
             Self::Notification(settings) => settings.run(context),
             Self::Edge(settings) => settings.run(context),
+            Self::Admin(settings) => settings.run(context),
             Self::Generator(settings) => settings.run(context),
         }
     }

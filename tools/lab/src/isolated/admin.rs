@@ -1,0 +1,135 @@
+//! Reads of the admin API with an operator's token, by a hub that asks everybody who they are.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use tokio::runtime::Builder;
+use upesi_http::{Bytes, Full, HeaderValue, Method, Request, StatusCode, Workers};
+
+use super::measurement::Measurement;
+use super::preload::Past;
+use super::scheme::Scheme;
+use super::scratch::Scratch;
+use super::senders::{HUB, SENDER, Senders, target_of};
+use super::settings::Keys;
+use super::source::number;
+use super::stream::{GenerateOptions, Stream};
+use super::{Context, IsolatedError};
+use crate::drive::child::HubProcess;
+
+/// Who reads, and by which role.
+const OPERATOR: &str = "reader";
+const ROLE: &str = "operations";
+
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    messages: usize,
+    connections: usize,
+    dfsps: usize,
+    repetitions: usize,
+}
+
+impl Settings {
+    pub fn read(keys: &mut Keys<'_>) -> Self {
+        let settings = Self {
+            messages: keys.size("messages", 2..=100_000_000, 20_000),
+            connections: keys.size("connections", 1..=64, 8),
+            dfsps: keys.size("dfsps", 2..=1_000, 8),
+            repetitions: keys.size("repetitions", 1..=1_000, 5),
+        };
+        if settings.messages <= settings.repetitions {
+            keys.contradiction(
+                "give more messages than repetitions: each repetition sends a part".to_owned(),
+            );
+        }
+        settings
+    }
+
+    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+        let scratch = Scratch::new(&context.scratch)?;
+        let data = scratch.path().join("data");
+        // Of the stream only its DFSPs are needed.
+        let options = GenerateOptions { transfers: 1, dfsps: self.dfsps, ..GenerateOptions::default() };
+        let stream = Stream::generate(&options)?;
+        let names = stream.header.dfsps.clone();
+        let past = Past {
+            scheme: Scheme::of(&stream, None)?,
+            existing: 0,
+            dfsps: self.dfsps,
+            seed: context.seed,
+            reserved: Arc::default(),
+        };
+        past.write(&data)?;
+        let first = scratch.path().join("bootstrap.token");
+        upesi(context, &["admin", "bootstrap", "--data", text(&data)?, "--out", text(&first)?])?;
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(IsolatedError::thread)?;
+        let mut hub = runtime.block_on(start_hub(context, &data))?;
+        let token = token(context, &hub, (&first, &scratch.path().join("reader.token")));
+        let workers = Arc::new(Workers::start(1, SENDER)?);
+        let measured = token.and_then(|token| {
+            let target = target_of(&hub.admin_url())?;
+            let make = move |index: usize| read_of(&names[index % names.len()], &token);
+            let senders = Senders::new(&target, &workers, self.connections, StatusCode::OK, make);
+            let part = self.messages / (self.repetitions + 1);
+            senders.begin(&runtime, part)?;
+            let mut measurement = Measurement::new("read", HUB);
+            senders.measure(&runtime, hub.pid(), (part, self.repetitions), &mut measurement)?;
+            measurement.parameters.extend([
+                ("messages", number(self.messages)),
+                ("connections", number(self.connections)),
+                ("dfsps", number(self.dfsps)),
+            ]);
+            Ok(measurement)
+        });
+        workers.shutdown();
+        hub.end();
+        measured
+    }
+}
+
+/// The accounts of a DFSP, with their balances.
+fn read_of(dfsp: &str, token: &HeaderValue) -> Result<Request<Full<Bytes>>, String> {
+    let mut request = Request::new(Full::default());
+    *request.method_mut() = Method::GET;
+    *request.uri_mut() =
+        format!("/participants/{dfsp}/accounts").parse().map_err(|_| "the path is no URI".to_owned())?;
+    request.headers_mut().insert("authorization", token.clone());
+    Ok(request)
+}
+
+async fn start_hub(context: &Context, data: &Path) -> Result<HubProcess, IsolatedError> {
+    let mut arguments = context.hub_arguments.clone();
+    arguments.push("--set=admin.authentication=required".to_owned());
+    let log = context.logs.as_ref().map(|logs| logs.join("hub.log"));
+    Ok(HubProcess::start(&context.hub_binary()?, data, &arguments, log.as_deref()).await?)
+}
+
+/// Makes an operator who may read, and its token.
+fn token(context: &Context, hub: &HubProcess, files: (&Path, &Path)) -> Result<HeaderValue, IsolatedError> {
+    let (first, own) = (text(files.0)?, text(files.1)?);
+    let admin = hub.admin_url();
+    let create = ["admin", "create", OPERATOR, "--role", ROLE, "--admin", &admin];
+    upesi(context, &[&create[..], &["--token-file", first, "--out", own]].concat())?;
+    let token = std::fs::read_to_string(own).map_err(IsolatedError::io("read", files.1))?;
+    HeaderValue::try_from(format!("Bearer {}", token.trim()))
+        .map_err(|error| IsolatedError::Operator(error.to_string()))
+}
+
+/// Runs a command of the hub's binary.
+fn upesi(context: &Context, arguments: &[&str]) -> Result<(), IsolatedError> {
+    let run = Command::new(context.hub_binary()?).args(arguments).output();
+    let output =
+        run.map_err(|source| IsolatedError::Io { what: "cannot start the hub's binary".to_owned(), source })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(IsolatedError::Operator(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+fn text(path: &Path) -> Result<&str, IsolatedError> {
+    path.to_str().ok_or_else(|| IsolatedError::Io {
+        what: format!("the path {} is no text", path.display()),
+        source: std::io::ErrorKind::InvalidFilename.into(),
+    })
+}

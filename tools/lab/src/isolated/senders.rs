@@ -1,0 +1,189 @@
+//! Connections that send one request after the other to a hub of its own, and what that costs.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use tokio::runtime::Runtime;
+use upesi_http::{Bytes, Full, Pool, PoolConfig, Request, ResponseBody, StatusCode, Target, Workers};
+
+use super::IsolatedError;
+use super::measurement::{Measurement, nanosecond_histogram, record};
+use super::meter::{ThreadTimes, UsedCpu};
+use crate::observe::usage::{Moment, Watched};
+use crate::result::schema::ProcessRow;
+use crate::result::statistics::{cores_used, rounded, us_per_event};
+
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Name of the threads that send.
+pub(super) const SENDER: &str = "lab-send";
+
+/// What is measured.
+pub(super) const HUB: &str = "a hub process on this machine";
+
+/// Where requests to a base URL go.
+pub(super) fn target_of(url: &str) -> Result<Target, IsolatedError> {
+    Target::parse(url)
+        .map_err(|error| IsolatedError::Refused { what: "the hub's address", reason: error.to_string() })
+}
+
+/// Makes the request with a number.
+type MakeRequest = dyn Fn(usize) -> Result<Request<Full<Bytes>>, String> + Send + Sync;
+
+pub(super) struct Senders {
+    make: Box<MakeRequest>,
+    success: StatusCode,
+    pools: Vec<Pool>,
+    workers: Arc<Workers>,
+    connections: usize,
+    next: AtomicUsize,
+    latency_ns: Vec<Mutex<Histogram<u64>>>,
+    failed: AtomicU64,
+    failure: Mutex<Option<String>>,
+}
+
+impl Senders {
+    pub fn new(
+        target: &Target,
+        workers: &Arc<Workers>,
+        connections: usize,
+        success: StatusCode,
+        make: impl Fn(usize) -> Result<Request<Full<Bytes>>, String> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let config = PoolConfig {
+            connections_max: connections.div_ceil(workers.iter().count()),
+            response_body: ResponseBody::Discard,
+            ..PoolConfig::default()
+        };
+        Arc::new(Self {
+            make: Box::new(make),
+            success,
+            pools: workers.iter().map(|_| Pool::new(target.origin.clone(), config.clone())).collect(),
+            workers: Arc::clone(workers),
+            connections,
+            next: AtomicUsize::new(0),
+            latency_ns: workers.iter().map(|_| Mutex::new(nanosecond_histogram())).collect(),
+            failed: AtomicU64::new(0),
+            failure: Mutex::default(),
+        })
+    }
+
+    /// Sends the first part, which opens the connections and does not count.
+    pub fn begin(self: &Arc<Self>, runtime: &Runtime, part: usize) -> Result<(), IsolatedError> {
+        runtime.block_on(Arc::clone(self).send(0, part))
+    }
+
+    /// Sends further parts of so many requests, so many times.
+    pub fn measure(
+        self: &Arc<Self>,
+        runtime: &Runtime,
+        hub_pid: u32,
+        (part, repetitions): (usize, usize),
+        measurement: &mut Measurement,
+    ) -> Result<(), IsolatedError> {
+        let failed_before = self.failed.load(Ordering::Acquire);
+        let mut cpu = UsedCpu::default();
+        let used = [hub_pid, std::process::id()].map(Used::from_now);
+        for repetition in 1..=repetitions {
+            let before = ThreadTimes::now();
+            let failed = self.failed.load(Ordering::Acquire);
+            let started = Instant::now();
+            runtime.block_on(Arc::clone(self).send(repetition * part, (repetition + 1) * part))?;
+            let took = started.elapsed();
+            cpu.add(&before.since());
+            let failed = self.failed.load(Ordering::Acquire) - failed;
+            measurement.repeat(took, part as u64 - failed, &self.take_latency());
+        }
+        measurement.failed = self.failed.load(Ordering::Acquire) - failed_before;
+        measurement.processes = processes(measurement, &used.map(Used::until_now), &cpu);
+        let first = lock(&self.failure);
+        measurement
+            .findings
+            .extend(first.as_ref().map(|why| format!("the first request that failed: {why}")));
+        Ok(())
+    }
+
+    /// Sends the requests from one number to another, and waits for all answers.
+    async fn send(self: Arc<Self>, from: usize, to: usize) -> Result<(), IsolatedError> {
+        self.next.store(from, Ordering::Release);
+        let mut tasks = Vec::new();
+        for connection in 0..self.connections {
+            let worker = self.workers.get(connection);
+            tasks.push(worker.spawn(Arc::clone(&self).send_in_turn(worker.index(), to)));
+        }
+        for task in tasks {
+            task.await.map_err(|_| IsolatedError::panicked())?;
+        }
+        Ok(())
+    }
+
+    async fn send_in_turn(self: Arc<Self>, worker: usize, to: usize) {
+        loop {
+            let number = self.next.fetch_add(1, Ordering::AcqRel);
+            if number >= to {
+                return;
+            }
+            let began = Instant::now();
+            match self.exchange(worker, number).await {
+                Ok(()) => record(&mut lock(&self.latency_ns[worker]), began.elapsed()),
+                Err(reason) => {
+                    self.failed.fetch_add(1, Ordering::AcqRel);
+                    lock(&self.failure).get_or_insert(reason);
+                }
+            }
+        }
+    }
+
+    async fn exchange(&self, worker: usize, number: usize) -> Result<(), String> {
+        let deadline = tokio::time::Instant::now() + REQUEST_TIMEOUT;
+        let sent = self.pools[worker].send((self.make)(number)?, deadline).await;
+        let answer = sent.map_err(|error| error.to_string())?;
+        if answer.status == self.success { Ok(()) } else { Err(format!("answered {}", answer.status)) }
+    }
+
+    fn take_latency(&self) -> Histogram<u64> {
+        let mut sum = nanosecond_histogram();
+        for latency_ns in &self.latency_ns {
+            let mut latency_ns = lock(latency_ns);
+            // Cannot fail: all have the same bounds.
+            let _ = sum.add(&*latency_ns);
+            latency_ns.reset();
+        }
+        sum
+    }
+}
+
+/// A process from a moment on.
+struct Used {
+    process: Watched,
+    before: Moment,
+}
+
+impl Used {
+    fn from_now(pid: u32) -> Self {
+        let process = Watched::new(pid);
+        Self { before: process.now(), process }
+    }
+
+    /// What it has used since.
+    fn until_now(mut self) -> Watched {
+        let after = self.process.now();
+        self.process.add(&self.before, &after);
+        self.process
+    }
+}
+
+/// Hub and lab, each a process of its own. The CPU of the threads that send is known to the nanosecond.
+fn processes(measurement: &Measurement, [hub, lab]: &[Watched; 2], cpu: &UsedCpu) -> Vec<ProcessRow> {
+    let (wall, completed) = (measurement.took(), measurement.completed());
+    let row = |name: &str, process: &Watched, cpu: Duration| {
+        let cpu_us = us_per_event(cpu, completed).map(|us| rounded(us, 3));
+        process.row(name, cpu_us, cores_used(cpu, wall).map(|cores| rounded(cores, 3)))
+    };
+    vec![row("hub", hub, hub.cpu), row("lab", lab, cpu.total())]
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
