@@ -60,6 +60,8 @@ pub(super) struct BulksSeen {
     answers: BTreeMap<IdBytes, Vec<Arc<SentAnswer>>>,
     /// What payees were asked to receive: ten-thousandths.
     asked: BTreeMap<IdBytes, i128>,
+    /// An item has left and come again with another amount, and a payee was asked for both.
+    asks_differ: bool,
 }
 
 impl BulksSeen {
@@ -98,6 +100,11 @@ impl Outside {
         self.bulks.asked.get(&item.to_bytes()).copied()
     }
 
+    /// Whether it is known for each item what its payee was asked to receive.
+    pub(crate) const fn tells_items_apart(&self) -> bool {
+        !self.bulks.asks_differ
+    }
+
     /// A payee is given a bulk: items that its payer sent, in the payer's order, each as it was sent.
     pub(crate) fn forwarded_bulk(&mut self, to: usize, body: &Value, findings: &mut Findings) {
         let id = body["bulkTransferId"].as_str().and_then(TransferId::parse);
@@ -111,7 +118,8 @@ impl Outside {
             let id = item["transferId"].as_str().and_then(TransferId::parse);
             let amount = item["transferAmount"]["amount"].as_str().and_then(|text| text.parse::<i128>().ok());
             if let Some((id, amount)) = id.zip(amount) {
-                self.bulks.asked.entry(id.to_bytes()).or_insert(amount * UNITS);
+                let asked = *self.bulks.asked.entry(id.to_bytes()).or_insert(amount * UNITS);
+                self.bulks.asks_differ |= asked != amount * UNITS;
             }
         }
     }
