@@ -13,7 +13,7 @@ UPESI := target/release/upesi
 # The commit that lab results and evidence name, with a + where sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates tools Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
-.PHONY: help tools build demo cluster-demo test fmt lint unit tidy deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
+.PHONY: help tools build demo cluster-demo manifests test fmt lint unit tidy deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
 
 help: ## This list.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -37,6 +37,9 @@ test: tools ## Everything: format, lint, unit, property, integration and end-to-
 	$(MAKE) lint
 	$(MAKE) tidy
 	$(MAKE) unit
+
+manifests: build ## The chart and the compose file by helm and by compose's loader, built with Go (minutes, once).
+	@packaging/manifests/check
 
 fmt: tools ## Is everything formatted? `cargo fmt` does it.
 	@$(CARGO) fmt --all -- --check

@@ -22,6 +22,7 @@ MAY_BE_EMPTY = {
     "upesi_admission_refused_by_dfsp_total": "no DFSP was over its share or rate",
     "upesi_oracle_": "no external oracle is registered",
     "upesi_quoting_refusals_total": "no quote was refused",
+    "upesi_cluster_": "the hub is alone",
 }
 
 

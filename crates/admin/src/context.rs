@@ -98,6 +98,8 @@ pub struct AdminContext {
     pub hub_keys: HubKeys,
     /// What is known of the keys of participants besides the ledger.
     pub signature_keys: SignatureKeyRules,
+    /// The number of this node, if the hub is one of a cluster.
+    pub node: Option<u32>,
     /// The audit trail.
     pub audit: AuditPort,
     /// How callers are known.
@@ -130,6 +132,7 @@ impl AdminContext {
             started_at,
             hub_keys: Arc::new(Vec::new),
             signature_keys: SignatureKeyRules::default(),
+            node: None,
             audit: AuditPort::new(None),
             access,
             caller,

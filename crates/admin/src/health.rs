@@ -68,7 +68,10 @@ fn services(
             match reason {
                 StopReason::Journal(fault) => journal = Some(fault.clone()),
                 StopReason::Archive(fault) => archive = Some(fault.clone()),
-                StopReason::Shutdown | StopReason::Superseded(_) | StopReason::Panicked(_) => {}
+                StopReason::Shutdown
+                | StopReason::HandedOver
+                | StopReason::Superseded(_)
+                | StopReason::Panicked(_) => {}
             }
         }
     }

@@ -12,6 +12,7 @@ mod call;
 mod callbacks;
 mod changes;
 mod clock;
+mod cluster;
 mod context;
 mod cross_site;
 mod debug;

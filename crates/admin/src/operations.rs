@@ -20,7 +20,7 @@ const LOG_LEVEL_CHARS_MAX: usize = 256;
 struct Metadata {
     name: &'static str,
     version: &'static str,
-    resources: [&'static str; 23],
+    resources: [&'static str; 24],
 }
 
 pub(crate) async fn metadata(Call(context): Call) -> Result<Response, ApiError> {
@@ -45,6 +45,7 @@ pub(crate) async fn metadata(Call(context): Call) -> Result<Response, ApiError> 
             "/self",
             "/log-level",
             "/clock",
+            "/cluster/hand-over",
             "/health",
             "/metrics",
             "/debug/profile",

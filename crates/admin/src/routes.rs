@@ -13,8 +13,8 @@ use crate::call::{Guard, admit};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
-    account_types, accounts, approvals, audit, bindings, blocks, callbacks, clock, debug, directory, docs,
-    endpoints, enrolments, enums, fee_rules, find, funds, health, hub_keys, imports, lanes, limits,
+    account_types, accounts, approvals, audit, bindings, blocks, callbacks, clock, cluster, debug, directory,
+    docs, endpoints, enrolments, enums, fee_rules, find, funds, health, hub_keys, imports, lanes, limits,
     operations, operators, oracles, participants, positions, proxied, quotes, sessions, settlement_models,
     settlement_pairs, settlement_windows, settlements, signature_keys, transactions, transfers,
 };
@@ -246,6 +246,7 @@ fn process_table(table: Table) -> Table {
         .scheme(PUT, "/log-level", &[ProcessLog], operations::set_log_level)
         .scheme(GET, "/clock", &[ProcessRead], clock::get)
         .scheme(POST, "/clock/accept", &[ProcessClock], clock::accept)
+        .scheme(POST, "/cluster/hand-over", &[ClusterHandOver], cluster::hand_over)
         .scheme(GET, "/signatures/keys", &[ProcessRead], hub_keys::list)
         .add(("/signatures/participants", GET), (Identity, Scheme), signature_keys::list_all)
         .scheme(GET, "/metrics", &[ProcessMetrics], operations::metrics)

@@ -32,6 +32,11 @@ pub struct ClusterId(pub u128);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
+impl NodeId {
+    /// In a hand-over: any node but the one that ends. No node has this number.
+    pub const ANY: Self = Self(u32::MAX);
+}
+
 /// One life of a node's process: a random number drawn at its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub u64);
@@ -55,7 +60,7 @@ pub enum Kind {
     Beat,
     /// A node wants to lead.
     Claim,
-    /// The leader ends; the node that it names may claim at once.
+    /// The leader ends; the node that it names, or [`NodeId::ANY`], may claim at once.
     HandOver,
 }
 
@@ -216,7 +221,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// The node that may claim at once after a hand-over; `None` of another entry.
+    /// The node that may claim at once after a hand-over, or [`NodeId::ANY`]; `None` of another entry.
     pub fn successor(&self) -> Option<NodeId> {
         (self.kind == Kind::HandOver).then_some(NodeId(u32_at(self.body.first_chunk::<4>()?, 0)))
     }

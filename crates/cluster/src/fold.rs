@@ -68,14 +68,21 @@ pub struct Fold {
     position: Position,
     /// What the leader said of itself.
     claim: Option<Claim>,
-    /// The node that the leader named as the next, until a claim is accepted.
-    successor: Option<NodeId>,
+    /// The leader that ended in order, until a claim is accepted.
+    hand_over: Option<HandOver>,
+}
+
+/// The end of a leadership in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct HandOver {
+    from: NodeId,
+    to: NodeId,
 }
 
 impl Fold {
     /// Continues behind a position.
     pub const fn new(cluster: ClusterId, position: Position) -> Self {
-        Self { cluster, position, claim: None, successor: None }
+        Self { cluster, position, claim: None, hand_over: None }
     }
 
     /// How far the accepted entries go.
@@ -88,9 +95,9 @@ impl Fold {
         self.claim.as_ref()
     }
 
-    /// The node that may claim at once, since the leader ended and named it.
-    pub const fn successor(&self) -> Option<NodeId> {
-        self.successor
+    /// Whether the leader ended in order, and left the leadership to this node or to any.
+    pub fn is_left_to(&self, node: NodeId) -> bool {
+        self.hand_over.is_some_and(|HandOver { from, to }| to == node || (to == NodeId::ANY && from != node))
     }
 
     /// Reads the entry at `offset`, which is the next of the log or, if the log skips offsets, a later one.
@@ -161,13 +168,13 @@ impl Fold {
                 let claim = entry.claim();
                 at.leader = claim.as_ref().map(|claim| (entry.node, claim.incarnation));
                 self.claim = claim;
-                self.successor = None;
+                self.hand_over = None;
             }
             Kind::HandOver => {
                 // Nothing of the one that handed over counts any more.
                 at.leader = None;
                 self.claim = None;
-                self.successor = entry.successor();
+                self.hand_over = entry.successor().map(|to| HandOver { from: entry.node, to });
             }
         }
     }

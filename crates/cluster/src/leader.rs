@@ -131,7 +131,7 @@ impl Leader {
         self.begin(Kind::Beat, 0, Times::at(clock_ns), &[])
     }
 
-    /// Ends the leadership in favour of a node, which need not wait for silence.
+    /// Ends the leadership in favour of a node, or of [`NodeId::ANY`] but this one: it need not wait for silence.
     ///
     /// # Panics
     /// If an entry is on its way.

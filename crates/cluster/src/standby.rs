@@ -13,6 +13,8 @@ use crate::leader::Leader;
 pub struct Patience {
     /// Without an accepted entry for so long. Nodes have different ones, so that they do not claim at once.
     pub silence: Duration,
+    /// After a hand-over to any node, for so long.
+    pub turn: Duration,
     /// A node whose clock is behind the last record by more does not claim: its records would all have one time.
     pub behind_max: Duration,
 }
@@ -20,12 +22,14 @@ pub struct Patience {
 impl Patience {
     const SILENCE: Duration = Duration::from_secs(2);
     const PER_RANK: Duration = Duration::from_millis(300);
+    const TURN: Duration = Duration::from_millis(25);
     const BEHIND_MAX: Duration = Duration::from_secs(2);
 
     /// That of the node which is to lead in the `rank`-th place, beginning with 0.
     pub const fn of_rank(rank: u32) -> Self {
         Self {
             silence: Self::SILENCE.saturating_add(Self::PER_RANK.saturating_mul(rank)),
+            turn: Self::TURN.saturating_mul(rank),
             behind_max: Self::BEHIND_MAX,
         }
     }
@@ -56,6 +60,8 @@ pub struct Standby {
     quiet_since: Duration,
     /// Whether the end of the log was asked for.
     asks_end: bool,
+    /// The hand-over that this node has claimed after: once, then it is silence that counts.
+    followed: Option<Chain>,
     /// Whether this node may claim: see [`Standby::permit_claims`].
     may_claim: bool,
     /// Claims of this life that were appended and not read yet. The newest is the last.
@@ -76,6 +82,7 @@ impl Standby {
             next_tag: 1,
             quiet_since: now,
             asks_end: false,
+            followed: None,
             may_claim: false,
             claims: Vec::new(),
         }
@@ -104,11 +111,16 @@ impl Standby {
 
     /// Whether the end of the log is to be asked for, and told to [`Standby::end`]. It says so once per silence.
     pub fn asks_for_end(&mut self, now: Duration) -> bool {
-        let is_named = self.fold.successor() == Some(self.me);
-        let is_silent = is_named || now.saturating_sub(self.quiet_since) >= self.patience.silence;
+        let quiet = now.saturating_sub(self.quiet_since);
+        let is_silent = quiet >= self.patience.silence || (quiet >= self.patience.turn && self.is_called());
         let asks = self.may_claim && is_silent && !self.asks_end;
         self.asks_end |= asks;
         asks
+    }
+
+    /// Whether the leader left the leadership to this node, which has not claimed since.
+    fn is_called(&self) -> bool {
+        self.fold.is_left_to(self.me) && self.followed != Some(self.fold.position().chain)
     }
 
     /// The offset behind the last entry of the log, or `None` if the log cannot be reached. Returns a claim if the
@@ -136,6 +148,7 @@ impl Standby {
     /// Claims without waiting for silence: an operator's word.
     pub fn claim(&mut self, clock_ns: i64) -> Append {
         let drafted = self.fold.draft(Kind::Claim, self.me, 0, Times::at(clock_ns), &self.claim.encode());
+        self.followed = Some(self.fold.position().chain);
         if self.claims.len() == CLAIMS_MAX {
             self.claims.remove(0);
         }

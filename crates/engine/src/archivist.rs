@@ -24,7 +24,7 @@ const SNAPSHOTS_KEPT: usize = 2;
 
 /// Folds journal records into a ledger of its own.
 pub(crate) struct Archivist {
-    log: Arc<dyn Log>,
+    pub(crate) log: Arc<dyn Log>,
     snapshots: SnapshotStore,
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) fold: Fold,

@@ -72,6 +72,11 @@ impl Committer {
         Ok(())
     }
 
+    /// Lets another node of the cluster append; see [`Appender::hand_over`].
+    pub(crate) fn hand_over(&mut self, successor: Option<u32>) -> Result<(), JournalError> {
+        self.log.hand_over(successor)
+    }
+
     fn release(&mut self, pending: &mut PendingBatch) {
         if let Some(participants) = pending.participants.take() {
             self.effects.participants(participants);

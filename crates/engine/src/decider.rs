@@ -319,11 +319,25 @@ impl<H: CommitThread> Decider<H> {
         Ok(())
     }
 
-    /// Commits the open batch, on this thread.
+    /// Commits the open batch, on this thread, and hands over if that was asked for.
     pub(crate) fn finish(&mut self) -> StopReason {
         self.close_batch();
-        let committed = self.committer().and_then(|mut committer| committer.commit(&mut self.open));
-        committed.map_or_else(StopReason::of_journal, |()| StopReason::Shutdown)
+        let committed = self.committer().and_then(|mut committer| {
+            committer.commit(&mut self.open)?;
+            Ok(committer)
+        });
+        match (committed, self.shared.successor.get()) {
+            (Err(error), _) => StopReason::of_journal(error),
+            (Ok(_), None) => StopReason::Shutdown,
+            (Ok(mut committer), Some(successor)) => match committer.hand_over(*successor) {
+                Ok(()) => StopReason::HandedOver,
+                Err(error @ JournalError::Superseded { .. }) => StopReason::of_journal(error),
+                Err(error) => {
+                    tracing::warn!(%error, "the hand-over is not in the log: another node takes over after some silence");
+                    StopReason::HandedOver
+                }
+            },
+        }
     }
 
     /// The state, those decisions included that are not durable yet.

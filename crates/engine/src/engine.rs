@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, Builder, JoinHandle};
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ use crate::participants::Participants;
 use crate::progress::ArchiveProgress;
 use crate::queue::Queue;
 use crate::record::Effects;
-use crate::recovery::{Recovered, recover};
+use crate::recovery::{Recovered, StandbyEngine, recover};
 use crate::shared::{Serving, SharedState};
 
 /// Of the archivist's thread, as `nice` counts it.
@@ -49,12 +49,36 @@ impl Engine {
         metrics: EngineMetrics,
         effects: Box<dyn Effects>,
     ) -> Result<(Self, EngineHandle), StartError> {
+        let recovered = recover(&options)?;
+        Self::start_recovered(recovered, options, metrics, effects)
+    }
+
+    /// Starts on what a node that stood by has followed: the log of the options is the one that it leads.
+    ///
+    /// # Errors
+    /// The log was lost to another node, or the copy cannot be read.
+    pub fn take_over(
+        standby: StandbyEngine,
+        options: EngineOptions,
+        metrics: EngineMetrics,
+        effects: Box<dyn Effects>,
+    ) -> Result<(Self, EngineHandle), StartError> {
+        let recovered = standby.take_over(&options)?;
+        Self::start_recovered(recovered, options, metrics, effects)
+    }
+
+    fn start_recovered(
+        recovered: Recovered,
+        options: EngineOptions,
+        metrics: EngineMetrics,
+        effects: Box<dyn Effects>,
+    ) -> Result<(Self, EngineHandle), StartError> {
         let (jobs, jobs_to_run) = mpsc::channel();
         let (jobs_done, done) = mpsc::channel();
         let channels = CommitChannels { jobs, done };
         let ticks = Ticks::At(Instant::now() + options.tick_interval);
         let Assembled { shared, handle, decider, archivist, archive, directory } =
-            assemble(options, metrics, effects, channels, ticks)?;
+            assemble(recovered, options, metrics, effects, channels, ticks);
         let decider = spawn("upesi-engine", &shared, move |_| decider.run())?;
         let journal = spawn("upesi-journal", &shared, move |shared| {
             run_commit_thread(&jobs_to_run, &jobs_done, shared);
@@ -106,15 +130,16 @@ pub(crate) struct Assembled<H> {
     pub(crate) directory: Option<DataDirectory>,
 }
 
-/// Recovers the state of the data directory and puts the engine's parts together.
+/// Puts the engine's parts together.
 pub(crate) fn assemble<H: CommitThread>(
+    recovered: Recovered,
     options: EngineOptions,
     metrics: EngineMetrics,
     mut effects: Box<dyn Effects>,
     commit_thread: H,
     ticks: Ticks,
-) -> Result<Assembled<H>, StartError> {
-    let Recovered { directory, log, ledger, appender, archive, mut archivist } = recover(&options)?;
+) -> Assembled<H> {
+    let Recovered { directory, log, ledger, appender, archive, mut archivist } = recovered;
     archivist.metrics = metrics.clone();
     metrics.snapshot_seq.set(archivist.snapshot_seq as i64);
     let clock = GuardedClock::new(Arc::clone(&options.clock), options.clock_jump_max);
@@ -126,6 +151,7 @@ pub(crate) fn assemble<H: CommitThread>(
         stopped: watch::Sender::new(None),
         is_durable: options.durability == Durability::Synced,
         clock: Arc::new(clock),
+        successor: OnceLock::new(),
     });
     shared.archive.journal_reached(ledger.last_seq());
     let handle = EngineHandle {
@@ -141,7 +167,7 @@ pub(crate) fn assemble<H: CommitThread>(
     let committer = Committer::new(Arc::clone(&shared), metrics.clone(), appender, effects);
     let decider =
         Decider::new(Arc::clone(&shared), options, metrics, ledger, committer, commit_thread, ticks);
-    Ok(Assembled { shared, handle, decider, archivist, archive, directory })
+    Assembled { shared, handle, decider, archivist, archive, directory }
 }
 
 fn spawn(

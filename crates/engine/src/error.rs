@@ -109,6 +109,9 @@ pub enum StopReason {
     /// Another node leads the cluster. What this one had decided and not answered is forgotten.
     #[error("the hub {0} leads now")]
     Superseded(String),
+    /// It was asked to let another node of the cluster lead.
+    #[error("handed over to another hub")]
+    HandedOver,
     /// The archivist failed.
     #[error("the archive failed: {0}")]
     Archive(String),

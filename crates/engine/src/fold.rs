@@ -64,11 +64,16 @@ impl Fold {
         self.ledger.evolve(seq, time, events.drain(..), &callbacks);
         self.records.reuse(events, callbacks);
         if seq <= self.archived_to {
-            self.ledger.drain_finished(seq).for_each(drop);
-            self.ledger.take_finished_conversions(seq).for_each(drop);
-            self.ledger.take_finished_bulks(seq).for_each(drop);
+            self.forget_to(seq);
         }
         Ok(true)
+    }
+
+    /// Forgets what finished up to a record: the archive has it.
+    pub(crate) fn forget_to(&mut self, seq: u64) {
+        self.ledger.drain_finished(seq).for_each(drop);
+        self.ledger.take_finished_conversions(seq).for_each(drop);
+        self.ledger.take_finished_bulks(seq).for_each(drop);
     }
 
     /// Folds all records to the end of a log without an appender.

@@ -276,6 +276,16 @@ impl EngineHandle {
         removed.map_err(|error| SubmitError::Archive(error.to_string()))
     }
 
+    /// Lets another node of the cluster lead: no command is taken any more, what was taken is decided and committed,
+    /// and the log says that `successor` may lead, or any other node. Waits until the engine has stopped, and returns
+    /// why it did.
+    pub async fn hand_over(&self, successor: Option<u32>) -> StopReason {
+        // The first one counts.
+        let _ = self.inner.shared.successor.set(successor);
+        self.inner.shared.queue.close();
+        self.stopped().await
+    }
+
     /// Waits until the engine has stopped and tells why.
     pub async fn stopped(&self) -> StopReason {
         let mut stopped: watch::Receiver<_> = self.inner.shared.stopped.subscribe();

@@ -45,7 +45,7 @@ pub use metrics::{EngineMetrics, MOJALOOP_SECONDS, ShareHistogram};
 pub use options::{EngineOptions, Storage};
 pub use participants::{Participants, SharedParticipants};
 pub use record::{Answered, DurableRecord, Effects, NoEffects, Payload};
-pub use recovery::{Rehearsal, StandbyArchive, rehearse};
+pub use recovery::{Rehearsal, StandbyEngine, rehearse};
 pub use shared::{EngineStatus, Serving};
 pub use stepped::{Mistake, SteppedEngine};
 pub use trim::first_needed_record;

@@ -63,16 +63,8 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     if archive.watermark() < snapshot.last_seq() {
         rebuild_archive(&log, &snapshots, &archive, &config, snapshot.last_seq(), options)?;
     }
-    if ledger.last_time() > LAST_TIME {
-        return Err(StartError::EndOfTime(ledger.last_time()));
-    }
-    tracing::info!(
-        snapshot = snapshot.last_seq(),
-        records = ledger.last_seq() - snapshot.last_seq(),
-        reserved = ledger.reserved_len(),
-        undelivered = ledger.outbox().len(),
-        "recovered the ledger"
-    );
+    expect_time_is_left(&ledger)?;
+    tell(&ledger, snapshot.last_seq());
     let archivist = archivist_of(options, &log, snapshots, &archive, snapshot);
     Ok(Recovered { directory, log, ledger, appender, archive, archivist })
 }
@@ -90,43 +82,56 @@ fn archivist_of(
     archivist
 }
 
-/// Archive and snapshots of a node that stands by: they follow its copy of the journal, so that a start has little left
-/// to do.
-pub struct StandbyArchive {
+/// State, archive and snapshots of a node that stands by. They follow its copy of the journal, so that it takes over
+/// in a time that does not depend on their size.
+pub struct StandbyEngine {
+    /// Keeps the directory locked; absent in simulations.
+    directory: Option<DataDirectory>,
+    disk: Arc<dyn Disk>,
     archivist: Archivist,
+    /// That of the engine to be, up to the last record.
+    state: Fold,
     fold_every_records: u64,
 }
 
-impl StandbyArchive {
-    /// Opens archive and snapshots of a data directory whose lock the caller has. `log` reads the copy.
+impl StandbyEngine {
+    /// Opens state, archive and snapshots on the disk of a data directory. `log` reads the copy.
     ///
     /// # Errors
     /// What a start would fail with.
     pub fn open(
         options: &EngineOptions,
-        disk: Arc<dyn Disk>,
+        (directory, disk): (Option<DataDirectory>, Arc<dyn Disk>),
         log: &Arc<dyn Log>,
     ) -> Result<Self, StartError> {
         let config = LedgerConfig { hash_seed: hash_seed(options), ..options.ledger.clone() };
-        let snapshots = SnapshotStore::open(disk)?;
+        let snapshots = SnapshotStore::open(Arc::clone(&disk))?;
         let snapshot = latest_snapshot(&snapshots, &config)?;
         let archive = open_archive(options)?;
         if archive.watermark() < snapshot.last_seq() {
             rebuild_archive(log, &snapshots, &archive, &config, snapshot.last_seq(), options)?;
         }
+        let state = Fold::new(log, snapshot.clone(), archive.watermark());
         let archivist = archivist_of(options, log, snapshots, &archive, snapshot);
-        Ok(Self { archivist, fold_every_records: options.fold_every_records })
+        Ok(Self { directory, disk, archivist, state, fold_every_records: options.fold_every_records })
     }
 
-    /// Folds the records up to `seq`, which the copy has, if they are enough to be worth it. A lack of room leaves them
-    /// for the next call.
+    /// Folds the records up to `seq`, which the copy has; archive and snapshots follow if they are enough to be worth
+    /// it. A lack of room leaves them for the next call.
     ///
     /// # Errors
     /// The copy cannot be read, or archive or snapshots cannot be written.
     pub fn follow_to(&mut self, seq: u64) -> Result<(), StartError> {
+        while self.state.next(seq)? {}
         if seq < self.archivist.fold.ledger.last_seq() + self.fold_every_records {
             return Ok(());
         }
+        let followed = self.follow_archive_to(seq);
+        self.state.forget_to(self.archivist.archive.watermark());
+        followed
+    }
+
+    fn follow_archive_to(&mut self, seq: u64) -> Result<(), StartError> {
         match self.archivist.follow_to(seq) {
             Err(error) if error.is_lack_of_room() => {
                 tracing::warn!(%error, "archive and snapshots wait for room on the disk");
@@ -135,6 +140,36 @@ impl StandbyArchive {
             other => other,
         }
     }
+
+    /// What a start brings back, once this node leads.
+    pub(crate) fn take_over(self, options: &EngineOptions) -> Result<Recovered, StartError> {
+        let Self { directory, disk, mut archivist, state, .. } = self;
+        let log = open_log(options, disk);
+        let archive = Arc::clone(&archivist.archive);
+        let Claimed { mut appender, .. } = log.claim(archivist.snapshot_seq.max(archive.watermark()))?;
+        while appender.maintain()? == Maintenance::Advanced {}
+        let before = state.ledger.last_seq();
+        let ledger = state.finish()?;
+        archive.remove_to(ledger.removed_to())?;
+        expect_time_is_left(&ledger)?;
+        tell(&ledger, before);
+        archivist.log = Arc::clone(&log);
+        Ok(Recovered { directory, log, ledger, appender, archive, archivist })
+    }
+}
+
+fn expect_time_is_left(ledger: &Ledger) -> Result<(), StartError> {
+    if ledger.last_time() > LAST_TIME { Err(StartError::EndOfTime(ledger.last_time())) } else { Ok(()) }
+}
+
+fn tell(ledger: &Ledger, snapshot: u64) {
+    tracing::info!(
+        snapshot,
+        records = ledger.last_seq() - snapshot,
+        reserved = ledger.reserved_len(),
+        undelivered = ledger.outbox().len(),
+        "recovered the ledger"
+    );
 }
 
 /// The states that a start would come to.

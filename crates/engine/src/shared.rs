@@ -1,6 +1,6 @@
 //! What the engine's threads and its handles share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::watch;
 
@@ -47,6 +47,8 @@ pub(crate) struct SharedState {
     pub(crate) stopped: watch::Sender<Option<StopReason>>,
     pub(crate) is_durable: bool,
     pub(crate) clock: Arc<GuardedClock>,
+    /// The node that is to lead next, or any; once a hand-over was asked for.
+    pub(crate) successor: OnceLock<Option<u32>>,
 }
 
 impl SharedState {

@@ -16,7 +16,8 @@ use crate::handle::EngineHandle;
 use crate::metrics::EngineMetrics;
 use crate::options::EngineOptions;
 use crate::queue::Submission;
-use crate::record::Effects;
+use crate::record::{Effects, NoEffects};
+use crate::recovery::{Recovered, StandbyEngine, recover};
 use crate::shared::SharedState;
 
 /// A mistake in decisions, made before they are recorded.
@@ -45,8 +46,36 @@ impl SteppedEngine {
         metrics: EngineMetrics,
         effects: Box<dyn Effects>,
     ) -> Result<(Self, EngineHandle), StartError> {
-        let Assembled { shared, handle, decider, archivist, archive, directory } =
-            assemble(options, metrics, effects, SteppedCommitThread::default(), Ticks::Asked(false))?;
+        let recovered = recover(&options)?;
+        Ok(Self::start_recovered(recovered, options, metrics, effects))
+    }
+
+    /// As [`Engine::take_over`](crate::Engine::take_over).
+    ///
+    /// # Errors
+    /// The log was lost to another node, or the copy cannot be read.
+    pub fn take_over(
+        standby: StandbyEngine,
+        options: EngineOptions,
+    ) -> Result<(Self, EngineHandle), StartError> {
+        let recovered = standby.take_over(&options)?;
+        Ok(Self::start_recovered(recovered, options, EngineMetrics::default(), Box::new(NoEffects)))
+    }
+
+    fn start_recovered(
+        recovered: Recovered,
+        options: EngineOptions,
+        metrics: EngineMetrics,
+        effects: Box<dyn Effects>,
+    ) -> (Self, EngineHandle) {
+        let Assembled { shared, handle, decider, archivist, archive, directory } = assemble(
+            recovered,
+            options,
+            metrics,
+            effects,
+            SteppedCommitThread::default(),
+            Ticks::Asked(false),
+        );
         let engine = Self {
             shared,
             decider,
@@ -56,7 +85,7 @@ impl SteppedEngine {
             _archive: archive,
             _directory: directory,
         };
-        Ok((engine, handle))
+        (engine, handle)
     }
 
     /// Lets every decision from now on pass through a mistake, to prove that an auditor finds it.

@@ -294,6 +294,23 @@ async fn after_the_end_commands_are_refused() {
 }
 
 #[tokio::test]
+async fn a_hub_that_hands_over_decides_what_it_took_and_nothing_more() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let (engine, handle) = start(&directory, &clock);
+    onboard(&handle, &["greenbank", "bluewallet"]).await;
+    let taken = handle.submit(prepare(id(1), "greenbank", "bluewallet", "1", soon()), Payload::default());
+    let refused = async {
+        let later = prepare(id(2), "greenbank", "bluewallet", "1", soon());
+        (handle.hand_over(Some(2)).await, handle.submit(later, Payload::default()).await)
+    };
+    let (taken, (reason, later)) = tokio::join!(biased; taken, refused);
+    assert_eq!((reason, later), (StopReason::HandedOver, Err(SubmitError::Stopped)));
+    assert!(matches!(taken, Ok(Reply::Accepted)), "{taken:?}");
+    assert_eq!(handle.hand_over(None).await, StopReason::HandedOver, "the first one counts");
+    engine.shutdown();
+}
+
+#[tokio::test]
 async fn a_full_queue_refuses_at_once() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
     let mut options = options(&directory, &clock);

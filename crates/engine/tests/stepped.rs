@@ -11,9 +11,9 @@ use std::task::{Context, Poll, Waker};
 use common::{TestClock, amount, fulfil, id, kes, name, onboard, prepare};
 use upesi_engine::{
     EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants, Payload, Search, SearchPlace,
-    Serving, StandbyArchive, SteppedEngine, Storage, SubmitError,
+    Serving, StandbyEngine, SteppedEngine, Storage, SubmitError, rehearse,
 };
-use upesi_journal::sim_disk::SimDisk;
+use upesi_journal::sim_disk::{Kept, SimDisk};
 use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
 use upesi_ledger::{AdminCommand, CallbackKey, Command, Ledger, PublicState, Reply, Transfer};
 use upesi_tables::archive::{Archive as _, MemoryArchive};
@@ -178,7 +178,7 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
         ..EngineOptions::new("nowhere")
     };
     let copy = EmbeddedLog::for_reading(&leaders);
-    let open = || StandbyArchive::open(&options, Arc::new(disk.clone()), &copy).unwrap();
+    let open = || StandbyEngine::open(&options, (None, Arc::new(disk.clone())), &copy).unwrap();
     let snapshots = || SnapshotStore::open(Arc::new(disk.clone())).unwrap().list().unwrap();
     let mut standby = open();
     standby.follow_to(FOLD_EVERY - 1).unwrap();
@@ -195,6 +195,24 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
     let stored = |number| archive.get(&id(number)).unwrap().is_some();
     assert!((100..160).all(stored) && !stored(160));
     assert!(last_seq - snapshots().iter().map(|one| one.seq).max().unwrap() <= SNAPSHOT_EVERY);
+    // It leads: its state is what a start would bring back.
+    let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
+    let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
+    let options = EngineOptions { log: Some(log), ..options.clone() };
+    let expected = rehearse(&options).unwrap().ledger;
+    let (engine, _handle) = SteppedEngine::take_over(standby, options).unwrap();
+    let state = |ledger: &Ledger| {
+        let mut bytes = Vec::new();
+        ledger.encode_snapshot(&mut bytes);
+        (ledger.last_seq(), ledger.finished_len(), bytes)
+    };
+    assert!(
+        state(engine.ledger()) == state(&expected),
+        "{} {}",
+        engine.ledger().last_seq(),
+        expected.last_seq()
+    );
+    assert_eq!(engine.ledger().last_seq(), last_seq);
 }
 
 #[test]

@@ -235,11 +235,16 @@ impl Server {
         self.shared.recheck(trusts)
     }
 
+    /// Stops accepting, and lets every connection finish the request in flight.
+    pub fn begin_shutdown(&self) {
+        self.stop.send_replace(true);
+        self.shared.finish_all();
+    }
+
     /// Stops accepting, lets every connection finish the request in flight, and waits until all are closed or the
     /// deadline has come. Gives the number of connections that were still open then.
     pub async fn shutdown(&self, deadline: Instant) -> usize {
-        self.stop.send_replace(true);
-        self.shared.finish_all();
+        self.begin_shutdown();
         let _ = timeout_at(deadline, self.shared.all_closed()).await;
         self.connections()
     }

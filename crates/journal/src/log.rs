@@ -66,6 +66,12 @@ pub trait Appender: Send {
 
     /// Prepares for later appends. To be called after every append, when its acknowledgements have left.
     fn maintain(&mut self) -> Result<Maintenance, JournalError>;
+
+    /// Gives up the right to append in favour of another node of a cluster, or of any if none is named. Nothing can be
+    /// appended then. A log that only one process can open has no other node.
+    fn hand_over(&mut self, _successor: Option<u32>) -> Result<(), JournalError> {
+        Ok(())
+    }
 }
 
 /// Reads a log in order, or one record at a time.

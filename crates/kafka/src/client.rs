@@ -1,6 +1,8 @@
 //! Producer and consumer of the one partition.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,8 @@ pub struct KafkaSettings {
     pub topic: String,
     /// Further settings of librdkafka.
     pub properties: BTreeMap<String, String>,
+    /// Counts the failures that the client reports.
+    pub errors: Arc<AtomicU64>,
 }
 
 /// Why there is no client.
@@ -42,7 +46,10 @@ pub struct KafkaSettings {
 pub struct ConnectError(#[from] KafkaError);
 
 /// Tells what became of attempts.
-struct Deliveries(Sender<Event>);
+struct Deliveries {
+    answers: Sender<Event>,
+    errors: Arc<AtomicU64>,
+}
 
 impl ClientContext for Deliveries {
     fn log(&self, level: rdkafka::config::RDKafkaLogLevel, facility: &str, message: &str) {
@@ -50,6 +57,7 @@ impl ClientContext for Deliveries {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, reason, "Kafka");
     }
 }
@@ -62,12 +70,14 @@ impl ProducerContext for Deliveries {
         // An acknowledgement without an offset says nothing: librdkafka knows such.
         let event =
             offset.map_or(Event::Unknown { tag: *tag }, |offset| Event::Acknowledged { tag: *tag, offset });
-        let _ = self.0.send(event);
+        let _ = self.answers.send(event);
     }
 }
 
 /// Of the consumer.
-struct Told;
+struct Told {
+    errors: Arc<AtomicU64>,
+}
 
 impl ClientContext for Told {
     fn log(&self, level: rdkafka::config::RDKafkaLogLevel, facility: &str, message: &str) {
@@ -75,6 +85,7 @@ impl ClientContext for Told {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(%error, reason, "Kafka");
     }
 }
@@ -126,7 +137,7 @@ impl KafkaSettings {
             .set("batch.num.messages", "1")
             .set("message.max.bytes", ENTRY_BYTES_MAX.to_string())
             .set("message.timeout.ms", ATTEMPT_TIMEOUT.as_millis().to_string())
-            .create_with_context(Deliveries(answers))
+            .create_with_context(Deliveries { answers, errors: Arc::clone(&self.errors) })
     }
 
     fn consumer(&self) -> Result<BaseConsumer<Told>, KafkaError> {
@@ -140,7 +151,7 @@ impl KafkaSettings {
             .set("fetch.message.max.bytes", ENTRY_BYTES_MAX.to_string())
             .set("fetch.wait.max.ms", "100")
             .set("fetch.error.backoff.ms", "20")
-            .create_with_context(Told)
+            .create_with_context(Told { errors: Arc::clone(&self.errors) })
     }
 }
 

@@ -23,7 +23,8 @@ use upesi_replication::{Clock, NodeSettings, Progress, ReplicatedLog, Stood, Sys
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn topic(broker: &Broker, topic: &str) -> KafkaSettings {
-    KafkaSettings { brokers: broker.addresses.clone(), topic: topic.to_owned(), properties: BTreeMap::new() }
+    let (brokers, topic) = (broker.addresses.clone(), topic.to_owned());
+    KafkaSettings { brokers, topic, properties: BTreeMap::new(), errors: Arc::default() }
 }
 
 struct Node {
@@ -32,20 +33,14 @@ struct Node {
     settings: KafkaSettings,
     /// The last record that it has read.
     seq: AtomicU64,
-    stops: AtomicBool,
+    stops: Arc<AtomicBool>,
 }
 
 impl Node {
     fn new(directory: &Path, settings: &KafkaSettings, number: u32) -> Self {
         let data = directory.join(format!("node-{number}"));
         std::fs::create_dir(&data).expect("a directory");
-        Self {
-            number,
-            data,
-            settings: settings.clone(),
-            seq: AtomicU64::new(0),
-            stops: AtomicBool::new(false),
-        }
+        Self { number, data, settings: settings.clone(), seq: AtomicU64::new(0), stops: Arc::default() }
     }
 
     fn disk(&self) -> Arc<dyn Disk> {

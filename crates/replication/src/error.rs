@@ -91,6 +91,16 @@ pub enum ReplicationError {
         /// The entry.
         offset: u64,
     },
+    /// The brokers do not deliver what they have.
+    #[error("{log} ends at offset {end}, and nothing came from offset {offset} on: are the brokers away?")]
+    Silent {
+        /// The log.
+        log: String,
+        /// The next entry.
+        offset: u64,
+        /// Where it ends.
+        end: u64,
+    },
     /// The leader met something that it must not go on from.
     #[error("{log}: {stop}")]
     Stopped {

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use upesi_cluster::{Append, Leader, Next, Records};
+use upesi_cluster::{Append, Leader, Next, NodeId, Records};
 use upesi_journal::{Appended, Appender, Batch, Damage, JournalError, Maintenance};
 
 use crate::copy::Copy;
@@ -14,6 +15,8 @@ use crate::records;
 
 /// How long the leader waits for its client at a time.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a hand-over may take. Then the others find out by the silence.
+const HAND_OVER_MAX: Duration = Duration::from_secs(3);
 
 /// The right to append to the log, and the copy.
 pub(crate) struct Leading {
@@ -21,6 +24,8 @@ pub(crate) struct Leading {
     partition: Box<dyn Partition>,
     copy: Copy,
     clock: Arc<dyn Clock>,
+    /// Whether the process ends, and waits no more for an answer that does not come.
+    stops: Arc<AtomicBool>,
     body: Vec<u8>,
     /// Whether the client reads entries back.
     reads: bool,
@@ -32,6 +37,7 @@ pub(crate) struct Leading {
 #[derive(Clone, Debug)]
 enum Ended {
     Superseded { by: String },
+    HandedOver,
     Failed(String),
 }
 
@@ -41,8 +47,9 @@ impl Leading {
         partition: Box<dyn Partition>,
         copy: Copy,
         clock: Arc<dyn Clock>,
+        stops: Arc<AtomicBool>,
     ) -> Self {
-        Self { leader, partition, copy, clock, body: Vec::new(), reads: false, ended: None }
+        Self { leader, partition, copy, clock, stops, body: Vec::new(), reads: false, ended: None }
     }
 
     pub const fn copy(&self) -> &Copy {
@@ -76,6 +83,7 @@ impl Leading {
         match &self.ended {
             None => Ok(()),
             Some(Ended::Superseded { by }) => Err(JournalError::Superseded { by: by.clone() }),
+            Some(Ended::HandedOver) => Err(JournalError::Superseded { by: String::new() }),
             Some(Ended::Failed(reason)) => Err(self.failure(reason)),
         }
     }
@@ -93,8 +101,16 @@ impl Leading {
 
     /// Appends an entry, and waits until it is known whether it was accepted. Returns where it stands.
     fn settle(&mut self, append: Append) -> Result<u64, JournalError> {
+        self.settle_until(append, None)
+    }
+
+    /// The same, until an instant of this node's clock at most.
+    fn settle_until(&mut self, append: Append, limit: Option<Duration>) -> Result<u64, JournalError> {
         self.partition.append(append);
         loop {
+            if limit.is_some_and(|limit| self.clock.now() >= limit) || self.stops.load(Ordering::Acquire) {
+                return Err(self.fail("the entry was not acknowledged".to_owned()));
+            }
             let event = match self.partition.next(PATIENCE) {
                 Ok(event) => event,
                 Err(reason) => return Err(self.fail(reason)),
@@ -187,5 +203,15 @@ impl Appender for Leading {
         self.beat_if_due()?;
         self.copy.save_if_due(self.clock.now())?;
         self.copy.writer().maintain()
+    }
+
+    fn hand_over(&mut self, successor: Option<u32>) -> Result<(), JournalError> {
+        self.expect_sound()?;
+        let limit = self.clock.now() + HAND_OVER_MAX;
+        let append = self.leader.hand_over(successor.map_or(NodeId::ANY, NodeId), self.clock.wall_ns());
+        let offset = self.settle_until(append, Some(limit))?;
+        self.ended = Some(Ended::HandedOver);
+        self.copy.advance(self.leader.fold(), offset);
+        self.copy.save()
     }
 }

@@ -30,10 +30,11 @@ pub struct ReplicatedLog {
     disk: Arc<dyn Disk>,
     copy: Arc<dyn Log>,
     waiting: Arc<Waiting>,
+    was_called: bool,
 }
 
 impl ReplicatedLog {
-    pub(crate) fn new(leading: Leading) -> Self {
+    pub(crate) fn new(leading: Leading, was_called: bool) -> Self {
         let disk = Arc::clone(leading.copy().disk());
         let waiting = Arc::new(Waiting { leading: Mutex::new(Some(leading)), taken: Condvar::new() });
         let beating = Arc::clone(&waiting);
@@ -41,7 +42,12 @@ impl ReplicatedLog {
         let _ = thread::Builder::new()
             .name("upesi-log-beat".to_owned())
             .spawn(move || beat_until_taken(&beating));
-        Self { copy: EmbeddedLog::for_reading(&disk), disk, waiting }
+        Self { copy: EmbeddedLog::for_reading(&disk), disk, waiting, was_called }
+    }
+
+    /// Whether the leader before handed over to this node, rather than falling silent.
+    pub const fn was_called(&self) -> bool {
+        self.was_called
     }
 }
 

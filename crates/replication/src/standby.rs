@@ -24,8 +24,10 @@ pub struct Progress {
     pub position: Position,
     /// Where the leader is reached; `None` if there is none.
     pub leader: Option<String>,
-    /// Entries that were void for a reason that an operator must know.
-    pub alarming: u64,
+    /// When the last accepted entry was written, by the leader's clock, in nanoseconds since 1970; 0 before the first.
+    pub entry_at_ns: i64,
+    /// The entry that was read is void for a reason that an operator must know.
+    pub is_alarming: bool,
 }
 
 /// Why a node no longer stands by.
@@ -36,7 +38,8 @@ pub enum Stood {
     Stopped,
 }
 
-/// Follows the log into the copy on `disk`, until this node leads or `stops`.
+/// Follows the log into the copy on `disk`, until this node leads or `stops`. If it leads and `stops` then, it waits no
+/// more for brokers that do not answer.
 ///
 /// # Errors
 /// The copy or the log is not what it should be: this node must not go on.
@@ -45,7 +48,7 @@ pub fn stand_by(
     (disk, options): (Arc<dyn Disk>, Options),
     settings: &NodeSettings,
     clock: &Arc<dyn Clock>,
-    stops: &AtomicBool,
+    stops: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Stood, ReplicationError> {
     let copy = Copy::open(disk, options, settings.cluster)?;
@@ -59,6 +62,7 @@ pub fn stand_by(
         let now = clock.now();
         match next(&mut *partition, PATIENCE)? {
             Some(Event::Entry { offset, bytes }) => {
+                let was_called = standby.fold().is_left_to(settings.node);
                 let (role, progress) = following.read(standby, partition.name(), (offset, &bytes), now)?;
                 if let Some(progress) = progress {
                     tell(&progress);
@@ -67,8 +71,14 @@ pub fn stand_by(
                     Role::Standby(standby) => standby,
                     Role::Leader(leader) => {
                         partition.stop_reading();
-                        let leading = Leading::new(leader, partition, following.copy, Arc::clone(clock));
-                        return Ok(Stood::Elected(ReplicatedLog::new(leading)));
+                        let leading = Leading::new(
+                            leader,
+                            partition,
+                            following.copy,
+                            Arc::clone(clock),
+                            Arc::clone(stops),
+                        );
+                        return Ok(Stood::Elected(ReplicatedLog::new(leading, was_called)));
                     }
                     Role::Newer(_) => {
                         return Err(ReplicationError::Newer { log: partition.name().to_owned(), offset });
@@ -105,7 +115,7 @@ struct Following {
     copy: Copy,
     /// The entry at that offset must be the one that was accepted last.
     expected_at: Option<u64>,
-    alarming: u64,
+    entry_at_ns: i64,
 }
 
 impl Following {
@@ -117,7 +127,7 @@ impl Following {
             return Err(ReplicationError::TailLost { log: partition.name().to_owned(), end, accepted });
         }
         partition.read_from(expected_at.unwrap_or(0));
-        Ok(Self { copy, expected_at, alarming: 0 })
+        Ok(Self { copy, expected_at, entry_at_ns: 0 })
     }
 
     fn fold(&self) -> Fold {
@@ -146,16 +156,19 @@ impl Following {
             Role::Standby(standby) | Role::Newer(standby) => standby.fold(),
             Role::Leader(leader) => leader.fold(),
         };
+        let mut is_alarming = false;
         match verdict {
             Verdict::Accepted(entry) => {
+                self.entry_at_ns = entry.times.last_ns;
                 self.copy.accept(log, offset, &entry)?;
                 self.copy.advance(fold, offset);
             }
-            Verdict::Void(void) if void.is_alarming() => self.alarming += 1,
+            Verdict::Void(void) if void.is_alarming() => is_alarming = true,
             Verdict::Void(_) | Verdict::Newer(_) => return Ok((role, None)),
         }
         let leader = fold.claim().map(|claim| claim.address.clone());
-        let progress = Progress { position: fold.position().clone(), leader, alarming: self.alarming };
+        let (position, entry_at_ns) = (fold.position().clone(), self.entry_at_ns);
+        let progress = Progress { position, leader, entry_at_ns, is_alarming };
         Ok((role, Some(progress)))
     }
 }

@@ -11,12 +11,15 @@ use crate::place::Place;
 use crate::standby::next;
 
 const PATIENCE: Duration = Duration::from_millis(100);
+/// So often in a row there may be no entry, though the log has more.
+const LOOKS_MAX: u32 = 100;
 
 /// Reads the log from where a node's directory is, or from its beginning without one, up to `end`. Returns how far the
 /// directory is, and the fold at the end. Nothing is written.
 ///
 /// # Errors
-/// The directory is of another cluster, the log has no such entries any more, or a newer hub wrote one of them.
+/// The directory is of another cluster, the log has no such entries any more, a newer hub wrote one of them, or nothing
+/// came for ten seconds.
 pub fn survey(
     partition: &mut dyn Partition,
     disk: Option<&dyn Disk>,
@@ -30,11 +33,25 @@ pub fn survey(
     let copied = place.as_ref().map(|place| place.position.seq);
     let mut fold = Fold::new(cluster, place.unwrap_or(Place::start(cluster)).position);
     partition.read_from(fold.position().next_offset);
+    let mut looks = 0;
     while fold.position().next_offset < end {
-        if let Some(Event::Entry { offset, bytes }) = next(partition, PATIENCE)?
-            && let Verdict::Newer(_) = fold.read(offset, &bytes)
-        {
-            return Err(ReplicationError::Newer { log: partition.name().to_owned(), offset });
+        let event = next(partition, PATIENCE)?;
+        let log = || partition.name().to_owned();
+        match event {
+            Some(Event::Entry { offset, bytes }) => {
+                if let Verdict::Newer(_) = fold.read(offset, &bytes) {
+                    return Err(ReplicationError::Newer { log: log(), offset });
+                }
+                looks = 0;
+            }
+            _ if looks == LOOKS_MAX => {
+                return Err(ReplicationError::Silent {
+                    log: log(),
+                    offset: fold.position().next_offset,
+                    end,
+                });
+            }
+            _ => looks += 1,
         }
     }
     partition.stop_reading();

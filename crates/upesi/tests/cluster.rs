@@ -1,5 +1,5 @@
-//! Two nodes of a cluster on a real broker, under load. The node that leads is killed or stopped in order, again and
-//! again; the other one takes over, and nothing that was answered is lost.
+//! Two nodes of a cluster on a real broker, under load. The node that leads is killed, stopped in order or told to hand
+//! over, again and again; the other one takes over, and nothing that was answered is lost.
 //!
 //! Both nodes have the same ports, as one address of a service would be: a node listens only while it leads.
 //! `UPESI_CLUSTER_TAKE_OVERS` sets how often, `UPESI_CRASH_SEED` repeats the amounts and parties.
@@ -11,7 +11,7 @@ mod broker;
 mod support_crash;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Instant;
 
@@ -26,6 +26,9 @@ use tempfile::TempDir;
 
 const TAKE_OVERS: u64 = 4;
 const FOLLOWS: &str = "follows the cluster's log";
+/// The setting of a port that a node has also while it follows.
+const METRICS: &str = "metrics.listen=";
+const HANDED_OVER: &str = "handed over: this node serves no more";
 /// Transfers between two ends of a leader.
 const TRANSFERS: u64 = 150;
 
@@ -45,6 +48,7 @@ fn nodes(directory: &Path, broker: &Broker) -> [World; 2] {
             text(format!("cluster.rank={number}")),
             text(format!("cluster.address=http://node-{number}")),
             text(format!("cluster.brokers={}", broker.addresses)),
+            text(format!("{METRICS}{}", free_ports()[0])),
         ];
         world
     });
@@ -59,6 +63,33 @@ fn told(world: &World, arguments: &[&str]) -> (Option<i32>, String) {
     let output = command.args(world.settings.iter().flat_map(|setting| ["--set", setting])).output().unwrap();
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
     (output.status.code(), text)
+}
+
+/// Kills the leader, stops it or lets it hand over, in turn; the process, if it goes on.
+fn end(leader: Hub, number: u64, [from, to]: [usize; 2], world: &World) -> Option<Hub> {
+    match number % 3 {
+        0 => leader.kill(),
+        1 => {
+            let (status, log) = leader.stop();
+            assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+            assert!(log.iter().any(|line| line.contains(HANDED_OVER)), "{}", log.join("\n"));
+        }
+        _ => {
+            hand_over(world, from, to);
+            return Some(leader);
+        }
+    }
+    None
+}
+
+/// Asks the node that leads to let another one lead.
+fn hand_over(world: &World, from: usize, to: usize) {
+    let mut command = upesi();
+    let url = format!("http://{}", world.ports[1]);
+    let output =
+        command.args(["cluster", "hand-over", "--admin", &url, "--to", &to.to_string()]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text, format!("node {from} has handed over to node {to}\n"), "{:?}", output.stderr);
 }
 
 fn journal(world: &World) -> Vec<u8> {
@@ -93,12 +124,7 @@ fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
         load.wait_for_accepted(TRANSFERS);
         let leads = (number % 2) as usize;
         let ended = Instant::now();
-        if number % 4 < 2 {
-            leader.kill();
-        } else {
-            let (status, log) = leader.stop();
-            assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
-        }
+        let former = end(leader, number, [leads, 1 - leads], &worlds[0]);
         assert!(standby.logs(SERVING), "nobody serves: {}", standby.log.join("\n"));
         println!(
             "{:6} ms  node {} took over within {} ms; {} accepted so far",
@@ -107,7 +133,14 @@ fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
             ended.elapsed().as_millis(),
             load.accepted_count()
         );
-        leader = std::mem::replace(&mut standby, follows(&worlds[leads]));
+        let next = match former {
+            None => follows(&worlds[leads]),
+            Some(mut former) => {
+                assert!(former.logs(HANDED_OVER) && former.logs(FOLLOWS), "{}", former.log.join("\n"));
+                former
+            }
+        };
+        leader = std::mem::replace(&mut standby, next);
     }
     load.wait_for_accepted(TRANSFERS);
 
@@ -117,6 +150,7 @@ fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
     block_on(verdict::all_agree(&admin, &load, &accepted));
     drop(admin);
     let leads = (take_overs % 2) as usize;
+    metrics_say(&worlds, leads);
     status_says(&worlds[1 - leads], leads);
     for hub in [standby, leader] {
         let (status, log) = hub.stop();
@@ -136,11 +170,25 @@ fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
 }
 
 /// Asks without waiting for the answer.
-fn asked(world: &World, path: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(world.ports[1]).unwrap();
+fn asked(address: SocketAddr, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     stream
+}
+
+/// Stops a process. Some time passes until one of its threads sees the signal, and then each of the others.
+fn freeze(pid: u32) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::STOP).unwrap();
+    let is_stopped = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    };
+    let since = Instant::now();
+    while !std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(|task| is_stopped(task.unwrap())) {
+        assert!(since.elapsed() < PATIENCE, "process {pid} goes on");
+        std::thread::yield_now();
+    }
 }
 
 fn answer(mut stream: TcpStream) -> String {
@@ -162,8 +210,8 @@ fn a_frozen_leader_answers_nothing_once_another_one_leads() {
     frozen.serves();
     let mut other = follows(&worlds[1]);
     let pid = Pid::from_raw(frozen.pid().cast_signed()).unwrap();
-    kill_process(pid, Signal::STOP).unwrap();
-    let question = asked(&worlds[0], "/participants");
+    freeze(frozen.pid());
+    let question = asked(worlds[0].ports[1], "/participants");
     other.serves();
     let load = block_on(worlds[1].load(1));
     kill_process(pid, Signal::CONT).unwrap();
@@ -175,7 +223,7 @@ fn a_frozen_leader_answers_nothing_once_another_one_leads() {
     drop(load);
     other.kill();
     frozen.serves();
-    let text = answer(asked(&worlds[0], "/participants"));
+    let text = answer(asked(worlds[0].ports[1], "/participants"));
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("dfsp-1"), "{text}");
 }
 
@@ -191,6 +239,40 @@ fn refuses_what_is_wrong(world: &World) {
     let output = nameless.arg(world.data.join("nothing")).output().unwrap();
     assert_eq!(output.status.code(), Some(64));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cluster.id"), "{output:?}");
+}
+
+/// Brokers that are away, or say nothing, end a question.
+#[test]
+fn a_status_waits_for_no_broker_for_ever() {
+    let directory = TempDir::new().unwrap();
+    // It accepts, and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("cluster.brokers={}", silent.local_addr().unwrap());
+    for brokers in ["cluster.brokers=127.0.0.1:1", &silent] {
+        let mut command = upesi();
+        command.args(["cluster", "status", "--set", "cluster.log=kafka", "--set", brokers]);
+        command
+            .args(["--set", "cluster.id=00112233445566778899aabbccddeeff", "--data"])
+            .arg(directory.path());
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(69), "{text}");
+        assert!(text.contains("the topic upesi-journal cannot be reached: check cluster.brokers"), "{text}");
+    }
+}
+
+/// A node shows who leads whether it does or follows.
+fn metrics_say(worlds: &[World; 2], leader: usize) {
+    for (number, world) in worlds.iter().enumerate() {
+        let address = world.settings.iter().find_map(|setting| setting.strip_prefix(METRICS)).unwrap();
+        let text = answer(asked(address.parse().unwrap(), "/metrics"));
+        let leads = u8::from(number == leader);
+        assert!(text.contains(&format!("\nupesi_cluster_leads {leads}\n")), "node {number}: {text}");
+        for name in ["upesi_cluster_behind_seconds", "process_start_time_seconds", "upesi_disk_free_bytes"] {
+            assert_eq!(text.matches(&format!("\n{name} ")).count(), 1, "{name} of node {number}: {text}");
+        }
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
 }
 
 fn status_says(world: &World, leader: usize) {

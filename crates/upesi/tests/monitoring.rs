@@ -17,8 +17,8 @@ use common::simulation::Scene;
 use dashboard::Dashboard;
 
 /// Metrics that are there only once something has happened; each stands in the source of the hub or of the lab.
-/// Those of TLS are there only if a port has it.
-const ONLY_ONCE: [&str; 20] = [
+/// Those of TLS are there only if a port has it, those of a cluster at its nodes.
+const ONLY_ONCE: [&str; 29] = [
     "upesi_auth_refused_total",
     "upesi_fspiop_refusals_total",
     "upesi_admission_refused_by_dfsp_total",
@@ -35,6 +35,15 @@ const ONLY_ONCE: [&str; 20] = [
     "upesi_tls_reload_failing",
     "upesi_identity_provider_failing",
     "upesi_break_glass_open",
+    "upesi_cluster_leads",
+    "upesi_cluster_epoch",
+    "upesi_cluster_record",
+    "upesi_cluster_behind_seconds",
+    "upesi_cluster_take_overs_total",
+    "upesi_cluster_last_hand_over_timestamp_seconds",
+    "upesi_cluster_superseded_total",
+    "upesi_cluster_alarming_entries_total",
+    "upesi_cluster_broker_errors_total",
     "upesi_lab_run_valid",
     "upesi_lab_audit_holds",
     "upesi_lab_throughput_per_second",
@@ -61,7 +70,7 @@ fn dashboards() -> Vec<(String, Dashboard)> {
         })
         .collect();
     found.sort_by(|a, b| a.0.cmp(&b.0));
-    assert_eq!(found.len(), 4);
+    assert_eq!(found.len(), 5);
     found
 }
 
@@ -155,6 +164,7 @@ fn what_is_asked_for_is_there() {
         read("crates/hub/src/hub/tls.rs"),
         read("crates/hub/src/hub/break_glass.rs"),
         read("crates/hub/src/hub/issuers.rs"),
+        read("crates/hub/src/hub/node.rs"),
         read("crates/gateway/src/caller.rs"),
     ]
     .into_iter()

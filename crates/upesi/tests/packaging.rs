@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use upesi_hub::config::{Sources, load};
+use upesi_hub::config::{CATALOGUE, Setting, Sources, load};
 use upesi_hub::exit::Exit;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_upesi");
@@ -88,12 +88,44 @@ fn the_unit_has_the_limits_and_the_restarts_that_the_hub_needs() {
     assert_eq!((one("ProtectSystem"), one("User")), ("strict".to_owned(), "upesi".to_owned()));
 }
 
+/// What the settings of a node say fits its unit, and the compose file's brokers.
 #[test]
-fn systemd_finds_nothing_wrong_with_the_unit() {
+fn the_settings_of_a_node_of_a_cluster_are_taken() {
+    let file = root().join("packaging/cluster/upesi.toml");
+    let settings = settings_of(&["serve", "--config", file.to_str().unwrap()]);
+    let state = format!("dir = \"/var/lib/{}\"", one("StateDirectory"));
+    let of_log = "log = \"kafka\"";
+    for setting in
+        [&*state, of_log, "listen = \"0.0.0.0:4002\"", "brokers = \"kafka-1:9092,kafka-2:9092,kafka-3:9092\""]
+    {
+        assert!(settings.contains(setting), "{setting}: {settings}");
+    }
+    // What the chart and the compose file set by variables.
+    let compose = read("packaging/cluster/compose.yaml");
+    let helpers = read("packaging/kubernetes/upesi/templates/_helpers.tpl");
+    let known: Vec<String> = CATALOGUE.iter().map(Setting::variable).collect();
+    for text in [&compose, &helpers] {
+        let words = text.split(|letter: char| !(letter.is_ascii_uppercase() || letter == '_'));
+        let named: Vec<&str> = words.filter(|word| word.starts_with("UPESI__")).collect();
+        assert!(named.len() > 4, "{named:?}");
+        for name in named {
+            assert!(known.iter().any(|variable| variable == name), "{name}");
+        }
+    }
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_units() {
+    // Where they will be installed there is nothing yet.
+    verify("upesi.service", &read("packaging/upesi.service").replace(INSTALLED, BINARY));
+    let kafka = "/opt/kafka/bin/kafka-server-start.sh";
+    verify("kafka.service", &read("packaging/cluster/kafka.service").replace(kafka, BINARY));
+}
+
+fn verify(name: &str, unit: &str) {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("upesi.service");
-    // Where it will be installed there is nothing yet.
-    fs::write(&path, read("packaging/upesi.service").replace(INSTALLED, BINARY)).unwrap();
+    let path = directory.path().join(name);
+    fs::write(&path, unit).unwrap();
     let verified = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output();
     // Not every machine that runs tests has systemd; the keys are checked above.
     let Ok(output) = verified else { return };

@@ -73,6 +73,8 @@ permissions! {
     ProcessProfile "process.profile";
     ProcessLog "process.log";
     ProcessClock "process.clock";
+    /// Which node of a cluster leads.
+    ClusterHandOver "cluster.hand-over";
     /// What waits for a second person, and which changes need one.
     ApprovalRead "approval.read";
     /// Approves and rejects what operations propose.

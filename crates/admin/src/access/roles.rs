@@ -47,6 +47,7 @@ const fn own(role: Role) -> &'static [Permission] {
             P::PartyManage,
             P::OracleManage,
             P::CallbackRedeliver,
+            P::ClusterHandOver,
         ],
         Role::Treasury => &[
             P::LimitRaise,

@@ -224,3 +224,25 @@ async fn only_allowed_hosts_are_answered() {
     // Balancers that speak HTTP/1.0 name no host; a page in a browser always does.
     assert_eq!(hub.raw("GET /live HTTP/1.0\r\n\r\n").await.0, 200);
 }
+
+#[tokio::test]
+async fn a_node_of_a_cluster_hands_over_and_takes_nothing_more() {
+    let alone = Hub::start();
+    let refused = alone.expect("POST", "/cluster/hand-over", "{}", 501).await;
+    assert_eq!(refused, refusal(2002, "Not implemented - This hub is no node of a cluster"));
+    let node = Hub::node(3);
+    for (body, sentence) in [
+        (r#"{"to":3}"#, r#"\"to\" must be another node than the one that leads"#),
+        (r#"{"to":-1}"#, r#"\"to\" must be a whole number from 0 to 1000000"#),
+        (r#"{"after":1}"#, r#"\"after\" is not allowed"#),
+    ] {
+        let answer = node.expect("POST", "/cluster/hand-over", body, 400).await;
+        assert_eq!(answer, refusal(3101, &format!("Malformed syntax - {sentence}")), "{body}");
+    }
+    let answer = node.expect("POST", "/cluster/hand-over", r#"{"to":1}"#, 200).await;
+    assert_eq!(answer, r#"{"from":3,"to":1}"#);
+    let (status, answer) = node.call("GET", "/participants", "").await;
+    assert!(status == 503 && answer.contains("2003"), "{status} {answer}");
+    let (status, answer) = node.call("POST", "/cluster/hand-over", "{}").await;
+    assert!(status == 503 && answer.contains("2003"), "{status} {answer}");
+}

@@ -122,6 +122,56 @@ fn a_hand_over_lets_its_successor_claim_without_silence() {
     assert_eq!(leader.fold().position().epoch, 2);
 }
 
+/// A leader that handed over to `successor`, and standbys with these ranks that have read it.
+fn handed_over(successor: NodeId, ranks: [u32; 2]) -> (Standby, [Standby; 2]) {
+    let (mut leader, bytes) = leader();
+    let hand_over = leader.hand_over(successor, 10);
+    let standbys = [2, 3].map(|node| {
+        let fold = Fold::new(CLUSTER, Position::START);
+        let patience = Patience::of_rank(ranks[node as usize - 2]);
+        let mut standby = Standby::new(fold, NodeId(node), claim(), patience, NOW);
+        standby.permit_claims();
+        let Role::Standby(standby) = standby.read(0, &bytes, NOW).0 else { panic!("led at once") };
+        let Role::Standby(standby) = standby.read(1, &hand_over.bytes, NOW).0 else { panic!("led at once") };
+        standby
+    });
+    assert_eq!(leader.acknowledged(hand_over.tag, 1, NOW), Next::HandedOver);
+    (Standby::after(leader, claim(), PATIENCE, NOW), standbys)
+}
+
+#[test]
+fn a_hand_over_to_any_node_calls_the_others_by_rank_and_not_the_one_that_ended() {
+    let (mut former, [mut second, mut third]) = handed_over(NodeId::ANY, [1, 2]);
+    let turn = Duration::from_millis(25);
+    assert!(!second.asks_for_end(NOW + turn - Duration::from_nanos(1)));
+    assert!(second.asks_for_end(NOW + turn) && !third.asks_for_end(NOW + turn));
+    assert!(third.asks_for_end(NOW + 2 * turn) && !former.asks_for_end(NOW + 2 * turn));
+    assert!(former.asks_for_end(NOW + PATIENCE.silence), "nobody came");
+}
+
+#[test]
+fn a_node_that_was_called_claims_once_and_then_after_silence() {
+    let (_, [mut named, mut other]) = handed_over(NodeId(2), [0, 1]);
+    // It is behind, or the log cannot be reached: it asks again.
+    for end in [Some(3), None] {
+        assert!(named.asks_for_end(NOW));
+        assert_eq!(named.end(end, NOW, 20), None);
+    }
+    assert!(named.asks_for_end(NOW));
+    let claim = named.end(Some(2), NOW, 20).expect("a claim");
+    assert!(!named.asks_for_end(NOW + PATIENCE.silence - Duration::from_nanos(1)), "its claim is on its way");
+    assert!(named.asks_for_end(NOW + PATIENCE.silence), "it was lost");
+    // The node that was named is dead: the others wait as long as always.
+    let silence = Patience::of_rank(1).silence;
+    assert!(!other.asks_for_end(NOW + silence - Duration::from_nanos(1)));
+    assert!(other.asks_for_end(NOW + silence));
+    let later = other.end(Some(2), NOW + silence, 30).expect("a claim");
+    let (Role::Leader(_), _) = other.read(2, &later.bytes, NOW) else { panic!("the claim was refused") };
+    let Role::Standby(named) = named.read(2, &later.bytes, NOW).0 else { panic!("two lead") };
+    let Role::Standby(named) = named.read(3, &claim.bytes, NOW).0 else { panic!("its claim is void") };
+    assert_eq!(named.fold().position().leader.map(|(node, _)| node), Some(NodeId(3)));
+}
+
 #[test]
 fn silence_counts_only_while_the_log_can_be_reached_and_was_read() {
     let late = NOW + PATIENCE.silence;
@@ -203,8 +253,9 @@ fn a_new_claim_ends_what_a_hand_over_permitted() {
     let mut third = read(read(standby(3), 0, &bytes), 1, &hand_over.bytes);
     let claim = third.claim(20);
     let mut named = read(read(standby(2), 0, &bytes), 1, &hand_over.bytes);
-    assert_eq!(named.fold().successor(), Some(NodeId(2)));
+    assert!(named.fold().is_left_to(NodeId(2)) && !named.fold().is_left_to(NodeId(3)));
     named = read(named, 2, &claim.bytes);
+    assert!(!named.fold().is_left_to(NodeId(2)));
     assert!(!named.asks_for_end(NOW));
 }
 

@@ -52,6 +52,8 @@ fn no_answer_is_lost_none_applied_twice_and_no_read_is_stale() {
         ("claims void", 20),
         ("superseded", 5),
         ("handed over", 3),
+        ("handed to any", 1),
+        ("claims after a hand-over", 2),
         ("read back", 30),
         ("truncated", 5),
         ("restarts", 10),

@@ -191,9 +191,17 @@ impl World {
 
     fn hand_over(&mut self, n: usize) {
         let clock_ns = self.nodes[n].clock_ns(self.now);
-        let successor = NodeId(((n + 1) % NODES) as u32);
+        // The one that is named may be away, or never was.
+        let successor = match self.random.below(4) {
+            0 => NodeId::ANY,
+            1 => NodeId(NODES as u32),
+            _ => NodeId(((n + 1) % NODES) as u32),
+        };
         let Some(leader) = self.nodes[n].leader().filter(|leader| !leader.is_busy()) else { return };
         let append = leader.hand_over(successor, clock_ns);
+        if successor == NodeId::ANY {
+            self.count("handed to any");
+        }
         self.send(n, append);
     }
 
@@ -255,11 +263,13 @@ impl World {
             let lag = if self.is_calm { 0 } else { self.random.below(3) as u64 };
             self.broker.end().saturating_sub(lag)
         });
+        let standby_id = self.nodes[n].id;
         let Some(standby) = self.nodes[n].standby() else { return };
         if standby.asks_for_end(now)
             && let Some(claim) = standby.end(end, now, clock_ns)
         {
-            self.count("claims after silence");
+            let is_called = standby.fold().is_left_to(standby_id);
+            self.count(if is_called { "claims after a hand-over" } else { "claims after silence" });
             self.broker.produce(n, claim);
         }
     }

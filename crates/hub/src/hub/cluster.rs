@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
-use upesi_engine::{StandbyArchive, StartError};
+use upesi_engine::{StandbyEngine, StartError};
 use upesi_journal::{DataDirectory, EmbeddedLog, JournalError, Log, Options};
 use upesi_kafka::{
     ConnectError, KafkaPartition, KafkaSettings, Replicas, TopicError, check_topic, create_topic,
@@ -16,6 +16,7 @@ use upesi_replication::{
     survey,
 };
 
+use super::node::{Node, NodeMetrics};
 use super::{exit_of, options};
 use crate::config::{Cluster, Settings};
 use crate::exit::Exit;
@@ -58,6 +59,7 @@ impl ClusterError {
                 ReplicationError::Copy(JournalError::Damaged { .. }) => Exit::Data,
                 ReplicationError::Copy(_) | ReplicationError::Stopped { .. } => Exit::InputOutput,
                 ReplicationError::OtherCluster { .. } | ReplicationError::NotReplicated => Exit::Usage,
+                ReplicationError::Silent { .. } => Exit::Unavailable,
                 _ => Exit::Data,
             },
         }
@@ -82,7 +84,7 @@ fn log_of(cluster: &Cluster) -> Result<KafkaSettings, ClusterError> {
         return Err(ClusterError::Settings("cluster.log = kafka needs cluster.brokers".to_owned()));
     }
     let (brokers, topic) = (cluster.brokers.clone(), cluster.topic.clone());
-    Ok(KafkaSettings { brokers, topic, properties: BTreeMap::new() })
+    Ok(KafkaSettings { brokers, topic, properties: BTreeMap::new(), errors: Arc::default() })
 }
 
 fn replicas_of(cluster: &Cluster) -> Replicas {
@@ -99,8 +101,17 @@ fn id_of(cluster: &Cluster) -> Result<ClusterId, ClusterError> {
     }
 }
 
+/// The number of this node, if the settings are of a cluster.
+pub(super) fn number_of(settings: &Settings) -> Option<u32> {
+    (settings.cluster.log != "none").then(|| small(settings.cluster.node))
+}
+
+/// Numbers of nodes and ranks have a bound far below.
+fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
 fn node_of(cluster: &Cluster) -> Result<NodeSettings, ClusterError> {
-    let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     Ok(NodeSettings {
         cluster: id_of(cluster)?,
         node: NodeId(small(cluster.node)),
@@ -114,19 +125,30 @@ fn node_of(cluster: &Cluster) -> Result<NodeSettings, ClusterError> {
     })
 }
 
-/// Follows the log until this node leads, and returns the journal to serve on; `None` if it `stops` before.
+/// What a node that leads goes on from.
+pub(super) struct Elected {
+    /// The journal to serve on.
+    pub(super) log: Arc<dyn Log>,
+    /// State and archive up to where it stood by.
+    pub(super) standby: StandbyEngine,
+    pub(super) node: Node,
+}
+
+/// Follows the log until this node leads; `None` if it `stops` before.
 pub(super) fn stand_by(
     settings: &Settings,
-    stops: &AtomicBool,
-) -> Result<Option<Arc<dyn Log>>, ClusterError> {
-    let kafka = log_of(&settings.cluster)?;
+    stops: &Arc<AtomicBool>,
+    metrics: Arc<NodeMetrics>,
+) -> Result<Option<Elected>, ClusterError> {
+    let kafka = KafkaSettings { errors: Arc::clone(&metrics.broker_errors), ..log_of(&settings.cluster)? };
     let node = node_of(&settings.cluster)?;
     check_topic(&kafka, replicas_of(&settings.cluster))?;
     let directory = DataDirectory::open(&settings.data.dir).map_err(StartError::Data)?;
     let partition = Box::new(KafkaPartition::connect(kafka)?);
     let engine = options::engine(settings);
     let disk = directory.disk();
-    let mut archive = StandbyArchive::open(&engine, Arc::clone(&disk), &EmbeddedLog::for_reading(&disk))?;
+    let copy = EmbeddedLog::for_reading(&disk);
+    let mut standby = StandbyEngine::open(&engine, (Some(directory), Arc::clone(&disk)), &copy)?;
     let journal = Options {
         segment_bytes: engine.segment_bytes,
         durability: engine.durability,
@@ -136,27 +158,27 @@ pub(super) fn stand_by(
     let mut leader = None;
     let mut failed = None;
     let mut tell = |progress: &Progress| {
+        metrics.followed(progress);
         if leader != Some(progress.position.leader) {
             leader = Some(progress.position.leader);
             tell_leader(progress);
         }
-        if let (None, Err(error)) = (&failed, archive.follow_to(progress.position.seq)) {
-            tracing::error!(%error, "archive and snapshots follow no more");
+        if let (None, Err(error)) = (&failed, standby.follow_to(progress.position.seq)) {
+            tracing::error!(%error, "state, archive and snapshots follow no more");
             failed = Some(error);
         }
     };
     let clock: Arc<dyn upesi_replication::Clock> = Arc::new(SystemClock::default());
     let stood = follow(partition, (disk, journal), &node, &clock, stops, &mut tell)?;
-    // The engine opens archive and directory itself.
-    drop(archive);
-    drop(directory);
     if let Some(error) = failed {
         return Err(error.into());
     }
     Ok(match stood {
         Stood::Elected(log) => {
+            metrics.elected(log.was_called());
             tracing::info!("this node leads");
-            Some(Arc::new(log))
+            let node = Node { metrics, stops: Arc::clone(stops) };
+            Some(Elected { log: Arc::new(log), standby, node })
         }
         Stood::Stopped => None,
     })

@@ -17,6 +17,7 @@ use upesi_profile::Holder;
 use upesi_tables::store::Store;
 use upesi_types::Amount;
 
+use super::node::Node;
 use super::process::ProcessMetrics;
 use super::settlement_metrics::SettlementSample;
 use super::signatures::Signatures;
@@ -54,6 +55,8 @@ pub(super) struct Ports {
     pub(super) signatures: Arc<Signatures>,
     pub(super) issuers: Vec<Issuer>,
     pub(super) break_glass_file: Option<PathBuf>,
+    /// Of a node of a cluster.
+    pub(super) node: Option<Node>,
 }
 
 /// Gives the text of `/metrics`.
@@ -181,6 +184,9 @@ impl MetricsText {
             ports.signatures.write(&mut text);
             issuers::write(&ports.issuers, &mut text);
             break_glass::write(ports.break_glass_file.as_deref(), &mut text);
+            if let Some(node) = &ports.node {
+                node.metrics.write(&mut text, Some(self.engine.status().durable_seq));
+            }
         }
         self.process.write(&mut text, &self.engine.status());
         text.push_str("# EOF\n");

@@ -5,6 +5,7 @@ pub mod cluster;
 mod descriptors;
 mod issuers;
 mod metrics;
+mod node;
 mod options;
 mod process;
 mod resources;
@@ -18,6 +19,7 @@ mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -32,6 +34,7 @@ use upesi_tls::TlsError;
 
 use self::cluster::ClusterError;
 use self::descriptors::TooFewDescriptors;
+use self::node::Node;
 use self::resources::Resources;
 use self::retention::Retention;
 use self::signatures::Signatures;
@@ -153,6 +156,7 @@ pub struct Hub {
     admin_workers: Workers,
     tls: Arc<Tls>,
     signatures: Arc<Signatures>,
+    node: Option<Node>,
 }
 
 impl Hub {
@@ -187,6 +191,30 @@ impl Hub {
     /// Waits until the engine stops by itself, which it does only when the disk fails.
     pub async fn failed(&self) -> StopReason {
         self.handle.stopped().await
+    }
+
+    /// Lets another node of the cluster lead; see [`EngineHandle::hand_over`]. The ports are free soon after it:
+    /// another node of this machine may have the same.
+    pub async fn hand_over(&self) -> StopReason {
+        let reason = self.handle.hand_over(None).await;
+        self.leave_ports();
+        reason
+    }
+
+    /// Waits no more for brokers that do not answer: what they have not acknowledged is not answered.
+    pub fn leave_brokers(&self) {
+        if let Some(node) = &self.node {
+            node.stops.store(true, Ordering::Release);
+        }
+    }
+
+    /// Accepts nothing more. Connections end after the request in flight.
+    pub fn leave_ports(&self) {
+        [Some(&self.fspiop), Some(&self.admin), self.metrics.as_ref()].into_iter().flatten().for_each(
+            |server| {
+                server.begin_shutdown();
+            },
+        );
     }
 
     /// Lets requests and callbacks in flight finish, then stops. What is undelivered is sent after the next start.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use upesi_engine::{EngineStatus, Serving};
@@ -57,22 +57,7 @@ impl ProcessMetrics {
     }
 
     fn write_disk(&self, text: &mut String) {
-        let Ok(disk) = rustix::fs::statvfs(&self.data) else { return };
-        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
-        gauge(
-            text,
-            "upesi_disk_free_bytes",
-            "Room for the hub on the disk of its data",
-            bytes(disk.f_bavail),
-        );
-        gauge(text, "upesi_disk_size_bytes", "Size of the disk of the hub's data", bytes(disk.f_blocks));
-        let reserve_bytes = reserve::bytes(&self.data);
-        gauge(
-            text,
-            "upesi_disk_reserve_bytes",
-            "Room kept by the reserve of the data directory",
-            reserve_bytes,
-        );
+        write_disk(&self.data, text);
     }
 
     fn write_threads(&self, text: &mut String) {
@@ -87,6 +72,22 @@ impl ProcessMetrics {
             let _ = writeln!(text, "upesi_thread_cpu_seconds_total{{thread=\"{name}\"}} {whole}.{rest:06}");
         }
     }
+}
+
+fn write_disk(data: &Path, text: &mut String) {
+    let Ok(disk) = rustix::fs::statvfs(data) else { return };
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    gauge(text, "upesi_disk_free_bytes", "Room for the hub on the disk of its data", bytes(disk.f_bavail));
+    gauge(text, "upesi_disk_size_bytes", "Size of the disk of the hub's data", bytes(disk.f_blocks));
+    let reserve_bytes = reserve::bytes(data);
+    gauge(text, "upesi_disk_reserve_bytes", "Room kept by the reserve of the data directory", reserve_bytes);
+}
+
+/// What is said of the process of a node that follows.
+pub(super) fn write_follower(data: &Path, text: &mut String) {
+    write_build(text);
+    write_disk(data, text);
+    write_usage(text);
 }
 
 fn write_build(text: &mut String) {

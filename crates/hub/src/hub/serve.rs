@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tracing::Level;
 use upesi_engine::{StopReason, SystemClock};
-use upesi_journal::Log;
 
-use super::cluster::{self, ClusterError};
+use super::cluster::{self, Elected};
+use super::node::{FollowerPort, NodeMetrics};
 use super::{Hub, HubError};
 use crate::config::{Settings, missing_for_production};
 use crate::exit::Exit;
@@ -33,8 +33,9 @@ pub fn serve(settings: &Settings, log: LogControl) -> Exit {
     };
     // One for the whole life of a node: a signal between following and serving must not be lost.
     let mut stop = None;
+    let metrics = Arc::<NodeMetrics>::default();
     loop {
-        let hub = match lead(&runtime, settings, log.clone(), &mut stop) {
+        let hub = match lead(&runtime, settings, log.clone(), &mut stop, &metrics) {
             Ok(Some(hub)) => hub,
             Ok(None) => return Exit::Success,
             Err(error) => {
@@ -43,7 +44,7 @@ pub fn serve(settings: &Settings, log: LogControl) -> Exit {
             }
         };
         let stop = stop.get_or_insert_with(|| caught(&runtime));
-        if let Some(exit) = runtime.block_on(run(hub, settings, stop)) {
+        if let Some(exit) = runtime.block_on(run(hub, settings, stop, &metrics)) {
             return exit;
         }
     }
@@ -63,19 +64,26 @@ fn lead(
     settings: &Settings,
     log: LogControl,
     stop: &mut Option<Stop>,
+    metrics: &Arc<NodeMetrics>,
 ) -> Result<Option<Hub>, HubError> {
     if settings.cluster.log == "none" {
         return Hub::start(settings, log, Arc::new(SystemClock)).map(Some);
     }
     let stop = stop.get_or_insert_with(|| caught(runtime));
-    let Some(journal) = runtime.block_on(stand_by_until(stop, settings))? else { return Ok(None) };
-    Hub::start_on(settings, log, Arc::new(SystemClock), Some(journal)).map(Some)
+    let Some(elected) = runtime.block_on(stand_by_until(stop, settings, metrics))? else { return Ok(None) };
+    Hub::start_on(settings, log, Arc::new(SystemClock), Some(elected)).map(Some)
 }
 
-async fn stand_by_until(stop: &mut Stop, settings: &Settings) -> Result<Option<Arc<dyn Log>>, ClusterError> {
+async fn stand_by_until(
+    stop: &mut Stop,
+    settings: &Settings,
+    metrics: &Arc<NodeMetrics>,
+) -> Result<Option<Elected>, HubError> {
+    let port = FollowerPort::open(settings, metrics)?;
     let stops = Arc::new(AtomicBool::new(false));
-    let (settings, standing_by) = (settings.clone(), Arc::clone(&stops));
-    let mut standing = tokio::task::spawn_blocking(move || cluster::stand_by(&settings, &standing_by));
+    let (settings, standing_by, metrics) = (settings.clone(), Arc::clone(&stops), Arc::clone(metrics));
+    let follow = move || cluster::stand_by(&settings, &standing_by, metrics);
+    let mut standing = tokio::task::spawn_blocking(follow);
     let joined = tokio::select! {
         joined = &mut standing => joined,
         // There is nothing to read again yet.
@@ -83,10 +91,14 @@ async fn stand_by_until(stop: &mut Stop, settings: &Settings) -> Result<Option<A
         name = stop => {
             tracing::info!(signal = name, "stopping in order");
             stops.store(true, Ordering::Release);
-            standing.await
+            // Should it lead by now, it is not to begin.
+            standing.await.map(|stood| stood.map(|_| None))
         }
     };
-    joined.unwrap_or_else(|panic| resume_unwind(panic.into_panic()))
+    if let Some(port) = port {
+        port.close().await;
+    }
+    Ok(joined.unwrap_or_else(|panic| resume_unwind(panic.into_panic()))?)
 }
 
 /// Who waits for this line may send signals from then on.
@@ -112,19 +124,29 @@ fn tell_what_is_missing(settings: &Settings) {
 }
 
 /// Serves until the end; `None` if another node of the cluster leads.
-async fn run(hub: Hub, settings: &Settings, stop: &mut Stop) -> Option<Exit> {
+async fn run(hub: Hub, settings: &Settings, stop: &mut Stop, metrics: &NodeMetrics) -> Option<Exit> {
     let exit = {
         let hang_up = at_hang_up(|| hub.reload_keys());
         tell_that_it_serves(&hub, settings);
         tokio::select! {
             name = stop => {
                 tracing::info!(signal = name, "stopping in order");
+                if settings.cluster.log != "none" {
+                    hand_over(&hub, settings, metrics).await;
+                }
                 Some(Exit::Success)
             }
             never = hang_up => match never {},
             reason = hub.failed() => match reason {
                 StopReason::Superseded(by) => {
+                    metrics.superseded();
                     tracing::warn!(by, "this node serves no more: another one leads");
+                    None
+                }
+                StopReason::HandedOver => {
+                    metrics.handed_over();
+                    tracing::info!("handed over: this node serves no more");
+                    hub.leave_ports();
                     None
                 }
                 reason => {
@@ -139,9 +161,23 @@ async fn run(hub: Hub, settings: &Settings, stop: &mut Stop) -> Option<Exit> {
     exit
 }
 
+/// What cannot be handed over in time is taken over after some silence.
+async fn hand_over(hub: &Hub, settings: &Settings, metrics: &NodeMetrics) {
+    metrics.handed_over();
+    let patience = Duration::from_millis(settings.shutdown.drain_deadline_ms);
+    match tokio::time::timeout(patience, hub.hand_over()).await {
+        Ok(StopReason::HandedOver) => tracing::info!("handed over: this node serves no more"),
+        Ok(reason) => tracing::warn!(%reason, "nothing was handed over"),
+        Err(_) => {
+            tracing::warn!("nothing was handed over: the brokers do not answer");
+            hub.leave_brokers();
+        }
+    }
+}
+
 fn exit_of_stop(reason: &StopReason) -> Exit {
     match reason {
-        StopReason::Shutdown => Exit::Success,
+        StopReason::Shutdown | StopReason::HandedOver => Exit::Success,
         StopReason::Panicked(_) => Exit::Software,
         StopReason::Superseded(_) => Exit::Temporary,
         StopReason::Journal(_) | StopReason::Archive(_) => Exit::InputOutput,

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use prometheus_client::registry::Registry;
 use tokio::time::interval;
@@ -18,13 +19,14 @@ use upesi_engine::{
     Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
 };
 use upesi_gateway::{Gateway, GatewayContext, Rates};
-use upesi_http::{BoundServer, ClientTls, Outbound, Server, Workers};
-use upesi_journal::Log;
+use upesi_http::{BindError, BoundServer, ClientTls, Outbound, Server, Workers};
 use upesi_keys::{Keys, Place, Secret};
 
+use super::cluster::Elected;
 use super::descriptors::Descriptors;
 use super::issuers::issuers;
 use super::metrics::{MetricsText, Ports};
+use super::node::Node;
 use super::process::ProcessMetrics;
 use super::resources::Resources;
 use super::retention::Retention;
@@ -38,6 +40,9 @@ use crate::reserve::{self, Kept};
 
 /// How often positions are read for the metrics.
 const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a node that is to lead waits for its ports: the node that handed over may have had the same.
+pub(super) const PORTS_PATIENCE: Duration = Duration::from_secs(5);
+const PORTS_LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Connections to the port of metrics.
 const METRICS_CONNECTIONS_MAX: usize = 16;
 
@@ -56,6 +61,7 @@ struct Base {
     participants: SharedParticipants,
     audit_key: Option<Arc<AuditKey>>,
     people_secret: Option<Secret>,
+    node: Option<Node>,
 }
 
 /// The engine, and what sends its callbacks.
@@ -68,7 +74,9 @@ struct Core {
 }
 
 impl Base {
-    fn open(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Self, HubError> {
+    fn open(settings: &Settings, clock: &Arc<dyn Clock>, node: Option<Node>) -> Result<Self, HubError> {
+        let patience = if node.is_some() { PORTS_PATIENCE } else { Duration::ZERO };
+        let bind = |setting, address| bind(setting, address, patience);
         let keys = options::keys(settings)?;
         let tls = Arc::new(Tls::load(settings, &keys)?);
         let participants = SharedParticipants::default();
@@ -101,6 +109,7 @@ impl Base {
             participants,
             audit_key,
             people_secret,
+            node,
         })
     }
 
@@ -108,7 +117,7 @@ impl Base {
         &self,
         settings: &Settings,
         clock: Arc<dyn Clock>,
-        journal: Option<Arc<dyn Log>>,
+        elected: Option<Elected>,
     ) -> Result<Core, HubError> {
         let engine_slot = Arc::new(OnceLock::new());
         let courier = start_courier(
@@ -126,8 +135,14 @@ impl Base {
         let mut registry = Registry::default();
         let metrics =
             EngineMetrics { records_metrics: settings.metrics.record, ..EngineMetrics::new(&mut registry) };
-        let options = EngineOptions { clock, log: journal, ..options::engine(settings) };
-        let (engine, handle) = Engine::start(options, metrics.clone(), Box::new(effects))?;
+        let options = EngineOptions { clock, ..options::engine(settings) };
+        let (engine, handle) = match elected {
+            None => Engine::start(options, metrics.clone(), Box::new(effects))?,
+            Some(Elected { log, standby, .. }) => {
+                let options = EngineOptions { log: Some(log), ..options };
+                Engine::take_over(standby, options, metrics.clone(), Box::new(effects))?
+            }
+        };
         let _ = engine_slot.set(handle.clone());
         self.signatures.follow(handle.clock());
         let (data, noted) = (settings.data.dir.clone(), handle.clone());
@@ -175,11 +190,11 @@ impl Hub {
         settings: &Settings,
         log: LogControl,
         clock: Arc<dyn Clock>,
-        journal: Option<Arc<dyn Log>>,
+        elected: Option<Elected>,
     ) -> Result<Self, HubError> {
-        let base = Base::open(settings, &clock)?;
+        let base = Base::open(settings, &clock, elected.as_ref().map(|elected| elected.node.clone()))?;
         let Core { mut registry, metrics, engine, handle, courier } =
-            base.start_engine(settings, clock, journal)?;
+            base.start_engine(settings, clock, elected)?;
         let clock = handle.clock();
         let rates = Arc::new(Rates::new(options::rates(settings), base.participants.clone()));
         let resources = Resources::start(
@@ -192,10 +207,7 @@ impl Hub {
         )?;
         keep_reserve(settings);
         warn_of_short_memory(settings);
-        let retention = options::retention(settings)
-            .map(|policy| Retention::start(policy, handle.clone(), clock as _))
-            .transpose()
-            .map_err(StartError::Thread)?;
+        let retention = start_retention(settings, &handle, clock)?;
         let gateway = base.gateway(settings, &mut registry, &handle, (&resources, rates));
         let text = Arc::new(MetricsText::new(
             ProcessMetrics::new(settings, &base.descriptors),
@@ -214,7 +226,7 @@ impl Hub {
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
         base.begin(&courier);
-        let Base { tls, signatures, workers, admin_workers, descriptors, outbound, .. } = base;
+        let Base { tls, signatures, workers, admin_workers, descriptors, outbound, node, .. } = base;
         let (fspiop, admin, metrics) = (base.fspiop, base.admin, base.metrics);
         let admin = serve_admin(settings, admin, &admin_workers, service, &tls);
         let limits = options::limits(settings, &descriptors);
@@ -232,6 +244,7 @@ impl Hub {
             signatures: signatures.clone(),
             issuers,
             break_glass_file: break_glass::watched(settings),
+            node: node.clone(),
         });
         Ok(Self {
             engine,
@@ -246,12 +259,24 @@ impl Hub {
             admin_workers,
             tls,
             signatures,
+            node,
         })
     }
 }
 
-fn bind(setting: &'static str, address: SocketAddr) -> Result<BoundServer, HubError> {
-    Server::bind(address).map_err(|source| HubError::Bind { setting, source })
+/// Listens on an address, as soon as it is free.
+pub(super) fn bind(
+    setting: &'static str,
+    address: SocketAddr,
+    patience: Duration,
+) -> Result<BoundServer, HubError> {
+    let until = Instant::now() + patience;
+    loop {
+        match Server::bind(address) {
+            Err(BindError::InUse { .. }) if Instant::now() < until => thread::sleep(PORTS_LOOK_EVERY),
+            bound => return bound.map_err(|source| HubError::Bind { setting, source }),
+        }
+    }
 }
 
 /// Whether a finished transfer may leave the hub while its prepare is valid.
@@ -299,7 +324,7 @@ fn serve_admin(
 }
 
 /// Two scrapers and a person at a time are few.
-fn serve_metrics(
+pub(super) fn serve_metrics(
     settings: &Settings,
     bound: BoundServer,
     workers: &Workers,
@@ -319,6 +344,16 @@ fn warn_of_open_admin_port(address: SocketAddr, tls: &Tls, is_asked: bool) {
              move money; keep it on a private network, or set admin.authentication = required"
         );
     }
+}
+
+fn start_retention(
+    settings: &Settings,
+    engine: &EngineHandle,
+    clock: Arc<dyn Clock>,
+) -> Result<Option<Retention>, HubError> {
+    let policy = options::retention(settings);
+    let started = policy.map(|policy| Retention::start(policy, engine.clone(), clock)).transpose();
+    Ok(started.map_err(StartError::Thread)?)
 }
 
 fn start_courier(
@@ -373,6 +408,7 @@ fn admin_service(
     context.allowed_hosts = Some(options::allowed_hosts(settings));
     context.hub_keys = base.signatures.hub_keys();
     context.signature_keys = base.signatures.participants_keys(settings);
+    context.node = cluster::number_of(settings);
     context.audit = AuditPort::new(base.audit_key.clone());
     if let Some(key) = base.audit_key.clone() {
         base.admin_workers.get(0).spawn(log_checkpoints(context.clone(), key));

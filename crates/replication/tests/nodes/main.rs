@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use support::{CLUSTER, Fate, MemoryLog, Node, VirtualClock, batch, claim};
+use support::{CLUSTER, Fate, MemoryLog, Node, RECORDS_TIME, VirtualClock, batch, claim};
 use upesi_cluster::{ClusterId, Entry, Kind};
 use upesi_journal::sim_disk::{Fault, Operation};
 use upesi_journal::{JournalError, Options};
@@ -104,6 +104,121 @@ fn a_claim_that_arrived_first_makes_the_batch_void() {
 }
 
 #[test]
+fn a_leader_that_ends_in_order_is_followed_at_once() {
+    for (successor, others) in [(None, [1, 2]), (Some(2), [2, 1])] {
+        let (log, leader) = (MemoryLog::default(), Node::new(0));
+        let mut appender = claim(&leader.elected(&log));
+        appender.append(&mut batch(1, 5)).expect("appended");
+        // What the log does to the hand-over makes no difference.
+        log.fate(&[Fate::Lost, Fate::Unacknowledged, Fate::Twice]);
+        appender.hand_over(successor).expect("handed over");
+        let refused =
+            [appender.append(&mut batch(6, 1)).err(), appender.confirm().err(), appender.maintain().err()];
+        assert!(
+            refused.iter().all(|error| matches!(error, Some(JournalError::Superseded { .. }))),
+            "{refused:?}"
+        );
+        drop(appender);
+        assert_eq!(copied(&log, &leader), Some(5), "its place is saved");
+        let [next, last] = others.map(Node::new);
+        next.clock.advance(RECORDS_TIME);
+        let elected = next.elected(&log);
+        assert!(elected.was_called());
+        let mut appender = claim(&elected);
+        let waited = next.clock.now().saturating_sub(RECORDS_TIME);
+        assert!(waited < Duration::from_millis(100), "it waited for {waited:?}");
+        appender.append(&mut batch(6, 1)).expect("appended");
+        for node in [&leader, &last] {
+            node.follows_to(&log, 6);
+            assert_eq!(node.records(), next.records());
+        }
+    }
+}
+
+#[test]
+fn a_node_that_was_named_and_is_dead_is_waited_for_as_long_as_always() {
+    let (log, [leader, other]) = (MemoryLog::default(), [0, 1].map(Node::new));
+    let mut appender = claim(&leader.elected(&log));
+    appender.append(&mut batch(1, 5)).expect("appended");
+    appender.hand_over(Some(7)).expect("handed over");
+    drop(appender);
+    other.clock.advance(RECORDS_TIME);
+    let elected = other.elected(&log);
+    assert!(!elected.was_called(), "another one was");
+    let mut appender = claim(&elected);
+    let waited = other.clock.now().saturating_sub(RECORDS_TIME).as_millis();
+    assert!((2_300..2_400).contains(&waited), "{waited}");
+    appender.append(&mut batch(6, 1)).expect("appended");
+}
+
+#[test]
+fn a_hand_over_that_no_broker_acknowledges_ends_after_three_seconds() {
+    let (log, leader) = (MemoryLog::default(), Node::new(0));
+    let mut appender = claim(&leader.elected(&log));
+    appender.append(&mut batch(1, 5)).expect("appended");
+    let began = leader.clock.now();
+    log.fate(&[Fate::Silence]);
+    let error = appender.hand_over(None).expect_err("nobody acknowledged it");
+    assert!(error.to_string().contains("was not acknowledged"), "{error}");
+    let waited = leader.clock.now().saturating_sub(began).as_millis();
+    assert!((3_000..3_200).contains(&waited), "{waited}");
+    assert!(appender.append(&mut batch(6, 1)).is_err(), "it may be in the log, or come");
+}
+
+#[test]
+fn a_leader_whose_process_ends_waits_for_no_broker() {
+    let (log, leader) = (MemoryLog::default(), Node::new(0));
+    let mut appender = claim(&leader.elected(&log));
+    log.fate(&[Fate::Silence]);
+    leader.stops.store(true, Ordering::Release);
+    let error = appender.append(&mut batch(1, 5)).expect_err("nobody acknowledged it");
+    assert!(error.to_string().contains("was not acknowledged"), "{error}");
+}
+
+/// What the place of a node says.
+fn copied(log: &MemoryLog, node: &Node) -> Option<u64> {
+    let mut partition = log.node(&node.clock);
+    survey(&mut *partition, Some(&node.disk), CLUSTER, 0).expect("a sound log").0
+}
+
+#[test]
+fn a_survey_ends_when_the_log_says_nothing_more() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    claim(&node.elected(&log)).append(&mut batch(1, 5)).expect("appended");
+    let mut partition = log.node(&VirtualClock::default());
+    match survey(&mut *partition, None, CLUSTER, 3) {
+        Err(ReplicationError::Silent { offset: 2, .. }) => {}
+        Err(error) => panic!("{error}"),
+        Ok(found) => panic!("{found:?} of two entries"),
+    }
+}
+
+#[test]
+fn a_survey_stops_before_the_entry_of_a_newer_hub() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    claim(&node.elected(&log)).append(&mut batch(1, 5)).expect("appended");
+    log.push(newer_entry());
+    let mut partition = log.node(&VirtualClock::default());
+    match survey(&mut *partition, None, CLUSTER, 3) {
+        Err(ReplicationError::Newer { offset: 2, .. }) => {}
+        Err(error) => panic!("{error}"),
+        Ok(found) => panic!("it took the entry for one of {found:?}"),
+    }
+}
+
+/// An intact entry of this cluster whose form has another version.
+fn newer_entry() -> Arc<[u8]> {
+    let log = MemoryLog::default();
+    let _leader = Node::new(3).elected(&log);
+    let mut bytes = log.entries()[0].to_vec();
+    // The version, and the digest of everything but itself.
+    bytes[4] = 2;
+    let digest = xxhash_rust::xxh3::xxh3_128(&[&bytes[..80], &bytes[96..]].concat());
+    bytes[80..96].copy_from_slice(&digest.to_le_bytes());
+    bytes.into()
+}
+
+#[test]
 fn an_engine_finds_the_leadership_once_and_all_records() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let journal = node.elected(&log);
@@ -140,7 +255,7 @@ fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
     let clock: Arc<dyn Clock> = Arc::new(node.clock.clone());
     let mut settings = node.settings();
     settings.cluster = ClusterId(0xc2);
-    let stops = AtomicBool::new(false);
+    let stops = Arc::new(AtomicBool::new(false));
     let stood = stand_by(log.node(&node.clock), (disk, options()), &settings, &clock, &stops, &mut |_| {});
     assert!(matches!(stood, Err(ReplicationError::OtherCluster { found, .. }) if found == CLUSTER.0));
     let alone = Node::new(7);

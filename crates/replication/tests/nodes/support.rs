@@ -12,6 +12,9 @@ use upesi_replication::{
     Clock, Event, NodeSettings, Partition, Progress, ReplicatedLog, ReplicationError, Stood, stand_by,
 };
 
+/// When the first record is decided: a node whose clock is far behind does not claim.
+pub const RECORDS_TIME: Duration = Duration::from_secs(10_000);
+
 pub const CLUSTER: ClusterId = ClusterId(0xc1);
 
 /// What the log does with an attempt.
@@ -25,6 +28,8 @@ pub enum Fate {
     Unacknowledged,
     /// It arrives twice; the second copy is acknowledged first.
     Twice,
+    /// It never arrives, and the client does not give up.
+    Silence,
 }
 
 #[derive(Default)]
@@ -69,6 +74,10 @@ impl MemoryLog {
         self.lock().entries.clone()
     }
 
+    pub fn push(&self, bytes: Arc<[u8]>) {
+        self.lock().entries.push(bytes);
+    }
+
     pub fn truncate(&self, length: usize) {
         self.lock().entries.truncate(length);
     }
@@ -88,7 +97,7 @@ impl Partition for Client {
         state.entries.extend(ahead);
         let fate = state.fates.pop_front().unwrap_or(Fate::Sound);
         let copies = match fate {
-            Fate::Lost => 0,
+            Fate::Lost | Fate::Silence => 0,
             Fate::Sound | Fate::Unacknowledged => 1,
             Fate::Twice => 2,
         };
@@ -98,6 +107,7 @@ impl Partition for Client {
         let offset = state.entries.len() as u64;
         let tag = append.tag;
         match fate {
+            Fate::Silence => {}
             Fate::Lost | Fate::Unacknowledged => self.events.push_back(Event::Unknown { tag }),
             Fate::Sound | Fate::Twice => {
                 self.events.push_back(Event::Acknowledged { tag, offset: offset - 1 });
@@ -163,11 +173,19 @@ pub struct Node {
     pub life: u64,
     pub disk: SimDisk,
     pub clock: VirtualClock,
+    /// Stops it, or lets it wait for no broker.
+    pub stops: Arc<AtomicBool>,
 }
 
 impl Node {
     pub fn new(number: u32) -> Self {
-        Self { number, life: 1, disk: SimDisk::new(u64::from(number)), clock: VirtualClock::default() }
+        Self {
+            number,
+            life: 1,
+            disk: SimDisk::new(u64::from(number)),
+            clock: VirtualClock::default(),
+            stops: Arc::default(),
+        }
     }
 
     pub fn settings(&self) -> NodeSettings {
@@ -190,7 +208,8 @@ impl Node {
         log: &MemoryLog,
         mut enough: impl FnMut(&Position) -> bool,
     ) -> Result<Stood, ReplicationError> {
-        let stops = AtomicBool::new(false);
+        let stops = Arc::clone(&self.stops);
+        stops.store(false, Ordering::Release);
         let options = Options { segment_bytes: 64 * 1024, identity: 9, ..Options::default() };
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
@@ -241,7 +260,7 @@ pub fn claim(log: &ReplicatedLog) -> Box<dyn upesi_journal::Appender> {
 pub fn batch(first_seq: u64, count: u64) -> Batch {
     let mut batch = Batch::new(first_seq);
     for seq in first_seq..first_seq + count {
-        let time_ns = 10_000_000_000_000 + i64::try_from(seq).expect("few");
+        let time_ns = i64::try_from(RECORDS_TIME.as_nanos() as u64 + seq).expect("a short time");
         batch.push(time_ns, |buffer| buffer.extend_from_slice(format!("record {seq}").as_bytes()));
     }
     batch

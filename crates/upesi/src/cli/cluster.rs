@@ -1,21 +1,34 @@
 //! `upesi cluster`: the log that the nodes of a cluster share.
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 use upesi_hub::cluster::{self, ClusterError, Status};
 use upesi_hub::exit::{Failure, Outcome};
 use upesi_hub::output::write_out;
 
+use super::admin::{self, HubArguments};
 use super::arguments::SettingsArguments;
 use super::run::settings;
 
-/// Subcommands of `upesi cluster`. They take the settings of a node.
+/// Subcommands of `upesi cluster`.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
     /// Create the topic with the settings that it must have. One that is there is checked, and left as it is.
     CreateTopic(SettingsArguments),
     /// Print who leads, and how far the log and this node's data directory are.
     Status(StatusArguments),
+    /// Let another node lead, in order: ask the node that leads, by its admin API.
+    HandOver(HandOverArguments),
+}
+
+/// Arguments of `upesi cluster hand-over`.
+#[derive(Args, Clone, Debug)]
+pub struct HandOverArguments {
+    /// The node that is to lead; without it, any other.
+    #[arg(long, value_name = "NODE")]
+    pub to: Option<u32>,
+    #[command(flatten)]
+    pub hub: HubArguments,
 }
 
 /// Arguments of `upesi cluster status`.
@@ -39,7 +52,17 @@ pub(super) fn run(command: ClusterCommand) -> Outcome {
             let status = cluster::status(&settings(&arguments)?.settings).map_err(failure)?;
             write_out(&if json { as_json(&status) } else { as_text(&status) })
         }
+        ClusterCommand::HandOver(HandOverArguments { to, hub }) => hand_over(to, hub),
     }
+}
+
+fn hand_over(to: Option<u32>, hub: HubArguments) -> Outcome {
+    let (api, runtime) = admin::connect(hub)?;
+    let body = to.map_or_else(|| json!({}), |to| json!({ "to": to })).to_string();
+    let call = api.post::<Value>("/cluster/hand-over", "application/json", body.into());
+    let answer = runtime.block_on(call).map_err(|error| admin::failure(&error))?;
+    let named = to.map_or_else(|| "any other node".to_owned(), |to| format!("node {to}"));
+    write_out(&format!("node {} has handed over to {named}\n", answer["from"]))
 }
 
 fn failure(error: ClusterError) -> Failure {

@@ -109,6 +109,7 @@ pub struct Settings {
     pub people_secret: Option<upesi_keys::Secret>,
     /// How much the ledger takes.
     pub ledger_limits: upesi_ledger::Limits,
+    pub node: Option<u32>,
 }
 
 impl Default for Settings {
@@ -127,6 +128,7 @@ impl Default for Settings {
             issuers: Vec::new(),
             people_secret: None,
             ledger_limits: upesi_ledger::Limits::SHIPPED,
+            node: None,
         }
     }
 }
@@ -161,6 +163,11 @@ impl Hub {
 
     pub fn start_with(quotes: Option<FindQuote>) -> Self {
         Self::launch(Settings { quotes, ..Settings::default() })
+    }
+
+    /// As a node of a cluster.
+    pub fn node(number: u32) -> Self {
+        Self::launch(Settings { node: Some(number), ..Settings::default() })
     }
 
     /// With other limits at its port.
@@ -202,6 +209,7 @@ impl Hub {
             lanes: Arc::new(OneLane),
             metrics: MetricsText::new(Duration::ZERO, || "# EOF\n".to_owned()),
             log_level: Arc::new(Levels(asked)),
+            node: settings.node,
             ..AdminContext::new(handle.clone())
         };
         let bootstrap_file = directory.path().join(BOOTSTRAP_FILE);

@@ -1,0 +1,87 @@
+// Checks what `helm template` renders by the types of Kubernetes' own API, and a compose file by compose's loader.
+//
+//	manifests kubernetes <rendered.yaml    each document is of a known kind and has no unknown or repeated field
+//	manifests settings <rendered.yaml      prints the settings of the hub
+//	manifests compose FILE                 the file is one that compose takes
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+func main() {
+	var err error
+	switch {
+	case len(os.Args) == 2 && os.Args[1] == "kubernetes":
+		err = kubernetes(os.Stdin, func(_ runtime.Object, kind *schema.GroupVersionKind) {
+			fmt.Println(kind.GroupVersion().String(), kind.Kind)
+		})
+	case len(os.Args) == 2 && os.Args[1] == "settings":
+		err = kubernetes(os.Stdin, func(object runtime.Object, _ *schema.GroupVersionKind) {
+			if found, is := object.(*core.ConfigMap); is {
+				fmt.Print(found.Data["upesi.toml"])
+			}
+		})
+	case len(os.Args) == 3 && os.Args[1] == "compose":
+		err = compose(os.Args[2])
+	default:
+		err = errors.New("usage: manifests kubernetes|settings <FILE, or manifests compose FILE")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "manifests:", err)
+		os.Exit(1)
+	}
+}
+
+// Fields that the API server would drop without a word are errors here.
+func kubernetes(input io.Reader, show func(runtime.Object, *schema.GroupVersionKind)) error {
+	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
+		json.SerializerOptions{Yaml: true, Strict: true})
+	documents := yaml.NewYAMLReader(bufio.NewReader(input))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(bytes.TrimSpace(document)) == 0 {
+			continue
+		}
+		object, kind, err := strict.Decode(document, nil, nil)
+		if err != nil {
+			return fmt.Errorf("%w, in:\n%s", err, document)
+		}
+		show(object, kind)
+	}
+}
+
+func compose(file string) error {
+	options, err := cli.NewProjectOptions([]string{file}, cli.WithOsEnv)
+	if err != nil {
+		return err
+	}
+	project, err := options.LoadProject(context.Background())
+	if err != nil {
+		return err
+	}
+	for _, name := range project.ServiceNames() {
+		fmt.Println("service", name)
+	}
+	return nil
+}
