@@ -8,6 +8,7 @@ use upesi_engine::{Clock, EngineHandle, Payload};
 use upesi_http::Schemes;
 use upesi_ledger::command::{Act, Deed};
 use upesi_ledger::{AdminCommand, AdminOutcome, AdminRefusal, Change, Command, Ledger, Reply};
+use upesi_oidc::Provider;
 use upesi_tables::TablesError;
 use upesi_types::Timestamp;
 
@@ -100,6 +101,8 @@ pub struct AdminContext {
     pub signature_keys: SignatureKeyRules,
     /// The audit trail.
     pub audit: AuditPort,
+    /// The provider of the tokens that DFSPs show on the FSPIOP port, for `/health`.
+    pub provider_of_clients: Option<Provider>,
     /// How callers are known.
     pub access: Access,
     /// Who calls. Each request has its own.
@@ -131,6 +134,7 @@ impl AdminContext {
             hub_keys: Arc::new(Vec::new),
             signature_keys: SignatureKeyRules::default(),
             audit: AuditPort::new(None),
+            provider_of_clients: None,
             access,
             caller,
         }
