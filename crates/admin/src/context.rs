@@ -8,6 +8,7 @@ use upesi_engine::{Clock, EngineHandle, Payload};
 use upesi_http::Schemes;
 use upesi_ledger::command::{Act, Deed};
 use upesi_ledger::{AdminCommand, AdminOutcome, AdminRefusal, Change, Command, Ledger, Reply};
+use upesi_oidc::Provider;
 use upesi_tables::TablesError;
 use upesi_types::Timestamp;
 
@@ -102,6 +103,8 @@ pub struct AdminContext {
     pub node: Option<u32>,
     /// The audit trail.
     pub audit: AuditPort,
+    /// The provider of the tokens that DFSPs show on the FSPIOP port, for `/health`.
+    pub provider_of_clients: Option<Provider>,
     /// How callers are known.
     pub access: Access,
     /// Who calls. Each request has its own.
@@ -134,6 +137,7 @@ impl AdminContext {
             signature_keys: SignatureKeyRules::default(),
             node: None,
             audit: AuditPort::new(None),
+            provider_of_clients: None,
             access,
             caller,
         }

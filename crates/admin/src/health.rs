@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_engine::{EngineStatus, Serving, StopReason};
+use upesi_oidc::Provider;
 use upesi_tables::store::StoreStats;
 
 use crate::call::Call;
@@ -97,7 +98,9 @@ pub(crate) async fn get(Call(context): Call) -> Result<Response, ApiError> {
     let status = context.engine.status();
     let store = context.directory.as_ref().map(|directory| directory.built_in.store().stats());
     let is_up = takes_payments(&status);
-    let providers = context.access.has_issuers().then(|| context.access.faults());
+    let providers: Vec<_> = context.access.providers().chain(&context.provider_of_clients).collect();
+    let providers = (!providers.is_empty())
+        .then(|| providers.into_iter().filter_map(Provider::fault).collect::<Vec<_>>());
     let services = services(&status, store, providers);
     let health = Health {
         status: word(is_up),

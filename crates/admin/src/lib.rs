@@ -56,8 +56,8 @@ mod transfers;
 
 pub use access::{
     Access, AccessOptions, BOOTSTRAP_FILE, BOOTSTRAP_MINUTES, BREAK_GLASS_FILE, BREAK_GLASS_MINUTES,
-    BootstrapError, BreakGlassError, Caller, Issuer, IssuerConfig, UNKNOWN_KEY_INTERVAL, is_break_glass_open,
-    is_secure_issuer, make_bootstrap, open_break_glass, replace_private, seal_break_glass,
+    BootstrapError, BreakGlassError, Caller, Issuer, IssuerConfig, is_break_glass_open, make_bootstrap,
+    open_break_glass, replace_private, seal_break_glass,
 };
 pub use audit::{
     AuditEntryView, AuditKey, AuditKeyError, AuditPort, AuditPublicKey, Checkpoint, CheckpointError,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use upesi_engine::Clock as _;
 use upesi_jws::{KeyView, SubmittedKey};
 use upesi_ledger::command::NewSignatureKey;
@@ -38,11 +38,27 @@ impl Default for SignatureKeyRules {
     }
 }
 
+/// What a key is worth now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeyState {
+    Known(SignatureKeyState),
+    Revoked,
+}
+
+impl Serialize for KeyState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Self::Known(state) => state.as_str(),
+            Self::Revoked => "revoked",
+        })
+    }
+}
+
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct KeyEntry {
     sha256: String,
-    state: &'static str,
+    state: KeyState,
     source: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     public_key: Option<String>,
@@ -79,7 +95,7 @@ impl KeyEntry {
     fn recorded(key: &SignatureKey, among: &ParticipantKeys, now: Timestamp) -> Self {
         Self {
             sha256: hex(&key.public_key.sha256()),
-            state: among.state_of(key, now).as_str(),
+            state: KeyState::Known(among.state_of(key, now)),
             source: "ledger",
             public_key: Some(pem(&key.public_key.0)),
             created_date: Some(Instant(key.added_at)),
@@ -96,7 +112,7 @@ impl KeyEntry {
         };
         Self {
             sha256: hex(&key.sha256),
-            state: state.as_str(),
+            state: KeyState::Known(state),
             source: "file",
             public_key: Some(pem(&key.public_key)),
             created_date: None,
@@ -106,7 +122,7 @@ impl KeyEntry {
     }
 
     fn counts(&self) -> bool {
-        !matches!(self.state, "retired" | "revoked")
+        !matches!(self.state, KeyState::Known(SignatureKeyState::Retired) | KeyState::Revoked)
     }
 }
 
@@ -126,7 +142,7 @@ fn entries(ledger: &Ledger, name: &FspId, in_files: &[KeyView], now: Timestamp) 
         own.iter().filter(is_elsewhere).map(|key| KeyEntry::in_file(key, known.files_end_at, now));
     let revoked = known.revoked.iter().map(|revoked| KeyEntry {
         sha256: hex(&revoked.sha256),
-        state: "revoked",
+        state: KeyState::Revoked,
         source: "ledger",
         public_key: None,
         created_date: None,

@@ -1,6 +1,6 @@
 //! Participants as the edges need them: names, endpoints, and who may take part.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -18,6 +18,8 @@ pub struct Participants {
     participants: Vec<Participant>,
     by_name: HashMap<FspId, ParticipantId, foldhash::fast::RandomState>,
     by_binding: HashMap<Binding, ParticipantId>,
+    /// The bindings of gateways' certificates.
+    gateways: HashSet<Binding>,
     /// Whose position account in which currency is active.
     active_positions: BTreeSet<(ParticipantId, Currency)>,
     /// The proxies of those that are behind one.
@@ -78,8 +80,9 @@ impl Participants {
         let bindings = participants.iter().flat_map(|participant| {
             participant.bindings.iter().map(|binding| (binding.clone(), participant.id))
         });
-        let by_binding = bindings.collect();
-        Self { participants, by_name, by_binding, active_positions, ..Self::default() }
+        let by_binding: HashMap<_, _> = bindings.collect();
+        let gateways = by_binding.keys().filter_map(Binding::gateway).collect();
+        Self { participants, by_name, by_binding, gateways, active_positions, ..Self::default() }
     }
 
     pub(crate) const fn is_changed_by(event: &Event) -> bool {
@@ -118,9 +121,19 @@ impl Participants {
         self.named(name).or_else(any_case)
     }
 
-    /// The participant that a caller is whose certificate has a value.
+    /// The participant that a caller is who proves a value.
     pub fn bound_by(&self, binding: &Binding) -> Option<ParticipantId> {
         self.by_binding.get(binding).copied()
+    }
+
+    /// Whether a certificate with this value is that of a gateway, which speaks for others.
+    pub fn is_of_gateway(&self, binding: &Binding) -> bool {
+        self.gateways.contains(binding)
+    }
+
+    /// Whether there is any gateway.
+    pub fn has_gateways(&self) -> bool {
+        !self.gateways.is_empty()
     }
 
     /// The keys by which participants sign.

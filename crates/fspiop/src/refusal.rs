@@ -193,6 +193,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::TypeNotSettled { .. } => (ErrorCode::ADD_PARTY_INFORMATION, party_information(refusal)),
         R::ParticipantNameInOtherCase
         | R::BindingTaken { .. }
+        | R::BindingOfGateway { .. }
         | R::SignatureKeyTaken { .. }
         | R::ProxiedIsParticipant { .. }
         | R::ProxiedByAnother { .. }
@@ -292,6 +293,9 @@ fn client(refusal: &AdminRefusal) -> Detail {
     match refusal {
         R::ParticipantNameInOtherCase => "Participant name differs from another one in case only".into(),
         R::BindingTaken { owner } => format!("Participant '{owner}' has this binding").into(),
+        R::BindingOfGateway { owner } => {
+            format!("Participant '{owner}' has it otherwise: a certificate is a DFSP's or a gateway's").into()
+        }
         R::SignatureKeyTaken { owner } => format!("Participant '{owner}' signs by this key").into(),
         R::ProxiedIsParticipant { name } => format!("'{name}' is a participant of this scheme").into(),
         R::ProxiedByAnother { name, proxy } => format!("'{name}' is behind the proxy '{proxy}'").into(),

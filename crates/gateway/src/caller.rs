@@ -1,6 +1,8 @@
-//! Who a request comes from: the participant that the caller's certificate is bound to, or else the one that it names.
+//! Who a request comes from: the participant that the caller's certificate or token is bound to, or for whom a gateway
+//! speaks, or else the one that it names.
 
 mod addresses;
+mod proof;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,6 +19,9 @@ use upesi_ledger::{Binding, BindingKind, Participant, ParticipantId};
 use upesi_types::{ErrorCode, FspId};
 
 pub use addresses::{AddressLists, IPV6_PREFIX_MAX};
+pub(crate) use proof::{Proof, Tokens};
+
+use proof::Flaw;
 
 /// The sender of a request.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +67,16 @@ fn name_in(value: &HeaderValue) -> Option<FspId> {
 /// Why a request does not come from whom it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denial {
+    /// The request shows no token, and must.
+    NoToken,
+    /// Its token is none that counts.
+    Token(Flaw),
+    /// Its token was given to a client that is bound to no participant.
+    Client,
+    /// It comes by a gateway that speaks for nobody by it.
+    Gateway(Flaw),
+    /// What it proves in two ways are two participants.
+    Disagreement,
     /// The certificate is bound to no participant.
     Unbound,
     /// It is bound to more than one.
@@ -83,6 +98,11 @@ pub(crate) enum Denial {
 impl Denial {
     const fn name(self) -> &'static str {
         match self {
+            Self::NoToken => "no_token",
+            Self::Token(_) => "token",
+            Self::Client => "client",
+            Self::Gateway(_) => "gateway",
+            Self::Disagreement => "disagreement",
             Self::Unbound => "unbound",
             Self::Ambiguous => "ambiguous",
             Self::Rebound => "rebound",
@@ -94,9 +114,26 @@ impl Denial {
         }
     }
 
+    /// What exactly is wrong, for the log.
+    const fn flaw(self) -> Option<Flaw> {
+        match self {
+            Self::Token(flaw) | Self::Gateway(flaw) => Some(flaw),
+            _ => None,
+        }
+    }
+
+    /// Whether another token would help.
+    pub(crate) const fn asks_for_token(self) -> bool {
+        matches!(self, Self::NoToken | Self::Token(_))
+    }
+
     /// What the caller is told, which is not which part of its proof was wrong.
     pub(crate) fn error(self) -> SyncError {
         let (code, detail) = match self {
+            Self::NoToken | Self::Token(_) => (ErrorCode::CLIENT, "a token of the participant is needed"),
+            Self::Client | Self::Gateway(_) | Self::Disagreement => {
+                (ErrorCode::CLIENT, "the caller is not proven to be a participant")
+            }
             Self::Unbound | Self::Ambiguous | Self::Rebound => {
                 (ErrorCode::CLIENT, "the certificate is not that of a participant")
             }
@@ -105,7 +142,8 @@ impl Denial {
             Self::Source => (ErrorCode::VALIDATION, "Invalid fspiop-source header"),
             Self::Proxy => (ErrorCode::VALIDATION, "Invalid fspiop-proxy header"),
         };
-        SyncError { status: 403, ..SyncError::new(code, detail) }
+        let status = if self.asks_for_token() { 401 } else { 403 };
+        SyncError { status, ..SyncError::new(code, detail) }
     }
 
     /// Whether the connection should not go on.
@@ -127,6 +165,7 @@ pub(crate) struct Callers {
     /// Whether a certificate must be bound.
     are_bindings_required: bool,
     addresses: AddressLists,
+    tokens: Option<Tokens>,
     refused: Family<Refused, Counter>,
     failures: Mutex<Failures>,
 }
@@ -136,35 +175,45 @@ impl Callers {
         participants: SharedParticipants,
         are_bindings_required: bool,
         addresses: AddressLists,
+        tokens: Option<Tokens>,
         registry: &mut Registry,
     ) -> Self {
         let refused = Family::<Refused, Counter>::default();
         registry.register(
             "upesi_auth_refused",
-            "Requests that did not come from whom they said, by reason and by the participant of their certificate",
+            "Requests that did not come from whom they said, by reason and by the participant that they were proven to be of",
             refused.clone(),
         );
-        Self { participants, are_bindings_required, addresses, refused, failures: Mutex::default() }
+        Self { participants, are_bindings_required, addresses, tokens, refused, failures: Mutex::default() }
     }
 
-    /// The sender of a request. What a certificate is bound to is looked up once per connection, and again when the
-    /// participants have changed.
+    /// The sender of a request that may have proven who it is. What a certificate is bound to is looked up once per
+    /// connection, and again when the participants have changed.
     pub(crate) fn identify<'a>(
         &self,
         headers: &'a HeaderMap,
         connection: &'a Connection,
+        proof: Option<&'a Proof>,
     ) -> Result<Caller<'a>, Denial> {
-        let Some(peer) = connection.peer() else {
-            let route = self.check_route(headers).and_then(|()| self.check_blocks(headers, None));
-            let route = route.inspect_err(|denial| self.note(*denial, "", None));
-            return route.and_then(|()| self.check_named(headers, connection));
+        let known = match connection.peer() {
+            None if proof.is_none() => return self.identify_named(headers, connection),
+            None => Ok(None),
+            Some(peer) => {
+                let generation = self.participants.generation();
+                match connection.identity(generation) {
+                    Some(identity) => Ok(identity),
+                    None => self.look_up(peer, connection, generation),
+                }
+            }
         };
-        let generation = self.participants.generation();
-        let known = match connection.identity(generation) {
-            Some(identity) => Ok(identity),
-            None => self.look_up(peer, connection, generation),
-        };
-        let checked = known.and_then(|identity| match identity {
+        let checked = known.and_then(|certified| match (certified, proof) {
+            (Some(certified), Some(proof)) if *certified != proof.identity => Err(Denial::Disagreement),
+            (Some(identity), _) => Ok(Some(identity)),
+            (None, Some(proof)) if !self.lets_in_unbound(proof, connection) => Err(Denial::Unbound),
+            (None, Some(proof)) => Ok(Some(&proof.identity)),
+            (None, None) => Ok(None),
+        });
+        let checked = checked.and_then(|identity| match identity {
             Some(identity) if self.addresses.forbids(&identity.name, connection.address()).is_some() => {
                 Err(Denial::Address)
             }
@@ -176,11 +225,31 @@ impl Callers {
         match checked {
             Ok(identity) => Ok(Caller::new(headers, identity)),
             Err(denial) => {
-                let fsp = known.ok().flatten().map_or("", |identity| &*identity.name);
-                self.note(denial, fsp, Some(peer));
+                let proven = proof.map(|proof| &proof.identity);
+                let fsp = known.ok().flatten().or(proven).map_or("", |identity| &*identity.name);
+                self.note(denial, fsp, connection.peer());
                 Err(denial)
             }
         }
+    }
+
+    /// The sender of a request that proves nothing: whoever it names, if that one need not prove it.
+    fn identify_named<'a>(
+        &self,
+        headers: &'a HeaderMap,
+        connection: &Connection,
+    ) -> Result<Caller<'a>, Denial> {
+        // By a token it could prove it.
+        let named = if self.tokens.is_some() { self.check_names_unbound(headers) } else { Ok(()) };
+        let checked = named.map_err(|_| Denial::NoToken).and_then(|()| self.check_route(headers));
+        let checked = checked.and_then(|()| self.check_blocks(headers, None));
+        checked.inspect_err(|denial| self.note(*denial, "", None))?;
+        self.check_named(headers, connection)
+    }
+
+    /// Whether a caller whose certificate is bound to nobody, or who has none, is whom its request proves.
+    fn lets_in_unbound(&self, proof: &Proof, connection: &Connection) -> bool {
+        proof.is_by_gateway || connection.peer().is_none() || !self.are_bindings_required
     }
 
     /// Neither the caller nor whom it names may be blocked.
@@ -280,6 +349,11 @@ impl Callers {
         if self.are_bindings_required {
             return Err(Denial::Unbound);
         }
+        self.check_names_unbound(headers)
+    }
+
+    /// Who is bound proves it.
+    fn check_names_unbound(&self, headers: &HeaderMap) -> Result<(), Denial> {
         let participants = self.participants.get();
         let is_bound = |name: &str| {
             let named = headers.get(name).and_then(name_in);
@@ -300,38 +374,44 @@ impl Callers {
         if let Some(times) = failures.note(Instant::now()) {
             let text = |of: fn(&Facts) -> &str| peer.map_or("", |peer| of(peer.facts()));
             let (subject, issuer) = (text(|facts| &facts.subject), text(|facts| &facts.issuer));
-            let spki_sha256 = text(|facts| &facts.spki_sha256);
+            let spki_sha256 = peer.map(|peer| peer.facts().spki_sha256.to_string()).unwrap_or_default();
+            let why = denial.flaw().map(|flaw| flaw.to_string()).unwrap_or_default();
             tracing::warn!(
-                reason, %fsp, %subject, %issuer, %spki_sha256, times,
+                reason, %fsp, %why, %subject, %issuer, %spki_sha256, times,
                 "requests did not come from whom they said; this is the last of them"
             );
         }
     }
 }
 
-/// The one participant that a certificate is bound to.
+/// The one participant that a certificate is bound to. It is not that of a gateway besides.
 fn bound_participant(participants: &Participants, facts: &Facts) -> Result<Option<PeerIdentity>, Denial> {
-    let mut found = None;
+    let (mut found, mut is_of_gateway) = (None, false);
     for binding in bindings_of(facts) {
+        is_of_gateway |= participants.is_of_gateway(&binding);
         match (found, participants.bound_by(&binding)) {
             (Some(one), Some(other)) if one != other => return Err(Denial::Ambiguous),
             (None, bound) => found = bound,
             _ => {}
         }
     }
-    let identity = |id: ParticipantId| {
-        let name = participants.name(id)?;
-        Some(PeerIdentity { number: id.number(), name: name.as_str().into() })
-    };
-    Ok(found.and_then(identity))
+    match found {
+        Some(_) if is_of_gateway => Err(Denial::Ambiguous),
+        _ => Ok(found.and_then(|id| identity_of(participants, id))),
+    }
+}
+
+fn identity_of(participants: &Participants, id: ParticipantId) -> Option<PeerIdentity> {
+    let name = participants.name(id)?;
+    Some(PeerIdentity { number: id.number(), name: name.as_str().into() })
 }
 
 /// The bindings that a certificate satisfies. A common name counts only if there are no alternative names, which are
 /// what it says more exactly.
 fn bindings_of(facts: &Facts) -> impl Iterator<Item = Binding> {
     let digests = [
-        (BindingKind::SpkiSha256, facts.spki_sha256.clone()),
-        (BindingKind::CertSha256, facts.certificate_sha256.clone()),
+        (BindingKind::SpkiSha256, facts.spki_sha256.to_string()),
+        (BindingKind::CertSha256, facts.certificate_sha256.to_string()),
     ];
     let uris = facts.uris.iter().map(|uri| (BindingKind::SanUri, uri.clone()));
     let names = facts.dns.iter().map(|name| (BindingKind::SanDns, name.clone()));

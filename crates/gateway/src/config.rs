@@ -42,6 +42,8 @@ pub struct GatewayConfig {
     /// Whether a caller's certificate must be bound to a participant. If not, an unbound one may name participants that
     /// have no bindings.
     pub are_bindings_required: bool,
+    /// Whether each request must show a token, if those of a provider are taken.
+    pub are_tokens_required: bool,
     /// From where participants may call.
     pub addresses: AddressLists,
     /// The pace of what anybody may ask without saying who: health, pages, unknown paths.
@@ -69,6 +71,7 @@ impl Default for GatewayConfig {
             records_metrics: true,
             logs_access: false,
             are_bindings_required: true,
+            are_tokens_required: true,
             shows_diagnostics: true,
             addresses: AddressLists::default(),
             pace: PaceLimits::default(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, RETRY_AFTER};
+use http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
@@ -14,13 +14,14 @@ use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
 use upesi_fspiop::{Operation, Route, SyncError, Unroutable};
 use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, Pace, Service, body, server};
+use upesi_oidc::Provider;
 use upesi_types::{ErrorCode, Timestamp};
 
 use crate::access::Access;
 use crate::admission::{AdmissionGate, class_of};
 use crate::answer::{self, Answer};
 use crate::authenticator::{Authenticator, TrustEveryone};
-use crate::caller::{Caller, Callers, Denial};
+use crate::caller::{Caller, Callers, Denial, Proof, Tokens};
 use crate::config::GatewayConfig;
 use crate::large_bodies::{LargeBodies, SMALL_BODY_BYTES_MAX, Unread};
 use crate::metrics::{GatewayMetrics, Labels};
@@ -66,6 +67,8 @@ pub struct GatewayContext<H> {
     /// Tells the DFSPs apart if they must share, and whose certificate a caller has. Those that it does not have count
     /// as one, and no certificate is theirs.
     pub participants: SharedParticipants,
+    /// Whose tokens prove which participant's client calls, if any.
+    pub provider: Option<Provider>,
     /// What each participant may do per second.
     pub rates: Arc<Rates>,
     /// Called at `DELETE /endpointcache`. Endpoints are never cached, but what oracles said may be.
@@ -82,6 +85,7 @@ impl<H> GatewayContext<H> {
             handler,
             authenticator: Box::new(TrustEveryone),
             participants: SharedParticipants::default(),
+            provider: None,
             rates: Arc::new(Rates::new(RateSettings::default(), SharedParticipants::default())),
             endpoint_cache: Box::new(|| {}),
         }
@@ -104,9 +108,19 @@ fn success(operation: Operation) -> StatusCode {
 impl<H: Handler> Gateway<H> {
     /// A gateway in front of a handler, with its metrics registered.
     pub fn new(context: GatewayContext<H>, config: GatewayConfig, registry: &mut Registry) -> Self {
-        let GatewayContext { engine, handler, clock, authenticator, participants, rates, endpoint_cache } =
-            context;
+        let GatewayContext {
+            engine,
+            handler,
+            clock,
+            authenticator,
+            participants,
+            provider,
+            rates,
+            endpoint_cache,
+        } = context;
         rates.register(registry);
+        let tokens =
+            provider.map(|provider| Tokens::new(provider, config.are_tokens_required, Arc::clone(&clock)));
         Self {
             engine,
             handler,
@@ -118,6 +132,7 @@ impl<H: Handler> Gateway<H> {
                 participants.clone(),
                 config.are_bindings_required,
                 config.addresses.clone(),
+                tokens,
                 registry,
             ),
             metrics: GatewayMetrics::register(registry, config.records_metrics),
@@ -128,6 +143,14 @@ impl<H: Handler> Gateway<H> {
             started_at: clock.now(),
             config,
             clock,
+        }
+    }
+
+    /// What a request proves of its sender beside its connection's certificate, if anything may be.
+    async fn prove(&self, headers: &mut HeaderMap, connection: &Connection) -> Result<Option<Proof>, Denial> {
+        match self.callers.may_prove(connection) {
+            false => Ok(None),
+            true => Box::pin(self.callers.prove(headers, connection)).await,
         }
     }
 
@@ -167,6 +190,9 @@ impl<H: Handler> Gateway<H> {
                 answer::refusal(&error)
             }
         };
+        if denial.asks_for_token() {
+            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if denial.ends_connection() {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -377,11 +403,16 @@ impl<H: Handler> Gateway<H> {
 impl<H: Handler> Service for Gateway<H> {
     async fn call(&self, request: http::Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
         let received = Instant::now();
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let (labels, answer) = match route::resolve(&parts.method, parts.uri.path()) {
             Ok(Endpoint::Api(route)) => {
                 let operation = route.operation;
-                let caller = match self.callers.identify(&parts.headers, connection) {
+                let proof = self.prove(&mut parts.headers, connection).await;
+                let caller = proof
+                    .as_ref()
+                    .map_err(|denial| *denial)
+                    .and_then(|proof| self.callers.identify(&parts.headers, connection, proof.as_ref()));
+                let caller = match caller {
                     Ok(caller) => caller,
                     Err(denial) => {
                         return self.deny(denial, route, (&parts, body), connection, received).await;

@@ -31,9 +31,10 @@ pub use client::{Answer, Outbound, Pool, PoolConfig, ResponseBody, SendError};
 pub use guard::{Guard, GuardRules, Network, NotANetwork, Refused};
 pub use server::{
     BindError, BoundServer, Connection, Failures, HandshakeCounts, Limits, OtherIdentity, Outcome, OverPace,
-    Pace, PaceLimits, PeerIdentity, Secured, Server, Service,
+    Pace, PaceLimits, PeerIdentity, ProxyCounts, ProxyHeader, ProxyProtocol, ProxyRefusal, Secured, Server,
+    Service,
 };
-pub use upesi_tls::{ClientTls, Facts, Peer, ServerTls};
+pub use upesi_tls::{ClientTls, Facts, Fingerprint, Peer, ServerTls};
 pub use url::{Origin, Schemes, Target, UrlError};
 pub use workers::{WorkerHandle, Workers, WorkersError, available_cores, current_worker};
 

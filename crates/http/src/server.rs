@@ -25,6 +25,8 @@ mod framing;
 mod http2;
 mod open_connections;
 mod pace;
+mod proxied;
+mod proxy_header;
 mod room;
 mod secured;
 mod socket;
@@ -37,6 +39,8 @@ pub use accept::Failures;
 pub use connection::{Connection, OtherIdentity, PeerIdentity};
 pub use direct::Direct;
 pub use pace::{OverPace, Pace, PaceLimits};
+pub use proxied::{PROXY_HEADERS_MAX, ProxyCounts, ProxyProtocol, ProxyRefusal};
+pub use proxy_header::{HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX, NotAProxyHeader, ProxyHeader};
 pub use secured::{HandshakeCounts, Outcome, Secured};
 pub use strict::Refusal;
 
@@ -196,11 +200,22 @@ impl Server {
         service: Arc<S>,
         secured: Option<Secured>,
     ) -> Self {
+        Self::serve_behind(bound, limits, workers, service, (secured, None))
+    }
+
+    /// The same behind load balancers, if there are any: then all connections come by them.
+    pub fn serve_behind<S: Service>(
+        bound: BoundServer,
+        limits: Limits,
+        workers: &Workers,
+        service: Arc<S>,
+        (secured, balancers): (Option<Secured>, Option<ProxyProtocol>),
+    ) -> Self {
         let shared = Arc::new(Shared::new(&limits, workers, secured.as_ref()));
         let (stop, stopped) = watch::channel(false);
         let workers_of_server = workers.iter().cloned().collect();
         let accept = Accept::new(&limits, workers_of_server, service, shared.clone(), stopped, secured);
-        workers.get(0).spawn(accept.run(bound.listener));
+        workers.get(0).spawn(accept.run(bound.listener, balancers));
         Self { local_addr: bound.local_addr, shared, stop }
     }
 

@@ -14,7 +14,7 @@ use crate::config::nearest;
 const STORE_LEVELS: &str = "fjall=warn,lsm_tree=warn";
 
 /// What directives may name: our crates that log, the access log, and the libraries that do.
-pub const TARGETS: [&str; 16] = [
+pub const TARGETS: [&str; 17] = [
     "fjall",
     "lsm_tree",
     "upesi_access",
@@ -27,6 +27,7 @@ pub const TARGETS: [&str; 16] = [
     "upesi_hub",
     "upesi_kafka",
     "upesi_lab",
+    "upesi_oidc",
     "upesi_quoting",
     "upesi_sim",
     "upesi_tables",

@@ -14,8 +14,12 @@ use crate::stored::{Stored, stored_struct};
 pub const BINDING_VALUE_BYTES_MAX: usize = 512;
 /// Between a part of the subject and the issuer in the value of [`BindingKind::Subject`].
 const ISSUER: &str = ";issuer=";
+/// Between a gateway's certificate and what it calls the participant in the value of [`BindingKind::Gateway`].
+const CLIENT: &str = ";client=";
+/// Longest identifier of a client, in bytes.
+const CLIENT_BYTES_MAX: usize = 128;
 
-/// The part of a certificate that a binding looks at.
+/// What a binding looks at: a part of a certificate, or what else proves who calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BindingKind {
     /// SHA-256 of the public key: it outlives the certificate.
@@ -28,12 +32,28 @@ pub enum BindingKind {
     SanDns,
     /// Common name, unit or user id of the subject, and the issuer.
     Subject,
+    /// The client that a provider of tokens (OAuth 2.0) gave a token to.
+    OauthClient,
+    /// A gateway, by its certificate, and what it calls the participant.
+    Gateway,
 }
 
 impl BindingKind {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::SpkiSha256, Self::CertSha256, Self::SanUri, Self::SanDns, Self::Subject];
+    pub const ALL: [Self; 7] = [
+        Self::SpkiSha256,
+        Self::CertSha256,
+        Self::SanUri,
+        Self::SanDns,
+        Self::Subject,
+        Self::OauthClient,
+        Self::Gateway,
+    ];
+
+    /// Whether it looks at nothing but the caller's certificate.
+    pub const fn is_of_certificate(self) -> bool {
+        !matches!(self, Self::OauthClient | Self::Gateway)
+    }
 
     /// As operators write it.
     pub const fn name(self) -> &'static str {
@@ -43,6 +63,8 @@ impl BindingKind {
             Self::SanUri => "san-uri",
             Self::SanDns => "san-dns",
             Self::Subject => "subject",
+            Self::OauthClient => "oauth-client",
+            Self::Gateway => "gateway",
         }
     }
 
@@ -58,8 +80,20 @@ impl BindingKind {
             Self::SanUri => "must be a URI such as fspiop:scheme/greenbank, without blanks",
             Self::SanDns => "must be a host name without wildcards",
             Self::Subject => "must be CN=NAME;issuer=ISSUER, likewise with OU or UID",
+            Self::OauthClient => {
+                "must be a client's identifier of at most 128 letters, digits and signs, no ;"
+            }
+            Self::Gateway => {
+                "must be KIND:VALUE;client=NAME, where KIND:VALUE is of the gateway's certificate"
+            }
         }
     }
+}
+
+/// Whether a text names a client: what ends a value of [`BindingKind::Gateway`] must not begin inside it.
+fn is_client(text: &str) -> bool {
+    (1..=CLIENT_BYTES_MAX).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';')
 }
 
 /// What proves that a caller is a participant. Equal bindings have equal bytes.
@@ -109,8 +143,32 @@ impl Binding {
                     && !value.chars().any(char::is_control);
                 is_subject.then(|| Box::from(value))?
             }
+            BindingKind::OauthClient => is_client(value).then(|| Box::from(value))?,
+            BindingKind::Gateway => {
+                let (peer, client) = value.rsplit_once(CLIENT)?;
+                let peer = Self::parse(peer).filter(|peer| peer.kind.is_of_certificate())?;
+                return is_client(client).then(|| Self::by_gateway(&peer, client));
+            }
         };
         Some(Self { kind, value })
+    }
+
+    /// The binding of a participant that a gateway, by a binding of its certificate, calls `client`. It is in its one
+    /// form if the other one is; of a `client` that is none nobody has it.
+    pub fn by_gateway(peer: &Self, client: &str) -> Self {
+        Self { kind: BindingKind::Gateway, value: format!("{peer}{CLIENT}{client}").into() }
+    }
+
+    /// The binding of the gateway's certificate, if this is one of [`BindingKind::Gateway`].
+    pub fn gateway(&self) -> Option<Self> {
+        let (peer, _) = self.value.rsplit_once(CLIENT).filter(|_| self.kind == BindingKind::Gateway)?;
+        Self::parse(peer)
+    }
+
+    /// Whether it is one by a gateway with this binding of its certificate, as it is displayed.
+    pub(crate) fn is_by(&self, peer: &str) -> bool {
+        self.kind == BindingKind::Gateway
+            && self.value.rsplit_once(CLIENT).is_some_and(|(own, _)| own == peer)
     }
 
     /// Reads `KIND:VALUE`, as it is displayed.
@@ -139,6 +197,8 @@ impl Stored for BindingKind {
             Self::SanUri => 3,
             Self::SanDns => 4,
             Self::Subject => 5,
+            Self::OauthClient => 6,
+            Self::Gateway => 7,
         });
     }
 
@@ -149,6 +209,8 @@ impl Stored for BindingKind {
             3 => Ok(Self::SanUri),
             4 => Ok(Self::SanDns),
             5 => Ok(Self::Subject),
+            6 => Ok(Self::OauthClient),
+            7 => Ok(Self::Gateway),
             _ => Err(DecodeError("unknown kind of binding")),
         }
     }
@@ -160,10 +222,11 @@ stored_struct! {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     fn read(text: &str) -> Option<String> {
-        use alloc::string::ToString;
         Binding::parse(text).map(|binding| binding.to_string())
     }
 
@@ -177,9 +240,23 @@ mod tests {
             ("san-uri:spiffe://scheme/Green".into(), "san-uri:spiffe://scheme/Green".into()),
             ("san-dns:Green.Bank.example".into(), "san-dns:green.bank.example".into()),
             ("subject:CN=a b;issuer=CN=CA, O=X".into(), "subject:CN=a b;issuer=CN=CA, O=X".into()),
+            ("oauth-client:Green-1".into(), "oauth-client:Green-1".into()),
+            (
+                format!("gateway:spki-sha256:{};client=Green", digest.to_uppercase()),
+                format!("gateway:spki-sha256:{digest};client=Green"),
+            ),
+            ("gateway:san-dns:Edge.example;client=g".into(), "gateway:san-dns:edge.example;client=g".into()),
+            (
+                "gateway:subject:CN=edge;issuer=CN=CA;client=g".into(),
+                "gateway:subject:CN=edge;issuer=CN=CA;client=g".into(),
+            ),
         ] {
             assert_eq!(read(&text), Some(form), "{text}");
         }
+        let edge = Binding::parse("san-dns:edge.example").unwrap();
+        let green = Binding::by_gateway(&edge, "g");
+        assert_eq!(Binding::parse(&green.to_string()), Some(green.clone()));
+        assert_eq!((green.gateway(), edge.gateway()), (Some(edge.clone()), None));
         assert_eq!(Binding::subject("CN", "a b", "CN=CA, O=X"), "CN=a b;issuer=CN=CA, O=X");
     }
 
@@ -206,6 +283,18 @@ mod tests {
             "subject:CN=green;issuer=",
             "subject:CN=green;issuer=CN=CA;issuer=CN=CA",
             "subject:CN=green\n;issuer=CN=CA",
+            "oauth-client:",
+            "oauth-client:green bank",
+            "oauth-client:grünbank",
+            "oauth-client:green;client=blue",
+            &format!("oauth-client:{}", "y".repeat(CLIENT_BYTES_MAX + 1)),
+            "gateway:san-dns:edge.example",
+            "gateway:san-dns:edge.example;client=",
+            "gateway:san-dns:edge.example;client=green bank",
+            "gateway:san-dns:*.example;client=green",
+            "gateway:edge.example;client=green",
+            "gateway:oauth-client:edge;client=green",
+            "gateway:gateway:san-dns:edge.example;client=a;client=green",
             &long,
         ] {
             assert_eq!(read(text), None, "{text}");

@@ -107,7 +107,8 @@ impl Authority {
             }
         };
         let facts = Facts::read(certificate.der()).map_err(|error| PkiError::Request(error.to_string()))?;
-        if let Some(seen) = self.entries().iter().find(|entry| entry.spki_sha256 == facts.spki_sha256) {
+        let spki_sha256 = facts.spki_sha256.to_string();
+        if let Some(seen) = self.entries().iter().find(|entry| entry.spki_sha256 == spki_sha256) {
             return Err(PkiError::KeySeen { name: seen.name.clone(), serial: seen.serial.clone() });
         }
         let entry = Entry {
@@ -115,7 +116,7 @@ impl Authority {
             name: order.name.clone(),
             usage: order.usage.name().to_owned(),
             not_after_s: facts.not_after_s,
-            spki_sha256: facts.spki_sha256,
+            spki_sha256,
             revoked_at_s: None,
         };
         // The index first: a certificate that is not in it could not be revoked.

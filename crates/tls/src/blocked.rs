@@ -77,9 +77,8 @@ impl Blocked {
     /// Whether a certificate, or its key, is on the list. One that cannot be read counts as if it were.
     fn has(&self, certificate: &[u8]) -> bool {
         let Ok(facts) = Facts::read(certificate) else { return true };
-        let (key, whole) = (unhex(&facts.spki_sha256), unhex(&facts.certificate_sha256));
-        let digests = [key.map(BlockedDigest::Key), whole.map(BlockedDigest::Certificate)];
-        digests.iter().any(|digest| digest.is_none_or(|digest| self.0.contains(&digest)))
+        let (key, whole) = (facts.spki_sha256.0, facts.certificate_sha256.0);
+        self.0.contains(&BlockedDigest::Key(key)) || self.0.contains(&BlockedDigest::Certificate(whole))
     }
 }
 

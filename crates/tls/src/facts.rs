@@ -1,8 +1,9 @@
 //! What a certificate says of itself.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Debug, Display, Formatter};
 
 use sha2::{Digest, Sha256};
+use upesi_types::hex;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate};
 
@@ -14,6 +15,22 @@ const SUBJECT_PARTS: [(&str, &str); 3] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is no X.509 certificate")]
 pub struct NotACertificate;
+
+/// SHA-256 of something. Shown in lower-case hexadecimal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Display for Fingerprint {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl Debug for Fingerprint {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        Display::fmt(self, f)
+    }
+}
 
 /// The parts of a certificate that operators and bindings look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +51,10 @@ pub struct Facts {
     pub not_before_s: i64,
     /// End of validity, in seconds since 1970.
     pub not_after_s: i64,
-    /// SHA-256 of the whole certificate, in lower-case hexadecimal.
-    pub certificate_sha256: String,
-    /// SHA-256 of the public key (`SubjectPublicKeyInfo`), in lower-case hexadecimal.
-    pub spki_sha256: String,
+    /// SHA-256 of the whole certificate.
+    pub certificate_sha256: Fingerprint,
+    /// SHA-256 of the public key (`SubjectPublicKeyInfo`).
+    pub spki_sha256: Fingerprint,
     /// DNS names of the subject alternative name.
     pub dns: Vec<String>,
     /// URIs of the subject alternative name.
@@ -78,8 +95,8 @@ impl Facts {
             serial: number_in_hexadecimal(certificate.raw_serial()),
             not_before_s: certificate.validity().not_before.timestamp(),
             not_after_s: certificate.validity().not_after.timestamp(),
-            certificate_sha256: hexadecimal(&Sha256::digest(der)),
-            spki_sha256: hexadecimal(&Sha256::digest(certificate.public_key().raw)),
+            certificate_sha256: Fingerprint(Sha256::digest(der).into()),
+            spki_sha256: Fingerprint(Sha256::digest(certificate.public_key().raw).into()),
             dns,
             uris,
         })
@@ -89,18 +106,9 @@ impl Facts {
 /// A number in lower-case hexadecimal, without the zero byte that keeps it positive.
 pub(crate) fn number_in_hexadecimal(bytes: &[u8]) -> String {
     match bytes {
-        [0, rest @ ..] if !rest.is_empty() => hexadecimal(rest),
-        _ => hexadecimal(bytes),
+        [0, rest @ ..] if !rest.is_empty() => hex(rest),
+        _ => hex(bytes),
     }
-}
-
-/// All bytes in lower-case hexadecimal.
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing into a String does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]
@@ -110,7 +118,7 @@ mod tests {
     #[test]
     fn digests_keep_their_zeros_and_numbers_do_not() {
         assert_eq!(
-            (hexadecimal(&[0, 1, 0xab]), number_in_hexadecimal(&[0, 1, 0xab])),
+            (hex(&[0, 1, 0xab]), number_in_hexadecimal(&[0, 1, 0xab])),
             ("0001ab".into(), "01ab".into())
         );
         assert_eq!(

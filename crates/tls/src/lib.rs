@@ -18,7 +18,7 @@ mod server;
 
 pub use blocked::BlockedDigest;
 pub use client::{ClientFiles, ClientTls, Unusable};
-pub use facts::{Facts, NotACertificate};
+pub use facts::{Facts, Fingerprint, NotACertificate};
 pub use files::{CRL_GRACE_S, Identity, Kind, Stock, TlsError, Trust, present_s};
 pub use peer::Peer;
 pub use server::{ServerFiles, ServerTls};

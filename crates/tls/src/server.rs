@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::client::verify_server_name;
-use rustls::pki_types::{ServerName, UnixTime};
+use rustls::pki_types::UnixTime;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use upesi_keys::Keys;
 
@@ -224,29 +223,33 @@ fn assemble(
 #[derive(Debug)]
 struct Named {
     certified: Arc<CertifiedKey>,
-    /// A certificate without names may be for addresses only, and is shown to all.
-    has_names: bool,
+    /// In lower case. A certificate without names may be for addresses only, and is shown to all.
+    names: Vec<String>,
 }
 
 impl Named {
     fn new(certified: Arc<CertifiedKey>) -> Result<Self, TlsError> {
         let unusable = |error: &dyn std::fmt::Display| TlsError::Unusable(error.to_string());
         let own = certified.end_entity_cert().map_err(|error| unusable(&error))?;
-        let has_names = !Facts::read(own).map_err(|error| unusable(&error))?.dns.is_empty();
-        Ok(Self { certified, has_names })
+        let mut names = Facts::read(own).map_err(|error| unusable(&error))?.dns;
+        names.iter_mut().for_each(|name| name.make_ascii_lowercase());
+        Ok(Self { certified, names })
     }
 
+    /// Whether a name is one of its own, or is covered by one: `*` stands for the first label (RFC 9525 §6.3).
     fn is_called(&self, name: &str) -> bool {
-        let Ok(own) = self.certified.end_entity_cert().and_then(ParsedCertificate::try_from) else {
-            return false;
-        };
-        ServerName::try_from(name).is_ok_and(|name| verify_server_name(&own, &name).is_ok())
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        let rest = name.split_once('.').map(|(_, rest)| rest);
+        self.names.iter().any(|own| match own.strip_prefix("*.") {
+            Some(parent) => rest == Some(parent),
+            None => *own == name,
+        })
     }
 }
 
 impl ResolvesServerCert for Named {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let is_called = hello.server_name().is_none_or(|name| !self.has_names || self.is_called(name));
+        let is_called = hello.server_name().is_none_or(|name| self.names.is_empty() || self.is_called(name));
         is_called.then(|| Arc::clone(&self.certified))
     }
 }

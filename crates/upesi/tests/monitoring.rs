@@ -18,7 +18,7 @@ use dashboard::Dashboard;
 
 /// Metrics that are there only once something has happened; each stands in the source of the hub or of the lab.
 /// Those of TLS are there only if a port has it, those of a cluster at its nodes.
-const ONLY_ONCE: [&str; 29] = [
+const ONLY_ONCE: [&str; 30] = [
     "upesi_auth_refused_total",
     "upesi_fspiop_refusals_total",
     "upesi_admission_refused_by_dfsp_total",
@@ -34,6 +34,7 @@ const ONLY_ONCE: [&str; 29] = [
     "upesi_tls_expiry_seconds",
     "upesi_tls_reload_failing",
     "upesi_identity_provider_failing",
+    "upesi_proxy_protocol_refused_total",
     "upesi_break_glass_open",
     "upesi_cluster_leads",
     "upesi_cluster_epoch",
@@ -164,6 +165,7 @@ fn what_is_asked_for_is_there() {
         read("crates/hub/src/hub/tls.rs"),
         read("crates/hub/src/hub/break_glass.rs"),
         read("crates/hub/src/hub/issuers.rs"),
+        read("crates/hub/src/hub/balancers.rs"),
         read("crates/hub/src/hub/node.rs"),
         read("crates/gateway/src/caller.rs"),
     ]

@@ -38,6 +38,13 @@ pub const TARGETS: &[Target] = &[
         inputs: 5_000,
     },
     Target {
+        name: "proxy_header",
+        promise: "the first bytes of a balancer's connection: no header, one to read on, or one that ends where it says",
+        run: targets::edge::proxy_header,
+        seeds: seeds::proxy_headers,
+        inputs: 500_000,
+    },
+    Target {
         name: "http2_requests",
         promise: "frames of HTTP/2 in pieces, through the server's own loop: it ends, and answers what was opened, in form",
         run: targets::http2::requests,

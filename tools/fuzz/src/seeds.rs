@@ -36,6 +36,21 @@ fn request(method: &str, resource: &str, path: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
+pub(crate) fn proxy_headers() -> Vec<Vec<u8>> {
+    let version_2 = |command: u8, family: u8, rest: &[u8]| {
+        [b"\r\n\r\n\0\r\nQUIT\n", &[command, family, 0, rest.len() as u8][..], rest].concat()
+    };
+    vec![
+        b"PROXY TCP4 192.0.2.7 198.51.100.1 12345 443\r\n".to_vec(),
+        b"PROXY TCP6 2001:db8::7 ::ffff:198.51.100.1 12345 443\r\n".to_vec(),
+        b"PROXY UNKNOWN\r\n".to_vec(),
+        version_2(0x20, 0x00, &[]),
+        version_2(0x21, 0x11, &[192, 0, 2, 7, 198, 51, 100, 1, 0x30, 0x39, 1, 0xbb, 4, 0, 1, 0]),
+        version_2(0x21, 0x21, &[1; 36]),
+        version_2(0x21, 0x31, &[1; 216]),
+    ]
+}
+
 pub(crate) fn http_requests() -> Vec<Vec<u8>> {
     vec![
         request("POST", "transfers", "/transfers", PREPARE),

@@ -11,6 +11,7 @@ use upesi_engine::{Clock as _, EngineHandle, Payload};
 use upesi_http::{Connection, Pace, PaceLimits};
 use upesi_ledger::command::{Act, Deed};
 use upesi_ledger::{Attribution, Change, Command, Role, Roles};
+use upesi_oidc::Provider;
 use upesi_types::ErrorCode;
 
 use super::caller::{Caller, Rights, SharedCaller, unauthenticated};
@@ -90,14 +91,9 @@ impl Access {
         }))
     }
 
-    /// What is wrong with providers whose tokens are taken.
-    pub(crate) fn faults(&self) -> Vec<String> {
-        self.0.required.iter().flat_map(|options| &options.issuers).filter_map(Issuer::fault).collect()
-    }
-
-    /// Whether there are such providers.
-    pub(crate) fn has_issuers(&self) -> bool {
-        self.0.required.as_ref().is_some_and(|options| !options.issuers.is_empty())
+    /// The providers whose tokens are taken.
+    pub(crate) fn providers(&self) -> impl Iterator<Item = &Provider> {
+        self.0.required.iter().flat_map(|options| &options.issuers).map(Issuer::provider)
     }
 
     /// The hub's own people, if callers say who they are.
@@ -156,7 +152,7 @@ impl Access {
         let (Some(value), None) = (values.next(), values.next()) else { return refused() };
         let Some(text) = value.to_str().ok().and_then(bearer) else { return refused() };
         let Some(token) = Token::received(text) else {
-            return match options.issuers.iter().find(|issuer| issuer.may_have_made(text)) {
+            return match options.issuers.iter().find(|issuer| issuer.provider().may_have_made(text)) {
                 Some(issuer) => vouched(issuer, engine, text, address).await,
                 None => refused(),
             };

@@ -22,7 +22,7 @@ pub use break_glass::{
 };
 pub use caller::Caller;
 pub(crate) use caller::{Rights, SharedCaller, forbidden, unauthenticated};
-pub use oidc::{Issuer, IssuerConfig, UNKNOWN_KEY_INTERVAL, is_secure_issuer};
+pub use oidc::{Issuer, IssuerConfig};
 pub(crate) use people::{
     IDLE_MS, Opened, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Seed, Session, address_of,
     base32, id_of, step_of, uri,

@@ -8,10 +8,11 @@ use crate::common::guarded::{call, expect, send};
 use crate::common::identity_provider::{Key, Provider, encode};
 use crate::common::{Hub, Settings, name};
 use serde_json::{Value, json};
-use upesi_admin::{Issuer, IssuerConfig, UNKNOWN_KEY_INTERVAL};
+use upesi_admin::{Issuer, IssuerConfig};
 use upesi_http::Outbound;
 use upesi_ledger::command::{Act, Deed, NewOperator, NewSettlementModel};
 use upesi_ledger::{AdminCommand, Attribution, Command, Event, Ledger, Role};
+use upesi_oidc::{ProviderConfig, UNKNOWN_KEY_INTERVAL};
 use upesi_types::{Currency, Timestamp};
 
 const AUDIENCE: &str = "https://hub.example/admin";
@@ -20,9 +21,14 @@ fn config(label: &'static str, issuer: &str) -> IssuerConfig {
     let role = |group: &str, role| (group.to_owned(), vec![role]);
     IssuerConfig {
         label,
-        issuer: issuer.to_owned(),
-        audience: AUDIENCE.to_owned(),
-        clients: vec!["portal".to_owned()],
+        provider: ProviderConfig {
+            issuer: issuer.to_owned(),
+            audience: AUDIENCE.to_owned(),
+            clients: vec!["portal".to_owned()],
+            unknown_key_interval: UNKNOWN_KEY_INTERVAL,
+            outbound: Outbound::default(),
+            tls: None,
+        },
         name_claim: "preferred_username".to_owned(),
         groups_claim: "realm_access.roles".to_owned(),
         roles: [
@@ -36,9 +42,6 @@ fn config(label: &'static str, issuer: &str) -> IssuerConfig {
         participant_claim: None,
         approval_age_s: None,
         approval_methods: vec![],
-        unknown_key_interval: UNKNOWN_KEY_INTERVAL,
-        outbound: Outbound::default(),
-        tls: None,
     }
 }
 
@@ -230,8 +233,9 @@ async fn keys_rotate_and_unknown_ones_are_looked_for_once_a_minute() {
     assert_eq!(call(&hub, &token, "GET", "/self", "").await.0, 200);
     // Later it is.
     provider.set_keys(vec![first.public("k1")]);
-    let staff = config("staff", &provider.issuer);
-    let issuers = vec![Issuer::new(IssuerConfig { unknown_key_interval: Duration::ZERO, ..staff })];
+    let mut staff = config("staff", &provider.issuer);
+    staff.provider.unknown_key_interval = Duration::ZERO;
+    let issuers = vec![Issuer::new(staff)];
     let later = Hub::launch(Settings { authentication: true, issuers, ..Settings::default() });
     assert_eq!(call(&later, &token, "GET", "/self", "").await.0, 200);
     provider.set_keys(vec![second.public("k2")]);
@@ -246,8 +250,9 @@ async fn a_provider_that_is_down_stops_nothing_that_is_known() {
     let key = Key::rsa();
     let provider = Provider::start(vec![key.public("k1")]).await;
     let token = key.token(&header(), &claims(&provider));
-    let staff = config("staff", &provider.issuer);
-    let issuers = vec![Issuer::new(IssuerConfig { unknown_key_interval: Duration::ZERO, ..staff })];
+    let mut staff = config("staff", &provider.issuer);
+    staff.provider.unknown_key_interval = Duration::ZERO;
+    let issuers = vec![Issuer::new(staff)];
     let running = Hub::launch(Settings { authentication: true, issuers, ..Settings::default() });
     assert_eq!(call(&running, &token, "GET", "/self", "").await.0, 200);
     provider.set_up(false);

@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use upesi_admin::{Issuer, IssuerConfig};
 use upesi_http::Outbound;
 use upesi_ledger::Role;
+use upesi_oidc::ProviderConfig;
 use upesi_types::Timestamp;
 
 const AUDIENCE: &str = "https://hub.example/admin";
@@ -72,18 +73,20 @@ async fn a_real_providers_tokens_are_taken() {
     let provider = Provider::start(port, "k1");
     let config = IssuerConfig {
         label: "oidc",
-        issuer: format!("http://127.0.0.1:{port}"),
-        audience: AUDIENCE.to_owned(),
-        clients: vec!["treasury-app".to_owned()],
+        provider: ProviderConfig {
+            issuer: format!("http://127.0.0.1:{port}"),
+            audience: AUDIENCE.to_owned(),
+            clients: vec!["treasury-app".to_owned()],
+            unknown_key_interval: Duration::ZERO,
+            outbound: Outbound::default(),
+            tls: None,
+        },
         name_claim: "sub".to_owned(),
         groups_claim: "groups".to_owned(),
         roles: [("hub-treasury".to_owned(), vec![Role::Treasury])].into(),
         participant_claim: None,
         approval_age_s: None,
         approval_methods: vec![],
-        unknown_key_interval: Duration::ZERO,
-        outbound: Outbound::default(),
-        tls: None,
     };
     let issuers = vec![Issuer::new(config)];
     let hub = Hub::launch(Settings { authentication: true, issuers, ..Settings::default() });

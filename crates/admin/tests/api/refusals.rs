@@ -1,6 +1,7 @@
 //! Every refusal of the operator's API: status, code and sentence; and nothing is changed by any of them.
 
-use crate::common::{Hub, MODEL, funds, funds_in, id, refusal};
+use crate::common::{Hub, MODEL, funds, funds_in, id, identity_provider, refusal};
+use upesi_ledger::{AdminCommand, Command, Limits};
 use upesi_types::ErrorCode;
 
 /// Runs a table whose rows are `METHOD path [body] => code detail`. Every answer has status 400.
@@ -371,4 +372,38 @@ async fn fee_rules() {
         "#,
     )
     .await;
+}
+
+#[tokio::test]
+async fn blocks_and_revoked_keys_have_limits() {
+    let hub = Hub::with_limits(Limits::TINY, &["green", "blue"]).await;
+    let block = |digit: &str| format!(r#"{{"kind":"spki-sha256","value":"{}"}}"#, digit.repeat(64));
+    for digit in ["a", "b"] {
+        hub.expect("POST", "/blocks", &block(digit), 201).await;
+    }
+    check(&hub, &format!("POST /blocks {} => 3100 A hub has at most 10000 blocks", block("c"))).await;
+    // What is blocked stays, and one that is lifted makes room.
+    hub.expect("POST", "/blocks", &block("a"), 201).await;
+    let lift = format!("/blocks?kind=spki-sha256&value={}", "a".repeat(64));
+    hub.expect("DELETE", &lift, "", 204).await;
+    hub.expect("POST", "/blocks", &block("c"), 201).await;
+
+    let revoke = |name: &str, sha256| AdminCommand::RevokeSignatureKey { name: common::name(name), sha256 };
+    for digest in [[1; 32], [2; 32]] {
+        hub.submit(Command::Admin(revoke("green", digest)), "").await;
+    }
+    let key = identity_provider::Key::rsa().public("k");
+    let add = async |name: &str| {
+        let body = format!(r#"{{"publicKey":{key}}}"#);
+        let added = hub.expect("POST", &format!("/participants/{name}/signatureKeys"), &body, 201).await;
+        let added: serde_json::Value = serde_json::from_str(&added).unwrap();
+        format!("/participants/{name}/signatureKeys/{}", added["sha256"].as_str().unwrap())
+    };
+    let path = add("green").await;
+    let text = "At most 1000 keys of a participant are kept as revoked";
+    check(&hub, &format!("DELETE {path} => 3100 {text}")).await;
+    // It counts still, and those of others are counted apart.
+    let keys = hub.get("/participants/green/signatureKeys").await;
+    assert!(keys.contains(r#""state":"current""#), "{keys}");
+    hub.submit(Command::Admin(revoke("blue", [3; 32])), "").await;
 }

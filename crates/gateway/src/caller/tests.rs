@@ -1,13 +1,19 @@
 use std::sync::Arc;
 
+use upesi_http::Fingerprint;
 use upesi_ledger::Block;
 
+use super::proof::Verified;
 use super::*;
 
 const DIGEST: &str = "00f0c1d2e3f4a5b6c7d8e9f00112233445566778899aabbccddeeff001122334";
 
 fn digest(first: char) -> String {
     DIGEST.replacen('0', &first.to_string(), 1)
+}
+
+fn print(first: char) -> Fingerprint {
+    Fingerprint(upesi_types::unhex(&digest(first)).unwrap())
 }
 
 /// The hub, three DFSPs, and a proxy.
@@ -38,9 +44,27 @@ fn participants() -> Participants {
                 "subject:UID=g1;issuer=CN=Scheme",
             ],
         ),
-        participant(3, "bluewallet", &[&format!("spki-sha256:{}", digest('3')), "san-dns:blue.example"]),
+        participant(
+            3,
+            "bluewallet",
+            &[
+                &format!("spki-sha256:{}", digest('3')),
+                "san-dns:blue.example",
+                "oauth-client:blue-client",
+                "gateway:san-dns:edge.example;client=blue",
+                "gateway:san-dns:edge.example;client=both",
+            ],
+        ),
         participant(4, "redmoney", &[]),
-        participant(5, "bridge", &["san-dns:bridge.example"]),
+        participant(
+            5,
+            "bridge",
+            &[
+                "san-dns:bridge.example",
+                "gateway:subject:CN=edge;issuer=CN=Scheme;client=far",
+                "gateway:san-dns:edge2.example;client=both",
+            ],
+        ),
     ];
     Participants::new(all, &[])
 }
@@ -74,8 +98,8 @@ fn facts() -> Facts {
         serial: "01".into(),
         not_before_s: 0,
         not_after_s: 0,
-        certificate_sha256: digest('e'),
-        spki_sha256: digest('f'),
+        certificate_sha256: print('e'),
+        spki_sha256: print('f'),
         dns: Vec::new(),
         uris: Vec::new(),
     }
@@ -96,9 +120,9 @@ fn part(attribute: &'static str, text: &str) -> impl FnOnce(&mut Facts) {
 #[test]
 fn each_kind_of_binding_finds_its_participant() {
     let green = Ok(Some("2 greenbank".to_owned()));
-    assert_eq!(found(|facts| facts.spki_sha256 = digest('2')), green);
-    assert_eq!(found(|facts| facts.spki_sha256 = digest('3')), Ok(Some("3 bluewallet".to_owned())));
-    assert_eq!(found(|facts| facts.certificate_sha256 = digest('c')), green);
+    assert_eq!(found(|facts| facts.spki_sha256 = print('2')), green);
+    assert_eq!(found(|facts| facts.spki_sha256 = print('3')), Ok(Some("3 bluewallet".to_owned())));
+    assert_eq!(found(|facts| facts.certificate_sha256 = print('c')), green);
     assert_eq!(found(|facts| facts.uris = vec!["fspiop:scheme/greenbank".into()]), green);
     assert_eq!(found(|facts| facts.dns = vec!["GREEN.example".into()]), green);
     for (attribute, text) in [("CN", "greenbank"), ("OU", "green"), ("UID", "g1")] {
@@ -110,8 +134,8 @@ fn each_kind_of_binding_finds_its_participant() {
 fn what_only_resembles_a_binding_finds_nobody() {
     let nobody = Ok(None);
     assert_eq!(found(|_| {}), nobody);
-    assert_eq!(found(|facts| facts.spki_sha256 = digest('c')), nobody, "the digest of a certificate");
-    assert_eq!(found(|facts| facts.certificate_sha256 = digest('2')), nobody, "the digest of a key");
+    assert_eq!(found(|facts| facts.spki_sha256 = print('c')), nobody, "the digest of a certificate");
+    assert_eq!(found(|facts| facts.certificate_sha256 = print('2')), nobody, "the digest of a key");
     assert_eq!(found(|facts| facts.uris = vec!["fspiop:scheme/Greenbank".into()]), nobody);
     for name in ["*.example", "green.example.", "a.green.example", "fspiop:scheme/greenbank"] {
         assert_eq!(found(|facts| facts.dns = vec![name.into()]), nobody, "{name}");
@@ -140,12 +164,17 @@ fn what_only_resembles_a_binding_finds_nobody() {
 #[test]
 fn a_certificate_of_two_participants_is_that_of_none() {
     let both = |facts: &mut Facts| {
-        facts.spki_sha256 = digest('2');
+        facts.spki_sha256 = print('2');
         facts.dns = vec!["other.example".into(), "blue.example".into()];
     };
     assert_eq!(found(both), Err(Denial::Ambiguous));
+    let and_a_gateways = |facts: &mut Facts| {
+        facts.spki_sha256 = print('2');
+        facts.dns = vec!["edge.example".into()];
+    };
+    assert_eq!(found(and_a_gateways), Err(Denial::Ambiguous));
     let twice = |facts: &mut Facts| {
-        facts.spki_sha256 = digest('2');
+        facts.spki_sha256 = print('2');
         facts.dns = vec!["green.example".into()];
     };
     assert_eq!(found(twice), Ok(Some("2 greenbank".to_owned())));
@@ -154,7 +183,7 @@ fn a_certificate_of_two_participants_is_that_of_none() {
 fn callers(are_bindings_required: bool) -> Callers {
     let shared = SharedParticipants::default();
     shared.set(Arc::new(participants()));
-    Callers::new(shared, are_bindings_required, AddressLists::default(), &mut Registry::default())
+    Callers::new(shared, are_bindings_required, AddressLists::default(), None, &mut Registry::default())
 }
 
 fn headers(source: Option<&str>, proxy: Option<&str>) -> HeaderMap {
@@ -230,6 +259,15 @@ fn refusals_do_not_say_which_part_of_the_proof_was_wrong() {
         (403, 3000, "Generic client error - the certificate is not that of a participant".into())
     );
     assert_eq!((shown(Denial::Ambiguous), shown(Denial::Rebound)), (unproven.clone(), unproven));
+    let by_token = shown(Denial::NoToken);
+    assert_eq!(by_token, (401, 3000, "Generic client error - a token of the participant is needed".into()));
+    let expired = Denial::Token(Flaw::Token(upesi_oidc::Fault::Expired));
+    assert_eq!((shown(Denial::Token(Flaw::Form)), shown(expired)), (by_token.clone(), by_token));
+    let no_participant = shown(Denial::Client);
+    assert_eq!((no_participant.0, no_participant.1), (403, 3000));
+    let by_gateway = [Flaw::NoName, Flaw::UnknownName].map(|flaw| shown(Denial::Gateway(flaw)));
+    assert_eq!(by_gateway, [no_participant.clone(), no_participant.clone()]);
+    assert_eq!(shown(Denial::Disagreement), no_participant);
     assert_eq!(
         shown(Denial::Source),
         (403, 3100, "Generic validation error - Invalid fspiop-source header".into())
@@ -271,6 +309,78 @@ fn who_is_blocked_is_let_in_no_more_nor_whom_it_stands_for() {
     assert_eq!(check(None, "farbank", None), Err(Denial::BlockedSource));
     assert_eq!(check(Some(&green), "greenbank", None), Ok(()));
     assert!(Denial::Blocked.ends_connection() && !Denial::BlockedSource.ends_connection());
+}
+
+/// For whom a caller speaks whose certificate has these names, by the lines of `X-Client-Id`.
+fn spoken(dns: &[&str], lines: &[&str]) -> Result<Option<String>, Denial> {
+    let mut headers = HeaderMap::new();
+    for line in lines {
+        headers.append("x-client-id", HeaderValue::from_bytes(line.as_bytes()).unwrap());
+    }
+    let mut facts = facts();
+    facts.dns = dns.iter().map(|name| (*name).to_owned()).collect();
+    let proof = callers(true).prove_with(None, &mut headers, Some(&facts))?;
+    let is_left = headers.contains_key("x-client-id");
+    Ok(proof.map(|proof| {
+        assert!(proof.is_by_gateway && !is_left, "what it says means nothing further on");
+        proof.identity.name.into()
+    }))
+}
+
+#[test]
+fn a_gateway_speaks_for_those_that_name_it_and_nobody_else_does() {
+    let no_name = Err(Denial::Gateway(Flaw::NoName));
+    let unknown = Err(Denial::Gateway(Flaw::UnknownName));
+    for (dns, lines, expected) in [
+        (&["edge.example"][..], &["blue"][..], Ok(Some("bluewallet".to_owned()))),
+        (&["EDGE.example"], &["blue"], Ok(Some("bluewallet".to_owned()))),
+        (&["edge.example"], &[], no_name.clone()),
+        (&["edge.example"], &[""], no_name.clone()),
+        (&["edge.example"], &["blue", "blue"], no_name.clone()),
+        (&["edge.example"], &["bl\u{fc}e"], no_name.clone()),
+        (&["edge.example"], &["Blue"], unknown.clone()),
+        (&["edge.example"], &["bluewallet"], unknown.clone()),
+        (&["edge.example"], &["greenbank"], unknown.clone()),
+        (&["edge.example"], &["far"], unknown.clone()),
+        (&["edge2.example"], &["blue"], unknown),
+        (&["edge.example", "edge2.example"], &["both"], Err(Denial::Ambiguous)),
+        // Of others the header says nothing.
+        (&["blue.example"], &["greenbank"], Ok(None)),
+        (&["stranger.example"], &["blue"], Ok(None)),
+        (&[], &["blue"], Ok(None)),
+    ] {
+        assert_eq!(spoken(dns, lines), expected, "{dns:?} says {lines:?}");
+    }
+}
+
+#[test]
+fn whom_a_token_and_a_gateway_name_is_one_and_bound() {
+    let callers = callers(true);
+    let token = |client: &str, certificate| Verified {
+        client: Binding::new(BindingKind::OauthClient, client).unwrap(),
+        certificate,
+        good_until_s: 0,
+    };
+    let mut edge = facts();
+    edge.dns = vec!["edge.example".into()];
+    let prove = |token: &Verified, facts: Option<&Facts>, name: &str| {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-client-id", HeaderValue::from_str(name).unwrap());
+        let proof = callers.prove_with(Some(token), &mut headers, facts)?;
+        Ok(proof.map(|proof| (String::from(proof.identity.name), proof.is_by_gateway)))
+    };
+    let blue = |is_by_gateway| Ok(Some(("bluewallet".to_owned(), is_by_gateway)));
+    let confirmation = Err(Denial::Token(Flaw::Token(upesi_oidc::Fault::Confirmation)));
+    assert_eq!(prove(&token("blue-client", None), None, "whoever"), blue(false));
+    assert_eq!(prove(&token("blue-client", None), Some(&edge), "blue"), blue(true));
+    assert_eq!(prove(&token("Blue-client", None), None, "blue"), Err(Denial::Client));
+    assert_eq!(prove(&token("blue-client", Some(print('e').0)), Some(&edge), "blue"), blue(true));
+    assert_eq!(prove(&token("blue-client", Some(print('e').0)), None, "blue"), confirmation);
+    assert_eq!(prove(&token("blue-client", Some(print('1').0)), Some(&edge), "blue"), confirmation);
+    edge.subject_parts = vec![("CN", "edge".into())];
+    edge.has_alternative_names = false;
+    edge.dns.clear();
+    assert_eq!(prove(&token("blue-client", None), Some(&edge), "far"), Err(Denial::Disagreement));
 }
 
 #[test]

@@ -10,12 +10,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use upesi_tls::Peer;
 
 use super::addresses::origin_of;
 use super::connection::{self, Accepted, Bounds};
+use super::proxied::{Arrived, ProxyProtocol, Reading};
 use super::room::Room;
 use super::secured::{Established, Secured};
 use super::supervision::{Order, Phase, Supervisor};
@@ -119,7 +120,8 @@ impl<S: Service> Accept<S> {
         Self { open_max, bounds, workers, number: 0, service, shared, stopped, failures, secured }
     }
 
-    pub(super) async fn run(mut self, listener: StdListener) {
+    pub(super) async fn run(mut self, listener: StdListener, balancers: Option<ProxyProtocol>) {
+        let (reading, mut arrivals) = balancers.map(Reading::new).unzip();
         let listener = match TcpListener::from_std(listener) {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "the listening socket cannot be polled"),
@@ -129,15 +131,22 @@ impl<S: Service> Accept<S> {
             let accepted = tokio::select! {
                 biased;
                 () = told_to_stop(&mut stopped) => return,
+                Some((stream, address)) = next_of(arrivals.as_mut()) => {
+                    self.take(stream, address).await;
+                    continue;
+                }
                 accepted = listener.accept() => accepted,
             };
             // Back to a plain socket: it must be polled by the runtime of the worker that gets it.
-            match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer.ip()))) {
-                Ok((stream, peer)) => {
-                    let address = origin_of(peer);
-                    wait_while(|| self.shared.room.is_crowded_for(address)).await;
-                    self.hand_over(stream, address);
+            let accepted = match (accepted, &reading) {
+                (Ok((stream, peer)), Some(reading)) => {
+                    reading.begin(stream, peer.ip());
+                    continue;
                 }
+                (accepted, _) => accepted,
+            };
+            match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer.ip()))) {
+                Ok((stream, peer)) => self.take(stream, origin_of(peer)).await,
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     self.shared.failed.fetch_add(1, Ordering::Relaxed);
@@ -148,6 +157,11 @@ impl<S: Service> Accept<S> {
                 }
             }
         }
+    }
+
+    async fn take(&mut self, stream: StdStream, address: IpAddr) {
+        wait_while(|| self.shared.room.is_crowded_for(address)).await;
+        self.hand_over(stream, address);
     }
 
     fn hand_over(&mut self, stream: StdStream, address: IpAddr) {
@@ -224,6 +238,14 @@ impl<S: Service> Accept<S> {
                 }
             });
         });
+    }
+}
+
+/// The next connection whose header has been read; without balancers there is none.
+async fn next_of(arrivals: Option<&mut mpsc::Receiver<Arrived>>) -> Option<Arrived> {
+    match arrivals {
+        Some(arrivals) => arrivals.recv().await,
+        None => std::future::pending().await,
     }
 }
 

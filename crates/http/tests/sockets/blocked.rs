@@ -39,7 +39,7 @@ async fn who_is_blocked_is_refused_at_once_and_nobody_else_is() {
         for entry in [
             format!("spki-sha256:{}", green.spki_sha256),
             format!("cert-sha256:{}", green.certificate_sha256),
-            format!("  SPKI-SHA256:{} # stolen", green.spki_sha256.to_uppercase()),
+            format!("  SPKI-SHA256:{} # stolen", green.spki_sha256.to_string().to_uppercase()),
         ] {
             assert_eq!(who(&pools[0]).await.unwrap(), "greenbank");
             assert_eq!(who(&pools[1]).await.unwrap(), "bluewallet");

@@ -11,6 +11,7 @@ mod http2;
 mod http2_client;
 mod matrix_http;
 mod matrix_http2;
+mod matrix_proxied;
 mod matrix_tls;
 mod names;
 mod room;

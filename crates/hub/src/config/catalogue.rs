@@ -97,6 +97,11 @@ settings! {
         /// Requests of a DFSP in the list from elsewhere are answered 403 with code 3000, and their connection is
         /// closed; others may call from anywhere. IPv6 networks have prefixes of up to 64 bits.
         address_lists: text(65536) = "",
+        /// The load balancers before this port, which speak the PROXY protocol (version 1 or 2):
+        /// `10.0.3.0/24, fd00:3::/64`; empty for none. All connections come by them then: others are closed, and so are
+        /// those without the header. What it tells is where a connection comes from, in `address_lists`, bounds by
+        /// address and logs.
+        proxy_protocol_from: text(4096) = "",
         /// Whether this port shows what operators look at: versions and parts of the hub in `GET /health`, what is
         /// served at `GET /`, the API's documents, `DELETE /endpointcache`. If not, it has `GET /health` and `GET
         /// /live` for balancers, without details, and everything else beside the API is unknown. The admin port shows
@@ -184,6 +189,21 @@ settings! {
         roles: text(65536) = "",
         /// The claim that is the name of the DFSP.
         participant_claim: text(128) = "participant",
+    }
+
+    /// The OAuth 2.0 provider of DFSPs' clients, whose tokens prove on the FSPIOP port which DFSP calls.
+    /// [TLS](tls.md#by-a-token).
+    oauth: Oauth {
+        /// Its identifier; empty for none. `http://` only on this machine. It may be that of another section: what a
+        /// token is for, its audience says.
+        issuer: text(1024) = "",
+        /// PEM file of the authorities whose certificates the provider may have; needed for `https://`.
+        anchors_file: text(4096) = "",
+        /// What `aud` of a token for the FSPIOP port contains. Not that of a token for operators.
+        audience: text(1024) = "",
+        /// Whether each request must show a token (`required`), beside a certificate that the port may ask for, or may
+        /// (`accepted`). Both must be the same DFSP's.
+        tokens: choice("accepted", "required") = "required",
     }
 
     /// How much the hub insists on.

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use upesi_admin::is_secure_issuer;
 use upesi_gateway::RateLimits;
 use upesi_kafka::ENTRY_BYTES_MAX;
 use upesi_keys::Place;
+use upesi_oidc::is_secure_issuer;
 
 use super::issuers::roles_of_groups;
-use super::networks::{address_lists, guard_rules};
+use super::networks::{address_lists, guard_rules, networks};
 use super::origin::{Mistake, Origin};
 use super::rates::rate_exceptions;
 use super::setting::Value;
@@ -59,7 +59,7 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     mistakes.extend(outbound_files(values));
     mistakes.extend(PRIVATE_KEYS.iter().filter_map(|key| private_key(values, key)));
     mistakes.extend(outbound_networks(values));
-    mistakes.extend(["oidc", "oidc_dfsps"].iter().filter_map(|section| issuer(values, section)));
+    mistakes.extend(["oidc", "oidc_dfsps", "oauth"].iter().filter_map(|section| issuer(values, section)));
     mistakes.extend(rates(values));
     mistakes.extend(entries_of_a_cluster(values));
     mistakes
@@ -73,6 +73,8 @@ fn issuer(values: &Understood, section: &str) -> Option<Mistake> {
         section == "oidc_dfsps" && text(values, "oidc.issuer").is_some_and(|(other, _)| other == issuer);
     let problem = if is_same {
         Some("must not be oidc.issuer: a provider is of one section".to_owned())
+    } else if section == "oauth" && is_for_operators(values) {
+        Some("needs another oauth.audience than that of operators' tokens of this provider".to_owned())
     } else if of("audience").is_none() {
         Some(format!("needs {section}.audience"))
     } else if issuer.starts_with("https://") && of("anchors_file").is_none() {
@@ -85,6 +87,9 @@ fn issuer(values: &Understood, section: &str) -> Option<Mistake> {
     if let Some(problem) = problem {
         return Some(Mistake { origin: origin.clone(), text: format!("{section}.issuer {problem}") });
     }
+    if section == "oauth" {
+        return None;
+    }
     let (roles, origin) = of("roles").unwrap_or(("", origin));
     let problem = match roles_of_groups(roles) {
         Err(problem) => problem,
@@ -95,6 +100,13 @@ fn issuer(values: &Understood, section: &str) -> Option<Mistake> {
         }
     };
     Some(Mistake { origin: origin.clone(), text: format!("{section}.roles: {problem}") })
+}
+
+/// Whether the tokens of clients would be those of operators, too.
+fn is_for_operators(values: &Understood) -> bool {
+    let of = |section: &str, name: &str| text(values, &format!("{section}.{name}")).map(|(text, _)| text);
+    let is_same = |section: &str, name: &str| of(section, name) == of("oauth", name);
+    ["oidc", "oidc_dfsps"].iter().any(|section| is_same(section, "issuer") && is_same(section, "audience"))
 }
 
 /// Names the mistake where somebody wrote something: a default is not at fault.
@@ -241,6 +253,11 @@ fn outbound_networks(values: &Understood) -> Option<Mistake> {
         (of("outbound.networks"), of("outbound.ports"));
     if let (lists, Err(error)) = (of("fspiop.address_lists"), address_lists(of("fspiop.address_lists").0)) {
         return Some(Mistake { origin: lists.1.clone(), text: format!("fspiop.address_lists: {error}") });
+    }
+    let (from, from_origin) = of("fspiop.proxy_protocol_from");
+    if let Err(error) = self::networks(from) {
+        let text = format!("fspiop.proxy_protocol_from: {error}");
+        return Some(Mistake { origin: from_origin.clone(), text });
     }
     let (origin, text) = match (guard_rules(networks, ""), guard_rules("", ports)) {
         (Err(error), _) => (networks_origin, format!("outbound.networks: {error}")),

@@ -29,18 +29,25 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 
+/// Reads networks that are separated by commas.
+///
+/// # Errors
+/// What is no network.
+pub(crate) fn networks(text: &str) -> Result<Vec<Network>, String> {
+    items(text).map(|item| item.parse::<Network>().map_err(|error| error.to_string())).collect()
+}
+
 /// Reads lists that are separated by commas.
 ///
 /// # Errors
 /// What is no network, or no port.
 pub(crate) fn guard_rules(networks: &str, ports: &str) -> Result<GuardRules, String> {
-    let network = |text: &str| text.parse::<Network>().map_err(|error| error.to_string());
     let port = |text: &str| {
         let port = text.parse::<u16>().ok().filter(|port| *port > 0);
         port.ok_or_else(|| format!("{text:?} is no port; write numbers from 1 to 65535, such as 443, 8443"))
     };
     Ok(GuardRules {
-        networks: items(networks).map(network).collect::<Result<_, _>>()?,
+        networks: self::networks(networks)?,
         ports: items(ports).map(port).collect::<Result<_, _>>()?,
     })
 }

@@ -122,7 +122,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
         (
             "[kafka]\n",
             vec![
-                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, security, cluster, fspiop_tls, \
+                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, oauth, security, cluster, fspiop_tls, \
                 admin_tls, metrics_tls, outbound_tls, outbound, jws, pkcs11, tls, hub, engine, admission, callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
             ],
         ),
@@ -302,9 +302,41 @@ fn contradictions_of_providers_of_identity_are_named() {
             "[oidc_dfsps]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\nroles = \"a=viewer\"\n",
             "4: oidc_dfsps.roles: viewer is no role of these people",
         ),
+        ("[oauth]\nissuer = \"http://127.0.0.1:1\"\n", "2: oauth.issuer needs oauth.audience"),
+        (
+            "[oauth]\naudience = \"a\"\nissuer = \"https://id.example\"\n",
+            "3: oauth.issuer needs oauth.anchors_file",
+        ),
+        (
+            "[oauth]\naudience = \"a\"\nissuer = \"http://id.example\"\n",
+            "3: oauth.issuer must be https://, or http:// on this machine",
+        ),
+        (
+            "[oauth]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\n\
+             [oidc]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\n",
+            "3: oauth.issuer needs another oauth.audience than that of operators' tokens of this provider",
+        ),
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");
     }
+}
+
+#[test]
+fn tokens_of_clients_and_of_operators_may_be_of_one_provider() {
+    let content = "[oauth]\naudience = \"a\"\nissuer = \"http://127.0.0.1:1\"\n\
+                   [oidc]\naudience = \"b\"\nissuer = \"http://127.0.0.1:1\"\n";
+    let both = file(content);
+    assert!(load(&Sources { file: Some(both.path.clone()), ..Sources::default() }).is_ok());
+}
+
+#[test]
+fn balancers_are_networks() {
+    let of = |text: &str| mistakes_of(&format!("[fspiop]\nproxy_protocol_from = \"{text}\"\n"));
+    let mistakes = of("10.0.3.0/24, balancer");
+    assert!(mistakes[0].starts_with("2: fspiop.proxy_protocol_from: "), "{mistakes:?}");
+    assert_eq!(mistakes.len(), 1);
+    let sound = file("[fspiop]\nproxy_protocol_from = \"10.0.3.0/24, fd00:3::/64\"\n");
+    assert!(load(&Sources { file: Some(sound.path.clone()), ..Sources::default() }).is_ok());
 }
 
 #[test]

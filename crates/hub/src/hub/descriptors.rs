@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use upesi_http::Limits;
+use upesi_http::server::PROXY_HEADERS_MAX;
 
 use crate::config::Settings;
 
@@ -91,7 +92,13 @@ impl Descriptors {
         // Beside them those of operators, of handshakes, and of the process.
         let threads = (workers as u64 + 3) * PER_WORKER;
         let storage = JOURNAL + MERGES + STORE + DIVISION * divisions(settings);
-        Self::divide(limit(), PROCESS + threads + storage + admin, settings.fspiop.connections_max)
+        let balancers =
+            if settings.fspiop.proxy_protocol_from.is_empty() { 0 } else { PROXY_HEADERS_MAX as u64 };
+        Self::divide(
+            limit(),
+            PROCESS + threads + storage + admin + balancers,
+            settings.fspiop.connections_max,
+        )
     }
 
     /// What is left of `limit` behind the reserve, a third of it for connections to the outside at first.

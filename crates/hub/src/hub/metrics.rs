@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use upesi_admin::Issuer;
 use upesi_delivery::lanes::{Courier, Histogram, LaneMetrics, LaneStatus};
 use upesi_engine::{Clock as _, EngineHandle, EngineMetrics, SharedParticipants};
-use upesi_http::{BreakerState, Outbound, Server};
+use upesi_http::{BreakerState, Outbound, ProxyCounts, Server};
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
 use upesi_profile::Holder;
 use upesi_tables::store::Store;
 use upesi_types::Amount;
 
+use super::issuers::Providers;
 use super::node::Node;
 use super::process::ProcessMetrics;
 use super::settlement_metrics::SettlementSample;
 use super::signatures::Signatures;
 use super::tls::Tls;
-use super::{break_glass, issuers};
+use super::{balancers, break_glass};
 use crate::exposition::{counter, gauge, head};
 
 /// Labels by which Mojaloop's dashboards select deliveries.
@@ -53,7 +53,8 @@ pub(super) struct Ports {
     pub(super) admin: Arc<Server>,
     pub(super) tls: Arc<Tls>,
     pub(super) signatures: Arc<Signatures>,
-    pub(super) issuers: Vec<Issuer>,
+    pub(super) balancers: Option<Arc<ProxyCounts>>,
+    pub(super) providers: Providers,
     pub(super) break_glass_file: Option<PathBuf>,
     /// Of a node of a cluster.
     pub(super) node: Option<Node>,
@@ -182,7 +183,8 @@ impl MetricsText {
         if let Some(ports) = self.ports.get() {
             ports.tls.write(&mut text);
             ports.signatures.write(&mut text);
-            issuers::write(&ports.issuers, &mut text);
+            ports.providers.write(&mut text);
+            balancers::write(ports.balancers.as_deref(), &mut text);
             break_glass::write(ports.break_glass_file.as_deref(), &mut text);
             if let Some(node) = &ports.node {
                 node.metrics.write(&mut text, Some(self.engine.status().durable_seq));

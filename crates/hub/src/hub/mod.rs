@@ -1,5 +1,6 @@
 //! The hub: gateway, engine, courier and admin API put together.
 
+mod balancers;
 mod break_glass;
 pub mod cluster;
 mod descriptors;

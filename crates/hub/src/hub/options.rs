@@ -119,6 +119,7 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
         records_metrics: settings.metrics.record,
         logs_access: settings.log.access,
         are_bindings_required: settings.fspiop_tls.bindings_required,
+        are_tokens_required: settings.oauth.tokens == "required",
     }
 }
 

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use prometheus_client::registry::Registry;
 use tokio::time::interval;
 use upesi_admin::{
-    Access, AdminContext, AdminService, AuditKey, AuditPort, DirectoryHandle, Issuer, MetricsService,
-    log_checkpoints,
+    AdminContext, AdminService, AuditKey, AuditPort, DirectoryHandle, MetricsService, log_checkpoints,
 };
 use upesi_delivery::lanes::{Courier, CourierConfig};
 use upesi_delivery::owed::{CallbackRenderer, CourierEffects, OutboxBacklog};
@@ -19,12 +18,12 @@ use upesi_engine::{
     Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
 };
 use upesi_gateway::{Gateway, GatewayContext, Rates};
-use upesi_http::{BindError, BoundServer, ClientTls, Outbound, Server, Workers};
+use upesi_http::{BindError, BoundServer, ClientTls, Limits, Outbound, ProxyCounts, Server, Service, Workers};
 use upesi_keys::{Keys, Place, Secret};
 
 use super::cluster::Elected;
 use super::descriptors::Descriptors;
-use super::issuers::issuers;
+use super::issuers::Providers;
 use super::metrics::{MetricsText, Ports};
 use super::node::Node;
 use super::process::ProcessMetrics;
@@ -32,7 +31,7 @@ use super::resources::Resources;
 use super::retention::Retention;
 use super::signatures::Signatures;
 use super::tls::{Servers, Tls};
-use super::{Hub, HubError, break_glass, cluster, options};
+use super::{Hub, HubError, balancers, break_glass, cluster, options};
 use crate::backup::mark;
 use crate::config::Settings;
 use crate::logging::LogControl;
@@ -162,7 +161,7 @@ impl Base {
         settings: &Settings,
         registry: &mut Registry,
         handle: &EngineHandle,
-        (resources, rates): (&Resources, Arc<Rates>),
+        (resources, rates, providers): (&Resources, Arc<Rates>, &Providers),
     ) -> Gateway<impl Handler + use<>> {
         let handlers = resources.handlers(handle.clone());
         let config = options::gateway(settings);
@@ -170,6 +169,7 @@ impl Base {
         context.endpoint_cache = Box::new(resources.clear_caches());
         context.participants = self.participants.clone();
         context.rates = rates;
+        context.provider = providers.of_clients.clone();
         if let Some(authenticator) = self.signatures.authenticator() {
             context.authenticator = Box::new(authenticator);
         }
@@ -208,7 +208,8 @@ impl Hub {
         keep_reserve(settings);
         warn_of_short_memory(settings);
         let retention = start_retention(settings, &handle, clock)?;
-        let gateway = base.gateway(settings, &mut registry, &handle, (&resources, rates));
+        let providers = Providers::start(settings, &base.outbound, base.admin_workers.get(0))?;
+        let gateway = base.gateway(settings, &mut registry, &handle, (&resources, rates, &providers));
         let text = Arc::new(MetricsText::new(
             ProcessMetrics::new(settings, &base.descriptors),
             metrics,
@@ -220,9 +221,15 @@ impl Hub {
         ));
         let (rendered, interval) = (Arc::clone(&text), Duration::from_millis(settings.metrics.interval_ms));
         let shown = upesi_admin::MetricsText::new(interval, move || rendered.render());
-        let issuers = start_issuers(settings, &base)?;
-        let access = (&handle, options::access(settings, issuers.clone(), base.people_secret.clone()));
-        let service = admin_service(settings, access, &resources, &courier, (&text, &shown), log, &base)?;
+        let service = admin_service(
+            settings,
+            (&handle, &providers),
+            &resources,
+            &courier,
+            (&text, &shown),
+            log,
+            &base,
+        )?;
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
         base.begin(&courier);
@@ -230,7 +237,7 @@ impl Hub {
         let (fspiop, admin, metrics) = (base.fspiop, base.admin, base.metrics);
         let admin = serve_admin(settings, admin, &admin_workers, service, &tls);
         let limits = options::limits(settings, &descriptors);
-        let fspiop = Arc::new(Server::serve_with(fspiop, limits, &workers, Arc::new(gateway), tls.fspiop()));
+        let (fspiop, balancers) = serve_fspiop(settings, (fspiop, limits), &workers, gateway, &tls);
         let metrics = metrics.map(|bound| serve_metrics(settings, bound, &admin_workers, shown, &tls));
         let servers =
             Servers { fspiop: Arc::clone(&fspiop), admin: Arc::clone(&admin), metrics: metrics.clone() };
@@ -242,7 +249,8 @@ impl Hub {
             admin: admin.clone(),
             tls: tls.clone(),
             signatures: signatures.clone(),
-            issuers,
+            balancers,
+            providers,
             break_glass_file: break_glass::watched(settings),
             node: node.clone(),
         });
@@ -310,6 +318,20 @@ fn keep_reserve(settings: &Settings) {
     }
 }
 
+/// With the counts of the balancers' connections, if there are any.
+fn serve_fspiop(
+    settings: &Settings,
+    (bound, limits): (BoundServer, Limits),
+    workers: &Workers,
+    service: impl Service,
+    tls: &Tls,
+) -> (Arc<Server>, Option<Arc<ProxyCounts>>) {
+    let balancers = balancers::of(settings);
+    let counts = balancers.as_ref().map(|balancers| Arc::clone(&balancers.counts));
+    let before = (tls.fspiop(), balancers);
+    (Arc::new(Server::serve_behind(bound, limits, workers, Arc::new(service), before)), counts)
+}
+
 fn serve_admin(
     settings: &Settings,
     bound: BoundServer,
@@ -375,18 +397,9 @@ fn start_courier(
     })
 }
 
-/// The providers of identities, whose keys are fetched from here on.
-fn start_issuers(settings: &Settings, base: &Base) -> Result<Vec<Issuer>, HubError> {
-    let issuers = issuers(settings, &base.outbound)?;
-    for issuer in &issuers {
-        base.admin_workers.get(0).spawn(issuer.clone().keep_keys());
-    }
-    Ok(issuers)
-}
-
 fn admin_service(
     settings: &Settings,
-    (engine, access): (&EngineHandle, Access),
+    (engine, providers): (&EngineHandle, &Providers),
     resources: &Resources,
     courier: &Courier,
     (text, shown): (&Arc<MetricsText>, &upesi_admin::MetricsText),
@@ -406,6 +419,7 @@ fn admin_service(
     context.log_level = Arc::new(log);
     context.schemes = options::schemes(settings, &base.outbound);
     context.allowed_hosts = Some(options::allowed_hosts(settings));
+    context.provider_of_clients = providers.of_clients.clone();
     context.hub_keys = base.signatures.hub_keys();
     context.signature_keys = base.signatures.participants_keys(settings);
     context.node = cluster::number_of(settings);
@@ -413,6 +427,7 @@ fn admin_service(
     if let Some(key) = base.audit_key.clone() {
         base.admin_workers.get(0).spawn(log_checkpoints(context.clone(), key));
     }
+    let access = options::access(settings, providers.issuers.clone(), base.people_secret.clone());
     Ok(AdminService::new(context.with_access(access)))
 }
 

@@ -136,6 +136,9 @@ impl Sieve {
             | Event::ProxiedAdded { participant: owner, .. }
             | Event::ProxiedRemoved { participant: owner, .. }
             | Event::LimitSet { participant: owner, .. } => *owner == participant,
+            Event::BlockSet { block } | Event::BlockLifted { block } => {
+                names.blocked(block) == Some(participant)
+            }
             Event::AccountOpened { id } | Event::AccountActivitySet { id, .. } => owns(*id),
             Event::Posted { debit, credit, .. } => owns(*debit) || owns(*credit),
             _ => keys_of(event).any(|key| key.target == participant),
@@ -184,8 +187,8 @@ fn is_about(record: &Record<'_>, wanted: TransferId) -> bool {
 #[cfg(test)]
 mod tests {
     use upesi_ledger::{
-        AbortKind, AccountId, Actor, Cause, EndpointType, FundsState, Ledger, LedgerAccountTypeId,
-        LedgerConfig, Payload, Refusal, Settled, Transfer,
+        AbortKind, AccountId, Actor, BindingKind, Block, Cause, EndpointType, FundsState, Ledger,
+        LedgerAccountTypeId, LedgerConfig, Payload, Refusal, Settled, Transfer,
     };
     use upesi_types::{Amount, Currency};
 
@@ -223,6 +226,8 @@ mod tests {
                 is_opened: true,
             });
         }
+        let (kind, value) = (BindingKind::SpkiSha256, upesi_types::hex(&[7; 32]).into());
+        names.learn(&Event::BindingAdded { participant: participant(2), kind, value });
         names
     }
 
@@ -308,6 +313,12 @@ mod tests {
                 [true, false],
             ),
             (Event::CallbacksDelivered(vec![key(1), key(2)]), [true, false]),
+            (Event::BlockSet { block: Block::Participant(FspId::parse("bluebank").unwrap()) }, [false, true]),
+            (Event::BlockSet { block: Block::Participant(FspId::parse("other").unwrap()) }, none),
+            // The key is bound to greenbank; as the digest of a certificate it is nobody's.
+            (Event::BlockSet { block: Block::Key([7; 32]) }, [true, false]),
+            (Event::BlockLifted { block: Block::Key([7; 32]) }, [true, false]),
+            (Event::BlockSet { block: Block::Certificate([7; 32]) }, none),
             (Event::CallbackParked { key: key(3), attempts: 1, reason: "x".into() }, [false, true]),
             // Begun before the records that were shown, or not at all.
             (committed(1), none),

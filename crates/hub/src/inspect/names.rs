@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use upesi_ledger::{AccountId, Cause, Event, Ledger, LedgerAccountTypeId, ParticipantId};
+use upesi_ledger::{
+    AccountId, BindingKind, Block, Cause, Event, Ledger, LedgerAccountTypeId, Participant, ParticipantId,
+};
 use upesi_types::{Currency, FspId};
 
 /// Who is who in a journal.
@@ -11,6 +13,13 @@ pub struct Names {
     participants: BTreeMap<ParticipantId, FspId>,
     accounts: BTreeMap<AccountId, (ParticipantId, Currency, LedgerAccountTypeId)>,
     account_types: BTreeMap<u8, String>,
+    /// Keys and certificates by which participants are, or were, known.
+    bound: BTreeMap<Block, ParticipantId>,
+}
+
+/// What would block the certificates of a binding.
+fn block_of(kind: BindingKind, value: &str) -> Option<Block> {
+    Block::parse(kind.name(), value)
 }
 
 impl Names {
@@ -19,11 +28,18 @@ impl Names {
         let participants = ledger.participants().iter().map(|one| (one.id, one.name));
         let accounts =
             ledger.accounts().iter().map(|one| (one.id, (one.participant, one.currency, one.kind)));
+        let bindings = |one: &Participant| {
+            let id = one.id;
+            let blocks = one.bindings.iter().filter_map(|binding| block_of(binding.kind, &binding.value));
+            blocks.map(move |block| (block, id)).collect::<Vec<_>>()
+        };
+        let bound = ledger.participants().iter().flat_map(bindings);
         let account_types = ledger.account_types().iter().map(|kind| (kind.id.0, kind.name.to_string()));
         Self {
             participants: participants.collect(),
             accounts: accounts.collect(),
             account_types: account_types.collect(),
+            bound: bound.collect(),
         }
     }
 
@@ -39,7 +55,18 @@ impl Names {
             Event::LedgerAccountTypeCreated { id, name, .. } => {
                 self.account_types.insert(id.0, name.to_string());
             }
+            Event::BindingAdded { participant, kind, value } => {
+                self.bound.extend(block_of(*kind, value).map(|block| (block, *participant)));
+            }
             _ => {}
+        }
+    }
+
+    /// Whom a block concerns: the participant, or whose key or certificate it is, or was at last.
+    pub fn blocked(&self, block: &Block) -> Option<ParticipantId> {
+        match block {
+            Block::Participant(name) => self.id_of(*name),
+            Block::Key(_) | Block::Certificate(_) => self.bound.get(block).copied(),
         }
     }
 

@@ -41,6 +41,8 @@ pub enum AdminRefusal {
     BindingValue { kind: BindingKind },
     /// Another participant has the binding.
     BindingTaken { owner: FspId },
+    /// A certificate would be a participant's own and that of a gateway.
+    BindingOfGateway { owner: FspId },
     /// The participant has as many bindings as a participant can have.
     BindingsFull,
     /// The participant has no such binding.

@@ -1,5 +1,7 @@
 //! Bindings of participants.
 
+use alloc::string::ToString as _;
+
 use upesi_types::FspId;
 
 use super::{AdminOutcome, AdminRefusal, Decision};
@@ -29,12 +31,27 @@ impl Ledger {
             Some(owner) => return Err(AdminRefusal::BindingTaken { owner: owner.name }),
             None => {}
         }
+        if let Some(owner) = self.owner_of_gateway(&binding) {
+            return Err(AdminRefusal::BindingOfGateway { owner });
+        }
         if participant.bindings.len() >= self.config.limits.bindings {
             return Err(AdminRefusal::BindingsFull);
         }
         let Binding { kind, value } = binding;
         out.events.push(Event::BindingAdded { participant: participant.id, kind, value });
         Ok(AdminOutcome::Done)
+    }
+
+    /// A certificate is a participant's or a gateway's: whom a binding of the other kind concerns by the same value.
+    fn owner_of_gateway(&self, binding: &Binding) -> Option<FspId> {
+        let owner = match binding.gateway() {
+            Some(peer) => self.participants().iter().find(|one| one.bindings.binary_search(&peer).is_ok()),
+            None => {
+                let peer = binding.to_string();
+                self.participants().iter().find(|one| one.bindings.iter().any(|other| other.is_by(&peer)))
+            }
+        };
+        owner.map(|owner| owner.name)
     }
 
     pub(super) fn decide_remove_binding(

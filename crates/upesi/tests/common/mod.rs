@@ -5,6 +5,7 @@ pub mod client;
 pub mod dfsp;
 pub mod dialogue;
 pub mod exposition;
+pub mod identity;
 pub mod message;
 pub mod oracle;
 pub mod pages;

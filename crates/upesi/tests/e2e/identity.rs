@@ -3,7 +3,8 @@
 use std::fs;
 
 use crate::common::World;
-use crate::common::message::{Message, Sent, Terms};
+use crate::common::identity::{answered, last_record, of_every_operation, pay, source_of};
+use crate::common::message::{Message, Terms};
 use crate::common::secure::{Caller, Pki};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -22,58 +23,6 @@ fn bound(pki: &mut Pki, more: &[(&str, &str)]) -> World {
     world
 }
 
-/// The status of an answer, and its FSPIOP code, if it has one.
-fn answered(world: &World, caller: &Caller, sent: &Sent) -> (u16, u16) {
-    let answer = world
-        .wait(caller.send(sent))
-        .unwrap_or_else(|error| panic!("{} {}: {error}", sent.method, sent.path));
-    let code = answer.body.split("\"errorCode\":\"").nth(1).map_or("0", |rest| &rest[..4]);
-    (answer.status, code.parse().unwrap())
-}
-
-/// A payment from greenbank to bluewallet by these callers.
-fn pay(world: &World, payer: &Caller, payee: &Caller, amount: &str) {
-    let id = world.new_id();
-    let terms = Terms { amount: amount.to_owned(), ..Terms::new(&id, world.now()) };
-    assert_eq!(answered(world, payer, &Message::prepare(&terms).into_sent()), (202, 0));
-    world.dfsp("bluewallet").next(&id);
-    assert_eq!(answered(world, payee, &Message::fulfil(&id, "COMMITTED").into_sent()), (200, 0));
-    world.dfsp("greenbank").next(&id);
-}
-
-/// A message of every operation of the API, sound but for who sends it: an answer by bluewallet to greenbank,
-/// everything else by greenbank to bluewallet. The transfer of `reserved` waits for its fulfil, that of `new` does not
-/// exist.
-fn of_every_operation(reserved: &str, new: &Terms) -> Vec<Message> {
-    let message = |operation: Operation| {
-        let (template, method) = (operation.path().template(), operation.method().as_str());
-        let is_answer = matches!(method, "PUT" | "PATCH");
-        let (source, destination) =
-            if is_answer { ("bluewallet", "greenbank") } else { ("greenbank", "bluewallet") };
-        let path = template
-            .replace("{Type}", "MSISDN")
-            .replace("{SubId}", "HOME")
-            .replace("{SourceCurrency}", "KES")
-            .replace("{TargetCurrency}", "TZS")
-            .replace("{ID}", if template.contains("{Type}") { "254711000001" } else { reserved });
-        match (method, template) {
-            ("POST", "/transfers") => Message::prepare(new),
-            ("PUT", "/transfers/{ID}") => Message::fulfil(reserved, "COMMITTED"),
-            ("PUT", "/transfers/{ID}/error") => Message::abort(reserved, "5104", "not this one"),
-            ("POST", "/participants/{Type}/{ID}") => {
-                Message::of(method, &path, source, None, r#"{"fspId":"greenbank","currency":"KES"}"#)
-            }
-            ("PUT", "/parties/{Type}/{ID}") => {
-                let party = r#"{"party":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"254711000001","fspId":"bluewallet"}}}"#;
-                Message::of(method, &path, source, Some(destination), party)
-            }
-            ("GET" | "DELETE", _) => Message::of(method, &path, source, Some(destination), ""),
-            _ => Message::of(method, &path, source, Some(destination), "{}"),
-        }
-    };
-    Operation::all().map(message).collect()
-}
-
 /// A way to be who one is not: a certificate, a change of the message, and the answer.
 struct Attack {
     certificate: &'static str,
@@ -81,10 +30,6 @@ struct Attack {
     answer: (u16, u16),
     /// Reason and participant of the metric; none if the request is only malformed.
     counted: Option<(&'static str, &'static str)>,
-}
-
-fn source_of(message: &Message) -> String {
-    message.headers.iter().find(|(name, _)| name == "fspiop-source").unwrap().1.clone()
 }
 
 fn also_from(mut message: Message, source: &str) -> Message {
@@ -138,16 +83,6 @@ fn attacks() -> Vec<Attack> {
     let unnamed = |message: Message| message.without("fspiop-source");
     attacks.push(Attack { certificate: "redmoney", change: unnamed, answer: (400, 3102), counted: None });
     attacks
-}
-
-/// Number of the journal's last record, once one more has been written by an operator.
-fn last_record(world: &World, cap: u32) -> u64 {
-    let limit = format!(
-        r#"{{"currency":"KES","limit":{{"type":"NET_DEBIT_CAP","value":{cap},"alarmPercentage":80}}}}"#
-    );
-    world.operate("PUT", "/participants/redmoney/limits", &limit);
-    let journal = world.journal();
-    journal.lines().last().and_then(|line| line.split_whitespace().next()?.parse().ok()).expect(&journal)
 }
 
 #[test]
@@ -233,7 +168,7 @@ fn certificates_are_bound_by_key_certificate_name_and_subject() {
         let pem = fs::read_to_string(issued.certificate_file).unwrap();
         let facts = Facts::read(&CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
         let binding = binding.unwrap_or_else(|| match certificate {
-            "by-key" => format!("spki-sha256:{}", facts.spki_sha256.to_uppercase()),
+            "by-key" => format!("spki-sha256:{}", facts.spki_sha256.to_string().to_uppercase()),
             _ => format!("cert-sha256:{}", facts.certificate_sha256),
         });
         let payer = pki.caller(Some(certificate), world.fspiop());

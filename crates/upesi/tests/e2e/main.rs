@@ -2,6 +2,7 @@
 
 mod answer_first;
 mod bulks;
+mod clients;
 #[path = "../common/mod.rs"]
 mod common;
 mod conversions;

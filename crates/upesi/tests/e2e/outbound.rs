@@ -103,3 +103,39 @@ fn dfsps_with_a_list_call_from_its_networks() {
     assert_eq!(world.metric(r#"upesi_auth_refused_total{reason="address",fsp="redmoney"}"#), 2);
     world.stop_and_audit();
 }
+
+#[test]
+fn behind_a_balancer_lists_mean_the_address_that_it_tells() {
+    let settings = [
+        ("fspiop.address_lists", "greenbank=192.0.2.0/24, greenbank=2001:db8:7::/48"),
+        ("fspiop.proxy_protocol_from", "127.0.0.0/8"),
+    ];
+    let mut world = World::new(&settings);
+    let ask = |header: &str| {
+        let mut client = Client::connect(world.fspiop());
+        let sent = Message::get(&world.new_id(), "greenbank").into_sent();
+        client.send(&[header.as_bytes(), &sent.bytes()].concat());
+        client.answer().map(|answer| (answer.status, answer.error_code().map(str::to_owned)))
+    };
+    let refused = Some((403, Some("3000".to_owned())));
+    for header in ["TCP4 192.0.2.7 198.51.100.1", "TCP6 ::ffff:192.0.2.7 ::1", "TCP6 2001:db8:7::1 ::1"] {
+        assert_eq!(ask(&format!("PROXY {header} 12345 443\r\n")), Some((202, None)), "{header}");
+    }
+    world.until(&(0, 0), || world.undelivered());
+    let records = world.journal().lines().count();
+    for header in ["TCP4 192.0.3.7 198.51.100.1", "TCP6 ::ffff:192.0.3.7 ::1", "TCP6 2001:db8:8::1 ::1"] {
+        assert_eq!(ask(&format!("PROXY {header} 12345 443\r\n")), refused, "{header}");
+    }
+    assert_eq!(ask("PROXY UNKNOWN\r\n"), refused, "it comes from the balancer itself");
+    assert_eq!(ask(""), None, "no header, no answer");
+    assert_eq!(world.metric(r#"upesi_auth_refused_total{reason="address",fsp="greenbank"}"#), 4);
+    assert_eq!(world.metric(r#"upesi_proxy_protocol_refused_total{reason="malformed"}"#), 1);
+    assert_eq!(world.journal().lines().count(), records);
+    // What this machine calls itself is no balancer any more.
+    world.restart_with(&[("fspiop.proxy_protocol_from", "10.0.3.0/24")]);
+    let mut client = Client::connect(world.fspiop());
+    let _ = client.try_send(b"PROXY TCP4 192.0.2.7 198.51.100.1 12345 443\r\n");
+    assert!(client.answer().is_none());
+    assert_eq!(world.metric(r#"upesi_proxy_protocol_refused_total{reason="unlisted"}"#), 1);
+    world.stop_and_audit();
+}

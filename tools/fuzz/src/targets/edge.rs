@@ -5,7 +5,8 @@ use upesi_delivery::relayed::ErrorInformation;
 use upesi_fspiop::headers::{Block, HeaderRules, check_headers, check_no_accept, check_parties};
 use upesi_fspiop::{Message, Method, PathId, Resource, Route, Segments, Unroutable, check_party_path, uri};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_request};
-use upesi_http::{Bytes, Target as Address, header_block};
+use upesi_http::server::PROXY_HEADER_BYTES_MAX;
+use upesi_http::{Bytes, ProxyHeader, Target as Address, header_block};
 use upesi_transfers::into_command;
 use upesi_types::Timestamp;
 
@@ -13,6 +14,24 @@ use super::{Refusals, assert_can_be_told, assert_valid_refusal, chosen};
 
 /// The instant at which requests come.
 pub(super) const NOW: &str = "2031-04-01T12:00:00.000Z";
+
+/// The first bytes of a connection that a load balancer passes on.
+pub(crate) fn proxy_header(input: &[u8]) {
+    let mut length = 0;
+    while let Ok(ProxyHeader::Needs(bytes)) = ProxyHeader::read(&input[..length]) {
+        assert!(bytes > 0, "at {length}");
+        length += bytes;
+        assert!(length <= PROXY_HEADER_BYTES_MAX, "it is read without end");
+        if length > input.len() {
+            return;
+        }
+    }
+    if let Ok(ProxyHeader::Whole(source)) = ProxyHeader::read(&input[..length]) {
+        assert_eq!(ProxyHeader::read(&input[..length]), Ok(ProxyHeader::Whole(source)));
+        let more = [&input[..length], b"\n"].concat();
+        assert!(ProxyHeader::read(&more).is_err(), "it ends where its text says, and nothing else is of it");
+    }
+}
 
 /// A whole request as it comes over the wire, read as the gateway reads it.
 pub(crate) fn http_request(input: &[u8]) {

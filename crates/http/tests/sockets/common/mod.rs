@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use upesi_http::{
-    BodyError, Bytes, Connection, Full, Incoming, Limits, Request, Response, Secured, Server, Service,
-    StatusCode, Workers, body,
+    BodyError, Bytes, Connection, Full, Incoming, Limits, ProxyProtocol, Request, Response, Secured, Server,
+    Service, StatusCode, Workers, body,
 };
 
 /// Long enough never to be reached by a test that passes.
@@ -26,7 +26,8 @@ pub fn ample() -> Instant {
 /// `/echo` gives the body back (at most 1,000 bytes within 50 ms), `/hold` answers when released,
 /// `/large/N` answers N bytes, `/who` the common name of the caller's certificate, `/count` the number of requests so
 /// far, `/ignore` answers at once without reading the body, `/known` makes the connection one of somebody known,
-/// `/last` ends the connection with its answer, `/wait` waits for its peer for ever.
+/// `/from` the address that the connection comes from, `/last` ends the connection with its answer, `/wait` waits for
+/// its peer for ever.
 pub struct Script {
     pub requests: AtomicUsize,
     pub holding: Semaphore,
@@ -67,6 +68,7 @@ impl Service for Script {
                 let name = connection.peer().and_then(|peer| peer.facts().common_name.clone());
                 (StatusCode::OK, Bytes::from(name.unwrap_or_else(|| "-".to_owned())))
             }
+            "/from" => (StatusCode::OK, Bytes::from(connection.address().unwrap().to_string())),
             "/count" => (StatusCode::OK, Bytes::from(count.to_string())),
             "/last" => (StatusCode::OK, Bytes::new()),
             "/ignore" => (StatusCode::ACCEPTED, Bytes::new()),
@@ -96,6 +98,10 @@ impl Running {
     }
 
     pub fn start_with(limits: Limits, secured: Option<Secured>) -> Self {
+        Self::start_behind(limits, secured, None)
+    }
+
+    pub fn start_behind(limits: Limits, secured: Option<Secured>, balancers: Option<ProxyProtocol>) -> Self {
         let workers = Workers::start(2, "test").unwrap();
         let script = Arc::new(Script {
             requests: AtomicUsize::new(0),
@@ -103,7 +109,7 @@ impl Running {
             release: Semaphore::new(0),
         });
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let server = Server::serve_with(bound, limits, &workers, script.clone(), secured);
+        let server = Server::serve_behind(bound, limits, &workers, script.clone(), (secured, balancers));
         Self { server, script, workers }
     }
 

@@ -5,8 +5,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::claims::{Claims, Fault};
-use super::keys::{Algorithm, KeySet};
+use crate::Fault;
+use crate::claims::Claims;
+use crate::keys::{Algorithm, KeySet};
 
 /// Longest token.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
@@ -22,12 +23,12 @@ struct Header {
 }
 
 /// A token as it came; nothing of it is proven.
-pub(super) struct Token<'a> {
+pub(crate) struct Token<'a> {
     signed: &'a str,
     signature: Vec<u8>,
     algorithm: Algorithm,
     key_id: String,
-    pub(super) claims: Claims,
+    pub(crate) claims: Claims,
 }
 
 fn decode(part: &str) -> Result<Vec<u8>, Fault> {
@@ -35,7 +36,7 @@ fn decode(part: &str) -> Result<Vec<u8>, Fault> {
 }
 
 /// What a text says if it is a token. Nothing of that is proven.
-pub(super) fn claims_of(text: &str) -> Result<Claims, Fault> {
+pub(crate) fn claims_of(text: &str) -> Result<Claims, Fault> {
     let is_short = text.len() <= TOKEN_BYTES_MAX;
     let claims = text.split('.').nth(1).filter(|_| is_short).ok_or(Fault::Malformed)?;
     Claims::read(&decode(claims)?)
@@ -43,7 +44,7 @@ pub(super) fn claims_of(text: &str) -> Result<Claims, Fault> {
 
 impl<'a> Token<'a> {
     /// Reads a token whose algorithm is taken at all.
-    pub(super) fn read(text: &'a str) -> Result<Self, Fault> {
+    pub(crate) fn read(text: &'a str) -> Result<Self, Fault> {
         if text.len() > TOKEN_BYTES_MAX {
             return Err(Fault::Malformed);
         }
@@ -66,12 +67,12 @@ impl<'a> Token<'a> {
         })
     }
 
-    pub(super) fn key_id(&self) -> &str {
+    pub(crate) fn key_id(&self) -> &str {
         &self.key_id
     }
 
     /// Whether the key that it names has signed it, by an algorithm of that key.
-    pub(super) fn verify(&self, keys: &KeySet) -> Result<(), Fault> {
+    pub(crate) fn verify(&self, keys: &KeySet) -> Result<(), Fault> {
         let key = keys.get(&self.key_id).ok_or(Fault::Key)?;
         if !key.fits(self.algorithm) {
             return Err(Fault::Algorithm);

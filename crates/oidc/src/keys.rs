@@ -21,7 +21,7 @@ const EXPONENT: &[u8] = &[1, 0, 1];
 
 /// An algorithm of signatures that is taken. None of them has a secret that the provider shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub(crate) enum Algorithm {
     Rs256,
     Rs384,
     Rs512,
@@ -50,7 +50,7 @@ impl Algorithm {
     ];
 
     /// The algorithm of a name, in its case.
-    pub(super) fn parse(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
     }
 
@@ -83,7 +83,7 @@ enum Public {
 }
 
 /// A key.
-pub(super) struct Key {
+pub(crate) struct Key {
     public: Public,
     /// The one algorithm that it is for, if it says so.
     only: Option<Algorithm>,
@@ -97,7 +97,7 @@ impl fmt::Debug for Key {
 
 impl Key {
     /// Whether an algorithm is one of this key.
-    pub(super) fn fits(&self, algorithm: Algorithm) -> bool {
+    pub(crate) fn fits(&self, algorithm: Algorithm) -> bool {
         let is_of_kind = match &self.public {
             Public::Rsa(_) => algorithm.of_rsa().is_some(),
             Public::Ec(own, _) => algorithm == *own,
@@ -106,7 +106,7 @@ impl Key {
         is_of_kind && self.only.is_none_or(|only| only == algorithm)
     }
 
-    pub(super) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+    pub(crate) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         match &self.public {
             Public::Rsa(modulus) => algorithm.of_rsa().is_some_and(|parameters| {
                 let key = RsaPublicKeyComponents { n: &**modulus, e: EXPONENT };
@@ -182,12 +182,12 @@ impl Jwk {
 
 /// Keys by their ids.
 #[derive(Debug, Default)]
-pub(super) struct KeySet(BTreeMap<String, Key>);
+pub(crate) struct KeySet(BTreeMap<String, Key>);
 
 impl KeySet {
     /// Reads a set. What it has of other kinds, without an id or under one that it has twice, is passed over; `None` if
     /// it is no set or nothing is left.
-    pub(super) fn read(json: &[u8]) -> Option<Self> {
+    pub(crate) fn read(json: &[u8]) -> Option<Self> {
         let set: Set<'_> = serde_json::from_slice(json).ok()?;
         let mut keys = BTreeMap::new();
         let mut repeated = Vec::new();
@@ -202,19 +202,19 @@ impl KeySet {
         (!keys.is_empty()).then_some(Self(keys))
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<&Key> {
+    pub(crate) fn get(&self, id: &str) -> Option<&Key> {
         self.0.get(id)
     }
 
-    pub(super) fn has(&self, id: &str) -> bool {
+    pub(crate) fn has(&self, id: &str) -> bool {
         self.0.contains_key(id)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

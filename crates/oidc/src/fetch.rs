@@ -8,8 +8,8 @@ use upesi_http::{
     Bytes, Full, Method, Pool, PoolConfig, Request, SendError, StatusCode, Target, UrlError, header,
 };
 
-use super::IssuerConfig;
-use super::keys::KeySet;
+use crate::ProviderConfig;
+use crate::keys::KeySet;
 
 /// Time for one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -18,7 +18,7 @@ const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
 /// Why keys cannot be fetched.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FetchError {
+pub(crate) enum FetchError {
     #[error("{url}: {source}")]
     Url { url: String, source: UrlError },
     #[error("{url}: it must be https://, or on this machine")]
@@ -42,7 +42,7 @@ struct Configuration {
 }
 
 /// The keys that the provider has now.
-pub(super) async fn fetch(config: &IssuerConfig) -> Result<KeySet, FetchError> {
+pub(crate) async fn fetch(config: &ProviderConfig) -> Result<KeySet, FetchError> {
     let url = format!("{}/.well-known/openid-configuration", config.issuer.trim_end_matches('/'));
     let body = get(config, &url).await?;
     let Ok(found) = serde_json::from_slice::<Configuration>(&body) else {
@@ -64,7 +64,7 @@ pub fn is_secure_issuer(url: &str) -> bool {
         || host.starts_with("127.") && host.parse::<std::net::Ipv4Addr>().is_ok()
 }
 
-async fn get(config: &IssuerConfig, url: &str) -> Result<Bytes, FetchError> {
+async fn get(config: &ProviderConfig, url: &str) -> Result<Bytes, FetchError> {
     let url_owned = || url.to_owned();
     if !is_secure_issuer(url) {
         return Err(FetchError::Insecure { url: url_owned() });

@@ -1,0 +1,240 @@
+//! What a request proves of its sender beside its connection's certificate: a token, or that a gateway vouches for it.
+
+use std::collections::HashMap;
+use std::fmt::{self, Display, Formatter};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use sha2::{Digest as _, Sha256};
+use upesi_engine::{Clock, Participants};
+use upesi_http::{Connection, Facts, PeerIdentity};
+use upesi_ledger::{Binding, BindingKind};
+use upesi_oidc::{Claims, Fault, Provider};
+
+use super::{Callers, Denial, bindings_of, identity_of};
+
+/// What a gateway calls the participant whose request it passes on.
+const CLIENT_ID: &str = "x-client-id";
+/// Tokens that are remembered, so that each is verified once.
+const TOKENS_MAX: usize = 10_000;
+/// Longest name of a participant's client that is looked for; the ledger has none longer.
+const CLIENT_BYTES_MAX: usize = 128;
+
+/// Whom a request is from by something of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Proof {
+    pub(super) identity: PeerIdentity,
+    /// Whether a gateway vouches for it: then its certificate need not be bound itself.
+    pub(super) is_by_gateway: bool,
+}
+
+/// What is wrong with a token, or with what a gateway says. Only the log has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// The header `Authorization` is no token, or there are two.
+    Form,
+    Token(Fault),
+    /// It was given to no client, or to two.
+    NoClient,
+    /// A gateway does not say for whom it speaks, or says it twice.
+    NoName,
+    /// Nobody is bound to what it says.
+    UnknownName,
+}
+
+impl Display for Flaw {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Form => "the header Authorization is not one bearer token",
+            Self::Token(fault) => return fault.fmt(f),
+            Self::NoClient => "the token does not say to which one client it was given",
+            Self::NoName => "the gateway does not say in one X-Client-Id for whom it speaks",
+            Self::UnknownName => "nobody is bound to the X-Client-Id that the gateway says",
+        })
+    }
+}
+
+/// A token that was verified.
+#[derive(Clone, Debug)]
+pub(super) struct Verified {
+    pub(super) client: Binding,
+    /// The certificate that it is bound to, by SHA-256.
+    pub(super) certificate: Option<[u8; 32]>,
+    pub(super) good_until_s: i64,
+}
+
+impl Verified {
+    fn of(claims: &Claims) -> Result<Self, Flaw> {
+        let names = ["azp", "client_id"].map(|name| claims.text(name));
+        let client = match names {
+            [Some(one), Some(other)] if one != other => None,
+            [one, other] => one.or(other),
+        };
+        let client = client.and_then(|client| Binding::new(BindingKind::OauthClient, client));
+        Ok(Self {
+            client: client.ok_or(Flaw::NoClient)?,
+            certificate: claims.certificate().map_err(Flaw::Token)?,
+            good_until_s: claims.good_until_s(),
+        })
+    }
+
+    fn is_for(&self, facts: Option<&Facts>) -> bool {
+        self.certificate.is_none_or(|digest| facts.is_some_and(|facts| facts.certificate_sha256.0 == digest))
+    }
+}
+
+/// The tokens of a provider.
+pub(crate) struct Tokens {
+    provider: Provider,
+    are_required: bool,
+    clock: Arc<dyn Clock>,
+    known: Mutex<Known>,
+}
+
+/// Tokens by SHA-256, of one generation of the provider's keys.
+#[derive(Debug, Default)]
+struct Known {
+    generation: u64,
+    tokens: HashMap<[u8; 32], Arc<Verified>>,
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").field("are_required", &self.are_required).finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    pub(crate) fn new(provider: Provider, are_required: bool, clock: Arc<dyn Clock>) -> Self {
+        Self { provider, are_required, clock, known: Mutex::default() }
+    }
+
+    /// What the one token of a request says; none if it has none and need not.
+    async fn of(&self, headers: &HeaderMap) -> Result<Option<Arc<Verified>>, Denial> {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let Some(value) = values.next() else {
+            return if self.are_required { Err(Denial::NoToken) } else { Ok(None) };
+        };
+        let text = value.to_str().ok().filter(|_| values.next().is_none()).and_then(bearer);
+        let text = text.ok_or(Denial::Token(Flaw::Form))?;
+        let digest = Sha256::digest(text).into();
+        let now = self.clock.now();
+        let generation = self.provider.generation();
+        if let Some(known) = self.known(generation).tokens.get(&digest)
+            && known.good_until_s > now.as_ms().div_euclid(1_000)
+        {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let claims = self.provider.verify(text, now).await;
+        let claims = claims.map_err(|fault| Denial::Token(Flaw::Token(fault)))?;
+        let verified = Arc::new(Verified::of(&claims).map_err(Denial::Token)?);
+        // Keys that were fetched meanwhile begin a new memory, which this one enters when it comes again.
+        let mut known = self.known(generation);
+        if known.tokens.len() >= TOKENS_MAX {
+            known.tokens.clear();
+        }
+        known.tokens.insert(digest, Arc::clone(&verified));
+        Ok(Some(verified))
+    }
+
+    /// What was verified by keys of this generation.
+    fn known(&self, generation: u64) -> MutexGuard<'_, Known> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.generation != generation {
+            *known = Known { generation, tokens: HashMap::new() };
+        }
+        known
+    }
+}
+
+/// The token of `Bearer TOKEN`.
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
+}
+
+impl Callers {
+    /// Whether requests may prove something of their own: those of a bound certificate need not.
+    pub(crate) fn may_prove(&self, connection: &Connection) -> bool {
+        let is_bound = || matches!(connection.identity(self.participants.generation()), Some(Some(_)));
+        self.tokens.is_some() || (connection.peer().is_some() && !is_bound())
+    }
+
+    /// Whom a request proves to be from by a token, or by a gateway. What the gateway says is taken off the request,
+    /// and means nothing further on.
+    pub(crate) async fn prove(
+        &self,
+        headers: &mut HeaderMap,
+        connection: &Connection,
+    ) -> Result<Option<Proof>, Denial> {
+        let token = match &self.tokens {
+            Some(tokens) => tokens.of(headers).await,
+            None => Ok(None),
+        };
+        let facts = connection.peer().map(|peer| peer.facts());
+        let proof = token.and_then(|token| self.prove_with(token.as_deref(), headers, facts));
+        match &proof {
+            Ok(Some(_)) if !connection.is_known() => connection.become_known(),
+            Ok(_) => {}
+            Err(denial) => self.note(*denial, "", connection.peer()),
+        }
+        proof
+    }
+
+    pub(super) fn prove_with(
+        &self,
+        token: Option<&Verified>,
+        headers: &mut HeaderMap,
+        facts: Option<&Facts>,
+    ) -> Result<Option<Proof>, Denial> {
+        let participants = self.participants.get();
+        let by_token = match token {
+            None => None,
+            Some(token) if !token.is_for(facts) => {
+                return Err(Denial::Token(Flaw::Token(Fault::Confirmation)));
+            }
+            Some(token) => {
+                let found = participants.bound_by(&token.client);
+                Some(found.and_then(|id| identity_of(&participants, id)).ok_or(Denial::Client)?)
+            }
+        };
+        let by_gateway = match facts {
+            Some(facts) if participants.has_gateways() => spoken_for(&participants, facts, headers)?,
+            _ => None,
+        };
+        match (by_gateway, by_token) {
+            (Some(one), Some(other)) if one != other => Err(Denial::Disagreement),
+            (Some(identity), _) => Ok(Some(Proof { identity, is_by_gateway: true })),
+            (None, Some(identity)) => Ok(Some(Proof { identity, is_by_gateway: false })),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// For whom a gateway says that it speaks; none if the certificate is not that of a gateway.
+fn spoken_for(
+    participants: &Participants,
+    facts: &Facts,
+    headers: &mut HeaderMap,
+) -> Result<Option<PeerIdentity>, Denial> {
+    let gateways: Vec<_> = bindings_of(facts).filter(|binding| participants.is_of_gateway(binding)).collect();
+    if gateways.is_empty() {
+        return Ok(None);
+    }
+    let mut names = headers.get_all(CLIENT_ID).iter();
+    let name = names.next().and_then(|name| name.to_str().ok()).filter(|_| names.next().is_none());
+    let name = name.filter(|name| (1..=CLIENT_BYTES_MAX).contains(&name.len()));
+    let name = name.ok_or(Denial::Gateway(Flaw::NoName))?;
+    let mut found = None;
+    for gateway in &gateways {
+        match (found, participants.bound_by(&Binding::by_gateway(gateway, name))) {
+            (Some(one), Some(other)) if one != other => return Err(Denial::Ambiguous),
+            (None, bound) => found = bound,
+            _ => {}
+        }
+    }
+    let identity = found.and_then(|id| identity_of(participants, id));
+    headers.remove(CLIENT_ID);
+    identity.map(Some).ok_or(Denial::Gateway(Flaw::UnknownName))
+}

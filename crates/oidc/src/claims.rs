@@ -1,0 +1,118 @@
+//! What a token says.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+use upesi_types::Timestamp;
+
+use crate::{Fault, ProviderConfig};
+
+/// How far the provider's clock may be from the hub's, in seconds.
+pub const LEEWAY_S: i64 = 60;
+/// Longest time from now until a token ends: it cannot be taken back.
+const LIFE_S_MAX: i64 = 24 * 3_600;
+/// Texts of a list that are looked at.
+const TEXTS_MAX: usize = 500;
+
+/// The claims of a token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claims(Map<String, Value>);
+
+impl Claims {
+    pub(crate) fn read(json: &[u8]) -> Result<Self, Fault> {
+        serde_json::from_slice(json).map(Self).map_err(|_| Fault::Malformed)
+    }
+
+    pub(crate) fn issuer(&self) -> Option<&str> {
+        self.text("iss")
+    }
+
+    /// A claim; dots lead into others.
+    pub fn find(&self, path: &str) -> Option<&Value> {
+        if let Some(found) = self.0.get(path) {
+            return Some(found);
+        }
+        let mut parts = path.split('.');
+        let first = self.0.get(parts.next()?)?;
+        parts.try_fold(first, |value, part| value.as_object()?.get(part))
+    }
+
+    /// A claim that is a text.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.find(path).and_then(Value::as_str)
+    }
+
+    /// Texts of a list, or of a text with blanks between them.
+    pub fn texts(&self, path: &str) -> Vec<&str> {
+        match self.find(path) {
+            Some(Value::String(text)) => text.split(' ').collect(),
+            Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).take(TEXTS_MAX).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The application that has asked for the token.
+    pub fn client(&self) -> Option<&str> {
+        self.0.get("azp").or_else(|| self.0.get("client_id")).and_then(Value::as_str)
+    }
+
+    /// SHA-256 of the certificate that it is bound to, if it is (RFC 8705 §3.1).
+    ///
+    /// # Errors
+    /// It is bound to something that cannot be looked at here.
+    pub fn certificate(&self) -> Result<Option<[u8; 32]>, Fault> {
+        let Some(confirmation) = self.0.get("cnf") else { return Ok(None) };
+        let member = confirmation.as_object().filter(|members| members.len() == 1);
+        let digest = member.and_then(|members| members.get("x5t#S256")).and_then(Value::as_str);
+        let digest = digest.and_then(|digest| URL_SAFE_NO_PAD.decode(digest).ok()?.try_into().ok());
+        digest.map(Some).ok_or(Fault::Confirmation)
+    }
+
+    /// Until when it is good, in seconds since 1970, the leeway included.
+    pub fn good_until_s(&self) -> i64 {
+        self.0.get("exp").and_then(Value::as_i64).unwrap_or(i64::MIN).saturating_add(LEEWAY_S)
+    }
+
+    /// Whether they are the provider's, for this hub, and good at a time.
+    pub(crate) fn check(&self, config: &ProviderConfig, now: Timestamp) -> Result<(), Fault> {
+        if self.issuer() != Some(&*config.issuer) {
+            return Err(Fault::Issuer);
+        }
+        self.check_audience(config)?;
+        self.check_time(now.as_ms().div_euclid(1_000))
+    }
+
+    fn check_audience(&self, config: &ProviderConfig) -> Result<(), Fault> {
+        let audiences: Vec<_> = match self.0.get("aud") {
+            Some(Value::String(one)) => vec![&**one],
+            Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        if !audiences.contains(&&*config.audience) {
+            return Err(Fault::Audience);
+        }
+        let is_listed = |client: &str| config.clients.iter().any(|known| known == client);
+        match config.clients.is_empty() || self.client().is_some_and(is_listed) {
+            true => Ok(()),
+            false => Err(Fault::Client),
+        }
+    }
+
+    fn check_time(&self, now_s: i64) -> Result<(), Fault> {
+        let whole =
+            |name: &str| self.0.get(name).map(|value| value.as_i64().ok_or(Fault::Malformed)).transpose();
+        whole("exp")?.ok_or(Fault::NoEnd)?;
+        let until = self.good_until_s();
+        if until <= now_s {
+            return Err(Fault::Expired);
+        }
+        if until.saturating_sub(now_s) > LIFE_S_MAX + 2 * LEEWAY_S {
+            return Err(Fault::Long);
+        }
+        let starts = [whole("nbf")?, whole("iat")?];
+        match starts.into_iter().flatten().all(|start| start <= now_s.saturating_add(LEEWAY_S)) {
+            true => Ok(()),
+            false => Err(Fault::Early),
+        }
+    }
+}

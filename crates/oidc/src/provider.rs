@@ -1,0 +1,155 @@
+//! A provider: its keys as they are known here, and its tokens.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex as Turn;
+use upesi_http::{ClientTls, Outbound};
+use upesi_types::Timestamp;
+
+use crate::Fault;
+use crate::claims::Claims;
+use crate::fetch::fetch;
+use crate::jwt::{self, Token};
+use crate::keys::KeySet;
+
+/// A key that is not known is looked for again at most so often, however many tokens name one.
+pub const UNKNOWN_KEY_INTERVAL: Duration = Duration::from_secs(60);
+/// Keys are fetched again so often: a key that the provider withdrew is good for that long at most while it answers.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(600);
+/// The same, as long as there are no keys.
+const FIRST_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A provider, and for whom its tokens are.
+#[derive(Clone, Debug)]
+pub struct ProviderConfig {
+    /// Its identifier, under which its configuration is found.
+    pub issuer: String,
+    /// What `aud` of a token for this hub contains.
+    pub audience: String,
+    /// The applications that may have asked for the token (`azp` or `client_id`); any if there is none.
+    pub clients: Vec<String>,
+    /// How often a key that is not known is looked for, at most.
+    pub unknown_key_interval: Duration,
+    /// The bound of all connections, and where they may lead.
+    pub outbound: Outbound,
+    /// TLS towards the provider.
+    pub tls: Option<ClientTls>,
+}
+
+/// A provider whose tokens are taken. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Provider(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    config: ProviderConfig,
+    state: Mutex<State>,
+    /// One fetch at a time.
+    turn: Turn<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    keys: Arc<KeySet>,
+    /// How often keys were fetched.
+    generation: u64,
+    /// When fetching was tried last.
+    tried: Option<Instant>,
+    /// Why it failed.
+    fault: Option<String>,
+}
+
+impl Provider {
+    /// A provider. Its keys are fetched by [`Self::keep_keys`], and when a token needs one.
+    pub fn new(config: ProviderConfig) -> Self {
+        Self(Arc::new(Inner { config, state: Mutex::default(), turn: Turn::default() }))
+    }
+
+    /// Fetches the keys again and again.
+    pub async fn keep_keys(self) {
+        loop {
+            let turn = self.0.turn.lock().await;
+            self.fetch().await;
+            drop(turn);
+            let pause = if self.keys().is_empty() { FIRST_INTERVAL } else { REFRESH_INTERVAL };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// What is wrong with the provider; its known keys go on.
+    pub fn fault(&self) -> Option<String> {
+        self.state().fault.as_ref().map(|fault| format!("{}: {fault}", self.0.config.issuer))
+    }
+
+    /// Changes whenever the keys were fetched: what was verified by others should be verified again.
+    pub fn generation(&self) -> u64 {
+        self.state().generation
+    }
+
+    /// Whether a text claims to be its token. Nothing of that is proven.
+    pub fn may_have_made(&self, text: &str) -> bool {
+        jwt::claims_of(text).is_ok_and(|claims| claims.issuer() == Some(&*self.0.config.issuer))
+    }
+
+    /// What a token says, if it is the provider's, for this hub, and good at this time.
+    ///
+    /// # Errors
+    /// Why it is not taken.
+    pub async fn verify(&self, text: &str, now: Timestamp) -> Result<Claims, Fault> {
+        let token = Token::read(text)?;
+        let mut keys = self.keys();
+        if !keys.has(token.key_id()) && self.looks_again().await {
+            keys = self.keys();
+        }
+        token.verify(&keys)?;
+        token.claims.check(&self.0.config, now)?;
+        Ok(token.claims)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keys(&self) -> Arc<KeySet> {
+        Arc::clone(&self.state().keys)
+    }
+
+    /// Fetches the keys for a token that names another one, unless that was tried of late. Those who wait for the same
+    /// fetch share it.
+    async fn looks_again(&self) -> bool {
+        let asked = Instant::now();
+        let _turn = self.0.turn.lock().await;
+        let tried = self.state().tried;
+        match tried {
+            Some(at) if at >= asked => true,
+            Some(at) if at.elapsed() < self.0.config.unknown_key_interval => false,
+            _ => {
+                self.fetch().await;
+                true
+            }
+        }
+    }
+
+    /// What cannot be fetched leaves the keys as they are.
+    async fn fetch(&self) {
+        let fetched = fetch(&self.0.config).await;
+        let mut state = self.state();
+        state.tried = Some(Instant::now());
+        let issuer = &self.0.config.issuer;
+        match fetched {
+            Ok(keys) => {
+                if state.fault.take().is_some() || state.keys.is_empty() {
+                    tracing::info!(issuer, keys = keys.len(), "the provider's keys were fetched");
+                }
+                state.keys = Arc::new(keys);
+                state.generation += 1;
+            }
+            Err(error) => {
+                let keys = state.keys.len();
+                tracing::error!(issuer, %error, keys, "the provider's keys cannot be fetched: known ones go on");
+                state.fault = Some(error.to_string());
+            }
+        }
+    }
+}
