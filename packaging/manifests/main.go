@@ -60,7 +60,7 @@ func kubernetes(input io.Reader, show func(runtime.Object, *schema.GroupVersionK
 		if err != nil {
 			return err
 		}
-		if len(bytes.TrimSpace(document)) == 0 {
+		if isEmpty(document) {
 			continue
 		}
 		object, kind, err := strict.Decode(document, nil, nil)
@@ -69,6 +69,17 @@ func kubernetes(input io.Reader, show func(runtime.Object, *schema.GroupVersionK
 		}
 		show(object, kind)
 	}
+}
+
+// Between two lines of dashes there may be nothing but comments.
+func isEmpty(document []byte) bool {
+	for line := range bytes.Lines(document) {
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
 }
 
 func compose(file string) error {

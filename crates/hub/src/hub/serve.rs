@@ -141,6 +141,7 @@ async fn run(hub: Hub, settings: &Settings, stop: &mut Stop, metrics: &NodeMetri
                 StopReason::Superseded(by) => {
                     metrics.superseded();
                     tracing::warn!(by, "this node serves no more: another one leads");
+                    hub.leave_ports();
                     None
                 }
                 StopReason::HandedOver => {
