@@ -388,7 +388,8 @@ async fn blocks_and_revoked_keys_have_limits() {
     hub.expect("DELETE", &lift, "", 204).await;
     hub.expect("POST", "/blocks", &block("c"), 201).await;
 
-    let revoke = |name: &str, sha256| AdminCommand::RevokeSignatureKey { name: crate::common::name(name), sha256 };
+    let revoke =
+        |name: &str, sha256| AdminCommand::RevokeSignatureKey { name: crate::common::name(name), sha256 };
     for digest in [[1; 32], [2; 32]] {
         hub.submit(Command::Admin(revoke("green", digest)), "").await;
     }

@@ -18,7 +18,9 @@ use upesi_engine::{
     Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
 };
 use upesi_gateway::{Gateway, GatewayContext, Rates};
-use upesi_http::{BindError, BoundServer, ClientTls, Limits, Outbound, ProxyCounts, Server, Service, Workers};
+use upesi_http::{
+    BindError, BoundServer, ClientTls, Limits, Outbound, ProxyCounts, Server, Service, Workers,
+};
 use upesi_keys::{Keys, Place, Secret};
 
 use super::cluster::Elected;
@@ -156,6 +158,27 @@ impl Base {
         self.tls.block(&participants);
     }
 
+    /// The metrics, and as they are shown: not made anew for each that asks.
+    fn metrics_text(
+        &self,
+        settings: &Settings,
+        (metrics, registry): (EngineMetrics, Registry),
+        (handle, courier): (&EngineHandle, &Courier),
+        resources: &Resources,
+    ) -> (Arc<MetricsText>, upesi_admin::MetricsText) {
+        let text = Arc::new(MetricsText::new(
+            ProcessMetrics::new(settings, &self.descriptors),
+            metrics,
+            registry,
+            handle.clone(),
+            courier.clone(),
+            self.participants.clone(),
+            resources.store.clone(),
+        ));
+        let (rendered, interval) = (Arc::clone(&text), Duration::from_millis(settings.metrics.interval_ms));
+        (text, upesi_admin::MetricsText::new(interval, move || rendered.render()))
+    }
+
     fn gateway(
         &self,
         settings: &Settings,
@@ -210,26 +233,9 @@ impl Hub {
         let retention = start_retention(settings, &handle, clock)?;
         let providers = Providers::start(settings, &base.outbound, base.admin_workers.get(0))?;
         let gateway = base.gateway(settings, &mut registry, &handle, (&resources, rates, &providers));
-        let text = Arc::new(MetricsText::new(
-            ProcessMetrics::new(settings, &base.descriptors),
-            metrics,
-            registry,
-            handle.clone(),
-            courier.clone(),
-            base.participants.clone(),
-            resources.store.clone(),
-        ));
-        let (rendered, interval) = (Arc::clone(&text), Duration::from_millis(settings.metrics.interval_ms));
-        let shown = upesi_admin::MetricsText::new(interval, move || rendered.render());
-        let service = admin_service(
-            settings,
-            (&handle, &providers),
-            &resources,
-            &courier,
-            (&text, &shown),
-            log,
-            &base,
-        )?;
+        let (text, shown) = base.metrics_text(settings, (metrics, registry), (&handle, &courier), &resources);
+        let callers = (&handle, &providers);
+        let service = admin_service(settings, callers, &resources, &courier, (&text, &shown), log, &base)?;
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
         base.begin(&courier);
