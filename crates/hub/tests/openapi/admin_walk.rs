@@ -355,7 +355,8 @@ fn the_examples_are_a_story_that_happens() {
     walk.look_around();
     let documented = walk.document.operations();
     let documented = documented.iter().map(|operation| operation.id().to_owned());
-    let is_here = |id: &String| !PEOPLE.contains(&id.as_str());
+    // A hub that is alone hands over to nobody: that of a node is among the tests of `admin`.
+    let is_here = |id: &String| !PEOPLE.contains(&id.as_str()) && id != "handOver";
     let documented: BTreeSet<String> = documented.filter(is_here).collect();
     assert_eq!(walk.called, documented);
 }
