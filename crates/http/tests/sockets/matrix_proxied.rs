@@ -162,7 +162,7 @@ async fn what_a_header_tells_is_where_the_connection_comes_from() {
         let mut stream = running.connect().await;
         let whole = [&header[..], REQUEST.as_bytes()].concat();
         stream.write_all(&whole).await.unwrap();
-        let (head, body) = common::response(&mut stream).await;
+        let (head, body) = crate::common::response(&mut stream).await;
         let text = String::from_utf8_lossy(&header).into_owned();
         assert!(head.starts_with("http/1.1 200"), "{text}: {head}");
         assert_eq!(String::from_utf8(body).unwrap(), address, "{text}");
@@ -177,7 +177,7 @@ async fn what_a_header_tells_is_where_the_connection_comes_from() {
         // It is of the connection: a second one is no request.
         let again = [&header[..], REQUEST.as_bytes()].concat();
         stream.write_all(&again).await.unwrap();
-        let (head, _) = common::response(&mut stream).await;
+        let (head, _) = crate::common::response(&mut stream).await;
         assert!(head.starts_with("http/1.1 400"), "{text}: {head}");
     }
     assert_eq!(ProxyRefusal::ALL.map(|refusal| protocol.counts.of(refusal)), [0; 5]);
