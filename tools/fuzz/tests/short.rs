@@ -25,6 +25,7 @@ macro_rules! every_target {
 
 every_target!(
     connection,
+    proxy_header,
     http2_requests,
     http2_answers,
     http_request,
