@@ -264,8 +264,8 @@ impl Auditor {
         self.outside.removed.extend(self.books.left_transfers());
         self.outside.check_tellings(specs, &mut self.findings);
         self.outside.compare_caps(ledger, &mut self.findings);
-        // Who is told of an id that was committed twice, or came again with another amount, is not told which of them is
-        // meant. And an FXP whose callback is withheld, because its record is damaged, asks nobody.
+        // Who is told of an id that was committed twice, or came again with another amount, is not told which of
+        // them is meant. And an FXP whose callback is withheld, because its record is damaged, asks nobody.
         if !self.books.is_twice_committed && self.outside.tells_items_apart() && self.owed() == 0 {
             self.outside.compare_outcome(ledger, specs, dfsps, &mut self.findings);
         }
