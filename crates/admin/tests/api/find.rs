@@ -2,26 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Hub, PREIMAGE, id, name, prepare, refusal};
+use crate::common::{Hub, fulfil, id, prepare, refusal};
 use upesi_ledger::Command;
-use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment};
 
 const DFSPS: [&str; 3] = ["green", "blue", "red"];
 /// A second passes before every so many transfers.
 const PER_SECOND: u64 = 10;
-
-fn fulfil(number: u64, payer: &str, payee: &str) -> Command {
-    Command::Fulfil(Fulfil {
-        transfer: id(number).into(),
-        source: name(payee),
-        destination: Some(name(payer)),
-        state: FulfilState::Committed,
-        may_reserve: true,
-        fulfilment: Fulfilment::Preimage(PREIMAGE),
-        fingerprint: [3; 16],
-        extensions: None,
-    })
-}
 
 /// What a test knows of a transfer: payer, payee, amount, state, and the second in which it was prepared.
 type Deal = (&'static str, &'static str, u64, &'static str, u64);
@@ -42,7 +28,7 @@ async fn busy() -> (Hub, BTreeMap<String, Deal>) {
         let state = match number % 4 {
             0 => "RESERVED",
             1 | 2 => {
-                hub.submit(fulfil(number, payer, payee), "").await;
+                hub.submit(Command::Fulfil(fulfil(id(number), payer, payee)), "").await;
                 "COMMITTED"
             }
             _ => {

@@ -1,24 +1,16 @@
 //! What operators look into: transfers, transactions, positions, undelivered callbacks.
 
 use crate::common;
-use crate::common::{Hub, PREIMAGE, id, name, prepare, refusal};
+use crate::common::{Hub, PREIMAGE, id, prepare, refusal};
 use upesi_fspiop::encode_octets;
 use upesi_fspiop::ilp::{encode_packet_v1, encode_packet_v4};
-use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment};
+use upesi_ledger::command::Fulfil;
 use upesi_ledger::{CallbackKey, Command, ParticipantId};
 use upesi_types::{Timestamp, TransferId};
 
 fn fulfil(id: TransferId, payer: &str, payee: &str) -> Command {
-    Command::Fulfil(Fulfil {
-        transfer: id.into(),
-        source: name(payee),
-        destination: Some(name(payer)),
-        state: FulfilState::Committed,
-        may_reserve: true,
-        fulfilment: Fulfilment::Preimage(PREIMAGE),
-        fingerprint: [3; 16],
-        extensions: Some(r#"[{"key":"a","value":"b"}]"#.into()),
-    })
+    let extensions = Some(r#"[{"key":"a","value":"b"}]"#.into());
+    Command::Fulfil(Fulfil { extensions, ..common::fulfil(id, payer, payee) })
 }
 
 fn octets(bytes: &[u8; 32]) -> String {

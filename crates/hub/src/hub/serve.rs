@@ -66,7 +66,7 @@ fn lead(
     stop: &mut Option<Stop>,
     metrics: &Arc<NodeMetrics>,
 ) -> Result<Option<Hub>, HubError> {
-    if settings.cluster.log == "none" {
+    if cluster::number_of(settings).is_none() {
         return Hub::start(settings, log, Arc::new(SystemClock)).map(Some);
     }
     let stop = stop.get_or_insert_with(|| caught(runtime));
@@ -131,7 +131,7 @@ async fn run(hub: Hub, settings: &Settings, stop: &mut Stop, metrics: &NodeMetri
         tokio::select! {
             name = stop => {
                 tracing::info!(signal = name, "stopping in order");
-                if settings.cluster.log != "none" {
+                if hub.node.is_some() {
                     hand_over(&hub, settings, metrics).await;
                 }
                 Some(Exit::Success)

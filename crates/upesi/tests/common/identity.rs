@@ -34,6 +34,17 @@ pub fn pay_with(world: &World, (payer, of_payer): By<'_>, (payee, of_payee): By<
     world.dfsp("greenbank").next(&id);
 }
 
+/// After requests that were refused: nobody was told of them, no id is used up, and the transfer is as it was.
+pub fn nothing_was_changed(world: &World, [green, blue]: [&Caller; 2], reserved: &str, new: &Terms) {
+    world.expect_silence();
+    assert_eq!(answered(world, blue, &Message::fulfil(reserved, "COMMITTED").into_sent()), (200, 0));
+    assert_eq!(answered(world, green, &Message::prepare(new).into_sent()), (202, 0));
+    world.dfsp("greenbank").next(reserved);
+    world.dfsp("bluewallet").next(&new.id);
+    assert_eq!(world.position("greenbank"), "15.75");
+    assert_eq!(world.position("redmoney"), "0");
+}
+
 /// A message of every operation of the API, sound but for who sends it: an answer by bluewallet to greenbank,
 /// everything else by greenbank to bluewallet. The transfer of `reserved` waits for its fulfil, that of `new` does not
 /// exist.

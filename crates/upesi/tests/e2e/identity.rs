@@ -3,7 +3,9 @@
 use std::fs;
 
 use crate::common::World;
-use crate::common::identity::{answered, last_record, of_every_operation, pay, source_of};
+use crate::common::identity::{
+    answered, last_record, nothing_was_changed, of_every_operation, pay, source_of,
+};
 use crate::common::message::{Message, Terms};
 use crate::common::secure::{Caller, Pki};
 use rustls::pki_types::CertificateDer;
@@ -137,14 +139,7 @@ fn nothing_that_failed_authentication_changes_anything() {
     for (series, count) in refused {
         assert_eq!(world.metric(&series), count, "{series}");
     }
-    world.expect_silence();
-    // No id is used up, and the transfer is as it was.
-    assert_eq!(answered(&world, &blue, &Message::fulfil(&reserved.id, "COMMITTED").into_sent()), (200, 0));
-    assert_eq!(answered(&world, &green, &Message::prepare(&new).into_sent()), (202, 0));
-    world.dfsp("greenbank").next(&reserved.id);
-    world.dfsp("bluewallet").next(&new.id);
-    assert_eq!(world.position("greenbank"), "15.75");
-    assert_eq!(world.position("redmoney"), "0");
+    nothing_was_changed(&world, [&green, &blue], &reserved.id, &new);
     // A caller whose requests were refused goes on as itself.
     let get = Message::get(&new.id, "redmoney").into_sent();
     assert_eq!(answered(&world, &red, &get).0, 202);

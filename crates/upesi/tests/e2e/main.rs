@@ -17,6 +17,7 @@ mod operations;
 mod operators;
 mod oracles;
 mod outbound;
+mod outcome;
 mod payment;
 mod proxies;
 mod quotes;

@@ -12,17 +12,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::outcome::{code, text};
 use crate::support_command::upesi;
 use aws_lc_rs::hmac;
 use upesi_pki::{KeyKind, SigningKey};
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
 
 /// A hub that asks operators who they are.
 struct Hub {

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::World;
 use crate::common::client::{Answer, Client, request};
+use crate::outcome::{code, text};
 use crate::support_command::upesi;
 use serde_json::{Value, json};
 
@@ -39,14 +40,6 @@ fn failure(world: &World, arguments: &[&str]) -> (i32, String) {
     let output = settlement_at(&world.admin_url(), arguments);
     assert_eq!(text(&output.stdout), "", "{arguments:?}");
     (output.status.code().unwrap(), text(&output.stderr))
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 fn positions(world: &World) -> [String; 3] {

@@ -11,7 +11,7 @@ use super::measurement::Measurement;
 use super::preload::Past;
 use super::scheme::Scheme;
 use super::scratch::Scratch;
-use super::senders::{HUB, SENDER, Senders, target_of};
+use super::senders::{HUB, SENDER, Senders, expect_parts, target_of};
 use super::settings::Keys;
 use super::source::number;
 use super::stream::{GenerateOptions, Stream};
@@ -38,11 +38,7 @@ impl Settings {
             dfsps: keys.size("dfsps", 2..=1_000, 8),
             repetitions: keys.size("repetitions", 1..=1_000, 5),
         };
-        if settings.messages <= settings.repetitions {
-            keys.contradiction(
-                "give more messages than repetitions: each repetition sends a part".to_owned(),
-            );
-        }
+        expect_parts(keys, settings.messages, settings.repetitions);
         settings
     }
 

@@ -13,7 +13,7 @@ use super::preload::{Past, read_existing};
 use super::receiver::Receivers;
 use super::scheme::Scheme;
 use super::scratch::Scratch;
-use super::senders::{HUB, SENDER, Senders, target_of};
+use super::senders::{HUB, SENDER, Senders, expect_parts, target_of};
 use super::settings::Keys;
 use super::source::{Source, number, yes_no};
 use super::stopwatch::Stopwatch;
@@ -108,11 +108,7 @@ impl Settings {
         if settings.threads > settings.connections {
             keys.contradiction("threads must not be more than connections".to_owned());
         }
-        if settings.source.messages <= settings.repetitions {
-            keys.contradiction(
-                "give more messages than repetitions: each repetition sends a part".to_owned(),
-            );
-        }
+        expect_parts(keys, settings.source.messages, settings.repetitions);
         settings
     }
 

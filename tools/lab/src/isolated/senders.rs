@@ -11,6 +11,7 @@ use upesi_http::{Bytes, Full, Pool, PoolConfig, Request, ResponseBody, StatusCod
 use super::IsolatedError;
 use super::measurement::{Measurement, nanosecond_histogram, record};
 use super::meter::{ThreadTimes, UsedCpu};
+use super::settings::Keys;
 use crate::observe::usage::{Moment, Watched};
 use crate::result::schema::ProcessRow;
 use crate::result::statistics::{cores_used, rounded, us_per_event};
@@ -26,6 +27,13 @@ pub(super) const HUB: &str = "a hub process on this machine";
 pub(super) fn target_of(url: &str) -> Result<Target, IsolatedError> {
     Target::parse(url)
         .map_err(|error| IsolatedError::Refused { what: "the hub's address", reason: error.to_string() })
+}
+
+/// Each repetition sends a part of the messages, and one part more comes before them.
+pub(super) fn expect_parts(keys: &mut Keys<'_>, messages: usize, repetitions: usize) {
+    if messages <= repetitions {
+        keys.contradiction("give more messages than repetitions: each repetition sends a part".to_owned());
+    }
 }
 
 /// Makes the request with a number.

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use upesi_http::{Method, StatusCode};
 use upesi_sim::{SimConfig, Upstream};
 
-use crate::watched::{PATIENCE, World};
+use crate::watched::{PATIENCE, World, prepare_of};
 
 const IDS: [&str; 2] = ["5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5e"];
 /// The one that simulators of the community answer.
@@ -30,8 +30,7 @@ impl World {
     }
 
     async fn prepare_traced(&self, id: &str, tracestate: Option<&'static str>) {
-        let body = json!({"transferId": id, "payerFsp": "dfsp-1", "payeeFsp": "dfsp-2", "condition": CONDITION,
-            "amount": {"currency": "XXX", "amount": "2"}, "ilpPacket": "AYIC", "expiration": "2030-01-01T00:00:00.000Z"});
+        let body = prepare_of(id, CONDITION);
         let (status, _) = self.send_traced(Method::POST, "/dfsp-2/transfers", tracestate, &body).await;
         assert_eq!(status, StatusCode::ACCEPTED);
     }

@@ -12,7 +12,7 @@ use upesi_http::{Method, StatusCode};
 use upesi_sim::{Secret, SimConfig, Upstream};
 use upesi_types::TransferId;
 
-use crate::watched::{PATIENCE, World};
+use crate::watched::{PATIENCE, World, prepare_of};
 
 const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -35,8 +35,7 @@ impl World {
     }
 
     async fn prepare(&self, base: &str, condition: &str) -> StatusCode {
-        let body = json!({"transferId": ID, "payerFsp": "dfsp-1", "payeeFsp": "dfsp-2", "condition": condition,
-            "amount": {"currency": "XXX", "amount": "2"}, "ilpPacket": "AYIC", "expiration": "2030-01-01T00:00:00.000Z"});
+        let body = prepare_of(ID, condition);
         self.send(Method::POST, &format!("{base}/transfers"), &body).await.0
     }
 

@@ -24,7 +24,7 @@ use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, No
 use upesi_http::{BreakerState, Limits, Schemes, Server, Workers};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, Prepare};
-use upesi_ledger::{CallbackKey, Command, LedgerConfig, ParticipantId, Reply, ResourceId};
+use upesi_ledger::{CallbackKey, Command, LedgerConfig, ParticipantId, Reply};
 use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_parties::registry::OracleRegistry;
 use upesi_tables::store::{Store, StoreOptions};
@@ -395,11 +395,10 @@ impl upesi_admin::LogLevel for Levels {
     }
 }
 
-/// A transfer that is prepared and committed.
-pub async fn pay(hub: &Hub, number: u64, payer: &str, payee: &str, amount: &str) {
-    hub.submit(prepare(id(number), payer, payee, amount), "").await;
-    let fulfil = Fulfil {
-        transfer: ResourceId::Id(id(number)),
+/// What a payee sends that commits.
+pub fn fulfil(id: TransferId, payer: &str, payee: &str) -> Fulfil {
+    Fulfil {
+        transfer: id.into(),
         source: name(payee),
         destination: Some(name(payer)),
         state: FulfilState::Committed,
@@ -407,8 +406,13 @@ pub async fn pay(hub: &Hub, number: u64, payer: &str, payee: &str, amount: &str)
         fulfilment: Fulfilment::Preimage(PREIMAGE),
         fingerprint: [7; 16],
         extensions: None,
-    };
-    hub.submit(Command::Fulfil(fulfil), "").await;
+    }
+}
+
+/// A transfer that is prepared and committed.
+pub async fn pay(hub: &Hub, number: u64, payer: &str, payee: &str, amount: &str) {
+    hub.submit(prepare(id(number), payer, payee, amount), "").await;
+    hub.submit(Command::Fulfil(fulfil(id(number), payer, payee)), "").await;
 }
 
 /// A call with a JSON body, or none where that is null, and its JSON answer.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use upesi_http::{
@@ -12,6 +12,12 @@ use upesi_sim::{Direction, SeenMessage, SimConfig, Simulator};
 
 /// How long a test waits for what must happen.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The body of a prepare from the first DFSP to the second.
+pub fn prepare_of(id: &str, condition: &str) -> Value {
+    json!({"transferId": id, "payerFsp": "dfsp-1", "payeeFsp": "dfsp-2", "condition": condition,
+        "amount": {"currency": "XXX", "amount": "2"}, "ilpPacket": "AYIC", "expiration": "2030-01-01T00:00:00.000Z"})
+}
 
 pub struct World {
     pub workers: Workers,
