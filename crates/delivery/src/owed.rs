@@ -8,9 +8,10 @@ mod outbox;
 mod refusals;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_engine::{Clock as _, DurableRecord, SharedParticipants, SystemClock};
+use upesi_engine::{Clock, DurableRecord, SharedParticipants};
 use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId};
 use upesi_fspiop::refusal;
 use upesi_fspiop::render::{
@@ -32,10 +33,11 @@ use crate::{OutgoingRequest, Unroutable};
 const STATE_BYTES: usize = 192;
 
 /// Makes the HTTP request of a callback.
-#[derive(Debug)]
 pub struct CallbackRenderer {
     /// Their endpoints.
     pub participants: SharedParticipants,
+    /// What decides whether a prepare has expired meanwhile: the hub's time, which no wall clock that jumps moves.
+    pub clock: Arc<dyn Clock>,
     /// Version of messages that the hub makes itself.
     pub version: Version,
 }
@@ -97,7 +99,7 @@ impl Renderer for CallbackRenderer {
     }
 
     fn is_moot(&self, key: CallbackKey, record: &DurableRecord) -> Option<String> {
-        refusals::moot(key, record)
+        refusals::moot(key, record, self.clock.now())
     }
 
     fn hop_timing(&self, key: CallbackKey, record: &DurableRecord) -> Option<HopTiming> {
@@ -105,7 +107,7 @@ impl Renderer for CallbackRenderer {
             return None;
         }
         // From the record's instant, so that it holds for callbacks that an earlier life of the hub owed.
-        let took = || SystemClock.now().since(record.time);
+        let took = || self.clock.now().since(record.time);
         match &record.callbacks.get(usize::from(key.index))?.content {
             CallbackContent::ForwardPrepare => Some(HopTiming::Prepare(took())),
             CallbackContent::ForwardFulfil | CallbackContent::ForwardAbort => Some(fulfil(record, took())),
@@ -173,14 +175,30 @@ fn span_id(key: CallbackKey) -> SpanId {
 #[cfg(test)]
 mod tests {
     use upesi_engine::Payload;
-    use upesi_ledger::{PublicState, ResourceId, Subject, TransferView};
+    use upesi_ledger::{BulkRequest, PublicState, ResourceId, Subject, TransferView};
+    use upesi_types::{FspId, Timestamp, TransferId};
 
     use super::*;
+
+    struct Standing(Timestamp);
+
+    impl Clock for Standing {
+        fn now(&self) -> Timestamp {
+            self.0
+        }
+    }
+
+    const NOW: Timestamp = Timestamp::from_ms(1_893_456_000_000);
+
+    fn renderer_at(now: Timestamp) -> CallbackRenderer {
+        let clock = Arc::new(Standing(now));
+        CallbackRenderer { participants: SharedParticipants::default(), clock, version: Version::V1_1 }
+    }
 
     #[test]
     fn what_one_party_tells_the_other_is_timed_and_what_the_hub_says_is_not() {
         const AGO_MS: i64 = 3_600_000;
-        let time = SystemClock.now().plus_ms(-AGO_MS);
+        let time = NOW.plus_ms(-AGO_MS);
         let state = |method, completed_at| {
             let state = PublicState::Committed;
             let view = TransferView { state, completed_at, fulfilment: None, extensions: None, cause: None };
@@ -214,8 +232,7 @@ mod tests {
             prepared_before,
             asker: None,
         };
-        let renderer =
-            CallbackRenderer { participants: SharedParticipants::default(), version: Version::V1_1 };
+        let renderer = renderer_at(NOW);
         for (key, (content, expected)) in record.keys().zip(&cases) {
             let (found, took) = match renderer.hop_timing(key, &record) {
                 None => (None, None),
@@ -226,13 +243,42 @@ mod tests {
                 }
             };
             assert_eq!(found, *expected, "{content:?}");
-            let took_s = took.map_or(3_600, |took| took.as_secs());
-            assert!((3_600..3_660).contains(&took_s), "{content:?} took {took_s} s");
+            assert!(took.is_none_or(|took| took.as_secs() == 3_600), "{content:?} took {took:?}");
         }
         // By a clock that was put back since.
-        record.time = SystemClock.now().plus_ms(AGO_MS);
+        record.time = NOW.plus_ms(AGO_MS);
         let key = CallbackKey { target: ParticipantId::HUB, seq: 7, index: 0 };
         assert_eq!(renderer.hop_timing(key, &record), Some(HopTiming::Prepare(Duration::ZERO)));
         assert_eq!(renderer.hop_timing(CallbackKey { index: 9, ..key }, &record), None);
+    }
+
+    #[test]
+    fn whether_a_prepare_has_expired_is_decided_by_the_hubs_time() {
+        let [green, blue] = ["green", "blue"].map(|name| FspId::parse(name).unwrap());
+        let request = BulkRequest {
+            quote: TransferId::parse("aaaaaaaa-5aba-49f1-994d-60d740240046").unwrap(),
+            payer: green,
+            payee: blue,
+            expires_at: NOW,
+            items: Vec::new(),
+            extensions: None,
+        };
+        let callback = Callback {
+            target: ParticipantId::HUB,
+            subject: Subject { resource: ResourceKind::Bulk, id: ResourceId::Text("b".into()) },
+            content: CallbackContent::BulkRequest(Box::new(request)),
+        };
+        let record = DurableRecord {
+            seq: 7,
+            time: NOW,
+            callbacks: vec![callback],
+            payload: Payload::default(),
+            prepared_before: None,
+            asker: None,
+        };
+        let key = record.keys().next().unwrap();
+        assert_eq!(renderer_at(NOW).is_moot(key, &record), None);
+        let why = "the bulk has expired meanwhile".to_owned();
+        assert_eq!(renderer_at(NOW.plus_ms(1)).is_moot(key, &record), Some(why));
     }
 }

@@ -159,8 +159,12 @@ impl Hub {
         }
         let mut hub = Self {
             engine,
+            renderer: CallbackRenderer {
+                participants: participants.clone(),
+                clock: handle.clock(),
+                version: Version::V1_1,
+            },
             handle,
-            renderer: CallbackRenderer { participants: participants.clone(), version: Version::V1_1 },
             backlog,
             courier,
             lanes: BTreeMap::new(),

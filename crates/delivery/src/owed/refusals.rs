@@ -9,7 +9,7 @@
 //! | any, to a prepare whose expiration has passed | the payee could not fulfil it any more: no repetition, parked |
 
 use crate::lanes::{Refusal, Repetition};
-use upesi_engine::{Clock as _, DurableRecord, SystemClock};
+use upesi_engine::DurableRecord;
 use upesi_fspiop::body::{parse_conversion, parse_error_body, parse_prepare};
 use upesi_http::StatusCode;
 use upesi_ledger::{CallbackContent, CallbackKey, ResourceKind};
@@ -34,11 +34,7 @@ pub(crate) fn refusal(status: StatusCode, body: &[u8]) -> Refusal {
 }
 
 /// Why a callback that was refused before need not be repeated, if that is so.
-pub(crate) fn moot(key: CallbackKey, record: &DurableRecord) -> Option<String> {
-    moot_at(key, record, SystemClock.now())
-}
-
-fn moot_at(key: CallbackKey, record: &DurableRecord, now: Timestamp) -> Option<String> {
+pub(crate) fn moot(key: CallbackKey, record: &DurableRecord, now: Timestamp) -> Option<String> {
     let callback = record.callbacks.get(usize::from(key.index))?;
     let body = &record.payload.body;
     let (what, expiration) = match (&callback.content, callback.subject.resource) {
@@ -122,10 +118,10 @@ mod tests {
         };
         let key = CallbackKey { target: ParticipantId::HUB, seq: 7, index: 0 };
         let prepare = record(CallbackContent::ForwardPrepare);
-        assert_eq!(moot_at(key, &prepare, expiration), None);
-        assert!(moot_at(key, &prepare, expiration.plus_ms(1)).is_some());
-        assert_eq!(moot_at(CallbackKey { index: 1, ..key }, &prepare, expiration.plus_ms(1)), None);
+        assert_eq!(moot(key, &prepare, expiration), None);
+        assert!(moot(key, &prepare, expiration.plus_ms(1)).is_some());
+        assert_eq!(moot(CallbackKey { index: 1, ..key }, &prepare, expiration.plus_ms(1)), None);
         let fulfil = record(CallbackContent::ForwardFulfil);
-        assert_eq!(moot_at(key, &fulfil, expiration.plus_ms(1)), None, "the payer still needs it");
+        assert_eq!(moot(key, &fulfil, expiration.plus_ms(1)), None, "the payer still needs it");
     }
 }

@@ -254,12 +254,16 @@ fn record(content: CallbackContent) -> DurableRecord {
     }
 }
 
+fn renderer(participants: Participants) -> CallbackRenderer {
+    let clock = Arc::new(Stopped);
+    CallbackRenderer { participants: shared(participants), clock, version: Version::V1_1 }
+}
+
 fn render_callback(
     participants: Participants,
     record: &DurableRecord,
 ) -> Result<OutgoingRequest, Unroutable> {
-    let renderer = CallbackRenderer { participants: shared(participants), version: Version::V1_1 };
-    renderer.render(record.keys().next().unwrap(), record)
+    renderer(participants).render(record.keys().next().unwrap(), record)
 }
 
 const TRANSFER_ENDPOINTS: [(&str, &str); 3] = [
@@ -329,7 +333,7 @@ fn a_callback_that_cannot_be_rendered_says_why() {
         let error = render_callback(participants(&TRANSFER_ENDPOINTS), &record).unwrap_err();
         assert_eq!(error, Unroutable::BadRecord { reason: reason.to_owned() });
     }
-    let renderer = CallbackRenderer { participants: shared(participants(&[post])), version: Version::V1_1 };
+    let renderer = renderer(participants(&[post]));
     let missing =
         renderer.render(upesi_ledger::CallbackKey { index: 1, ..good.keys().next().unwrap() }, &good);
     assert_eq!(missing.unwrap_err(), Unroutable::BadRecord { reason: "it has no callback 1".to_owned() });

@@ -2,6 +2,7 @@
 
 mod balancers;
 mod break_glass;
+mod clock;
 pub mod cluster;
 mod descriptors;
 mod issuers;

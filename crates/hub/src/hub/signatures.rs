@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -19,7 +19,7 @@ use upesi_jws::{
     Fault, Freshness, KeyFileError, KeyRing, KeyView, Recorded, Records, Request, SIGNATURE, verify,
 };
 use upesi_keys::Keys;
-use upesi_types::{ErrorCode, FspId, Timestamp};
+use upesi_types::{ErrorCode, FspId};
 
 use super::HubError;
 use super::signing::Signing;
@@ -29,22 +29,8 @@ use crate::exposition::{counter, gauge, head};
 /// Senders that are no participants count together.
 const UNKNOWN: &str = "unknown";
 
-/// The hub's time once there is an engine that keeps it, the machine's before. A wall clock that jumped makes no
-/// message too old.
-struct HubClock {
-    machine: Arc<dyn Clock>,
-    hub: OnceLock<Arc<dyn Clock>>,
-}
-
-impl Clock for HubClock {
-    fn now(&self) -> Timestamp {
-        self.hub.get().unwrap_or(&self.machine).now()
-    }
-}
-
 /// Signatures as the settings want them.
 pub(super) struct Signatures {
-    clock: Arc<HubClock>,
     verifier: Option<Arc<Verifier>>,
     signing: Option<Arc<Signing>>,
     reload_interval: Duration,
@@ -85,8 +71,6 @@ impl Signatures {
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, HubError> {
         let jws = &settings.jws;
-        let hub_clock = Arc::new(HubClock { machine: Arc::clone(clock), hub: OnceLock::new() });
-        let clock: Arc<dyn Clock> = Arc::clone(&hub_clock) as _;
         let modes = SignatureModes::read(jws.mode, &jws.exceptions).map_err(HubError::Settings)?;
         let verifier = match modes.verifies_any() {
             false => None,
@@ -97,25 +81,19 @@ impl Signatures {
                 keys: RwLock::new(Keyrings::of_files(load(Path::new(&jws.keys_dir), jws.es256)?)),
                 modes,
                 participants: participants.clone(),
-                clock: Arc::clone(&clock),
+                clock: Arc::clone(clock),
                 verified: AtomicU64::new(0),
                 faults: Mutex::default(),
             })),
         };
-        let signing = Signing::open(settings, keys, &clock)?.map(Arc::new);
+        let signing = Signing::open(settings, keys, clock)?.map(Arc::new);
         Ok(Self {
-            clock: hub_clock,
             verifier,
             signing,
             reload_interval: Duration::from_secs(settings.tls.reload_interval_s),
             reload_now: Notify::new(),
             is_failing: AtomicBool::new(false),
         })
-    }
-
-    /// From now on time is what the engine keeps.
-    pub(super) fn follow(&self, clock: Arc<dyn Clock>) {
-        let _ = self.clock.hub.set(clock);
     }
 
     /// Signs what the hub makes itself.

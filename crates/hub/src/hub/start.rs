@@ -23,6 +23,7 @@ use upesi_http::{
 };
 use upesi_keys::{Keys, Place, Secret};
 
+use super::clock::HubClock;
 use super::cluster::Elected;
 use super::descriptors::Descriptors;
 use super::issuers::Providers;
@@ -49,6 +50,7 @@ const METRICS_CONNECTIONS_MAX: usize = 16;
 
 /// What a hub stands on before it has read its data: keys, ports, threads.
 struct Base {
+    clock: Arc<HubClock>,
     tls: Arc<Tls>,
     signatures: Arc<Signatures>,
     fspiop: BoundServer,
@@ -81,7 +83,9 @@ impl Base {
         let keys = options::keys(settings)?;
         let tls = Arc::new(Tls::load(settings, &keys)?);
         let participants = SharedParticipants::default();
-        let signatures = Arc::new(Signatures::load(settings, &keys, &participants, clock)?);
+        let clock = Arc::new(HubClock::new(Arc::clone(clock)));
+        let signatures = Signatures::load(settings, &keys, &participants, &(Arc::clone(&clock) as _))?;
+        let signatures = Arc::new(signatures);
         let audit_key = audit_key(settings)?;
         let people_secret = people_secret(settings, &keys)?;
         let fspiop = bind("fspiop.listen", settings.fspiop.listen)?;
@@ -98,6 +102,7 @@ impl Base {
         let outbound = Outbound::bounded(options::size(descriptors.outbound)).guarded(guard);
         let admin_workers = Workers::start(1, "upesi-admin")?;
         Ok(Self {
+            clock,
             tls,
             signatures,
             fspiop,
@@ -125,7 +130,7 @@ impl Base {
             settings,
             (&self.outbound, self.tls.outbound(), self.signatures.signer()),
             &self.workers,
-            &self.participants,
+            (&self.participants, &self.clock),
             &engine_slot,
         )?;
         let effects = CourierEffects {
@@ -145,7 +150,7 @@ impl Base {
             }
         };
         let _ = engine_slot.set(handle.clone());
-        self.signatures.follow(handle.clock());
+        self.clock.follow(handle.clock());
         let (data, noted) = (settings.data.dir.clone(), handle.clone());
         self.admin_workers.get(0).spawn(async move { mark::enter(&data, &noted).await });
         Ok(Core { registry, metrics, engine, handle, courier })
@@ -388,11 +393,12 @@ fn start_courier(
     settings: &Settings,
     (outbound, tls, signer): (&Outbound, Option<ClientTls>, Option<Signer>),
     workers: &Workers,
-    participants: &SharedParticipants,
+    (participants, clock): (&SharedParticipants, &Arc<HubClock>),
     engine: &Arc<OnceLock<EngineHandle>>,
 ) -> Result<Courier, HubError> {
     let renderer = CallbackRenderer {
         participants: participants.clone(),
+        clock: Arc::clone(clock) as _,
         version: options::versions(settings).hub_made,
     };
     let backlog = OutboxBacklog(Arc::clone(engine));

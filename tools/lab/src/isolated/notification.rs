@@ -12,7 +12,7 @@ use upesi_delivery::lanes::{
 };
 use upesi_delivery::owed::CallbackRenderer;
 use upesi_delivery::{OutgoingRequest, Unroutable};
-use upesi_engine::{DurableRecord, Participants, Payload, SharedParticipants};
+use upesi_engine::{DurableRecord, Participants, Payload, SharedParticipants, SystemClock};
 use upesi_fspiop::Version;
 use upesi_http::{HeaderName, HeaderValue, Workers};
 
@@ -120,7 +120,8 @@ impl Settings {
         // A sink stops the watch itself; of a DFSP it is known that it has taken a callback when the courier says so.
         let on_report = self.to_dfsps.then(|| Arc::clone(watch));
         let progress = Arc::new(Progress { watch: on_report, ..Progress::default() });
-        let renderer = Numbered(CallbackRenderer { participants, version: Version::V1_1 });
+        let clock = Arc::new(SystemClock);
+        let renderer = Numbered(CallbackRenderer { participants, clock, version: Version::V1_1 });
         let courier = self.courier(workers, Arc::clone(&progress), renderer)?;
         open_lanes(&courier, &records)?;
         let mut feed = Feed {
