@@ -1,13 +1,13 @@
 //! The renewal of all certificates while their DFSPs are connected and others pay.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use upesi_http::{ClientTls, Full, Method, Origin, Pool, PoolConfig, Request, SendError};
+use upesi_http::{ClientTls, Full, Method, Origin, Pool, PoolConfig, Request, SendError, StatusCode};
 use upesi_pki::{Order, Usage};
 use upesi_tls::present_s;
 
@@ -35,6 +35,7 @@ struct Connected {
 struct Counts {
     asked: AtomicU64,
     failed: AtomicU64,
+    first_failure: Mutex<Option<String>>,
     has_ended: AtomicBool,
 }
 
@@ -56,6 +57,8 @@ pub async fn renew(plan: &Plan, ground: &mut Ground, run: &mut HandshakesRun) ->
     while connected.tasks.join_next().await.is_some() {}
     run.requests = connected.counts.asked.load(Ordering::Acquire);
     run.requests_failed = connected.counts.failed.load(Ordering::Acquire);
+    let first = connected.counts.first_failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+    run.violations.extend(first.map(|first| format!("the first request that failed: {first}")));
     Ok(())
 }
 
@@ -72,7 +75,7 @@ impl Connected {
             let counts = Arc::clone(&this.counts);
             // Spread over the second.
             let late = ASKING * (number % 1_000) / 1_000;
-            this.tasks.spawn(async move { ask(pool, late, &counts).await });
+            this.tasks.spawn(async move { ask(pool, &name, late, &counts).await });
         }
         Ok(this)
     }
@@ -104,11 +107,16 @@ impl Connected {
 }
 
 /// Asks again and again over a kept connection. One that the hub closed between two requests is no failure: the request
-/// is sent once more.
-async fn ask(pool: Pool, late: Duration, counts: &Counts) {
+/// is sent once more. The request lacks what the standard demands, so that nothing is done for it: it is answered 400
+/// once its sender is known, and 403 if that is somebody else.
+async fn ask(pool: Pool, name: &str, late: Duration, counts: &Counts) {
     sleep(late).await;
     while !counts.has_ended.load(Ordering::Acquire) {
-        let request = || Request::builder().method(Method::GET).uri("/health").body(Full::default());
+        let request = || {
+            let request =
+                Request::builder().method(Method::GET).uri("/transfers/b51ec534-ee48-4575-b6a9-ead2955b8069");
+            request.header("fspiop-source", name).body(Full::default())
+        };
         let mut answer = Err(SendError::Timeout);
         for _ in 0..2 {
             let Ok(request) = request() else { return };
@@ -118,8 +126,15 @@ async fn ask(pool: Pool, late: Duration, counts: &Counts) {
             }
         }
         counts.asked.fetch_add(1, Ordering::AcqRel);
-        if !answer.is_ok_and(|answer| answer.status.is_success()) {
+        let failure = match answer {
+            Ok(answer) if answer.status == StatusCode::BAD_REQUEST => None,
+            Ok(answer) => Some(format!("{name} was answered {}", answer.status)),
+            Err(error) => Some(format!("{name}: {error}")),
+        };
+        if let Some(failure) = failure {
             counts.failed.fetch_add(1, Ordering::AcqRel);
+            let mut first = counts.first_failure.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(failure);
         }
         sleep(ASKING).await;
     }

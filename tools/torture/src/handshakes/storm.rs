@@ -21,7 +21,10 @@ use super::told;
 /// So many connect in turn; each waits for its answer before it connects again.
 const THREADS: u64 = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
-const REQUEST: &[u8] = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+/// A request of the DFSP that storms. It lacks what the standard demands and is answered 400 once it is known who asks:
+/// nothing is done for it, and unlike `/health` it has no pace.
+const REQUEST: &[u8] = b"GET /transfers/b51ec534-ee48-4575-b6a9-ead2955b8069 HTTP/1.1\r\nHost: 127.0.0.1\r\n\
+    FSPIOP-Source: dfsp-1\r\nConnection: close\r\n\r\n";
 
 /// A storm that goes on until it is ended.
 pub struct Storm {
@@ -97,7 +100,7 @@ impl Shared {
         stream.write_all(REQUEST)?;
         let mut head = [0; 12];
         stream.read_exact(&mut head)?;
-        Ok(head.ends_with(b" 200"))
+        Ok(head.ends_with(b" 400"))
     }
 }
 
