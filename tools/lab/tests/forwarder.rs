@@ -12,7 +12,7 @@ use upesi_sim::{
     DfspSettings, ExchangeError, OriginateError, Originator, OriginatorOptions, Outcome, PartyId, SimConfig,
     SimSecurity, Simulator, Upstream, prefix_of,
 };
-use upesi_tls::present_s;
+use upesi_tls::{Protocols, present_s};
 use upesi_types::{Amount, Currency, ErrorCode, FspId};
 
 const PAYMENTS: u64 = 100;
@@ -54,7 +54,7 @@ async fn pay(trial: Option<Trial>) {
     let mut security = ForwarderSecurity::default();
     if let Some(trial) = &trial {
         let names: Vec<FspId> = config.dfsps.iter().map(|(name, _)| *name).collect();
-        config.security = SimSecurity::of_trial(trial, &names, true, true).unwrap();
+        config.security = SimSecurity::of_trial(trial, &names, Some(Protocols::Http1), true).unwrap();
         let all = Security { tls: Transport::Mutual, jws: Signatures::Enforce, sign_ahead: 0 };
         security = ForwarderSecurity::of_trial(trial, all).unwrap();
     }
@@ -105,7 +105,7 @@ async fn pay(trial: Option<Trial>) {
         // What nobody signed, too, of whoever it comes.
         let mut config = SimConfig::new(3, Upstream::Hub(format!("{scheme}://{address}")));
         let names: Vec<FspId> = config.dfsps.iter().map(|(name, _)| *name).collect();
-        config.security = SimSecurity::of_trial(trial, &names, true, false).unwrap();
+        config.security = SimSecurity::of_trial(trial, &names, Some(Protocols::Http1), false).unwrap();
         let silent = Simulator::start(config, &sims).unwrap();
         let originator = Originator::new(&silent, options());
         let sent =

@@ -7,8 +7,9 @@ use upesi_http::{ClientTls, HeaderMap, HeaderName, HeaderValue, Method, ServerTl
 use upesi_jws::{
     Fault, Freshness, KeyError, KeyFileError, KeyRing, Message, PrivateKey, Request, SIGNATURE, verify,
 };
+use upesi_keys::Keys;
 use upesi_pki::Trial;
-use upesi_tls::TlsError;
+use upesi_tls::{Protocols, TlsError};
 use upesi_types::FspId;
 
 use crate::ahead::Ahead;
@@ -60,24 +61,26 @@ pub enum SecurityError {
 }
 
 impl SimSecurity {
-    /// Reads the files of a trial for these DFSPs.
+    /// Reads the files of a trial for these DFSPs, which speak these protocols if they have TLS.
     ///
     /// # Errors
     /// A file cannot be used, or the trial was made for other DFSPs.
     pub fn of_trial(
         trial: &Trial,
         names: &[FspId],
-        with_tls: bool,
+        tls: Option<Protocols>,
         with_signatures: bool,
     ) -> Result<Self, SecurityError> {
         let is_known = |name: &FspId| trial.dfsps().iter().any(|(known, _)| known == name.as_str());
         if let Some(name) = names.iter().find(|name| !is_known(name)) {
             return Err(SecurityError::Unknown(*name, trial.directory().display().to_string()));
         }
-        let tls = || {
-            let client = |name: &FspId| ClientTls::load(trial.dfsp(name.as_str()));
+        let files = |protocols| {
+            let keys = Keys::in_files;
+            let client = |name: &FspId| ClientTls::load_with(trial.dfsp(name.as_str()), keys(), protocols);
             let clients = names.iter().map(client).collect::<Result<_, _>>()?;
-            Ok::<_, SecurityError>(SimTls { server: ServerTls::load(trial.dfsps_port())?, clients })
+            let server = ServerTls::load_with(trial.dfsps_port(), keys(), protocols)?;
+            Ok::<_, SecurityError>(SimTls { server, clients })
         };
         let signatures = || {
             let key = |name: &FspId| PrivateKey::load(&trial.signing_key(name.as_str())).map(Arc::new);
@@ -86,7 +89,7 @@ impl SimSecurity {
             Ok::<_, SecurityError>(SimSignatures { keys, signers })
         };
         Ok(Self {
-            tls: with_tls.then(tls).transpose()?,
+            tls: tls.map(files).transpose()?,
             signatures: with_signatures.then(signatures).transpose()?,
         })
     }

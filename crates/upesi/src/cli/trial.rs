@@ -13,7 +13,7 @@ use upesi_hub::scheme::{self, file::Scheme};
 use upesi_hub::trial::{Secured, settings};
 use upesi_pki::Trial;
 use upesi_sim::{SecurityError, SimSecurity};
-use upesi_tls::present_s;
+use upesi_tls::{Protocols, present_s};
 use upesi_types::FspId;
 
 use upesi_hub::values::dfsp_name;
@@ -125,7 +125,7 @@ impl Simulated {
     }
 
     pub fn security(&self) -> Result<SimSecurity, Failure> {
-        SimSecurity::of_trial(&self.trial, &self.names, true, true).map_err(unusable)
+        SimSecurity::of_trial(&self.trial, &self.names, Some(Protocols::Http1), true).map_err(unusable)
     }
 
     /// TLS to the hub's port for DFSPs.

@@ -19,7 +19,7 @@ use upesi_sim::{
     Originator, OriginatorOptions, PaymentReport, Phase, SeenMessage, SimConfig, SimSecurity, Simulator,
     Upstream,
 };
-use upesi_tls::present_s;
+use upesi_tls::{Protocols, present_s};
 use upesi_types::{Amount, Currency};
 
 use upesi_hub::exit::{Exit, Failure, Outcome};
@@ -122,7 +122,7 @@ impl<'arguments> Demo<'arguments> {
             ..SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url()))
         };
         let names: Vec<_> = config.dfsps.iter().map(|(name, _)| *name).collect();
-        config.security = SimSecurity::of_trial(&trial, &names, true, true).map_err(unavailable)?;
+        config.security = SimSecurity::of_trial(&trial, &names, Some(Protocols::Http1), true).map_err(unavailable)?;
         let simulator = Simulator::start(config, workers).map_err(unavailable)?;
         say(format_args!("   FSPIOP API   {}", hub.fspiop_url()));
         say(format_args!("   admin API    {}", hub.admin_url()));

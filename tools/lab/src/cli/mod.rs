@@ -115,7 +115,8 @@ pub struct ForwarderArguments {
     #[arg(long, value_name = "DIR")]
     pub trial: Option<PathBuf>,
     /// How it is called, and calls.
-    #[arg(long, value_enum, value_name = "MODE", default_value = "plain", requires_if("mutual", "trial"))]
+    #[arg(long, value_enum, value_name = "MODE", default_value = "plain")]
+    #[arg(requires_ifs([("mutual", "trial"), ("mutual-http2", "trial")]))]
     pub tls: Transport,
     /// Whether it verifies signatures.
     #[arg(long, value_enum, value_name = "MODE", default_value = "off", requires_if("enforce", "trial"))]

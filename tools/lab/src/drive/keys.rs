@@ -84,7 +84,7 @@ impl Keys {
 
     /// How DFSPs prove who they are.
     pub fn dfsps(&self, names: &[FspId], security: Security) -> Result<SimSecurity, LabError> {
-        Ok(SimSecurity::of_trial(&self.trial, names, security.is_mutual(), security.is_signed())?)
+        Ok(SimSecurity::of_trial(&self.trial, names, security.protocols(), security.is_signed())?)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use upesi_tls::Protocols;
 
 use super::section::Section;
 
@@ -10,13 +11,15 @@ const SIGNED_AHEAD_MAX: u64 = 1_000_000;
 
 /// How hub and DFSPs connect to each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Transport {
     /// By HTTP.
     #[default]
     Plain,
     /// By mutual TLS, in both directions; every DFSP has a certificate of its own.
     Mutual,
+    /// The same with HTTP/2 between hub and DFSPs.
+    MutualHttp2,
 }
 
 /// Whether messages are signed.
@@ -44,12 +47,21 @@ pub struct Security {
 }
 
 impl Security {
-    const TRANSPORTS: [&'static str; 2] = ["plain", "mutual"];
+    const TRANSPORTS: [&'static str; 3] = ["plain", "mutual", "mutual-http2"];
     const SIGNATURES: [&'static str; 2] = ["off", "enforce"];
 
     /// Whether connections have TLS.
     pub fn is_mutual(self) -> bool {
-        self.tls == Transport::Mutual
+        self.protocols().is_some()
+    }
+
+    /// What simulated DFSPs speak where connections have TLS. A hub offers HTTP/2 by itself; the forwarder has it not.
+    pub fn protocols(self) -> Option<Protocols> {
+        match self.tls {
+            Transport::Plain => None,
+            Transport::Mutual => Some(Protocols::Http1),
+            Transport::MutualHttp2 => Some(Protocols::Http2AndHttp1),
+        }
     }
 
     /// Whether messages are signed.
@@ -68,7 +80,7 @@ impl Security {
         let jws = section.choice("jws", &Self::SIGNATURES).unwrap_or(0);
         let sign_ahead = section.integer("sign_ahead", 0..=SIGNED_AHEAD_MAX).unwrap_or(0);
         Self {
-            tls: [Transport::Plain, Transport::Mutual][tls],
+            tls: [Transport::Plain, Transport::Mutual, Transport::MutualHttp2][tls],
             jws: [Signatures::Off, Signatures::Enforce][jws],
             sign_ahead,
         }

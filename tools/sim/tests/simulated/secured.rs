@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use upesi_http::{ClientTls, Full, Origin, Pool, PoolConfig, Request, StatusCode};
 use upesi_pki::Trial;
 use upesi_sim::{DfspSettings, OriginateError, Outcome, SecurityError, SimConfig, SimSecurity, Upstream};
-use upesi_tls::{ClientFiles, present_s};
+use upesi_tls::{ClientFiles, Protocols, present_s};
 use upesi_types::FspId;
 
 use crate::common::{PATIENCE, World};
@@ -26,7 +26,11 @@ fn trial(directory: &Path) -> Trial {
 }
 
 fn secured(trial: &Trial) -> SimSecurity {
-    SimSecurity::of_trial(trial, &names(), true, true).unwrap()
+    speaking(trial, Protocols::Http1)
+}
+
+fn speaking(trial: &Trial, protocols: Protocols) -> SimSecurity {
+    SimSecurity::of_trial(trial, &names(), Some(protocols), true).unwrap()
 }
 
 #[tokio::test]
@@ -49,6 +53,25 @@ async fn they_pay_each_other_by_mutual_tls_with_signatures_of_their_own() {
     let request = Request::get("/_sim/dfsps").body(Full::default()).unwrap();
     stranger.send(request, Instant::now() + PATIENCE).await.unwrap_err();
     world.end().await;
+}
+
+#[tokio::test]
+async fn they_speak_http_2_where_they_are_told_to() {
+    let directory = TempDir::new().unwrap();
+    let trial = trial(directory.path());
+    for (protocols, is_shared) in [(Protocols::Http1, false), (Protocols::Http2AndHttp1, true)] {
+        let security = speaking(&trial, protocols);
+        // Each end offers both if it is told to, so that one connection shows what both have.
+        let tls = security.tls.as_ref().map(|tls| tls.clients[0].clone());
+        let world = World::with(DfspSettings::default(), |config| config.security = security);
+        assert_eq!(world.outcomes(10).await, [Outcome::Committed; 10], "{protocols:?}");
+        let port = world.simulator.local_addr().port();
+        let one = Pool::new(Origin::secure("127.0.0.1", port), PoolConfig { tls, ..PoolConfig::default() });
+        let request = Request::get("/_sim/dfsps").body(Full::default()).unwrap();
+        assert_eq!(one.send(request, Instant::now() + PATIENCE).await.unwrap().status, StatusCode::OK);
+        assert_eq!(one.connections_shared() > 0, is_shared, "{protocols:?}");
+        world.end().await;
+    }
 }
 
 #[tokio::test]
@@ -96,6 +119,6 @@ fn keys_of_other_dfsps_are_named() {
     let directory = TempDir::new().unwrap();
     let trial = trial(directory.path());
     let other = FspId::parse("dfsp-3").unwrap();
-    let refused = SimSecurity::of_trial(&trial, &[other], true, true).unwrap_err();
+    let refused = SimSecurity::of_trial(&trial, &[other], Some(Protocols::Http1), true).unwrap_err();
     assert!(matches!(refused, SecurityError::Unknown(name, _) if name == other), "{refused}");
 }

@@ -13,7 +13,7 @@ use upesi_lab::drive::onboard::{bind, onboard, set_answer_endpoints};
 use upesi_lab::{AdminClient, HubProcess, HubTls};
 use upesi_pki::{Authority, Order, Trial, Usage};
 use upesi_sim::{SimConfig, SimSecurity, Simulator, Upstream};
-use upesi_tls::present_s;
+use upesi_tls::{Protocols, present_s};
 
 use super::{Plan, told};
 use crate::attacks::{Ended, Payments, currency};
@@ -61,7 +61,8 @@ impl Ground {
         let admin = AdminClient::new(&hub.admin_url()).map_err(told)?;
         let mut config = SimConfig::new(PAYING, Upstream::Hub(hub.fspiop_url()));
         let dfsps: Vec<_> = config.dfsps.iter().map(|(name, _)| *name).collect();
-        config.security = SimSecurity::of_trial(&trial, &dfsps, true, false).map_err(told)?;
+        config.security =
+            SimSecurity::of_trial(&trial, &dfsps, Some(Protocols::Http1), false).map_err(told)?;
         let simulator = Simulator::start(config, &workers).map_err(told)?;
         onboard(&admin, &simulator, currency(), 17).await.map_err(told)?;
         set_answer_endpoints(&admin, &simulator).await.map_err(told)?;
