@@ -122,7 +122,8 @@ impl<'arguments> Demo<'arguments> {
             ..SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url()))
         };
         let names: Vec<_> = config.dfsps.iter().map(|(name, _)| *name).collect();
-        config.security = SimSecurity::of_trial(&trial, &names, Some(Protocols::Http1), true).map_err(unavailable)?;
+        config.security =
+            SimSecurity::of_trial(&trial, &names, Some(Protocols::Http1), true).map_err(unavailable)?;
         let simulator = Simulator::start(config, workers).map_err(unavailable)?;
         say(format_args!("   FSPIOP API   {}", hub.fspiop_url()));
         say(format_args!("   admin API    {}", hub.admin_url()));

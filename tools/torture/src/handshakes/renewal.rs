@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep};
 use upesi_http::{ClientTls, Full, Method, Origin, Pool, PoolConfig, Request, SendError, StatusCode};
 use upesi_pki::{Order, Usage};
@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Certificates of before that are revoked in a renewal; the others are only replaced.
 const REVOKED: usize = 50;
 const LIST_DAYS: u32 = 30;
+/// DFSPs that begin to use their new certificate at a time, and when the next ones do: half a storm of handshakes.
+const CHANGING: usize = 25;
+const CHANGING_EVERY: Duration = Duration::from_millis(100);
 /// How soon a change must be taken up.
 const TAKEN_UP: Duration = Duration::from_secs(30);
 
@@ -45,7 +48,7 @@ pub async fn renew(plan: &Plan, ground: &mut Ground, run: &mut HandshakesRun) ->
     ground.pass(plan.phase).await?;
     let before = reloads(ground).await?;
     for number in 1..=plan.renewals as u64 {
-        connected.renew(ground)?;
+        connected.renew(ground).await?;
         announce(ground)?;
         until_taken_up(ground, before + number).await?;
         ground.pass(plan.phase).await?;
@@ -81,7 +84,7 @@ impl Connected {
     }
 
     /// New certificates for the hub and all DFSPs, and a new list.
-    fn renew(&self, ground: &mut Ground) -> Result<(), String> {
+    async fn renew(&self, ground: &mut Ground) -> Result<(), String> {
         let now = present_s();
         let replacing = |name: &str, usage| Order { replaces: true, ..Order::new(name, usage, now) };
         let authority = &mut ground.authority;
@@ -94,13 +97,22 @@ impl Connected {
         authority.issue(&replacing("hub-client", Usage::Client)).map_err(told)?;
         for name in &self.names {
             authority.issue(&replacing(name, Usage::Client)).map_err(told)?;
+            // The DFSPs ask meanwhile: those that were held up would be cut off, and come back all at once.
+            yield_now().await;
         }
         // DFSPs use their new certificates before the old ones end.
-        for tls in &self.tls {
-            tls.reload().map_err(told)?;
+        for changing in self.tls.chunks(CHANGING) {
+            for tls in changing {
+                tls.reload().map_err(told)?;
+                yield_now().await;
+            }
+            sleep(CHANGING_EVERY).await;
         }
+        // Each has asked since, by a new connection.
+        sleep(2 * ASKING).await;
         for serial in before {
             authority.revoke(&serial, now, LIST_DAYS).map_err(told)?;
+            yield_now().await;
         }
         Ok(())
     }
