@@ -35,10 +35,12 @@ pub enum ReplicationError {
     },
     /// The log's records are not those of the copy.
     #[error(
-        "record {seq} of this node's copy is not the one that {log} has: restore the data directory from a backup, or \
-         begin with an empty one"
+        "record {seq} of this node's {part} is not the one that {log} has: restore the data directory from a backup, \
+         or begin with an empty one"
     )]
     CopyDiffers {
+        /// Journal or store.
+        part: &'static str,
         /// The log.
         log: String,
         /// The first record that differs.
@@ -46,9 +48,11 @@ pub enum ReplicationError {
     },
     /// The copy ends before what its position says.
     #[error(
-        "this node's copy ends with record {copy}, and its file `place` says {place}: restore it from a backup"
+        "this node's {part} ends with record {copy}, and its file `place` says {place}: restore it from a backup"
     )]
     CopyTooShort {
+        /// Journal or store.
+        part: &'static str,
         /// The copy's last record.
         copy: u64,
         /// The last record by the file.
@@ -56,7 +60,8 @@ pub enum ReplicationError {
     },
     /// The file with the node's position cannot be read.
     #[error(
-        "the file `place` of this data directory is damaged: restore it from a backup, or begin with an empty directory"
+        "the file `place` of this data directory is damaged, or of another version: restore it from a backup, or begin \
+         with an empty directory"
     )]
     Place,
     /// The data directory belongs to a node of another cluster.
@@ -69,10 +74,10 @@ pub enum ReplicationError {
         /// That of the settings.
         expected: u128,
     },
-    /// The data directory has a journal that no log has.
+    /// The data directory has a journal, or a store, that no log has.
     #[error(
-        "this data directory has records that were written without a cluster: begin with an empty directory, or \
-         serve it without `cluster` settings"
+        "this data directory has records or parties that were written without a cluster: begin with an empty \
+         directory, or serve it without `cluster` settings"
     )]
     NotReplicated,
     /// An entry's records cannot be read, though the entry is intact.

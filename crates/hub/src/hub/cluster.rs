@@ -12,12 +12,15 @@ use upesi_kafka::{
     ConnectError, KafkaPartition, KafkaSettings, Replicas, TopicError, check_topic, create_topic,
 };
 use upesi_replication::{
-    NodeSettings, PLACE_FILE, Partition, Progress, ReplicationError, Stood, SystemClock, stand_by as follow,
-    survey,
+    Copies, CopyOf, NodeSettings, PLACE_FILE, Partition, Progress, ReplicatedLog, ReplicationError, Stood,
+    SystemClock, stand_by as follow, survey,
 };
+use upesi_tables::TablesError;
+use upesi_tables::store::{Store, StoreEnd, StoreFollower};
 
 use super::node::{Node, NodeMetrics};
-use super::{exit_of, options};
+use super::resources::STORE;
+use super::{exit_of, exit_of_store, options};
 use crate::config::{Cluster, Settings};
 use crate::exit::Exit;
 
@@ -45,6 +48,9 @@ pub enum ClusterError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// The store in it cannot be used.
+    #[error(transparent)]
+    Store(#[from] TablesError),
 }
 
 impl ClusterError {
@@ -55,6 +61,7 @@ impl ClusterError {
             Self::Topic(TopicError::Kafka { .. }) | Self::Unreachable(_) => Exit::Unavailable,
             Self::Topic(TopicError::Missing(_) | TopicError::Unfit { .. }) => Exit::Usage,
             Self::Start(error) => exit_of(error),
+            Self::Store(error) => exit_of_store(error),
             Self::Replication(error) => match error {
                 ReplicationError::Copy(JournalError::Damaged { .. }) => Exit::Data,
                 ReplicationError::Copy(_) | ReplicationError::Stopped { .. } => Exit::InputOutput,
@@ -131,6 +138,8 @@ pub(super) struct Elected {
     pub(super) log: Arc<dyn Log>,
     /// State and archive up to where it stood by.
     pub(super) standby: StandbyEngine,
+    /// The same of the store.
+    pub(super) store: Store,
     pub(super) node: Node,
 }
 
@@ -149,39 +158,57 @@ pub(super) fn stand_by(
     let disk = directory.disk();
     let copy = EmbeddedLog::for_reading(&disk);
     let mut standby = StandbyEngine::open(&engine, (Some(directory), Arc::clone(&disk)), &copy)?;
+    let mut store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
     let journal = Options {
         segment_bytes: engine.segment_bytes,
         durability: engine.durability,
         identity: RandomState::new().build_hasher().finish(),
         ..Options::default()
     };
+    let copies = Copies {
+        journal: CopyOf { disk, options: journal },
+        store: CopyOf { disk: store.disk(), options: store.journal_options() },
+    };
     let mut leader = None;
-    let mut failed = None;
+    let mut failed: Option<ClusterError> = None;
     let mut tell = |progress: &Progress| {
         metrics.followed(progress);
         if leader != Some(progress.position.leader) {
             leader = Some(progress.position.leader);
             tell_leader(progress);
         }
-        if let (None, Err(error)) = (&failed, standby.follow_to(progress.position.seq)) {
-            tracing::error!(%error, "state, archive and snapshots follow no more");
+        if failed.is_some() {
+            return;
+        }
+        let followed = standby.follow_to(progress.position.seq).map_err(ClusterError::from);
+        let followed = followed.and_then(|()| Ok(store.follow_to(progress.position.store.seq)?));
+        if let Err(error) = followed {
+            tracing::error!(%error, "state, archive, snapshots and store follow no more");
             failed = Some(error);
         }
     };
     let clock: Arc<dyn upesi_replication::Clock> = Arc::new(SystemClock::default());
-    let stood = follow(partition, (disk, journal), &node, &clock, stops, &mut tell)?;
+    let stood = follow(partition, copies, &node, &clock, stops, &mut tell)?;
     if let Some(error) = failed {
-        return Err(error.into());
+        return Err(error);
     }
     Ok(match stood {
         Stood::Elected(log) => {
+            let store = led(store, &log)?;
             metrics.elected(log.was_called());
             tracing::info!("this node leads");
             let node = Node { metrics, stops: Arc::clone(stops) };
-            Some(Elected { log: Arc::new(log), standby, node })
+            Some(Elected { log: Arc::new(log), standby, store, node })
         }
         Stood::Stopped => None,
     })
+}
+
+/// The store of a node that leads: it writes to the cluster's log.
+fn led(store: StoreFollower, log: &ReplicatedLog) -> Result<Store, ClusterError> {
+    let end = log.store().map_err(ReplicationError::Copy)?;
+    let end = StoreEnd { appender: end.appender, last_seq: end.last_seq, last_time_ns: end.last_time_ns };
+    Ok(store.lead(end)?)
 }
 
 fn tell_leader(progress: &Progress) {
@@ -219,6 +246,10 @@ pub struct Status {
     pub accepted: u64,
     /// The last record of the data directory, as of a second ago; `None` if it never followed.
     pub copied: Option<u64>,
+    /// The last record of the store that was accepted.
+    pub store_accepted: u64,
+    /// The same as `copied` of the store's.
+    pub store_copied: Option<u64>,
     /// Where the log ends.
     pub end: u64,
 }
@@ -242,7 +273,9 @@ pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
         epoch: position.epoch,
         leader: position.leader.map(|(node, _)| (node.0, address)),
         accepted: position.seq,
-        copied,
+        copied: copied.as_ref().map(|copied| copied.seq),
+        store_accepted: position.store.seq,
+        store_copied: copied.map(|copied| copied.store.seq),
         end,
     })
 }

@@ -112,14 +112,19 @@ impl HubError {
             Self::Bind { .. } => Exit::Unavailable,
             Self::Workers(_) | Self::Descriptors(_) => Exit::Temporary,
             Self::Settings(_) | Self::Tls { .. } | Self::Keys(_) | Self::PrivateKey { .. } => Exit::Usage,
-            Self::Store(
-                TablesError::Damaged { .. } | TablesError::Format { .. } | TablesError::Content { .. },
-            ) => Exit::Data,
-            Self::Store(TablesError::InUse { .. }) => Exit::Temporary,
-            Self::Store(_) => Exit::InputOutput,
+            Self::Store(error) => exit_of_store(error),
             Self::Engine(error) => exit_of(error),
             Self::Cluster(error) => error.exit(),
         }
+    }
+}
+
+/// How a process ends that cannot use its store.
+const fn exit_of_store(error: &TablesError) -> Exit {
+    match error {
+        TablesError::Damaged { .. } | TablesError::Format { .. } | TablesError::Content { .. } => Exit::Data,
+        TablesError::InUse { .. } => Exit::Temporary,
+        _ => Exit::InputOutput,
     }
 }
 

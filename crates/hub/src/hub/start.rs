@@ -221,12 +221,14 @@ impl Hub {
         elected: Option<Elected>,
     ) -> Result<Self, HubError> {
         let base = Base::open(settings, &clock, elected.as_ref().map(|elected| elected.node.clone()))?;
+        let store = elected.as_ref().map(|elected| elected.store.clone());
         let Core { mut registry, metrics, engine, handle, courier } =
             base.start_engine(settings, clock, elected)?;
         let clock = handle.clock();
         let rates = Arc::new(Rates::new(options::rates(settings), base.participants.clone()));
         let resources = Resources::start(
             settings,
+            store,
             &mut registry,
             (base.participants.clone(), &rates),
             courier.clone(),

@@ -9,7 +9,8 @@ use upesi_cluster::{Append, Claim, ClusterId, Incarnation, NodeId, Patience, Pos
 use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::{Batch, Claimed, Disk, END, EmbeddedLog, Log, Options};
 use upesi_replication::{
-    Clock, Event, NodeSettings, Partition, Progress, ReplicatedLog, ReplicationError, Stood, stand_by,
+    Clock, Copies, CopyOf, Event, NodeSettings, Partition, Progress, ReplicatedLog, ReplicationError, Stood,
+    stand_by,
 };
 
 /// When the first record is decided: a node whose clock is far behind does not claim.
@@ -172,6 +173,8 @@ pub struct Node {
     pub number: u32,
     pub life: u64,
     pub disk: SimDisk,
+    /// That of its store.
+    pub store: SimDisk,
     pub clock: VirtualClock,
     /// Stops it, or lets it wait for no broker.
     pub stops: Arc<AtomicBool>,
@@ -183,6 +186,7 @@ impl Node {
             number,
             life: 1,
             disk: SimDisk::new(u64::from(number)),
+            store: SimDisk::new(u64::from(number) + 100),
             clock: VirtualClock::default(),
             stops: Arc::default(),
         }
@@ -202,6 +206,15 @@ impl Node {
         }
     }
 
+    /// Where its copies are.
+    pub fn copies(&self) -> Copies {
+        let copy = |disk: &SimDisk| {
+            let options = Options { segment_bytes: 64 * 1024, identity: 9, ..Options::default() };
+            CopyOf { disk: Arc::new(disk.clone()), options }
+        };
+        Copies { journal: copy(&self.disk), store: copy(&self.store) }
+    }
+
     /// Stands by until it leads, or until `enough` says so.
     pub fn stand_by(
         &self,
@@ -210,15 +223,13 @@ impl Node {
     ) -> Result<Stood, ReplicationError> {
         let stops = Arc::clone(&self.stops);
         stops.store(false, Ordering::Release);
-        let options = Options { segment_bytes: 64 * 1024, identity: 9, ..Options::default() };
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
         let mut tell = |progress: &Progress| {
             if enough(&progress.position) {
                 stops.store(true, Ordering::Release);
             }
         };
-        stand_by(log.node(&self.clock), (disk, options), &self.settings(), &clock, &stops, &mut tell)
+        stand_by(log.node(&self.clock), self.copies(), &self.settings(), &clock, &stops, &mut tell)
     }
 
     /// Stands by until it leads.
@@ -239,7 +250,16 @@ impl Node {
 
     /// The records of its copy: times and bytes.
     pub fn records(&self) -> Vec<(i64, Vec<u8>)> {
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        Self::records_on(&self.disk)
+    }
+
+    /// Those of the copy of its store.
+    pub fn store_records(&self) -> Vec<(i64, Vec<u8>)> {
+        Self::records_on(&self.store)
+    }
+
+    fn records_on(disk: &SimDisk) -> Vec<(i64, Vec<u8>)> {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let mut reader = EmbeddedLog::for_reading(&disk).read_from(1);
         let mut records = Vec::new();
         while let Some(record) = reader.next_record(END).expect("a sound copy") {

@@ -71,10 +71,18 @@ fn failure(error: ClusterError) -> Failure {
 
 fn as_json(status: &Status) -> String {
     let leader = status.leader.as_ref().map(|(node, address)| json!({ "node": node, "address": address }));
-    let Status { epoch, accepted, copied, end, .. } = status;
+    let Status { epoch, accepted, copied, store_accepted, store_copied, end, .. } = status;
+    let store = json!({ "accepted": store_accepted, "copied": store_copied });
     format!(
         "{}\n",
-        json!({ "epoch": epoch, "leader": leader, "accepted": accepted, "copied": copied, "end": end })
+        json!({
+            "epoch": epoch,
+            "leader": leader,
+            "accepted": accepted,
+            "copied": copied,
+            "store": store,
+            "end": end,
+        })
     )
 }
 
@@ -84,10 +92,14 @@ fn as_text(status: &Status) -> String {
         Some((node, None)) => format!("node {node}"),
         None => "none".to_owned(),
     };
-    let copied = status.copied.map_or_else(|| "nothing yet".to_owned(), |seq| format!("record {seq}"));
+    let copied = match (status.copied, status.store_copied) {
+        (Some(seq), Some(store)) => format!("record {seq}, store {store}"),
+        _ => "nothing yet".to_owned(),
+    };
     format!(
-        "leader    {leader}, epoch {}\naccepted  record {}\nhere      {copied}\nlog       ends at offset {}\n",
-        status.epoch, status.accepted, status.end
+        "leader    {leader}, epoch {}\naccepted  record {}, store {}\nhere      {copied}\n\
+         log       ends at offset {}\n",
+        status.epoch, status.accepted, status.store_accepted, status.end
     )
 }
 
@@ -97,11 +109,19 @@ mod tests {
 
     #[test]
     fn a_status_says_who_leads_and_how_far_everything_is() {
-        let status = |leader, copied| Status { epoch: 3, leader, accepted: 90, copied, end: 120 };
+        let status = |leader, copied: Option<u64>| Status {
+            epoch: 3,
+            leader,
+            accepted: 90,
+            copied,
+            store_accepted: 7,
+            store_copied: copied.map(|_| 6),
+            end: 120,
+        };
         let known = status(Some((2, Some("https://hub-2:4000".to_owned()))), Some(88));
         assert_eq!(
             as_text(&known),
-            "leader    node 2 at https://hub-2:4000, epoch 3\naccepted  record 90\nhere      record 88\n\
+            "leader    node 2 at https://hub-2:4000, epoch 3\naccepted  record 90, store 7\nhere      record 88, store 6\n\
              log       ends at offset 120\n"
         );
         let text = as_text(&status(Some((2, None)), None));
@@ -109,5 +129,6 @@ mod tests {
         assert!(as_text(&status(None, None)).contains("leader    none,"));
         let object: serde_json::Value = serde_json::from_str(&as_json(&known)).unwrap();
         assert_eq!((&object["leader"]["node"], &object["copied"]), (&2.into(), &88.into()));
+        assert_eq!(object["store"], json!({ "accepted": 7, "copied": 6 }));
     }
 }

@@ -6,8 +6,14 @@
 
 #![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
 
-#[path = "../../../tools/kafka/broker.rs"]
+#[path = "../../../../tools/kafka/broker.rs"]
 mod broker;
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../support_registrations/mod.rs"]
+mod registrations;
+mod store;
+#[path = "../support_crash/mod.rs"]
 mod support_crash;
 
 use std::io::{Read, Write};
