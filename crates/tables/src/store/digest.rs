@@ -9,6 +9,8 @@ use xxhash_rust::xxh3::Xxh3Default;
 use crate::TablesError;
 use crate::store::{StoreFollower, StoreOptions, Table};
 
+/// Where the log lies.
+const JOURNAL: &str = "journal";
 /// Entries that are read at a time.
 const PORTION: usize = 1024;
 
@@ -29,8 +31,12 @@ pub struct StoreDigest {
 /// It is damaged, or in use.
 pub fn digest(path: impl AsRef<Path>) -> Result<StoreDigest, TablesError> {
     let options = StoreOptions { pending_bytes: usize::MAX, ..StoreOptions::default() };
+    let path = path.as_ref();
     let mut follower = StoreFollower::open(path, &options)?;
-    follower.show_to(END)?;
+    // A backup of a store that has never been written has no log, as it has no empty directories.
+    if follower.shown > 0 || path.join(JOURNAL).is_dir() {
+        follower.show_to(END)?;
+    }
     let (mut hasher, mut entries) = (Xxh3Default::new(), 0);
     for (name, state) in follower.tables.all() {
         let table = Table { state, tables: Arc::clone(&follower.tables) };

@@ -138,6 +138,17 @@ fn a_follower_has_what_the_leader_wrote_whenever_it_is_stopped() {
 }
 
 #[test]
+fn a_store_that_holds_nothing_has_a_digest_with_and_without_a_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    drop(Store::open(&path, &small_options()).unwrap());
+    let empty = digest(&path).unwrap();
+    assert_eq!((empty.record, empty.entries), (0, 0));
+    std::fs::remove_dir_all(path.join("journal")).unwrap();
+    assert_eq!(digest(&path).unwrap(), empty);
+}
+
+#[test]
 fn a_follower_does_not_go_on_without_records() {
     let directory = tempfile::tempdir().unwrap();
     let (store, mut follower, _) = pair(directory.path(), &small_options());
