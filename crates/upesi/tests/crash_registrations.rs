@@ -1,16 +1,15 @@
 //! `kill -9` of the real binary while DFSPs register parties: what was acknowledged is there after the next start.
 
 mod common;
-#[path = "support_registrations/mod.rs"]
-mod registrations;
 mod support_crash;
+mod support_registrations;
 
 use std::sync::Arc;
 
 use common::client::Client;
-use registrations::{Told, operate};
 use support_crash::verdict;
 use support_crash::world::World;
+use support_registrations::{Told, are_there, operate, start};
 use tempfile::TempDir;
 
 /// Acknowledgements after which each life of the hub ends.
@@ -32,7 +31,7 @@ fn acknowledged_registrations_survive_kills() {
 
     let told = Arc::new(Told::default());
     for count in LIVES {
-        let senders = registrations::start(fspiop, &told);
+        let senders = start(fspiop, &told);
         told.wait_for_more(count);
         hub.kill();
         for sender in senders {
@@ -41,7 +40,7 @@ fn acknowledged_registrations_survive_kills() {
         hub = world.start();
         hub.serves();
         let mut client = Client::connect(admin);
-        registrations::are_there(&mut client, &told);
+        are_there(&mut client, &told);
         let oracles = operate(&mut client, "GET", "/oracles", "");
         assert!(oracles.contains("http://127.0.0.1:9"), "{oracles}");
     }

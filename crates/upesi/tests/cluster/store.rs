@@ -11,11 +11,11 @@ use tempfile::TempDir;
 
 use crate::broker::Broker;
 use crate::common::client::Client;
-use crate::registrations::{self, Told, operate};
 use crate::support_crash::hub::{SERVING, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
 use crate::support_crash::world::World;
+use crate::support_registrations::{Told, are_there, operate, start};
 use crate::{FOLLOWS, HANDED_OVER, end, follows, nodes, told};
 
 /// One of each kind of end, and one more, so that each node has led twice.
@@ -82,7 +82,7 @@ fn whoever_leads_knows_the_parties() {
     let acknowledged = Arc::new(Told::default());
     let mut importing = Some(import(&worlds[0], &file));
     for number in 0..TAKE_OVERS {
-        let senders = registrations::start(fspiop, &acknowledged);
+        let senders = start(fspiop, &acknowledged);
         acknowledged.wait_for_more(REGISTRATIONS);
         let leads = (number % 2) as usize;
         let former = end(leader, number, [leads, 1 - leads], &worlds[0]);
@@ -91,7 +91,7 @@ fn whoever_leads_knows_the_parties() {
         }
         assert!(standby.logs(SERVING), "nobody serves: {}", standby.log.join("\n"));
         let mut client = Client::connect(admin);
-        registrations::are_there(&mut client, &acknowledged);
+        are_there(&mut client, &acknowledged);
         assert!(operate(&mut client, "GET", "/oracles", "").contains("http://127.0.0.1:9"));
         let next = match former {
             None => follows(&worlds[leads]),
