@@ -16,11 +16,14 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
 use upesi_journal::{Access, Appender, Batch, Disk, END, EmbeddedLog, JournalError, Log, Options, RealDisk};
-use upesi_kafka::{KafkaPartition, KafkaSettings, Replicas, TopicError, check_topic, create_topic};
+use upesi_kafka::{
+    Deletion, KafkaPartition, KafkaSettings, Members, Replicas, TopicError, check_topic, create_topic,
+};
 use upesi_replication::{
     Clock, Copies, CopyOf, NodeSettings, Progress, ReplicatedLog, Stood, SystemClock, stand_by,
 };
 
+const CLUSTER: ClusterId = ClusterId(5);
 /// Longest wait for what must come.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -55,9 +58,12 @@ impl Node {
 
     /// Stands by until it leads or is stopped.
     fn stand_by(&self) -> Option<ReplicatedLog> {
-        let partition = Box::new(KafkaPartition::connect(self.settings.clone()).expect("a client"));
+        let partition = Box::new(
+            KafkaPartition::connect(self.settings.clone(), Some((CLUSTER, NodeId(self.number))))
+                .expect("a client"),
+        );
         let settings = NodeSettings {
-            cluster: ClusterId(5),
+            cluster: CLUSTER,
             node: NodeId(self.number),
             claim: Claim {
                 incarnation: Incarnation(u64::from(self.number)),
@@ -66,6 +72,7 @@ impl Node {
             },
             patience: Patience::of_rank(self.number),
             may_claim: true,
+            tell_every: Duration::from_secs(1),
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let mut tell = |progress: &Progress| self.seq.store(progress.position.seq, Ordering::Release);
@@ -170,7 +177,35 @@ fn nodes_on_a_real_broker_agree() {
     });
     assert_eq!(first.records().map(|records| records.len()), [506, 3]);
     assert!(first.records() == second.records(), "the copies differ");
+    entries_leave_that_nobody_needs(Members::new(settings, CLUSTER));
     topics_that_are_no_logs(&broker);
+}
+
+/// What was told last is known to the brokers some time later.
+fn entries_leave_that_nobody_needs(mut members: Members) {
+    let deadline = Instant::now() + LIMIT;
+    let needs = loop {
+        let needs = members.needs().expect("the brokers answer");
+        if needs.len() == 2 && needs.values().all(|needed| *needed > 0) {
+            break needs;
+        }
+        assert!(Instant::now() < deadline, "{needs:?}");
+    };
+    let hour = Duration::from_secs(3600);
+    let first = needs.values().min().copied();
+    // All is younger than an hour; what is deleted is not deleted again.
+    for (keep, begin) in [(hour, None), (Duration::ZERO, first), (Duration::ZERO, None)] {
+        let deleted = members.delete_before_need(keep).expect("the brokers answer");
+        assert_eq!(deleted, Deletion { begin, held_by: None }, "{keep:?}");
+    }
+    // All is older than a moment, and the slower node holds it.
+    let slower = needs.iter().min_by_key(|(_, needed)| **needed).map(|(node, _)| *node);
+    let deleted = members.delete_before_need(Duration::from_nanos(1)).expect("the brokers answer");
+    assert_eq!(deleted, Deletion { begin: None, held_by: slower });
+    for known in [true, false] {
+        assert_eq!(members.remove(NodeId(1)).expect("the brokers answer"), known);
+    }
+    assert_eq!(members.needs().expect("the brokers answer").into_keys().collect::<Vec<_>>(), [0]);
 }
 
 fn topics_that_are_no_logs(broker: &Broker) {

@@ -98,14 +98,17 @@ pub(crate) struct Copy {
     place: Place,
     saved: Place,
     saved_at: Duration,
+    /// When the log was told what this node needs.
+    told_at: Option<Duration>,
+    tell_every: Duration,
 }
 
 impl Copy {
-    /// Opens the copies of a data directory.
+    /// Opens the copies of a data directory, of which the log is told so often.
     ///
     /// # Errors
     /// They are damaged, or are not of this cluster.
-    pub fn open(copies: Copies, cluster: ClusterId) -> Result<Self, ReplicationError> {
+    pub fn open(copies: Copies, cluster: ClusterId, tell_every: Duration) -> Result<Self, ReplicationError> {
         let place = Place::load(&*copies.journal.disk)?;
         let place = match place {
             Some(place) if place.cluster != cluster => {
@@ -120,7 +123,15 @@ impl Copy {
             return Err(ReplicationError::NotReplicated);
         }
         let place = place.unwrap_or(Place::start(cluster));
-        let mut copy = Self { journal, store, saved: place.clone(), place, saved_at: Duration::ZERO };
+        let mut copy = Self {
+            journal,
+            store,
+            saved: place.clone(),
+            place,
+            saved_at: Duration::ZERO,
+            told_at: None,
+            tell_every,
+        };
         // From its first moment on the directory says whose it is.
         copy.save()?;
         Ok(copy)
@@ -180,6 +191,20 @@ impl Copy {
     pub fn advance(&mut self, fold: &Fold, accepted_at: u64) {
         self.place.position = fold.position().clone();
         self.place.accepted_at = Some(accepted_at);
+    }
+
+    /// What the log must have for this node if it starts anew.
+    pub fn needs(&self) -> u64 {
+        self.saved.accepted_at.unwrap_or(0)
+    }
+
+    /// Whether the log is to be told now.
+    pub fn is_due_to_tell(&mut self, now: Duration) -> bool {
+        let is_due = self.told_at.is_none_or(|told| now.saturating_sub(told) >= self.tell_every);
+        if is_due {
+            self.told_at = Some(now);
+        }
+        is_due
     }
 
     /// Writes the place now and then.

@@ -22,6 +22,19 @@ pub enum ReplicationError {
         /// The last entry that this node accepted.
         accepted: u64,
     },
+    /// The log has deleted what this node needs.
+    #[error(
+        "{log} begins at offset {begin}, and this node needs offset {needed}: what lies between was deleted while it was \
+         away; restore a backup of another node (`upesi backup` there, `upesi restore` here), then start again"
+    )]
+    Deleted {
+        /// The log.
+        log: String,
+        /// Where it begins.
+        begin: u64,
+        /// The entry that is needed next.
+        needed: u64,
+    },
     /// The log has something else where this node's last entry was.
     #[error(
         "{log} has another entry at offset {accepted} than this node accepted there: it was made anew, or restored \

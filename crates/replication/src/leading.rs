@@ -203,7 +203,11 @@ impl Leading {
     pub fn maintain(&mut self) -> Result<Maintenance, JournalError> {
         self.expect_sound()?;
         self.beat_if_due()?;
-        self.copy.save_if_due(self.clock.now())?;
+        let now = self.clock.now();
+        self.copy.save_if_due(now)?;
+        if self.copy.is_due_to_tell(now) {
+            self.partition.needs(self.copy.needs());
+        }
         self.copy.writer().maintain()
     }
 

@@ -50,7 +50,7 @@ pub fn stand_by(
     stops: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Stood, ReplicationError> {
-    let copy = Copy::open(copies, settings.cluster)?;
+    let copy = Copy::open(copies, settings.cluster, settings.tell_every)?;
     let mut following = Following::begin(&mut *partition, copy)?;
     let mut standby =
         Standby::new(following.fold(), settings.node, settings.claim.clone(), settings.patience, clock.now());
@@ -94,8 +94,12 @@ pub fn stand_by(
             }
         }
         following.copy.save_if_due(now)?;
+        if following.copy.is_due_to_tell(now) {
+            partition.needs(following.copy.needs());
+        }
     }
     following.copy.save()?;
+    partition.needs(following.copy.needs());
     Ok(Stood::Stopped)
 }
 
@@ -125,7 +129,13 @@ impl Following {
         {
             return Err(ReplicationError::TailLost { log: partition.name().to_owned(), end, accepted });
         }
-        partition.read_from(expected_at.unwrap_or(0));
+        let needed = copy.needs();
+        if let Some(begin) = partition.begin().filter(|begin| *begin > needed) {
+            return Err(ReplicationError::Deleted { log: partition.name().to_owned(), begin, needed });
+        }
+        // Before it reads, lest the log deletes what it is about to read.
+        partition.needs(needed);
+        partition.read_from(needed);
         Ok(Self { copy, expected_at, entry_at_ns: 0 })
     }
 

@@ -30,6 +30,10 @@ pub fn survey(
     if let Some(place) = place.as_ref().filter(|place| place.cluster != cluster) {
         return Err(ReplicationError::OtherCluster { found: place.cluster.0, expected: cluster.0 });
     }
+    let needed = place.as_ref().map_or(0, |place| place.position.next_offset);
+    if let Some(begin) = partition.begin().filter(|begin| *begin > needed) {
+        return Err(ReplicationError::Deleted { log: partition.name().to_owned(), begin, needed });
+    }
     let copied = place.as_ref().map(|place| place.position.clone());
     let mut fold = Fold::new(cluster, place.unwrap_or(Place::start(cluster)).position);
     partition.read_from(fold.position().next_offset);

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
 use upesi_engine::{StandbyEngine, StartError};
 use upesi_journal::{DataDirectory, EmbeddedLog, JournalError, Log, Options};
 use upesi_kafka::{
-    ConnectError, KafkaPartition, KafkaSettings, Replicas, TopicError, check_topic, create_topic,
+    ConnectError, KafkaPartition, KafkaSettings, Members, Replicas, TopicError, check_topic, create_topic,
 };
 use upesi_replication::{
     Copies, CopyOf, NodeSettings, PLACE_FILE, Partition, Progress, ReplicatedLog, ReplicationError, Stood,
@@ -129,6 +130,7 @@ fn node_of(cluster: &Cluster) -> Result<NodeSettings, ClusterError> {
         },
         patience: Patience::of_rank(small(cluster.rank)),
         may_claim: cluster.may_lead,
+        tell_every: Duration::from_secs(cluster.trim_interval_s),
     })
 }
 
@@ -153,7 +155,7 @@ pub(super) fn stand_by(
     let node = node_of(&settings.cluster)?;
     check_topic(&kafka, replicas_of(&settings.cluster))?;
     let directory = DataDirectory::open(&settings.data.dir).map_err(StartError::Data)?;
-    let partition = Box::new(KafkaPartition::connect(kafka)?);
+    let partition = Box::new(KafkaPartition::connect(kafka, Some((node.cluster, node.node)))?);
     let engine = options::engine(settings);
     let disk = directory.disk();
     let copy = EmbeddedLog::for_reading(&disk);
@@ -250,8 +252,25 @@ pub struct Status {
     pub store_accepted: u64,
     /// The same as `copied` of the store's.
     pub store_copied: Option<u64>,
+    /// Where the log begins.
+    pub begin: u64,
     /// Where the log ends.
     pub end: u64,
+    /// Each node that is known, and the first entry that it needs.
+    pub needs: BTreeMap<u32, u64>,
+}
+
+/// The nodes of the cluster, by what they need of its topic.
+pub(super) fn members(settings: &Settings) -> Result<Members, ClusterError> {
+    Ok(Members::new(log_of(&settings.cluster)?, id_of(&settings.cluster)?))
+}
+
+/// Forgets a node: the topic keeps nothing for it any more. Returns whether it was known.
+///
+/// # Errors
+/// The settings or the brokers say why not.
+pub fn remove(settings: &Settings, node: u32) -> Result<bool, ClusterError> {
+    Ok(members(settings)?.remove(NodeId(node))?)
 }
 
 /// Reads the log, from where the data directory is, and says who leads.
@@ -261,10 +280,11 @@ pub struct Status {
 pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
     let kafka = log_of(&settings.cluster)?;
     let cluster = id_of(&settings.cluster)?;
-    let mut partition = KafkaPartition::connect(kafka)?;
-    let Some(end) = partition.end() else {
+    let mut partition = KafkaPartition::connect(kafka, None)?;
+    let (Some(begin), Some(end)) = (partition.begin(), partition.end()) else {
         return Err(ClusterError::Unreachable(partition.name().to_owned()));
     };
+    let needs = members(settings)?.needs()?;
     let disk = DataDirectory::open_for_reading(&settings.data.dir).ok().map(|directory| directory.disk());
     let (copied, fold) = survey(&mut partition, disk.as_deref(), cluster, end)?;
     let position = fold.position();
@@ -276,6 +296,8 @@ pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
         copied: copied.as_ref().map(|copied| copied.seq),
         store_accepted: position.store.seq,
         store_copied: copied.map(|copied| copied.store.seq),
+        begin,
         end,
+        needs,
     })
 }

@@ -18,6 +18,7 @@ mod signatures;
 mod signing;
 mod start;
 mod tls;
+mod topic;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,6 +42,7 @@ use self::resources::Resources;
 use self::retention::Retention;
 use self::signatures::Signatures;
 use self::tls::Tls;
+use self::topic::TopicKeeper;
 use crate::exit::Exit;
 
 pub use descriptors::raise_limit;
@@ -164,6 +166,7 @@ pub struct Hub {
     tls: Arc<Tls>,
     signatures: Arc<Signatures>,
     node: Option<Node>,
+    topic: Option<TopicKeeper>,
 }
 
 impl Hub {
@@ -240,7 +243,7 @@ impl Hub {
         }
         // The engine's threads and the workers are joined, which blocks.
         let stop = move || {
-            drop(self.retention);
+            drop((self.retention, self.topic));
             self.engine.shutdown();
             self.resources.close();
             self.workers.shutdown();

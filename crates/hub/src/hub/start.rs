@@ -34,6 +34,7 @@ use super::resources::Resources;
 use super::retention::Retention;
 use super::signatures::Signatures;
 use super::tls::{Servers, Tls};
+use super::topic::TopicKeeper;
 use super::{Hub, HubError, balancers, break_glass, cluster, options};
 use crate::backup::mark;
 use crate::config::Settings;
@@ -267,6 +268,7 @@ impl Hub {
             break_glass_file: break_glass::watched(settings),
             node: node.clone(),
         });
+        let topic = node.as_ref().map(|_| TopicKeeper::start(settings)).transpose()?;
         Ok(Self {
             engine,
             handle,
@@ -281,6 +283,7 @@ impl Hub {
             tls,
             signatures,
             node,
+            topic,
         })
     }
 }

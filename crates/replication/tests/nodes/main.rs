@@ -1,6 +1,7 @@
 //! Nodes that share a log: who leads, and what their copies hold.
 
 mod crashes;
+mod deleted;
 mod store;
 mod support;
 

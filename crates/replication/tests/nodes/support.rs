@@ -1,6 +1,6 @@
 //! A partition in memory that several nodes share, and nodes on simulated disks.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -37,6 +37,10 @@ pub enum Fate {
 struct State {
     entries: Vec<Arc<[u8]>>,
     fates: VecDeque<Fate>,
+    /// Entries before were deleted.
+    begin: usize,
+    /// What each node said that it needs.
+    needs: BTreeMap<u32, u64>,
     /// What arrives before the next attempt, as if another node were quicker.
     ahead: VecDeque<Arc<[u8]>>,
 }
@@ -51,7 +55,12 @@ impl MemoryLog {
     }
 
     pub fn node(&self, clock: &VirtualClock) -> Box<dyn Partition> {
-        Box::new(Client { log: self.clone(), clock: clock.clone(), events: VecDeque::new(), reads: None })
+        self.client(clock, None)
+    }
+
+    fn client(&self, clock: &VirtualClock, number: Option<u32>) -> Box<dyn Partition> {
+        let (log, clock) = (self.clone(), clock.clone());
+        Box::new(Client { log, number, clock, events: VecDeque::new(), reads: None })
     }
 
     /// A log that has these entries already.
@@ -79,6 +88,18 @@ impl MemoryLog {
         self.lock().entries.push(bytes);
     }
 
+    /// Deletes the entries that no node needs. Returns how many there were so far.
+    pub fn delete_before_need(&self) -> usize {
+        let mut state = self.lock();
+        state.begin = state.needs.values().min().map_or(0, |needed| *needed as usize);
+        state.begin
+    }
+
+    /// Forgets what a node needs.
+    pub fn remove(&self, node: u32) {
+        self.lock().needs.remove(&node);
+    }
+
     pub fn truncate(&self, length: usize) {
         self.lock().entries.truncate(length);
     }
@@ -86,6 +107,7 @@ impl MemoryLog {
 
 struct Client {
     log: MemoryLog,
+    number: Option<u32>,
     clock: VirtualClock,
     events: VecDeque<Event>,
     reads: Option<u64>,
@@ -128,7 +150,12 @@ impl Partition for Client {
         if let Some(event) = self.events.pop_front() {
             return Ok(Some(event));
         }
-        let found = self.reads.and_then(|at| Some((at, self.log.lock().entries.get(at as usize)?.clone())));
+        let state = self.log.lock();
+        if let Some(at) = self.reads.filter(|at| *at < state.begin as u64) {
+            return Err(format!("offset {at} is gone"));
+        }
+        let found = self.reads.and_then(|at| Some((at, state.entries.get(at as usize)?.clone())));
+        drop(state);
         let Some((offset, bytes)) = found else {
             // Nobody waits for real.
             self.clock.advance(patience);
@@ -136,6 +163,16 @@ impl Partition for Client {
         };
         self.reads = Some(offset + 1);
         Ok(Some(Event::Entry { offset, bytes }))
+    }
+
+    fn begin(&mut self) -> Option<u64> {
+        Some(self.log.lock().begin as u64)
+    }
+
+    fn needs(&mut self, offset: u64) {
+        if let Some(number) = self.number {
+            self.log.lock().needs.insert(number, offset);
+        }
     }
 
     fn end(&mut self) -> Option<u64> {
@@ -203,6 +240,7 @@ impl Node {
             },
             patience: Patience::of_rank(self.number),
             may_claim: true,
+            tell_every: Duration::from_secs(30),
         }
     }
 
@@ -229,7 +267,8 @@ impl Node {
                 stops.store(true, Ordering::Release);
             }
         };
-        stand_by(log.node(&self.clock), self.copies(), &self.settings(), &clock, &stops, &mut tell)
+        let partition = log.client(&self.clock, Some(self.number));
+        stand_by(partition, self.copies(), &self.settings(), &clock, &stops, &mut tell)
     }
 
     /// Stands by until it leads.

@@ -10,11 +10,12 @@
 mod broker;
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../support_registrations/mod.rs"]
-mod registrations;
 mod store;
 #[path = "../support_crash/mod.rs"]
 mod support_crash;
+#[path = "../support_registrations/mod.rs"]
+mod support_registrations;
+mod topic;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
