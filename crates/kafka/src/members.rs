@@ -1,7 +1,7 @@
 //! Which entries of the topic the nodes of a cluster still need, and the deletion of all before.
 //!
-//! A node says it as consumers say how far they are: by the offset of a group of its own. So brokers know the nodes that
-//! there are, and forget one that has said nothing for `offsets.retention.minutes`.
+//! A node says it as consumers say how far they are: by the offset of a group of its own. So brokers know the nodes
+//! that there are, and forget one that has said nothing for `offsets.retention.minutes`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
