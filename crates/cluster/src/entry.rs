@@ -62,10 +62,12 @@ pub enum Kind {
     Claim,
     /// The leader ends; the node that it names, or [`NodeId::ANY`], may claim at once.
     HandOver,
+    /// Changes of the leader's store, which are numbered apart from its records.
+    Store,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Batch, Self::Beat, Self::Claim, Self::HandOver];
+    pub(crate) const ALL: [Self; 5] = [Self::Batch, Self::Beat, Self::Claim, Self::HandOver, Self::Store];
 
     const fn code(self) -> u8 {
         match self {
@@ -73,7 +75,13 @@ impl Kind {
             Self::Beat => 2,
             Self::Claim => 3,
             Self::HandOver => 4,
+            Self::Store => 5,
         }
+    }
+
+    /// Whether entries of this kind have records, of the journal or of the store.
+    pub const fn has_records(self) -> bool {
+        matches!(self, Self::Batch | Self::Store)
     }
 }
 
@@ -116,7 +124,7 @@ pub struct Entry<'a> {
     pub epoch: u64,
     /// The node that wrote it.
     pub node: NodeId,
-    /// The sequence number of its first record; of the next one if it has none.
+    /// The sequence number of its first record; of the journal's next one if it has none.
     pub first_seq: u64,
     /// How many records it has.
     pub count: u32,
@@ -126,7 +134,7 @@ pub struct Entry<'a> {
     pub previous: Chain,
     /// Its own digest.
     pub chain: Chain,
-    /// Records of a batch; what [`Entry::claim`] or [`Entry::successor`] reads.
+    /// Its records; what [`Entry::claim`] or [`Entry::successor`] reads.
     pub body: &'a [u8],
 }
 

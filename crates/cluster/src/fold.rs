@@ -15,14 +15,40 @@ pub struct Position {
     pub chain: Chain,
     /// The time of the last record, in nanoseconds since 1970.
     pub time_ns: i64,
+    /// The same of the store's records.
+    pub store: StorePosition,
     /// Where the log is read next. Only this node's log has this number: a mirror has others.
     pub next_offset: u64,
 }
 
+/// How far the records of the store go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StorePosition {
+    /// The sequence number of the last one.
+    pub seq: u64,
+    /// The time of the last one, in nanoseconds since 1970.
+    pub time_ns: i64,
+}
+
 impl Position {
     /// Before the first entry.
-    pub const START: Self =
-        Self { epoch: 0, leader: None, seq: 0, chain: Chain(0), time_ns: i64::MIN, next_offset: 0 };
+    pub const START: Self = Self {
+        epoch: 0,
+        leader: None,
+        seq: 0,
+        chain: Chain(0),
+        time_ns: i64::MIN,
+        store: StorePosition { seq: 0, time_ns: i64::MIN },
+        next_offset: 0,
+    };
+
+    /// The last record, and its time, of those that entries of this kind continue.
+    const fn last_of(&self, kind: Kind) -> (u64, i64) {
+        match kind {
+            Kind::Store => (self.store.seq, self.store.time_ns),
+            Kind::Batch | Kind::Beat | Kind::Claim | Kind::HandOver => (self.seq, self.time_ns),
+        }
+    }
 }
 
 /// Why an entry does not count.
@@ -145,11 +171,12 @@ impl Fold {
         } else if at.leader.is_none_or(|(leader, _)| leader != entry.node) {
             return Err(Void::NotTheLeader);
         }
-        let has_records = entry.kind == Kind::Batch;
-        let is_sound = Some(entry.first_seq) == at.seq.checked_add(1)
-            && at.seq.checked_add(u64::from(entry.count)).is_some()
+        let has_records = entry.kind.has_records();
+        let (last_seq, last_ns) = at.last_of(entry.kind);
+        let is_sound = Some(entry.first_seq) == last_seq.checked_add(1)
+            && last_seq.checked_add(u64::from(entry.count)).is_some()
             && has_records == (entry.count > 0)
-            && (!has_records || entry.times.first_ns > at.time_ns)
+            && (!has_records || entry.times.first_ns > last_ns)
             && entry.times.last_ns >= entry.times.first_ns
             && (entry.kind != Kind::Claim || entry.claim().is_some())
             && (entry.kind != Kind::HandOver || entry.successor().is_some());
@@ -159,10 +186,16 @@ impl Fold {
     fn advance(&mut self, entry: &Entry<'_>) {
         let at = &mut self.position;
         at.epoch = entry.epoch;
-        at.seq += u64::from(entry.count);
         at.chain = entry.chain;
         match entry.kind {
-            Kind::Batch => at.time_ns = entry.times.last_ns,
+            Kind::Batch => {
+                at.seq += u64::from(entry.count);
+                at.time_ns = entry.times.last_ns;
+            }
+            Kind::Store => {
+                at.store.seq += u64::from(entry.count);
+                at.store.time_ns = entry.times.last_ns;
+            }
             Kind::Beat => {}
             Kind::Claim => {
                 let claim = entry.claim();
@@ -187,7 +220,7 @@ impl Fold {
             kind,
             epoch: at.epoch + u64::from(kind == Kind::Claim),
             node,
-            first_seq: at.seq + 1,
+            first_seq: at.last_of(kind).0 + 1,
             count,
             times,
             previous: at.chain,

@@ -117,9 +117,22 @@ impl Leader {
     /// # Panics
     /// If an entry is on its way, or there are no records, or they are not later than those before.
     pub fn append(&mut self, records: Records<'_>) -> Append {
-        assert!(records.count > 0, "a batch has records");
         assert!(records.times.first_ns > self.fold.position().time_ns, "times of records increase");
-        self.begin(Kind::Batch, records.count, records.times, records.bytes)
+        self.begin_records(Kind::Batch, records)
+    }
+
+    /// Appends changes of the store.
+    ///
+    /// # Panics
+    /// If an entry is on its way, or there are no records, or they are not later than those before.
+    pub fn append_store(&mut self, records: Records<'_>) -> Append {
+        assert!(records.times.first_ns > self.fold.position().store.time_ns, "times of records increase");
+        self.begin_records(Kind::Store, records)
+    }
+
+    fn begin_records(&mut self, kind: Kind, records: Records<'_>) -> Append {
+        assert!(records.count > 0, "an entry of records has some");
+        self.begin(kind, records.count, records.times, records.bytes)
     }
 
     /// Appends an entry without records. Once it is accepted, whatever was decided before may be told: nobody else led

@@ -21,7 +21,7 @@ mod standby;
 mod tests;
 
 pub use entry::{Chain, Claim, ClusterId, Entry, EntryError, Incarnation, Kind, NodeId, Records, Times};
-pub use fold::{Fold, Position, Verdict, Void};
+pub use fold::{Fold, Position, StorePosition, Verdict, Void};
 pub use leader::{Leader, Next, Stop};
 pub use standby::{Patience, Role, Standby};
 

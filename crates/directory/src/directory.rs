@@ -186,7 +186,7 @@ impl Shared {
 /// A request in progress: its room, and the connection that waits until its effect is durable.
 struct InProgress {
     permit: Permit,
-    durable: Option<oneshot::Sender<()>>,
+    durable: Option<oneshot::Sender<Result<(), SyncError>>>,
 }
 
 impl InProgress {
@@ -203,7 +203,15 @@ impl InProgress {
     /// The same without waiting; whether it had not been told before.
     fn tell(&mut self) -> bool {
         // Nobody waits where the client has hung up.
-        self.durable.take().map(|durable| durable.send(())).is_some()
+        self.durable.take().map(|durable| durable.send(Ok(()))).is_some()
+    }
+
+    /// Refuses a request that was not acknowledged yet; whether it was not.
+    fn refuse(&mut self, error: &ErrorInformation) -> bool {
+        let Some(durable) = self.durable.take() else { return false };
+        let error = SyncError { description: error.description.clone(), ..SyncError::new(error.code, "") };
+        let _ = durable.send(Err(error));
+        true
     }
 }
 
@@ -223,8 +231,7 @@ where
     let work = work(progress);
     tokio::spawn(async move { drop(work.await.permit) });
     // An error means that the work ended without: then there is nothing to wait for.
-    let _ = until_durable.await;
-    Ok(Accepted)
+    until_durable.await.unwrap_or(Ok(())).map(|()| Accepted)
 }
 
 /// The messages that a DFSP gets, each under an endpoint type of its own.

@@ -170,6 +170,11 @@ pub trait Oracle: Send + Sync + 'static {
     /// durable when its future resolves.
     fn is_kept_by_hub(&self) -> bool;
 
+    /// Whether another node of the cluster keeps it by now: what was refused is known to be registered nowhere.
+    fn has_moved(&self) -> bool {
+        false
+    }
+
     /// Who serves a party: one entry for each sub id and currency that fits; the oracle may give further sub ids.
     /// Empty: nobody.
     fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>>;

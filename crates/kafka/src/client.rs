@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 
 use rdkafka::client::ClientContext;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::{Offset, TopicPartitionList};
-use upesi_cluster::Append;
+use upesi_cluster::{Append, ClusterId, NodeId};
 use upesi_replication::{Event, Partition};
+
+use crate::members::group;
 
 /// The log is one partition: its order is that of the ledger.
 pub(crate) const PARTITION: i32 = 0;
@@ -140,10 +142,10 @@ impl KafkaSettings {
             .create_with_context(Deliveries { answers, errors: Arc::clone(&self.errors) })
     }
 
-    fn consumer(&self) -> Result<BaseConsumer<Told>, KafkaError> {
+    fn consumer(&self, group: &str) -> Result<BaseConsumer<Told>, KafkaError> {
         self.client()
-            // Never used: partitions are assigned by hand, nothing is committed.
-            .set("group.id", "upesi")
+            // Partitions are assigned by hand. Its offset is what this node needs.
+            .set("group.id", group)
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             .set("auto.offset.reset", "error")
@@ -156,14 +158,15 @@ impl KafkaSettings {
 }
 
 impl KafkaPartition {
-    /// A client. No broker has to be there yet.
+    /// A client, of a node if it is one. No broker has to be there yet.
     ///
     /// # Errors
     /// A setting is wrong.
-    pub fn connect(settings: KafkaSettings) -> Result<Self, ConnectError> {
+    pub fn connect(settings: KafkaSettings, node: Option<(ClusterId, NodeId)>) -> Result<Self, ConnectError> {
         let (refused, answers) = channel();
         let producer = settings.producer(refused.clone())?;
-        let consumer = settings.consumer()?;
+        let group = node.map_or_else(|| "upesi".to_owned(), |(cluster, node)| group(cluster, node));
+        let consumer = settings.consumer(&group)?;
         let name = format!("the topic {}", settings.topic);
         Ok(Self { settings, name, producer, consumer, answers, refused, reads: false })
     }
@@ -186,6 +189,11 @@ impl KafkaPartition {
                 .partition(PARTITION)
                 .payload(&append.bytes);
         self.producer.send(record).map_err(|(error, _)| error)
+    }
+
+    fn bounds(&self) -> Option<(u64, u64)> {
+        let bounds = self.consumer.fetch_watermarks(&self.settings.topic, PARTITION, END_TIMEOUT).ok()?;
+        Some((u64::try_from(bounds.0).ok()?, u64::try_from(bounds.1).ok()?))
     }
 
     fn poll(&self, patience: Duration) -> Result<Option<Event>, String> {
@@ -264,8 +272,26 @@ impl Partition for KafkaPartition {
     }
 
     fn end(&mut self) -> Option<u64> {
-        let (_, end) = self.consumer.fetch_watermarks(&self.settings.topic, PARTITION, END_TIMEOUT).ok()?;
-        u64::try_from(end).ok()
+        self.bounds().map(|(_, end)| end)
+    }
+
+    fn begin(&mut self) -> Option<u64> {
+        self.bounds().map(|(begin, _)| begin)
+    }
+
+    fn needs(&mut self, offset: u64) {
+        let mut list = TopicPartitionList::new();
+        let at = Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
+        let told = list
+            .add_partition_offset(&self.settings.topic, PARTITION, at)
+            .and_then(|()| self.consumer.commit(&list, CommitMode::Async));
+        // What came of the time before, which is of no interest: it must be taken.
+        if !self.reads {
+            let _ = self.consumer.poll(Duration::ZERO);
+        }
+        if let Err(error) = told {
+            tracing::debug!(%error, offset, "the brokers were not told what this node needs");
+        }
     }
 
     fn name(&self) -> &str {

@@ -7,7 +7,9 @@
 //! Nothing here decides which entries count: see [`upesi_cluster`].
 
 mod client;
+mod members;
 mod topic;
 
 pub use client::{ConnectError, ENTRY_BYTES_MAX, KafkaPartition, KafkaSettings};
+pub use members::{Deletion, Members};
 pub use topic::{Replicas, TopicError, check_topic, create_topic};

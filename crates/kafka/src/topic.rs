@@ -138,7 +138,7 @@ fn is_as_wanted(key: &str, wanted: &str, told: &str) -> bool {
     }
 }
 
-fn block_on<T>(future: impl Future<Output = Result<T, KafkaError>>) -> Result<T, KafkaError> {
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, KafkaError>>) -> Result<T, KafkaError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| KafkaError::AdminOpCreation(error.to_string()))?.block_on(future)
 }

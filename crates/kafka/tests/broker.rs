@@ -16,9 +16,14 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
 use upesi_journal::{Access, Appender, Batch, Disk, END, EmbeddedLog, JournalError, Log, Options, RealDisk};
-use upesi_kafka::{KafkaPartition, KafkaSettings, Replicas, TopicError, check_topic, create_topic};
-use upesi_replication::{Clock, NodeSettings, Progress, ReplicatedLog, Stood, SystemClock, stand_by};
+use upesi_kafka::{
+    Deletion, KafkaPartition, KafkaSettings, Members, Replicas, TopicError, check_topic, create_topic,
+};
+use upesi_replication::{
+    Clock, Copies, CopyOf, NodeSettings, Progress, ReplicatedLog, Stood, SystemClock, stand_by,
+};
 
+const CLUSTER: ClusterId = ClusterId(5);
 /// Longest wait for what must come.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -39,7 +44,7 @@ struct Node {
 impl Node {
     fn new(directory: &Path, settings: &KafkaSettings, number: u32) -> Self {
         let data = directory.join(format!("node-{number}"));
-        std::fs::create_dir(&data).expect("a directory");
+        std::fs::create_dir_all(data.join("store")).expect("a directory");
         Self { number, data, settings: settings.clone(), seq: AtomicU64::new(0), stops: Arc::default() }
     }
 
@@ -47,11 +52,18 @@ impl Node {
         Arc::new(RealDisk::new(&self.data, Access::Write))
     }
 
+    fn store_disk(&self) -> Arc<dyn Disk> {
+        Arc::new(RealDisk::new(self.data.join("store"), Access::Write))
+    }
+
     /// Stands by until it leads or is stopped.
     fn stand_by(&self) -> Option<ReplicatedLog> {
-        let partition = Box::new(KafkaPartition::connect(self.settings.clone()).expect("a client"));
+        let partition = Box::new(
+            KafkaPartition::connect(self.settings.clone(), Some((CLUSTER, NodeId(self.number))))
+                .expect("a client"),
+        );
         let settings = NodeSettings {
-            cluster: ClusterId(5),
+            cluster: CLUSTER,
             node: NodeId(self.number),
             claim: Claim {
                 incarnation: Incarnation(u64::from(self.number)),
@@ -60,12 +72,13 @@ impl Node {
             },
             patience: Patience::of_rank(self.number),
             may_claim: true,
+            tell_every: Duration::from_secs(1),
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let mut tell = |progress: &Progress| self.seq.store(progress.position.seq, Ordering::Release);
         let stood = stand_by(
             partition,
-            (self.disk(), Options { segment_bytes: 1 << 20, ..Options::default() }),
+            Copies { journal: copy(self.disk()), store: copy(self.store_disk()) },
             &settings,
             &clock,
             &self.stops,
@@ -77,14 +90,22 @@ impl Node {
         }
     }
 
-    fn records(&self) -> Vec<(i64, Vec<u8>)> {
-        let mut reader = EmbeddedLog::for_reading(&self.disk()).read_from(1);
+    fn records(&self) -> [Vec<(i64, Vec<u8>)>; 2] {
+        [self.disk(), self.store_disk()].map(|disk| Self::records_on(&disk))
+    }
+
+    fn records_on(disk: &Arc<dyn Disk>) -> Vec<(i64, Vec<u8>)> {
+        let mut reader = EmbeddedLog::for_reading(disk).read_from(1);
         let mut records = Vec::new();
         while let Some(record) = reader.next_record(END).expect("a sound copy") {
             records.push((record.time_ns, record.bytes.to_vec()));
         }
         records
     }
+}
+
+fn copy(disk: Arc<dyn Disk>) -> CopyOf {
+    CopyOf { disk, options: Options { segment_bytes: 1 << 20, ..Options::default() } }
 }
 
 fn claim(log: &ReplicatedLog) -> Box<dyn Appender> {
@@ -112,12 +133,17 @@ fn nodes_on_a_real_broker_agree() {
     check_topic(&settings, Replicas::TRIAL).expect("a topic as it must be");
     let [first, second] = [0, 1].map(|number| Node::new(directory.path(), &settings, number));
     let log = first.stand_by().expect("it leads: nobody else is there");
+    let mut store = log.store().expect("not claimed").appender;
     let mut leader = claim(&log);
     // Small, and as large as a body of 5 MiB makes it.
     for (first_seq, count, bytes) in [(1, 3, 10), (4, 500, 600), (504, 1, 6 << 20)] {
         leader.append(&mut batch(first_seq, count, bytes)).expect("appended");
     }
     leader.confirm().expect("it leads");
+    // As large as the store makes them.
+    for (first_seq, count, bytes) in [(1, 2, 100), (3, 1, 10 << 20)] {
+        store.append(&mut batch(first_seq, count, bytes)).expect("appended");
+    }
     let successor = thread::scope(|scope| {
         let standing = scope.spawn(|| second.stand_by());
         let deadline = Instant::now() + LIMIT;
@@ -134,7 +160,9 @@ fn nodes_on_a_real_broker_agree() {
     successor.append(&mut batch(505, 2, 20)).expect("appended");
     let error = leader.append(&mut batch(505, 7, 20)).expect_err("it leads no more");
     assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
-    drop(leader);
+    let error = store.append(&mut batch(4, 1, 20)).expect_err("it leads no more");
+    assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
+    drop((leader, store));
     // The former leader follows, on the copy that it has.
     thread::scope(|scope| {
         let standing = scope.spawn(|| first.stand_by());
@@ -147,9 +175,37 @@ fn nodes_on_a_real_broker_agree() {
         first.stops.store(true, Ordering::Release);
         assert!(standing.join().expect("no panic").is_none());
     });
-    assert_eq!(first.records().len(), 506);
+    assert_eq!(first.records().map(|records| records.len()), [506, 3]);
     assert!(first.records() == second.records(), "the copies differ");
+    entries_leave_that_nobody_needs(Members::new(settings, CLUSTER));
     topics_that_are_no_logs(&broker);
+}
+
+/// What was told last is known to the brokers some time later.
+fn entries_leave_that_nobody_needs(mut members: Members) {
+    let deadline = Instant::now() + LIMIT;
+    let needs = loop {
+        let needs = members.needs().expect("the brokers answer");
+        if needs.len() == 2 && needs.values().all(|needed| *needed > 0) {
+            break needs;
+        }
+        assert!(Instant::now() < deadline, "{needs:?}");
+    };
+    let hour = Duration::from_secs(3600);
+    let first = needs.values().min().copied();
+    // All is younger than an hour; what is deleted is not deleted again.
+    for (keep, begin) in [(hour, None), (Duration::ZERO, first), (Duration::ZERO, None)] {
+        let deleted = members.delete_before_need(keep).expect("the brokers answer");
+        assert_eq!(deleted, Deletion { begin, held_by: None }, "{keep:?}");
+    }
+    // All is older than a moment, and the slower node holds it.
+    let slower = needs.iter().min_by_key(|(_, needed)| **needed).map(|(node, _)| *node);
+    let deleted = members.delete_before_need(Duration::from_nanos(1)).expect("the brokers answer");
+    assert_eq!(deleted, Deletion { begin: None, held_by: slower });
+    for known in [true, false] {
+        assert_eq!(members.remove(NodeId(1)).expect("the brokers answer"), known);
+    }
+    assert_eq!(members.needs().expect("the brokers answer").into_keys().collect::<Vec<_>>(), [0]);
 }
 
 fn topics_that_are_no_logs(broker: &Broker) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use upesi_cluster::{ClusterId, Entry, Fold, Kind};
 use upesi_journal::{
-    Batch, Disk, EmbeddedLog, JournalError, LogReader, Maintenance, Opened, Options, Writer, open,
+    Appended, Batch, Disk, EmbeddedLog, JournalError, LogReader, Maintenance, Opened, Options, Writer, open,
 };
 
 use crate::error::ReplicationError;
@@ -15,93 +15,67 @@ use crate::records;
 /// How often the place is written at most. What lies behind it is read from the log once more at a start.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 
-/// The copy of a node, open for writing.
-pub(crate) struct Copy {
+/// Where a node keeps records, and how.
+pub struct CopyOf {
+    /// The disk with the journal files.
+    pub disk: Arc<dyn Disk>,
+    /// Their form.
+    pub options: Options,
+}
+
+/// Where a node keeps its copies. The disk of the journal has the file `place`, too.
+pub struct Copies {
+    /// Of the engine's records.
+    pub journal: CopyOf,
+    /// Of the store's.
+    pub store: CopyOf,
+}
+
+/// Journal files that records of the log are copied to.
+struct Stream {
+    part: &'static str,
     disk: Arc<dyn Disk>,
     writer: Writer,
     batch: Batch,
-    place: Place,
-    saved: Place,
-    saved_at: Duration,
     /// Compares entries with records that the copy has already.
     reader: Box<dyn LogReader>,
 }
 
-impl Copy {
-    /// Opens the copy of a data directory.
-    ///
-    /// # Errors
-    /// The copy is damaged, or is not one of this cluster.
-    pub fn open(disk: Arc<dyn Disk>, options: Options, cluster: ClusterId) -> Result<Self, ReplicationError> {
-        let place = Place::load(&*disk)?;
+impl Stream {
+    /// `copied`: the last record by the place.
+    fn open(
+        part: &'static str,
+        CopyOf { disk, options }: CopyOf,
+        copied: u64,
+    ) -> Result<Self, ReplicationError> {
         let Opened { recovered, mut writer } = open(Arc::clone(&disk), options)?;
         while writer.maintain()? == Maintenance::Advanced {}
-        let place = match place {
-            Some(place) if place.cluster == cluster => place,
-            Some(Place { cluster: found, .. }) => {
-                return Err(ReplicationError::OtherCluster { found: found.0, expected: cluster.0 });
-            }
-            None if recovered.last_seq > 0 => return Err(ReplicationError::NotReplicated),
-            None => Place::start(cluster),
-        };
-        if recovered.last_seq < place.position.seq {
-            return Err(ReplicationError::CopyTooShort {
-                copy: recovered.last_seq,
-                place: place.position.seq,
-            });
+        if recovered.last_seq < copied {
+            return Err(ReplicationError::CopyTooShort { part, copy: recovered.last_seq, place: copied });
         }
-        let reader = EmbeddedLog::for_reading(&disk).read_from(place.position.seq + 1);
-        let mut copy = Self {
-            batch: Batch::new(recovered.last_seq + 1),
-            disk,
-            writer,
-            saved: place.clone(),
-            place,
-            saved_at: Duration::ZERO,
-            reader,
-        };
-        // From its first moment on the directory says whose it is.
-        copy.save()?;
-        Ok(copy)
+        let reader = EmbeddedLog::for_reading(&disk).read_from(copied + 1);
+        Ok(Self { part, batch: Batch::new(recovered.last_seq + 1), disk, writer, reader })
     }
 
-    pub const fn disk(&self) -> &Arc<dyn Disk> {
-        &self.disk
-    }
-
-    /// How far the log was read when the directory was opened.
-    pub const fn place(&self) -> &Place {
-        &self.place
-    }
-
-    /// Appends where the engine's own batches go, too.
-    pub const fn writer(&mut self) -> &mut Writer {
-        &mut self.writer
-    }
-
-    pub fn has_room_for(&self, body_bytes: u64) -> bool {
-        self.writer.has_room_for(body_bytes)
-    }
-
-    pub fn last_seq(&self) -> u64 {
+    fn last_seq(&self) -> u64 {
         self.writer.next_seq() - 1
     }
 
-    /// Takes an accepted entry over: its records are on disk when this returns. Records that the copy has already are
-    /// compared.
-    pub fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
-        if entry.kind != Kind::Batch {
-            return Ok(());
-        }
+    /// Takes the records of an entry over. Those that are here already are compared, but for those that were deleted
+    /// since: the store deletes what its tables have.
+    fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
         let Some(records) = records::decode(entry.body, entry.first_seq, entry.count) else {
             return Err(ReplicationError::Records { log: log.to_owned(), offset });
         };
         let last_seq = self.last_seq();
         let (known, new) = records.split_at(records.partition_point(|record| record.seq <= last_seq));
-        for record in known {
+        let oldest =
+            if known.is_empty() { None } else { EmbeddedLog::for_reading(&self.disk).oldest_seq()? };
+        for record in known.iter().filter(|record| Some(record.seq) >= oldest) {
             let own = self.reader.read_record(record.seq)?;
             if (own.time_ns, own.bytes) != (record.time_ns, record.bytes) {
-                return Err(ReplicationError::CopyDiffers { log: log.to_owned(), seq: record.seq });
+                let (part, log) = (self.part, log.to_owned());
+                return Err(ReplicationError::CopyDiffers { part, log, seq: record.seq });
             }
         }
         if new.is_empty() {
@@ -115,11 +89,122 @@ impl Copy {
         self.writer.maintain()?;
         Ok(())
     }
+}
+
+/// The copies of a node, open for writing.
+pub(crate) struct Copy {
+    journal: Stream,
+    store: Stream,
+    place: Place,
+    saved: Place,
+    saved_at: Duration,
+    /// When the log was told what this node needs.
+    told_at: Option<Duration>,
+    tell_every: Duration,
+}
+
+impl Copy {
+    /// Opens the copies of a data directory, of which the log is told so often.
+    ///
+    /// # Errors
+    /// They are damaged, or are not of this cluster.
+    pub fn open(copies: Copies, cluster: ClusterId, tell_every: Duration) -> Result<Self, ReplicationError> {
+        let place = Place::load(&*copies.journal.disk)?;
+        let place = match place {
+            Some(place) if place.cluster != cluster => {
+                return Err(ReplicationError::OtherCluster { found: place.cluster.0, expected: cluster.0 });
+            }
+            place => place,
+        };
+        let copied = place.as_ref().map_or((0, 0), |place| (place.position.seq, place.position.store.seq));
+        let journal = Stream::open("journal", copies.journal, copied.0)?;
+        let store = Stream::open("store", copies.store, copied.1)?;
+        if place.is_none() && journal.last_seq() + store.last_seq() > 0 {
+            return Err(ReplicationError::NotReplicated);
+        }
+        let place = place.unwrap_or(Place::start(cluster));
+        let mut copy = Self {
+            journal,
+            store,
+            saved: place.clone(),
+            place,
+            saved_at: Duration::ZERO,
+            told_at: None,
+            tell_every,
+        };
+        // From its first moment on the directory says whose it is.
+        copy.save()?;
+        Ok(copy)
+    }
+
+    pub const fn disk(&self) -> &Arc<dyn Disk> {
+        &self.journal.disk
+    }
+
+    /// How far the log was read when the directory was opened.
+    pub const fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Appends where the engine's own batches go, too.
+    pub const fn writer(&mut self) -> &mut Writer {
+        &mut self.journal.writer
+    }
+
+    /// The same of the store's.
+    pub const fn store_writer(&mut self) -> &mut Writer {
+        &mut self.store.writer
+    }
+
+    /// Appends a batch of the engine, or of the store.
+    pub fn append(&mut self, kind: Kind, batch: &mut Batch) -> Result<Appended, JournalError> {
+        if kind == Kind::Store { self.store.writer.append(batch) } else { self.journal.writer.append(batch) }
+    }
+
+    pub fn has_room_for(&self, body_bytes: u64) -> bool {
+        self.journal.writer.has_room_for(body_bytes)
+    }
+
+    pub fn store_has_room_for(&self, body_bytes: u64) -> bool {
+        self.store.writer.has_room_for(body_bytes)
+    }
+
+    pub fn last_seq(&self) -> u64 {
+        self.journal.last_seq()
+    }
+
+    /// The last record of the store, and its time.
+    pub fn store_end(&self) -> (u64, i64) {
+        (self.store.last_seq(), self.store.writer.last_time_ns())
+    }
+
+    /// Takes an accepted entry over: its records are on disk when this returns.
+    pub fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
+        match entry.kind {
+            Kind::Batch => self.journal.accept(log, offset, entry),
+            Kind::Store => self.store.accept(log, offset, entry),
+            Kind::Beat | Kind::Claim | Kind::HandOver => Ok(()),
+        }
+    }
 
     /// The log was read up to here.
     pub fn advance(&mut self, fold: &Fold, accepted_at: u64) {
         self.place.position = fold.position().clone();
         self.place.accepted_at = Some(accepted_at);
+    }
+
+    /// What the log must have for this node if it starts anew.
+    pub fn needs(&self) -> u64 {
+        self.saved.accepted_at.unwrap_or(0)
+    }
+
+    /// Whether the log is to be told now.
+    pub fn is_due_to_tell(&mut self, now: Duration) -> bool {
+        let is_due = self.told_at.is_none_or(|told| now.saturating_sub(told) >= self.tell_every);
+        if is_due {
+            self.told_at = Some(now);
+        }
+        is_due
     }
 
     /// Writes the place now and then.
@@ -132,7 +217,7 @@ impl Copy {
     }
 
     pub fn save(&mut self) -> Result<(), JournalError> {
-        self.place.save(&*self.disk).map_err(|source| JournalError::Io {
+        self.place.save(&*self.journal.disk).map_err(|source| JournalError::Io {
             operation: "write",
             file: "place".to_owned(),
             source,

@@ -22,6 +22,19 @@ pub enum ReplicationError {
         /// The last entry that this node accepted.
         accepted: u64,
     },
+    /// The log has deleted what this node needs.
+    #[error(
+        "{log} begins at offset {begin}, and this node needs offset {needed}: what lies between was deleted while it was \
+         away; restore a backup of another node (`upesi backup` there, `upesi restore` here), then start again"
+    )]
+    Deleted {
+        /// The log.
+        log: String,
+        /// Where it begins.
+        begin: u64,
+        /// The entry that is needed next.
+        needed: u64,
+    },
     /// The log has something else where this node's last entry was.
     #[error(
         "{log} has another entry at offset {accepted} than this node accepted there: it was made anew, or restored \
@@ -35,10 +48,12 @@ pub enum ReplicationError {
     },
     /// The log's records are not those of the copy.
     #[error(
-        "record {seq} of this node's copy is not the one that {log} has: restore the data directory from a backup, or \
-         begin with an empty one"
+        "record {seq} of this node's {part} is not the one that {log} has: restore the data directory from a backup, \
+         or begin with an empty one"
     )]
     CopyDiffers {
+        /// Journal or store.
+        part: &'static str,
         /// The log.
         log: String,
         /// The first record that differs.
@@ -46,9 +61,11 @@ pub enum ReplicationError {
     },
     /// The copy ends before what its position says.
     #[error(
-        "this node's copy ends with record {copy}, and its file `place` says {place}: restore it from a backup"
+        "this node's {part} ends with record {copy}, and its file `place` says {place}: restore it from a backup"
     )]
     CopyTooShort {
+        /// Journal or store.
+        part: &'static str,
         /// The copy's last record.
         copy: u64,
         /// The last record by the file.
@@ -56,7 +73,8 @@ pub enum ReplicationError {
     },
     /// The file with the node's position cannot be read.
     #[error(
-        "the file `place` of this data directory is damaged: restore it from a backup, or begin with an empty directory"
+        "the file `place` of this data directory is damaged, or of another version: restore it from a backup, or begin \
+         with an empty directory"
     )]
     Place,
     /// The data directory belongs to a node of another cluster.
@@ -69,10 +87,10 @@ pub enum ReplicationError {
         /// That of the settings.
         expected: u128,
     },
-    /// The data directory has a journal that no log has.
+    /// The data directory has a journal, or a store, that no log has.
     #[error(
-        "this data directory has records that were written without a cluster: begin with an empty directory, or \
-         serve it without `cluster` settings"
+        "this data directory has records or parties that were written without a cluster: begin with an empty \
+         directory, or serve it without `cluster` settings"
     )]
     NotReplicated,
     /// An entry's records cannot be read, though the entry is intact.

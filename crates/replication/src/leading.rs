@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use upesi_cluster::{Append, Leader, Next, NodeId, Records};
-use upesi_journal::{Appended, Appender, Batch, Damage, JournalError, Maintenance};
+use upesi_cluster::{Append, Kind, Leader, Next, NodeId, Records};
+use upesi_journal::{Appended, Batch, Damage, JournalError, Maintenance};
 
 use crate::copy::Copy;
 use crate::node::Clock;
@@ -71,7 +71,8 @@ impl Leading {
         if self.leader.is_beat_due(self.clock.now()) { self.beat() } else { Ok(()) }
     }
 
-    fn beat(&mut self) -> Result<(), JournalError> {
+    /// Proves that this node leads still.
+    pub fn beat(&mut self) -> Result<(), JournalError> {
         self.expect_sound()?;
         let append = self.leader.beat(self.clock.wall_ns());
         let offset = self.settle(append)?;
@@ -164,17 +165,26 @@ impl Leading {
     }
 }
 
-impl Appender for Leading {
+/// What the engine asks for.
+impl Leading {
     /// The batch is accepted, and on this node's disk, when this returns `Ok`.
-    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+    pub fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+        self.append_as(Kind::Batch, batch)
+    }
+
+    fn append_as(&mut self, kind: Kind, batch: &mut Batch) -> Result<Appended, JournalError> {
         self.expect_sound()?;
         let mut body = std::mem::take(&mut self.body);
         let times = records::encode(batch, &mut body);
         // A batch has far fewer records than 2^32.
-        let append = self.leader.append(Records { count: batch.len() as u32, times, bytes: &body });
+        let records = Records { count: batch.len() as u32, times, bytes: &body };
+        let append = match kind {
+            Kind::Store => self.leader.append_store(records),
+            _ => self.leader.append(records),
+        };
         self.body = body;
         let offset = self.settle(append)?;
-        match self.copy.writer().append(batch) {
+        match self.copy.append(kind, batch) {
             Ok(appended) => {
                 self.copy.advance(self.leader.fold(), offset);
                 Ok(appended)
@@ -184,28 +194,24 @@ impl Appender for Leading {
         }
     }
 
-    fn confirm(&mut self) -> Result<(), JournalError> {
-        self.beat()
-    }
-
-    fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
+    pub fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
         self.expect_sound()?;
         self.copy.writer().reserve(body_bytes)
     }
 
-    fn has_room_for(&self, body_bytes: u64) -> bool {
-        self.copy.has_room_for(body_bytes)
-    }
-
     /// Also called when nothing was appended: then it is what says that this node lives.
-    fn maintain(&mut self) -> Result<Maintenance, JournalError> {
+    pub fn maintain(&mut self) -> Result<Maintenance, JournalError> {
         self.expect_sound()?;
         self.beat_if_due()?;
-        self.copy.save_if_due(self.clock.now())?;
+        let now = self.clock.now();
+        self.copy.save_if_due(now)?;
+        if self.copy.is_due_to_tell(now) {
+            self.partition.needs(self.copy.needs());
+        }
         self.copy.writer().maintain()
     }
 
-    fn hand_over(&mut self, successor: Option<u32>) -> Result<(), JournalError> {
+    pub fn hand_over(&mut self, successor: Option<u32>) -> Result<(), JournalError> {
         self.expect_sound()?;
         let limit = self.clock.now() + HAND_OVER_MAX;
         let append = self.leader.hand_over(successor.map_or(NodeId::ANY, NodeId), self.clock.wall_ns());
@@ -213,5 +219,24 @@ impl Appender for Leading {
         self.ended = Some(Ended::HandedOver);
         self.copy.advance(self.leader.fold(), offset);
         self.copy.save()
+    }
+}
+
+/// What the store asks for.
+impl Leading {
+    /// The same as for the engine. Without room for it nothing is appended, and the batch may be tried again.
+    pub fn append_store(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+        self.reserve_store(batch.bytes() as u64)?;
+        self.append_as(Kind::Store, batch)
+    }
+
+    pub fn reserve_store(&mut self, body_bytes: u64) -> Result<(), JournalError> {
+        self.expect_sound()?;
+        self.copy.store_writer().reserve(body_bytes)
+    }
+
+    pub fn maintain_store(&mut self) -> Result<Maintenance, JournalError> {
+        self.expect_sound()?;
+        self.copy.store_writer().maintain()
     }
 }

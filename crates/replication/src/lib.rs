@@ -4,6 +4,9 @@
 //! keeps a copy of what was accepted, in the files of its data directory, and syncs it. [`stand_by`] follows the log
 //! until this node leads; the [`ReplicatedLog`] that it returns is then the engine's journal.
 //!
+//! The store beside the journal is shared by the same means: its changes are entries of the log, too, and each node
+//! keeps the store's own journal as a copy of them.
+//!
 //! Which entries count, and who leads, is decided by [`upesi_cluster`].
 
 mod copy;
@@ -14,11 +17,13 @@ mod node;
 mod partition;
 mod place;
 mod records;
+mod shared;
 mod standby;
 mod survey;
 
+pub use copy::{Copies, CopyOf};
 pub use error::ReplicationError;
-pub use log::ReplicatedLog;
+pub use log::{ReplicatedLog, StoreLog};
 pub use node::{Clock, NodeSettings, SystemClock};
 pub use partition::{Event, Partition};
 pub use place::PLACE_FILE;

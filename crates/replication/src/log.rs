@@ -4,21 +4,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use upesi_journal::{Claimed, Disk, EmbeddedLog, JournalError, Log, LogReader};
+use upesi_journal::{Appender, Claimed, Disk, EmbeddedLog, JournalError, Log, LogReader};
 
 use crate::leading::Leading;
+use crate::shared::{OfEngine, OfStore, Turns};
 
 /// How often it is looked whether the log must hear of this node, until an engine does.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What an engine takes when it starts.
 struct Waiting {
-    leading: Mutex<Option<Leading>>,
+    leading: Mutex<Option<Arc<Turns<Leading>>>>,
     taken: Condvar,
 }
 
 impl Waiting {
-    fn lock(&self) -> MutexGuard<'_, Option<Leading>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Turns<Leading>>>> {
         self.leading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -36,7 +37,8 @@ pub struct ReplicatedLog {
 impl ReplicatedLog {
     pub(crate) fn new(leading: Leading, was_called: bool) -> Self {
         let disk = Arc::clone(leading.copy().disk());
-        let waiting = Arc::new(Waiting { leading: Mutex::new(Some(leading)), taken: Condvar::new() });
+        let leading = Some(Arc::new(Turns::new(leading)));
+        let waiting = Arc::new(Waiting { leading: Mutex::new(leading), taken: Condvar::new() });
         let beating = Arc::clone(&waiting);
         // Without it a slow recovery may lose the leadership, and nothing else.
         let _ = thread::Builder::new()
@@ -49,12 +51,33 @@ impl ReplicatedLog {
     pub const fn was_called(&self) -> bool {
         self.was_called
     }
+
+    /// The journal of this node's store, to be taken once, before an engine claims the log.
+    ///
+    /// # Errors
+    /// An engine has claimed it.
+    pub fn store(&self) -> Result<StoreLog, JournalError> {
+        let waiting = self.waiting.lock();
+        let leading = waiting.as_ref().ok_or_else(|| JournalError::Superseded { by: String::new() })?;
+        let (last_seq, last_time_ns) = leading.turn().copy().store_end();
+        Ok(StoreLog { appender: Box::new(OfStore(Arc::clone(leading))), last_seq, last_time_ns })
+    }
+}
+
+/// Appends changes of the store to the log, and to this node's copy of them.
+pub struct StoreLog {
+    /// The right to append.
+    pub appender: Box<dyn Appender>,
+    /// The last record so far; 0 before the first.
+    pub last_seq: u64,
+    /// Its time, in nanoseconds since 1970.
+    pub last_time_ns: i64,
 }
 
 /// Ends when the leadership was taken or lost.
 fn beat_until_taken(waiting: &Waiting) {
     let mut leading = waiting.lock();
-    while leading.as_mut().is_some_and(|leading| leading.beat_if_due().is_ok()) {
+    while leading.as_ref().is_some_and(|leading| leading.turn().beat_if_due().is_ok()) {
         leading = waiting.taken.wait_timeout(leading, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
     }
 }
@@ -62,13 +85,13 @@ fn beat_until_taken(waiting: &Waiting) {
 impl Log for ReplicatedLog {
     /// Once: a node that led and lost it stands by anew.
     fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
-        let mut leading = self.waiting.lock();
-        if let Some(leading) = &*leading {
-            leading.expect_record(known_durable_seq)?;
+        let mut waiting = self.waiting.lock();
+        if let Some(leading) = &*waiting {
+            leading.turn().expect_record(known_durable_seq)?;
         }
-        let leading = leading.take().ok_or_else(|| JournalError::Superseded { by: String::new() })?;
+        let leading = waiting.take().ok_or_else(|| JournalError::Superseded { by: String::new() })?;
         self.waiting.taken.notify_all();
-        Ok(Claimed { appender: Box::new(leading), torn: None })
+        Ok(Claimed { appender: Box::new(OfEngine(leading)), torn: None })
     }
 
     fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {

@@ -18,6 +18,8 @@ pub struct NodeSettings {
     /// Whether it may claim after its start without a word of an operator; see
     /// [`upesi_cluster::Standby::permit_claims`].
     pub may_claim: bool,
+    /// How often it tells the log what it needs.
+    pub tell_every: Duration,
 }
 
 /// The time of a node.

@@ -50,6 +50,13 @@ pub trait Partition: Send {
     /// The offset behind the last entry that readers see; `None` if the log cannot be reached.
     fn end(&mut self) -> Option<u64>;
 
+    /// The offset of the first entry that the log still has; `None` if the log cannot be reached.
+    fn begin(&mut self) -> Option<u64>;
+
+    /// Entries before `offset` are needed by this node no more, even if it starts anew. The log may forget that it was
+    /// told: it is told again and again.
+    fn needs(&mut self, offset: u64);
+
     /// The name of the log, for messages.
     fn name(&self) -> &str;
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use upesi_cluster::{Chain, ClusterId, Incarnation, NodeId, Position};
+use upesi_cluster::{Chain, ClusterId, Incarnation, NodeId, Position, StorePosition};
 use upesi_journal::{Access, Disk};
 
 use crate::error::ReplicationError;
@@ -10,8 +10,8 @@ use crate::error::ReplicationError;
 /// The file of a data directory that says how far its node has read the log. A hub without a cluster has none.
 pub const PLACE_FILE: &str = "place";
 const TEMPORARY: &str = "place.tmp";
-const MAGIC: [u8; 8] = *b"UPESIPL1";
-const BYTES: usize = 96;
+const MAGIC: [u8; 8] = *b"UPESIPL2";
+const BYTES: usize = 112;
 
 /// The position behind the last accepted entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ impl Place {
         bytes.extend_from_slice(&at.seq.to_le_bytes());
         bytes.extend_from_slice(&at.chain.0.to_le_bytes());
         bytes.extend_from_slice(&at.time_ns.to_le_bytes());
+        bytes.extend_from_slice(&at.store.seq.to_le_bytes());
+        bytes.extend_from_slice(&at.store.time_ns.to_le_bytes());
         bytes.extend_from_slice(&self.accepted_at.map_or(0, |offset| offset + 1).to_le_bytes());
         bytes.extend_from_slice(&life.to_le_bytes());
         bytes.extend_from_slice(&node.to_le_bytes());
@@ -62,13 +64,16 @@ impl Place {
         let cluster = ClusterId(u64_field(16));
         let [epoch, seq] = [u64_field(8) as u64, u64_field(8) as u64];
         let chain = Chain(u64_field(16));
-        let [time_ns, accepted, life] = [u64_field(8) as u64, u64_field(8) as u64, u64_field(8) as u64];
+        let time_ns = u64_field(8) as u64;
+        let [store_seq, store_time_ns] = [u64_field(8) as u64, u64_field(8) as u64];
+        let [accepted, life] = [u64_field(8) as u64, u64_field(8) as u64];
         let [node, has_leader, crc] = [u64_field(4) as u32, u64_field(4) as u32, u64_field(4) as u32];
-        let summed = 8 + 16 + 8 + 8 + 16 + 8 + 8 + 8 + 4 + 4;
+        let summed = 8 + 16 + 8 + 8 + 16 + 8 + 8 + 8 + 8 + 8 + 4 + 4;
         let is_intact = magic == number(&MAGIC) && crc == crc32c::crc32c(&file[..summed]);
         let leader = (has_leader == 1).then_some((NodeId(node), Incarnation(life)));
-        let position =
-            Position { epoch, leader, seq, chain, time_ns: time_ns.cast_signed(), next_offset: accepted };
+        let store = StorePosition { seq: store_seq, time_ns: store_time_ns.cast_signed() };
+        let time_ns = time_ns.cast_signed();
+        let position = Position { epoch, leader, seq, chain, time_ns, store, next_offset: accepted };
         is_intact.then(|| Self { cluster, position, accepted_at: accepted.checked_sub(1) })
     }
 
@@ -113,6 +118,7 @@ mod tests {
             seq: 1 << 40,
             chain: Chain(u128::MAX - 5),
             time_ns: -4,
+            store: StorePosition { seq: 1 << 41, time_ns: 7 },
             next_offset: 12,
         };
         Place { cluster: ClusterId(9), position, accepted_at: Some(11) }
@@ -132,7 +138,7 @@ mod tests {
     #[test]
     fn a_changed_bit_is_found() {
         let intact = place().encode();
-        for bit in 0..8 * 92 {
+        for bit in 0..8 * 108 {
             let mut changed = intact;
             changed[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Place::decode(&changed), None, "bit {bit}");

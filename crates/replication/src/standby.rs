@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use upesi_cluster::{Entry, Fold, Position, Role, Standby, Verdict};
-use upesi_journal::{Disk, Options};
 
-use crate::copy::Copy;
+use crate::copy::{Copies, Copy};
 use crate::error::ReplicationError;
 use crate::leading::Leading;
 use crate::log::ReplicatedLog;
@@ -38,20 +37,20 @@ pub enum Stood {
     Stopped,
 }
 
-/// Follows the log into the copy on `disk`, until this node leads or `stops`. If it leads and `stops` then, it waits no
+/// Follows the log into the copies, until this node leads or `stops`. If it leads and `stops` then, it waits no
 /// more for brokers that do not answer.
 ///
 /// # Errors
 /// The copy or the log is not what it should be: this node must not go on.
 pub fn stand_by(
     mut partition: Box<dyn Partition>,
-    (disk, options): (Arc<dyn Disk>, Options),
+    copies: Copies,
     settings: &NodeSettings,
     clock: &Arc<dyn Clock>,
     stops: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Stood, ReplicationError> {
-    let copy = Copy::open(disk, options, settings.cluster)?;
+    let copy = Copy::open(copies, settings.cluster, settings.tell_every)?;
     let mut following = Following::begin(&mut *partition, copy)?;
     let mut standby =
         Standby::new(following.fold(), settings.node, settings.claim.clone(), settings.patience, clock.now());
@@ -95,8 +94,12 @@ pub fn stand_by(
             }
         }
         following.copy.save_if_due(now)?;
+        if following.copy.is_due_to_tell(now) {
+            partition.needs(following.copy.needs());
+        }
     }
     following.copy.save()?;
+    partition.needs(following.copy.needs());
     Ok(Stood::Stopped)
 }
 
@@ -126,7 +129,13 @@ impl Following {
         {
             return Err(ReplicationError::TailLost { log: partition.name().to_owned(), end, accepted });
         }
-        partition.read_from(expected_at.unwrap_or(0));
+        let needed = copy.needs();
+        if let Some(begin) = partition.begin().filter(|begin| *begin > needed) {
+            return Err(ReplicationError::Deleted { log: partition.name().to_owned(), begin, needed });
+        }
+        // Before it reads, lest the log deletes what it is about to read.
+        partition.needs(needed);
+        partition.read_from(needed);
         Ok(Self { copy, expected_at, entry_at_ns: 0 })
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use upesi_cluster::{ClusterId, Fold, Verdict};
+use upesi_cluster::{ClusterId, Fold, Position, Verdict};
 use upesi_journal::Disk;
 
 use crate::error::ReplicationError;
@@ -25,12 +25,16 @@ pub fn survey(
     disk: Option<&dyn Disk>,
     cluster: ClusterId,
     end: u64,
-) -> Result<(Option<u64>, Fold), ReplicationError> {
+) -> Result<(Option<Position>, Fold), ReplicationError> {
     let place = disk.map(Place::load).transpose()?.flatten();
     if let Some(place) = place.as_ref().filter(|place| place.cluster != cluster) {
         return Err(ReplicationError::OtherCluster { found: place.cluster.0, expected: cluster.0 });
     }
-    let copied = place.as_ref().map(|place| place.position.seq);
+    let needed = place.as_ref().map_or(0, |place| place.position.next_offset);
+    if let Some(begin) = partition.begin().filter(|begin| *begin > needed) {
+        return Err(ReplicationError::Deleted { log: partition.name().to_owned(), begin, needed });
+    }
+    let copied = place.as_ref().map(|place| place.position.clone());
     let mut fold = Fold::new(cluster, place.unwrap_or(Place::start(cluster)).position);
     partition.read_from(fold.position().next_offset);
     let mut looks = 0;

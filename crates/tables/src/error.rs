@@ -75,6 +75,12 @@ pub enum TablesError {
         /// Room that has to be left.
         free_bytes_min: u64,
     },
+    /// Another node of the cluster leads; nothing was stored.
+    #[error("this node leads its cluster no more{}: nothing was stored; send it again", said(.by))]
+    NotLeading {
+        /// Where that node is reached; empty if it is not known.
+        by: String,
+    },
     /// The store was closed; nothing was stored.
     #[error("the store is closed")]
     Closed,
@@ -153,9 +159,11 @@ impl TablesError {
     /// The FSPIOP code of a request that failed for this reason: 2003 when a repetition may succeed, 2001 otherwise.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Busy { .. } | Self::DiskFull { .. } | Self::Closed | Self::Poisoned { .. } => {
-                ErrorCode::UNAVAILABLE
-            }
+            Self::Busy { .. }
+            | Self::DiskFull { .. }
+            | Self::NotLeading { .. }
+            | Self::Closed
+            | Self::Poisoned { .. } => ErrorCode::UNAVAILABLE,
             _ => ErrorCode::INTERNAL,
         }
     }
@@ -193,6 +201,7 @@ impl TablesError {
         match error {
             JournalError::Io { source, .. } => Self::Io { part, path, source: Arc::new(source) },
             JournalError::Poisoned => Self::Poisoned { part, path },
+            JournalError::Superseded { by } => Self::NotLeading { by },
             JournalError::Damaged { reason: Damage::UnknownVersion(_), .. } => {
                 Self::Format { part, path, detail: error.to_string() }
             }
@@ -203,6 +212,11 @@ impl TablesError {
             other => Self::Damaged { part, path, detail: other.to_string() },
         }
     }
+}
+
+/// Who leads, if it is known.
+fn said(by: &str) -> String {
+    if by.is_empty() { String::new() } else { format!(", {by} does") }
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 //!
 #![doc = include_str!("store/README.md")]
 
+mod digest;
+mod follower;
 mod loading;
 mod options;
 mod pending;
@@ -26,7 +28,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
@@ -38,6 +40,8 @@ use self::table::TableState;
 use self::tables::Tables;
 use self::writer::{Completion, Job, Worker};
 use crate::{Part, TablesError};
+pub use digest::{StoreDigest, digest};
+pub use follower::{StoreEnd, StoreFollower};
 pub use options::StoreOptions;
 pub use record::{RecordedChange, read_record, write_record};
 pub use table::{Entry, Table, Value};
@@ -85,6 +89,8 @@ pub(crate) struct Inner {
     pub(crate) options: StoreOptions,
     pub(crate) tables: Arc<Tables>,
     poisoned: AtomicBool,
+    /// Another node of the cluster leads.
+    superseded: OnceLock<TablesError>,
     pub(crate) batches: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) updates_shed: AtomicU64,
@@ -113,18 +119,32 @@ impl Store {
     ) -> Result<Self, TablesError> {
         let path = path.as_ref().to_path_buf();
         let Recovered { tables, log } = recovery::recover(&path, &disk, options)?;
+        let (last_seq, last_time_ns) = (log.next_seq() - 1, log.last_time_ns());
+        let end = StoreEnd { appender: Box::new(log), last_seq, last_time_ns };
+        Self::start(path, disk, Arc::new(tables), options, end)
+    }
+
+    /// Starts the writer over tables that show all of the log.
+    fn start(
+        path: PathBuf,
+        disk: Arc<dyn Disk>,
+        tables: Arc<Tables>,
+        options: &StoreOptions,
+        StoreEnd { appender, last_seq, last_time_ns }: StoreEnd,
+    ) -> Result<Self, TablesError> {
         let inner = Arc::new(Inner {
             path,
             options: options.clone(),
-            tables: Arc::new(tables),
+            tables,
             poisoned: AtomicBool::new(false),
+            superseded: OnceLock::new(),
             batches: AtomicU64::new(0),
             updates: AtomicU64::new(0),
             updates_shed: AtomicU64::new(0),
             to_load: Mutex::default(),
         });
-        let frame = upesi_journal::Batch::new(log.next_seq());
-        let worker = Worker { inner: Arc::clone(&inner), disk, log, frame };
+        let frame = upesi_journal::Batch::new(last_seq + 1);
+        let worker = Worker { inner: Arc::clone(&inner), disk, log: appender, last_seq, last_time_ns, frame };
         let (sender, jobs) = sync_channel(options.queue_updates_max.max(1));
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
@@ -178,6 +198,11 @@ impl Store {
         F: FnOnce(&mut Transaction<'_>) -> Result<T, TablesError> + Send + 'static,
     {
         self.enqueue(update)?.blocking_recv().unwrap_or(Err(TablesError::Closed))
+    }
+
+    /// Whether another node of the cluster was found to lead: updates are refused since.
+    pub fn is_superseded(&self) -> bool {
+        self.inner.superseded.get().is_some()
     }
 
     /// Takes no more updates, finishes those that are queued, and stops the writer. Readers go on. Waits for the disk.
@@ -239,6 +264,9 @@ impl Inner {
 
     /// Whether a batch may be begun.
     pub(crate) fn ready(&self) -> Result<(), TablesError> {
+        if let Some(superseded) = self.superseded.get() {
+            return Err(superseded.clone());
+        }
         if self.poisoned.load(Ordering::Acquire) {
             return Err(TablesError::Poisoned { part: Part::Store, path: self.path.clone() });
         }
@@ -251,6 +279,10 @@ impl Inner {
 
     /// Takes no more updates.
     pub(crate) fn poison(&self, error: &TablesError) -> u64 {
+        if matches!(error, TablesError::NotLeading { .. }) {
+            let _ = self.superseded.set(error.clone());
+            return 0;
+        }
         tracing::error!(%error, "the store stops taking updates; reads go on");
         self.poisoned.store(true, Ordering::Release);
         0

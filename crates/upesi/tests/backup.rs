@@ -23,7 +23,12 @@ fn back_up(data: &Path, to: &Path) -> Result<BackupReport, Failure> {
 }
 
 fn bring_back(from: &Path, data: &Path) -> Result<RestoreReport, Failure> {
-    restore(&RestoreArguments { from: from.to_path_buf(), data: data.to_path_buf(), json: false })
+    restore(&RestoreArguments {
+        from: from.to_path_buf(),
+        data: data.to_path_buf(),
+        alone: false,
+        json: false,
+    })
 }
 
 fn files_below(directory: &Path) -> Vec<PathBuf> {

@@ -11,7 +11,7 @@ use crate::fold::{Fold, Position, Verdict, Void};
 proptest! {
     #[test]
     fn an_entry_is_read_as_it_was_written(
-        kind in prop::sample::select(&[Kind::Batch, Kind::Beat, Kind::Claim, Kind::HandOver][..]),
+        kind in prop::sample::select(&Kind::ALL[..]),
         (cluster, previous) in any::<(u128, u128)>(),
         (epoch, node, first_seq, count) in any::<(u64, u32, u64, u32)>(),
         (first_ns, last_ns) in any::<(i64, i64)>(),

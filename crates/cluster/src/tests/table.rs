@@ -20,12 +20,13 @@ fn write(words: &[&str], fold: &Fold, written: &Written) -> (Arc<[u8]>, Chain) {
         "batch" => Kind::Batch,
         "beat" => Kind::Beat,
         "hand-over" => Kind::HandOver,
+        "store" => Kind::Store,
         other => panic!("no kind {other}"),
     };
     let body: Vec<u8> = match kind {
         Kind::Claim => claim().encode(),
         Kind::HandOver => 3_u32.to_le_bytes().into(),
-        Kind::Batch | Kind::Beat => words[0].as_bytes().into(),
+        Kind::Batch | Kind::Beat | Kind::Store => words[0].as_bytes().into(),
     };
     let at = fold.position();
     let mut draft = Draft {
@@ -33,9 +34,9 @@ fn write(words: &[&str], fold: &Fold, written: &Written) -> (Arc<[u8]>, Chain) {
         kind,
         epoch: at.epoch + u64::from(kind == Kind::Claim),
         node: NodeId(words[2].parse().expect("a node")),
-        first_seq: at.seq + 1,
-        count: u32::from(kind == Kind::Batch),
-        times: Times::at(at.time_ns.saturating_add(1).max(1)),
+        first_seq: if kind == Kind::Store { at.store.seq } else { at.seq } + 1,
+        count: u32::from(kind.has_records()),
+        times: Times::at(at.time_ns.max(at.store.time_ns).saturating_add(1).max(1)),
         previous: at.chain,
         body: &body,
     };
@@ -94,5 +95,5 @@ fn entries_count_as_the_table_says() {
         }
         cases += 1;
     }
-    assert_eq!(cases, 11, "cases of the table");
+    assert_eq!(cases, 12, "cases of the table");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use upesi_cluster::{Chain, Entry, Fold, Position, Verdict};
+use upesi_cluster::{Chain, Entry, Fold, Kind, Position, Verdict};
 
 use crate::node::{Book, CLUSTER, Told};
 use crate::world::{Flaw, World, is_claim};
@@ -59,7 +59,8 @@ pub fn world(
 fn fold(world: &World, counts: &mut BTreeMap<&'static str, u64>) -> Result<Accepted, String> {
     let mut fold = Fold::new(CLUSTER, Position::START);
     let mut accepted = Accepted { book: Book::default(), chains: BTreeSet::new() };
-    let (mut epoch, mut seq, mut time_ns) = (0, 0, i64::MIN);
+    // Of the journal, and of the store.
+    let (mut epoch, mut last) = (0, [(0, i64::MIN); 2]);
     let mut lax = (0, None);
     for (offset, bytes) in world.broker.committed().iter().enumerate() {
         let entry = Entry::decode(bytes).map_err(|error| error.to_string())?;
@@ -80,15 +81,20 @@ fn fold(world: &World, counts: &mut BTreeMap<&'static str, u64>) -> Result<Accep
             continue;
         }
         if world.flaw == Flaw::None {
+            let (seq, time_ns) = last[usize::from(entry.kind == Kind::Store)];
             let is_later = entry.count == 0 || entry.times.first_ns > time_ns;
             let continues = entry.epoch >= epoch && entry.first_seq == seq + 1 && is_later;
             if !continues {
                 return Err(format!("C6: {entry:?} behind epoch {epoch}, record {seq}, time {time_ns}"));
             }
         }
-        (epoch, seq) = (entry.epoch, seq + u64::from(entry.count));
+        epoch = entry.epoch;
         if entry.count > 0 {
-            time_ns = entry.times.last_ns;
+            let (seq, time_ns) = &mut last[usize::from(entry.kind == Kind::Store)];
+            (*seq, *time_ns) = (*seq + u64::from(entry.count), entry.times.last_ns);
+            *counts
+                .entry(if entry.kind == Kind::Store { "of the store" } else { "of the journal" })
+                .or_default() += 1;
         }
         accepted.book.accept(bytes, &entry);
         accepted.chains.insert(entry.chain);

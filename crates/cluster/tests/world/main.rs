@@ -59,6 +59,8 @@ fn no_answer_is_lost_none_applied_twice_and_no_read_is_stale() {
         ("restarts", 10),
         ("acknowledgements lost", 20),
         ("void", 20),
+        ("of the journal", 20),
+        ("of the store", 20),
     ] {
         let count = counts.get(name).copied().unwrap_or_default();
         assert!(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use upesi_cluster::{
-    Chain, Claim, ClusterId, Entry, Fold, Incarnation, Kind, Leader, NodeId, Patience, Position, Records,
-    Role, Standby, Times, Verdict,
+    Chain, Claim, ClusterId, Entry, Fold, Incarnation, Leader, NodeId, Patience, Position, Records, Role,
+    Standby, Times, Verdict,
 };
 
 pub const CLUSTER: ClusterId = ClusterId(0x5570_6573_6921);
@@ -41,7 +41,7 @@ pub struct Book {
 impl Book {
     pub fn accept(&mut self, bytes: &[u8], entry: &Entry<'_>) {
         self.copy.push(bytes.into());
-        if entry.kind == Kind::Batch {
+        if entry.kind.has_records() {
             for command in commands(entry.body) {
                 *self.applied.entry(command).or_default() += 1;
             }
@@ -186,10 +186,14 @@ impl Node {
             }
         }
         let append = if !fresh.is_empty() {
-            let ns = clock_ns.max(leader.fold().position().time_ns + 1);
+            let at = leader.fold().position();
+            // Of an odd first command all are changes of the store.
+            let is_of_store = fresh[0] % 2 == 1;
+            let ns = clock_ns.max(if is_of_store { at.store.time_ns } else { at.time_ns } + 1);
             let count = u32::try_from(fresh.len() / 8).expect("few");
             let times = Times { first_ns: ns, last_ns: ns + i64::from(count) - 1 };
-            leader.append(Records { count, times, bytes: &fresh })
+            let records = Records { count, times, bytes: &fresh };
+            if is_of_store { leader.append_store(records) } else { leader.append(records) }
         } else if !self.waiting.is_empty() || leader.is_beat_due(now) {
             leader.beat(clock_ns)
         } else {

@@ -31,6 +31,8 @@ struct Batch {
     /// The first failure of a whole group, and how many groups failed.
     failure: Option<ErrorInformation>,
     failed: usize,
+    /// Whether the hub's own directory is another node's by now.
+    has_moved: bool,
 }
 
 struct Group {
@@ -59,6 +61,7 @@ impl Shared {
             groups: Vec::new(),
             failure: None,
             failed: 0,
+            has_moved: false,
         };
         batch.group(&self);
         let is_kept_by_hub = batch.groups.first().is_some_and(|group| group.oracle.is_kept_by_hub());
@@ -68,6 +71,12 @@ impl Shared {
                     progress.acknowledge().await;
                 }
                 batch.register(&group).await;
+            }
+            if let Some(failure) = batch.whole_failure()
+                && batch.has_moved
+                && progress.refuse(failure)
+            {
+                return progress;
             }
             progress.acknowledge().await;
             self.answer_batch(&batch).await;
@@ -152,6 +161,7 @@ impl Batch {
                     self.outcomes[*index] = Some(Err(error.clone()));
                 }
                 self.failed += group.indices.len();
+                self.has_moved |= group.oracle.has_moved();
                 self.failure.get_or_insert(error);
             }
         }

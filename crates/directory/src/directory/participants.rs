@@ -55,10 +55,16 @@ impl Shared {
         self.check_requester(&request)?;
         let permit = self.relay.admit(&request.parties.source, request.bytes())?;
         let oracle = self.oracles.oracle(request.ids.kind, currency);
-        let is_kept_by_hub =
-            !matches!(wish, Wish::Find) && oracle.is_some_and(|oracle| oracle.is_kept_by_hub());
+        let oracle = oracle.filter(|oracle| !matches!(wish, Wish::Find) && oracle.is_kept_by_hub());
+        let is_kept_by_hub = oracle.is_some();
         run(permit, is_kept_by_hub, move |mut progress: InProgress| async move {
             let outcome = self.fulfil_wish(&request, currency, wish).await;
+            if let (Err(error), Some(oracle)) = (&outcome, &oracle)
+                && oracle.has_moved()
+                && progress.refuse(error)
+            {
+                return progress;
+            }
             progress.acknowledge().await;
             match outcome {
                 Ok(Callback { receiver, body }) => {

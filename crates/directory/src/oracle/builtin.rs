@@ -1,6 +1,7 @@
 //! The built-in directory as an oracle.
 
 use upesi_delivery::relayed::ErrorInformation;
+use upesi_tables::TablesError;
 use upesi_types::{Currency, FspId};
 
 use super::{BatchInquiry, BatchOutcome, Inquiry, Oracle, OracleFailure, OracleFuture};
@@ -26,6 +27,9 @@ impl From<RegisterError> for OracleFailure {
 
 fn told(error: &RegisterError) -> ErrorInformation {
     match error {
+        RegisterError::Store(TablesError::NotLeading { .. }) => {
+            ErrorInformation::new(error.code(), "Another node of the hub takes over")
+        }
         RegisterError::Store(failed) => {
             tracing::error!(error = %failed, "the built-in directory could not be changed");
             ErrorInformation::new(error.code(), "The directory cannot be changed now")
@@ -37,6 +41,10 @@ fn told(error: &RegisterError) -> ErrorInformation {
 impl Oracle for BuiltInOracle {
     fn is_kept_by_hub(&self) -> bool {
         true
+    }
+
+    fn has_moved(&self) -> bool {
+        self.0.store().is_superseded()
     }
 
     fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>> {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use upesi_journal::durable;
+use upesi_replication::PLACE_FILE;
 
-use super::manifest::Manifest;
+use super::manifest::{Entry, Manifest};
 use super::{DATA, check_apart, files, mark};
 use crate::exit::{Exit, Failure};
 use crate::inspect::audit::{self, AuditOptions, AuditReport};
@@ -21,6 +22,10 @@ pub struct RestoreArguments {
     /// The new data directory: absent or empty.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
+    /// Of a node of a cluster: for a hub of its own, which leaves that cluster. Without it the directory is that of a
+    /// node, and goes on where the backup ends.
+    #[arg(long)]
+    pub alone: bool,
     /// Print one JSON object, the audit's, instead of text.
     #[arg(long)]
     pub json: bool,
@@ -59,7 +64,8 @@ pub fn restore(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
     }
     durable::create_directory(&unfinished).map_err(failed)?;
     let mut bytes = 0;
-    for entry in &manifest.files {
+    let is_left_out = |entry: &&Entry| arguments.alone && entry.path == PLACE_FILE;
+    for entry in manifest.files.iter().filter(|entry| !is_left_out(entry)) {
         let source = from.join(DATA).join(&entry.path);
         let crc = files::copy(&source, &unfinished.join(&entry.path)).map_err(|error| {
             Failure::new(Exit::InputOutput, format!("cannot copy {}: {error}", source.display()))

@@ -12,6 +12,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use upesi_journal::{Access, Disk, Extent, JournalError, RealDisk, SnapshotStore};
+use upesi_replication::PLACE_FILE;
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::Timestamp;
@@ -96,6 +97,10 @@ impl Staging {
 
     /// The order matters: segments come before what makes the hub remove them, and again after what refers to them.
     fn link(&self, data: &Path) -> io::Result<()> {
+        // First, since it must not be ahead of what it speaks of.
+        if data.join(PLACE_FILE).exists() {
+            fs::copy(data.join(PLACE_FILE), self.path.join(PLACE_FILE))?;
+        }
         let link = |directory: &str, suffix: &str| {
             link_files(&data.join(directory), &self.path.join(directory), suffix)
         };

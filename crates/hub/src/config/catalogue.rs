@@ -241,6 +241,11 @@ settings! {
         /// Whether this node may take over after its start by itself. If not, it only follows: for the time in which it
         /// is not sure that the topic has all that any node acknowledged.
         may_lead: flag = "true",
+        /// Hours for which the topic keeps entries at least. Older ones are deleted once every node has them in its
+        /// copy.
+        keep_hours: integer(0, 876_000) = "168",
+        /// How often the node that leads looks for such entries, in seconds.
+        trim_interval_s: integer(1, 86_400) = "600",
     }
 
     /// TLS of the FSPIOP port.

@@ -4,20 +4,24 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
 use upesi_engine::{StandbyEngine, StartError};
 use upesi_journal::{DataDirectory, EmbeddedLog, JournalError, Log, Options};
 use upesi_kafka::{
-    ConnectError, KafkaPartition, KafkaSettings, Replicas, TopicError, check_topic, create_topic,
+    ConnectError, KafkaPartition, KafkaSettings, Members, Replicas, TopicError, check_topic, create_topic,
 };
 use upesi_replication::{
-    NodeSettings, PLACE_FILE, Partition, Progress, ReplicationError, Stood, SystemClock, stand_by as follow,
-    survey,
+    Copies, CopyOf, NodeSettings, PLACE_FILE, Partition, Progress, ReplicatedLog, ReplicationError, Stood,
+    SystemClock, stand_by as follow, survey,
 };
+use upesi_tables::TablesError;
+use upesi_tables::store::{Store, StoreEnd, StoreFollower};
 
 use super::node::{Node, NodeMetrics};
-use super::{exit_of, options};
+use super::resources::STORE;
+use super::{exit_of, exit_of_store, options};
 use crate::config::{Cluster, Settings};
 use crate::exit::Exit;
 
@@ -45,6 +49,9 @@ pub enum ClusterError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// The store in it cannot be used.
+    #[error(transparent)]
+    Store(#[from] TablesError),
 }
 
 impl ClusterError {
@@ -55,6 +62,7 @@ impl ClusterError {
             Self::Topic(TopicError::Kafka { .. }) | Self::Unreachable(_) => Exit::Unavailable,
             Self::Topic(TopicError::Missing(_) | TopicError::Unfit { .. }) => Exit::Usage,
             Self::Start(error) => exit_of(error),
+            Self::Store(error) => exit_of_store(error),
             Self::Replication(error) => match error {
                 ReplicationError::Copy(JournalError::Damaged { .. }) => Exit::Data,
                 ReplicationError::Copy(_) | ReplicationError::Stopped { .. } => Exit::InputOutput,
@@ -122,6 +130,7 @@ fn node_of(cluster: &Cluster) -> Result<NodeSettings, ClusterError> {
         },
         patience: Patience::of_rank(small(cluster.rank)),
         may_claim: cluster.may_lead,
+        tell_every: Duration::from_secs(cluster.trim_interval_s),
     })
 }
 
@@ -131,6 +140,8 @@ pub(super) struct Elected {
     pub(super) log: Arc<dyn Log>,
     /// State and archive up to where it stood by.
     pub(super) standby: StandbyEngine,
+    /// The same of the store.
+    pub(super) store: Store,
     pub(super) node: Node,
 }
 
@@ -144,44 +155,62 @@ pub(super) fn stand_by(
     let node = node_of(&settings.cluster)?;
     check_topic(&kafka, replicas_of(&settings.cluster))?;
     let directory = DataDirectory::open(&settings.data.dir).map_err(StartError::Data)?;
-    let partition = Box::new(KafkaPartition::connect(kafka)?);
+    let partition = Box::new(KafkaPartition::connect(kafka, Some((node.cluster, node.node)))?);
     let engine = options::engine(settings);
     let disk = directory.disk();
     let copy = EmbeddedLog::for_reading(&disk);
     let mut standby = StandbyEngine::open(&engine, (Some(directory), Arc::clone(&disk)), &copy)?;
+    let mut store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
     let journal = Options {
         segment_bytes: engine.segment_bytes,
         durability: engine.durability,
         identity: RandomState::new().build_hasher().finish(),
         ..Options::default()
     };
+    let copies = Copies {
+        journal: CopyOf { disk, options: journal },
+        store: CopyOf { disk: store.disk(), options: store.journal_options() },
+    };
     let mut leader = None;
-    let mut failed = None;
+    let mut failed: Option<ClusterError> = None;
     let mut tell = |progress: &Progress| {
         metrics.followed(progress);
         if leader != Some(progress.position.leader) {
             leader = Some(progress.position.leader);
             tell_leader(progress);
         }
-        if let (None, Err(error)) = (&failed, standby.follow_to(progress.position.seq)) {
-            tracing::error!(%error, "state, archive and snapshots follow no more");
+        if failed.is_some() {
+            return;
+        }
+        let followed = standby.follow_to(progress.position.seq).map_err(ClusterError::from);
+        let followed = followed.and_then(|()| Ok(store.follow_to(progress.position.store.seq)?));
+        if let Err(error) = followed {
+            tracing::error!(%error, "state, archive, snapshots and store follow no more");
             failed = Some(error);
         }
     };
     let clock: Arc<dyn upesi_replication::Clock> = Arc::new(SystemClock::default());
-    let stood = follow(partition, (disk, journal), &node, &clock, stops, &mut tell)?;
+    let stood = follow(partition, copies, &node, &clock, stops, &mut tell)?;
     if let Some(error) = failed {
-        return Err(error.into());
+        return Err(error);
     }
     Ok(match stood {
         Stood::Elected(log) => {
+            let store = led(store, &log)?;
             metrics.elected(log.was_called());
             tracing::info!("this node leads");
             let node = Node { metrics, stops: Arc::clone(stops) };
-            Some(Elected { log: Arc::new(log), standby, node })
+            Some(Elected { log: Arc::new(log), standby, store, node })
         }
         Stood::Stopped => None,
     })
+}
+
+/// The store of a node that leads: it writes to the cluster's log.
+fn led(store: StoreFollower, log: &ReplicatedLog) -> Result<Store, ClusterError> {
+    let end = log.store().map_err(ReplicationError::Copy)?;
+    let end = StoreEnd { appender: end.appender, last_seq: end.last_seq, last_time_ns: end.last_time_ns };
+    Ok(store.lead(end)?)
 }
 
 fn tell_leader(progress: &Progress) {
@@ -219,8 +248,29 @@ pub struct Status {
     pub accepted: u64,
     /// The last record of the data directory, as of a second ago; `None` if it never followed.
     pub copied: Option<u64>,
+    /// The last record of the store that was accepted.
+    pub store_accepted: u64,
+    /// The same as `copied` of the store's.
+    pub store_copied: Option<u64>,
+    /// Where the log begins.
+    pub begin: u64,
     /// Where the log ends.
     pub end: u64,
+    /// Each node that is known, and the first entry that it needs.
+    pub needs: BTreeMap<u32, u64>,
+}
+
+/// The nodes of the cluster, by what they need of its topic.
+pub(super) fn members(settings: &Settings) -> Result<Members, ClusterError> {
+    Ok(Members::new(log_of(&settings.cluster)?, id_of(&settings.cluster)?))
+}
+
+/// Forgets a node: the topic keeps nothing for it any more. Returns whether it was known.
+///
+/// # Errors
+/// The settings or the brokers say why not.
+pub fn remove(settings: &Settings, node: u32) -> Result<bool, ClusterError> {
+    Ok(members(settings)?.remove(NodeId(node))?)
 }
 
 /// Reads the log, from where the data directory is, and says who leads.
@@ -230,10 +280,11 @@ pub struct Status {
 pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
     let kafka = log_of(&settings.cluster)?;
     let cluster = id_of(&settings.cluster)?;
-    let mut partition = KafkaPartition::connect(kafka)?;
-    let Some(end) = partition.end() else {
+    let mut partition = KafkaPartition::connect(kafka, None)?;
+    let (Some(begin), Some(end)) = (partition.begin(), partition.end()) else {
         return Err(ClusterError::Unreachable(partition.name().to_owned()));
     };
+    let needs = members(settings)?.needs()?;
     let disk = DataDirectory::open_for_reading(&settings.data.dir).ok().map(|directory| directory.disk());
     let (copied, fold) = survey(&mut partition, disk.as_deref(), cluster, end)?;
     let position = fold.position();
@@ -242,7 +293,11 @@ pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
         epoch: position.epoch,
         leader: position.leader.map(|(node, _)| (node.0, address)),
         accepted: position.seq,
-        copied,
+        copied: copied.as_ref().map(|copied| copied.seq),
+        store_accepted: position.store.seq,
+        store_copied: copied.map(|copied| copied.store.seq),
+        begin,
         end,
+        needs,
     })
 }

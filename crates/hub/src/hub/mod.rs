@@ -18,6 +18,7 @@ mod signatures;
 mod signing;
 mod start;
 mod tls;
+mod topic;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,6 +42,7 @@ use self::resources::Resources;
 use self::retention::Retention;
 use self::signatures::Signatures;
 use self::tls::Tls;
+use self::topic::TopicKeeper;
 use crate::exit::Exit;
 
 pub use descriptors::raise_limit;
@@ -112,14 +114,19 @@ impl HubError {
             Self::Bind { .. } => Exit::Unavailable,
             Self::Workers(_) | Self::Descriptors(_) => Exit::Temporary,
             Self::Settings(_) | Self::Tls { .. } | Self::Keys(_) | Self::PrivateKey { .. } => Exit::Usage,
-            Self::Store(
-                TablesError::Damaged { .. } | TablesError::Format { .. } | TablesError::Content { .. },
-            ) => Exit::Data,
-            Self::Store(TablesError::InUse { .. }) => Exit::Temporary,
-            Self::Store(_) => Exit::InputOutput,
+            Self::Store(error) => exit_of_store(error),
             Self::Engine(error) => exit_of(error),
             Self::Cluster(error) => error.exit(),
         }
+    }
+}
+
+/// How a process ends that cannot use its store.
+const fn exit_of_store(error: &TablesError) -> Exit {
+    match error {
+        TablesError::Damaged { .. } | TablesError::Format { .. } | TablesError::Content { .. } => Exit::Data,
+        TablesError::InUse { .. } => Exit::Temporary,
+        _ => Exit::InputOutput,
     }
 }
 
@@ -159,6 +166,7 @@ pub struct Hub {
     tls: Arc<Tls>,
     signatures: Arc<Signatures>,
     node: Option<Node>,
+    topic: Option<TopicKeeper>,
 }
 
 impl Hub {
@@ -235,7 +243,7 @@ impl Hub {
         }
         // The engine's threads and the workers are joined, which blocks.
         let stop = move || {
-            drop(self.retention);
+            drop((self.retention, self.topic));
             self.engine.shutdown();
             self.resources.close();
             self.workers.shutdown();

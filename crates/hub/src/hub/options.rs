@@ -20,7 +20,7 @@ use upesi_keys::{Keys, Secret, TokenSettings, Tokens};
 use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_quoting::{QuotingConfig, Retention};
 use upesi_tables::archive::ArchiveOptions;
-use upesi_tables::store::StoreOptions;
+use upesi_tables::store::{StoreOptions, VALUE_BYTES_MAX};
 
 use super::descriptors::Descriptors;
 use super::retention::Policy;
@@ -202,6 +202,18 @@ pub(super) fn store(settings: &Settings) -> StoreOptions {
         free_bytes_min: settings.store.free_bytes_min,
         ..StoreOptions::default()
     }
+}
+
+/// The same of a node of a cluster: whatever is written at once is one entry of the log.
+pub(super) fn shared_store(settings: &Settings) -> StoreOptions {
+    const ENTRY_BYTES_MAX: usize = upesi_kafka::ENTRY_BYTES_MAX;
+    /// Names of tables, and the heads of entry and record, take far less.
+    const HEADS_BYTES_MAX: usize = 64 << 10;
+    /// The largest value, its key and what belongs to it.
+    const UPDATE_BYTES_MAX: usize = VALUE_BYTES_MAX + (1 << 20);
+    const BATCH_BYTES_MAX: usize = 1 << 20;
+    const _: () = assert!(BATCH_BYTES_MAX + UPDATE_BYTES_MAX + HEADS_BYTES_MAX <= ENTRY_BYTES_MAX);
+    StoreOptions { batch_bytes_max: BATCH_BYTES_MAX, update_bytes_max: UPDATE_BYTES_MAX, ..store(settings) }
 }
 
 pub(super) fn directory(settings: &Settings, outbound: &Outbound, tls: Option<ClientTls>) -> DirectoryConfig {

@@ -24,7 +24,7 @@ use super::{HubError, options};
 use crate::config::{Settings, quote_rules};
 
 /// Directory of the store inside the data directory.
-const STORE: &str = "store";
+pub(super) const STORE: &str = "store";
 
 /// What answers requests about anything but transfers, and what is under it.
 pub(super) struct Resources {
@@ -37,16 +37,21 @@ pub(super) struct Resources {
 }
 
 impl Resources {
-    /// Opens the store, whose directory the engine has locked with everything around it, and puts the rest over it.
+    /// Opens the store, whose directory the engine has locked with everything around it, if it was not opened before,
+    /// and puts the rest over it.
     pub(super) fn start(
         settings: &Settings,
+        store: Option<Store>,
         registry: &mut Registry,
         (participants, rates): (SharedParticipants, &Arc<Rates>),
         courier: Courier,
         (outbound, tls): (&Outbound, Option<ClientTls>),
         clock: Arc<dyn Clock>,
     ) -> Result<Self, HubError> {
-        let store = Store::open(settings.data.dir.join(STORE), &options::store(settings))?;
+        let store = match store {
+            Some(store) => store,
+            None => Store::open(settings.data.dir.join(STORE), &options::store(settings))?,
+        };
         let metrics = RelayMetrics::register(registry);
         let relay = Relay::new(options::relay(settings), participants, Arc::new(courier), clock, metrics);
         let built_in = BuiltInDirectory::open(

@@ -34,6 +34,7 @@ use super::resources::Resources;
 use super::retention::Retention;
 use super::signatures::Signatures;
 use super::tls::{Servers, Tls};
+use super::topic::TopicKeeper;
 use super::{Hub, HubError, balancers, break_glass, cluster, options};
 use crate::backup::mark;
 use crate::config::Settings;
@@ -221,12 +222,14 @@ impl Hub {
         elected: Option<Elected>,
     ) -> Result<Self, HubError> {
         let base = Base::open(settings, &clock, elected.as_ref().map(|elected| elected.node.clone()))?;
+        let store = elected.as_ref().map(|elected| elected.store.clone());
         let Core { mut registry, metrics, engine, handle, courier } =
             base.start_engine(settings, clock, elected)?;
         let clock = handle.clock();
         let rates = Arc::new(Rates::new(options::rates(settings), base.participants.clone()));
         let resources = Resources::start(
             settings,
+            store,
             &mut registry,
             (base.participants.clone(), &rates),
             courier.clone(),
@@ -265,6 +268,7 @@ impl Hub {
             break_glass_file: break_glass::watched(settings),
             node: node.clone(),
         });
+        let topic = node.as_ref().map(|_| TopicKeeper::start(settings)).transpose()?;
         Ok(Self {
             engine,
             handle,
@@ -279,6 +283,7 @@ impl Hub {
             tls,
             signatures,
             node,
+            topic,
         })
     }
 }

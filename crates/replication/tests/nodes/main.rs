@@ -1,6 +1,8 @@
 //! Nodes that share a log: who leads, and what their copies hold.
 
 mod crashes;
+mod deleted;
+mod store;
 mod support;
 
 use std::sync::Arc;
@@ -178,7 +180,7 @@ fn a_leader_whose_process_ends_waits_for_no_broker() {
 /// What the place of a node says.
 fn copied(log: &MemoryLog, node: &Node) -> Option<u64> {
     let mut partition = log.node(&node.clock);
-    survey(&mut *partition, Some(&node.disk), CLUSTER, 0).expect("a sound log").0
+    survey(&mut *partition, Some(&node.disk), CLUSTER, 0).expect("a sound log").0.map(|copied| copied.seq)
 }
 
 #[test]
@@ -228,6 +230,15 @@ fn an_engine_finds_the_leadership_once_and_all_records() {
     assert!(matches!(claimed(0), Err(JournalError::Superseded { .. })));
 }
 
+/// Why a node does not go on.
+fn refused(node: &Node, log: &MemoryLog) -> ReplicationError {
+    let end = log.entries().len() as u64;
+    match node.stand_by(log, |position| position.next_offset == end) {
+        Err(error) => error,
+        Ok(Stood::Elected(_) | Stood::Stopped) => panic!("it went on"),
+    }
+}
+
 #[test]
 fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
@@ -236,10 +247,6 @@ fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
     appender.append(&mut batch(3, 2)).expect("appended");
     drop(appender);
     node.follows_to(&log, 4);
-    let refused = |node: &Node, log: &MemoryLog| match node.stand_by(log, |_| true) {
-        Err(error) => error,
-        Ok(Stood::Elected(_) | Stood::Stopped) => panic!("it went on"),
-    };
     let whole = log.entries();
     log.truncate(whole.len() - 1);
     let error = refused(&node, &log);
@@ -250,16 +257,15 @@ fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
     let error = refused(&node, &log);
     assert!(matches!(error, ReplicationError::OtherLog { accepted: 2, .. }), "{error}");
     // Another cluster's directory, and one of a hub without a cluster.
-    let disk = Arc::new(node.disk.clone());
-    let options = Options::default;
     let clock: Arc<dyn Clock> = Arc::new(node.clock.clone());
     let mut settings = node.settings();
     settings.cluster = ClusterId(0xc2);
     let stops = Arc::new(AtomicBool::new(false));
-    let stood = stand_by(log.node(&node.clock), (disk, options()), &settings, &clock, &stops, &mut |_| {});
+    let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut |_| {});
     assert!(matches!(stood, Err(ReplicationError::OtherCluster { found, .. }) if found == CLUSTER.0));
     let alone = Node::new(7);
-    let opened = upesi_journal::open(Arc::new(alone.disk.clone()), options()).expect("an empty disk");
+    let opened =
+        upesi_journal::open(Arc::new(alone.disk.clone()), Options::default()).expect("an empty disk");
     { opened.writer }.append(&mut batch(1, 1)).expect("appended");
     let error = refused(&alone, &log);
     assert!(matches!(error, ReplicationError::NotReplicated), "{error}");
@@ -290,7 +296,7 @@ fn the_place_of_a_leader_is_written_once_a_second_and_only_if_it_changed() {
         let end = log.entries().len() as u64;
         let mut partition = log.node(&node.clock);
         let surveyed = survey(&mut *partition, Some(&node.disk), CLUSTER, end).expect("a sound log");
-        (surveyed.0, surveyed.1.position().seq)
+        (surveyed.0.map(|copied| copied.seq), surveyed.1.position().seq)
     };
     appender.append(&mut batch(1, 3)).expect("appended");
     assert_eq!(copied(&log), (Some(0), 3));
@@ -316,7 +322,7 @@ fn a_copy_that_lost_its_end_is_refused() {
     let place = node.disk.contents("place").expect("a place");
     other.disk.corrupt("place", |bytes| *bytes = place);
     match other.stand_by(&log, |_| true) {
-        Err(ReplicationError::CopyTooShort { copy: 2, place: 4 }) => {}
+        Err(ReplicationError::CopyTooShort { part: "journal", copy: 2, place: 4 }) => {}
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("it went on without two records"),
     }
@@ -350,15 +356,7 @@ fn a_node_that_may_not_lead_never_claims() {
         let clock: Arc<dyn Clock> =
             Arc::new(Until { clock: node.clock.clone(), limit, stops: Arc::clone(&stops) });
         let settings = NodeSettings { may_claim, ..node.settings() };
-        let disk = Arc::new(node.disk.clone());
-        let stood = stand_by(
-            log.node(&node.clock),
-            (disk, Options::default()),
-            &settings,
-            &clock,
-            &stops,
-            &mut |_| {},
-        );
+        let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut |_| {});
         assert_eq!(matches!(stood, Ok(Stood::Elected(_))), may_claim);
         assert_eq!(kinds(&log).iter().filter(|kind| **kind == Kind::Claim).count(), entries);
         // For a minute nothing happened: nothing was written.
@@ -395,7 +393,7 @@ fn a_copy_that_is_ahead_of_its_place_is_compared_with_the_log() {
     drop(rival_appender);
     other.disk.corrupt("place", |bytes| bytes.clone_from(&place));
     match other.stand_by(&log, |position| position.seq >= 6) {
-        Err(ReplicationError::CopyDiffers { seq: 5, .. }) => {}
+        Err(ReplicationError::CopyDiffers { part: "journal", seq: 5, .. }) => {}
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("it went on with another record"),
     }

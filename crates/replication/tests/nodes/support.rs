@@ -1,6 +1,6 @@
 //! A partition in memory that several nodes share, and nodes on simulated disks.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,7 +9,8 @@ use upesi_cluster::{Append, Claim, ClusterId, Incarnation, NodeId, Patience, Pos
 use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::{Batch, Claimed, Disk, END, EmbeddedLog, Log, Options};
 use upesi_replication::{
-    Clock, Event, NodeSettings, Partition, Progress, ReplicatedLog, ReplicationError, Stood, stand_by,
+    Clock, Copies, CopyOf, Event, NodeSettings, Partition, Progress, ReplicatedLog, ReplicationError, Stood,
+    stand_by,
 };
 
 /// When the first record is decided: a node whose clock is far behind does not claim.
@@ -36,6 +37,10 @@ pub enum Fate {
 struct State {
     entries: Vec<Arc<[u8]>>,
     fates: VecDeque<Fate>,
+    /// Entries before were deleted.
+    begin: usize,
+    /// What each node said that it needs.
+    needs: BTreeMap<u32, u64>,
     /// What arrives before the next attempt, as if another node were quicker.
     ahead: VecDeque<Arc<[u8]>>,
 }
@@ -50,7 +55,12 @@ impl MemoryLog {
     }
 
     pub fn node(&self, clock: &VirtualClock) -> Box<dyn Partition> {
-        Box::new(Client { log: self.clone(), clock: clock.clone(), events: VecDeque::new(), reads: None })
+        self.client(clock, None)
+    }
+
+    fn client(&self, clock: &VirtualClock, number: Option<u32>) -> Box<dyn Partition> {
+        let (log, clock) = (self.clone(), clock.clone());
+        Box::new(Client { log, number, clock, events: VecDeque::new(), reads: None })
     }
 
     /// A log that has these entries already.
@@ -78,6 +88,18 @@ impl MemoryLog {
         self.lock().entries.push(bytes);
     }
 
+    /// Deletes the entries that no node needs. Returns how many there were so far.
+    pub fn delete_before_need(&self) -> usize {
+        let mut state = self.lock();
+        state.begin = state.needs.values().min().map_or(0, |needed| *needed as usize);
+        state.begin
+    }
+
+    /// Forgets what a node needs.
+    pub fn remove(&self, node: u32) {
+        self.lock().needs.remove(&node);
+    }
+
     pub fn truncate(&self, length: usize) {
         self.lock().entries.truncate(length);
     }
@@ -85,6 +107,7 @@ impl MemoryLog {
 
 struct Client {
     log: MemoryLog,
+    number: Option<u32>,
     clock: VirtualClock,
     events: VecDeque<Event>,
     reads: Option<u64>,
@@ -127,7 +150,12 @@ impl Partition for Client {
         if let Some(event) = self.events.pop_front() {
             return Ok(Some(event));
         }
-        let found = self.reads.and_then(|at| Some((at, self.log.lock().entries.get(at as usize)?.clone())));
+        let state = self.log.lock();
+        if let Some(at) = self.reads.filter(|at| *at < state.begin as u64) {
+            return Err(format!("offset {at} is gone"));
+        }
+        let found = self.reads.and_then(|at| Some((at, state.entries.get(at as usize)?.clone())));
+        drop(state);
         let Some((offset, bytes)) = found else {
             // Nobody waits for real.
             self.clock.advance(patience);
@@ -135,6 +163,16 @@ impl Partition for Client {
         };
         self.reads = Some(offset + 1);
         Ok(Some(Event::Entry { offset, bytes }))
+    }
+
+    fn begin(&mut self) -> Option<u64> {
+        Some(self.log.lock().begin as u64)
+    }
+
+    fn needs(&mut self, offset: u64) {
+        if let Some(number) = self.number {
+            self.log.lock().needs.insert(number, offset);
+        }
     }
 
     fn end(&mut self) -> Option<u64> {
@@ -172,6 +210,8 @@ pub struct Node {
     pub number: u32,
     pub life: u64,
     pub disk: SimDisk,
+    /// That of its store.
+    pub store: SimDisk,
     pub clock: VirtualClock,
     /// Stops it, or lets it wait for no broker.
     pub stops: Arc<AtomicBool>,
@@ -183,6 +223,7 @@ impl Node {
             number,
             life: 1,
             disk: SimDisk::new(u64::from(number)),
+            store: SimDisk::new(u64::from(number) + 100),
             clock: VirtualClock::default(),
             stops: Arc::default(),
         }
@@ -199,7 +240,17 @@ impl Node {
             },
             patience: Patience::of_rank(self.number),
             may_claim: true,
+            tell_every: Duration::from_secs(30),
         }
+    }
+
+    /// Where its copies are.
+    pub fn copies(&self) -> Copies {
+        let copy = |disk: &SimDisk| {
+            let options = Options { segment_bytes: 64 * 1024, identity: 9, ..Options::default() };
+            CopyOf { disk: Arc::new(disk.clone()), options }
+        };
+        Copies { journal: copy(&self.disk), store: copy(&self.store) }
     }
 
     /// Stands by until it leads, or until `enough` says so.
@@ -210,15 +261,14 @@ impl Node {
     ) -> Result<Stood, ReplicationError> {
         let stops = Arc::clone(&self.stops);
         stops.store(false, Ordering::Release);
-        let options = Options { segment_bytes: 64 * 1024, identity: 9, ..Options::default() };
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
         let mut tell = |progress: &Progress| {
             if enough(&progress.position) {
                 stops.store(true, Ordering::Release);
             }
         };
-        stand_by(log.node(&self.clock), (disk, options), &self.settings(), &clock, &stops, &mut tell)
+        let partition = log.client(&self.clock, Some(self.number));
+        stand_by(partition, self.copies(), &self.settings(), &clock, &stops, &mut tell)
     }
 
     /// Stands by until it leads.
@@ -239,7 +289,16 @@ impl Node {
 
     /// The records of its copy: times and bytes.
     pub fn records(&self) -> Vec<(i64, Vec<u8>)> {
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        Self::records_on(&self.disk)
+    }
+
+    /// Those of the copy of its store.
+    pub fn store_records(&self) -> Vec<(i64, Vec<u8>)> {
+        Self::records_on(&self.store)
+    }
+
+    fn records_on(disk: &SimDisk) -> Vec<(i64, Vec<u8>)> {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         let mut reader = EmbeddedLog::for_reading(&disk).read_from(1);
         let mut records = Vec::new();
         while let Some(record) = reader.next_record(END).expect("a sound copy") {

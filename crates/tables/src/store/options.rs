@@ -9,6 +9,9 @@ pub struct StoreOptions {
     pub batch_updates_max: usize,
     /// A batch takes no further update once its keys and values exceed this, in bytes.
     pub batch_bytes_max: usize,
+    /// Keys and values that one update may write, in bytes, at most [`crate::store::UPDATE_BYTES_MAX`]. A batch takes
+    /// so much more than `batch_bytes_max` at most: a cluster's log has a bound for both.
+    pub update_bytes_max: usize,
     /// Below this room on the disk, in bytes, updates are refused with [`crate::TablesError::DiskFull`]. It has to
     /// suffice for what housekeeping writes on its own: two segments of the log and one merge of tables.
     pub free_bytes_min: u64,
@@ -34,6 +37,7 @@ impl Default for StoreOptions {
             queue_updates_max: 1024,
             batch_updates_max: 1024,
             batch_bytes_max: 8 << 20,
+            update_bytes_max: super::UPDATE_BYTES_MAX,
             free_bytes_min: 512 << 20,
             pending_bytes: 24 << 20,
             segment_bytes: 32 << 20,

@@ -3,8 +3,10 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use crate::TablesError;
 use crate::store::pending::{Change, Changes};
 use crate::store::table::TableState;
+use crate::store::tables::Tables;
 
 /// Stands in the place of a value's length.
 const DELETED: u32 = u32::MAX;
@@ -34,6 +36,15 @@ fn encode_table<'a>(
             None => buffer.extend_from_slice(&DELETED.to_le_bytes()),
         }
     }
+}
+
+/// Shows the changes of a record to readers.
+pub(crate) fn show(tables: &Tables, seq: u64, bytes: &[u8]) -> Result<(), TablesError> {
+    let shown = decode(bytes, |name, key, change| {
+        tables.table(name)?.show_one(key.into(), change);
+        Ok::<_, TablesError>(())
+    });
+    shown.ok_or_else(|| tables.damaged(&format!("record {seq} of the log makes no sense")))?
 }
 
 /// Reads a record, handing over table name, key and change one by one; `None` when it is no such record.

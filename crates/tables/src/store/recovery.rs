@@ -16,23 +16,32 @@ pub(crate) struct Recovered {
     pub(crate) log: Writer,
 }
 
+/// How the log is opened. The watermark is younger than the log that it was taken from.
+pub(crate) fn journal_options(options: &StoreOptions, watermark: u64) -> upesi_journal::Options {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    upesi_journal::Options {
+        segment_bytes: options.segment_bytes,
+        identity: now.as_nanos() as u64,
+        known_durable_seq: watermark,
+        ..upesi_journal::Options::default()
+    }
+}
+
+/// The sorted tables, and their watermark.
+pub(crate) fn open_tables(path: &Path, options: &StoreOptions) -> Result<(Tables, u64), TablesError> {
+    let tables = Tables::open(path, options)?;
+    let watermark = tables.watermark()?;
+    Ok((tables, watermark))
+}
+
 pub(crate) fn recover(
     path: &Path,
     disk: &Arc<dyn Disk>,
     options: &StoreOptions,
 ) -> Result<Recovered, TablesError> {
     // First, because it locks the directory.
-    let tables = Tables::open(path, options)?;
-    let watermark = tables.watermark()?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let journal_options = upesi_journal::Options {
-        segment_bytes: options.segment_bytes,
-        identity: now.as_nanos() as u64,
-        // The watermark is younger than the log that it was taken from.
-        known_durable_seq: watermark,
-        ..upesi_journal::Options::default()
-    };
-    let opened = upesi_journal::open(Arc::clone(disk), journal_options)
+    let (tables, watermark) = open_tables(path, options)?;
+    let opened = upesi_journal::open(Arc::clone(disk), journal_options(options, watermark))
         .map_err(|error| TablesError::of_journal(path, error))?;
     if let Some(torn) = &opened.recovered.torn {
         tracing::warn!(
@@ -57,12 +66,7 @@ pub(crate) fn recover(
 fn replay(path: &Path, disk: &Arc<dyn Disk>, tables: &Tables, from_seq: u64) -> Result<(), TablesError> {
     let mut reader = Reader::new(Arc::clone(disk), from_seq);
     while let Some(found) = reader.next_record(END).map_err(|error| TablesError::of_journal(path, error))? {
-        let shown = record::decode(found.bytes, |name, key, change| {
-            tables.table(name)?.show_one(key.into(), change);
-            Ok::<_, TablesError>(())
-        });
-        let seq = found.seq;
-        shown.ok_or_else(|| tables.damaged(&format!("record {seq} of the log makes no sense")))??;
+        record::show(tables, found.seq, found.bytes)?;
     }
     Ok(())
 }

@@ -80,6 +80,11 @@ impl Tables {
         Ok(state)
     }
 
+    /// All tables, by name.
+    pub(crate) fn all(&self) -> Vec<(String, Arc<TableState>)> {
+        self.states().iter().map(|(name, state)| (name.clone(), Arc::clone(state))).collect()
+    }
+
     /// The sequence number in the log up to which everything is in the sorted tables; 0 at the beginning.
     pub(crate) fn watermark(&self) -> Result<u64, TablesError> {
         Ok(self.stored_meta()?.0)
@@ -92,8 +97,7 @@ impl Tables {
 
     /// Writes everything that waits as sorted tables, and then the watermark. Called by the writer only.
     pub(crate) fn flush(&self, watermark: u64) -> Result<(), TablesError> {
-        let states: Vec<_> =
-            self.states().iter().map(|(name, state)| (name.clone(), Arc::clone(state))).collect();
+        let states = self.all();
         let fail = |error| self.fail(error);
         for (_, state) in &states {
             state.flush().map_err(fail)?;

@@ -6,8 +6,11 @@ use crate::lsm::UserKey;
 
 use crate::store::pending::{Change, Changes};
 use crate::store::table::TableState;
-use crate::store::{KEY_BYTES_MAX, Table, UPDATE_BYTES_MAX, VALUE_BYTES_MAX, Value};
+use crate::store::{KEY_BYTES_MAX, Table, VALUE_BYTES_MAX, Value};
 use crate::{Part, TablesError};
+
+/// What a record takes for each change beyond its key and its value.
+const CHANGE_OVERHEAD_BYTES: usize = 8;
 
 /// What an update wants done once it is durable.
 pub(crate) type Action = Box<dyn FnOnce() + Send>;
@@ -25,7 +28,7 @@ impl Batch {
         self.tables.iter().all(|(_, changes)| changes.is_empty())
     }
 
-    /// Keys and values taken so far, overwritten ones included, in bytes.
+    /// At least what its record takes, in bytes: overwritten changes are counted, too.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -64,13 +67,14 @@ pub struct Transaction<'a> {
     /// What was there before each write of this update, latest last.
     undo: Vec<(Table, UserKey, Option<Change>)>,
     bytes_before: usize,
+    bytes_max: usize,
     actions_before: usize,
 }
 
 impl<'a> Transaction<'a> {
-    pub(crate) fn new(batch: &'a mut Batch) -> Self {
+    pub(crate) fn new(batch: &'a mut Batch, bytes_max: usize) -> Self {
         let (bytes_before, actions_before) = (batch.bytes, batch.once_durable.len());
-        Self { batch, undo: Vec::new(), bytes_before, actions_before }
+        Self { batch, undo: Vec::new(), bytes_before, bytes_max, actions_before }
     }
 
     /// The value of `key` as of now, in the order of updates.
@@ -102,8 +106,9 @@ impl<'a> Transaction<'a> {
     fn write(&mut self, table: &Table, key: &[u8], change: Change) -> Result<(), TablesError> {
         assert!(!key.is_empty(), "an empty key");
         check("key", key.len(), KEY_BYTES_MAX)?;
-        let bytes = self.batch.bytes + key.len() + change.as_ref().map_or(0, |value| value.len());
-        check("update", bytes - self.bytes_before, UPDATE_BYTES_MAX)?;
+        let change_bytes = key.len() + change.as_ref().map_or(0, |value| value.len()) + CHANGE_OVERHEAD_BYTES;
+        let bytes = self.batch.bytes + change_bytes;
+        check("update", bytes - self.bytes_before, self.bytes_max)?;
         self.batch.bytes = bytes;
         let key = UserKey::from(key);
         let before = self.batch.changes(table).insert(key.clone(), change);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use upesi_journal::{Disk, JournalError, Maintenance, Writer, delete_segments_below};
+use upesi_journal::{Appender, Disk, JournalError, Maintenance, delete_segments_below};
 
 use crate::TablesError;
 use crate::store::Inner;
@@ -23,7 +23,9 @@ pub(crate) type Job = Box<dyn FnOnce(Result<Transaction<'_>, TablesError>) -> Co
 pub(crate) struct Worker {
     pub(crate) inner: Arc<Inner>,
     pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) log: Writer,
+    pub(crate) log: Box<dyn Appender>,
+    pub(crate) last_seq: u64,
+    pub(crate) last_time_ns: i64,
     pub(crate) frame: upesi_journal::Batch,
 }
 
@@ -56,13 +58,14 @@ impl Worker {
     /// Runs the first update and those that wait behind it, makes them durable, and answers.
     fn work(&mut self, first: Job, jobs: &Receiver<Job>) {
         let mut batch = Batch::default();
-        let mut completions = vec![first(Ok(Transaction::new(&mut batch)))];
         let options = &self.inner.options;
+        let update_bytes_max = options.update_bytes_max;
+        let mut completions = vec![first(Ok(Transaction::new(&mut batch, update_bytes_max)))];
         while completions.len() < options.batch_updates_max
             && batch.bytes() < options.batch_bytes_max
             && let Ok(job) = jobs.try_recv()
         {
-            completions.push(job(Ok(Transaction::new(&mut batch))));
+            completions.push(job(Ok(Transaction::new(&mut batch, update_bytes_max))));
         }
         let committed = self.commit(batch);
         match &committed {
@@ -84,11 +87,15 @@ impl Worker {
     /// Logs and syncs the batch, then shows it to readers. Returns what is to be done then.
     fn commit(&mut self, batch: Batch) -> Result<Vec<Action>, TablesError> {
         if batch.is_empty() {
+            // What was read may be told, unless another node has written since.
+            self.log.confirm().map_err(|error| self.inner.of_journal(error))?;
             return Ok(batch.show());
         }
-        self.frame.reset(self.log.next_seq());
-        self.frame.push(self.time_ns(), |buffer| record::encode(batch.tables(), buffer));
+        let (seq, time_ns) = (self.last_seq + 1, self.time_ns());
+        self.frame.reset(seq);
+        self.frame.push(time_ns, |buffer| record::encode(batch.tables(), buffer));
         self.log.append(&mut self.frame).map_err(|error| self.inner.of_journal(error))?;
+        (self.last_seq, self.last_time_ns) = (seq, time_ns);
         self.inner.batches.fetch_add(1, Ordering::Relaxed);
         Ok(batch.show())
     }
@@ -97,7 +104,7 @@ impl Worker {
     fn time_ns(&self) -> i64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
-        now.max(self.log.last_time_ns() + 1)
+        now.max(self.last_time_ns.saturating_add(1))
     }
 
     /// What is due between batches: the next segment, and sorted tables from what has gathered in memory.
@@ -118,7 +125,7 @@ impl Worker {
         if tables.pending_bytes() < self.inner.options.pending_bytes {
             return Ok(());
         }
-        let watermark = self.log.next_seq() - 1;
+        let watermark = self.last_seq;
         tables.flush(watermark)?;
         delete_segments_below(&*self.disk, watermark + 1).map_err(of_journal)?;
         Ok(())

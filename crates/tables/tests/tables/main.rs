@@ -13,6 +13,7 @@ mod lsm;
 mod store {
     mod crash;
     mod faults;
+    mod following;
     mod in_memory;
     mod model;
     mod support;

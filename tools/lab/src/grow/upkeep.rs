@@ -155,6 +155,7 @@ fn tasks(
     let restored = restore(&RestoreArguments {
         from: places.backup.clone(),
         data: places.restored.clone(),
+        alone: false,
         json: false,
     })?;
     load.begin("export of the oldest part to Parquet, and its removal");

@@ -1,13 +1,15 @@
 //! With the built-in directory and the registry of oracles in a store.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use prometheus_client::registry::Registry;
 use upesi_delivery::relayed::RelayConfig;
 use upesi_fspiop::PartyIdType;
 use upesi_http::Schemes;
-use upesi_tables::store::{Store, StoreOptions};
-use upesi_types::{Currency, Timestamp};
+use upesi_journal::{Appended, Appender, Batch, JournalError, Maintenance, Writer};
+use upesi_tables::store::{Store, StoreEnd, StoreFollower, StoreOptions};
+use upesi_types::{Currency, ErrorCode, Timestamp};
 
 use crate::oracle::{BuiltInOracle, OracleSource, RegisteredOracles};
 use crate::scripted::{Script, ScriptedOracle, World};
@@ -15,18 +17,58 @@ use crate::{DirectoryConfig, DirectoryMetrics, OracleConfig};
 use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_parties::registry::{OracleChange, OracleRegistry, OracleSpec};
 
+/// A log that another node has taken over, if that says so.
+struct Elsewhere(Writer, Arc<AtomicBool>);
+
+impl Elsewhere {
+    fn check(&self) -> Result<(), JournalError> {
+        let is_elsewhere = self.1.load(Ordering::Acquire);
+        if is_elsewhere { Err(JournalError::Superseded { by: "node-2".to_owned() }) } else { Ok(()) }
+    }
+}
+
+impl Appender for Elsewhere {
+    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+        self.check()?;
+        self.0.append(batch)
+    }
+
+    fn confirm(&mut self) -> Result<(), JournalError> {
+        self.check()
+    }
+
+    fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
+        self.0.reserve(body_bytes)
+    }
+
+    fn has_room_for(&self, body_bytes: u64) -> bool {
+        self.0.has_room_for(body_bytes)
+    }
+
+    fn maintain(&mut self) -> Result<Maintenance, JournalError> {
+        self.0.maintain()
+    }
+}
+
 struct Kept {
     world: World,
     built_in: BuiltInDirectory,
     registry: OracleRegistry,
     oracles: Arc<RegisteredOracles>,
+    /// Lets another node of the cluster lead.
+    is_elsewhere: Arc<AtomicBool>,
     _directory: tempfile::TempDir,
 }
 
 fn kept() -> Kept {
     let directory = tempfile::tempdir().unwrap();
     let options = StoreOptions { free_bytes_min: 0, ..StoreOptions::default() };
-    let store = Store::open(directory.path(), &options).unwrap();
+    let follower = StoreFollower::open(directory.path(), &options).unwrap();
+    let log = upesi_journal::open(follower.disk(), follower.journal_options()).unwrap().writer;
+    let (last_seq, last_time_ns) = (log.next_seq() - 1, log.last_time_ns());
+    let is_elsewhere = Arc::new(AtomicBool::new(false));
+    let appender = Box::new(Elsewhere(log, Arc::clone(&is_elsewhere)));
+    let store = follower.lead(StoreEnd { appender, last_seq, last_time_ns }).unwrap();
     let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
     let registry = OracleRegistry::open(&store, true, Schemes::default()).unwrap();
     let oracles = Arc::new(RegisteredOracles::new(
@@ -38,7 +80,7 @@ fn kept() -> Kept {
     let unused = ScriptedOracle::new(Script::Hangs, false);
     let world =
         World::with_oracles(DirectoryConfig::default(), unused, oracles.clone(), RelayConfig::default());
-    Kept { world, built_in, registry, oracles, _directory: directory }
+    Kept { world, built_in, registry, oracles, is_elsewhere, _directory: directory }
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,6 +157,38 @@ async fn what_is_acknowledged_is_registered() {
     assert_eq!(kept.world.sent().await.len(), 1);
     kept.world.take("GET /parties/BUSINESS/acme/shop", "bluebank", None, "").await.unwrap();
     assert_eq!(kept.world.sent().await, ["GET greenbank /parties/BUSINESS/acme/shop from bluebank"]);
+}
+
+/// Who is refused knows that nothing happened: it is no callback that this node may not bring any more.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_leads_no_more_registers_nothing_and_says_so_at_once() {
+    let kept = kept();
+    let one = "POST /participants/MSISDN/1";
+    let mine = r#"{"fspId":"greenbank"}"#;
+    kept.world.take(one, "greenbank", None, mine).await.unwrap();
+    assert_eq!(kept.world.sent().await.len(), 1);
+    kept.is_elsewhere.store(true, Ordering::Release);
+    let many = r#"{"requestId":"b51ec534-ee48-4575-b6a9-ead2955b8069","partyList":[
+        {"partyIdType":"MSISDN","partyIdentifier":"2","fspId":"greenbank"}]}"#;
+    for (request, body) in [
+        ("POST /participants/MSISDN/2", mine),
+        ("PUT /participants/MSISDN/1", r#"{"fspId":"redbank"}"#),
+        ("DELETE /participants/MSISDN/1", ""),
+        ("POST /participants", many),
+        // What is registered already may be so no more.
+        (one, mine),
+    ] {
+        let refused = kept.world.take(request, "greenbank", None, body).await.unwrap_err();
+        assert_eq!((refused.status, refused.code), (503, ErrorCode::UNAVAILABLE), "{request}");
+        assert!(
+            refused.description.ends_with("Another node of the hub takes over"),
+            "{}",
+            refused.description
+        );
+    }
+    assert_eq!(kept.world.sent().await, [""; 0]);
+    assert!(kept.built_in.find(PartyIdType::Msisdn, "2").unwrap().is_empty());
+    assert_eq!(kept.built_in.find(PartyIdType::Msisdn, "1").unwrap()[0].fsp.as_str(), "greenbank");
 }
 
 #[tokio::test(start_paused = true)]

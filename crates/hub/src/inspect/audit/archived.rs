@@ -55,8 +55,16 @@ impl Comparison {
         self.first_seq
     }
 
+    /// Opens the archive, unless it is to be left out.
+    pub fn open_unless(left_out: Option<&str>, directory: &Path, findings: &mut Findings) -> Self {
+        match left_out {
+            Some(why) => Self::left_out(directory, why),
+            None => Self::open(directory, findings),
+        }
+    }
+
     /// Opens the archive of a data directory. That it cannot be opened is a finding; that there is none is not.
-    pub fn open(directory: &Path, findings: &mut Findings) -> Self {
+    fn open(directory: &Path, findings: &mut Findings) -> Self {
         let path = directory.join(DIRECTORY);
         if !path.is_dir() {
             return Self { is_absent: true, ..Self::left_out(directory, "there is none") };

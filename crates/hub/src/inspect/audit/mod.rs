@@ -16,6 +16,7 @@ mod report;
 mod scheme;
 mod settlements;
 mod snapshots;
+mod stored;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use upesi_ledger::{Ledger, LedgerConfig, Totals};
 pub use archived::ArchiveResult;
 pub use books::Counts;
 pub use report::{to_json, to_text};
+pub use stored::StoreResult;
 
 use crate::exit::{Exit, Failure};
 use crate::inspect::{journal_failure, open};
@@ -45,7 +47,7 @@ pub struct AuditOptions {
     pub directory: PathBuf,
     /// Whether a directory that a hub is using may be audited; its archive is left out then.
     pub allow_live: bool,
-    /// Whether the archive is compared.
+    /// Whether the archive is compared, and the store read.
     pub with_archive: bool,
 }
 
@@ -77,6 +79,8 @@ pub struct AuditReport {
     pub snapshots: Vec<u64>,
     /// The archive.
     pub archive: ArchiveResult,
+    /// The store.
+    pub store: StoreResult,
     /// Whether the recovery of a start was run, on the same files and without changing them.
     pub is_rehearsed: bool,
     /// The remains of a batch that was never acknowledged; no fault.
@@ -136,6 +140,8 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     if let Some(pid) = is_live.filter(|_| !options.allow_live) {
         return Err(in_use(&options.directory, pid));
     }
+    let not_asked_for = (!options.with_archive).then_some("not asked for");
+    let left_out = is_live.map(|_| "a hub is using it").or(not_asked_for);
     let disk = directory.disk();
     let mut findings = Findings::default();
     let segments = match upesi_journal::segments(&*disk) {
@@ -148,21 +154,13 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     let first_seq = segments.first().map_or(0, |info| info.first_seq);
     let journal = if is_live.is_some() { JournalState::InUse } else { verify(&disk, &mut findings)? };
     let mut snapshots = Snapshots::read(&disk, &mut findings)?;
-    let (ledger, started_from) = match starting_state(first_seq, &mut snapshots) {
-        Some(start) => start,
-        None => {
-            findings.add(format!(
-                "the journal begins with record {first_seq}, and there is no sound snapshot that leads up to it"
-            ));
-            (Ledger::new(LedgerConfig::default()), None)
-        }
-    };
-    let archive = if is_live.is_some() || !options.with_archive {
-        let why = if is_live.is_some() { "a hub is using it" } else { "not asked for" };
-        archived::Comparison::left_out(&options.directory, why)
-    } else {
-        archived::Comparison::open(&options.directory, &mut findings)
-    };
+    let (ledger, started_from) = starting_state(first_seq, &mut snapshots).unwrap_or_else(|| {
+        findings.add(format!(
+            "the journal begins with record {first_seq}, and there is no sound snapshot that leads up to it"
+        ));
+        (Ledger::new(LedgerConfig::default()), None)
+    });
+    let archive = archived::Comparison::open_unless(left_out, &options.directory, &mut findings);
     let log = EmbeddedLog::for_reading(&disk);
     let early_records = match started_from {
         Some(seq) => read_early(&log, first_seq..=seq, is_live.is_some(), &mut findings)?,
@@ -185,6 +183,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         is_rehearsed = true;
     }
     let archive = replay.finish(started_from.is_none(), &mut findings);
+    let store = stored::read_unless(left_out, &options.directory, &mut findings);
     Ok(AuditReport {
         directory: options.directory.clone(),
         first_seq,
@@ -197,6 +196,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         totals: replay.ledger.totals(),
         snapshots: replay.compared,
         archive,
+        store,
         is_rehearsed,
         torn,
         findings: findings.kept,

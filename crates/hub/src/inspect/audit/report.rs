@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use upesi_ledger::{Account, Ledger, LedgerAccountTypeId, Participant};
+use upesi_tables::store::StoreDigest;
 
-use super::{AuditReport, JournalState};
+use super::{AuditReport, JournalState, StoreResult};
 
 /// The report as text.
 pub fn to_text(report: &AuditReport) -> String {
@@ -47,6 +48,7 @@ pub fn to_text(report: &AuditReport) -> String {
     );
     row("snapshots", snapshots(report));
     row("archive", archive(report));
+    row("store", store(&report.store));
     row("start", if report.is_rehearsed { "rehearsed" } else { "not rehearsed" }.to_owned());
     if let Some(torn) = &report.torn {
         row(
@@ -104,6 +106,15 @@ fn archive(report: &AuditReport) -> String {
             "{} transfers compared, {} stored, complete to record {}",
             archive.compared, archive.stored, archive.watermark
         ),
+    }
+}
+
+fn store(store: &StoreResult) -> String {
+    match store {
+        Err(why) => format!("not read: {why}"),
+        Ok(StoreDigest { record, entries, digest }) => {
+            format!("{entries} entries at record {record}, digest {digest:032x}")
+        }
     }
 }
 
@@ -224,6 +235,11 @@ pub fn to_json(report: &AuditReport) -> String {
             "watermark": report.archive.watermark,
             "leftOut": report.archive.left_out,
         },
+        "store": report.store.as_ref().ok().map(|store| json!({
+            "record": store.record,
+            "entries": store.entries,
+            "digest": format!("{:032x}", store.digest),
+        })),
         "tornTail": report.torn.as_ref().map(|torn| json!({
             "file": torn.file,
             "offset": torn.offset,

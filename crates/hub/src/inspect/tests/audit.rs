@@ -45,6 +45,7 @@ callbacks     5 owed, 0 delivered, 5 undelivered (0 parked)
 requests      4 compared with their records, 0 not understood
 snapshots     compared at record 13
 archive       not compared: there is none
+store         not read: there is none
 start         rehearsed
 
 participant       account                      balance  cap

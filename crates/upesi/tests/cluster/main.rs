@@ -6,9 +6,16 @@
 
 #![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
 
-#[path = "../../../tools/kafka/broker.rs"]
+#[path = "../../../../tools/kafka/broker.rs"]
 mod broker;
+#[path = "../common/mod.rs"]
+mod common;
+mod store;
+#[path = "../support_crash/mod.rs"]
 mod support_crash;
+#[path = "../support_registrations/mod.rs"]
+mod support_registrations;
+mod topic;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,0 +1,152 @@
+//! Which entries of the topic the nodes of a cluster still need, and the deletion of all before.
+//!
+//! A node says it as consumers say how far they are: by the offset of a group of its own. So brokers know the nodes
+//! that there are, and forget one that has said nothing for `offsets.retention.minutes`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::{Offset, TopicPartitionList};
+use upesi_cluster::{ClusterId, NodeId};
+
+use crate::client::{KafkaSettings, PARTITION};
+use crate::topic::{TopicError, block_on};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The group by which a node says what it needs.
+pub(crate) fn group(cluster: ClusterId, node: NodeId) -> String {
+    format!("{}{}", prefix(cluster), node.0)
+}
+
+fn prefix(cluster: ClusterId) -> String {
+    format!("upesi-{:032x}-", cluster.0)
+}
+
+/// A topic, by what its cluster makes of it.
+#[derive(Clone, Debug)]
+pub struct Members {
+    settings: KafkaSettings,
+    cluster: ClusterId,
+    /// Nodes that were there before: they are asked for also if a broker that is away does not list them.
+    known: BTreeSet<u32>,
+}
+
+/// What came of a look for entries that no node needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deletion {
+    /// The first entry that is left, if any were deleted.
+    pub begin: Option<u64>,
+    /// The node for which older ones stay than are to be kept.
+    pub held_by: Option<u32>,
+}
+
+impl Members {
+    /// Of a cluster.
+    pub const fn new(settings: KafkaSettings, cluster: ClusterId) -> Self {
+        Self { settings, cluster, known: BTreeSet::new() }
+    }
+
+    fn error(&self, source: KafkaError) -> TopicError {
+        TopicError::Kafka { topic: self.settings.topic.clone(), source }
+    }
+
+    fn consumer(&self, group: &str) -> Result<BaseConsumer, TopicError> {
+        let mut config = self.settings.client();
+        config.set("group.id", group).set("enable.auto.commit", "false");
+        config.create().map_err(|error| self.error(error))
+    }
+
+    fn admin(&self) -> Result<AdminClient<DefaultClientContext>, TopicError> {
+        self.settings.client().create().map_err(|error| self.error(error))
+    }
+
+    fn list(&self, offset: Offset) -> Result<TopicPartitionList, TopicError> {
+        let mut list = TopicPartitionList::new();
+        let added = list.add_partition_offset(&self.settings.topic, PARTITION, offset);
+        added.map_err(|error| self.error(error))?;
+        Ok(list)
+    }
+
+    /// The offset in an answer about the partition.
+    fn offset_in(list: &TopicPartitionList) -> Option<u64> {
+        match list.elements().first()?.offset() {
+            Offset::Offset(offset) => u64::try_from(offset).ok(),
+            _ => None,
+        }
+    }
+
+    /// Each node, and the first entry that it still needs.
+    ///
+    /// # Errors
+    /// The brokers do not answer, or refuse.
+    pub fn needs(&mut self) -> Result<BTreeMap<u32, u64>, TopicError> {
+        let prefix = prefix(self.cluster);
+        let asking = self.consumer(&format!("{prefix}status"))?;
+        let groups = asking.fetch_group_list(None, TIMEOUT).map_err(|error| self.error(error))?;
+        let number = |name: &str| name.strip_prefix(&prefix)?.parse::<u32>().ok();
+        let mut needs = BTreeMap::new();
+        self.known.extend(groups.groups().iter().filter_map(|group| number(group.name())));
+        for node in self.known.iter().copied() {
+            let consumer = self.consumer(&group(self.cluster, NodeId(node)))?;
+            let list = self.list(Offset::Invalid)?;
+            let committed = consumer.committed_offsets(list, TIMEOUT).map_err(|error| self.error(error))?;
+            // A group without an offset was removed, or is being made.
+            needs.extend(Self::offset_in(&committed).map(|offset| (node, offset)));
+        }
+        self.known = needs.keys().copied().collect();
+        Ok(needs)
+    }
+
+    /// Forgets a node: nothing is kept for it any more. Returns whether it was known.
+    ///
+    /// # Errors
+    /// The brokers do not answer, or refuse.
+    pub fn remove(&self, node: NodeId) -> Result<bool, TopicError> {
+        let options = AdminOptions::new().request_timeout(Some(TIMEOUT));
+        let group = group(self.cluster, node);
+        let deleted = block_on(self.admin()?.delete_groups(&[&group], &options));
+        match deleted.map_err(|error| self.error(error))?.into_iter().next() {
+            None | Some(Ok(_)) => Ok(true),
+            Some(Err((_, RDKafkaErrorCode::GroupIdNotFound))) => Ok(false),
+            Some(Err((_, code))) => Err(self.error(KafkaError::AdminOp(code))),
+        }
+    }
+
+    /// Deletes the entries that no node needs, if they are older than `keep`.
+    ///
+    /// # Errors
+    /// The brokers do not answer, or refuse.
+    pub fn delete_before_need(&mut self, keep: Duration) -> Result<Deletion, TopicError> {
+        let needs = self.needs()?;
+        let Some((node, needed)) = needs.into_iter().min_by_key(|(_, needed)| *needed) else {
+            return Ok(Deletion::default());
+        };
+        let asking = self.consumer(&format!("{}status", prefix(self.cluster)))?;
+        let bounds = asking.fetch_watermarks(&self.settings.topic, PARTITION, TIMEOUT);
+        let (begin, end) = bounds.map_err(|error| self.error(error))?;
+        let since = SystemTime::now().checked_sub(keep).unwrap_or(UNIX_EPOCH);
+        let since_ms = since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let list = self.list(Offset::Offset(i64::try_from(since_ms).unwrap_or(i64::MAX)))?;
+        let found = asking.offsets_for_times(list, TIMEOUT).map_err(|error| self.error(error))?;
+        // Without one all are older.
+        let kept = Self::offset_in(&found).or(u64::try_from(end).ok()).unwrap_or_default();
+        let first = needed.min(kept);
+        let held_by = (needed < kept && !keep.is_zero()).then_some(node);
+        if u64::try_from(begin).is_ok_and(|begin| first <= begin) {
+            return Ok(Deletion { begin: None, held_by });
+        }
+        let options = AdminOptions::new().request_timeout(Some(TIMEOUT)).operation_timeout(Some(TIMEOUT));
+        let list = self.list(Offset::Offset(i64::try_from(first).unwrap_or_default()))?;
+        let deleted = block_on(self.admin()?.delete_records(&list, &options));
+        let deleted = deleted.map_err(|error| self.error(error))?;
+        for element in deleted.elements() {
+            element.error().map_err(|error| self.error(error))?;
+        }
+        Ok(Deletion { begin: Some(first), held_by })
+    }
+}

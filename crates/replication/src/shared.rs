@@ -1,0 +1,114 @@
+//! What engine and store append through: one entry at a time, each in its turn.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use upesi_journal::{Appended, Appender, Batch, JournalError, Maintenance};
+
+use crate::leading::Leading;
+
+/// A lock that whoever waits gets next, before the one who had it last: a lock alone would leave the store without a
+/// turn while the engine is busy.
+pub(crate) struct Turns<T> {
+    gate: Mutex<()>,
+    value: Mutex<T>,
+}
+
+impl<T> Turns<T> {
+    pub const fn new(value: T) -> Self {
+        Self { gate: Mutex::new(()), value: Mutex::new(value) }
+    }
+
+    /// Waits for one's turn: until the entry that is on its way has arrived.
+    pub fn turn(&self) -> MutexGuard<'_, T> {
+        let _next = lock(&self.gate);
+        lock(&self.value)
+    }
+}
+
+/// Appends the engine's records.
+pub(crate) struct OfEngine(pub Arc<Turns<Leading>>);
+
+impl Appender for OfEngine {
+    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+        self.0.turn().append(batch)
+    }
+
+    fn confirm(&mut self) -> Result<(), JournalError> {
+        self.0.turn().beat()
+    }
+
+    fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
+        self.0.turn().reserve(body_bytes)
+    }
+
+    fn has_room_for(&self, body_bytes: u64) -> bool {
+        self.0.turn().copy().has_room_for(body_bytes)
+    }
+
+    fn maintain(&mut self) -> Result<Maintenance, JournalError> {
+        self.0.turn().maintain()
+    }
+
+    fn hand_over(&mut self, successor: Option<u32>) -> Result<(), JournalError> {
+        self.0.turn().hand_over(successor)
+    }
+}
+
+/// Appends the store's records. That this node lives is for the engine to say.
+pub(crate) struct OfStore(pub Arc<Turns<Leading>>);
+
+impl Appender for OfStore {
+    fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
+        self.0.turn().append_store(batch)
+    }
+
+    fn confirm(&mut self) -> Result<(), JournalError> {
+        self.0.turn().beat()
+    }
+
+    fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
+        self.0.turn().reserve_store(body_bytes)
+    }
+
+    fn has_room_for(&self, body_bytes: u64) -> bool {
+        self.0.turn().copy().store_has_room_for(body_bytes)
+    }
+
+    fn maintain(&mut self) -> Result<Maintenance, JournalError> {
+        self.0.turn().maintain_store()
+    }
+}
+
+/// What these guard is whole after every call.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Longest wait for a thread that starts.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn who_waits_is_next() {
+        let turns = Arc::new(Turns::new(Vec::new()));
+        let mut mine = turns.turn();
+        let other = Arc::clone(&turns);
+        let waiting = thread::spawn(move || other.turn().push("the other"));
+        let until = Instant::now() + LIMIT;
+        while turns.gate.try_lock().is_ok() {
+            assert!(Instant::now() < until, "nobody waits at the gate");
+            thread::yield_now();
+        }
+        mine.push("first");
+        drop(mine);
+        turns.turn().push("first again");
+        waiting.join().expect("no panic");
+        assert_eq!(*turns.turn(), ["first", "the other", "first again"]);
+    }
+}

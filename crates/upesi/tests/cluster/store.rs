@@ -1,0 +1,134 @@
+//! The directory of a cluster: DFSPs register parties and an operator imports a file while leaders end; whoever leads
+//! then knows every party of which that was acknowledged, and the oracles.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::broker::Broker;
+use crate::common::client::Client;
+use crate::support_crash::hub::{SERVING, upesi};
+use crate::support_crash::scene::block_on;
+use crate::support_crash::verdict;
+use crate::support_crash::world::World;
+use crate::support_registrations::{Told, are_there, operate, start};
+use crate::{FOLLOWS, HANDED_OVER, end, follows, nodes, told};
+
+/// One of each kind of end, and one more, so that each node has led twice.
+const TAKE_OVERS: u64 = 4;
+/// Acknowledgements between two of them.
+const REGISTRATIONS: u64 = 60;
+/// Parties of the file: some chunks.
+const IMPORTED: u64 = 45_000;
+const IMPORTS_MAX: u32 = 5;
+const ORACLE: &str =
+    r#"{"oracleIdType":"ALIAS","endpoint":{"value":"http://127.0.0.1:9","endpointType":"URL"}}"#;
+
+fn write_parties(file: &Path) {
+    let mut text = String::from("partyIdType,partyIdentifier,fspId\n");
+    for number in 0..IMPORTED {
+        let _ = writeln!(text, "MSISDN,2609{number:06},dfsp-2");
+    }
+    std::fs::write(file, text).unwrap();
+}
+
+fn import(world: &World, file: &Path) -> Child {
+    let mut command = upesi();
+    command.args(["directory", "import", "--admin", &format!("http://{}", world.ports[1])]).arg(file);
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits for an import. One that gave up goes on from there, as it says.
+fn imported(mut child: Child, world: &World, file: &Path) {
+    for _ in 0..IMPORTS_MAX {
+        let output = child.wait_with_output().unwrap();
+        if output.status.success() {
+            return;
+        }
+        println!("import: {}", String::from_utf8_lossy(&output.stderr));
+        child = import(world, file);
+    }
+    panic!("the import does not end");
+}
+
+/// What an audit found in the store of a node.
+fn store_of(world: &World) -> Value {
+    let output = upesi().args(["audit", "--json"]).arg(&world.data).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report["store"].clone()
+}
+
+#[test]
+fn whoever_leads_knows_the_parties() {
+    let directory = TempDir::new().unwrap();
+    let broker = Broker::start(directory.path());
+    let worlds = nodes(directory.path(), &broker);
+    let file = directory.path().join("parties.csv");
+    write_parties(&file);
+    let (code, text) = told(&worlds[0], &["cluster", "create-topic"]);
+    assert_eq!(code, Some(0), "{text}");
+    let mut leader = worlds[0].start();
+    leader.serves();
+    // Its simulated DFSPs take the callbacks.
+    let _dfsps = block_on(worlds[0].load(1));
+    let mut standby = follows(&worlds[1]);
+    let [fspiop, admin] = worlds[0].ports;
+    operate(&mut Client::connect(admin), "POST", "/oracles", ORACLE);
+    let acknowledged = Arc::new(Told::default());
+    let mut importing = Some(import(&worlds[0], &file));
+    for number in 0..TAKE_OVERS {
+        let senders = start(fspiop, &acknowledged);
+        acknowledged.wait_for_more(REGISTRATIONS);
+        let leads = (number % 2) as usize;
+        let former = end(leader, number, [leads, 1 - leads], &worlds[0]);
+        for sender in senders {
+            sender.join().unwrap();
+        }
+        assert!(standby.logs(SERVING), "nobody serves: {}", standby.log.join("\n"));
+        let mut client = Client::connect(admin);
+        are_there(&mut client, &acknowledged);
+        assert!(operate(&mut client, "GET", "/oracles", "").contains("http://127.0.0.1:9"));
+        let next = match former {
+            None => follows(&worlds[leads]),
+            Some(mut former) => {
+                assert!(former.logs(HANDED_OVER) && former.logs(FOLLOWS), "{}", former.log.join("\n"));
+                former
+            }
+        };
+        leader = std::mem::replace(&mut standby, next);
+        if number == 2 {
+            imported(importing.take().unwrap(), &worlds[0], &file);
+        }
+    }
+    let mut client = Client::connect(admin);
+    for number in (0..IMPORTED).step_by(97).chain([IMPORTED - 1]) {
+        let found = operate(&mut client, "GET", &format!("/directory/parties/MSISDN/2609{number:06}"), "");
+        assert!(found.contains("dfsp-2"), "{number}: {found}");
+    }
+    drop(client);
+    agree(&worlds, [leader, standby].map(|hub| hub.stop().0.code()));
+}
+
+/// Both stores hold the same once each node has followed to the end.
+fn agree(worlds: &[World; 2], ended: [Option<i32>; 2]) {
+    assert_eq!(ended, [Some(0); 2]);
+    for world in worlds {
+        let mut hub = world.start();
+        hub.serves();
+        let (status, log) = hub.stop();
+        assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+        verdict::audit_is_clean(&world.data);
+    }
+    let stores = worlds.each_ref().map(store_of);
+    assert_eq!(stores[0], stores[1]);
+    assert!(stores[0]["entries"].as_u64() > Some(IMPORTED), "{}", stores[0]);
+    let (code, text) = told(&worlds[1], &["cluster", "status", "--json"]);
+    assert_eq!(code, Some(0), "{text}");
+    let status: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(status["store"]["accepted"], stores[0]["record"], "{text}");
+}
