@@ -190,6 +190,11 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_ms(1_893_456_000_000);
 
+    fn record(callbacks: Vec<Callback>, time: Timestamp) -> DurableRecord {
+        let payload = Payload::default();
+        DurableRecord { seq: 7, time, callbacks, payload, prepared_before: None, asker: None }
+    }
+
     fn renderer_at(now: Timestamp) -> CallbackRenderer {
         let clock = Arc::new(Standing(now));
         CallbackRenderer { participants: SharedParticipants::default(), clock, version: Version::V1_1 }
@@ -224,14 +229,7 @@ mod tests {
         };
         let callbacks = cases.iter().map(|(content, _)| callback(content)).collect();
         let prepared_before = Some(Duration::from_secs(100));
-        let mut record = DurableRecord {
-            seq: 7,
-            time,
-            callbacks,
-            payload: Payload::default(),
-            prepared_before,
-            asker: None,
-        };
+        let mut record = DurableRecord { prepared_before, ..record(callbacks, time) };
         let renderer = renderer_at(NOW);
         for (key, (content, expected)) in record.keys().zip(&cases) {
             let (found, took) = match renderer.hop_timing(key, &record) {
@@ -268,14 +266,7 @@ mod tests {
             subject: Subject { resource: ResourceKind::Bulk, id: ResourceId::Text("b".into()) },
             content: CallbackContent::BulkRequest(Box::new(request)),
         };
-        let record = DurableRecord {
-            seq: 7,
-            time: NOW,
-            callbacks: vec![callback],
-            payload: Payload::default(),
-            prepared_before: None,
-            asker: None,
-        };
+        let record = record(vec![callback], NOW);
         let key = record.keys().next().unwrap();
         assert_eq!(renderer_at(NOW).is_moot(key, &record), None);
         let why = "the bulk has expired meanwhile".to_owned();

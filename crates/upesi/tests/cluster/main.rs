@@ -111,6 +111,13 @@ fn follows(world: &World) -> Hub {
     hub
 }
 
+/// The node that led before: in the same process if it handed over, else started again.
+fn follows_again(former: Option<Hub>, world: &World) -> Hub {
+    let Some(mut former) = former else { return follows(world) };
+    assert!(former.logs(HANDED_OVER) && former.logs(FOLLOWS), "{}", former.log.join("\n"));
+    former
+}
+
 #[test]
 fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
@@ -140,14 +147,7 @@ fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
             ended.elapsed().as_millis(),
             load.accepted_count()
         );
-        let next = match former {
-            None => follows(&worlds[leads]),
-            Some(mut former) => {
-                assert!(former.logs(HANDED_OVER) && former.logs(FOLLOWS), "{}", former.log.join("\n"));
-                former
-            }
-        };
-        leader = std::mem::replace(&mut standby, next);
+        leader = std::mem::replace(&mut standby, follows_again(former, &worlds[leads]));
     }
     load.wait_for_accepted(TRANSFERS);
 

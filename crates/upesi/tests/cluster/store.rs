@@ -16,7 +16,7 @@ use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
 use crate::support_crash::world::World;
 use crate::support_registrations::{Told, are_there, operate, start};
-use crate::{FOLLOWS, HANDED_OVER, end, follows, nodes, told};
+use crate::{end, follows, follows_again, nodes, told};
 
 /// One of each kind of end, and one more, so that each node has led twice.
 const TAKE_OVERS: u64 = 4;
@@ -93,14 +93,7 @@ fn whoever_leads_knows_the_parties() {
         let mut client = Client::connect(admin);
         are_there(&mut client, &acknowledged);
         assert!(operate(&mut client, "GET", "/oracles", "").contains("http://127.0.0.1:9"));
-        let next = match former {
-            None => follows(&worlds[leads]),
-            Some(mut former) => {
-                assert!(former.logs(HANDED_OVER) && former.logs(FOLLOWS), "{}", former.log.join("\n"));
-                former
-            }
-        };
-        leader = std::mem::replace(&mut standby, next);
+        leader = std::mem::replace(&mut standby, follows_again(former, &worlds[leads]));
         if number == 2 {
             imported(importing.take().unwrap(), &worlds[0], &file);
         }
