@@ -51,10 +51,10 @@ unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, Sof
 	@.ci/tools tests
 	tools/kafka/brokers jars >/dev/null
 	if command -v cargo-nextest >/dev/null; then
-	    $(CARGO) nextest run --workspace $(LOCKED)
+	    $(CARGO) nextest run --workspace --no-fail-fast $(LOCKED)
 	    $(CARGO) test --workspace --doc $(LOCKED)
 	else
-	    $(CARGO) test --workspace $(LOCKED)
+	    $(CARGO) test --workspace --no-fail-fast $(LOCKED)
 	fi
 
 # Pure crates: no_std, and built for a machine without an operating system.
