@@ -72,8 +72,8 @@ deny: tools ## Licences, banned crates and sources of all dependencies. Installs
 	command -v cargo-deny >/dev/null || CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --debug --locked cargo-deny
 	$(CARGO) deny --workspace check bans licenses sources
 
-docs: tools ## Write docs/configuration.md, docs/exit-codes.md and Grafana's dashboards anew from their sources.
-	@UPESI_WRITE_DOCS=1 $(CARGO) test $(LOCKED) -p upesi --test docs --test monitoring
+docs: tools ## Write Grafana's dashboards anew from their sources.
+	@UPESI_WRITE_DOCS=1 $(CARGO) test $(LOCKED) -p upesi --test monitoring
 
 characterize: build ## Published figures beside ours, within an hour: out/characterize/page. An hour by `make soak` before is taken in.
 	@$(UPESI) lab suite characterize --out out/characterize --docs out/characterize/page $(if $(wildcard out/soak/hour.json),--recorded soak=out/soak/hour.json)

@@ -1,26 +1,34 @@
-//! The page about error codes lists every code with its text and status.
+//! The page about error codes lists every code with its text, and the statuses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use upesi_types::ErrorCode;
 
 const PAGE: &str = include_str!("../../../docs/error-codes.md");
 
-fn row(code: ErrorCode) -> String {
-    format!("| {code} | {} | {} |", code.text().unwrap_or_default(), code.http_status())
-}
+/// The status of a code that the page does not name with another one.
+const STATUS_USUAL: u16 = 400;
 
-/// The rows of the last table of the page.
+/// Lines of the page's catalogue: codes with their texts, statuses with their codes.
 fn catalogue() -> BTreeSet<String> {
     let (_, section) = PAGE.split_once("\n## The catalogue\n").expect("the page has a catalogue");
-    let is_row = |line: &&str| line.starts_with("| ") && !line.starts_with("| code");
-    section.lines().filter(is_row).map(str::to_owned).collect()
+    section.lines().filter_map(|line| line.strip_prefix("- ")).map(str::to_owned).collect()
+}
+
+/// The same, as the code has them.
+fn expected() -> BTreeSet<String> {
+    let texts = ErrorCode::ALL.iter().map(|code| format!("{code} {}", code.text().unwrap_or_default()));
+    let mut by_status = BTreeMap::<u16, Vec<String>>::new();
+    for code in ErrorCode::ALL.iter().filter(|code| code.http_status() != STATUS_USUAL) {
+        by_status.entry(code.http_status()).or_default().push(code.to_string());
+    }
+    let statuses = by_status.into_iter().map(|(status, codes)| format!("{status}: {}", codes.join(", ")));
+    texts.chain(statuses).collect()
 }
 
 #[test]
 fn the_page_has_exactly_the_codes_of_the_catalogue() {
-    let expected: BTreeSet<_> = ErrorCode::ALL.iter().copied().map(row).collect();
-    let found = catalogue();
+    let (expected, found) = (expected(), catalogue());
     let missing: Vec<_> = expected.difference(&found).collect();
     let surplus: Vec<_> = found.difference(&expected).collect();
     assert!(

@@ -108,7 +108,7 @@ impl Exit {
         }
     }
 
-    /// The page `docs/exit-codes.md`.
+    /// Every code with its meaning and remedy, as Markdown.
     pub fn reference() -> String {
         let mut page = String::from(
             "# Exit codes\n\n\

@@ -1,7 +1,7 @@
 //! The allocator of every process that has this crate in it, and what it says of itself.
 //!
 //! jemalloc instead of the C library's: what an edge allocates, the engine's thread or the journal's lets go of, which
-//! glibc answers with locks and searches (docs/decisions/0015-jemalloc.md).
+//! glibc answers with locks and searches (docs/decisions/0011-profile-on-demand.md).
 
 use tikv_jemalloc_ctl::{Error, epoch, stats};
 

@@ -1,22 +1,91 @@
-//! The reference pages are made from the source. `make docs` writes them anew.
+//! What the program prints of its settings and exit codes is whole, and pages name settings that exist.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-fn check(page: &str, expected: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
-    if std::env::var_os("UPESI_WRITE_DOCS").is_some() {
-        std::fs::write(&path, expected).unwrap();
+use upesi_hub::config::{CATALOGUE, SECTIONS};
+use upesi_hub::exit::Exit;
+
+/// The fewest words that can describe a setting or an exit code.
+const WORDS_MIN: usize = 2;
+
+fn printed(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_upesi")).args(arguments).output().expect("the binary runs");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// The last cell but `after` of a row that begins with `first`.
+fn cell<'a>(page: &'a str, first: &str, after: usize) -> &'a str {
+    let row = page.lines().find(|line| line.starts_with(&format!("| {first} |")));
+    let row = row.unwrap_or_else(|| panic!("{first} is not printed"));
+    row.trim_end_matches(" |").rsplit(" | ").nth(after).expect("a cell")
+}
+
+fn assert_described(name: &str, text: &str) {
+    assert!(text.split_whitespace().count() >= WORDS_MIN, "{name} is not described: {text:?}");
+}
+
+#[test]
+fn every_setting_is_printed_with_its_meaning() {
+    let page = printed(&["config", "--reference"]);
+    assert_eq!(page, upesi_hub::config::reference());
+    for (section, _) in SECTIONS {
+        let (_, part) = page.split_once(&format!("\n## [{section}]\n\n")).expect("the section is printed");
+        let part = part.split("\n## [").next().expect("a part");
+        assert_described(section, part.split("\n\n").next().expect("a paragraph"));
+        for setting in CATALOGUE.iter().filter(|setting| setting.section == *section) {
+            assert_described(setting.key, cell(part, &format!("`{}`", setting.name), 0));
+        }
     }
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == expected, "docs/{page} is out of date; run `make docs` and look at the difference");
 }
 
 #[test]
-fn the_configuration_page_is_what_the_catalogue_says() {
-    check("configuration.md", &upesi_hub::config::reference());
+fn every_exit_code_is_printed_with_meaning_and_remedy() {
+    let page = printed(&["exit-codes"]);
+    assert_eq!(page, Exit::reference());
+    for exit in Exit::ALL {
+        let code = exit.code().to_string();
+        assert_described(&code, cell(&page, &code, 1));
+        assert!(!cell(&page, &code, 0).is_empty(), "{code} has no remedy");
+    }
+}
+
+/// Pages for those who run a hub or call it.
+fn pages() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = [root.clone(), root.join("docs"), root.join("docs/resources")];
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder"));
+    let files = entries.map(|entry| entry.expect("an entry").path());
+    files.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect()
+}
+
+/// Settings that a page names in code style, `section.name`; files such as `log.rs` are none.
+fn settings_named(page: &str) -> impl Iterator<Item = &str> {
+    let is_section = |name: &str| SECTIONS.iter().any(|(section, _)| *section == name);
+    let is_letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
+    page.split('`').skip(1).step_by(2).filter(move |code| {
+        let parts = code.split_once('.');
+        parts.is_some_and(|(section, name)| {
+            is_section(section) && name.len() > 2 && name.chars().all(is_letter)
+        })
+    })
 }
 
 #[test]
-fn the_exit_code_page_is_what_the_source_says() {
-    check("exit-codes.md", &upesi_hub::exit::Exit::reference());
+fn every_setting_that_a_page_names_exists() {
+    let mut count = 0;
+    for path in pages() {
+        for named in settings_named(&fs::read_to_string(&path).expect("a page")) {
+            let is_known = CATALOGUE.iter().any(|setting| setting.key == named);
+            assert!(is_known, "{} names {named}, which is no setting", path.display());
+            count += 1;
+        }
+    }
+    assert!(count > 100, "only {count} settings are named");
+    assert_eq!(
+        settings_named("`tls.x`, `log.rs`, `log.level` and `a.level`").collect::<Vec<_>>(),
+        ["log.level"]
+    );
 }

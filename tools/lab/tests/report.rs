@@ -1,11 +1,24 @@
-//! Reports of the results in `fixtures/`, and of files that are wrong.
+//! Reports of the results in `results.txt`, and of files that are wrong.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use upesi_lab::report::{ReportError, compare, markdown, published, text, write_html, write_html_beside};
 
+/// A directory with a file for each part of `results.txt`.
+static RESULTS: LazyLock<PathBuf> = LazyLock::new(|| {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab-results");
+    for part in include_str!("results.txt").split("\n=== ").skip(1) {
+        let (name, content) = part.split_once('\n').expect("a name and a content");
+        let path = directory.join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder");
+        std::fs::write(path, content).expect("the file");
+    }
+    directory
+});
+
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+    RESULTS.join(name)
 }
 
 fn fixtures(names: &[&str]) -> Vec<PathBuf> {

@@ -1,4 +1,4 @@
-//! Shows settings: as a TOML file with origins, as JSON, as the reference page.
+//! Shows settings: as a TOML file with origins, as JSON, as the reference of all settings.
 
 use serde_json::json;
 
@@ -44,7 +44,7 @@ pub fn to_json(effective: &Effective) -> String {
     format!("{:#}\n", serde_json::Value::from(entries))
 }
 
-/// The page `docs/configuration.md`.
+/// Every setting with its default, values and meaning, as Markdown.
 pub fn reference() -> String {
     let mut page = String::from(
         "# Configuration\n\n\

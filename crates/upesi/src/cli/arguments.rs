@@ -25,7 +25,7 @@ use upesi_lab::cli::LabCommand;
 const AFTER_HELP: &str = "\
 Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 64 wrong usage or configuration, \
 65 damaged data, 66 no such input, 69 not available, 70 fault of the program, 73 cannot create, 74 input or output failed, \
-75 in use, try later. See docs/exit-codes.md.";
+75 in use, try later. `upesi exit-codes` says more.";
 
 /// An instant-payments switch: a durable FSPIOP transfer hub, simulated DFSPs, a load lab and the tools around them.
 #[derive(Debug, Parser)]
@@ -54,6 +54,8 @@ pub enum Command {
     /// Prints a TOML file for --config, with the origin of each value as a comment: default, file and line, environment
     /// variable or flag. Takes the flags of serve.
     Config(ConfigArguments),
+    /// Print what each exit code means and what to do, as Markdown.
+    ExitCodes,
     /// Apply a scheme file to a hub.
     #[command(subcommand)]
     Scheme(SchemeCommand),
@@ -125,7 +127,7 @@ pub enum Command {
 /// Where settings come from.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SettingsArguments {
-    /// TOML file with settings; see docs/configuration.md.
+    /// TOML file with settings; `upesi config --reference` describes them.
     #[arg(long, value_name = "FILE", env = "UPESI_CONFIG")]
     pub config: Option<PathBuf>,
     /// Data directory (data.dir); created if missing.
@@ -183,7 +185,7 @@ pub struct ConfigArguments {
     /// Print JSON instead of TOML.
     #[arg(long)]
     pub json: bool,
-    /// Print the reference of all settings instead: docs/configuration.md.
+    /// Print every setting with its default, values and meaning instead, as Markdown.
     #[arg(long, conflicts_with = "json")]
     pub reference: bool,
 }

@@ -68,6 +68,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Serve(arguments) => serve(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Config(arguments) => show_config(&arguments),
+        Command::ExitCodes => write_out(&Exit::reference()),
         Command::Scheme(command) => scheme::run(command),
         Command::Settlement(command) => settlement::run(command),
         Command::Directory(command) => directory::run(command),

@@ -1,12 +1,12 @@
-//! The exchanges on the pages of `docs/resources`: what is typed, how the hub answers, and what DFSPs are sent then.
-//! They were captured once; here they are played again.
+//! The exchanges on the pages of `docs/resources`, and those that are refused: what is typed, how the hub answers, and
+//! what DFSPs are sent then. They were captured once; here they are played again.
 
 use super::World;
 use super::dfsp::about;
 use super::message::{Message, family, media_type};
 
 /// In the order in which a reader comes to them; each builds on those before.
-const PAGES: [(&str, &str); 8] = [
+const PAGES: [(&str, &str); 9] = [
     ("participants", include_str!("../../../../docs/resources/participants.md")),
     ("parties", include_str!("../../../../docs/resources/parties.md")),
     ("quotes", include_str!("../../../../docs/resources/quotes.md")),
@@ -15,6 +15,7 @@ const PAGES: [(&str, &str); 8] = [
     ("fxQuotes", include_str!("../../../../docs/resources/fxQuotes.md")),
     ("transactionRequests", include_str!("../../../../docs/resources/transactionRequests.md")),
     ("authorizations", include_str!("../../../../docs/resources/authorizations.md")),
+    ("refused exchanges", include_str!("refused_exchanges.txt")),
 ];
 
 /// A message as a page shows it.
