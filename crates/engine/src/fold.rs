@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use upesi_journal::{END, Log, Snapshot};
-use upesi_ledger::{Ledger, LedgerConfig, Record};
+use upesi_ledger::{Event, Ledger, LedgerConfig, Record};
 
 use crate::error::StartError;
 use crate::follow::{Follow, follow, follow_once};
@@ -58,9 +58,15 @@ impl Fold {
     /// # Errors
     /// The journal cannot be read, or one of its records is not understood.
     pub fn next(&mut self, goal: u64) -> Result<bool, StartError> {
+        self.next_seen(goal, |_| ())
+    }
+
+    /// The same; `see` is shown the events before they are folded.
+    pub(crate) fn next_seen(&mut self, goal: u64, see: impl FnOnce(&[Event])) -> Result<bool, StartError> {
         let Some(found) = self.records.next_up_to(goal)? else { return Ok(false) };
         let (seq, time) = (found.seq, found.time);
         let Record { mut events, callbacks, .. } = found.record;
+        see(&events);
         self.ledger.evolve(seq, time, events.drain(..), &callbacks);
         self.records.reuse(events, callbacks);
         if seq <= self.archived_to {

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use upesi_journal::{Appender, Claimed, DataDirectory, Disk, EmbeddedLog, Log, Maintenance, SnapshotStore};
-use upesi_ledger::{Ledger, LedgerConfig};
+use upesi_ledger::{Event, Ledger, LedgerConfig};
 use upesi_tables::archive::{Archive, FjallArchive};
 use upesi_types::Timestamp;
 
@@ -12,6 +12,7 @@ use crate::archivist::Archivist;
 use crate::error::StartError;
 use crate::fold::Fold;
 use crate::options::EngineOptions;
+use crate::participants::{Participants, SharedParticipants};
 
 /// The latest instant of a record that others can follow: what is left is enough for 2^53 of them.
 const LAST_TIME: Timestamp = Timestamp::from_ns(i64::MAX - (1 << 53));
@@ -92,10 +93,13 @@ pub struct StandbyEngine {
     /// That of the engine to be, up to the last record.
     state: Fold,
     fold_every_records: u64,
+    /// Those of the state, for edges that serve meanwhile.
+    participants: SharedParticipants,
 }
 
 impl StandbyEngine {
-    /// Opens state, archive and snapshots on the disk of a data directory. `log` reads the copy.
+    /// Opens state, archive and snapshots on the disk of a data directory. `log` reads the copy. `participants` are
+    /// kept as the state has them.
     ///
     /// # Errors
     /// What a start would fail with.
@@ -103,6 +107,7 @@ impl StandbyEngine {
         options: &EngineOptions,
         (directory, disk): (Option<DataDirectory>, Arc<dyn Disk>),
         log: &Arc<dyn Log>,
+        participants: SharedParticipants,
     ) -> Result<Self, StartError> {
         let config = LedgerConfig { hash_seed: hash_seed(options), ..options.ledger.clone() };
         let snapshots = SnapshotStore::open(Arc::clone(&disk))?;
@@ -112,8 +117,10 @@ impl StandbyEngine {
             rebuild_archive(log, &snapshots, &archive, &config, snapshot.last_seq(), options)?;
         }
         let state = Fold::new(log, snapshot.clone(), archive.watermark());
+        participants.set(Arc::new(Participants::of(&state.ledger)));
         let archivist = archivist_of(options, log, snapshots, &archive, snapshot);
-        Ok(Self { directory, disk, archivist, state, fold_every_records: options.fold_every_records })
+        let fold_every_records = options.fold_every_records;
+        Ok(Self { directory, disk, archivist, state, fold_every_records, participants })
     }
 
     /// Folds the records up to `seq`, which the copy has; archive and snapshots follow if they are enough to be worth
@@ -122,7 +129,12 @@ impl StandbyEngine {
     /// # Errors
     /// The copy cannot be read, or archive or snapshots cannot be written.
     pub fn follow_to(&mut self, seq: u64) -> Result<(), StartError> {
-        while self.state.next(seq)? {}
+        let mut has_others = false;
+        let mut see = |events: &[Event]| has_others |= events.iter().any(Participants::is_changed_by);
+        while self.state.next_seen(seq, &mut see)? {}
+        if has_others {
+            self.participants.set(Arc::new(Participants::of(&self.state.ledger)));
+        }
         if seq < self.archivist.fold.ledger.last_seq() + self.fold_every_records {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use common::{TestClock, amount, fulfil, id, kes, name, onboard, prepare};
 use upesi_engine::{
     EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants, Payload, Search, SearchPlace,
-    Serving, StandbyEngine, SteppedEngine, Storage, SubmitError, rehearse,
+    Serving, SharedParticipants, StandbyEngine, SteppedEngine, Storage, SubmitError, rehearse,
 };
 use upesi_journal::sim_disk::{Kept, SimDisk};
 use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
@@ -178,14 +178,22 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
         ..EngineOptions::new("nowhere")
     };
     let copy = EmbeddedLog::for_reading(&leaders);
-    let open = || StandbyEngine::open(&options, (None, Arc::new(disk.clone())), &copy).unwrap();
+    let open_with = |participants: &SharedParticipants| {
+        let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk.clone()));
+        StandbyEngine::open(&options, disks, &copy, participants.clone()).unwrap()
+    };
+    let open = || open_with(&SharedParticipants::default());
+    let participants = SharedParticipants::default();
     let snapshots = || SnapshotStore::open(Arc::new(disk.clone())).unwrap().list().unwrap();
-    let mut standby = open();
+    let mut standby = open_with(&participants);
+    assert_eq!(participants.get().ids().count(), 1, "the hub");
     standby.follow_to(FOLD_EVERY - 1).unwrap();
     assert_eq!(archive.watermark_applied(), 0, "too few to be worth it");
     for seq in FOLD_EVERY..=last_seq / 2 {
         standby.follow_to(seq).unwrap();
     }
+    let (known, changes) = (participants.get().ids().count(), participants.generation());
+    assert!(known > 2 && changes < last_seq / 2, "{known} participants, {changes} changes");
     // It ends, and goes on from its snapshot.
     drop(standby);
     assert!(!snapshots().is_empty());

@@ -252,22 +252,8 @@ impl Callers {
         proof.is_by_gateway || connection.peer().is_none() || !self.are_bindings_required
     }
 
-    /// Neither the caller nor whom it names may be blocked.
     fn check_blocks(&self, headers: &HeaderMap, identity: Option<&PeerIdentity>) -> Result<(), Denial> {
-        let participants = self.participants.get();
-        if !participants.has_blocked() {
-            return Ok(());
-        }
-        let id = identity.and_then(|identity| ParticipantId::new(identity.number));
-        if id.is_some_and(|id| participants.is_blocked(id)) {
-            return Err(Denial::Blocked);
-        }
-        let is_blocked = |header: &str| {
-            let name = headers.get(header).and_then(name_in);
-            let named = name.and_then(|name| participants.named_in_any_case(&name));
-            named.is_some_and(|named| participants.is_blocked(named.id))
-        };
-        if is_blocked(SOURCE) || is_blocked(PROXY) { Err(Denial::BlockedSource) } else { Ok(()) }
+        check_blocks(&self.participants.get(), headers, identity)
     }
 
     /// Who is behind a proxy comes through it, and says so. Of a bound caller [`Self::check_bound`] asks more.
@@ -382,6 +368,27 @@ impl Callers {
             );
         }
     }
+}
+
+/// Neither the caller nor whom it names may be blocked.
+pub(crate) fn check_blocks(
+    participants: &Participants,
+    headers: &HeaderMap,
+    identity: Option<&PeerIdentity>,
+) -> Result<(), Denial> {
+    if !participants.has_blocked() {
+        return Ok(());
+    }
+    let id = identity.and_then(|identity| ParticipantId::new(identity.number));
+    if id.is_some_and(|id| participants.is_blocked(id)) {
+        return Err(Denial::Blocked);
+    }
+    let is_blocked = |header: &str| {
+        let name = headers.get(header).and_then(name_in);
+        let named = name.and_then(|name| participants.named_in_any_case(&name));
+        named.is_some_and(|named| participants.is_blocked(named.id))
+    };
+    if is_blocked(SOURCE) || is_blocked(PROXY) { Err(Denial::BlockedSource) } else { Ok(()) }
 }
 
 /// The one participant that a certificate is bound to. It is not that of a gateway besides.

@@ -25,7 +25,7 @@ use crate::caller::{Caller, Callers, Denial, Proof, Tokens};
 use crate::config::GatewayConfig;
 use crate::large_bodies::{LargeBodies, SMALL_BODY_BYTES_MAX, Unread};
 use crate::metrics::{GatewayMetrics, Labels};
-use crate::operations::{self, OperatorEndpoint};
+use crate::operations::{self, FollowerHealth, Health, OperatorEndpoint};
 use crate::rates::{RateSettings, Rates, Refused};
 use crate::request;
 use crate::route::{self, Endpoint, NoEndpoint};
@@ -37,7 +37,7 @@ const STRANGERS_BODIES_MAX: usize = 16;
 
 /// Takes FSPIOP requests, hands them to a handler, and answers when that has accepted them.
 pub struct Gateway<H> {
-    engine: EngineHandle,
+    health: Health,
     config: GatewayConfig,
     gate: AdmissionGate,
     rates: Arc<Rates>,
@@ -56,8 +56,8 @@ pub struct Gateway<H> {
 
 /// What a gateway works with.
 pub struct GatewayContext<H> {
-    /// The engine whose health it shows.
-    pub engine: EngineHandle,
+    /// Whose health it shows.
+    pub health: Health,
     /// What takes the requests.
     pub handler: H,
     /// The hub's time.
@@ -79,9 +79,18 @@ impl<H> GatewayContext<H> {
     /// A context with the defaults: the engine's time, trust in every sender, no participants, no rates, nothing
     /// cached.
     pub fn new(engine: EngineHandle, handler: H) -> Self {
+        Self::of(engine.clock(), Health::Engine(engine), handler)
+    }
+
+    /// The same of a node that follows, with this time.
+    pub fn following(health: FollowerHealth, clock: Arc<dyn Clock>, handler: H) -> Self {
+        Self::of(clock, Health::Follower(health), handler)
+    }
+
+    fn of(clock: Arc<dyn Clock>, health: Health, handler: H) -> Self {
         Self {
-            clock: engine.clock(),
-            engine,
+            clock,
+            health,
             handler,
             authenticator: Box::new(TrustEveryone),
             participants: SharedParticipants::default(),
@@ -109,7 +118,7 @@ impl<H: Handler> Gateway<H> {
     /// A gateway in front of a handler, with its metrics registered.
     pub fn new(context: GatewayContext<H>, config: GatewayConfig, registry: &mut Registry) -> Self {
         let GatewayContext {
-            engine,
+            health,
             handler,
             clock,
             authenticator,
@@ -122,7 +131,7 @@ impl<H: Handler> Gateway<H> {
         let tokens =
             provider.map(|provider| Tokens::new(provider, config.are_tokens_required, Arc::clone(&clock)));
         Self {
-            engine,
+            health,
             handler,
             authenticator,
             rates,
@@ -210,6 +219,29 @@ impl<H: Handler> Gateway<H> {
             // What is wrong with the body of a request that is refused does not matter.
             let _ = body::read(body, SMALL_BODY_BYTES_MAX, received + self.config.body_deadline).await;
         }
+    }
+
+    /// Answers a request at a node that follows and is behind: it knows neither callers nor whom operators blocked.
+    async fn refuse_behind(
+        &self,
+        labels: Labels,
+        parts: &Parts,
+        body: Incoming,
+        received: Instant,
+    ) -> Answer {
+        self.skip_body(parts, body, received).await;
+        let error = SyncError::new(ErrorCode::UNAVAILABLE, "try again later");
+        self.metrics.count_turned_away(labels, &error);
+        self.refusal_of(&error)
+    }
+
+    /// Answers an error. A node that follows says when to come back: another one leads soon.
+    fn refusal_of(&self, error: &SyncError) -> Answer {
+        let mut answer = answer::refusal(error);
+        if error.code == ErrorCode::UNAVAILABLE && self.health.is_of_follower() {
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(answer::RETRY_AFTER_S));
+        }
+        answer
     }
 
     /// Answers a request that is not taken.
@@ -331,7 +363,7 @@ impl<H: Handler> Gateway<H> {
             Err(error) => {
                 let Labels { method, resource } = operation.into();
                 tracing::debug!(method, resource, %error, "refused a request");
-                answer::refusal(&error)
+                self.refusal_of(&error)
             }
         }
     }
@@ -378,18 +410,17 @@ impl<H: Handler> Gateway<H> {
     }
 
     fn serves(&self, endpoint: OperatorEndpoint) -> bool {
-        self.config.shows_diagnostics || endpoint.is_for_probes()
+        let is_elsewhere = endpoint == OperatorEndpoint::EndpointCache && self.health.is_of_follower();
+        endpoint.is_for_probes() || (self.config.shows_diagnostics && !is_elsewhere)
     }
 
     fn answer_own(&self, endpoint: OperatorEndpoint, headers: &HeaderMap) -> Answer {
         match endpoint {
             OperatorEndpoint::Metadata => answer::json(StatusCode::OK, self.metadata.clone()),
             OperatorEndpoint::Health if !self.config.shows_diagnostics => {
-                operations::bare_health(&self.engine.status())
+                operations::bare_health(self.health.is_good())
             }
-            OperatorEndpoint::Health => {
-                operations::health(&self.engine.status(), self.started_at, self.clock.now())
-            }
+            OperatorEndpoint::Health => operations::health(&self.health, self.started_at, self.clock.now()),
             OperatorEndpoint::Live => answer::plain_text("OK"),
             OperatorEndpoint::EndpointCache => {
                 (self.endpoint_cache)();
@@ -407,6 +438,9 @@ impl<H: Handler> Service for Gateway<H> {
         let (labels, answer) = match route::resolve(&parts.method, parts.uri.path()) {
             Ok(Endpoint::Api(route)) => {
                 let operation = route.operation;
+                if self.health.is_behind() {
+                    return self.refuse_behind(operation.into(), &parts, body, received).await;
+                }
                 let proof = self.prove(&mut parts.headers, connection).await;
                 let caller = proof
                     .as_ref()

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use upesi_apidocs::{File, Surface};
-use upesi_engine::{EngineStatus, Serving};
+use upesi_engine::{EngineHandle, EngineStatus, Serving};
 use upesi_fspiop::PATHS;
 use upesi_types::Timestamp;
 
@@ -107,20 +107,69 @@ fn json_text(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
+/// Whether a node that follows has read what the log had lately: then it hands requests on.
+pub type FollowerHealth = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// What `GET /health` is about.
+pub enum Health {
+    /// The engine that takes the requests.
+    Engine(EngineHandle),
+    /// A node that follows the log, and hands them on.
+    Follower(FollowerHealth),
+}
+
+impl Health {
+    pub(crate) fn is_good(&self) -> bool {
+        match self {
+            Self::Engine(engine) => engine.status().serving == Serving::Yes,
+            Self::Follower(is_current) => is_current(),
+        }
+    }
+
+    /// Whether it is that of a follower that is not current.
+    pub(crate) fn is_behind(&self) -> bool {
+        match self {
+            Self::Engine(_) => false,
+            Self::Follower(is_current) => !is_current(),
+        }
+    }
+
+    pub(crate) const fn is_of_follower(&self) -> bool {
+        matches!(self, Self::Follower(_))
+    }
+}
+
 /// The answer to `GET /health`: 200 while transfers are taken, else 502, the status that Mojaloop uses.
-pub(crate) fn health(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> Answer {
-    let (code, body) = health_text(status, started_at, now);
+pub(crate) fn health(health: &Health, started_at: Timestamp, now: Timestamp) -> Answer {
+    let (code, body) = match health {
+        Health::Engine(engine) => health_text(&engine.status(), started_at, now),
+        Health::Follower(is_current) => follower_text(is_current(), started_at, now),
+    };
     answer::json(code, body)
 }
 
 /// The same without anything else: for those who are not operators.
-pub(crate) fn bare_health(status: &EngineStatus) -> Answer {
-    match status.serving {
-        Serving::Yes => answer::json(StatusCode::OK, r#"{"status":"OK"}"#),
-        Serving::ReadOnly | Serving::Stopped(_) => {
-            answer::json(StatusCode::BAD_GATEWAY, r#"{"status":"DOWN"}"#)
-        }
+pub(crate) fn bare_health(is_good: bool) -> Answer {
+    match is_good {
+        true => answer::json(StatusCode::OK, r#"{"status":"OK"}"#),
+        false => answer::json(StatusCode::BAD_GATEWAY, r#"{"status":"DOWN"}"#),
     }
+}
+
+fn follower_text(is_current: bool, started_at: Timestamp, now: Timestamp) -> (StatusCode, String) {
+    let (code, status) = if is_current { (StatusCode::OK, "OK") } else { (StatusCode::BAD_GATEWAY, "DOWN") };
+    let body = format!(
+        concat!(
+            r#"{{"status":"{status}","uptime":{},"startTime":"{}","versionNumber":"{}","role":"follower","services":["#,
+            r#"{{"name":"copy","status":"{status}"}},"#,
+            r#"{{"name":"broker","status":"{status}"}},{{"name":"datastore","status":"{status}"}}]}}"#
+        ),
+        now.ms_since(started_at).max(0) / 1000,
+        started_at,
+        env!("CARGO_PKG_VERSION"),
+        status = status,
+    );
+    (code, body)
 }
 
 fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> (StatusCode, String) {
@@ -187,6 +236,18 @@ mod tests {
                     assert!(body.contains(&service), "{service}: {body}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_follower_says_what_it_is_and_whether_it_is_current() {
+        for (is_current, code, status) in [(true, 200, "OK"), (false, 502, "DOWN")] {
+            let health = Health::Follower(Box::new(move || is_current));
+            assert_eq!((health.is_good(), health.is_of_follower()), (is_current, true));
+            let (found, body) = follower_text(is_current, Timestamp::EPOCH, Timestamp::from_ms(61_500));
+            assert_eq!(found.as_u16(), code);
+            assert!(body.contains(r#""uptime":61,"#) && body.contains(r#""role":"follower""#), "{body}");
+            assert_eq!(body.matches(&format!(r#""status":"{status}""#)).count(), 4, "{body}");
         }
     }
 

@@ -7,6 +7,8 @@ pub enum Usage {
     Server,
     /// A caller's.
     Client,
+    /// Of a node of a cluster, which is both among its like.
+    Node,
 }
 
 impl Usage {
@@ -15,6 +17,7 @@ impl Usage {
         match self {
             Self::Server => "server",
             Self::Client => "client",
+            Self::Node => "node",
         }
     }
 }

@@ -9,5 +9,6 @@ mod journalled;
 mod large_bodies;
 mod limits;
 mod messages;
+mod nodes;
 mod overload;
 mod refusals;

@@ -222,7 +222,7 @@ settings! {
     /// A cluster of hubs on one log: [cluster](cluster.md) has the steps.
     cluster: Cluster {
         /// `none`: this hub is alone, and the journal is its own. `kafka`: it is a node of a cluster whose journal is a
-        /// topic of Apache Kafka, and serves while it leads. A data directory cannot change from one to the other.
+        /// topic of Apache Kafka, and decides while it leads. A data directory cannot change from one to the other.
         log: choice("none", "kafka") = "none",
         /// The cluster: 32 hexadecimal digits, the same for all its nodes.
         id: text(32) = "",
@@ -246,6 +246,26 @@ settings! {
         keep_hours: integer(0, 876_000) = "168",
         /// How often the node that leads looks for such entries, in seconds.
         trim_interval_s: integer(1, 86_400) = "600",
+        /// Port to which other nodes hand requests on while this one leads, such as `0.0.0.0:4003`. With it a node also
+        /// takes requests of DFSPs while it follows. Empty: it takes them only while it leads.
+        listen: text(256) = "",
+        /// Where the nodes reach these ports of each other, by number: `1=hub-1.example:4003, 2=hub-2.example:4003`.
+        /// The same for all nodes, this one included.
+        nodes: text(4096) = "",
+    }
+
+    /// TLS among the nodes of a cluster: each shows its certificate. Needed with `cluster.listen`.
+    cluster_tls: ClusterTls {
+        /// PEM file of this node's certificate and its intermediates. It is for listeners and callers, and has the host
+        /// of `cluster.nodes`.
+        certificate_file: text(4096) = "",
+        /// PEM file of its private key, or its place in a token. The hub does not start if every user may read that.
+        key_file: text(4096) = "",
+        /// PEM file of the authorities of nodes. Who has a certificate of theirs may speak for every DFSP: they must be
+        /// none of those of `fspiop_tls`.
+        anchors_file: text(4096) = "",
+        /// PEM file of the revocation lists of these authorities; empty for none.
+        crl_file: text(4096) = "",
     }
 
     /// TLS of the FSPIOP port.

@@ -9,7 +9,7 @@ use upesi_keys::Place;
 use upesi_oidc::is_secure_issuer;
 
 use super::issuers::roles_of_groups;
-use super::networks::{address_lists, guard_rules, networks};
+use super::networks::{address_lists, guard_rules, networks, peers};
 use super::origin::{Mistake, Origin};
 use super::rates::rate_exceptions;
 use super::setting::Value;
@@ -62,6 +62,7 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     mistakes.extend(["oidc", "oidc_dfsps", "oauth"].iter().filter_map(|section| issuer(values, section)));
     mistakes.extend(rates(values));
     mistakes.extend(entries_of_a_cluster(values));
+    mistakes.extend(port_of_a_node(values));
     mistakes
 }
 
@@ -202,6 +203,34 @@ fn listener_files(values: &Understood, section: &str) -> Option<Mistake> {
 /// What is decided in a batch beyond the records of its commands stays below this.
 const BEYOND_COMMANDS: usize = 1024 * 1024;
 
+/// A port for other nodes has an address, TLS, and a place in the list of nodes.
+fn port_of_a_node(values: &Understood) -> Option<Mistake> {
+    let (address, origin) = text(values, "cluster.listen")?;
+    let mistake = |problem: &str| Mistake {
+        origin: origin.clone(),
+        text: format!("cluster.listen = {address:?} {problem}"),
+    };
+    if address.parse::<SocketAddr>().is_err() {
+        return Some(mistake("is no address with port, such as 0.0.0.0:4003"));
+    }
+    if matches!(values.get("cluster.log")?.0, Value::Choice("none")) {
+        return Some(mistake("is for nodes of a cluster: set cluster.log"));
+    }
+    let needed =
+        ["cluster_tls.certificate_file", "cluster_tls.key_file", "cluster_tls.anchors_file", "cluster.nodes"];
+    if let Some(missing) = needed.into_iter().find(|needed| text(values, needed).is_none()) {
+        return Some(mistake(&format!("needs {missing}")));
+    }
+    let (list, of_list) = text(values, "cluster.nodes")?;
+    let Value::Integer(node) = values.get("cluster.node")?.0 else { return None };
+    let problem = match peers(list) {
+        Ok(peers) if peers.iter().any(|(number, _)| u64::from(*number) == node) => return None,
+        Ok(_) => format!("this node, {node}, is not among them"),
+        Err(problem) => problem,
+    };
+    Some(Mistake { origin: of_list.clone(), text: format!("cluster.nodes: {problem}") })
+}
+
 /// A batch is one entry of the log, which no broker takes above its bound: the leader would append it for ever.
 fn entries_of_a_cluster(values: &Understood) -> Option<Mistake> {
     let (Value::Choice("kafka"), _) = values.get("cluster.log")? else { return None };
@@ -222,10 +251,11 @@ fn rates(values: &Understood) -> Option<Mistake> {
 }
 
 /// Settings that are places of private keys.
-const PRIVATE_KEYS: [&str; 6] = [
+const PRIVATE_KEYS: [&str; 7] = [
     "fspiop_tls.key_file",
     "admin_tls.key_file",
     "metrics_tls.key_file",
+    "cluster_tls.key_file",
     "outbound_tls.key_file",
     "jws.signing_key_file",
     "jws.next_key_file",

@@ -25,7 +25,7 @@ pub use catalogue::{
     Settings, Shutdown, Store, Tls,
 };
 pub(crate) use issuers::{listed, roles_of_groups};
-pub(crate) use networks::{address_lists, guard_rules, networks};
+pub(crate) use networks::{address_lists, guard_rules, networks, peers};
 pub use origin::{Mistake, Origin};
 pub use print::{reference, to_json, to_toml};
 pub use profile::missing_for_production;

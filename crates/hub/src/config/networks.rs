@@ -1,7 +1,7 @@
 //! Networks and ports as the settings write them.
 
 use upesi_gateway::{AddressLists, IPV6_PREFIX_MAX};
-use upesi_http::{GuardRules, Network};
+use upesi_http::{GuardRules, Network, Origin, Target};
 use upesi_types::FspId;
 
 /// Reads `NAME=NETWORK` pairs that are separated by commas.
@@ -27,6 +27,29 @@ pub(crate) fn address_lists(text: &str) -> Result<AddressLists, String> {
 
 fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// Reads `NUMBER=HOST:PORT` pairs that are separated by commas.
+///
+/// # Errors
+/// What is no such pair, or a number that comes twice.
+pub(crate) fn peers(text: &str) -> Result<Vec<(u32, Origin)>, String> {
+    let mut peers: Vec<(u32, Origin)> = Vec::new();
+    for item in items(text) {
+        let wanted =
+            || format!("{item:?}: give a node and where it is reached, such as 1=hub-1.example:4003");
+        let (number, place) = item.split_once('=').ok_or_else(wanted)?;
+        let number = number.trim().parse().map_err(|_| wanted())?;
+        let (_, port) = place.rsplit_once(':').ok_or_else(wanted)?;
+        port.trim().parse::<u16>().map_err(|_| wanted())?;
+        let target = Target::parse(&format!("https://{}", place.trim()))
+            .map_err(|error| format!("{item:?}: {error}"))?;
+        if peers.iter().any(|(other, _)| *other == number) {
+            return Err(format!("{item:?}: node {number} is named twice"));
+        }
+        peers.push((number, target.origin));
+    }
+    Ok(peers)
 }
 
 /// Reads networks that are separated by commas.

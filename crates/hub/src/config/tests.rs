@@ -122,7 +122,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
         (
             "[kafka]\n",
             vec![
-                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, oauth, security, cluster, fspiop_tls, \
+                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, oauth, security, cluster, cluster_tls, fspiop_tls, \
                 admin_tls, metrics_tls, outbound_tls, outbound, jws, pkcs11, tls, hub, engine, admission, callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
             ],
         ),
@@ -275,6 +275,35 @@ fn a_batch_fits_into_an_entry_of_the_log() {
     assert_eq!(mistakes_of(&content(11_534_337)), [expected]);
     let fits = file(&content(11_534_336));
     assert!(load(&Sources { file: Some(fits.path.clone()), ..Sources::default() }).is_ok());
+}
+
+#[test]
+fn a_port_for_nodes_needs_tls_and_a_place_in_the_list() {
+    let port = "[cluster]\nlog = \"kafka\"\nlisten = \"127.0.0.1:4003\"\nnode = 1\n";
+    let tls = "[cluster_tls]\ncertificate_file = \"c\"\nkey_file = \"k\"\nanchors_file = \"a\"\n";
+    let with = |nodes: &str| format!("{port}nodes = \"{nodes}\"\n{tls}");
+    for (content, expected) in [
+        (
+            "[cluster]\nlisten = \"here\"\n",
+            "2: cluster.listen = \"here\" is no address with port, such as 0.0.0.0:4003",
+        ),
+        (
+            "[cluster]\nlisten = \"127.0.0.1:4003\"\n",
+            "2: cluster.listen = \"127.0.0.1:4003\" is for nodes of a cluster: set cluster.log",
+        ),
+        (port, "3: cluster.listen = \"127.0.0.1:4003\" needs cluster_tls.certificate_file"),
+        (&format!("{port}{tls}"), "3: cluster.listen = \"127.0.0.1:4003\" needs cluster.nodes"),
+        (&with("2=b:4003"), "5: cluster.nodes: this node, 1, is not among them"),
+        (&with("1=b:4003, 1=c:4003"), "5: cluster.nodes: \"1=c:4003\": node 1 is named twice"),
+        (
+            &with("1=hub-1"),
+            "5: cluster.nodes: \"1=hub-1\": give a node and where it is reached, such as 1=hub-1.example:4003",
+        ),
+    ] {
+        assert_eq!(mistakes_of(content), [expected], "{content}");
+    }
+    let right = file(&with("1=hub-1:4003, 2=[::1]:4003"));
+    assert!(load(&Sources { file: Some(right.path.clone()), ..Sources::default() }).is_ok());
 }
 
 #[test]

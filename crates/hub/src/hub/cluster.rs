@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
 use upesi_engine::{StandbyEngine, StartError};
+use upesi_gateway::nodes::Lead;
 use upesi_journal::{DataDirectory, EmbeddedLog, JournalError, Log, Options};
 use upesi_kafka::{
     ConnectError, KafkaPartition, KafkaSettings, Members, Replicas, TopicError, check_topic, create_topic,
@@ -19,7 +20,8 @@ use upesi_replication::{
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, StoreEnd, StoreFollower};
 
-use super::node::{Node, NodeMetrics};
+use super::following::Read;
+use super::node::Node;
 use super::resources::STORE;
 use super::{exit_of, exit_of_store, options};
 use crate::config::{Cluster, Settings};
@@ -149,8 +151,9 @@ pub(super) struct Elected {
 pub(super) fn stand_by(
     settings: &Settings,
     stops: &Arc<AtomicBool>,
-    metrics: Arc<NodeMetrics>,
+    read: &Read,
 ) -> Result<Option<Elected>, ClusterError> {
+    let metrics = Arc::clone(&read.metrics);
     let kafka = KafkaSettings { errors: Arc::clone(&metrics.broker_errors), ..log_of(&settings.cluster)? };
     let node = node_of(&settings.cluster)?;
     check_topic(&kafka, replicas_of(&settings.cluster))?;
@@ -159,7 +162,8 @@ pub(super) fn stand_by(
     let engine = options::engine(settings);
     let disk = directory.disk();
     let copy = EmbeddedLog::for_reading(&disk);
-    let mut standby = StandbyEngine::open(&engine, (Some(directory), Arc::clone(&disk)), &copy)?;
+    let disks = (Some(directory), Arc::clone(&disk));
+    let mut standby = StandbyEngine::open(&engine, disks, &copy, read.participants.clone())?;
     let mut store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
     let journal = Options {
         segment_bytes: engine.segment_bytes,
@@ -179,6 +183,8 @@ pub(super) fn stand_by(
             leader = Some(progress.position.leader);
             tell_leader(progress);
         }
+        let node = progress.position.leader.map(|(node, _)| node.0);
+        read.lead(Lead { epoch: progress.position.epoch, node });
         if failed.is_some() {
             return;
         }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use upesi_gateway::nodes::CONNECTIONS_PER_NODE;
 use upesi_http::Limits;
 use upesi_http::server::PROXY_HEADERS_MAX;
 
@@ -94,9 +95,14 @@ impl Descriptors {
         let storage = JOURNAL + MERGES + STORE + DIVISION * divisions(settings);
         let balancers =
             if settings.fspiop.proxy_protocol_from.is_empty() { 0 } else { PROXY_HEADERS_MAX as u64 };
+        let nodes = match &*settings.cluster.listen {
+            "" => 0,
+            // Those of the port, and those to the node that leads.
+            _ => (super::options::node_limits(settings).open_max() + CONNECTIONS_PER_NODE) as u64,
+        };
         Self::divide(
             limit(),
-            PROCESS + threads + storage + admin + balancers,
+            PROCESS + threads + storage + admin + balancers + nodes,
             settings.fspiop.connections_max,
         )
     }

@@ -5,6 +5,7 @@ mod break_glass;
 mod clock;
 pub mod cluster;
 mod descriptors;
+mod following;
 mod issuers;
 mod metrics;
 mod node;
@@ -161,6 +162,8 @@ pub struct Hub {
     fspiop: Arc<Server>,
     admin: Arc<Server>,
     metrics: Option<Arc<Server>>,
+    /// Where other nodes of a cluster hand requests on.
+    nodes: Option<Arc<Server>>,
     workers: Workers,
     admin_workers: Workers,
     tls: Arc<Tls>,
@@ -220,17 +223,17 @@ impl Hub {
 
     /// Accepts nothing more. Connections end after the request in flight.
     pub fn leave_ports(&self) {
-        [Some(&self.fspiop), Some(&self.admin), self.metrics.as_ref()].into_iter().flatten().for_each(
-            |server| {
-                server.begin_shutdown();
-            },
-        );
+        let own = [Some(&self.fspiop), Some(&self.admin), self.metrics.as_ref(), self.nodes.as_ref()];
+        own.into_iter().flatten().for_each(|server| server.begin_shutdown());
     }
 
     /// Lets requests and callbacks in flight finish, then stops. What is undelivered is sent after the next start.
     pub async fn shutdown(self, patience: Duration) {
         let deadline = Instant::now() + patience;
-        let cut_off = self.fspiop.shutdown(deadline).await;
+        let mut cut_off = self.fspiop.shutdown(deadline).await;
+        if let Some(nodes) = &self.nodes {
+            cut_off += nodes.shutdown(deadline).await;
+        }
         let relays = self.resources.drain(deadline).await;
         let in_flight = self.courier.drain(deadline).await;
         self.admin.shutdown(deadline).await;

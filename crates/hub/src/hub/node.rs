@@ -1,19 +1,13 @@
-//! What a node of a cluster counts, and the port that shows it while the node follows.
+//! What a node of a cluster counts.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::time::Instant;
-use upesi_http::{Server, Workers};
+use upesi_gateway::nodes::HandOnCounts;
 use upesi_replication::Progress;
 
-use super::process::write_follower;
-use super::start::{PORTS_PATIENCE, bind, serve_metrics};
-use super::tls::Tls;
-use super::{HubError, options};
-use crate::config::Settings;
 use crate::exposition::{counter, gauge, head};
 
 /// What a node of a cluster has besides a hub. Cloning shares it.
@@ -40,13 +34,24 @@ pub(super) struct NodeMetrics {
     alarming: AtomicU64,
     /// Counted by the client.
     pub(super) broker_errors: Arc<AtomicU64>,
+    /// What became of requests that were handed on.
+    pub(super) handed_on: Arc<HandOnCounts>,
 }
+
+/// What a node that follows may lack, and take requests: it does not know yet whom operators have blocked since. A
+/// leader that lives says so more often, one that has fallen silent is followed sooner.
+const BEHIND_MAX: Duration = Duration::from_secs(5);
 
 fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 impl NodeMetrics {
+    /// The node begins to follow, and has read nothing yet.
+    pub(super) fn follows(&self) {
+        self.entry_at_ns.store(0, Ordering::Relaxed);
+    }
+
     /// The node follows, and has read so far.
     pub(super) fn followed(&self, progress: &Progress) {
         self.epoch.store(progress.position.epoch, Ordering::Relaxed);
@@ -96,56 +101,45 @@ impl NodeMetrics {
         counter(text, "upesi_cluster_alarming_entries", help, of(&self.alarming));
         let help = "Failures of brokers that the client reported";
         counter(text, "upesi_cluster_broker_errors", help, of(&self.broker_errors));
+        self.write_handed_on(text);
+    }
+
+    /// Whether it leads, or has read what the log had lately.
+    pub(super) fn is_current(&self) -> bool {
+        let leads = self.leads.load(Ordering::Relaxed);
+        leads || self.behind_ms().is_some_and(|behind_ms| u128::from(behind_ms) <= BEHIND_MAX.as_millis())
+    }
+
+    /// Age of its newest entry; `None` before the first.
+    fn behind_ms(&self) -> Option<u64> {
+        let entry_at_ns = self.entry_at_ns.load(Ordering::Relaxed);
+        let now_ns = i64::try_from(since_1970().as_nanos()).unwrap_or(i64::MAX);
+        let behind_ms = now_ns.saturating_sub(entry_at_ns).max(0).unsigned_abs() / 1_000_000;
+        (entry_at_ns > 0).then_some(behind_ms)
+    }
+
+    fn write_handed_on(&self, text: &mut String) {
+        let counts = &self.handed_on;
+        let name = "upesi_cluster_handed_on";
+        head(text, name, "counter", "Requests handed on to the node that leads, by what became of them");
+        for (outcome, count) in [
+            ("answered", &counts.answered),
+            ("unreachable", &counts.unreachable),
+            ("unknown", &counts.unknown),
+        ] {
+            let count = count.load(Ordering::Relaxed);
+            let _ = writeln!(text, "{name}_total{{outcome=\"{outcome}\"}} {count}");
+        }
+        let help = "Attempts to hand a request on that were repeated";
+        counter(text, "upesi_cluster_hand_on_repeats", help, counts.repeated.load(Ordering::Relaxed));
     }
 
     fn write_behind(&self, text: &mut String, leads: bool) {
-        let entry_at_ns = self.entry_at_ns.load(Ordering::Relaxed);
-        let now_ns = i64::try_from(since_1970().as_nanos()).unwrap_or(i64::MAX);
         // Before its first entry it knows of none that it lacks.
-        let is_behind = !leads && entry_at_ns > 0;
-        let behind_ms = if is_behind { now_ns.saturating_sub(entry_at_ns).max(0) / 1_000_000 } else { 0 };
+        let behind_ms = self.behind_ms().filter(|_| !leads).unwrap_or_default();
         let name = "upesi_cluster_behind_seconds";
         head(text, name, "gauge", "Age of the newest entry that this node has; 0 while it leads");
         let _ = writeln!(text, "{name} {}.{:03}", behind_ms / 1_000, behind_ms % 1_000);
-    }
-}
-
-/// The port of metrics, if there is one, of a node that follows.
-pub(super) struct FollowerPort {
-    server: Arc<Server>,
-    workers: Workers,
-    tls: Tls,
-}
-
-impl FollowerPort {
-    pub(super) fn open(settings: &Settings, metrics: &Arc<NodeMetrics>) -> Result<Option<Self>, HubError> {
-        let Ok(address) = settings.metrics.listen.parse() else { return Ok(None) };
-        let bound = bind("metrics.listen", address, PORTS_PATIENCE)?;
-        let tls = Tls::load(settings, &options::keys(settings)?)?;
-        let workers = Workers::start(1, "upesi-admin")?;
-        let (data, metrics) = (settings.data.dir.clone(), Arc::clone(metrics));
-        let render = move || {
-            let mut text = String::new();
-            metrics.write(&mut text, None);
-            write_follower(&data, &mut text);
-            text.push_str("# EOF\n");
-            text
-        };
-        let text = upesi_admin::MetricsText::new(Duration::from_millis(settings.metrics.interval_ms), render);
-        let server = serve_metrics(settings, bound, &workers, text, &tls);
-        Ok(Some(Self { server, workers, tls }))
-    }
-
-    /// Leaves the port to the hub that starts.
-    pub(super) async fn close(self) {
-        self.server.shutdown(Instant::now()).await;
-        let stop = move || {
-            self.workers.shutdown();
-            self.tls.shutdown();
-        };
-        if tokio::task::spawn_blocking(stop).await.is_err() {
-            tracing::error!("the port of metrics did not stop in order");
-        }
     }
 }
 
@@ -166,10 +160,12 @@ mod tests {
     fn a_node_shows_where_it_is_and_what_became_of_it() {
         let metrics = NodeMetrics::default();
         assert_eq!(value(&metrics, "upesi_cluster_behind_seconds", None), "0.000", "it has read nothing");
+        assert!(!metrics.is_current(), "it has read nothing");
         let position = Position { epoch: 3, seq: 70, ..Position::START };
         let progress = Progress { position, leader: None, is_alarming: true, entry_at_ns: 1_000_000_000 };
         metrics.followed(&progress);
-        metrics.followed(&Progress { is_alarming: false, ..progress });
+        let progress = Progress { is_alarming: false, ..progress };
+        metrics.followed(&progress);
         for (name, expected) in [
             ("upesi_cluster_leads", "0"),
             ("upesi_cluster_epoch", "3"),
@@ -180,8 +176,15 @@ mod tests {
         }
         let behind: f64 = value(&metrics, "upesi_cluster_behind_seconds", None).parse().unwrap();
         assert!(behind > 1e9, "since 1970, but for a second: {behind}");
+        assert!(!metrics.is_current());
+        for (age, is_current) in [(Duration::ZERO, true), (BEHIND_MAX * 2, false)] {
+            let at = (since_1970() - age).as_nanos();
+            metrics.followed(&Progress { entry_at_ns: i64::try_from(at).unwrap(), ..progress.clone() });
+            assert_eq!(metrics.is_current(), is_current, "{age:?}");
+        }
         metrics.elected(true);
         metrics.elected(false);
+        assert!(metrics.is_current());
         assert_eq!(value(&metrics, "upesi_cluster_leads", None), "1");
         assert_eq!(value(&metrics, "upesi_cluster_behind_seconds", None), "0.000");
         assert_eq!(value(&metrics, "upesi_cluster_record", Some(99)), "99");
@@ -192,6 +195,8 @@ mod tests {
         assert_eq!(value(&metrics, "upesi_cluster_last_hand_over_timestamp_seconds", None), "0");
         metrics.handed_over();
         metrics.superseded();
+        metrics.follows();
+        assert!(!metrics.is_current(), "what it read before it led says nothing");
         assert_eq!(value(&metrics, "upesi_cluster_leads", None), "0");
         assert_eq!(value(&metrics, "upesi_cluster_superseded_total", None), "1");
         assert_ne!(value(&metrics, "upesi_cluster_last_hand_over_timestamp_seconds", None), "0");

@@ -11,9 +11,10 @@ use upesi_directory::{DirectoryConfig, OracleConfig};
 use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
 use upesi_fspiop::headers::HeaderRules;
+use upesi_gateway::nodes::CONNECTIONS_PER_NODE;
 use upesi_gateway::{AdmissionSettings, GatewayConfig, RateLimits, RateSettings};
 use upesi_http::{
-    ClientTls, Guard, Limits, Outbound, PaceLimits, Schemes, Workers, WorkersError, available_cores,
+    ClientTls, Guard, Limits, Origin, Outbound, PaceLimits, Schemes, Workers, WorkersError, available_cores,
 };
 use upesi_journal::Durability;
 use upesi_keys::{Keys, Secret, TokenSettings, Tokens};
@@ -252,6 +253,26 @@ pub(super) fn quoting(settings: &Settings) -> QuotingConfig {
             keep_days: u32::try_from(quotes.keep_days).unwrap_or(u32::MAX),
             keep_max: quotes.keep_max,
         }),
+    }
+}
+
+/// Where the nodes of the cluster reach each other.
+pub(super) fn peers(settings: &Settings) -> Vec<(u32, Origin)> {
+    // The settings were checked.
+    crate::config::peers(&settings.cluster.nodes).unwrap_or_default()
+}
+
+/// Of the port for other nodes. All of them come from few addresses, and by connections that carry a request at a time.
+pub(super) fn node_limits(settings: &Settings) -> Limits {
+    /// Of heads, beyond those of DFSPs: the name of the host may be longer.
+    const HOST_BYTES: usize = 1024;
+    let fspiop = &settings.fspiop;
+    Limits {
+        head_bytes_max: size(fspiop.head_bytes_max) + HOST_BYTES,
+        head_deadline: ms(fspiop.head_deadline_ms),
+        idle_timeout: ms(fspiop.idle_timeout_ms),
+        connections_max: peers(settings).len() * CONNECTIONS_PER_NODE,
+        ..Limits::default()
     }
 }
 

@@ -12,7 +12,8 @@ use tracing::Level;
 use upesi_engine::{StopReason, SystemClock};
 
 use super::cluster::{self, Elected};
-use super::node::{FollowerPort, NodeMetrics};
+use super::following::{Following, Read};
+use super::node::NodeMetrics;
 use super::{Hub, HubError};
 use crate::config::{Settings, missing_for_production};
 use crate::exit::Exit;
@@ -79,15 +80,17 @@ async fn stand_by_until(
     settings: &Settings,
     metrics: &Arc<NodeMetrics>,
 ) -> Result<Option<Elected>, HubError> {
-    let port = FollowerPort::open(settings, metrics)?;
+    let patience = Duration::from_millis(settings.shutdown.drain_deadline_ms);
+    let read = Read::new(Arc::clone(metrics));
+    let following = Following::open(settings, &read)?;
     let stops = Arc::new(AtomicBool::new(false));
-    let (settings, standing_by, metrics) = (settings.clone(), Arc::clone(&stops), Arc::clone(metrics));
-    let follow = move || cluster::stand_by(&settings, &standing_by, metrics);
+    let (settings, standing_by) = (settings.clone(), Arc::clone(&stops));
+    let follow = move || cluster::stand_by(&settings, &standing_by, &read);
     let mut standing = tokio::task::spawn_blocking(follow);
+    let reload = || following.iter().for_each(Following::reload_keys);
     let joined = tokio::select! {
         joined = &mut standing => joined,
-        // There is nothing to read again yet.
-        never = at_hang_up(|| ()) => match never {},
+        never = at_hang_up(reload) => match never {},
         name = stop => {
             tracing::info!(signal = name, "stopping in order");
             stops.store(true, Ordering::Release);
@@ -95,8 +98,10 @@ async fn stand_by_until(
             standing.await.map(|stood| stood.map(|_| None))
         }
     };
-    if let Some(port) = port {
-        port.close().await;
+    match following {
+        Some(following) if matches!(joined, Ok(Ok(Some(_)))) => following.leave(patience).await,
+        Some(following) => following.close(patience).await,
+        None => {}
     }
     Ok(joined.unwrap_or_else(|panic| resume_unwind(panic.into_panic()))?)
 }

@@ -17,6 +17,7 @@ use upesi_delivery::{Handler, Signer};
 use upesi_engine::{
     Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
 };
+use upesi_gateway::nodes::NodePort;
 use upesi_gateway::{Gateway, GatewayContext, Rates};
 use upesi_http::{
     BindError, BoundServer, ClientTls, Limits, Outbound, ProxyCounts, Server, Service, Workers,
@@ -57,6 +58,8 @@ struct Base {
     fspiop: BoundServer,
     admin: BoundServer,
     metrics: Option<BoundServer>,
+    /// For other nodes of a cluster.
+    nodes: Option<BoundServer>,
     workers: Workers,
     /// Operators' requests and metrics have a thread of their own, so that they get through when the edges are busy.
     admin_workers: Workers,
@@ -94,11 +97,13 @@ impl Base {
         // What was checked is an address, if it is anything.
         let metrics = settings.metrics.listen.parse().ok();
         let metrics = metrics.map(|address| bind("metrics.listen", address)).transpose()?;
+        let nodes = settings.cluster.listen.parse().ok();
+        let nodes = nodes.map(|address| bind("cluster.listen", address)).transpose()?;
         let workers = options::start_edges(settings)?;
         let descriptors = Descriptors::of(settings, workers.count()).map_err(HubError::Descriptors)?;
         descriptors.tell(settings);
         let guard = options::guard(settings);
-        let own = [Some(&fspiop), Some(&admin), metrics.as_ref()].into_iter().flatten();
+        let own = [Some(&fspiop), Some(&admin), metrics.as_ref(), nodes.as_ref()].into_iter().flatten();
         guard.keep_from(own.map(|bound| bound.local_addr().port()).collect());
         let outbound = Outbound::bounded(options::size(descriptors.outbound)).guarded(guard);
         let admin_workers = Workers::start(1, "upesi-admin")?;
@@ -109,6 +114,7 @@ impl Base {
             fspiop,
             admin,
             metrics,
+            nodes,
             workers,
             admin_workers,
             descriptors,
@@ -204,6 +210,20 @@ impl Base {
         }
         Gateway::new(context, config, registry)
     }
+
+    /// The port to which other nodes hand requests on, if there is one, with the handlers of the gateway.
+    fn serve_nodes(
+        &mut self,
+        settings: &Settings,
+        handle: &EngineHandle,
+        resources: &Resources,
+    ) -> Option<Arc<Server>> {
+        let bound = self.nodes.take()?;
+        let (handlers, config) = (resources.handlers(handle.clone()), options::gateway(settings));
+        let port = NodePort::new(handle.clone(), handlers, self.participants.clone(), config);
+        let limits = options::node_limits(settings);
+        Some(Arc::new(Server::serve_with(bound, limits, &self.workers, Arc::new(port), self.tls.nodes())))
+    }
 }
 
 impl Hub {
@@ -221,7 +241,7 @@ impl Hub {
         clock: Arc<dyn Clock>,
         elected: Option<Elected>,
     ) -> Result<Self, HubError> {
-        let base = Base::open(settings, &clock, elected.as_ref().map(|elected| elected.node.clone()))?;
+        let mut base = Base::open(settings, &clock, elected.as_ref().map(|elected| elected.node.clone()))?;
         let store = elected.as_ref().map(|elected| elected.store.clone());
         let Core { mut registry, metrics, engine, handle, courier } =
             base.start_engine(settings, clock, elected)?;
@@ -247,14 +267,19 @@ impl Hub {
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
         base.begin(&courier);
+        let nodes = base.serve_nodes(settings, &handle, &resources);
         let Base { tls, signatures, workers, admin_workers, descriptors, outbound, node, .. } = base;
         let (fspiop, admin, metrics) = (base.fspiop, base.admin, base.metrics);
         let admin = serve_admin(settings, admin, &admin_workers, service, &tls);
         let limits = options::limits(settings, &descriptors);
         let (fspiop, balancers) = serve_fspiop(settings, (fspiop, limits), &workers, gateway, &tls);
         let metrics = metrics.map(|bound| serve_metrics(settings, bound, &admin_workers, shown, &tls));
-        let servers =
-            Servers { fspiop: Arc::clone(&fspiop), admin: Arc::clone(&admin), metrics: metrics.clone() };
+        let servers = Servers {
+            fspiop: Some(Arc::clone(&fspiop)),
+            admin: Some(Arc::clone(&admin)),
+            metrics: metrics.clone(),
+            nodes: nodes.clone(),
+        };
         admin_workers.get(0).spawn(Arc::clone(&tls).keep(servers, base.participants));
         admin_workers.get(0).spawn(Arc::clone(&signatures).keep());
         let _ = text.ports.set(Ports {
@@ -278,6 +303,7 @@ impl Hub {
             fspiop,
             admin,
             metrics,
+            nodes,
             workers,
             admin_workers,
             tls,
@@ -335,7 +361,7 @@ fn keep_reserve(settings: &Settings) {
 }
 
 /// With the counts of the balancers' connections, if there are any.
-fn serve_fspiop(
+pub(super) fn serve_fspiop(
     settings: &Settings,
     (bound, limits): (BoundServer, Limits),
     workers: &Workers,

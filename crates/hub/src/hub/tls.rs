@@ -13,7 +13,7 @@ use upesi_http::{ClientTls, HandshakeCounts, Outcome, Secured, Server, ServerTls
 use upesi_keys::Keys;
 use upesi_ledger::Block;
 use upesi_tls::{
-    BlockedDigest, ClientFiles, Identity, Protocols, ServerFiles, Stock, TlsError, Trust, present_s,
+    BlockedDigest, ClientFiles, Identity, Kind, Protocols, ServerFiles, Stock, TlsError, Trust, present_s,
 };
 
 use super::{HubError, options};
@@ -26,15 +26,17 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 const FSPIOP: &str = "fspiop_tls";
 const ADMIN: &str = "admin_tls";
 const METRICS: &str = "metrics_tls";
+const NODES: &str = "cluster_tls";
 const OUTBOUND: &str = "outbound_tls";
 
-/// The ports of a hub.
-#[derive(Clone)]
+/// The ports of a hub that are open.
+#[derive(Clone, Default)]
 pub(super) struct Servers {
-    pub(super) fspiop: Arc<Server>,
-    pub(super) admin: Arc<Server>,
-    /// The port of metrics, if there is one.
+    pub(super) fspiop: Option<Arc<Server>>,
+    pub(super) admin: Option<Arc<Server>>,
     pub(super) metrics: Option<Arc<Server>>,
+    /// For other nodes of a cluster.
+    pub(super) nodes: Option<Arc<Server>>,
 }
 
 /// What is in force at the ports and towards DFSPs.
@@ -42,7 +44,10 @@ pub(super) struct Tls {
     fspiop: Option<Secured>,
     admin: Option<Secured>,
     metrics: Option<Secured>,
+    nodes: Option<Secured>,
     outbound: Option<ClientTls>,
+    /// Towards other nodes of a cluster.
+    to_nodes: Option<ClientTls>,
     /// Where handshakes run; `None` if all ports are plain.
     handshakes: Option<Workers>,
     reload_interval: Duration,
@@ -63,8 +68,13 @@ impl Tls {
             "" => None,
             _ => listener(settings, keys, METRICS)?,
         };
+        let (nodes, to_nodes) = match &*settings.cluster.listen {
+            "" => (None, None),
+            _ => (listener(settings, keys, NODES)?, Some(to_nodes(settings, keys)?)),
+        };
+        expect_apart([&fspiop, &admin], nodes.as_ref())?;
         let outbound = outbound(settings, keys)?;
-        let handshakes = match fspiop.is_some() || admin.is_some() || metrics.is_some() {
+        let handshakes = match [&fspiop, &admin, &metrics, &nodes].iter().any(|tls| tls.is_some()) {
             true => Some(Workers::start(1, "upesi-handshake")?),
             false => None,
         };
@@ -77,12 +87,14 @@ impl Tls {
                 counts: Arc::<HandshakeCounts>::default(),
             })
         };
-        let (fspiop, admin, metrics) = (secured(fspiop), secured(admin), secured(metrics));
+        let [fspiop, admin, metrics, nodes] = [fspiop, admin, metrics, nodes].map(secured);
         Ok(Self {
             fspiop,
             admin,
             metrics,
+            nodes,
             outbound,
+            to_nodes,
             handshakes,
             reload_interval: Duration::from_secs(settings.tls.reload_interval_s),
             reload_now: Notify::new(),
@@ -103,6 +115,24 @@ impl Tls {
 
     pub(super) fn metrics(&self) -> Option<Secured> {
         self.metrics.clone()
+    }
+
+    pub(super) fn nodes(&self) -> Option<Secured> {
+        self.nodes.clone()
+    }
+
+    pub(super) fn to_nodes(&self) -> Option<&ClientTls> {
+        self.to_nodes.as_ref()
+    }
+
+    /// The section of the settings, the name and what is in force of each port.
+    fn ports(&self) -> [(&'static str, &'static str, Option<&Secured>); 4] {
+        [
+            (FSPIOP, "fspiop", self.fspiop.as_ref()),
+            (ADMIN, "admin", self.admin.as_ref()),
+            (METRICS, "metrics", self.metrics.as_ref()),
+            (NODES, "nodes", self.nodes.as_ref()),
+        ]
     }
 
     pub(super) fn outbound(&self) -> Option<ClientTls> {
@@ -156,7 +186,7 @@ impl Tls {
     pub(super) fn block(&self, participants: &Participants) -> bool {
         let digests: Vec<_> = participants.blocks().iter().filter_map(digest_of).collect();
         let mut has_changed = false;
-        for (section, secured) in [(FSPIOP, &self.fspiop), (ADMIN, &self.admin), (METRICS, &self.metrics)] {
+        for (section, _, secured) in self.ports() {
             let Some(secured) = secured else { continue };
             match secured.tls.block(digests.iter().copied()) {
                 Ok(is_other) => has_changed |= is_other,
@@ -168,13 +198,11 @@ impl Tls {
 
     /// Reads all files again; whether anything changed. What cannot be used leaves in force what was.
     fn reload(&self) -> bool {
-        let server = |secured: &Option<Secured>| secured.as_ref().map(|secured| secured.tls.reload());
-        let outcomes = [
-            (FSPIOP, server(&self.fspiop)),
-            (ADMIN, server(&self.admin)),
-            (METRICS, server(&self.metrics)),
-            (OUTBOUND, self.outbound.as_ref().map(ClientTls::reload)),
-        ];
+        let servers =
+            self.ports().map(|(section, _, secured)| (section, secured.map(|secured| secured.tls.reload())));
+        let clients = [(OUTBOUND, &self.outbound), (NODES, &self.to_nodes)];
+        let clients = clients.map(|(section, tls)| (section, tls.as_ref().map(ClientTls::reload)));
+        let outcomes = servers.into_iter().chain(clients);
         let (mut has_changed, mut has_failed) = (false, false);
         for (section, outcome) in outcomes {
             match outcome {
@@ -197,10 +225,8 @@ impl Tls {
 
     /// Lets the connections finish that would not be accepted now.
     fn recheck(&self, servers: &Servers) {
-        let Servers { fspiop, admin, metrics } = servers;
-        let ports =
-            [(Some(fspiop), &self.fspiop), (Some(admin), &self.admin), (metrics.as_ref(), &self.metrics)];
-        for (server, secured) in ports {
+        let Servers { fspiop, admin, metrics, nodes } = servers;
+        for (server, (.., secured)) in [fspiop, admin, metrics, nodes].into_iter().zip(self.ports()) {
             let (Some(server), Some(secured)) = (server, secured) else { continue };
             let closed = server.recheck(|peer| secured.tls.trusts(peer));
             if closed > 0 {
@@ -215,15 +241,12 @@ impl Tls {
 
     /// The metrics, if there is TLS.
     pub(super) fn write(&self, text: &mut String) {
-        let places: Vec<(&str, Vec<Stock>)> = [
-            ("fspiop", self.fspiop.as_ref().map(|secured| secured.tls.stock())),
-            ("admin", self.admin.as_ref().map(|secured| secured.tls.stock())),
-            ("metrics", self.metrics.as_ref().map(|secured| secured.tls.stock())),
-            ("outbound", self.outbound.as_ref().map(ClientTls::stock)),
-        ]
-        .into_iter()
-        .filter_map(|(place, stock)| Some((place, stock?)))
-        .collect();
+        let ports =
+            self.ports().map(|(_, place, secured)| (place, secured.map(|secured| secured.tls.stock())));
+        let outbound = ("outbound", self.outbound.as_ref().map(ClientTls::stock));
+        let places = ports.into_iter().chain([outbound]);
+        let places: Vec<(&str, Vec<Stock>)> =
+            places.filter_map(|(place, stock)| Some((place, stock?))).collect();
         if places.is_empty() {
             return;
         }
@@ -266,8 +289,7 @@ impl Tls {
     fn write_handshakes(&self, text: &mut String) {
         let name = "upesi_tls_handshakes";
         head(text, name, "counter", "Handshakes by what became of them");
-        for (port, secured) in [("fspiop", &self.fspiop), ("admin", &self.admin), ("metrics", &self.metrics)]
-        {
+        for (_, port, secured) in self.ports() {
             let Some(secured) = secured else { continue };
             for outcome in Outcome::ALL {
                 let (count, outcome) = (secured.counts.of(outcome), outcome.name());
@@ -294,6 +316,10 @@ fn listener(settings: &Settings, keys: &Keys, section: &'static str) -> Result<O
             let tls = &settings.metrics_tls;
             (tls.mode, &tls.certificate_file, &tls.key_file, &tls.anchors_file, &tls.crl_file)
         }
+        NODES => {
+            let tls = &settings.cluster_tls;
+            ("mutual", &tls.certificate_file, &tls.key_file, &tls.anchors_file, &tls.crl_file)
+        }
         _ => {
             let tls = &settings.admin_tls;
             (tls.mode, &tls.certificate_file, &tls.key_file, &tls.anchors_file, &tls.crl_file)
@@ -304,9 +330,35 @@ fn listener(settings: &Settings, keys: &Keys, section: &'static str) -> Result<O
     }
     let clients = (mode == "mutual").then(|| trust(settings, anchors, crl));
     let files = ServerFiles { identity: identity(certificate, key), clients };
-    let protocols = protocols(settings.tls.http2);
+    // A connection of a node carries a request at a time: there are many.
+    let protocols = protocols(settings.tls.http2 && section != NODES);
     let blocked = path(&settings.tls.blocked_file);
     ServerTls::load_blocking(files, blocked, keys.clone(), protocols).map(Some).map_err(in_section(section))
+}
+
+/// Towards other nodes. Their names are those of `cluster.nodes`.
+fn to_nodes(settings: &Settings, keys: &Keys) -> Result<ClientTls, HubError> {
+    let tls = &settings.cluster_tls;
+    let identity = Some(identity(&tls.certificate_file, &tls.key_file));
+    let files = ClientFiles { servers: trust(settings, &tls.anchors_file, &tls.crl_file), identity };
+    ClientTls::load_with_own(files, None, keys.clone(), protocols(false)).map_err(in_section(NODES))
+}
+
+/// Refuses authorities of DFSPs and operators as those of nodes: each of them could speak for every DFSP.
+fn expect_apart(others: [&Option<ServerTls>; 2], nodes: Option<&ServerTls>) -> Result<(), HubError> {
+    let authorities = |tls: &ServerTls| {
+        let anchors = tls.stock().into_iter().filter(|item| item.kind == Kind::Anchor);
+        anchors.map(|item| (item.name, item.serial)).collect::<Vec<_>>()
+    };
+    let of_others: Vec<_> = others.into_iter().flatten().flat_map(authorities).collect();
+    let of_nodes = nodes.map(authorities).unwrap_or_default();
+    match of_nodes.into_iter().find(|authority| of_others.contains(authority)) {
+        None => Ok(()),
+        Some((name, _)) => Err(HubError::Settings(format!(
+            "cluster_tls.anchors_file has {name}, which is an authority of callers of fspiop_tls or admin_tls, too: each \
+             of them could speak for every DFSP; give nodes an authority of their own"
+        ))),
+    }
 }
 
 fn outbound(settings: &Settings, keys: &Keys) -> Result<Option<ClientTls>, HubError> {

@@ -68,6 +68,8 @@ pub enum Purpose {
     Server,
     /// A caller's.
     Client,
+    /// Of a node of a cluster: both.
+    Node,
 }
 
 /// Arguments of `upesi pki init`.
@@ -100,7 +102,7 @@ pub struct IssueArguments {
     #[arg(long = "for", value_enum)]
     pub purpose: Purpose,
     /// Host name or address of a listener; may be repeated.
-    #[arg(long = "host", value_name = "HOST", required_if_eq("purpose", "server"))]
+    #[arg(long = "host", value_name = "HOST", required_if_eq_any([("purpose", "server"), ("purpose", "node")]))]
     pub hosts: Vec<String>,
     /// Signing request in PEM.
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
@@ -229,6 +231,7 @@ fn issue(arguments: &IssueArguments, now_s: i64) -> Outcome {
     let usage = match arguments.purpose {
         Purpose::Server => Usage::Server,
         Purpose::Client => Usage::Client,
+        Purpose::Node => Usage::Node,
     };
     let order = Order {
         hosts: arguments.hosts.clone(),

@@ -10,6 +10,7 @@
 mod broker;
 #[path = "../common/mod.rs"]
 mod common;
+mod serving;
 mod store;
 #[path = "../support_crash/mod.rs"]
 mod support_crash;
@@ -39,26 +40,28 @@ const HANDED_OVER: &str = "handed over: this node serves no more";
 /// Transfers between two ends of a leader.
 const TRANSFERS: u64 = 150;
 
-/// The nodes, each with a directory of its own.
-fn nodes(directory: &Path, broker: &Broker) -> [World; 2] {
+/// A node with a directory of its own.
+fn node(directory: &Path, broker: &Broker, number: usize) -> World {
     let text = |text: String| -> &'static str { text.leak() };
-    let mut worlds = [0, 1].map(|number| {
-        let data = directory.join(format!("node-{number}"));
-        std::fs::create_dir(&data).unwrap();
-        let mut world =
-            World { log: Some(directory.join(format!("node-{number}.log"))), ..World::new(&data) };
-        world.settings = vec![
-            "cluster.log=kafka",
-            "cluster.id=00112233445566778899aabbccddeeff",
-            "cluster.replicas=1",
-            text(format!("cluster.node={number}")),
-            text(format!("cluster.rank={number}")),
-            text(format!("cluster.address=http://node-{number}")),
-            text(format!("cluster.brokers={}", broker.addresses)),
-            text(format!("{METRICS}{}", free_ports()[0])),
-        ];
-        world
-    });
+    let data = directory.join(format!("node-{number}"));
+    std::fs::create_dir(&data).unwrap();
+    let mut world = World { log: Some(directory.join(format!("node-{number}.log"))), ..World::new(&data) };
+    world.settings = vec![
+        "cluster.log=kafka",
+        "cluster.id=00112233445566778899aabbccddeeff",
+        "cluster.replicas=1",
+        text(format!("cluster.node={number}")),
+        text(format!("cluster.rank={number}")),
+        text(format!("cluster.address=http://node-{number}")),
+        text(format!("cluster.brokers={}", broker.addresses)),
+        text(format!("{METRICS}{}", free_ports()[0])),
+    ];
+    world
+}
+
+/// Two of them.
+fn nodes(directory: &Path, broker: &Broker) -> [World; 2] {
+    let mut worlds = [0, 1].map(|number| node(directory, broker, number));
     worlds[1].ports = worlds[0].ports;
     worlds
 }

@@ -32,9 +32,9 @@ impl Pki {
         pki
     }
 
-    /// Issues a certificate; a server's is for 127.0.0.1. Returns the binding of its key.
+    /// Issues a certificate; a server's or node's is for 127.0.0.1. Returns the binding of its key.
     pub fn issue(&mut self, usage: Usage, name: &str) -> String {
-        let hosts: &[&str] = if usage == Usage::Server { &["127.0.0.1"] } else { &[] };
+        let hosts: &[&str] = if usage == Usage::Client { &[] } else { &["127.0.0.1"] };
         let order = Order { replaces: true, ..Order::new(name, usage, present_s()) };
         let issued = self.authority.issue(&order.with_hosts(hosts)).unwrap();
         format!("spki-sha256:{}", issued.entry.spki_sha256)

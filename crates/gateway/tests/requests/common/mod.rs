@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub const AMPLE: Duration = Duration::from_secs(30);
 pub const SHORT: Duration = Duration::from_millis(40);
 
 /// It is always [`NOW`].
-struct StandingClock;
+pub struct StandingClock;
 
 impl Clock for StandingClock {
     fn now(&self) -> Timestamp {
@@ -68,7 +68,7 @@ pub fn two_banks(context: &mut TestContext) {
 }
 
 /// What is not about transfers goes to a recorder, if there is one.
-pub struct Others(Option<Arc<Recorder>>);
+pub struct Others(pub Option<Arc<Recorder>>);
 
 /// Takes everything, but from senders that it does not know; tests tell theirs by the path.
 #[derive(Default)]
@@ -104,7 +104,7 @@ impl Default for Settings {
 /// Everything that runs, with the banks of [`scheme`], in the order in which it is dropped.
 pub struct Running {
     pub server: Server,
-    workers: Workers,
+    pub workers: Workers,
     pub engine: Option<Engine>,
     pub handle: EngineHandle,
     pub registry: Arc<Registry>,
@@ -149,10 +149,7 @@ impl Running {
     }
 
     pub fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.server.local_addr()).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(AMPLE)).unwrap();
-        Client { stream, received: Vec::new() }
+        Client::to(self.server.local_addr())
     }
 
     /// One request on a connection of its own.
@@ -214,6 +211,13 @@ impl Answer {
 }
 
 impl Client {
+    pub fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(AMPLE)).unwrap();
+        Self { stream, received: Vec::new() }
+    }
+
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }

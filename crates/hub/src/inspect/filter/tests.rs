@@ -178,6 +178,11 @@ fn of_bulk(number: u8) -> [Event; 4] {
     ]
 }
 
+fn fee(number: u8, payer: u32, payee: u32) -> Event {
+    let (payer, payee) = (account(payer), account(payee));
+    Event::FeeCharged { transfer: id(number), rule: 1, payer, payee, amount: Amount::ZERO }
+}
+
 fn record(events: Vec<Event>, callbacks: Vec<Callback>) -> Record<'static> {
     Record { actor: Actor::Operator, events, callbacks, payload: Payload::default() }
 }
@@ -217,26 +222,8 @@ fn an_event_concerns_whom_it_names_or_whose_account_it_changes() {
         (Event::Posted { debit: account(5), credit: account(4), amount: Amount::ZERO }, [true, false]),
         (Event::Posted { debit: account(4), credit: account(6), amount: Amount::ZERO }, [false, true]),
         (Event::Posted { debit: account(4), credit: account(4), amount: Amount::ZERO }, none),
-        (
-            Event::FeeCharged {
-                transfer: id(1),
-                rule: 1,
-                payer: account(5),
-                payee: account(4),
-                amount: Amount::ZERO,
-            },
-            [true, false],
-        ),
-        (
-            Event::FeeCharged {
-                transfer: id(1),
-                rule: 1,
-                payer: account(4),
-                payee: account(6),
-                amount: Amount::ZERO,
-            },
-            [false, true],
-        ),
+        (fee(1, 5, 4), [true, false]),
+        (fee(1, 4, 6), [false, true]),
         (funds(1), [true, false]),
         (conversion(1, ConversionState::Reserved), both),
         (bulk(1, BulkState::Received), both),
@@ -390,13 +377,6 @@ fn times_are_from_since_to_before_until() {
 
 #[test]
 fn events_are_about_the_transfer_that_they_name() {
-    let fee = |number| Event::FeeCharged {
-        transfer: id(number),
-        rule: 1,
-        payer: account(5),
-        payee: account(6),
-        amount: Amount::ZERO,
-    };
     let no_fee = |number| Event::FeeNotCharged {
         transfer: id(number),
         rule: 1,
@@ -410,7 +390,7 @@ fn events_are_about_the_transfer_that_they_name() {
             aborted(number),
             funds(number),
             ended(number),
-            fee(number),
+            fee(number, 5, 6),
             no_fee(number),
             conversion(number, ConversionState::Reserved),
             conversion_fulfilled(number),

@@ -1,0 +1,307 @@
+//! A node that follows hands requests on to the one that leads: its answers are the leader's, nothing is done twice.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use upesi_engine::{Participants, Payload, SharedParticipants};
+use upesi_gateway::nodes::{HandOn, HandOnCounts, Lead, NodePort, Peers};
+use upesi_gateway::{Gateway, GatewayConfig, GatewayContext};
+use upesi_http::{Limits, Origin, Server, Workers};
+use upesi_ledger::{AdminCommand, Block, Command};
+use upesi_transfers::Transfers;
+
+use crate::common::scheme::{name, position};
+use crate::common::{
+    AMPLE, Answer, Client, ERROR_BODY, ID, Others, Recorder, Running, Settings, fulfil_body, get, post,
+    prepare_body, put, put_error, request,
+};
+
+/// Of bodies that the port for nodes takes: little, so that more is soon sent.
+const BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// A node that leads, with its port for others.
+struct Leader {
+    port: Server,
+    participants: SharedParticipants,
+    running: Running,
+}
+
+impl Leader {
+    fn start(recorder: Option<Arc<Recorder>>) -> Self {
+        let running = Running::start(Settings { recorder: recorder.clone(), ..Settings::default() });
+        let participants = SharedParticipants::default();
+        let handler = (Transfers::new(running.handle.clone()), Others(recorder));
+        let config = GatewayConfig { body_bytes_max: BODY_BYTES_MAX, ..GatewayConfig::default() };
+        let port = NodePort::new(running.handle.clone(), handler, participants.clone(), config);
+        let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = Server::serve(bound, Limits::default(), &running.workers, Arc::new(port));
+        Self { port, participants, running }
+    }
+}
+
+struct Follower {
+    server: Server,
+    workers: Workers,
+    leads: watch::Sender<Lead>,
+    is_current: Arc<AtomicBool>,
+    counts: Arc<HandOnCounts>,
+}
+
+impl Follower {
+    /// The first node leads.
+    fn of(nodes: &[SocketAddr]) -> Self {
+        let (leads, led) = watch::channel(Lead { epoch: 1, node: Some(0) });
+        let is_current = Arc::new(AtomicBool::new(true));
+        let current = Arc::clone(&is_current);
+        let current = Box::new(move || current.load(Ordering::SeqCst));
+        let origins = (0..).zip(nodes.iter().map(|node| Origin::new("127.0.0.1", node.port())));
+        let counts = Arc::<HandOnCounts>::default();
+        let hand_on = HandOn::new(led, Peers::new(origins, None), Arc::clone(&counts));
+        let clock = Arc::new(crate::common::StandingClock);
+        let context = GatewayContext::following(current, clock, hand_on);
+        let gateway = Gateway::new(context, GatewayConfig::default(), &mut Registry::default());
+        let workers = Workers::start(2, "follower").unwrap();
+        let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let server = Server::serve(bound, Limits::default(), &workers, Arc::new(gateway));
+        Self { server, workers, leads, is_current, counts }
+    }
+
+    fn connect(&self) -> Client {
+        Client::to(self.server.local_addr())
+    }
+
+    fn ask(&self, request: &[u8]) -> Answer {
+        self.connect().exchange(request)
+    }
+
+    /// Another node leads.
+    fn elect(&self, node: Option<u32>) {
+        self.leads.send_modify(|lead| *lead = Lead { epoch: lead.epoch + 1, node });
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.server.begin_shutdown();
+        self.workers.shutdown();
+    }
+}
+
+/// A node that reads what it is sent and says nothing: it is frozen. With `closes` it ends the connection instead.
+struct Silent {
+    address: SocketAddr,
+    heard: Receiver<()>,
+}
+
+impl Silent {
+    fn start(closes: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (hear, heard) = channel();
+        thread::spawn(move || {
+            let mut kept = Vec::new();
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                if stream.read(&mut [0; 64 * 1024]).is_ok_and(|bytes| bytes > 0) && hear.send(()).is_err() {
+                    return;
+                }
+                kept.push(stream);
+                if closes {
+                    kept.clear();
+                }
+            }
+        });
+        Self { address, heard }
+    }
+
+    /// Waits until it was sent something.
+    fn hears(&self) {
+        self.heard.recv_timeout(AMPLE).unwrap();
+    }
+}
+
+/// An address at which nobody listens.
+fn nowhere() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn look_up() -> Vec<u8> {
+    let media = "application/vnd.interoperability.parties+json;version=1.0";
+    let edits =
+        [format!("content-type: {media}"), format!("accept: {media}"), "-fspiop-destination".to_owned()];
+    request("GET /parties/MSISDN/123", &edits.each_ref().map(String::as_str), "")
+}
+
+fn is_unavailable(answer: &Answer) {
+    assert_eq!((answer.status, answer.code()), (503, 2003), "{answer:?}");
+    assert_eq!(answer.header("retry-after"), Some("1"), "{answer:?}");
+}
+
+#[test]
+fn a_followers_answers_are_the_leaders() {
+    let recorder = Arc::new(Recorder(Mutex::default()));
+    let leader = Leader::start(Some(Arc::clone(&recorder)));
+    let follower = Follower::of(&[leader.port.local_addr()]);
+    let (mut there, mut here) = (leader.running.connect(), follower.connect());
+    let large = prepare_body(ID).replacen('{', &format!(r#"{{"filler":"{}","#, "x".repeat(60_000)), 1);
+    for (request, status) in [
+        (post(&["fspiop-source: ghost"], prepare_body(ID)), 400),
+        (post(&["-date"], prepare_body(ID)), 400),
+        (post(&[], "{}"), 400),
+        (post(&["x-own: a", "+x-own: b"], prepare_body(ID)), 202),
+        (post(&[], &large), 202),
+        (get(ID, &[]), 202),
+        (get("no%20id", &["-fspiop-destination"]), 202),
+        (put(ID, &["-accept"], fulfil_body()), 200),
+        (put_error("no-id", &["fspiop-source: bluewallet", "-accept"], ERROR_BODY), 200),
+        (look_up(), 202),
+        (request("PATCH /transfers/x", &[], "{}"), 501),
+        (request("GET /nothing", &[], ""), 404),
+    ] {
+        let (expected, found) = (there.exchange(&request), here.exchange(&request));
+        let text = String::from_utf8_lossy(&request[..request.len().min(400)]).into_owned();
+        assert_eq!(expected.status, status, "{text}\n{expected:?}");
+        assert_eq!((found.status, &found.body), (expected.status, &expected.body), "{text}");
+    }
+    let taken = recorder.0.lock().unwrap();
+    let [one, other] = &taken[..] else { panic!("{taken:?}") };
+    assert_eq!((one.path(), &one.headers, &one.body), (other.path(), &other.headers, &other.body));
+}
+
+#[test]
+fn what_a_follower_took_is_recorded_as_it_came() {
+    let leader = Leader::start(None);
+    let follower = Follower::of(&[leader.port.local_addr()]);
+    let body = prepare_body(ID);
+    assert_eq!(follower.ask(&post(&["x-own: 1", "authorization: secret"], &body)).status, 202);
+    let running = &leader.running;
+    assert_eq!(running.records(), 1);
+    let payload: Payload = running.wait(running.handle.payload(running.last_seq())).unwrap().unwrap();
+    let headers = String::from_utf8_lossy(&payload.headers).into_owned();
+    assert_eq!(payload.body, body.as_bytes());
+    assert!(
+        headers.contains("x-own: 1\r\n") && headers.contains("fspiop-source: greenbank\r\n"),
+        "{headers}"
+    );
+    assert!(!headers.contains("secret") && !headers.contains("host:"), "{headers}");
+    assert_eq!(running.wait(position(&running.handle, "greenbank")), "125.5");
+}
+
+#[test]
+fn a_prepare_without_an_answer_is_repeated_to_the_next_leader_and_a_lookup_is_not() {
+    let leader = Leader::start(Some(Arc::new(Recorder(Mutex::default()))));
+    for closes in [false, true] {
+        let silent = Silent::start(closes);
+        let follower = Follower::of(&[silent.address, leader.port.local_addr()]);
+        let id = if closes { ID } else { "01563e3a-b5d3-4676-8c61-efb99302bd5b" };
+        let records = leader.running.records();
+        let mut client = follower.connect();
+        client.send(&post(&[], prepare_body(id)));
+        silent.hears();
+        follower.elect(None);
+        follower.elect(Some(1));
+        assert_eq!(client.answer().status, 202, "closes: {closes}");
+        assert_eq!(leader.running.records(), records + 1);
+        assert!(follower.counts.repeated.load(Ordering::Relaxed) > 0);
+    }
+    let silent = Silent::start(true);
+    let follower = Follower::of(&[silent.address, leader.port.local_addr()]);
+    let answer = follower.ask(&look_up());
+    is_unavailable(&answer);
+    assert!(answer.body.contains("the outcome is not known"), "{answer:?}");
+    assert_eq!(follower.counts.unknown.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn requests_that_reached_nobody_wait_for_the_next_leader() {
+    let recorder = Arc::new(Recorder(Mutex::default()));
+    let leader = Leader::start(Some(Arc::clone(&recorder)));
+    let mut former = Leader::start(None);
+    // One that has stopped, and still has its port.
+    former.running.engine.take().unwrap().shutdown();
+    for (number, first) in [former.port.local_addr(), nowhere()].into_iter().enumerate() {
+        let follower = Follower::of(&[first, leader.port.local_addr()]);
+        let mut clients = [(); 2].map(|()| follower.connect());
+        clients[0].send(&post(&[], prepare_body(ID)));
+        clients[1].send(&look_up());
+        while follower.counts.repeated.load(Ordering::Relaxed) < 4 {
+            thread::yield_now();
+        }
+        follower.elect(Some(1));
+        assert_eq!(clients.map(|mut client| client.answer().status), [202, 202]);
+        assert_eq!(recorder.0.lock().unwrap().len(), number + 1);
+    }
+}
+
+#[test]
+fn where_nobody_leads_it_is_said_in_time_and_a_node_that_is_behind_asks_nobody() {
+    let leader = Leader::start(None);
+    let follower = Follower::of(&[leader.port.local_addr()]);
+    let health = |client: &mut Client| client.exchange(&request("GET /health", &[], ""));
+    let mut client = follower.connect();
+    let answer = health(&mut client);
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.contains(r#""role":"follower""#), "{answer:?}");
+    follower.is_current.store(false, Ordering::SeqCst);
+    is_unavailable(&client.exchange(&post(&[], prepare_body(ID))));
+    assert_eq!(health(&mut client).status, 502);
+    assert_eq!(client.exchange(&request("GET /live", &[], "")).status, 200);
+    follower.is_current.store(true, Ordering::SeqCst);
+    follower.elect(None);
+    is_unavailable(&client.exchange(&post(&[], prepare_body(ID))));
+    assert_eq!(follower.counts.unreachable.load(Ordering::Relaxed), 1);
+    assert_eq!(leader.running.records(), 0);
+    assert_eq!(client.exchange(&request("DELETE /endpointcache", &[], "")).status, 404);
+}
+
+#[test]
+fn whom_operators_blocked_the_leader_lets_in_no_more() {
+    let leader = Leader::start(None);
+    let follower = Follower::of(&[leader.port.local_addr()]);
+    let running = &leader.running;
+    let block = AdminCommand::SetBlock { block: Block::Participant(name("greenbank")) };
+    running.wait(running.handle.submit(Command::Admin(block), Payload::default())).unwrap();
+    let participants = running.wait(running.handle.read(Participants::of)).unwrap();
+    assert!(participants.has_blocked());
+    leader.participants.set(Arc::new(participants));
+    let answer = follower.ask(&post(&[], prepare_body(ID)));
+    assert_eq!((answer.status, answer.code()), (403, 3000), "{answer:?}");
+}
+
+/// Bytes that are no requests, heads and bodies without end, and silence.
+#[test]
+fn the_port_for_nodes_is_bounded() {
+    let leader = Leader::start(None);
+    let port = leader.port.local_addr();
+    let first_line = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(port).unwrap();
+        stream.set_read_timeout(Some(AMPLE)).unwrap();
+        // It may be closed before all is sent.
+        let _ = stream.write_all(bytes);
+        let mut line = String::new();
+        let _ = BufReader::new(stream).read_line(&mut line);
+        line
+    };
+    assert!(first_line(&[0xff; 4096]).starts_with("HTTP/1.1 400"));
+    let endless = [b"GET /transfers/x HTTP/1.1\r\nx: ".to_vec(), vec![b'x'; 128 * 1024]].concat();
+    assert!(first_line(&endless).starts_with("HTTP/1.1 431"));
+    let mut client = Client::to(port);
+    let answer = client.exchange(&post(&[], vec![b'x'; BODY_BYTES_MAX + 1]));
+    assert_eq!(answer.status, 400, "{answer:?}");
+    assert!(answer.body.starts_with("3104 "), "{answer:?}");
+    let mut client = Client::to(port);
+    let answer = client.exchange(&request("GET /health", &[], ""));
+    assert_eq!(
+        (answer.status, answer.body.split(' ').next()),
+        (404, Some("3002")),
+        "it has no other endpoints"
+    );
+    assert_eq!(leader.running.records(), 0);
+    let _ = leader.running.wait(leader.port.shutdown(Instant::now()));
+}

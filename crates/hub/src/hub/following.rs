@@ -1,0 +1,220 @@
+//! What a node of a cluster serves while it follows: requests of DFSPs, which it hands on, and metrics.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use upesi_engine::{SharedParticipants, SystemClock};
+use upesi_gateway::nodes::{HandOn, Lead, Peers};
+use upesi_gateway::{Gateway, GatewayContext, Rates};
+use upesi_http::{BoundServer, Outbound, Server, WorkerHandle, Workers};
+
+use super::descriptors::Descriptors;
+use super::issuers::Providers;
+use super::node::NodeMetrics;
+use super::process::write_follower;
+use super::signatures::Signatures;
+use super::start::{PORTS_PATIENCE, bind, serve_fspiop, serve_metrics};
+use super::tls::{Servers, Tls};
+use super::{HubError, options};
+use crate::config::Settings;
+use crate::exposition::gauge;
+
+/// What a node that follows has read, for those who serve meanwhile. Cloning shares it.
+#[derive(Clone)]
+pub(super) struct Read {
+    pub(super) participants: SharedParticipants,
+    pub(super) leads: Arc<watch::Sender<Lead>>,
+    pub(super) metrics: Arc<NodeMetrics>,
+}
+
+impl Read {
+    pub(super) fn new(metrics: Arc<NodeMetrics>) -> Self {
+        metrics.follows();
+        Self { participants: SharedParticipants::default(), leads: Arc::default(), metrics }
+    }
+
+    /// Whoever hands on to another node hears of it.
+    pub(super) fn lead(&self, lead: Lead) {
+        self.leads.send_if_modified(|known| std::mem::replace(known, lead) != lead);
+    }
+}
+
+/// The ports of a node that follows.
+pub(super) struct Following {
+    edge: Option<Edge>,
+    metrics: Option<Arc<Server>>,
+    workers: Workers,
+    tls: Arc<Tls>,
+    /// As long as requests wait, so that they wait for a change.
+    read: Read,
+}
+
+/// What takes requests of DFSPs.
+struct Edge {
+    server: Arc<Server>,
+    workers: Workers,
+    signatures: Arc<Signatures>,
+}
+
+impl Following {
+    /// Opens the port of metrics, if there is one, and that of FSPIOP, if nodes can hand requests on.
+    pub(super) fn open(settings: &Settings, read: &Read) -> Result<Option<Self>, HubError> {
+        let metrics = settings.metrics.listen.parse().ok();
+        let hands_on = !settings.cluster.listen.is_empty();
+        if metrics.is_none() && !hands_on {
+            return Ok(None);
+        }
+        let tls = Arc::new(Tls::load(settings, &options::keys(settings)?)?);
+        let bind = |setting, address| bind(setting, address, PORTS_PATIENCE);
+        let metrics = metrics.map(|address| bind("metrics.listen", address)).transpose()?;
+        let fspiop = hands_on.then(|| bind("fspiop.listen", settings.fspiop.listen)).transpose()?;
+        let workers = Workers::start(1, "upesi-admin")?;
+        let mut registry = Registry::default();
+        let worker = workers.get(0);
+        let edge = fspiop
+            .map(|bound| Edge::serve(settings, bound, (&tls, read, worker), &mut registry))
+            .transpose()?;
+        let text = text(settings, read, registry, (edge.as_ref(), &tls));
+        let metrics = metrics.map(|bound| serve_metrics(settings, bound, &workers, text, &tls));
+        let servers = Servers {
+            fspiop: edge.as_ref().map(|edge| Arc::clone(&edge.server)),
+            metrics: metrics.clone(),
+            ..Servers::default()
+        };
+        worker.spawn(Arc::clone(&tls).keep(servers, read.participants.clone()));
+        Ok(Some(Self { edge, metrics, workers, tls, read: read.clone() }))
+    }
+
+    /// Reads certificates, keys, authorities and lists again now.
+    pub(super) fn reload_keys(&self) {
+        self.tls.reload_soon();
+        if let Some(edge) = &self.edge {
+            edge.signatures.reload_soon();
+        }
+    }
+
+    /// Leaves the ports to the hub that starts. Requests that wait for a leader go to that hub, by its port for other
+    /// nodes.
+    pub(super) async fn leave(self, patience: Duration) {
+        self.leave_metrics().await;
+        if let Some(edge) = &self.edge {
+            edge.server.begin_shutdown();
+        }
+        let ended = thread::Builder::new().name("upesi-leave".to_owned()).spawn(move || {
+            let runtime = Builder::new_current_thread().enable_time().build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(self.finish(patience)).stop(),
+                Err(_) => self.stop(),
+            }
+        });
+        if ended.is_err() {
+            tracing::error!("requests that waited were cut off: there is no thread for them");
+        }
+    }
+
+    /// Lets requests in flight finish, then stops.
+    pub(super) async fn close(self, patience: Duration) {
+        self.leave_metrics().await;
+        let following = self.finish(patience).await;
+        if tokio::task::spawn_blocking(move || following.stop()).await.is_err() {
+            tracing::error!("the ports of the node did not stop in order");
+        }
+    }
+
+    async fn leave_metrics(&self) {
+        if let Some(metrics) = &self.metrics {
+            metrics.shutdown(Instant::now()).await;
+        }
+    }
+
+    async fn finish(self, patience: Duration) -> Self {
+        if let Some(edge) = &self.edge {
+            let cut_off = edge.server.shutdown(Instant::now() + patience).await;
+            if cut_off > 0 {
+                tracing::warn!(connections = cut_off, "these were cut off at the drain deadline");
+            }
+        }
+        self
+    }
+
+    /// Waits for threads.
+    fn stop(self) {
+        if let Some(edge) = self.edge {
+            edge.workers.shutdown();
+            edge.signatures.shutdown();
+        }
+        self.workers.shutdown();
+        self.tls.shutdown();
+        drop(self.read);
+    }
+}
+
+impl Edge {
+    fn serve(
+        settings: &Settings,
+        bound: BoundServer,
+        (tls, read, worker): (&Arc<Tls>, &Read, &WorkerHandle),
+        registry: &mut Registry,
+    ) -> Result<Self, HubError> {
+        let clock: Arc<dyn upesi_engine::Clock> = Arc::new(SystemClock);
+        let keys = options::keys(settings)?;
+        let signatures = Arc::new(Signatures::load(settings, &keys, &read.participants, &clock)?);
+        let workers = options::start_edges(settings)?;
+        let descriptors = Descriptors::of(settings, workers.count()).map_err(HubError::Descriptors)?;
+        let outbound =
+            Outbound::bounded(options::size(descriptors.outbound)).guarded(options::guard(settings));
+        let providers = Providers::start(settings, &outbound, worker)?;
+        let node = Arc::clone(&read.metrics);
+        let is_current = Box::new(move || node.is_current());
+        let peers = Peers::new(options::peers(settings), tls.to_nodes());
+        let counts = Arc::clone(&read.metrics.handed_on);
+        let hand_on = HandOn::new(read.leads.subscribe(), peers, counts);
+        let mut context = GatewayContext::following(is_current, clock, hand_on);
+        context.participants = read.participants.clone();
+        context.rates = Arc::new(Rates::new(options::rates(settings), read.participants.clone()));
+        context.provider = providers.of_clients.clone();
+        if let Some(authenticator) = signatures.authenticator() {
+            context.authenticator = Box::new(authenticator);
+        }
+        let gateway = Gateway::new(context, options::gateway(settings), registry);
+        worker.spawn(Arc::clone(&signatures).keep());
+        let limits = options::limits(settings, &descriptors);
+        let (server, _) = serve_fspiop(settings, (bound, limits), &workers, gateway, tls);
+        tracing::info!(fspiop = %server.local_addr(), "takes requests and hands them on to the node that leads");
+        Ok(Self { server, workers, signatures })
+    }
+}
+
+/// The metrics of a node that follows.
+fn text(
+    settings: &Settings,
+    read: &Read,
+    registry: Registry,
+    (edge, tls): (Option<&Edge>, &Arc<Tls>),
+) -> upesi_admin::MetricsText {
+    let (data, node, tls) = (settings.data.dir.clone(), Arc::clone(&read.metrics), Arc::clone(tls));
+    let edge = edge.map(|edge| (Arc::clone(&edge.server), Arc::clone(&edge.signatures)));
+    let render = move || {
+        let mut text = String::new();
+        if let Some((server, signatures)) = &edge {
+            // Writing into a String does not fail.
+            let _ = encode(&mut text, &registry);
+            text.truncate(text.strip_suffix("# EOF\n").map_or(text.len(), str::len));
+            let connections = server.connections() as u64;
+            gauge(&mut text, "upesi_http_connections", "Open connections on the FSPIOP port", connections);
+            signatures.write(&mut text);
+        }
+        tls.write(&mut text);
+        node.write(&mut text, None);
+        write_follower(&data, &mut text);
+        text.push_str("# EOF\n");
+        text
+    };
+    upesi_admin::MetricsText::new(Duration::from_millis(settings.metrics.interval_ms), render)
+}

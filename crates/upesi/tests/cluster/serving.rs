@@ -1,0 +1,224 @@
+//! DFSPs speak to a node that follows, while those that lead are killed, frozen, stopped in order and told to hand
+//! over: what that node answered 202 is in all copies, once.
+//!
+//! `UPESI_CLUSTER_TAKE_OVERS` and `UPESI_CRASH_SEED` as in `main.rs`.
+
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use upesi_pki::Usage;
+
+use crate::broker::Broker;
+use crate::common::secure::Pki;
+use crate::support_crash::hub::{Hub, PATIENCE, SERVING, free_ports};
+use crate::support_crash::scene::block_on;
+use crate::support_crash::world::World;
+use crate::support_crash::{setting, verdict};
+use crate::{FOLLOWS, METRICS, TRANSFERS, answer, asked, end, follows, follows_again, freeze, node, told};
+
+/// One of each kind of end.
+const TAKE_OVERS: u64 = 4;
+const TAKES_REQUESTS: &str = "takes requests and hands them on to the node that leads";
+const LISTEN: &str = "cluster.listen=";
+
+/// Nodes whose ports differ, and that hand on to each other.
+fn nodes(directory: &Path, broker: &Broker, pki: &mut Pki, count: usize) -> Vec<World> {
+    let text = |text: String| -> &'static str { text.leak() };
+    let mut worlds: Vec<_> = (0..count).map(|number| node(directory, broker, number)).collect();
+    let ports: Vec<_> = worlds.iter().map(|_| free_ports()[0]).collect();
+    let places: Vec<_> = ports.iter().enumerate().map(|(number, port)| format!("{number}={port}")).collect();
+    let list = text(format!("cluster.nodes={}", places.join(",")));
+    for (number, world) in worlds.iter_mut().enumerate() {
+        let name = format!("node-{number}");
+        pki.issue(Usage::Node, &name);
+        let file = |name: &str| pki.file(name).display().to_string();
+        world.settings.extend([
+            list,
+            text(format!("{LISTEN}{}", ports[number])),
+            text(format!("cluster_tls.certificate_file={}", file(&format!("{name}.pem")))),
+            text(format!("cluster_tls.key_file={}", file(&format!("{name}.key")))),
+            text(format!("cluster_tls.anchors_file={}", file("ca.pem"))),
+        ]);
+    }
+    worlds
+}
+
+/// DFSPs that speak to a node, and operators that speak to the one that leads.
+fn callers(edge: &World, leader: &World) -> World {
+    World { ports: [edge.ports[0], leader.ports[1]], ..World::new(&edge.data) }
+}
+
+/// As `follows`, once it takes requests.
+fn takes_requests(world: &World) -> Hub {
+    let mut hub = world.start();
+    assert!(hub.logs(TAKES_REQUESTS), "{}\n{}", hub.exit(), hub.log.join("\n"));
+    assert!(hub.logs(FOLLOWS), "{}\n{}", hub.exit(), hub.log.join("\n"));
+    hub
+}
+
+/// Stops the leader for as long as it takes the other one to lead.
+fn frozen(mut leader: Hub, standby: &mut Hub) -> Hub {
+    freeze(leader.pid());
+    standby.serves();
+    kill_process(Pid::from_raw(leader.pid().cast_signed()).unwrap(), Signal::CONT).unwrap();
+    assert!(leader.logs(FOLLOWS), "{}", leader.log.join("\n"));
+    leader
+}
+
+fn metric(world: &World, name: &str) -> u64 {
+    let address = world.settings.iter().find_map(|setting| setting.strip_prefix(METRICS)).unwrap();
+    let text = answer(asked(address.parse().unwrap(), "/metrics"));
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    value.unwrap_or_else(|| panic!("{name} is not in {text}"))
+}
+
+/// Waits until a node that follows has what was accepted, then stops it.
+fn stops_with_everything(hub: Hub, world: &World) {
+    let since = Instant::now();
+    loop {
+        let (code, text) = told(world, &["cluster", "status", "--json"]);
+        assert_eq!(code, Some(0), "{text}");
+        let status: Value = serde_json::from_str(&text).unwrap();
+        if status["copied"] == status["accepted"] {
+            break;
+        }
+        assert!(since.elapsed() < PATIENCE, "{status}");
+    }
+    stops(hub);
+}
+
+fn stops(hub: Hub) {
+    let (status, log) = hub.stop();
+    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+}
+
+#[test]
+fn what_a_node_that_follows_answered_is_in_all_copies_whoever_leads() {
+    let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    let take_overs = setting("UPESI_CLUSTER_TAKE_OVERS").unwrap_or(TAKE_OVERS);
+    println!("serving: seed {seed}, {take_overs} take-overs");
+    let directory = TempDir::new().unwrap();
+    let broker = Broker::start(directory.path());
+    let mut pki = Pki::new();
+    let mut worlds = nodes(directory.path(), &broker, &mut pki, 3);
+    worlds[2].settings.push("cluster.may_lead=false");
+    let (code, text) = told(&worlds[0], &["cluster", "create-topic"]);
+    assert_eq!(code, Some(0), "{text}");
+    refuses_authorities_of_dfsps(&worlds[2], &pki);
+
+    let mut leader = worlds[0].start();
+    leader.serves();
+    let edge = takes_requests(&worlds[2]);
+    strangers_are_not_heard(&worlds[0], &mut pki);
+    let mut load = block_on(callers(&worlds[2], &worlds[0]).load(seed));
+    let mut standby = follows(&worlds[1]);
+    load.start();
+    let begun = Instant::now();
+    for number in 0..take_overs {
+        load.wait_for_accepted(TRANSFERS);
+        let leads = (number % 2) as usize;
+        let ended = Instant::now();
+        let former = if number % 4 == 3 {
+            frozen(leader, &mut standby)
+        } else {
+            let former = end(leader, number % 4, [leads, 1 - leads], &worlds[leads]);
+            assert!(standby.logs(SERVING), "nobody serves: {}", standby.log.join("\n"));
+            follows_again(former, &worlds[leads])
+        };
+        println!(
+            "{:6} ms  node {} took over within {} ms; {} accepted so far",
+            begun.elapsed().as_millis(),
+            1 - leads,
+            ended.elapsed().as_millis(),
+            load.accepted_count()
+        );
+        leader = std::mem::replace(&mut standby, former);
+    }
+    load.wait_for_accepted(TRANSFERS);
+
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    block_on(verdict::all_agree(&worlds[(take_overs % 2) as usize].admin(), &load, &accepted));
+    assert!(
+        metric(&worlds[2], r#"upesi_cluster_handed_on_total{outcome="answered"}"#) >= accepted.len() as u64
+    );
+    assert!(
+        metric(&worlds[2], "upesi_cluster_hand_on_repeats_total") > 0,
+        "no attempt met a change of leadership"
+    );
+    drop(load);
+    stops(standby);
+    stops(leader);
+    for world in &worlds[..2] {
+        let mut hub = world.start();
+        hub.serves();
+        stops(hub);
+    }
+    stops_with_everything(edge, &worlds[2]);
+    for world in &worlds {
+        verdict::journal_agrees(&world.data, &accepted);
+        verdict::audit_is_clean(&world.data);
+    }
+}
+
+#[test]
+fn a_node_that_takes_requests_takes_over() {
+    let directory = TempDir::new().unwrap();
+    let broker = Broker::start(directory.path());
+    let mut pki = Pki::new();
+    let worlds = nodes(directory.path(), &broker, &mut pki, 2);
+    let (code, text) = told(&worlds[0], &["cluster", "create-topic"]);
+    assert_eq!(code, Some(0), "{text}");
+    let mut leader = worlds[0].start();
+    leader.serves();
+    let mut edge = takes_requests(&worlds[1]);
+    let mut load = block_on(callers(&worlds[1], &worlds[0]).load(1));
+    load.start();
+    load.wait_for_accepted(2 * TRANSFERS);
+    leader.kill();
+    assert!(edge.logs(SERVING), "nobody serves: {}", edge.log.join("\n"));
+    load.wait_for_accepted(2 * TRANSFERS);
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    block_on(verdict::all_agree(&worlds[1].admin(), &load, &accepted));
+    stops(edge);
+    verdict::journal_agrees(&worlds[1].data, &accepted);
+    verdict::audit_is_clean(&worlds[1].data);
+}
+
+/// Each DFSP could speak for every other one.
+fn refuses_authorities_of_dfsps(world: &World, pki: &Pki) {
+    let given = pki.listener("fspiop_tls").into_iter().map(|(key, value)| format!("{key}={value}"));
+    let mut other = World { ports: world.ports, ..World::new(&world.data) };
+    other.settings.clone_from(&world.settings);
+    other.settings.extend(given.map(|setting| -> &'static str { setting.leak() }));
+    let mut hub = other.start();
+    assert_eq!(hub.exit().code(), Some(64), "{}", hub.log.join("\n"));
+    let told = |line: &String| line.contains("give nodes an authority of their own");
+    assert!(hub.log.iter().any(told), "{}", hub.log.join("\n"));
+}
+
+/// Who has no certificate of a node, or one of others, or does not speak TLS.
+fn strangers_are_not_heard(leader: &World, pki: &mut Pki) {
+    let address = leader.settings.iter().find_map(|setting| setting.strip_prefix(LISTEN)).unwrap();
+    let address: SocketAddr = address.parse().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"GET /transfers/x HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let text = answer(stream);
+    assert!(text.contains("This port speaks TLS"), "{text}");
+    let mut others = Pki::new();
+    others.issue(Usage::Node, "node-0");
+    // They trust the port; it is the port that must not trust them.
+    std::fs::copy(pki.file("ca.pem"), others.file("ca.pem")).unwrap();
+    for caller in [pki.caller(None, address), others.caller(Some("node-0"), address)] {
+        assert!(block_on(caller.get("/transfers/x")).is_err(), "it was answered");
+    }
+    let answered = block_on(pki.caller(Some("node-1"), address).get("/transfers/x")).unwrap();
+    assert_eq!((answered.status, &answered.body[..4]), (400, "3102"), "{answered:?}");
+}
