@@ -7,13 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rdkafka::admin::{AdminClient, AdminOptions};
-use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 use upesi_cluster::{ClusterId, NodeId};
 
-use crate::client::{KafkaSettings, PARTITION};
+use crate::client::{KafkaSettings, PARTITION, Told};
 use crate::topic::{TopicError, block_on};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,17 +51,17 @@ impl Members {
     }
 
     fn error(&self, source: KafkaError) -> TopicError {
-        TopicError::Kafka { topic: self.settings.topic.clone(), source }
+        self.settings.failed(source)
     }
 
-    fn consumer(&self, group: &str) -> Result<BaseConsumer, TopicError> {
-        let mut config = self.settings.client();
+    fn consumer(&self, group: &str) -> Result<BaseConsumer<Told>, TopicError> {
+        let mut config = self.settings.client()?;
         config.set("group.id", group).set("enable.auto.commit", "false");
-        config.create().map_err(|error| self.error(error))
+        config.create_with_context(self.settings.told()).map_err(|error| self.error(error))
     }
 
-    fn admin(&self) -> Result<AdminClient<DefaultClientContext>, TopicError> {
-        self.settings.client().create().map_err(|error| self.error(error))
+    fn admin(&self) -> Result<AdminClient<Told>, TopicError> {
+        self.settings.admin()
     }
 
     fn list(&self, offset: Offset) -> Result<TopicPartitionList, TopicError> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -10,7 +11,8 @@ use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
 use upesi_engine::{StandbyEngine, StartError};
 use upesi_journal::{DataDirectory, EmbeddedLog, JournalError, Log, Options};
 use upesi_kafka::{
-    ConnectError, KafkaPartition, KafkaSettings, Members, Replicas, TopicError, check_topic, create_topic,
+    ConnectError, KafkaPartition, KafkaSettings, LastFailure, Members, Replicas, Sasl,
+    Security as BrokerSecurity, TopicError, check_topic, create_topic,
 };
 use upesi_replication::{
     Copies, CopyOf, NodeSettings, PLACE_FILE, Partition, Progress, ReplicatedLog, ReplicationError, Stood,
@@ -18,6 +20,7 @@ use upesi_replication::{
 };
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, StoreEnd, StoreFollower};
+use upesi_tls::{ClientFiles, Identity, Trust};
 
 use super::node::{Node, NodeMetrics};
 use super::resources::STORE;
@@ -44,8 +47,13 @@ pub enum ClusterError {
     #[error(transparent)]
     Replication(#[from] ReplicationError),
     /// No broker answers.
-    #[error("{0} cannot be reached: check cluster.brokers and cluster.topic")]
-    Unreachable(String),
+    #[error("{log} cannot be reached: check cluster.brokers and cluster.topic{last}")]
+    Unreachable {
+        /// The log.
+        log: String,
+        /// Why a connection failed last, as the end of the sentence.
+        last: String,
+    },
     /// The data directory cannot be used.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -59,8 +67,8 @@ impl ClusterError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Settings(_) | Self::Connect(_) => Exit::Usage,
-            Self::Topic(TopicError::Kafka { .. }) | Self::Unreachable(_) => Exit::Unavailable,
-            Self::Topic(TopicError::Missing(_) | TopicError::Unfit { .. }) => Exit::Usage,
+            Self::Topic(TopicError::Kafka { .. }) | Self::Unreachable { .. } => Exit::Unavailable,
+            Self::Topic(_) => Exit::Usage,
             Self::Start(error) => exit_of(error),
             Self::Store(error) => exit_of_store(error),
             Self::Replication(error) => match error {
@@ -87,12 +95,36 @@ pub(super) fn expect_alone(settings: &Settings) -> Result<(), ClusterError> {
 }
 
 /// How the log of the settings is reached.
-fn log_of(cluster: &Cluster) -> Result<KafkaSettings, ClusterError> {
+fn log_of(settings: &Settings) -> Result<KafkaSettings, ClusterError> {
+    let cluster = &settings.cluster;
     if cluster.brokers.is_empty() {
         return Err(ClusterError::Settings("cluster.log = kafka needs cluster.brokers".to_owned()));
     }
     let (brokers, topic) = (cluster.brokers.clone(), cluster.topic.clone());
-    Ok(KafkaSettings { brokers, topic, properties: BTreeMap::new(), errors: Arc::default() })
+    let (security, failure) = (security_of(settings), LastFailure::default());
+    Ok(KafkaSettings { brokers, topic, security, errors: Arc::default(), failure })
+}
+
+/// The settings were checked.
+fn security_of(settings: &Settings) -> BrokerSecurity {
+    let (tls, sasl) = (&settings.cluster_tls, &settings.cluster_sasl);
+    let trust = || Trust {
+        anchors_file: PathBuf::from(&tls.anchors_file),
+        crl_file: None,
+        refuses_stale_crls: false,
+    };
+    let identity = (tls.mode == "mutual").then(|| Identity {
+        certificate_file: PathBuf::from(&tls.certificate_file),
+        key_file: PathBuf::from(&tls.key_file),
+    });
+    BrokerSecurity {
+        tls: (tls.mode != "plain").then(|| ClientFiles { servers: trust(), identity }),
+        sasl: (sasl.mechanism != "none").then(|| Sasl {
+            mechanism: sasl.mechanism.to_owned(),
+            username: sasl.username.clone(),
+            password_file: PathBuf::from(&sasl.password_file),
+        }),
+    }
 }
 
 fn replicas_of(cluster: &Cluster) -> Replicas {
@@ -151,7 +183,7 @@ pub(super) fn stand_by(
     stops: &Arc<AtomicBool>,
     metrics: Arc<NodeMetrics>,
 ) -> Result<Option<Elected>, ClusterError> {
-    let kafka = KafkaSettings { errors: Arc::clone(&metrics.broker_errors), ..log_of(&settings.cluster)? };
+    let kafka = KafkaSettings { errors: Arc::clone(&metrics.broker_errors), ..log_of(settings)? };
     let node = node_of(&settings.cluster)?;
     check_topic(&kafka, replicas_of(&settings.cluster))?;
     let directory = DataDirectory::open(&settings.data.dir).map_err(StartError::Data)?;
@@ -230,7 +262,7 @@ fn tell_leader(progress: &Progress) {
 /// # Errors
 /// The settings or the brokers say why not.
 pub fn create(settings: &Settings) -> Result<String, ClusterError> {
-    let kafka = log_of(&settings.cluster)?;
+    let kafka = log_of(settings)?;
     let replicas = replicas_of(&settings.cluster);
     create_topic(&kafka, replicas)?;
     check_topic(&kafka, replicas)?;
@@ -262,7 +294,7 @@ pub struct Status {
 
 /// The nodes of the cluster, by what they need of its topic.
 pub(super) fn members(settings: &Settings) -> Result<Members, ClusterError> {
-    Ok(Members::new(log_of(&settings.cluster)?, id_of(&settings.cluster)?))
+    Ok(Members::new(log_of(settings)?, id_of(&settings.cluster)?))
 }
 
 /// Forgets a node: the topic keeps nothing for it any more. Returns whether it was known.
@@ -278,11 +310,13 @@ pub fn remove(settings: &Settings, node: u32) -> Result<bool, ClusterError> {
 /// # Errors
 /// The settings, the directory or the log say why not.
 pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
-    let kafka = log_of(&settings.cluster)?;
+    let kafka = log_of(settings)?;
     let cluster = id_of(&settings.cluster)?;
+    let failure = kafka.failure.clone();
     let mut partition = KafkaPartition::connect(kafka, None)?;
     let (Some(begin), Some(end)) = (partition.begin(), partition.end()) else {
-        return Err(ClusterError::Unreachable(partition.name().to_owned()));
+        let (log, last) = (partition.name().to_owned(), failure.told());
+        return Err(ClusterError::Unreachable { log, last });
     };
     let needs = members(settings)?.needs()?;
     let disk = DataDirectory::open_for_reading(&settings.data.dir).ok().map(|directory| directory.disk());

@@ -10,6 +10,7 @@
 mod broker;
 #[path = "../common/mod.rs"]
 mod common;
+mod secured;
 mod store;
 #[path = "../support_crash/mod.rs"]
 mod support_crash;
