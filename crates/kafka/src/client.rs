@@ -13,9 +13,9 @@ use rdkafka::message::Message;
 use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::{Offset, TopicPartitionList};
 use upesi_cluster::{Append, ClusterId, NodeId};
-use upesi_replication::{Event, Partition};
+use upesi_replication::{Copied, Event, Partition};
 
-use crate::members::group;
+use crate::members::{Members, group, text_of};
 use crate::security::{Security, SecurityError};
 
 /// The log is one partition: its order is that of the ledger.
@@ -87,7 +87,7 @@ pub enum ConnectError {
 /// Tells what became of attempts.
 pub(crate) struct Deliveries {
     answers: Sender<Event>,
-    told: Told,
+    told: Context,
 }
 
 impl ClientContext for Deliveries {
@@ -119,12 +119,12 @@ impl ProducerContext for Deliveries {
 }
 
 /// Of all other clients.
-pub(crate) struct Told {
+pub(crate) struct Context {
     errors: Arc<AtomicU64>,
     failure: LastFailure,
 }
 
-impl ClientContext for Told {
+impl ClientContext for Context {
     /// Brokers that cannot be reached are said again and again: at the level of a library.
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         if facility == "FAIL" {
@@ -139,7 +139,7 @@ impl ClientContext for Told {
     }
 }
 
-impl rdkafka::consumer::ConsumerContext for Told {}
+impl rdkafka::consumer::ConsumerContext for Context {}
 
 /// Whether an operator of the brokers must permit something.
 fn is_denied(error: &KafkaError) -> bool {
@@ -155,10 +155,11 @@ pub struct KafkaPartition {
     settings: KafkaSettings,
     name: String,
     producer: ThreadedProducer<Deliveries>,
-    consumer: BaseConsumer<Told>,
+    consumer: BaseConsumer<Context>,
     answers: Receiver<Event>,
     /// For attempts that did not reach the producer.
     refused: Sender<Event>,
+    node: Option<(ClusterId, NodeId)>,
     group: String,
     reads: bool,
     /// The entry behind the last that was read.
@@ -187,8 +188,8 @@ impl KafkaSettings {
     }
 
     /// Where a client says what it meets.
-    pub(crate) fn told(&self) -> Told {
-        Told { errors: Arc::clone(&self.errors), failure: self.failure.clone() }
+    pub(crate) fn told(&self) -> Context {
+        Context { errors: Arc::clone(&self.errors), failure: self.failure.clone() }
     }
 
     pub(crate) fn producer(
@@ -208,7 +209,7 @@ impl KafkaSettings {
         Ok(made)
     }
 
-    fn consumer(&self, group: &str) -> Result<BaseConsumer<Told>, ConnectError> {
+    fn consumer(&self, group: &str) -> Result<BaseConsumer<Context>, ConnectError> {
         let made = self
             .client()?
             // Partitions are assigned by hand. Its offset is what this node needs.
@@ -238,7 +239,19 @@ impl KafkaPartition {
         let consumer = settings.consumer(&group)?;
         let name = format!("the topic {}", settings.topic);
         let (reads, next_offset) = (false, 0);
-        Ok(Self { settings, name, producer, consumer, answers, refused, group, reads, next_offset, stamp })
+        Ok(Self {
+            settings,
+            name,
+            producer,
+            consumer,
+            answers,
+            refused,
+            node,
+            group,
+            reads,
+            next_offset,
+            stamp,
+        })
     }
 
     /// Connections are proven when they are made: clients with renewed certificates, keys or passwords take the place
@@ -292,8 +305,8 @@ impl KafkaPartition {
                 Ok(Some(Event::Entry { offset, bytes: message.payload().unwrap_or_default().into() }))
             }
             Some(Err(error)) if is_final(&error) => Err(format!(
-                "{error}: the entry that this node needs next is no longer in the topic, or the topic was made anew; \
-                 start from a backup of another node"
+                "{error}: the topic ends before the entry that this node needs next, or begins behind it: a start says \
+                 what to do"
             )),
             Some(Err(error)) if is_denied(&error) => {
                 tracing::warn!(%error, "the brokers do not let this node read the topic");
@@ -372,15 +385,29 @@ impl Partition for KafkaPartition {
         self.bounds().map(|(begin, _)| begin)
     }
 
-    fn needs(&mut self, offset: u64) {
+    fn furthest_of_others(&mut self) -> Option<Copied> {
+        let (cluster, node) = self.node?;
+        match Members::new(self.settings.clone(), cluster).furthest_but(node) {
+            Ok(furthest) => Some(furthest),
+            Err(error) => {
+                tracing::warn!(%error, "the brokers do not tell what other nodes have");
+                None
+            }
+        }
+    }
+
+    fn needs(&mut self, offset: u64, has: Copied) {
         if let Err(error) = self.renew_if_changed() {
             tracing::warn!(%error, "changed files cannot be used: connections are made by those of before");
         }
         let mut list = TopicPartitionList::new();
         let at = Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
-        let told = list
-            .add_partition_offset(&self.settings.topic, PARTITION, at)
-            .and_then(|()| self.consumer.commit(&list, CommitMode::Async));
+        let told = list.add_partition_offset(&self.settings.topic, PARTITION, at).and_then(|()| {
+            if let Some(mut element) = list.find_partition(&self.settings.topic, PARTITION) {
+                element.set_metadata(text_of(has));
+            }
+            self.consumer.commit(&list, CommitMode::Async)
+        });
         // What came of the time before, which is of no interest: it must be taken.
         if !self.reads {
             let _ = self.consumer.poll(Duration::ZERO);

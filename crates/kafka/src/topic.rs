@@ -9,7 +9,7 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::Producer;
 
-use crate::client::{ENTRY_BYTES_MAX, KafkaSettings, Told};
+use crate::client::{Context, ENTRY_BYTES_MAX, KafkaSettings};
 use crate::security::SecurityError;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -76,7 +76,7 @@ impl KafkaSettings {
         }
     }
 
-    pub(crate) fn admin(&self) -> Result<AdminClient<Told>, TopicError> {
+    pub(crate) fn admin(&self) -> Result<AdminClient<Context>, TopicError> {
         AdminClient::from_config_and_context(&self.client()?, self.told()).map_err(|error| self.failed(error))
     }
 }

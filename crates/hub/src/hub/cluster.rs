@@ -15,8 +15,8 @@ use upesi_kafka::{
     Security as BrokerSecurity, TopicError, check_topic, create_topic,
 };
 use upesi_replication::{
-    Copies, CopyOf, NodeSettings, PLACE_FILE, Partition, Progress, ReplicatedLog, ReplicationError, Stood,
-    SystemClock, stand_by as follow, survey,
+    Copied, Copies, CopyOf, NodeSettings, PLACE_FILE, Partition, Progress, ReplicatedLog, ReplicationError,
+    Stood, SystemClock, stand_by as follow, survey,
 };
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, StoreEnd, StoreFollower};
@@ -54,6 +54,19 @@ pub enum ClusterError {
         /// Why a connection failed last, as the end of the sentence.
         last: String,
     },
+    /// The log would be repaired from a copy that is not the longest.
+    #[error(
+        "node {node} told that it has record {seq}, and {store_seq} of the store: repair the log there, or `upesi \
+             cluster remove {node}` if its disk is lost"
+    )]
+    LongerCopy {
+        /// The other node.
+        node: u32,
+        /// Its last record.
+        seq: u64,
+        /// That of its store.
+        store_seq: u64,
+    },
     /// The data directory cannot be used.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -69,6 +82,7 @@ impl ClusterError {
             Self::Settings(_) | Self::Connect(_) => Exit::Usage,
             Self::Topic(TopicError::Kafka { .. }) | Self::Unreachable { .. } => Exit::Unavailable,
             Self::Topic(_) => Exit::Usage,
+            Self::LongerCopy { .. } => Exit::Failure,
             Self::Start(error) => exit_of(error),
             Self::Store(error) => exit_of_store(error),
             Self::Replication(error) => match error {
@@ -76,6 +90,7 @@ impl ClusterError {
                 ReplicationError::Copy(_) | ReplicationError::Stopped { .. } => Exit::InputOutput,
                 ReplicationError::OtherCluster { .. } | ReplicationError::NotReplicated => Exit::Usage,
                 ReplicationError::Silent { .. } => Exit::Unavailable,
+                ReplicationError::Contended { .. } => Exit::Temporary,
                 _ => Exit::Data,
             },
         }
@@ -95,7 +110,7 @@ pub(super) fn expect_alone(settings: &Settings) -> Result<(), ClusterError> {
 }
 
 /// How the log of the settings is reached.
-fn log_of(settings: &Settings) -> Result<KafkaSettings, ClusterError> {
+pub(super) fn log_of(settings: &Settings) -> Result<KafkaSettings, ClusterError> {
     let cluster = &settings.cluster;
     if cluster.brokers.is_empty() {
         return Err(ClusterError::Settings("cluster.log = kafka needs cluster.brokers".to_owned()));
@@ -127,11 +142,11 @@ fn security_of(settings: &Settings) -> BrokerSecurity {
     }
 }
 
-fn replicas_of(cluster: &Cluster) -> Replicas {
+pub(super) fn replicas_of(cluster: &Cluster) -> Replicas {
     if cluster.replicas == "1" { Replicas::TRIAL } else { Replicas::SHIPPED }
 }
 
-fn id_of(cluster: &Cluster) -> Result<ClusterId, ClusterError> {
+pub(super) fn id_of(cluster: &Cluster) -> Result<ClusterId, ClusterError> {
     let digits = cluster.id.len() == 32 && cluster.id.bytes().all(|byte| byte.is_ascii_hexdigit());
     match u128::from_str_radix(&cluster.id, 16) {
         Ok(id) if digits => Ok(ClusterId(id)),
@@ -151,7 +166,11 @@ fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn node_of(cluster: &Cluster) -> Result<NodeSettings, ClusterError> {
+/// How often a node tells the brokers what it has, in seconds: others that start without it wait for nothing else.
+const TELL_EVERY_S: u64 = 10;
+
+pub(super) fn node_of(settings: &Settings) -> Result<NodeSettings, ClusterError> {
+    let cluster = &settings.cluster;
     Ok(NodeSettings {
         cluster: id_of(cluster)?,
         node: NodeId(small(cluster.node)),
@@ -162,7 +181,7 @@ fn node_of(cluster: &Cluster) -> Result<NodeSettings, ClusterError> {
         },
         patience: Patience::of_rank(small(cluster.rank)),
         may_claim: cluster.may_lead,
-        tell_every: Duration::from_secs(cluster.trim_interval_s),
+        tell_every: Duration::from_secs(cluster.trim_interval_s.min(TELL_EVERY_S)),
     })
 }
 
@@ -184,7 +203,7 @@ pub(super) fn stand_by(
     metrics: Arc<NodeMetrics>,
 ) -> Result<Option<Elected>, ClusterError> {
     let kafka = KafkaSettings { errors: Arc::clone(&metrics.broker_errors), ..log_of(settings)? };
-    let node = node_of(&settings.cluster)?;
+    let node = node_of(settings)?;
     check_topic(&kafka, replicas_of(&settings.cluster))?;
     let directory = DataDirectory::open(&settings.data.dir).map_err(StartError::Data)?;
     let partition = Box::new(KafkaPartition::connect(kafka, Some((node.cluster, node.node)))?);
@@ -193,12 +212,7 @@ pub(super) fn stand_by(
     let copy = EmbeddedLog::for_reading(&disk);
     let mut standby = StandbyEngine::open(&engine, (Some(directory), Arc::clone(&disk)), &copy)?;
     let mut store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
-    let journal = Options {
-        segment_bytes: engine.segment_bytes,
-        durability: engine.durability,
-        identity: RandomState::new().build_hasher().finish(),
-        ..Options::default()
-    };
+    let journal = journal_options(settings);
     let copies = Copies {
         journal: CopyOf { disk, options: journal },
         store: CopyOf { disk: store.disk(), options: store.journal_options() },
@@ -236,6 +250,17 @@ pub(super) fn stand_by(
         }
         Stood::Stopped => None,
     })
+}
+
+/// How a node's copy of the journal is written.
+pub(super) fn journal_options(settings: &Settings) -> Options {
+    let engine = options::engine(settings);
+    Options {
+        segment_bytes: engine.segment_bytes,
+        durability: engine.durability,
+        identity: RandomState::new().build_hasher().finish(),
+        ..Options::default()
+    }
 }
 
 /// The store of a node that leads: it writes to the cluster's log.
@@ -290,6 +315,8 @@ pub struct Status {
     pub end: u64,
     /// Each node that is known, and the first entry that it needs.
     pub needs: BTreeMap<u32, u64>,
+    /// How far the copies of these nodes went when they told it last.
+    pub told: BTreeMap<u32, Copied>,
 }
 
 /// The nodes of the cluster, by what they need of its topic.
@@ -318,7 +345,7 @@ pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
         let (log, last) = (partition.name().to_owned(), failure.told());
         return Err(ClusterError::Unreachable { log, last });
     };
-    let needs = members(settings)?.needs()?;
+    let members = members(settings)?.told()?;
     let disk = DataDirectory::open_for_reading(&settings.data.dir).ok().map(|directory| directory.disk());
     let (copied, fold) = survey(&mut partition, disk.as_deref(), cluster, end)?;
     let position = fold.position();
@@ -332,6 +359,7 @@ pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
         store_copied: copied.map(|copied| copied.store.seq),
         begin,
         end,
-        needs,
+        needs: members.iter().map(|(node, told)| (*node, told.needs)).collect(),
+        told: members.iter().filter_map(|(node, told)| Some((*node, told.has?))).collect(),
     })
 }

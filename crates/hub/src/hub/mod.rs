@@ -10,6 +10,7 @@ mod metrics;
 mod node;
 mod options;
 mod process;
+pub mod repair;
 mod resources;
 mod retention;
 mod serve;

@@ -10,6 +10,7 @@
 mod broker;
 #[path = "../common/mod.rs"]
 mod common;
+mod repair;
 mod secured;
 mod store;
 #[path = "../support_crash/mod.rs"]
@@ -42,6 +43,11 @@ const TRANSFERS: u64 = 150;
 
 /// The nodes, each with a directory of its own.
 fn nodes(directory: &Path, broker: &Broker) -> [World; 2] {
+    nodes_at(directory, &broker.addresses)
+}
+
+/// The same at any brokers.
+fn nodes_at(directory: &Path, brokers: &str) -> [World; 2] {
     let text = |text: String| -> &'static str { text.leak() };
     let mut worlds = [0, 1].map(|number| {
         let data = directory.join(format!("node-{number}"));
@@ -55,7 +61,7 @@ fn nodes(directory: &Path, broker: &Broker) -> [World; 2] {
             text(format!("cluster.node={number}")),
             text(format!("cluster.rank={number}")),
             text(format!("cluster.address=http://node-{number}")),
-            text(format!("cluster.brokers={}", broker.addresses)),
+            text(format!("cluster.brokers={brokers}")),
             text(format!("{METRICS}{}", free_ports()[0])),
         ];
         world
