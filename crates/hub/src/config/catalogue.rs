@@ -250,7 +250,7 @@ settings! {
     }
 
     /// TLS towards the brokers of the cluster's log. [Cluster](cluster.md#tls-and-log-in).
-    cluster_tls: ClusterTls {
+    broker_tls: BrokerTls {
         /// `plain`: no TLS; `tls`: brokers show a certificate, for the name in their address; `mutual`: the hub shows
         /// one, too.
         mode: choice("plain", "tls", "mutual") = "plain",
@@ -263,7 +263,7 @@ settings! {
     }
 
     /// The log-in of the hub at these brokers.
-    cluster_sasl: ClusterSasl {
+    broker_sasl: BrokerSasl {
         /// How the hub says who it is, beside its certificate or instead; `none`: it does not log in. `PLAIN` needs
         /// TLS.
         mechanism: choice("none", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") = "none",

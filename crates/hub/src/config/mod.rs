@@ -20,7 +20,7 @@ mod variables;
 use std::collections::BTreeMap;
 
 pub use catalogue::{
-    Admin, AdminTls, Admission, CATALOGUE, Callbacks, Cluster, ClusterSasl, ClusterTls, Data, Engine, Fspiop,
+    Admin, AdminTls, Admission, CATALOGUE, Callbacks, Cluster, BrokerSasl, BrokerTls, Data, Engine, Fspiop,
     FspiopTls, Hub, Jws, Log, Lookup, Metrics, Oidc, OidcDfsps, Oracles, OutboundTls, Pkcs11, Quotes, Relay,
     SECTIONS, Security, Settings, Shutdown, Store, Tls,
 };

@@ -81,10 +81,10 @@ const DEMANDS: &[Demand] = &[
     },
     Demand {
         name: "brokers",
-        wanted: "cluster_tls.mode = mutual, or tls with cluster_sasl.mechanism",
-        is_met: |settings| match settings.cluster_tls.mode {
+        wanted: "broker_tls.mode = mutual, or tls with broker_sasl.mechanism",
+        is_met: |settings| match settings.broker_tls.mode {
             "mutual" => true,
-            "tls" => settings.cluster_sasl.mechanism != "none",
+            "tls" => settings.broker_sasl.mechanism != "none",
             _ => settings.cluster.log == "none",
         },
     },

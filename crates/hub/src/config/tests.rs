@@ -122,7 +122,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
         (
             "[kafka]\n",
             vec![
-                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, oauth, security, cluster, cluster_tls, cluster_sasl, fspiop_tls, \
+                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, oauth, security, cluster, broker_tls, broker_sasl, fspiop_tls, \
                 admin_tls, metrics_tls, outbound_tls, outbound, jws, pkcs11, tls, hub, engine, admission, callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
             ],
         ),
@@ -279,31 +279,31 @@ fn a_batch_fits_into_an_entry_of_the_log() {
 
 #[test]
 fn brokers_are_reached_with_everything_that_it_takes() {
-    let login = "[cluster_sasl]\nmechanism = 'PLAIN'\nusername = 'hub'\npassword_file = 'p'\n";
-    let tls = "[cluster_tls]\nmode = 'tls'\nanchors_file = 'a'\n";
+    let login = "[broker_sasl]\nmechanism = 'PLAIN'\nusername = 'hub'\npassword_file = 'p'\n";
+    let tls = "[broker_tls]\nmode = 'tls'\nanchors_file = 'a'\n";
     for (content, expected) in [
-        ("[cluster_tls]\nmode = 'tls'\n", "2: cluster_tls.mode = tls needs cluster_tls.anchors_file"),
+        ("[broker_tls]\nmode = 'tls'\n", "2: broker_tls.mode = tls needs broker_tls.anchors_file"),
         (
-            "[cluster_tls]\nmode = 'mutual'\nanchors_file = 'a'\n",
-            "2: cluster_tls.mode = mutual needs cluster_tls.certificate_file",
+            "[broker_tls]\nmode = 'mutual'\nanchors_file = 'a'\n",
+            "2: broker_tls.mode = mutual needs broker_tls.certificate_file",
         ),
         (
-            "[cluster_tls]\nmode = 'mutual'\nanchors_file = 'a'\ncertificate_file = 'c'\n",
-            "2: cluster_tls.mode = mutual needs cluster_tls.key_file",
+            "[broker_tls]\nmode = 'mutual'\nanchors_file = 'a'\ncertificate_file = 'c'\n",
+            "2: broker_tls.mode = mutual needs broker_tls.key_file",
         ),
         (
-            "[cluster_tls]\nkey_file = 'pkcs11:token=hub;object=k'\n",
-            "2: cluster_tls.key_file must be a file: the brokers' client cannot use a token",
+            "[broker_tls]\nkey_file = 'pkcs11:token=hub;object=k'\n",
+            "2: broker_tls.key_file must be a file: the brokers' client cannot use a token",
         ),
         (
-            "[cluster_sasl]\nmechanism = 'SCRAM-SHA-256'\n",
-            "2: cluster_sasl.mechanism = SCRAM-SHA-256 needs cluster_sasl.username",
+            "[broker_sasl]\nmechanism = 'SCRAM-SHA-256'\n",
+            "2: broker_sasl.mechanism = SCRAM-SHA-256 needs broker_sasl.username",
         ),
         (
-            "[cluster_sasl]\nmechanism = 'SCRAM-SHA-512'\nusername = 'hub'\n",
-            "2: cluster_sasl.mechanism = SCRAM-SHA-512 needs cluster_sasl.password_file",
+            "[broker_sasl]\nmechanism = 'SCRAM-SHA-512'\nusername = 'hub'\n",
+            "2: broker_sasl.mechanism = SCRAM-SHA-512 needs broker_sasl.password_file",
         ),
-        (login, "2: cluster_sasl.mechanism = PLAIN needs cluster_tls.mode = tls or mutual"),
+        (login, "2: broker_sasl.mechanism = PLAIN needs broker_tls.mode = tls or mutual"),
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");
     }
@@ -319,7 +319,7 @@ fn brokers_are_reached_with_everything_that_it_takes() {
         (&*login, false),
         (&format!("{tls}{login}"), true),
         (
-            "[cluster_tls]\nmode = 'mutual'\nanchors_file = 'a'\ncertificate_file = 'c'\nkey_file = 'k'\n",
+            "[broker_tls]\nmode = 'mutual'\nanchors_file = 'a'\ncertificate_file = 'c'\nkey_file = 'k'\n",
             true,
         ),
     ] {

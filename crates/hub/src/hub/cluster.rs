@@ -122,7 +122,7 @@ pub(super) fn log_of(settings: &Settings) -> Result<KafkaSettings, ClusterError>
 
 /// The settings were checked.
 fn security_of(settings: &Settings) -> BrokerSecurity {
-    let (tls, sasl) = (&settings.cluster_tls, &settings.cluster_sasl);
+    let (tls, sasl) = (&settings.broker_tls, &settings.broker_sasl);
     let trust = || Trust {
         anchors_file: PathBuf::from(&tls.anchors_file),
         crl_file: None,

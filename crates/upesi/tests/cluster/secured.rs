@@ -42,20 +42,20 @@ impl Scheme {
 
     /// The settings of a node that shows a certificate.
     fn mutual(&self, name: &str) -> Vec<String> {
-        let anchors = format!("cluster_tls.anchors_file={}", self.path("ca.pem"));
+        let anchors = format!("broker_tls.anchors_file={}", self.path("ca.pem"));
         let own = [("certificate_file", "pem"), ("key_file", "key")].map(|(setting, ending)| {
-            format!("cluster_tls.{setting}={}", self.path(&format!("{name}.{ending}")))
+            format!("broker_tls.{setting}={}", self.path(&format!("{name}.{ending}")))
         });
-        [vec!["cluster_tls.mode=mutual".to_owned(), anchors], own.to_vec()].concat()
+        [vec!["broker_tls.mode=mutual".to_owned(), anchors], own.to_vec()].concat()
     }
 
     /// The settings of a node that logs in.
     fn login(&self, mechanism: &str, password: &str) -> Vec<String> {
         let file = private(&self.directory, &format!("{mechanism}-{}", password.len()), password);
         let of_sasl = [("mechanism", mechanism), ("username", "hub"), ("password_file", &file)]
-            .map(|(setting, value)| format!("cluster_sasl.{setting}={value}"));
-        let anchors = format!("cluster_tls.anchors_file={}", self.path("ca.pem"));
-        [vec!["cluster_tls.mode=tls".to_owned(), anchors], of_sasl.to_vec()].concat()
+            .map(|(setting, value)| format!("broker_sasl.{setting}={value}"));
+        let anchors = format!("broker_tls.anchors_file={}", self.path("ca.pem"));
+        [vec!["broker_tls.mode=tls".to_owned(), anchors], of_sasl.to_vec()].concat()
     }
 }
 
@@ -148,7 +148,7 @@ fn mistakes_are_named(data: &Path, scheme: &mut Scheme, [ssl, sasl]: &[String; 2
     let other = Scheme::new(data.join("other"));
     scheme.issue(Order { days: 1, ..Order::new("late", Usage::Client, present_s() - 10 * DAY_S) });
     let foreign =
-        [&scheme.mutual("hub")[..], &[format!("cluster_tls.anchors_file={}", other.path("ca.pem"))]].concat();
+        [&scheme.mutual("hub")[..], &[format!("broker_tls.anchors_file={}", other.path("ca.pem"))]].concat();
     let open = scheme.login("PLAIN", "open");
     let mode = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(scheme.path("PLAIN-4"), mode).unwrap();
