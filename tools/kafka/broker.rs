@@ -12,9 +12,10 @@ pub struct Broker {
     pub addresses: String,
 }
 
-fn brokers(arguments: &[&str]) -> String {
+fn brokers(arguments: &[&str], users: &str) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
-    let output = Command::new(script).args(arguments).output().expect("the script runs");
+    let mut command = Command::new(script);
+    let output = command.env("SCRAM", users).args(arguments).output().expect("the script runs");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "brokers {arguments:?}: {told}");
     String::from_utf8(output.stdout).expect("text")
@@ -31,16 +32,24 @@ fn ports() -> u16 {
 impl Broker {
     /// Starts one broker below `directory`, and waits until it answers.
     pub fn start(directory: &Path) -> Self {
+        Self::start_with(directory, "", |_, _| Vec::new())
+    }
+
+    /// The same with users, and settings for its first port and the first of two further ones.
+    pub fn start_with(directory: &Path, users: &str, settings: impl FnOnce(u16, u16) -> Vec<String>) -> Self {
         let data = directory.join("kafka");
         let text = data.to_str().expect("a path in UTF-8");
-        brokers(&["up", text, "1", &ports().to_string()]);
-        let addresses = brokers(&["list", text]);
+        let (first, further) = (ports(), ports());
+        let (number, settings) = (first.to_string(), settings(first, further));
+        let up = ["up", text, "1", &number].into_iter().chain(settings.iter().map(String::as_str));
+        brokers(&up.collect::<Vec<_>>(), users);
+        let addresses = brokers(&["list", text], "");
         Self { data, addresses }
     }
 }
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        brokers(&["down", self.data.to_str().expect("a path in UTF-8")]);
+        brokers(&["down", self.data.to_str().expect("a path in UTF-8")], "");
     }
 }

@@ -24,7 +24,7 @@ pub mod values;
 pub mod version;
 
 pub use await_hub::await_hub;
-pub use hub::{Hub, HubError, cluster, raise_limit, serve};
+pub use hub::{Hub, HubError, cluster, raise_limit, repair, serve};
 pub use upesi_admin::{
     BOOTSTRAP_MINUTES, BREAK_GLASS_MINUTES, BreakGlassError, make_bootstrap, open_break_glass,
     replace_private, seal_break_glass,

@@ -1,22 +1,22 @@
 //! Producer and consumer of the one partition.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use rdkafka::client::ClientContext;
-use rdkafka::config::ClientConfig;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::{Offset, TopicPartitionList};
 use upesi_cluster::{Append, ClusterId, NodeId};
-use upesi_replication::{Event, Partition};
+use upesi_replication::{Copied, Event, Partition};
 
-use crate::members::group;
+use crate::members::{Members, group, text_of};
+use crate::security::{Security, SecurityError};
 
 /// The log is one partition: its order is that of the ledger.
 pub(crate) const PARTITION: i32 = 0;
@@ -36,30 +36,67 @@ pub struct KafkaSettings {
     pub brokers: String,
     /// The topic.
     pub topic: String,
-    /// Further settings of librdkafka.
-    pub properties: BTreeMap<String, String>,
+    /// How both sides prove who they are.
+    pub security: Security,
     /// Counts the failures that the client reports.
     pub errors: Arc<AtomicU64>,
+    /// The newest of them.
+    pub failure: LastFailure,
+}
+
+/// Why a connection failed last, in librdkafka's words: what it returns says only that no broker was reached.
+#[derive(Clone, Debug, Default)]
+pub struct LastFailure(Arc<Mutex<Option<String>>>);
+
+impl LastFailure {
+    /// A refusal says more than that a second address of the broker was not reached.
+    fn note(&self, message: &str) {
+        // A broker that does not understand the first question closes the connection.
+        let is_unasked = message.contains("Disconnected") && message.contains("APIVERSION_QUERY");
+        let hint =
+            if is_unasked { "; does this listener take another security.protocol, such as TLS?" } else { "" };
+        let message = &format!("{message}{hint}");
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_refusal(message) || !last.as_deref().is_some_and(is_refusal) {
+            *last = Some(message.clone());
+        }
+    }
+
+    /// As the end of a sentence; nothing if there was none.
+    pub fn told(&self) -> String {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().map_or_else(String::new, |last| format!("; the last failure: {last}"))
+    }
+}
+
+fn is_refusal(message: &str) -> bool {
+    ["SSL", "SASL", "uthentication", "security.protocol"].iter().any(|word| message.contains(word))
 }
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
-#[error("the client of Kafka cannot be made: {0}; check the brokers' addresses and the further settings")]
-pub struct ConnectError(#[from] KafkaError);
+pub enum ConnectError {
+    /// A setting that librdkafka refuses.
+    #[error("the client of Kafka cannot be made: {0}; check the brokers' addresses")]
+    Client(#[from] KafkaError),
+    /// A file, of keys, certificates or the password.
+    #[error(transparent)]
+    Security(#[from] SecurityError),
+}
 
 /// Tells what became of attempts.
-struct Deliveries {
+pub(crate) struct Deliveries {
     answers: Sender<Event>,
-    errors: Arc<AtomicU64>,
+    told: Context,
 }
 
 impl ClientContext for Deliveries {
-    fn log(&self, level: rdkafka::config::RDKafkaLogLevel, facility: &str, message: &str) {
-        log(level, facility, message);
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.told.log(level, facility, message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.errors.fetch_add(1, Ordering::Relaxed);
+        self.told.errors.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%error, reason, "Kafka");
     }
 }
@@ -68,6 +105,11 @@ impl ProducerContext for Deliveries {
     type DeliveryOpaque = Box<u64>;
 
     fn delivery(&self, result: &DeliveryResult<'_>, tag: Box<u64>) {
+        if let Err((error, _)) = result
+            && is_denied(error)
+        {
+            tracing::warn!(%error, "the brokers do not let this node write to the topic");
+        }
         let offset = result.as_ref().ok().and_then(|message| u64::try_from(message.offset()).ok());
         // An acknowledgement without an offset says nothing: librdkafka knows such.
         let event =
@@ -76,14 +118,19 @@ impl ProducerContext for Deliveries {
     }
 }
 
-/// Of the consumer.
-struct Told {
+/// Of all other clients.
+pub(crate) struct Context {
     errors: Arc<AtomicU64>,
+    failure: LastFailure,
 }
 
-impl ClientContext for Told {
-    fn log(&self, level: rdkafka::config::RDKafkaLogLevel, facility: &str, message: &str) {
-        log(level, facility, message);
+impl ClientContext for Context {
+    /// Brokers that cannot be reached are said again and again: at the level of a library.
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        if facility == "FAIL" {
+            self.failure.note(message);
+        }
+        tracing::debug!(?level, facility, message, "librdkafka");
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -92,11 +139,15 @@ impl ClientContext for Told {
     }
 }
 
-impl rdkafka::consumer::ConsumerContext for Told {}
+impl rdkafka::consumer::ConsumerContext for Context {}
 
-/// Brokers that cannot be reached are said again and again: at the level of a library.
-fn log(level: rdkafka::config::RDKafkaLogLevel, facility: &str, message: &str) {
-    tracing::debug!(?level, facility, message, "librdkafka");
+/// Whether an operator of the brokers must permit something.
+fn is_denied(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{ClusterAuthorizationFailed, GroupAuthorizationFailed, TopicAuthorizationFailed};
+    matches!(
+        error.rdkafka_error_code(),
+        Some(TopicAuthorizationFailed | ClusterAuthorizationFailed | GroupAuthorizationFailed)
+    )
 }
 
 /// The topic's partition.
@@ -104,16 +155,22 @@ pub struct KafkaPartition {
     settings: KafkaSettings,
     name: String,
     producer: ThreadedProducer<Deliveries>,
-    consumer: BaseConsumer<Told>,
+    consumer: BaseConsumer<Context>,
     answers: Receiver<Event>,
     /// For attempts that did not reach the producer.
     refused: Sender<Event>,
+    node: Option<(ClusterId, NodeId)>,
+    group: String,
     reads: bool,
+    /// The entry behind the last that was read.
+    next_offset: u64,
+    /// Of the files when the clients were made.
+    stamp: Vec<Option<(SystemTime, u64)>>,
 }
 
 impl KafkaSettings {
     /// What every client of these brokers is set to.
-    pub(crate) fn client(&self) -> ClientConfig {
+    pub(crate) fn client(&self) -> Result<ClientConfig, SecurityError> {
         let mut config = ClientConfig::new();
         config
             .set("bootstrap.servers", &self.brokers)
@@ -124,14 +181,23 @@ impl KafkaSettings {
             .set("reconnect.backoff.max.ms", "200")
             .set("retry.backoff.ms", "20")
             .set("topic.metadata.refresh.fast.interval.ms", "50");
-        for (key, value) in &self.properties {
-            config.set(key, value);
-        }
-        config
+        // Failures of connections are told as lines of a log, which goes by another one's level unless it is set.
+        config.set_log_level(RDKafkaLogLevel::Info);
+        self.security.apply(&mut config)?;
+        Ok(config)
     }
 
-    fn producer(&self, answers: Sender<Event>) -> Result<ThreadedProducer<Deliveries>, KafkaError> {
-        self.client()
+    /// Where a client says what it meets.
+    pub(crate) fn told(&self) -> Context {
+        Context { errors: Arc::clone(&self.errors), failure: self.failure.clone() }
+    }
+
+    pub(crate) fn producer(
+        &self,
+        answers: Sender<Event>,
+    ) -> Result<ThreadedProducer<Deliveries>, ConnectError> {
+        let made = self
+            .client()?
             .set("acks", "all")
             // It spares most copies. What is left of them is void.
             .set("enable.idempotence", "true")
@@ -139,11 +205,13 @@ impl KafkaSettings {
             .set("batch.num.messages", "1")
             .set("message.max.bytes", ENTRY_BYTES_MAX.to_string())
             .set("message.timeout.ms", ATTEMPT_TIMEOUT.as_millis().to_string())
-            .create_with_context(Deliveries { answers, errors: Arc::clone(&self.errors) })
+            .create_with_context(Deliveries { answers, told: self.told() })?;
+        Ok(made)
     }
 
-    fn consumer(&self, group: &str) -> Result<BaseConsumer<Told>, KafkaError> {
-        self.client()
+    fn consumer(&self, group: &str) -> Result<BaseConsumer<Context>, ConnectError> {
+        let made = self
+            .client()?
             // Partitions are assigned by hand. Its offset is what this node needs.
             .set("group.id", group)
             .set("enable.auto.commit", "false")
@@ -153,7 +221,8 @@ impl KafkaSettings {
             .set("fetch.message.max.bytes", ENTRY_BYTES_MAX.to_string())
             .set("fetch.wait.max.ms", "100")
             .set("fetch.error.backoff.ms", "20")
-            .create_with_context(Told { errors: Arc::clone(&self.errors) })
+            .create_with_context(self.told())?;
+        Ok(made)
     }
 }
 
@@ -164,16 +233,48 @@ impl KafkaPartition {
     /// A setting is wrong.
     pub fn connect(settings: KafkaSettings, node: Option<(ClusterId, NodeId)>) -> Result<Self, ConnectError> {
         let (refused, answers) = channel();
+        let stamp = settings.security.stamp();
         let producer = settings.producer(refused.clone())?;
         let group = node.map_or_else(|| "upesi".to_owned(), |(cluster, node)| group(cluster, node));
         let consumer = settings.consumer(&group)?;
         let name = format!("the topic {}", settings.topic);
-        Ok(Self { settings, name, producer, consumer, answers, refused, reads: false })
+        let (reads, next_offset) = (false, 0);
+        Ok(Self {
+            settings,
+            name,
+            producer,
+            consumer,
+            answers,
+            refused,
+            node,
+            group,
+            reads,
+            next_offset,
+            stamp,
+        })
+    }
+
+    /// Connections are proven when they are made: clients with renewed certificates, keys or passwords take the place
+    /// of those that have the files of before. What the producer had under way is unknown.
+    fn renew_if_changed(&mut self) -> Result<(), ConnectError> {
+        let stamp = self.settings.security.stamp();
+        if stamp == self.stamp {
+            return Ok(());
+        }
+        let consumer = self.settings.consumer(&self.group)?;
+        let producer = self.settings.producer(self.refused.clone())?;
+        self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
+        (self.producer, self.consumer, self.stamp) = (producer, consumer, stamp);
+        if self.reads {
+            self.read_from(self.next_offset);
+        }
+        tracing::info!("the files of TLS and SASL towards the brokers changed, and are in force");
+        Ok(())
     }
 
     /// A producer that met a fatal error sends nothing any more: another takes its place. What it had under way is
     /// unknown.
-    fn renew_producer(&mut self) -> Result<(), KafkaError> {
+    fn renew_producer(&mut self) -> Result<(), ConnectError> {
         if let Some((code, reason)) = self.producer.client().fatal_error() {
             tracing::warn!(%code, reason, topic = self.settings.topic, "the producer ended: making another");
             self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
@@ -182,13 +283,13 @@ impl KafkaPartition {
         Ok(())
     }
 
-    fn send(&mut self, append: &Append) -> Result<(), KafkaError> {
+    fn send(&mut self, append: &Append) -> Result<(), ConnectError> {
         self.renew_producer()?;
         let record =
             BaseRecord::<(), [u8], Box<u64>>::with_opaque_to(&self.settings.topic, Box::new(append.tag))
                 .partition(PARTITION)
                 .payload(&append.bytes);
-        self.producer.send(record).map_err(|(error, _)| error)
+        self.producer.send(record).map_err(|(error, _)| ConnectError::Client(error))
     }
 
     fn bounds(&self) -> Option<(u64, u64)> {
@@ -196,16 +297,21 @@ impl KafkaPartition {
         Some((u64::try_from(bounds.0).ok()?, u64::try_from(bounds.1).ok()?))
     }
 
-    fn poll(&self, patience: Duration) -> Result<Option<Event>, String> {
+    fn poll(&mut self, patience: Duration) -> Result<Option<Event>, String> {
         match self.consumer.poll(patience) {
             Some(Ok(message)) => {
                 let offset = u64::try_from(message.offset()).unwrap_or_default();
+                self.next_offset = offset + 1;
                 Ok(Some(Event::Entry { offset, bytes: message.payload().unwrap_or_default().into() }))
             }
             Some(Err(error)) if is_final(&error) => Err(format!(
-                "{error}: the entry that this node needs next is no longer in the topic, or the topic was made anew; \
-                 start from a backup of another node"
+                "{error}: the topic ends before the entry that this node needs next, or begins behind it: a start says \
+                 what to do"
             )),
+            Some(Err(error)) if is_denied(&error) => {
+                tracing::warn!(%error, "the brokers do not let this node read the topic");
+                Ok(None)
+            }
             Some(Err(error)) => {
                 tracing::debug!(%error, "Kafka");
                 Ok(None)
@@ -240,7 +346,7 @@ impl Partition for KafkaPartition {
         if let Err(error) = assigned {
             tracing::warn!(%error, offset, "the consumer cannot be set to an offset");
         }
-        self.reads = true;
+        (self.reads, self.next_offset) = (true, offset);
     }
 
     fn stop_reading(&mut self) {
@@ -279,12 +385,29 @@ impl Partition for KafkaPartition {
         self.bounds().map(|(begin, _)| begin)
     }
 
-    fn needs(&mut self, offset: u64) {
+    fn furthest_of_others(&mut self) -> Option<Copied> {
+        let (cluster, node) = self.node?;
+        match Members::new(self.settings.clone(), cluster).furthest_but(node) {
+            Ok(furthest) => Some(furthest),
+            Err(error) => {
+                tracing::warn!(%error, "the brokers do not tell what other nodes have");
+                None
+            }
+        }
+    }
+
+    fn needs(&mut self, offset: u64, has: Copied) {
+        if let Err(error) = self.renew_if_changed() {
+            tracing::warn!(%error, "changed files cannot be used: connections are made by those of before");
+        }
         let mut list = TopicPartitionList::new();
         let at = Offset::Offset(i64::try_from(offset).unwrap_or(i64::MAX));
-        let told = list
-            .add_partition_offset(&self.settings.topic, PARTITION, at)
-            .and_then(|()| self.consumer.commit(&list, CommitMode::Async));
+        let told = list.add_partition_offset(&self.settings.topic, PARTITION, at).and_then(|()| {
+            if let Some(mut element) = list.find_partition(&self.settings.topic, PARTITION) {
+                element.set_metadata(text_of(has));
+            }
+            self.consumer.commit(&list, CommitMode::Async)
+        });
         // What came of the time before, which is of no interest: it must be taken.
         if !self.reads {
             let _ = self.consumer.poll(Duration::ZERO);

@@ -8,8 +8,10 @@
 
 mod client;
 mod members;
+mod security;
 mod topic;
 
-pub use client::{ConnectError, ENTRY_BYTES_MAX, KafkaPartition, KafkaSettings};
-pub use members::{Deletion, Members};
+pub use client::{ConnectError, ENTRY_BYTES_MAX, KafkaPartition, KafkaSettings, LastFailure};
+pub use members::{Deletion, Members, Told};
+pub use security::{Sasl, Security, SecurityError};
 pub use topic::{Replicas, TopicError, check_topic, create_topic};

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rdkafka::admin::{AdminClient, AdminOptions};
-use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 use upesi_cluster::{ClusterId, NodeId};
+use upesi_replication::Copied;
 
-use crate::client::{KafkaSettings, PARTITION};
+use crate::client::{Context, KafkaSettings, PARTITION};
 use crate::topic::{TopicError, block_on};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,6 +21,17 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The group by which a node says what it needs.
 pub(crate) fn group(cluster: ClusterId, node: NodeId) -> String {
     format!("{}{}", prefix(cluster), node.0)
+}
+
+/// What a node says with its offset: how far its copy goes.
+pub(crate) fn text_of(has: Copied) -> String {
+    format!("record {}, store {}", has.seq, has.store_seq)
+}
+
+/// What another node, or an operator's eyes, read there.
+fn read(text: &str) -> Option<Copied> {
+    let (seq, store_seq) = text.strip_prefix("record ")?.split_once(", store ")?;
+    Some(Copied { seq: seq.parse().ok()?, store_seq: store_seq.parse().ok()? })
 }
 
 fn prefix(cluster: ClusterId) -> String {
@@ -34,6 +45,15 @@ pub struct Members {
     cluster: ClusterId,
     /// Nodes that were there before: they are asked for also if a broker that is away does not list them.
     known: BTreeSet<u32>,
+}
+
+/// What a node told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The first entry that it still needs.
+    pub needs: u64,
+    /// How far its copy went; `None` of an older version.
+    pub has: Option<Copied>,
 }
 
 /// What came of a look for entries that no node needs.
@@ -52,17 +72,17 @@ impl Members {
     }
 
     fn error(&self, source: KafkaError) -> TopicError {
-        TopicError::Kafka { topic: self.settings.topic.clone(), source }
+        self.settings.failed(source)
     }
 
-    fn consumer(&self, group: &str) -> Result<BaseConsumer, TopicError> {
-        let mut config = self.settings.client();
+    fn consumer(&self, group: &str) -> Result<BaseConsumer<Context>, TopicError> {
+        let mut config = self.settings.client()?;
         config.set("group.id", group).set("enable.auto.commit", "false");
-        config.create().map_err(|error| self.error(error))
+        config.create_with_context(self.settings.told()).map_err(|error| self.error(error))
     }
 
-    fn admin(&self) -> Result<AdminClient<DefaultClientContext>, TopicError> {
-        self.settings.client().create().map_err(|error| self.error(error))
+    fn admin(&self) -> Result<AdminClient<Context>, TopicError> {
+        self.settings.admin()
     }
 
     fn list(&self, offset: Offset) -> Result<TopicPartitionList, TopicError> {
@@ -85,21 +105,43 @@ impl Members {
     /// # Errors
     /// The brokers do not answer, or refuse.
     pub fn needs(&mut self) -> Result<BTreeMap<u32, u64>, TopicError> {
+        Ok(self.told()?.into_iter().map(|(node, told)| (node, told.needs)).collect())
+    }
+
+    /// The furthest copies of records, and of the store, of all nodes but one.
+    ///
+    /// # Errors
+    /// The brokers do not answer, or refuse.
+    pub fn furthest_but(&mut self, me: NodeId) -> Result<Copied, TopicError> {
+        let told = self.told()?;
+        let others = told.iter().filter(|(node, _)| **node != me.0);
+        Ok(others.filter_map(|(_, told)| told.has).fold(Copied::default(), |furthest, has| Copied {
+            seq: furthest.seq.max(has.seq),
+            store_seq: furthest.store_seq.max(has.store_seq),
+        }))
+    }
+
+    /// Each node, and what it told last.
+    ///
+    /// # Errors
+    /// The brokers do not answer, or refuse.
+    pub fn told(&mut self) -> Result<BTreeMap<u32, Told>, TopicError> {
         let prefix = prefix(self.cluster);
         let asking = self.consumer(&format!("{prefix}status"))?;
         let groups = asking.fetch_group_list(None, TIMEOUT).map_err(|error| self.error(error))?;
         let number = |name: &str| name.strip_prefix(&prefix)?.parse::<u32>().ok();
-        let mut needs = BTreeMap::new();
+        let mut told = BTreeMap::new();
         self.known.extend(groups.groups().iter().filter_map(|group| number(group.name())));
         for node in self.known.iter().copied() {
             let consumer = self.consumer(&group(self.cluster, NodeId(node)))?;
             let list = self.list(Offset::Invalid)?;
             let committed = consumer.committed_offsets(list, TIMEOUT).map_err(|error| self.error(error))?;
             // A group without an offset was removed, or is being made.
-            needs.extend(Self::offset_in(&committed).map(|offset| (node, offset)));
+            let has = committed.elements().first().and_then(|element| read(element.metadata()));
+            told.extend(Self::offset_in(&committed).map(|needs| (node, Told { needs, has })));
         }
-        self.known = needs.keys().copied().collect();
-        Ok(needs)
+        self.known = told.keys().copied().collect();
+        Ok(told)
     }
 
     /// Forgets a node: nothing is kept for it any more. Returns whether it was known.

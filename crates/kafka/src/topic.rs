@@ -1,15 +1,20 @@
 //! What the topic must be set to, so that it is a log.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
-use rdkafka::client::DefaultClientContext;
+use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::Producer;
 
-use crate::client::{ENTRY_BYTES_MAX, KafkaSettings};
+use crate::client::{Context, ENTRY_BYTES_MAX, KafkaSettings};
+use crate::security::SecurityError;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a failure of a connection is waited for.
+const DIAGNOSIS: Duration = Duration::from_secs(3);
 
 /// On how many brokers an entry stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +36,18 @@ impl Replicas {
 #[derive(Debug, thiserror::Error)]
 pub enum TopicError {
     /// The brokers do not answer, or refuse.
-    #[error("the brokers do not tell of the topic {topic}: {source}")]
+    #[error("the brokers do not tell of the topic {topic}: {source}{last}")]
     Kafka {
         /// The topic.
         topic: String,
         /// Their reason.
-        source: KafkaError,
+        source: Box<KafkaError>,
+        /// Why a connection failed last, as the end of the sentence.
+        last: String,
     },
+    /// A file of keys, certificates or the password cannot be used.
+    #[error(transparent)]
+    Security(#[from] SecurityError),
     /// There is none.
     #[error("there is no topic {0}: create it with `upesi cluster create-topic`, or check `cluster.topic`")]
     Missing(String),
@@ -49,6 +59,26 @@ pub enum TopicError {
         /// Each setting that is wrong.
         wrong: Vec<String>,
     },
+}
+
+impl KafkaSettings {
+    pub(crate) fn failed(&self, source: KafkaError) -> TopicError {
+        if self.failure.told().is_empty() {
+            self.try_to_connect();
+        }
+        TopicError::Kafka { topic: self.topic.clone(), source: Box::new(source), last: self.failure.told() }
+    }
+
+    /// Clients that administer take no notice of connections; one that produces tells why they fail.
+    fn try_to_connect(&self) {
+        if let Ok(client) = self.producer(channel().0) {
+            let _ = client.client().fetch_metadata(Some(&self.topic), DIAGNOSIS);
+        }
+    }
+
+    pub(crate) fn admin(&self) -> Result<AdminClient<Context>, TopicError> {
+        AdminClient::from_config_and_context(&self.client()?, self.told()).map_err(|error| self.failed(error))
+    }
 }
 
 /// What the topic's settings must be.
@@ -71,13 +101,13 @@ fn wanted(replicas: Replicas) -> BTreeMap<&'static str, String> {
 /// # Errors
 /// The brokers refuse or cannot be reached.
 pub fn create_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), TopicError> {
-    let kafka = |source| TopicError::Kafka { topic: settings.topic.clone(), source };
+    let kafka = |source| settings.failed(source);
     let wanted = wanted(replicas);
     let mut topic = NewTopic::new(&settings.topic, 1, TopicReplication::Fixed(replicas.count));
     for (key, value) in &wanted {
         topic = topic.set(key, value);
     }
-    let admin: AdminClient<DefaultClientContext> = settings.client().create().map_err(kafka)?;
+    let admin = settings.admin()?;
     let options = AdminOptions::new().operation_timeout(Some(TIMEOUT)).request_timeout(Some(TIMEOUT));
     let results = block_on(admin.create_topics([&topic], &options)).map_err(kafka)?;
     match results.into_iter().next() {
@@ -92,8 +122,8 @@ pub fn create_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), 
 /// It is not, or the brokers do not say.
 pub fn check_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), TopicError> {
     let topic = || settings.topic.clone();
-    let kafka = |source| TopicError::Kafka { topic: topic(), source };
-    let admin: AdminClient<DefaultClientContext> = settings.client().create().map_err(kafka)?;
+    let kafka = |source| settings.failed(source);
+    let admin = settings.admin()?;
     let metadata = admin.inner().fetch_metadata(Some(&settings.topic), TIMEOUT).map_err(kafka)?;
     let Some(found) = metadata.topics().iter().find(|found| found.name() == settings.topic) else {
         return Err(TopicError::Missing(topic()));

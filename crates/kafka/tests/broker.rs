@@ -3,7 +3,6 @@
 #[path = "../../../tools/kafka/broker.rs"]
 mod broker;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +16,8 @@ use rdkafka::config::ClientConfig;
 use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
 use upesi_journal::{Access, Appender, Batch, Disk, END, EmbeddedLog, JournalError, Log, Options, RealDisk};
 use upesi_kafka::{
-    Deletion, KafkaPartition, KafkaSettings, Members, Replicas, TopicError, check_topic, create_topic,
+    Deletion, KafkaPartition, KafkaSettings, LastFailure, Members, Replicas, Security, TopicError,
+    check_topic, create_topic,
 };
 use upesi_replication::{
     Clock, Copies, CopyOf, NodeSettings, Progress, ReplicatedLog, Stood, SystemClock, stand_by,
@@ -29,7 +29,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn topic(broker: &Broker, topic: &str) -> KafkaSettings {
     let (brokers, topic) = (broker.addresses.clone(), topic.to_owned());
-    KafkaSettings { brokers, topic, properties: BTreeMap::new(), errors: Arc::default() }
+    let (security, failure) = (Security::default(), LastFailure::default());
+    KafkaSettings { brokers, topic, security, errors: Arc::default(), failure }
 }
 
 struct Node {

@@ -9,11 +9,16 @@ use upesi_journal::{
 };
 
 use crate::error::ReplicationError;
+use crate::history::{History, first_in};
+use crate::partition::{Copied, Partition};
 use crate::place::Place;
 use crate::records;
 
 /// How often the place is written at most. What lies behind it is read from the log once more at a start.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
+
+/// The same of older places.
+const SAVE_HISTORY_EVERY: Duration = Duration::from_secs(10);
 
 /// Where a node keeps records, and how.
 pub struct CopyOf {
@@ -91,6 +96,31 @@ impl Stream {
     }
 }
 
+impl Stream {
+    /// Whether all records behind `seq` are in the files.
+    fn expect_kept(&self, seq: u64) -> Result<(), ReplicationError> {
+        let oldest = EmbeddedLog::for_reading(&self.disk).oldest_seq()?;
+        match oldest {
+            Some(oldest) if oldest > seq + 1 && seq < self.last_seq() => {
+                Err(ReplicationError::NotKept { part: self.part, missing: seq + 1, oldest })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The records behind `seq`, until they are so many bytes or there are no more.
+    fn records_behind(&self, seq: u64, bytes_max: usize) -> Result<Batch, JournalError> {
+        let mut batch = Batch::new(seq + 1);
+        let mut reader = EmbeddedLog::for_reading(&self.disk).read_from(seq + 1);
+        while batch.bytes() < bytes_max
+            && let Some(record) = reader.next_record(self.last_seq())?
+        {
+            batch.push(record.time_ns, |buffer| buffer.extend_from_slice(record.bytes));
+        }
+        Ok(batch)
+    }
+}
+
 /// The copies of a node, open for writing.
 pub(crate) struct Copy {
     journal: Stream,
@@ -98,6 +128,8 @@ pub(crate) struct Copy {
     place: Place,
     saved: Place,
     saved_at: Duration,
+    history: History,
+    history_saved_at: Duration,
     /// When the log was told what this node needs.
     told_at: Option<Duration>,
     tell_every: Duration,
@@ -123,12 +155,15 @@ impl Copy {
             return Err(ReplicationError::NotReplicated);
         }
         let place = place.unwrap_or(Place::start(cluster));
+        let history = History::load(&*journal.disk, cluster);
         let mut copy = Self {
             journal,
             store,
             saved: place.clone(),
             place,
             saved_at: Duration::ZERO,
+            history,
+            history_saved_at: Duration::ZERO,
             told_at: None,
             tell_every,
         };
@@ -139,6 +174,45 @@ impl Copy {
 
     pub const fn disk(&self) -> &Arc<dyn Disk> {
         &self.journal.disk
+    }
+
+    /// If the log has not what was accepted last, goes back to something older that it has: what lies between is
+    /// compared with it, record by record.
+    ///
+    /// # Errors
+    /// It has nothing that this node knows, or has deleted it.
+    pub fn settle_on(
+        &mut self,
+        partition: &mut dyn Partition,
+        (begin, end): (u64, u64),
+    ) -> Result<(), ReplicationError> {
+        let log = partition.name().to_owned();
+        let needed = self.place.accepted_at.unwrap_or(0);
+        if needed < begin {
+            return Err(ReplicationError::Deleted { log, begin, needed });
+        }
+        let Some(accepted) = self.place.accepted_at else { return Ok(()) };
+        match first_in(partition, &self.history.candidates(&self.place), (begin, end))? {
+            Some(place) if place == self.place => Ok(()),
+            Some(place) => {
+                self.place = place;
+                Ok(self.save()?)
+            }
+            None if end <= accepted => Err(ReplicationError::TailLost { log, end, accepted }),
+            None => Err(ReplicationError::OtherLog { log, accepted }),
+        }
+    }
+
+    /// Whether the files have all that a log lacks which goes so far.
+    pub fn expect_kept(&self, log: Copied) -> Result<(), ReplicationError> {
+        self.journal.expect_kept(log.seq)?;
+        self.store.expect_kept(log.store_seq)
+    }
+
+    /// Records of the copy, for the log.
+    pub fn records_behind(&self, kind: Kind, seq: u64, bytes_max: usize) -> Result<Batch, JournalError> {
+        let of = if kind == Kind::Store { &self.store } else { &self.journal };
+        of.records_behind(seq, bytes_max)
     }
 
     /// How far the log was read when the directory was opened.
@@ -171,6 +245,11 @@ impl Copy {
 
     pub fn last_seq(&self) -> u64 {
         self.journal.last_seq()
+    }
+
+    /// The last records.
+    pub fn ends(&self) -> Copied {
+        Copied { seq: self.journal.last_seq(), store_seq: self.store.last_seq() }
     }
 
     /// The last record of the store, and its time.
@@ -213,16 +292,22 @@ impl Copy {
             return Ok(());
         }
         self.saved_at = now;
-        self.save()
+        self.save()?;
+        if now.saturating_sub(self.history_saved_at) >= SAVE_HISTORY_EVERY {
+            self.history_saved_at = now;
+            self.history.note(&self.place);
+            self.history.save(&*self.journal.disk).map_err(|source| failed("places", source))?;
+        }
+        Ok(())
     }
 
     pub fn save(&mut self) -> Result<(), JournalError> {
-        self.place.save(&*self.journal.disk).map_err(|source| JournalError::Io {
-            operation: "write",
-            file: "place".to_owned(),
-            source,
-        })?;
+        self.place.save(&*self.journal.disk).map_err(|source| failed("place", source))?;
         self.saved = self.place.clone();
         Ok(())
     }
+}
+
+fn failed(file: &str, source: std::io::Error) -> JournalError {
+    JournalError::Io { operation: "write", file: file.to_owned(), source }
 }

@@ -11,8 +11,9 @@ pub enum ReplicationError {
     Copy(#[from] JournalError),
     /// The copy's last entry is not in the log.
     #[error(
-        "{log} ends at offset {end}, and this node accepted the entry at {accepted}: the log lost its end; do not let \
-         any node lead before the missing entries were restored from the longest copy"
+        "{log} ends at offset {end}, and this node accepted the entry at {accepted}, and knows no older entry that the \
+         log has: the log lost its end, and its beginning was deleted; make a topic anew, and repair that one \
+         (`upesi cluster repair`)"
     )]
     TailLost {
         /// The log.
@@ -21,6 +22,54 @@ pub enum ReplicationError {
         end: u64,
         /// The last entry that this node accepted.
         accepted: u64,
+    },
+    /// The log lacks records of the copy.
+    #[error(
+        "{log} ends with record {log_seq} of the {part}, and this node has {copy_seq}: the log lost its end; let no \
+         node lead, and see what `upesi cluster repair` says on each"
+    )]
+    RecordsLost {
+        /// Journal or store.
+        part: &'static str,
+        /// The log.
+        log: String,
+        /// The last record that it has.
+        log_seq: u64,
+        /// The last record of the copy.
+        copy_seq: u64,
+    },
+    /// Another node's copy goes further than the log.
+    #[error(
+        "another node told that it has record {seq}, and {store_seq} of the store, and {log} ends before: the log \
+         lost its end; see what `upesi cluster repair` says on each node, or `upesi cluster remove` the node if its \
+         disk is lost"
+    )]
+    BehindOthers {
+        /// The log.
+        log: String,
+        /// The last record that another node has.
+        seq: u64,
+        /// The same of the store.
+        store_seq: u64,
+    },
+    /// Records that the log lacks are not in the copy's files any more.
+    #[error(
+        "the log lacks records of the {part} from {missing} on, and this node's files begin with {oldest}: it cannot \
+         be repaired from here; make a topic anew, with the other nodes restored from a backup of this one"
+    )]
+    NotKept {
+        /// Journal or store.
+        part: &'static str,
+        /// The first record that the log lacks.
+        missing: u64,
+        /// The oldest record that is kept.
+        oldest: u64,
+    },
+    /// A node leads while the log is to be repaired.
+    #[error("another node appends to {log}: stop all nodes, then repair it")]
+    Contended {
+        /// The log.
+        log: String,
     },
     /// The log has deleted what this node needs.
     #[error(

@@ -15,6 +15,8 @@ use crate::records;
 
 /// How long the leader waits for its client at a time.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// So many bytes of records are an entry of a repair.
+const ENTRY_BYTES: usize = 900_000;
 /// How long a hand-over may take. Then the others find out by the silence.
 const HAND_OVER_MAX: Duration = Duration::from_secs(3);
 
@@ -173,6 +175,31 @@ impl Leading {
     }
 
     fn append_as(&mut self, kind: Kind, batch: &mut Batch) -> Result<Appended, JournalError> {
+        let offset = self.append_to_log(kind, batch)?;
+        match self.copy.append(kind, batch) {
+            Ok(appended) => {
+                self.copy.advance(self.leader.fold(), offset);
+                Ok(appended)
+            }
+            // The log has the batch, so it must not be appended again. A start reads it from there.
+            Err(error) => Err(self.fail(format!("its copy on this node cannot be written: {error}"))),
+        }
+    }
+
+    /// Appends records that the copy has and the log lost: some of them. Returns whether there were any.
+    pub fn append_again(&mut self, kind: Kind) -> Result<bool, JournalError> {
+        let position = self.leader.fold().position();
+        let seq = if kind == Kind::Store { position.store.seq } else { position.seq };
+        let batch = self.copy.records_behind(kind, seq, ENTRY_BYTES)?;
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        let offset = self.append_to_log(kind, &batch)?;
+        self.copy.advance(self.leader.fold(), offset);
+        Ok(true)
+    }
+
+    fn append_to_log(&mut self, kind: Kind, batch: &Batch) -> Result<u64, JournalError> {
         self.expect_sound()?;
         let mut body = std::mem::take(&mut self.body);
         let times = records::encode(batch, &mut body);
@@ -183,15 +210,7 @@ impl Leading {
             _ => self.leader.append(records),
         };
         self.body = body;
-        let offset = self.settle(append)?;
-        match self.copy.append(kind, batch) {
-            Ok(appended) => {
-                self.copy.advance(self.leader.fold(), offset);
-                Ok(appended)
-            }
-            // The log has the batch, so it must not be appended again. A start reads it from there.
-            Err(error) => Err(self.fail(format!("its copy on this node cannot be written: {error}"))),
-        }
+        self.settle(append)
     }
 
     pub fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
@@ -206,7 +225,7 @@ impl Leading {
         let now = self.clock.now();
         self.copy.save_if_due(now)?;
         if self.copy.is_due_to_tell(now) {
-            self.partition.needs(self.copy.needs());
+            self.partition.needs(self.copy.needs(), self.copy.ends());
         }
         self.copy.writer().maintain()
     }

@@ -11,12 +11,14 @@
 
 mod copy;
 mod error;
+mod history;
 mod leading;
 mod log;
 mod node;
 mod partition;
 mod place;
 mod records;
+mod repair;
 mod shared;
 mod standby;
 mod survey;
@@ -25,7 +27,8 @@ pub use copy::{Copies, CopyOf};
 pub use error::ReplicationError;
 pub use log::{ReplicatedLog, StoreLog};
 pub use node::{Clock, NodeSettings, SystemClock};
-pub use partition::{Event, Partition};
+pub use partition::{Copied, Event, Partition};
 pub use place::PLACE_FILE;
+pub use repair::Repair;
 pub use standby::{Progress, Stood, stand_by};
 pub use survey::survey;

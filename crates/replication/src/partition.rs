@@ -29,6 +29,22 @@ pub enum Event {
     },
 }
 
+/// How far the copy of a node goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// The last record of the engine; 0 before the first.
+    pub seq: u64,
+    /// The last record of the store.
+    pub store_seq: u64,
+}
+
+impl Copied {
+    /// Whether it has all that another has.
+    pub const fn has_all_of(&self, other: &Self) -> bool {
+        self.seq >= other.seq && self.store_seq >= other.store_seq
+    }
+}
+
 /// One partition of a log. Used by one thread at a time.
 pub trait Partition: Send {
     /// Begins to append. An [`Event`] with the tag follows in any case.
@@ -53,9 +69,12 @@ pub trait Partition: Send {
     /// The offset of the first entry that the log still has; `None` if the log cannot be reached.
     fn begin(&mut self) -> Option<u64>;
 
-    /// Entries before `offset` are needed by this node no more, even if it starts anew. The log may forget that it was
-    /// told: it is told again and again.
-    fn needs(&mut self, offset: u64);
+    /// Entries before `offset` are needed by this node no more, even if it starts anew, and its copy goes so far. The
+    /// log may forget that it was told: it is told again and again.
+    fn needs(&mut self, offset: u64, has: Copied);
+
+    /// The furthest copies of records, and of the store, that other nodes told of; `None` if the log cannot be reached.
+    fn furthest_of_others(&mut self) -> Option<Copied>;
 
     /// The name of the log, for messages.
     fn name(&self) -> &str;

@@ -9,9 +9,8 @@ use crate::error::ReplicationError;
 
 /// The file of a data directory that says how far its node has read the log. A hub without a cluster has none.
 pub const PLACE_FILE: &str = "place";
-const TEMPORARY: &str = "place.tmp";
 const MAGIC: [u8; 8] = *b"UPESIPL2";
-const BYTES: usize = 112;
+pub(crate) const BYTES: usize = 112;
 
 /// The position behind the last accepted entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +26,7 @@ impl Place {
         Self { cluster, position: Position::START, accepted_at: None }
     }
 
-    fn encode(&self) -> [u8; BYTES] {
+    pub fn encode(&self) -> [u8; BYTES] {
         let at = &self.position;
         let (node, life) = at.leader.map_or((u32::MAX, 0), |(node, life)| (node.0, life.0));
         let mut bytes = Vec::with_capacity(BYTES);
@@ -50,7 +49,7 @@ impl Place {
         file
     }
 
-    fn decode(file: &[u8; BYTES]) -> Option<Self> {
+    pub fn decode(file: &[u8; BYTES]) -> Option<Self> {
         let mut rest = &file[..];
         let mut take = |length: usize| {
             let (field, behind) = rest.split_at(length);
@@ -93,16 +92,22 @@ impl Place {
 
     /// Writes it in place of the one before, at once and durably.
     pub fn save(&self, disk: &dyn Disk) -> io::Result<()> {
-        match disk.remove(TEMPORARY) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = disk.create(TEMPORARY)?;
-        file.write_at(0, &self.encode())?;
-        file.sync()?;
-        disk.rename(TEMPORARY, PLACE_FILE)?;
-        disk.sync_directory("")
+        replace(disk, PLACE_FILE, &self.encode())
     }
+}
+
+/// Writes a file in place of the one before, at once and durably.
+pub(crate) fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let temporary = format!("{name}.tmp");
+    match disk.remove(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = disk.create(&temporary)?;
+    file.write_at(0, bytes)?;
+    file.sync()?;
+    disk.rename(&temporary, name)?;
+    disk.sync_directory("")
 }
 
 #[cfg(test)]

@@ -11,10 +11,14 @@ use crate::error::ReplicationError;
 use crate::leading::Leading;
 use crate::log::ReplicatedLog;
 use crate::node::{Clock, NodeSettings};
-use crate::partition::{Event, Partition};
+use crate::partition::{Copied, Event, Partition};
 
 /// How long a standby waits for an entry before it looks at the clock.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// How long the log may lack records of the copy: brokers that change their leader tell less for a moment.
+const LOST_AFTER: Duration = Duration::from_secs(5);
+/// How often it is asked what other nodes have, if that is not known.
+const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// How far a standby is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,12 +55,10 @@ pub fn stand_by(
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Stood, ReplicationError> {
     let copy = Copy::open(copies, settings.cluster, settings.tell_every)?;
-    let mut following = Following::begin(&mut *partition, copy)?;
+    let mut following = Following::begin(&mut *partition, copy, stops)?;
     let mut standby =
         Standby::new(following.fold(), settings.node, settings.claim.clone(), settings.patience, clock.now());
-    if settings.may_claim {
-        standby.permit_claims();
-    }
+    let mut start = Start::new(following.copy.ends(), settings.may_claim, clock.now());
     while !stops.load(Ordering::Acquire) {
         let now = clock.now();
         match next(&mut *partition, PATIENCE)? {
@@ -87,6 +89,9 @@ pub fn stand_by(
             // Of claims: their outcome is read.
             Some(Event::Acknowledged { .. } | Event::Unknown { .. }) | None => {}
         }
+        if start.may_claim(&mut *partition, standby.fold(), now)? {
+            standby.permit_claims();
+        }
         if standby.asks_for_end(now) {
             let end = partition.end();
             if let Some(claim) = standby.end(end, now, clock.wall_ns()) {
@@ -95,12 +100,128 @@ pub fn stand_by(
         }
         following.copy.save_if_due(now)?;
         if following.copy.is_due_to_tell(now) {
-            partition.needs(following.copy.needs());
+            partition.needs(following.copy.needs(), following.copy.ends());
         }
     }
     following.copy.save()?;
-    partition.needs(following.copy.needs());
+    partition.needs(following.copy.needs(), following.copy.ends());
     Ok(Stood::Stopped)
+}
+
+/// A node that has just started: it does not know whether the log lost its end.
+struct Start {
+    /// What its copy had.
+    copied: Copied,
+    is_wanted: bool,
+    /// Whether all is well: its copy is in the log, and no other node told of more.
+    is_over: bool,
+    /// Since when the log lacks records of the copy, and shows no further entry.
+    lacking_since: Duration,
+    next_offset: u64,
+    asked_at: Option<Duration>,
+    /// Since when others have told of more than the log has.
+    behind_since: Option<Duration>,
+}
+
+impl Start {
+    const fn new(copied: Copied, is_wanted: bool, now: Duration) -> Self {
+        let (lacking_since, next_offset, is_over) = (now, 0, false);
+        Self { copied, is_wanted, is_over, lacking_since, next_offset, asked_at: None, behind_since: None }
+    }
+
+    /// Whether claims are permitted from now on: once, if at all.
+    fn may_claim(
+        &mut self,
+        partition: &mut dyn Partition,
+        fold: &Fold,
+        now: Duration,
+    ) -> Result<bool, ReplicationError> {
+        if self.is_over {
+            return Ok(false);
+        }
+        let position = fold.position();
+        let has = Copied { seq: position.seq, store_seq: position.store.seq };
+        if !has.has_all_of(&self.copied) {
+            self.expect_more(partition, fold, now).map(|()| false)
+        } else if self.is_wanted {
+            self.ask(partition, fold, now)
+        } else {
+            self.is_over = true;
+            Ok(false)
+        }
+    }
+
+    /// Waits for records of the copy that the log does not show.
+    fn expect_more(
+        &mut self,
+        partition: &mut dyn Partition,
+        fold: &Fold,
+        now: Duration,
+    ) -> Result<(), ReplicationError> {
+        let position = fold.position();
+        if position.next_offset > self.next_offset {
+            (self.next_offset, self.lacking_since) = (position.next_offset, now);
+        }
+        if now.saturating_sub(self.lacking_since) < LOST_AFTER {
+            return Ok(());
+        }
+        self.lacking_since = now;
+        // It has more, or cannot be reached: then nothing is lost yet.
+        if partition.end().is_none_or(|end| end > position.next_offset) {
+            return Ok(());
+        }
+        let is_of_journal = position.seq < self.copied.seq;
+        let (part, log_seq, copy_seq) = if is_of_journal {
+            ("journal", position.seq, self.copied.seq)
+        } else {
+            ("store", position.store.seq, self.copied.store_seq)
+        };
+        Err(ReplicationError::RecordsLost { part, log: partition.name().to_owned(), log_seq, copy_seq })
+    }
+
+    /// Asks what the others have.
+    fn ask(
+        &mut self,
+        partition: &mut dyn Partition,
+        fold: &Fold,
+        now: Duration,
+    ) -> Result<bool, ReplicationError> {
+        if self.asked_at.is_some_and(|asked| now.saturating_sub(asked) < ASK_EVERY) {
+            return Ok(false);
+        }
+        self.asked_at = Some(now);
+        let position = fold.position();
+        let has = Copied { seq: position.seq, store_seq: position.store.seq };
+        let Some(others) = partition.furthest_of_others() else { return Ok(false) };
+        if has.has_all_of(&others) {
+            self.is_over = true;
+            return Ok(true);
+        }
+        // What they told of may still be read.
+        if partition.end().is_none_or(|end| end > position.next_offset) {
+            self.behind_since = None;
+            return Ok(false);
+        }
+        if now.saturating_sub(*self.behind_since.get_or_insert(now)) < LOST_AFTER {
+            return Ok(false);
+        }
+        let (log, Copied { seq, store_seq }) = (partition.name().to_owned(), others);
+        Err(ReplicationError::BehindOthers { log, seq, store_seq })
+    }
+}
+
+/// Where the log begins and ends; `None` if it is to wait no more.
+fn bounds(partition: &mut dyn Partition, stops: &AtomicBool) -> Result<Option<(u64, u64)>, ReplicationError> {
+    loop {
+        if stops.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let found = partition.begin().zip(partition.end());
+        if found.is_some() {
+            return Ok(found);
+        }
+        next(partition, PATIENCE)?;
+    }
 }
 
 /// The next event of a log.
@@ -122,19 +243,17 @@ struct Following {
 }
 
 impl Following {
-    fn begin(partition: &mut dyn Partition, copy: Copy) -> Result<Self, ReplicationError> {
-        let expected_at = copy.place().accepted_at;
-        if let (Some(accepted), Some(end)) = (expected_at, partition.end())
-            && end <= accepted
-        {
-            return Err(ReplicationError::TailLost { log: partition.name().to_owned(), end, accepted });
+    fn begin(
+        partition: &mut dyn Partition,
+        mut copy: Copy,
+        stops: &AtomicBool,
+    ) -> Result<Self, ReplicationError> {
+        if let Some(bounds) = bounds(partition, stops)? {
+            copy.settle_on(partition, bounds)?;
         }
-        let needed = copy.needs();
-        if let Some(begin) = partition.begin().filter(|begin| *begin > needed) {
-            return Err(ReplicationError::Deleted { log: partition.name().to_owned(), begin, needed });
-        }
+        let (expected_at, needed) = (copy.place().accepted_at, copy.needs());
         // Before it reads, lest the log deletes what it is about to read.
-        partition.needs(needed);
+        partition.needs(needed, copy.ends());
         partition.read_from(needed);
         Ok(Self { copy, expected_at, entry_at_ns: 0 })
     }

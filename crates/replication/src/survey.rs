@@ -10,9 +10,9 @@ use crate::partition::{Event, Partition};
 use crate::place::Place;
 use crate::standby::next;
 
-const PATIENCE: Duration = Duration::from_millis(100);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 /// So often in a row there may be no entry, though the log has more.
-const LOOKS_MAX: u32 = 100;
+pub(crate) const LOOKS_MAX: u32 = 100;
 
 /// Reads the log from where a node's directory is, or from its beginning without one, up to `end`. Returns how far the
 /// directory is, and the fold at the end. Nothing is written.

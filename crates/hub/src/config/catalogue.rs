@@ -210,12 +210,13 @@ settings! {
     security: Security {
         /// `production`: it does not start without mutual TLS and bindings of DFSPs, TLS towards them, signatures both
         /// ways, TLS, authentication and approvals by people on the admin port, metrics by TLS or on loopback only, an
-        /// FSPIOP port without diagnostics, and callbacks to public addresses and `outbound.networks` only.
+        /// FSPIOP port without diagnostics, callbacks to public addresses and `outbound.networks` only, and in a
+        /// cluster TLS towards the brokers and a certificate or log-in there.
         /// `development`: it starts, and logs what is missing.
         profile: choice("development", "production") = "development",
         /// What `production` goes without, separated by commas: `fspiop-tls`, `bindings`, `callbacks-tls`,
         /// `signatures`, `signing`, `admin-tls`, `admin-authentication`, `admin-approvals`, `admin-approvers`,
-        /// `metrics-tls`, `diagnostics`, `outbound-addresses`. Each is logged at the start.
+        /// `metrics-tls`, `diagnostics`, `outbound-addresses`, `brokers`. Each is logged at the start.
         relaxed: text(1024) = "",
     }
 
@@ -266,6 +267,30 @@ settings! {
         anchors_file: text(4096) = "",
         /// PEM file of the revocation lists of these authorities; empty for none.
         crl_file: text(4096) = "",
+    }
+
+    /// TLS towards the brokers of the cluster's log. [Cluster](cluster.md#tls-and-log-in).
+    broker_tls: BrokerTls {
+        /// `plain`: no TLS; `tls`: brokers show a certificate, for the name in their address; `mutual`: the hub shows
+        /// one, too.
+        mode: choice("plain", "tls", "mutual") = "plain",
+        /// PEM file of the authorities whose certificates brokers may have.
+        anchors_file: text(4096) = "",
+        /// PEM file of the certificate that the hub shows, with its intermediates, for `mutual`.
+        certificate_file: text(4096) = "",
+        /// PEM file of its private key; not a place in a token. The hub does not start if every user may read it.
+        key_file: text(4096) = "",
+    }
+
+    /// The log-in of the hub at these brokers.
+    broker_sasl: BrokerSasl {
+        /// How the hub says who it is, beside its certificate or instead; `none`: it does not log in. `PLAIN` needs
+        /// TLS.
+        mechanism: choice("none", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") = "none",
+        /// Its name.
+        username: text(256) = "",
+        /// File with its password, one line. The hub does not start if every user of the machine may read it.
+        password_file: text(4096) = "",
     }
 
     /// TLS of the FSPIOP port.

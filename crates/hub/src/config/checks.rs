@@ -63,6 +63,8 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     mistakes.extend(rates(values));
     mistakes.extend(entries_of_a_cluster(values));
     mistakes.extend(port_of_a_node(values));
+    mistakes.extend(broker_files(values));
+    mistakes.extend(broker_login(values));
     mistakes
 }
 
@@ -242,6 +244,40 @@ fn entries_of_a_cluster(values: &Understood) -> Option<Mistake> {
             "engine.batch_bytes_max = {bytes} is too high for the log of a cluster: at most {most}"
         ),
     })
+}
+
+/// The files of TLS towards brokers. Their client knows no tokens.
+fn broker_files(values: &Understood) -> Option<Mistake> {
+    let (Value::Choice(mode), origin) = values.get("broker_tls.mode")? else { return None };
+    if let Some((place, origin)) = text(values, "broker_tls.key_file")
+        && matches!(Place::parse(place), Ok(Place::Token(_)) | Err(_))
+    {
+        let text = "broker_tls.key_file must be a file: the brokers' client cannot use a token".to_owned();
+        return Some(Mistake { origin: origin.clone(), text });
+    }
+    let needed: &[&str] = match *mode {
+        "plain" => &[],
+        "tls" => &["broker_tls.anchors_file"],
+        _ => &["broker_tls.anchors_file", "broker_tls.certificate_file", "broker_tls.key_file"],
+    };
+    let missing = needed.iter().find(|key| text(values, key).is_none())?;
+    Some(Mistake { origin: origin.clone(), text: format!("broker_tls.mode = {mode} needs {missing}") })
+}
+
+/// A log-in needs name and password, and `PLAIN` sends both as they are.
+fn broker_login(values: &Understood) -> Option<Mistake> {
+    let (Value::Choice(mechanism), origin) = values.get("broker_sasl.mechanism")? else { return None };
+    let (Value::Choice(mode), _) = values.get("broker_tls.mode")? else { return None };
+    if *mechanism == "none" {
+        return None;
+    }
+    let needed = ["broker_sasl.username", "broker_sasl.password_file"];
+    let missing = match needed.into_iter().find(|key| text(values, key).is_none()) {
+        None if *mechanism == "PLAIN" && *mode == "plain" => "broker_tls.mode = tls or mutual",
+        missing => missing?,
+    };
+    let text = format!("broker_sasl.mechanism = {mechanism} needs {missing}");
+    Some(Mistake { origin: origin.clone(), text })
 }
 
 fn rates(values: &Understood) -> Option<Mistake> {

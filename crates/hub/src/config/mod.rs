@@ -20,9 +20,9 @@ mod variables;
 use std::collections::BTreeMap;
 
 pub use catalogue::{
-    Admin, AdminTls, Admission, CATALOGUE, Callbacks, Cluster, Data, Engine, Fspiop, FspiopTls, Hub, Jws,
-    Log, Lookup, Metrics, Oidc, OidcDfsps, Oracles, OutboundTls, Pkcs11, Quotes, Relay, SECTIONS, Security,
-    Settings, Shutdown, Store, Tls,
+    Admin, AdminTls, Admission, BrokerSasl, BrokerTls, CATALOGUE, Callbacks, Cluster, Data, Engine, Fspiop,
+    FspiopTls, Hub, Jws, Log, Lookup, Metrics, Oidc, OidcDfsps, Oracles, OutboundTls, Pkcs11, Quotes, Relay,
+    SECTIONS, Security, Settings, Shutdown, Store, Tls,
 };
 pub(crate) use issuers::{listed, roles_of_groups};
 pub(crate) use networks::{address_lists, guard_rules, networks, peers};

@@ -79,6 +79,15 @@ const DEMANDS: &[Demand] = &[
         wanted: "outbound.addresses = public",
         is_met: |settings| settings.outbound.addresses == "public",
     },
+    Demand {
+        name: "brokers",
+        wanted: "broker_tls.mode = mutual, or tls with broker_sasl.mechanism",
+        is_met: |settings| match settings.broker_tls.mode {
+            "mutual" => true,
+            "tls" => settings.broker_sasl.mechanism != "none",
+            _ => settings.cluster.log == "none",
+        },
+    },
 ];
 
 fn relaxed(settings: &Settings) -> impl Iterator<Item = &str> {

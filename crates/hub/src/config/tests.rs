@@ -122,7 +122,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
         (
             "[kafka]\n",
             vec![
-                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, oauth, security, cluster, cluster_tls, fspiop_tls, \
+                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, oidc, oidc_dfsps, oauth, security, cluster, broker_tls, broker_sasl, cluster_tls, fspiop_tls, \
                 admin_tls, metrics_tls, outbound_tls, outbound, jws, pkcs11, tls, hub, engine, admission, callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
             ],
         ),
@@ -304,6 +304,57 @@ fn a_port_for_nodes_needs_tls_and_a_place_in_the_list() {
     }
     let right = file(&with("1=hub-1:4003, 2=[::1]:4003"));
     assert!(load(&Sources { file: Some(right.path.clone()), ..Sources::default() }).is_ok());
+}
+
+#[test]
+fn brokers_are_reached_with_everything_that_it_takes() {
+    let login = "[broker_sasl]\nmechanism = 'PLAIN'\nusername = 'hub'\npassword_file = 'p'\n";
+    let tls = "[broker_tls]\nmode = 'tls'\nanchors_file = 'a'\n";
+    for (content, expected) in [
+        ("[broker_tls]\nmode = 'tls'\n", "2: broker_tls.mode = tls needs broker_tls.anchors_file"),
+        (
+            "[broker_tls]\nmode = 'mutual'\nanchors_file = 'a'\n",
+            "2: broker_tls.mode = mutual needs broker_tls.certificate_file",
+        ),
+        (
+            "[broker_tls]\nmode = 'mutual'\nanchors_file = 'a'\ncertificate_file = 'c'\n",
+            "2: broker_tls.mode = mutual needs broker_tls.key_file",
+        ),
+        (
+            "[broker_tls]\nkey_file = 'pkcs11:token=hub;object=k'\n",
+            "2: broker_tls.key_file must be a file: the brokers' client cannot use a token",
+        ),
+        (
+            "[broker_sasl]\nmechanism = 'SCRAM-SHA-256'\n",
+            "2: broker_sasl.mechanism = SCRAM-SHA-256 needs broker_sasl.username",
+        ),
+        (
+            "[broker_sasl]\nmechanism = 'SCRAM-SHA-512'\nusername = 'hub'\n",
+            "2: broker_sasl.mechanism = SCRAM-SHA-512 needs broker_sasl.password_file",
+        ),
+        (login, "2: broker_sasl.mechanism = PLAIN needs broker_tls.mode = tls or mutual"),
+    ] {
+        assert_eq!(mistakes_of(content), [expected], "{content}");
+    }
+    for content in [tls, &format!("{tls}{login}"), &login.replace("PLAIN", "SCRAM-SHA-512")] {
+        let sound = file(content);
+        assert!(load(&Sources { file: Some(sound.path.clone()), ..Sources::default() }).is_ok(), "{content}");
+    }
+    // A node in production.
+    let login = login.replace("PLAIN", "SCRAM-SHA-512");
+    for (brokers, is_enough) in [
+        ("", false),
+        (tls, false),
+        (&*login, false),
+        (&format!("{tls}{login}"), true),
+        ("[broker_tls]\nmode = 'mutual'\nanchors_file = 'a'\ncertificate_file = 'c'\nkey_file = 'k'\n", true),
+    ] {
+        let content =
+            format!("[security]\nprofile = 'production'\n{SECURED}[cluster]\nlog = 'kafka'\n{brokers}");
+        let kept = file(&content);
+        let is_ok = load(&Sources { file: Some(kept.path.clone()), ..Sources::default() }).is_ok();
+        assert_eq!(is_ok, is_enough, "{brokers}");
+    }
 }
 
 #[test]

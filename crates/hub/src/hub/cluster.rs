@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -11,14 +12,16 @@ use upesi_engine::{StandbyEngine, StartError};
 use upesi_gateway::nodes::Lead;
 use upesi_journal::{DataDirectory, EmbeddedLog, JournalError, Log, Options};
 use upesi_kafka::{
-    ConnectError, KafkaPartition, KafkaSettings, Members, Replicas, TopicError, check_topic, create_topic,
+    ConnectError, KafkaPartition, KafkaSettings, LastFailure, Members, Replicas, Sasl,
+    Security as BrokerSecurity, TopicError, check_topic, create_topic,
 };
 use upesi_replication::{
-    Copies, CopyOf, NodeSettings, PLACE_FILE, Partition, Progress, ReplicatedLog, ReplicationError, Stood,
-    SystemClock, stand_by as follow, survey,
+    Copied, Copies, CopyOf, NodeSettings, PLACE_FILE, Partition, Progress, ReplicatedLog, ReplicationError,
+    Stood, SystemClock, stand_by as follow, survey,
 };
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, StoreEnd, StoreFollower};
+use upesi_tls::{ClientFiles, Identity, Trust};
 
 use super::following::Read;
 use super::node::Node;
@@ -46,8 +49,26 @@ pub enum ClusterError {
     #[error(transparent)]
     Replication(#[from] ReplicationError),
     /// No broker answers.
-    #[error("{0} cannot be reached: check cluster.brokers and cluster.topic")]
-    Unreachable(String),
+    #[error("{log} cannot be reached: check cluster.brokers and cluster.topic{last}")]
+    Unreachable {
+        /// The log.
+        log: String,
+        /// Why a connection failed last, as the end of the sentence.
+        last: String,
+    },
+    /// The log would be repaired from a copy that is not the longest.
+    #[error(
+        "node {node} told that it has record {seq}, and {store_seq} of the store: repair the log there, or `upesi \
+             cluster remove {node}` if its disk is lost"
+    )]
+    LongerCopy {
+        /// The other node.
+        node: u32,
+        /// Its last record.
+        seq: u64,
+        /// That of its store.
+        store_seq: u64,
+    },
     /// The data directory cannot be used.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -61,8 +82,9 @@ impl ClusterError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Settings(_) | Self::Connect(_) => Exit::Usage,
-            Self::Topic(TopicError::Kafka { .. }) | Self::Unreachable(_) => Exit::Unavailable,
-            Self::Topic(TopicError::Missing(_) | TopicError::Unfit { .. }) => Exit::Usage,
+            Self::Topic(TopicError::Kafka { .. }) | Self::Unreachable { .. } => Exit::Unavailable,
+            Self::Topic(_) => Exit::Usage,
+            Self::LongerCopy { .. } => Exit::Failure,
             Self::Start(error) => exit_of(error),
             Self::Store(error) => exit_of_store(error),
             Self::Replication(error) => match error {
@@ -70,6 +92,7 @@ impl ClusterError {
                 ReplicationError::Copy(_) | ReplicationError::Stopped { .. } => Exit::InputOutput,
                 ReplicationError::OtherCluster { .. } | ReplicationError::NotReplicated => Exit::Usage,
                 ReplicationError::Silent { .. } => Exit::Unavailable,
+                ReplicationError::Contended { .. } => Exit::Temporary,
                 _ => Exit::Data,
             },
         }
@@ -89,19 +112,43 @@ pub(super) fn expect_alone(settings: &Settings) -> Result<(), ClusterError> {
 }
 
 /// How the log of the settings is reached.
-fn log_of(cluster: &Cluster) -> Result<KafkaSettings, ClusterError> {
+pub(super) fn log_of(settings: &Settings) -> Result<KafkaSettings, ClusterError> {
+    let cluster = &settings.cluster;
     if cluster.brokers.is_empty() {
         return Err(ClusterError::Settings("cluster.log = kafka needs cluster.brokers".to_owned()));
     }
     let (brokers, topic) = (cluster.brokers.clone(), cluster.topic.clone());
-    Ok(KafkaSettings { brokers, topic, properties: BTreeMap::new(), errors: Arc::default() })
+    let (security, failure) = (security_of(settings), LastFailure::default());
+    Ok(KafkaSettings { brokers, topic, security, errors: Arc::default(), failure })
 }
 
-fn replicas_of(cluster: &Cluster) -> Replicas {
+/// The settings were checked.
+fn security_of(settings: &Settings) -> BrokerSecurity {
+    let (tls, sasl) = (&settings.broker_tls, &settings.broker_sasl);
+    let trust = || Trust {
+        anchors_file: PathBuf::from(&tls.anchors_file),
+        crl_file: None,
+        refuses_stale_crls: false,
+    };
+    let identity = (tls.mode == "mutual").then(|| Identity {
+        certificate_file: PathBuf::from(&tls.certificate_file),
+        key_file: PathBuf::from(&tls.key_file),
+    });
+    BrokerSecurity {
+        tls: (tls.mode != "plain").then(|| ClientFiles { servers: trust(), identity }),
+        sasl: (sasl.mechanism != "none").then(|| Sasl {
+            mechanism: sasl.mechanism.to_owned(),
+            username: sasl.username.clone(),
+            password_file: PathBuf::from(&sasl.password_file),
+        }),
+    }
+}
+
+pub(super) fn replicas_of(cluster: &Cluster) -> Replicas {
     if cluster.replicas == "1" { Replicas::TRIAL } else { Replicas::SHIPPED }
 }
 
-fn id_of(cluster: &Cluster) -> Result<ClusterId, ClusterError> {
+pub(super) fn id_of(cluster: &Cluster) -> Result<ClusterId, ClusterError> {
     let digits = cluster.id.len() == 32 && cluster.id.bytes().all(|byte| byte.is_ascii_hexdigit());
     match u128::from_str_radix(&cluster.id, 16) {
         Ok(id) if digits => Ok(ClusterId(id)),
@@ -121,7 +168,11 @@ fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn node_of(cluster: &Cluster) -> Result<NodeSettings, ClusterError> {
+/// How often a node tells the brokers what it has, in seconds: others that start without it wait for nothing else.
+const TELL_EVERY_S: u64 = 10;
+
+pub(super) fn node_of(settings: &Settings) -> Result<NodeSettings, ClusterError> {
+    let cluster = &settings.cluster;
     Ok(NodeSettings {
         cluster: id_of(cluster)?,
         node: NodeId(small(cluster.node)),
@@ -132,7 +183,7 @@ fn node_of(cluster: &Cluster) -> Result<NodeSettings, ClusterError> {
         },
         patience: Patience::of_rank(small(cluster.rank)),
         may_claim: cluster.may_lead,
-        tell_every: Duration::from_secs(cluster.trim_interval_s),
+        tell_every: Duration::from_secs(cluster.trim_interval_s.min(TELL_EVERY_S)),
     })
 }
 
@@ -154,8 +205,8 @@ pub(super) fn stand_by(
     read: &Read,
 ) -> Result<Option<Elected>, ClusterError> {
     let metrics = Arc::clone(&read.metrics);
-    let kafka = KafkaSettings { errors: Arc::clone(&metrics.broker_errors), ..log_of(&settings.cluster)? };
-    let node = node_of(&settings.cluster)?;
+    let kafka = KafkaSettings { errors: Arc::clone(&metrics.broker_errors), ..log_of(settings)? };
+    let node = node_of(settings)?;
     check_topic(&kafka, replicas_of(&settings.cluster))?;
     let directory = DataDirectory::open(&settings.data.dir).map_err(StartError::Data)?;
     let partition = Box::new(KafkaPartition::connect(kafka, Some((node.cluster, node.node)))?);
@@ -165,12 +216,7 @@ pub(super) fn stand_by(
     let disks = (Some(directory), Arc::clone(&disk));
     let mut standby = StandbyEngine::open(&engine, disks, &copy, read.participants.clone())?;
     let mut store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
-    let journal = Options {
-        segment_bytes: engine.segment_bytes,
-        durability: engine.durability,
-        identity: RandomState::new().build_hasher().finish(),
-        ..Options::default()
-    };
+    let journal = journal_options(settings);
     let copies = Copies {
         journal: CopyOf { disk, options: journal },
         store: CopyOf { disk: store.disk(), options: store.journal_options() },
@@ -212,6 +258,17 @@ pub(super) fn stand_by(
     })
 }
 
+/// How a node's copy of the journal is written.
+pub(super) fn journal_options(settings: &Settings) -> Options {
+    let engine = options::engine(settings);
+    Options {
+        segment_bytes: engine.segment_bytes,
+        durability: engine.durability,
+        identity: RandomState::new().build_hasher().finish(),
+        ..Options::default()
+    }
+}
+
 /// The store of a node that leads: it writes to the cluster's log.
 fn led(store: StoreFollower, log: &ReplicatedLog) -> Result<Store, ClusterError> {
     let end = log.store().map_err(ReplicationError::Copy)?;
@@ -236,7 +293,7 @@ fn tell_leader(progress: &Progress) {
 /// # Errors
 /// The settings or the brokers say why not.
 pub fn create(settings: &Settings) -> Result<String, ClusterError> {
-    let kafka = log_of(&settings.cluster)?;
+    let kafka = log_of(settings)?;
     let replicas = replicas_of(&settings.cluster);
     create_topic(&kafka, replicas)?;
     check_topic(&kafka, replicas)?;
@@ -264,11 +321,13 @@ pub struct Status {
     pub end: u64,
     /// Each node that is known, and the first entry that it needs.
     pub needs: BTreeMap<u32, u64>,
+    /// How far the copies of these nodes went when they told it last.
+    pub told: BTreeMap<u32, Copied>,
 }
 
 /// The nodes of the cluster, by what they need of its topic.
 pub(super) fn members(settings: &Settings) -> Result<Members, ClusterError> {
-    Ok(Members::new(log_of(&settings.cluster)?, id_of(&settings.cluster)?))
+    Ok(Members::new(log_of(settings)?, id_of(&settings.cluster)?))
 }
 
 /// Forgets a node: the topic keeps nothing for it any more. Returns whether it was known.
@@ -284,13 +343,15 @@ pub fn remove(settings: &Settings, node: u32) -> Result<bool, ClusterError> {
 /// # Errors
 /// The settings, the directory or the log say why not.
 pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
-    let kafka = log_of(&settings.cluster)?;
+    let kafka = log_of(settings)?;
     let cluster = id_of(&settings.cluster)?;
+    let failure = kafka.failure.clone();
     let mut partition = KafkaPartition::connect(kafka, None)?;
     let (Some(begin), Some(end)) = (partition.begin(), partition.end()) else {
-        return Err(ClusterError::Unreachable(partition.name().to_owned()));
+        let (log, last) = (partition.name().to_owned(), failure.told());
+        return Err(ClusterError::Unreachable { log, last });
     };
-    let needs = members(settings)?.needs()?;
+    let members = members(settings)?.told()?;
     let disk = DataDirectory::open_for_reading(&settings.data.dir).ok().map(|directory| directory.disk());
     let (copied, fold) = survey(&mut partition, disk.as_deref(), cluster, end)?;
     let position = fold.position();
@@ -304,6 +365,7 @@ pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
         store_copied: copied.map(|copied| copied.store.seq),
         begin,
         end,
-        needs,
+        needs: members.iter().map(|(node, told)| (*node, told.needs)).collect(),
+        told: members.iter().filter_map(|(node, told)| Some((*node, told.has?))).collect(),
     })
 }

@@ -11,6 +11,7 @@ mod metrics;
 mod node;
 mod options;
 mod process;
+pub mod repair;
 mod resources;
 mod retention;
 mod serve;

@@ -2,6 +2,7 @@
 
 mod crashes;
 mod deleted;
+mod repair;
 mod store;
 mod support;
 
@@ -249,13 +250,16 @@ fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
     node.follows_to(&log, 4);
     let whole = log.entries();
     log.truncate(whole.len() - 1);
-    let error = refused(&node, &log);
-    assert!(matches!(error, ReplicationError::TailLost { end: 2, accepted: 2, .. }), "{error}");
-    // Another entry where the last one was.
+    let error = repair::stops(&node, &log);
+    assert!(matches!(error, ReplicationError::RecordsLost { log_seq: 2, copy_seq: 4, .. }), "{error}");
+    // Another record where the next one was.
     let other = Node::new(5);
-    drop(claim(&other.elected(&log)).append(&mut batch(3, 1)));
+    log.remove(0);
+    let mut another = upesi_journal::Batch::new(3);
+    another.push(10_000_000_000_003, |buffer| buffer.extend_from_slice(b"another"));
+    claim(&other.elected(&log)).append(&mut another).expect("appended");
     let error = refused(&node, &log);
-    assert!(matches!(error, ReplicationError::OtherLog { accepted: 2, .. }), "{error}");
+    assert!(matches!(error, ReplicationError::CopyDiffers { part: "journal", seq: 3, .. }), "{error}");
     // Another cluster's directory, and one of a hub without a cluster.
     let clock: Arc<dyn Clock> = Arc::new(node.clock.clone());
     let mut settings = node.settings();

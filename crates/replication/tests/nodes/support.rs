@@ -9,8 +9,8 @@ use upesi_cluster::{Append, Claim, ClusterId, Incarnation, NodeId, Patience, Pos
 use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::{Batch, Claimed, Disk, END, EmbeddedLog, Log, Options};
 use upesi_replication::{
-    Clock, Copies, CopyOf, Event, NodeSettings, Partition, Progress, ReplicatedLog, ReplicationError, Stood,
-    stand_by,
+    Clock, Copied, Copies, CopyOf, Event, NodeSettings, Partition, Progress, ReplicatedLog, ReplicationError,
+    Stood, stand_by,
 };
 
 /// When the first record is decided: a node whose clock is far behind does not claim.
@@ -40,7 +40,7 @@ struct State {
     /// Entries before were deleted.
     begin: usize,
     /// What each node said that it needs.
-    needs: BTreeMap<u32, u64>,
+    needs: BTreeMap<u32, (u64, Copied)>,
     /// What arrives before the next attempt, as if another node were quicker.
     ahead: VecDeque<Arc<[u8]>>,
 }
@@ -91,8 +91,13 @@ impl MemoryLog {
     /// Deletes the entries that no node needs. Returns how many there were so far.
     pub fn delete_before_need(&self) -> usize {
         let mut state = self.lock();
-        state.begin = state.needs.values().min().map_or(0, |needed| *needed as usize);
+        state.begin = state.needs.values().map(|needed| needed.0 as usize).min().unwrap_or(0);
         state.begin
+    }
+
+    /// Deletes the entries before an offset.
+    pub fn delete_before(&self, offset: usize) {
+        self.lock().begin = offset;
     }
 
     /// Forgets what a node needs.
@@ -169,10 +174,19 @@ impl Partition for Client {
         Some(self.log.lock().begin as u64)
     }
 
-    fn needs(&mut self, offset: u64) {
+    fn needs(&mut self, offset: u64, has: Copied) {
         if let Some(number) = self.number {
-            self.log.lock().needs.insert(number, offset);
+            self.log.lock().needs.insert(number, (offset, has));
         }
+    }
+
+    fn furthest_of_others(&mut self) -> Option<Copied> {
+        let state = self.log.lock();
+        let others = state.needs.iter().filter(|(node, _)| Some(**node) != self.number);
+        Some(others.fold(Copied::default(), |furthest, (_, (_, has))| Copied {
+            seq: furthest.seq.max(has.seq),
+            store_seq: furthest.store_seq.max(has.store_seq),
+        }))
     }
 
     fn end(&mut self) -> Option<u64> {

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use upesi_hub::cluster::{self, ClusterError, Status};
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::output::write_out;
+use upesi_hub::repair::{self, Copied, Found};
 
 use super::admin::{self, HubArguments};
 use super::arguments::SettingsArguments;
@@ -21,10 +22,30 @@ pub enum ClusterCommand {
     Status(StatusArguments),
     /// Let another node lead, in order: ask the node that leads, by its admin API.
     HandOver(HandOverArguments),
+    /// Compare the log with this node's copy, whose hub is stopped, after brokers lost entries; with --write, append
+    /// what the log lacks.
+    ///
+    /// Run it on each node, then with --write on the one that has most. The other nodes find their records by
+    /// themselves.
+    Repair(RepairArguments),
     /// Forget a node that does not come back: the topic keeps nothing for it any more.
     ///
     /// If it starts again it is a node as before, as long as the topic has what it needs.
     Remove(RemoveArguments),
+}
+
+/// Arguments of `upesi cluster repair`.
+#[derive(Args, Clone, Debug)]
+pub struct RepairArguments {
+    /// The settings of the node.
+    #[command(flatten)]
+    pub settings: SettingsArguments,
+    /// Append what the log lacks.
+    #[arg(long)]
+    pub write: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `upesi cluster remove`.
@@ -75,6 +96,10 @@ pub(super) fn run(command: ClusterCommand) -> Outcome {
                 false => Err(Failure::new(Exit::NoInput, format!("the topic knows of no node {node}"))),
             }
         }
+        ClusterCommand::Repair(RepairArguments { settings: arguments, write, json }) => {
+            let found = repair::repair(&settings(&arguments)?.settings, write).map_err(failure)?;
+            write_out(&if json { found_as_json(&found) } else { found_as_text(&found) })
+        }
         ClusterCommand::HandOver(HandOverArguments { to, hub }) => hand_over(to, hub),
     }
 }
@@ -94,7 +119,9 @@ fn failure(error: ClusterError) -> Failure {
 
 fn as_json(status: &Status) -> String {
     let leader = status.leader.as_ref().map(|(node, address)| json!({ "node": node, "address": address }));
-    let Status { epoch, accepted, copied, store_accepted, store_copied, begin, end, needs, .. } = status;
+    let Status { epoch, accepted, copied, store_accepted, store_copied, begin, end, needs, told, .. } =
+        status;
+    let told = told.iter().map(|(node, has)| (node.to_string(), record_of(has))).collect::<Map<_, _>>();
     let store = json!({ "accepted": store_accepted, "copied": store_copied });
     format!(
         "{}\n",
@@ -107,6 +134,7 @@ fn as_json(status: &Status) -> String {
             "begin": begin,
             "end": end,
             "needs": needs,
+            "told": told,
         })
     )
 }
@@ -127,9 +155,62 @@ fn as_text(status: &Status) -> String {
          log       offsets {begin} to {end}\n"
     );
     for (node, offset) in &status.needs {
-        let _ = writeln!(text, "needed    from offset {offset} by node {node}");
+        let has =
+            status.told.get(node).map_or_else(String::new, |has| format!(", which had {}", text_of(has)));
+        let _ = writeln!(text, "needed    from offset {offset} by node {node}{has}");
     }
     text
+}
+
+fn text_of(Copied { seq, store_seq }: &Copied) -> String {
+    format!("record {seq}, store {store_seq}")
+}
+
+fn record_of(Copied { seq, store_seq }: &Copied) -> Value {
+    json!({ "record": seq, "store": store_seq })
+}
+
+fn found_as_json(found: &Found) -> String {
+    let others = found
+        .others
+        .iter()
+        .map(|(node, has)| (node.to_string(), has.as_ref().map_or(Value::Null, record_of)));
+    format!(
+        "{}\n",
+        json!({
+            "compared": { "from": found.compared.0, "to": found.compared.1 },
+            "log": record_of(&found.log),
+            "here": record_of(&found.here),
+            "others": others.collect::<Map<_, _>>(),
+            "lacking": found.is_lacking(),
+            "repaired": found.is_repaired,
+        })
+    )
+}
+
+fn found_as_text(found: &Found) -> String {
+    let (from, to) = found.compared;
+    let mut text = format!(
+        "compared  offsets {from} to {to}\nlog       {}\nhere      {}\n",
+        text_of(&found.log),
+        text_of(&found.here)
+    );
+    for (node, has) in &found.others {
+        let has =
+            has.as_ref().map_or_else(|| "has not told".to_owned(), |has| format!("had {}", text_of(has)));
+        let _ = writeln!(text, "node {node:<4} {has}");
+    }
+    let verdict = match (found.is_lacking(), found.is_repaired, found.longer()) {
+        (false, ..) => "the log lacks nothing that this node has".to_owned(),
+        (true, true, _) => "the log has all that this node has: start the nodes".to_owned(),
+        (true, false, Some((node, _))) => {
+            format!("the log lost its end; node {node} has more of it: repair it there")
+        }
+        (true, false, None) => {
+            "the log lost its end: repair it from here by --write if no other node has more".to_owned()
+        }
+    };
+    text + &verdict + "\n"
 }
 
 #[cfg(test)]
@@ -148,13 +229,14 @@ mod tests {
             begin: 30,
             end: 120,
             needs: [(1, 119), (2, 31)].into(),
+            told: [(2, Copied { seq: 60, store_seq: 5 })].into(),
         };
         let known = status(Some((2, Some("https://hub-2:4000".to_owned()))), Some(88));
         assert_eq!(
             as_text(&known),
             "leader    node 2 at https://hub-2:4000, epoch 3\naccepted  record 90, store 7\nhere      record 88, store 6\n\
              log       offsets 30 to 120\nneeded    from offset 119 by node 1\n\
-             needed    from offset 31 by node 2\n"
+             needed    from offset 31 by node 2, which had record 60, store 5\n"
         );
         let text = as_text(&status(Some((2, None)), None));
         assert!(text.contains("leader    node 2, epoch 3\n") && text.contains("nothing yet"), "{text}");
@@ -163,5 +245,30 @@ mod tests {
         assert_eq!((&object["leader"]["node"], &object["copied"]), (&2.into(), &88.into()));
         assert_eq!((&object["begin"], &object["needs"]), (&30.into(), &json!({ "1": 119, "2": 31 })));
         assert_eq!(object["store"], json!({ "accepted": 7, "copied": 6 }));
+        assert_eq!(object["told"], json!({ "2": { "record": 60, "store": 5 } }));
+    }
+
+    #[test]
+    fn what_the_log_lacks_is_said_with_what_to_do() {
+        let copied = |seq| Copied { seq, store_seq: 4 };
+        let found = |other, is_repaired| Found {
+            compared: (3, 40),
+            log: copied(80),
+            here: copied(100),
+            others: [(2, Some(copied(other))), (3, None)].into(),
+            is_repaired,
+        };
+        assert_eq!(
+            found_as_text(&found(90, false)),
+            "compared  offsets 3 to 40\nlog       record 80, store 4\nhere      record 100, store 4\n\
+             node 2    had record 90, store 4\nnode 3    has not told\n\
+             the log lost its end: repair it from here by --write if no other node has more\n"
+        );
+        assert!(found_as_text(&found(101, false)).ends_with("node 2 has more of it: repair it there\n"));
+        assert!(found_as_text(&found(90, true)).ends_with("start the nodes\n"));
+        let whole = Found { log: copied(100), ..found(90, false) };
+        assert!(found_as_text(&whole).ends_with("the log lacks nothing that this node has\n"));
+        let object: Value = serde_json::from_str(&found_as_json(&found(90, false))).unwrap();
+        assert_eq!((&object["lacking"], &object["others"]["2"]["record"]), (&true.into(), &90.into()));
     }
 }

@@ -10,6 +10,8 @@
 mod broker;
 #[path = "../common/mod.rs"]
 mod common;
+mod repair;
+mod secured;
 mod serving;
 mod store;
 #[path = "../support_crash/mod.rs"]
@@ -41,7 +43,7 @@ const HANDED_OVER: &str = "handed over: this node serves no more";
 const TRANSFERS: u64 = 150;
 
 /// A node with a directory of its own.
-fn node(directory: &Path, broker: &Broker, number: usize) -> World {
+fn node(directory: &Path, brokers: &str, number: usize) -> World {
     let text = |text: String| -> &'static str { text.leak() };
     let data = directory.join(format!("node-{number}"));
     std::fs::create_dir(&data).unwrap();
@@ -53,7 +55,7 @@ fn node(directory: &Path, broker: &Broker, number: usize) -> World {
         text(format!("cluster.node={number}")),
         text(format!("cluster.rank={number}")),
         text(format!("cluster.address=http://node-{number}")),
-        text(format!("cluster.brokers={}", broker.addresses)),
+        text(format!("cluster.brokers={brokers}")),
         text(format!("{METRICS}{}", free_ports()[0])),
     ];
     world
@@ -61,7 +63,12 @@ fn node(directory: &Path, broker: &Broker, number: usize) -> World {
 
 /// Two of them.
 fn nodes(directory: &Path, broker: &Broker) -> [World; 2] {
-    let mut worlds = [0, 1].map(|number| node(directory, broker, number));
+    nodes_at(directory, &broker.addresses)
+}
+
+/// The same at any brokers.
+fn nodes_at(directory: &Path, brokers: &str) -> [World; 2] {
+    let mut worlds = [0, 1].map(|number| node(directory, brokers, number));
     worlds[1].ports = worlds[0].ports;
     worlds
 }

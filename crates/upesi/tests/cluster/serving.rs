@@ -29,7 +29,7 @@ const LISTEN: &str = "cluster.listen=";
 /// Nodes whose ports differ, and that hand on to each other.
 fn nodes(directory: &Path, broker: &Broker, pki: &mut Pki, count: usize) -> Vec<World> {
     let text = |text: String| -> &'static str { text.leak() };
-    let mut worlds: Vec<_> = (0..count).map(|number| node(directory, broker, number)).collect();
+    let mut worlds: Vec<_> = (0..count).map(|number| node(directory, &broker.addresses, number)).collect();
     let ports: Vec<_> = worlds.iter().map(|_| free_ports()[0]).collect();
     let places: Vec<_> = ports.iter().enumerate().map(|(number, port)| format!("{number}={port}")).collect();
     let list = text(format!("cluster.nodes={}", places.join(",")));

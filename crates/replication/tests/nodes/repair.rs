@@ -1,0 +1,188 @@
+//! Logs that lost their end: nodes stop, a repair from the longest copy brings everything back, and nobody leads before.
+
+use std::time::Duration;
+
+use upesi_journal::Appender;
+use upesi_replication::{Copied, Repair, ReplicationError, Stood};
+
+use crate::support::{MemoryLog, Node, batch, claim};
+
+/// A record that is told by its number, or by another text.
+fn appends(appender: &mut Box<dyn Appender>, seqs: std::ops::RangeInclusive<u64>) {
+    for seq in seqs {
+        appender.append(&mut batch(seq, 1)).expect("appended");
+    }
+}
+
+fn examined(node: &Node, log: &MemoryLog) -> Result<Repair, ReplicationError> {
+    Repair::examine(log.node(&node.clock), node.copies(), &node.settings())
+}
+
+/// Why a node stops that would go on for as long as it can.
+pub fn stops(node: &Node, log: &MemoryLog) -> ReplicationError {
+    match node.stand_by(log, |_| false) {
+        Err(error) => error,
+        Ok(_) => panic!("it leads"),
+    }
+}
+
+/// A node follows until it has everything.
+fn has_all(node: &Node, log: &MemoryLog) {
+    match node.stand_by(log, |position| position.seq >= 30 && position.store.seq >= 3).expect("a sound log") {
+        Stood::Stopped => {}
+        Stood::Elected(_) => panic!("it led before"),
+    }
+}
+
+fn ends(seq: u64, store_seq: u64) -> Copied {
+    Copied { seq, store_seq }
+}
+
+/// Three nodes with 30, 20 and 10 records, and a log that lost everything behind record 15.
+fn cut() -> (MemoryLog, [Node; 3]) {
+    let (log, nodes) = (MemoryLog::default(), [0, 1, 2].map(Node::new));
+    let journal = nodes[0].elected(&log);
+    let mut store = journal.store().expect("not claimed").appender;
+    let mut appender = claim(&journal);
+    appends(&mut appender, 1..=10);
+    nodes[2].follows_to(&log, 10);
+    store.append(&mut batch(1, 1)).expect("appended");
+    appends(&mut appender, 11..=15);
+    let left = log.entries().len();
+    store.append(&mut batch(2, 2)).expect("appended");
+    appends(&mut appender, 16..=20);
+    nodes[1].follows_to(&log, 20);
+    appends(&mut appender, 21..=30);
+    log.truncate(left);
+    (log, nodes)
+}
+
+#[test]
+fn what_was_lost_comes_back_from_the_longest_copy() {
+    let (log, nodes) = cut();
+    for (node, has) in nodes.iter().zip([30, 20]) {
+        let error = stops(node, &log);
+        let is_lost = |error: &ReplicationError| {
+            matches!(error, ReplicationError::RecordsLost { part: "journal", log_seq: 15, copy_seq, .. }
+                if *copy_seq == has)
+        };
+        assert!(is_lost(&error), "{error}");
+    }
+    let repair = examined(&nodes[0], &log).expect("the log's own records");
+    assert_eq!((repair.log(), repair.copy()), (ends(15, 1), ends(30, 3)));
+    let before = log.entries();
+    drop(repair);
+    assert_eq!(log.entries(), before, "nothing was asked for");
+    let repair = examined(&nodes[0], &log).expect("the log's own records");
+    repair.run(&nodes[0].settings()).expect("acknowledged");
+    let repaired = log.entries();
+    let again = examined(&nodes[0], &log).expect("a sound log");
+    assert_eq!((again.log(), again.copy()), (ends(30, 3), ends(30, 3)));
+    again.run(&nodes[0].settings()).expect("nothing is to be done");
+    assert_eq!(log.entries().len(), repaired.len());
+    for node in &nodes[1..] {
+        has_all(node, &log);
+        assert_eq!((node.records(), node.store_records()), (nodes[0].records(), nodes[0].store_records()));
+    }
+    // The log goes on, by any node.
+    let next = Node { life: 7, ..nodes[2].clone() };
+    appends(&mut claim(&next.elected(&log)), 31..=40);
+    for node in &nodes[..2] {
+        node.follows_to(&log, 40);
+        assert_eq!(node.records(), next.records());
+    }
+}
+
+#[test]
+fn a_repair_that_was_cut_off_is_done_by_another() {
+    let (log, nodes) = cut();
+    let whole = {
+        let log = MemoryLog::of(&log.entries());
+        examined(&nodes[0], &log).expect("sound").run(&nodes[0].settings()).expect("acknowledged");
+        log.entries()
+    };
+    let begun = log.entries().len() + 1;
+    // Of the repair the log has only so much, and the node knows nothing of it.
+    for left in begun..whole.len() {
+        let (_, nodes) = cut();
+        let log = MemoryLog::of(&whole[..left]);
+        examined(&nodes[0], &log).expect("sound").run(&nodes[0].settings()).expect("acknowledged");
+        has_all(&nodes[2], &log);
+        assert_eq!(nodes[2].records(), nodes[0].records());
+        assert_eq!(nodes[2].store_records(), nodes[0].store_records());
+    }
+}
+
+#[test]
+fn a_node_whose_copy_is_short_does_not_lead_over_what_others_told_of() {
+    let (log, nodes) = cut();
+    // It told when it followed; the longest one tells when it starts.
+    let error = stops(&nodes[2], &log);
+    let is_told = |seq| move |error: &ReplicationError| matches!(error, ReplicationError::BehindOthers { seq: told, store_seq: 3, .. } if *told == seq);
+    assert!(is_told(20)(&error), "{error}");
+    stops(&nodes[0], &log);
+    let error = stops(&nodes[2], &log);
+    assert!(is_told(30)(&error), "{error}");
+    assert_eq!(nodes[2].records().len(), 15, "it read what the log has");
+    // Their disks are lost, says an operator.
+    log.remove(0);
+    log.remove(1);
+    appends(&mut claim(&nodes[2].elected(&log)), 16..=18);
+}
+
+#[test]
+fn a_log_that_has_something_else_there_is_not_repaired() {
+    let (log, nodes) = cut();
+    log.remove(1);
+    let next = Node { life: 7, ..nodes[2].clone() };
+    let mut other = upesi_journal::Batch::new(16);
+    other.push(10_000_000_000_016, |buffer| buffer.extend_from_slice(b"another"));
+    claim(&next.elected(&log)).append(&mut other).expect("appended");
+    match examined(&nodes[0], &log) {
+        Err(ReplicationError::CopyDiffers { part: "journal", seq: 16, .. }) => {}
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it would append behind another record"),
+    }
+}
+
+#[test]
+fn a_log_that_begins_late_is_read_from_an_older_place() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    let mut appender = claim(&node.elected(&log));
+    for seq in 1..=60 {
+        appends(&mut appender, seq..=seq);
+        node.clock.advance(Duration::from_secs(11));
+        appender.maintain().expect("it leads");
+    }
+    let begin = log.entries().len() / 2;
+    log.delete_before(begin);
+    log.truncate(log.entries().len() - 9);
+    drop(appender);
+    let repair = examined(&node, &log).expect("an older place");
+    assert!(repair.compared().0 > begin as u64, "{:?}", repair.compared());
+    assert!(repair.log().seq < 60, "{:?}", repair.log());
+    repair.run(&node.settings()).expect("acknowledged");
+    assert_eq!(examined(&node, &log).expect("a sound log").log(), ends(60, 0));
+    // Without one it is not known what the log has.
+    let late = log.entries().len() - 2;
+    log.delete_before(late);
+    log.truncate(late + 1);
+    match examined(&node, &log).err() {
+        Some(ReplicationError::TailLost { .. } | ReplicationError::Deleted { .. }) => {}
+        Some(error) => panic!("{error}"),
+        None => panic!("it knows no place in the log"),
+    }
+}
+
+#[test]
+fn a_topic_that_was_made_anew_gets_everything() {
+    let (_, nodes) = cut();
+    let log = MemoryLog::default();
+    let repair = examined(&nodes[0], &log).expect("nothing is nothing else");
+    assert_eq!(repair.log(), Copied::default());
+    repair.run(&nodes[0].settings()).expect("acknowledged");
+    for node in &nodes[1..] {
+        node.follows_to(&log, 30);
+        assert_eq!(node.records(), nodes[0].records());
+    }
+}

@@ -1,0 +1,174 @@
+//! All brokers lose their power, and with it the end of the topic: nodes stop, `upesi cluster repair` brings everything
+//! back that was answered.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support_crash::hub::{PATIENCE, SERVING};
+use crate::support_crash::scene::block_on;
+use crate::support_crash::verdict;
+use crate::support_crash::world::World;
+use crate::{follows, nodes_at, told};
+
+const COUNT: u16 = 3;
+const TRANSFERS: u64 = 100;
+
+/// Three brokers, which end with this value.
+struct Brokers {
+    directory: PathBuf,
+    addresses: String,
+}
+
+fn script(arguments: &[&str]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
+    let output = Command::new(script).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+impl Brokers {
+    fn start(directory: &Path) -> Self {
+        let directory = directory.join("kafka");
+        let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        // Below those that the system gives to outgoing connections, apart from those of single brokers.
+        let first = 15_000 + (std::process::id() % 400) as u16 * 10;
+        let mut bases = (first..19_900).step_by(10);
+        let base = bases.find(|base| (*base..*base + 2 * COUNT).all(is_free)).expect("free ports");
+        let text = directory.to_str().unwrap();
+        script(&["up", text, &COUNT.to_string(), &base.to_string()]);
+        let addresses = script(&["list", text]);
+        Self { directory, addresses }
+    }
+
+    fn text(&self) -> &str {
+        self.directory.to_str().unwrap()
+    }
+
+    fn log(&self, broker: u16) -> PathBuf {
+        self.directory.join(format!("{broker}/data/upesi-journal-0/00000000000000000000.log"))
+    }
+
+    /// The bytes that each of them has at least.
+    fn bytes(&self) -> u64 {
+        (1..=COUNT).map(|broker| std::fs::metadata(self.log(broker)).unwrap().len()).min().unwrap()
+    }
+
+    /// Kills all, cuts their topic off, and starts them.
+    fn lose_all_behind(&self, bytes: u64) {
+        let all: Vec<String> = (1..=COUNT).map(|broker| broker.to_string()).collect();
+        for broker in &all {
+            script(&["signal", self.text(), broker, "KILL"]);
+        }
+        for broker in 1..=COUNT {
+            let file = std::fs::File::options().write(true).open(self.log(broker)).unwrap();
+            let before = file.metadata().unwrap().len();
+            assert!(bytes * 5 < before * 4, "{bytes} of {before} would be left");
+            file.set_len(bytes).unwrap();
+        }
+        // None of them is ready without another.
+        std::thread::scope(|threads| {
+            for broker in &all {
+                threads.spawn(|| script(&["start", self.text(), broker]));
+            }
+        });
+    }
+}
+
+impl Drop for Brokers {
+    fn drop(&mut self) {
+        script(&["down", self.text()]);
+    }
+}
+
+fn stops_with_what_it_says(world: &World, words: &str) {
+    let mut hub = world.start();
+    let code = hub.exit().code();
+    let log = hub.log.join("\n");
+    assert_eq!((code, log.contains(words), log.contains(SERVING)), (Some(65), true, false), "{log}");
+}
+
+/// Starts a node, which stops, until the brokers know how far its copy goes. It tells it at its start.
+fn tells(number: usize, worlds: &[World; 2]) -> Value {
+    let since = Instant::now();
+    loop {
+        stops_with_what_it_says(&worlds[number], "the log lost its end");
+        let [own, found] = [number, 1 - number].map(|of| {
+            let (code, text) = repair(&worlds[of], &["--json"]);
+            serde_json::from_str::<Value>(&text).unwrap_or_else(|_| panic!("{code:?}: {text}"))
+        });
+        if found["others"][number.to_string()] == own["here"] {
+            return found;
+        }
+        assert!(since.elapsed() < PATIENCE, "{found}");
+    }
+}
+
+fn repair(world: &World, arguments: &[&str]) -> (Option<i32>, String) {
+    told(world, &[&["cluster", "repair"], arguments].concat())
+}
+
+fn number(found: &Value, part: &str) -> u64 {
+    found[part]["record"].as_u64().unwrap()
+}
+
+#[test]
+fn all_brokers_lose_the_end_of_the_topic_and_it_is_repaired() {
+    let directory = TempDir::new().unwrap();
+    let brokers = Brokers::start(directory.path());
+    let mut worlds = nodes_at(directory.path(), &brokers.addresses);
+    for world in &mut worlds {
+        world.settings.push("cluster.replicas=3");
+    }
+    let (code, text) = told(&worlds[0], &["cluster", "create-topic"]);
+    assert_eq!(code, Some(0), "{text}");
+    let mut leader = worlds[0].start();
+    leader.serves();
+    let mut load = block_on(worlds[0].load(1));
+    let standby = follows(&worlds[1]);
+    load.start();
+    load.wait_for_accepted(TRANSFERS);
+    let left = brokers.bytes();
+    load.wait_for_accepted(TRANSFERS);
+    // From now on one copy is longer.
+    standby.kill();
+    load.wait_for_accepted(TRANSFERS);
+    leader.kill();
+    brokers.lose_all_behind(left);
+
+    tells(0, &worlds);
+    let found = tells(1, &worlds);
+    let (code, text) = repair(&worlds[1], &["--write"]);
+    assert_eq!((code, text.contains("node 0 told that it has record")), (Some(1), true), "{text}");
+    assert_eq!((&found["lacking"], &found["repaired"]), (&true.into(), &false.into()), "{found}");
+    assert!(number(&found["others"], "1") < number(&found, "here"), "{found}");
+    // Nothing has changed by it.
+    stops_with_what_it_says(&worlds[1], "the log lost its end");
+    let (code, text) = repair(&worlds[0], &["--write"]);
+    assert_eq!((code, text.contains("has all that this node has")), (Some(0), true), "{text}");
+    let (code, text) = repair(&worlds[0], &[]);
+    assert_eq!((code, text.contains("lacks nothing")), (Some(0), true), "{text}");
+
+    let hubs = [worlds[0].start(), worlds[1].start()];
+    load.wait_for_accepted(TRANSFERS);
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    // Both have the same ports: one of them answers.
+    block_on(verdict::all_agree(&worlds[0].admin(), &load, &accepted));
+    for hub in hubs {
+        let (status, log) = hub.stop();
+        assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+    }
+    for world in &worlds {
+        let mut hub = world.start();
+        hub.serves();
+        let (status, log) = hub.stop();
+        assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+        verdict::journal_agrees(&world.data, &accepted);
+        verdict::audit_is_clean(&world.data);
+    }
+}

@@ -1,0 +1,235 @@
+//! Brokers that take nobody without TLS, a certificate or a log-in, and permissions: what nodes need of them, and what
+//! each mistake is answered with.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+use upesi_pki::{Authority, KeyKind, Order, Usage};
+use upesi_tls::present_s;
+
+use crate::broker::Broker;
+use crate::support_crash::hub::{SERVING, upesi};
+use crate::support_crash::scene::block_on;
+use crate::support_crash::verdict;
+use crate::{follows, nodes, told};
+
+const PASSWORD: &str = "canary-of-the-brokers";
+const WRONG: &str = "canary-that-is-wrong";
+const DAY_S: i64 = 86_400;
+const TRANSFERS: u64 = 60;
+
+/// An authority, and what it issued.
+struct Scheme {
+    authority: Authority,
+    directory: PathBuf,
+}
+
+impl Scheme {
+    fn new(directory: PathBuf) -> Self {
+        let authority = Authority::init(&directory, "brokers", present_s(), 30, KeyKind::P256).unwrap();
+        Self { authority, directory }
+    }
+
+    fn issue(&mut self, order: Order) {
+        self.authority.issue(&Order { replaces: true, ..order }).unwrap();
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// The settings of a node that shows a certificate.
+    fn mutual(&self, name: &str) -> Vec<String> {
+        let anchors = format!("broker_tls.anchors_file={}", self.path("ca.pem"));
+        let own = [("certificate_file", "pem"), ("key_file", "key")].map(|(setting, ending)| {
+            format!("broker_tls.{setting}={}", self.path(&format!("{name}.{ending}")))
+        });
+        [vec!["broker_tls.mode=mutual".to_owned(), anchors], own.to_vec()].concat()
+    }
+
+    /// The settings of a node that logs in.
+    fn login(&self, mechanism: &str, password: &str) -> Vec<String> {
+        let file = private(&self.directory, &format!("{mechanism}-{}", password.len()), password);
+        let of_sasl = [("mechanism", mechanism), ("username", "hub"), ("password_file", &file)]
+            .map(|(setting, value)| format!("broker_sasl.{setting}={value}"));
+        let anchors = format!("broker_tls.anchors_file={}", self.path("ca.pem"));
+        [vec!["broker_tls.mode=tls".to_owned(), anchors], of_sasl.to_vec()].concat()
+    }
+}
+
+/// A file that only its owner reads; its path.
+fn private(directory: &Path, name: &str, content: &str) -> String {
+    let file = directory.join(name);
+    std::fs::write(&file, format!("{content}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+/// A broker with three listeners: for itself, for certificates, for log-ins. The last two and their ports' settings.
+fn secured(directory: &Path, scheme: &mut Scheme) -> (Broker, [String; 2]) {
+    scheme.issue(Order::new("broker", Usage::Server, present_s()).with_hosts(&["127.0.0.1"]));
+    let both = ["key", "pem"]
+        .map(|ending| std::fs::read_to_string(scheme.path(&format!("broker.{ending}"))).unwrap());
+    let keystore = private(&scheme.directory, "broker.both", &both.concat());
+    let anchors = scheme.path("ca.pem");
+    let mut listeners = Default::default();
+    let users =
+        ["SCRAM-SHA-256", "SCRAM-SHA-512"].map(|kind| format!("{kind}=[name=hub,password={PASSWORD}]"));
+    let broker = Broker::start_with(directory, &users.join(" "), |first, further| {
+        let [ssl, sasl] = [further, further + 1].map(|port| format!("127.0.0.1:{port}"));
+        let all = format!(
+            "PLAINTEXT://127.0.0.1:{first},CONTROLLER://127.0.0.1:{},SSL://{ssl},SASL_SSL://{sasl}",
+            first + 1
+        );
+        listeners = [ssl, sasl];
+        let scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;";
+        let plain = "org.apache.kafka.common.security.plain.PlainLoginModule required";
+        let jaas =
+            |name: &str, module: &str| format!("listener.name.sasl_ssl.{name}.sasl.jaas.config={module}");
+        vec![
+            format!("listeners={all}"),
+            format!("advertised.listeners={all}"),
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL".into(),
+            "ssl.keystore.type=PEM".into(),
+            format!("ssl.keystore.location={keystore}"),
+            "ssl.truststore.type=PEM".into(),
+            format!("ssl.truststore.location={anchors}"),
+            "listener.name.ssl.ssl.client.auth=required".into(),
+            "ssl.principal.mapping.rules=RULE:^.*CN=([^,]+).*$/$1/,DEFAULT".into(),
+            "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512".into(),
+            jaas("plain", &format!("{plain} user_hub=\"{PASSWORD}\";")),
+            jaas("scram-sha-256", scram),
+            jaas("scram-sha-512", scram),
+            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer".into(),
+            // The broker itself, and whoever sets permissions here.
+            "super.users=User:ANONYMOUS".into(),
+        ]
+    });
+    (broker, listeners)
+}
+
+/// The permissions of docs/cluster.md.
+fn permit(broker: &Broker) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
+    let topic = ["--topic", "upesi-journal", "--operation", "Create", "--operation", "Write"];
+    let topic = [&topic[..], &["--operation", "DescribeConfigs"]].concat();
+    let group = vec!["--group", "upesi-", "--resource-pattern-type", "prefixed"];
+    for on in [topic, group] {
+        let mut command = Command::new(&script);
+        command.args(["tool", "org.apache.kafka.tools.AclCommand", "--bootstrap-server", &broker.addresses]);
+        command.args([
+            "--add",
+            "--allow-principal",
+            "User:hub",
+            "--operation",
+            "Read",
+            "--operation",
+            "Describe",
+        ]);
+        let output = command.args(["--operation", "Delete"]).args(on).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// What `create-topic` says with these settings.
+fn asked(data: &Path, brokers: &str, settings: &[String]) -> (Option<i32>, String) {
+    let mut command = upesi();
+    command.args(["cluster", "create-topic", "--set", "cluster.log=kafka", "--set", "cluster.replicas=1"]);
+    command.args(["--set", &format!("cluster.brokers={brokers}"), "--data"]).arg(data);
+    let output = command.args(settings.iter().flat_map(|setting| ["--set", setting])).output().unwrap();
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (output.status.code(), text)
+}
+
+/// Each of these waits ten seconds for an answer that does not come.
+fn mistakes_are_named(data: &Path, scheme: &mut Scheme, [ssl, sasl]: &[String; 2]) {
+    let other = Scheme::new(data.join("other"));
+    scheme.issue(Order { days: 1, ..Order::new("late", Usage::Client, present_s() - 10 * DAY_S) });
+    let foreign =
+        [&scheme.mutual("hub")[..], &[format!("broker_tls.anchors_file={}", other.path("ca.pem"))]].concat();
+    let open = scheme.login("PLAIN", "open");
+    let mode = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(scheme.path("PLAIN-4"), mode).unwrap();
+    let by_name = ssl.replace("127.0.0.1", "localhost");
+    let cases = [
+        (ssl, foreign, 69, "certificate verify failed"),
+        (&by_name, scheme.mutual("hub"), 69, "certificate verify failed"),
+        (ssl, Vec::new(), 69, "another security.protocol"),
+        (ssl, scheme.login("PLAIN", PASSWORD)[..2].to_vec(), 69, "ertificate"),
+        (ssl, scheme.mutual("late"), 64, "late.pem has expired: renew it"),
+        (ssl, scheme.mutual("nothing"), 64, "nothing.pem"),
+        (sasl, scheme.login("PLAIN", WRONG), 69, "uthentication failed"),
+        (sasl, scheme.login("SCRAM-SHA-512", WRONG), 69, "uthentication failed"),
+        (sasl, open, 64, "every user"),
+    ];
+    std::thread::scope(|threads| {
+        for (brokers, settings, code, words) in &cases {
+            threads.spawn(move || {
+                let told = asked(data, brokers, settings);
+                assert_eq!((told.0, told.1.contains(words)), (Some(*code), true), "{settings:?}: {}", told.1);
+                assert!(!told.1.contains("canary"), "{}", told.1);
+            });
+        }
+    });
+}
+
+#[test]
+fn nodes_prove_who_they_are_to_brokers_and_each_mistake_is_named() {
+    let directory = TempDir::new().unwrap();
+    let at = directory.path();
+    let mut scheme = Scheme::new(at.join("pki"));
+    let (broker, listeners) = secured(at, &mut scheme);
+    scheme.issue(Order::new("hub", Usage::Client, present_s()));
+    let [ssl, sasl] = &listeners;
+    let (code, text) = asked(at, ssl, &scheme.mutual("hub"));
+    assert_eq!((code, text.contains("authorization failed")), (Some(69), true), "{text}");
+    permit(&broker);
+    for (brokers, settings) in [
+        (ssl, scheme.mutual("hub")),
+        (sasl, scheme.login("PLAIN", PASSWORD)),
+        (sasl, scheme.login("SCRAM-SHA-256", PASSWORD)),
+        (sasl, scheme.login("SCRAM-SHA-512", PASSWORD)),
+    ] {
+        let (code, text) = asked(at, brokers, &settings);
+        assert_eq!((code, &*text), (Some(0), "the topic upesi-journal is as it must be\n"), "{settings:?}");
+    }
+    mistakes_are_named(at, &mut scheme, &listeners);
+
+    let mut worlds = nodes(at, &broker);
+    let by = [(ssl, scheme.mutual("hub")), (sasl, scheme.login("SCRAM-SHA-512", PASSWORD))];
+    for (world, (brokers, settings)) in worlds.iter_mut().zip(by) {
+        let own = [format!("cluster.brokers={brokers}"), "cluster.trim_interval_s=1".to_owned()];
+        let leaked = own.into_iter().chain(settings).map(|setting| -> &'static str { setting.leak() });
+        world.settings.extend(leaked);
+    }
+    let mut leader = worlds[0].start();
+    leader.serves();
+    let mut load = block_on(worlds[0].load(1));
+    let mut standby = follows(&worlds[1]);
+    load.start();
+    load.wait_for_accepted(TRANSFERS);
+    // A renewed certificate is taken without a new start.
+    scheme.issue(Order::new("hub", Usage::Client, present_s()));
+    assert!(leader.logs("changed, and are in force"), "{}", leader.log.join("\n"));
+    load.wait_for_accepted(TRANSFERS);
+    let (code, text) = told(&worlds[1], &["cluster", "status"]);
+    assert_eq!((code, text.contains("leader    node 0")), (Some(0), true), "{text}");
+    leader.kill();
+    assert!(standby.logs(SERVING), "{}", standby.log.join("\n"));
+    load.wait_for_accepted(TRANSFERS);
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    block_on(verdict::all_agree(&worlds[1].admin(), &load, &accepted));
+    let (status, log) = standby.stop();
+    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+    verdict::journal_agrees(&worlds[1].data, &accepted);
+    verdict::audit_is_clean(&worlds[1].data);
+    let (code, text) = told(&worlds[1], &["config"]);
+    assert_eq!(code, Some(0), "{text}");
+    for log in worlds.iter().map(|world| std::fs::read_to_string(world.log.as_ref().unwrap()).unwrap()) {
+        assert!(!log.contains(PASSWORD), "the password is in the log: {log}");
+    }
+    assert!(!text.contains(PASSWORD), "{text}");
+}
