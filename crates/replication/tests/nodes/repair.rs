@@ -1,4 +1,5 @@
-//! Logs that lost their end: nodes stop, a repair from the longest copy brings everything back, and nobody leads before.
+//! Logs that lost their end: nodes stop, a repair from the longest copy brings everything back, and nobody leads
+//! before.
 
 use std::time::Duration;
 
