@@ -82,6 +82,17 @@ fn told(world: &World, arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), text)
 }
 
+fn makes_topic(world: &World) {
+    let (code, text) = told(world, &["cluster", "create-topic"]);
+    assert_eq!((code, &*text), (Some(0), "the topic upesi-journal is as it must be\n"));
+}
+
+/// Stops a node in order.
+fn stops(hub: Hub) {
+    let (status, log) = hub.stop();
+    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+}
+
 /// Kills the leader, stops it or lets it hand over, in turn; the process, if it goes on.
 fn end(leader: Hub, number: u64, [from, to]: [usize; 2], world: &World) -> Option<Hub> {
     match number % 3 {
@@ -170,16 +181,14 @@ fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
     metrics_say(&worlds, leads);
     status_says(&worlds[1 - leads], leads);
     for hub in [standby, leader] {
-        let (status, log) = hub.stop();
-        assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+        stops(hub);
     }
     // The standby follows once more: what the leader wrote at its end is in its copy, too.
     let last = worlds.iter().map(|world| journal(world).len()).max();
     for world in &worlds {
         let mut hub = world.start();
         hub.serves();
-        let (status, log) = hub.stop();
-        assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+        stops(hub);
         assert!(journal(world).len() >= last.unwrap_or_default());
         verdict::journal_agrees(&world.data, &accepted);
         verdict::audit_is_clean(&world.data);
@@ -221,8 +230,7 @@ fn a_frozen_leader_answers_nothing_once_another_one_leads() {
     let broker = Broker::start(directory.path());
     let mut worlds = nodes(directory.path(), &broker);
     worlds[1].ports = free_ports();
-    let (code, text) = told(&worlds[0], &["cluster", "create-topic"]);
-    assert_eq!(code, Some(0), "{text}");
+    makes_topic(&worlds[0]);
     let mut frozen = worlds[0].start();
     frozen.serves();
     let mut other = follows(&worlds[1]);
@@ -249,8 +257,7 @@ fn refuses_what_is_wrong(world: &World) {
     let (code, text) = told(world, &["serve"]);
     assert_eq!(code, Some(64), "{text}");
     assert!(text.contains("there is no topic upesi-journal"), "{text}");
-    let (code, text) = told(world, &["cluster", "create-topic"]);
-    assert_eq!((code, &*text), (Some(0), "the topic upesi-journal is as it must be\n"));
+    makes_topic(world);
     let mut nameless = upesi();
     nameless.args(["serve", "--set", "cluster.log=kafka", "--set", "cluster.brokers=127.0.0.1:1", "--data"]);
     let output = nameless.arg(world.data.join("nothing")).output().unwrap();
@@ -278,11 +285,16 @@ fn a_status_waits_for_no_broker_for_ever() {
     }
 }
 
+/// What a node shows at its port of metrics.
+fn metrics(world: &World) -> String {
+    let address = world.settings.iter().find_map(|setting| setting.strip_prefix(METRICS)).unwrap();
+    answer(asked(address.parse().unwrap(), "/metrics"))
+}
+
 /// A node shows who leads whether it does or follows.
 fn metrics_say(worlds: &[World; 2], leader: usize) {
     for (number, world) in worlds.iter().enumerate() {
-        let address = world.settings.iter().find_map(|setting| setting.strip_prefix(METRICS)).unwrap();
-        let text = answer(asked(address.parse().unwrap(), "/metrics"));
+        let text = metrics(world);
         let leads = u8::from(number == leader);
         assert!(text.contains(&format!("\nupesi_cluster_leads {leads}\n")), "node {number}: {text}");
         for name in ["upesi_cluster_behind_seconds", "process_start_time_seconds", "upesi_disk_free_bytes"] {

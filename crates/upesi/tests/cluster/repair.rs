@@ -13,7 +13,7 @@ use crate::support_crash::hub::{PATIENCE, SERVING};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
 use crate::support_crash::world::World;
-use crate::{follows, nodes_at, told};
+use crate::{follows, makes_topic, nodes_at, stops, told};
 
 const COUNT: u16 = 3;
 const TRANSFERS: u64 = 100;
@@ -124,8 +124,7 @@ fn all_brokers_lose_the_end_of_the_topic_and_it_is_repaired() {
     for world in &mut worlds {
         world.settings.push("cluster.replicas=3");
     }
-    let (code, text) = told(&worlds[0], &["cluster", "create-topic"]);
-    assert_eq!(code, Some(0), "{text}");
+    makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
     leader.serves();
     let mut load = block_on(worlds[0].load(1));
@@ -160,14 +159,12 @@ fn all_brokers_lose_the_end_of_the_topic_and_it_is_repaired() {
     // Both have the same ports: one of them answers.
     block_on(verdict::all_agree(&worlds[0].admin(), &load, &accepted));
     for hub in hubs {
-        let (status, log) = hub.stop();
-        assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+        stops(hub);
     }
     for world in &worlds {
         let mut hub = world.start();
         hub.serves();
-        let (status, log) = hub.stop();
-        assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+        stops(hub);
         verdict::journal_agrees(&world.data, &accepted);
         verdict::audit_is_clean(&world.data);
     }

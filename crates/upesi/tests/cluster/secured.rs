@@ -13,7 +13,7 @@ use crate::broker::Broker;
 use crate::support_crash::hub::{SERVING, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
-use crate::{follows, nodes, told};
+use crate::{follows, nodes, stops, told};
 
 const PASSWORD: &str = "canary-of-the-brokers";
 const WRONG: &str = "canary-that-is-wrong";
@@ -222,8 +222,7 @@ fn nodes_prove_who_they_are_to_brokers_and_each_mistake_is_named() {
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");
     block_on(verdict::all_agree(&worlds[1].admin(), &load, &accepted));
-    let (status, log) = standby.stop();
-    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+    stops(standby);
     verdict::journal_agrees(&worlds[1].data, &accepted);
     verdict::audit_is_clean(&worlds[1].data);
     let (code, text) = told(&worlds[1], &["config"]);

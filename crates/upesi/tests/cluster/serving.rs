@@ -19,7 +19,9 @@ use crate::support_crash::hub::{Hub, PATIENCE, SERVING, free_ports};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::world::World;
 use crate::support_crash::{setting, verdict};
-use crate::{FOLLOWS, METRICS, TRANSFERS, answer, asked, end, follows, follows_again, freeze, node, told};
+use crate::{
+    FOLLOWS, TRANSFERS, answer, end, follows, follows_again, freeze, makes_topic, metrics, node, stops, told,
+};
 
 /// One of each kind of end.
 const TAKE_OVERS: u64 = 4;
@@ -71,8 +73,7 @@ fn frozen(mut leader: Hub, standby: &mut Hub) -> Hub {
 }
 
 fn metric(world: &World, name: &str) -> u64 {
-    let address = world.settings.iter().find_map(|setting| setting.strip_prefix(METRICS)).unwrap();
-    let text = answer(asked(address.parse().unwrap(), "/metrics"));
+    let text = metrics(world);
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     value.unwrap_or_else(|| panic!("{name} is not in {text}"))
 }
@@ -92,11 +93,6 @@ fn stops_with_everything(hub: Hub, world: &World) {
     stops(hub);
 }
 
-fn stops(hub: Hub) {
-    let (status, log) = hub.stop();
-    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
-}
-
 #[test]
 fn what_a_node_that_follows_answered_is_in_all_copies_whoever_leads() {
     let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
@@ -107,8 +103,7 @@ fn what_a_node_that_follows_answered_is_in_all_copies_whoever_leads() {
     let mut pki = Pki::new();
     let mut worlds = nodes(directory.path(), &broker, &mut pki, 3);
     worlds[2].settings.push("cluster.may_lead=false");
-    let (code, text) = told(&worlds[0], &["cluster", "create-topic"]);
-    assert_eq!(code, Some(0), "{text}");
+    makes_topic(&worlds[0]);
     refuses_authorities_of_dfsps(&worlds[2], &pki);
 
     let mut leader = worlds[0].start();
@@ -172,8 +167,7 @@ fn a_node_that_takes_requests_takes_over() {
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
     let worlds = nodes(directory.path(), &broker, &mut pki, 2);
-    let (code, text) = told(&worlds[0], &["cluster", "create-topic"]);
-    assert_eq!(code, Some(0), "{text}");
+    makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
     leader.serves();
     let mut edge = takes_requests(&worlds[1]);

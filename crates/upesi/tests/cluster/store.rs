@@ -16,7 +16,7 @@ use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
 use crate::support_crash::world::World;
 use crate::support_registrations::{Told, are_there, operate, start};
-use crate::{end, follows, follows_again, nodes, told};
+use crate::{end, follows, follows_again, makes_topic, nodes, stops, told};
 
 /// One of each kind of end, and one more, so that each node has led twice.
 const TAKE_OVERS: u64 = 4;
@@ -70,8 +70,7 @@ fn whoever_leads_knows_the_parties() {
     let worlds = nodes(directory.path(), &broker);
     let file = directory.path().join("parties.csv");
     write_parties(&file);
-    let (code, text) = told(&worlds[0], &["cluster", "create-topic"]);
-    assert_eq!(code, Some(0), "{text}");
+    makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
     leader.serves();
     // Its simulated DFSPs take the callbacks.
@@ -113,8 +112,7 @@ fn agree(worlds: &[World; 2], ended: [Option<i32>; 2]) {
     for world in worlds {
         let mut hub = world.start();
         hub.serves();
-        let (status, log) = hub.stop();
-        assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+        stops(hub);
         verdict::audit_is_clean(&world.data);
     }
     let stores = worlds.each_ref().map(store_of);

@@ -7,11 +7,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::broker::Broker;
-use crate::support_crash::hub::{Hub, PATIENCE, SERVING, upesi};
+use crate::support_crash::hub::{PATIENCE, SERVING, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
 use crate::support_crash::world::World;
-use crate::{follows, nodes, told};
+use crate::{follows, makes_topic, nodes, stops, told};
 
 /// Between two looks at what has left.
 const TRANSFERS: u64 = 60;
@@ -48,11 +48,6 @@ fn restore(worlds: &[World; 2], backup: &str) {
     }
 }
 
-fn ends_in_order(hub: Hub) {
-    let (status, log) = hub.stop();
-    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
-}
-
 #[test]
 fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve() {
     let directory = TempDir::new().unwrap();
@@ -61,8 +56,7 @@ fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve(
     for world in &mut worlds {
         world.settings.extend(["cluster.keep_hours=0", "cluster.trim_interval_s=1"]);
     }
-    let (code, text) = told(&worlds[0], &["cluster", "create-topic"]);
-    assert_eq!(code, Some(0), "{text}");
+    makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
     leader.serves();
     let mut load = block_on(worlds[0].load(1));
@@ -70,7 +64,7 @@ fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve(
     load.start();
     load.wait_for_accepted(TRANSFERS);
     status_when(&worlds[0], |status| begin(status) > 0);
-    ends_in_order(standby);
+    stops(standby);
 
     // It sleeps.
     let slept = need(&status_when(&worlds[0], |_| true), "1");
@@ -95,7 +89,7 @@ fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve(
     assert!(!log.contains(SERVING), "{log}");
 
     // From now on what is younger than an hour stays: a backup is older than what the leader needs.
-    ends_in_order(leader);
+    stops(leader);
     worlds[0].settings.push("cluster.keep_hours=1");
     leader = worlds[0].start();
     leader.serves();
@@ -108,7 +102,7 @@ fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve(
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");
     block_on(verdict::all_agree(&worlds[1].admin(), &load, &accepted));
-    ends_in_order(standby);
+    stops(standby);
     verdict::journal_agrees(&worlds[1].data, &accepted);
     verdict::audit_is_clean(&worlds[1].data);
 }
