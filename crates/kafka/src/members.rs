@@ -115,10 +115,7 @@ impl Members {
     pub fn furthest_but(&mut self, me: NodeId) -> Result<Copied, TopicError> {
         let told = self.told()?;
         let others = told.iter().filter(|(node, _)| **node != me.0);
-        Ok(others.filter_map(|(_, told)| told.has).fold(Copied::default(), |furthest, has| Copied {
-            seq: furthest.seq.max(has.seq),
-            store_seq: furthest.store_seq.max(has.store_seq),
-        }))
+        Ok(others.filter_map(|(_, told)| told.has).fold(Copied::default(), Copied::furthest))
     }
 
     /// Each node, and what it told last.

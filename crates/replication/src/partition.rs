@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_cluster::Append;
+use upesi_cluster::{Append, Position};
 
 /// What the log's client reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,17 @@ pub struct Copied {
 }
 
 impl Copied {
+    /// All that the log has up to a position.
+    pub const fn up_to(position: &Position) -> Self {
+        Self { seq: position.seq, store_seq: position.store.seq }
+    }
+
+    /// The further one, of records and of the store.
+    #[must_use]
+    pub fn furthest(self, other: Self) -> Self {
+        Self { seq: self.seq.max(other.seq), store_seq: self.store_seq.max(other.store_seq) }
+    }
+
     /// Whether it has all that another has.
     pub const fn has_all_of(&self, other: &Self) -> bool {
         self.seq >= other.seq && self.store_seq >= other.store_seq

@@ -12,7 +12,7 @@ use crate::leading::Leading;
 use crate::node::{Clock, NodeSettings, SystemClock};
 use crate::partition::{Copied, Event, Partition};
 use crate::standby::next;
-use crate::survey::{LOOKS_MAX, PATIENCE};
+use crate::survey::{PATIENCE, read_to};
 
 /// How long the claim may take.
 const CLAIM_MAX: Duration = Duration::from_secs(30);
@@ -40,45 +40,25 @@ impl Repair {
     ) -> Result<Self, ReplicationError> {
         let mut copy = Copy::open(copies, settings.cluster, settings.tell_every)?;
         let bounds = partition.begin().zip(partition.end());
-        let log = || partition.name().to_owned();
+        let log = partition.name().to_owned();
         let Some((begin, end)) = bounds else {
-            return Err(ReplicationError::Silent { log: log(), offset: copy.needs(), end: 0 });
+            return Err(ReplicationError::Silent { log, offset: copy.needs(), end: 0 });
         };
         copy.settle_on(&mut *partition, (begin, end))?;
         let mut fold = Fold::new(settings.cluster, copy.place().position.clone());
         let begun_at = fold.position().next_offset;
-        partition.read_from(begun_at);
-        let mut looks = 0;
-        while fold.position().next_offset < end {
-            let Some(Event::Entry { offset, bytes }) = next(&mut *partition, PATIENCE)? else {
-                looks += 1;
-                if looks == LOOKS_MAX {
-                    let (log, offset) = (partition.name().to_owned(), fold.position().next_offset);
-                    return Err(ReplicationError::Silent { log, offset, end });
-                }
-                continue;
-            };
-            looks = 0;
-            match fold.read(offset, &bytes) {
-                Verdict::Accepted(entry) => {
-                    copy.accept(partition.name(), offset, &entry)?;
-                    copy.advance(&fold, offset);
-                }
-                Verdict::Void(_) => {}
-                Verdict::Newer(_) => {
-                    return Err(ReplicationError::Newer { log: partition.name().to_owned(), offset });
-                }
-            }
-        }
-        partition.stop_reading();
+        read_to(&mut *partition, &mut fold, end, &mut |fold, offset, entry| {
+            copy.accept(&log, offset, entry)?;
+            copy.advance(fold, offset);
+            Ok(())
+        })?;
         copy.save()?;
         Ok(Self { partition, copy, fold, begun_at })
     }
 
     /// The last records of the log.
     pub const fn log(&self) -> Copied {
-        let position = self.fold.position();
-        Copied { seq: position.seq, store_seq: position.store.seq }
+        Copied::up_to(self.fold.position())
     }
 
     /// The last records of the copy.

@@ -139,9 +139,7 @@ impl Start {
         if self.is_over {
             return Ok(false);
         }
-        let position = fold.position();
-        let has = Copied { seq: position.seq, store_seq: position.store.seq };
-        if !has.has_all_of(&self.copied) {
+        if !Copied::up_to(fold.position()).has_all_of(&self.copied) {
             self.expect_more(partition, fold, now).map(|()| false)
         } else if self.is_wanted {
             self.ask(partition, fold, now)
@@ -191,9 +189,8 @@ impl Start {
         }
         self.asked_at = Some(now);
         let position = fold.position();
-        let has = Copied { seq: position.seq, store_seq: position.store.seq };
         let Some(others) = partition.furthest_of_others() else { return Ok(false) };
-        if has.has_all_of(&others) {
+        if Copied::up_to(position).has_all_of(&others) {
             self.is_over = true;
             return Ok(true);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use upesi_cluster::{ClusterId, Fold, Position, Verdict};
+use upesi_cluster::{ClusterId, Entry, Fold, Position, Verdict};
 use upesi_journal::Disk;
 
 use crate::error::ReplicationError;
@@ -36,6 +36,20 @@ pub fn survey(
     }
     let copied = place.as_ref().map(|place| place.position.clone());
     let mut fold = Fold::new(cluster, place.unwrap_or(Place::start(cluster)).position);
+    read_to(partition, &mut fold, end, &mut |_, _, _| Ok(()))?;
+    Ok((copied, fold))
+}
+
+/// Reads the log from where the fold is up to `end`; `accept` is shown each entry that counts, once it is folded.
+///
+/// # Errors
+/// That of `accept`; a newer hub wrote an entry, or nothing came for ten seconds.
+pub(crate) fn read_to(
+    partition: &mut dyn Partition,
+    fold: &mut Fold,
+    end: u64,
+    accept: &mut dyn FnMut(&Fold, u64, &Entry<'_>) -> Result<(), ReplicationError>,
+) -> Result<(), ReplicationError> {
     partition.read_from(fold.position().next_offset);
     let mut looks = 0;
     while fold.position().next_offset < end {
@@ -43,8 +57,10 @@ pub fn survey(
         let log = || partition.name().to_owned();
         match event {
             Some(Event::Entry { offset, bytes }) => {
-                if let Verdict::Newer(_) = fold.read(offset, &bytes) {
-                    return Err(ReplicationError::Newer { log: log(), offset });
+                match fold.read(offset, &bytes) {
+                    Verdict::Accepted(entry) => accept(fold, offset, &entry)?,
+                    Verdict::Void(_) => {}
+                    Verdict::Newer(_) => return Err(ReplicationError::Newer { log: log(), offset }),
                 }
                 looks = 0;
             }
@@ -59,5 +75,5 @@ pub fn survey(
         }
     }
     partition.stop_reading();
-    Ok((copied, fold))
+    Ok(())
 }

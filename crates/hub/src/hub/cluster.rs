@@ -10,7 +10,7 @@ use std::time::Duration;
 use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
 use upesi_engine::{StandbyEngine, StartError};
 use upesi_gateway::nodes::Lead;
-use upesi_journal::{DataDirectory, EmbeddedLog, JournalError, Log, Options};
+use upesi_journal::{DataDirectory, Disk, EmbeddedLog, JournalError, Log, Options};
 use upesi_kafka::{
     ConnectError, KafkaPartition, KafkaSettings, LastFailure, Members, Replicas, Sasl,
     Security as BrokerSecurity, TopicError, check_topic, create_topic,
@@ -216,11 +216,7 @@ pub(super) fn stand_by(
     let disks = (Some(directory), Arc::clone(&disk));
     let mut standby = StandbyEngine::open(&engine, disks, &copy, read.participants.clone())?;
     let mut store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
-    let journal = journal_options(settings);
-    let copies = Copies {
-        journal: CopyOf { disk, options: journal },
-        store: CopyOf { disk: store.disk(), options: store.journal_options() },
-    };
+    let copies = copies(settings, disk, &store);
     let mut leader = None;
     let mut failed: Option<ClusterError> = None;
     let mut tell = |progress: &Progress| {
@@ -258,14 +254,18 @@ pub(super) fn stand_by(
     })
 }
 
-/// How a node's copy of the journal is written.
-pub(super) fn journal_options(settings: &Settings) -> Options {
+/// Where a node keeps its copies, and how.
+pub(super) fn copies(settings: &Settings, disk: Arc<dyn Disk>, store: &StoreFollower) -> Copies {
     let engine = options::engine(settings);
-    Options {
+    let options = Options {
         segment_bytes: engine.segment_bytes,
         durability: engine.durability,
         identity: RandomState::new().build_hasher().finish(),
         ..Options::default()
+    };
+    Copies {
+        journal: CopyOf { disk, options },
+        store: CopyOf { disk: store.disk(), options: store.journal_options() },
     }
 }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use upesi_journal::DataDirectory;
 use upesi_kafka::{KafkaPartition, Members, check_topic};
 pub use upesi_replication::Copied;
-use upesi_replication::{Copies, CopyOf, PLACE_FILE, Partition, Repair};
+use upesi_replication::{PLACE_FILE, Partition, Repair};
 use upesi_tables::store::StoreFollower;
 
-use super::cluster::{ClusterError, id_of, journal_options, log_of, node_of, replicas_of};
+use super::cluster::{ClusterError, copies, id_of, log_of, node_of, replicas_of};
 use super::options;
 use super::resources::STORE;
 use crate::config::Settings;
@@ -58,10 +58,7 @@ pub fn repair(settings: &Settings, writes: bool) -> Result<Found, ClusterError> 
     let others = others.map(|(number, told)| (number, told.has)).collect();
     let directory = DataDirectory::open(&settings.data.dir).map_err(upesi_engine::StartError::Data)?;
     let store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
-    let copies = Copies {
-        journal: CopyOf { disk: directory.disk(), options: journal_options(settings) },
-        store: CopyOf { disk: store.disk(), options: store.journal_options() },
-    };
+    let copies = copies(settings, directory.disk(), &store);
     let failure = kafka.failure.clone();
     let mut partition = Box::new(KafkaPartition::connect(kafka, None)?);
     if partition.end().is_none() {

@@ -183,10 +183,7 @@ impl Partition for Client {
     fn furthest_of_others(&mut self) -> Option<Copied> {
         let state = self.log.lock();
         let others = state.needs.iter().filter(|(node, _)| Some(**node) != self.number);
-        Some(others.fold(Copied::default(), |furthest, (_, (_, has))| Copied {
-            seq: furthest.seq.max(has.seq),
-            store_seq: furthest.store_seq.max(has.store_seq),
-        }))
+        Some(others.fold(Copied::default(), |furthest, (_, (_, has))| furthest.furthest(*has)))
     }
 
     fn end(&mut self) -> Option<u64> {
