@@ -1,16 +1,23 @@
 //! Whether a new connection is served: within the caps, or in the place of one that may go.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Limits;
 use super::addresses::{Addresses, Seat};
 use super::open_connections::{OpenConnection, OpenConnections};
-use super::supervision::{Candidate, Supervisor};
+use super::supervision::{Candidate, Class, Supervisor};
 
-/// Connections that make room at a time. Finding them means looking at all, which must not be done for each newcomer.
+/// Connections that make room at a time.
 const LEAVING_BATCH: usize = 16;
+/// Connections that one search finds for those that come later. A search looks at all connections: a crowd that comes
+/// again and again must not cause one for each of its newcomers.
+const FOUND_MAX: usize = 256;
+/// Addresses for which something found is kept.
+const FOUND_ADDRESSES_MAX: usize = 16;
 /// Connections that have been told to make room and have not ended yet; with more of them nothing is served beyond the
 /// cap.
 pub(super) const LEAVING_MAX: usize = 32;
@@ -25,6 +32,9 @@ pub(super) struct Room {
     handshaking: Arc<OpenConnections>,
     addresses: Arc<Addresses>,
     made_way: AtomicUsize,
+    /// Found by the last searches, of an address or of all: strangers that wait. The first in rank is the last. Who
+    /// begins to wait later comes after them.
+    found: Mutex<HashMap<Option<IpAddr>, Vec<Candidate>>>,
     /// One per worker; with TLS, that of the handshakes is the last.
     supervisors: Vec<Arc<Supervisor>>,
 }
@@ -38,6 +48,7 @@ impl Room {
             handshaking: Arc::new(OpenConnections::new()),
             addresses: Arc::default(),
             made_way: AtomicUsize::new(0),
+            found: Mutex::default(),
             supervisors,
         }
     }
@@ -67,9 +78,10 @@ impl Room {
         if self.handshaking.count().saturating_sub(handshakes.leaving()) < handshakes_max {
             return true;
         }
-        let mut candidates = Vec::new();
-        handshakes.candidates(None, &mut candidates);
-        handshakes.leaving() < LEAVING_MAX && self.let_go(candidates, handshakes_max)
+        if handshakes.leaving() >= LEAVING_MAX {
+            return false;
+        }
+        self.let_go(&mut first_of(std::slice::from_ref(handshakes), None), handshakes_max)
     }
 
     /// Connections that made room since the start.
@@ -111,21 +123,43 @@ impl Room {
         if self.leaving() >= LEAVING_MAX {
             return false;
         }
-        let mut candidates: Vec<Candidate> = Vec::new();
-        for supervisor in &self.supervisors {
-            supervisor.candidates(of, &mut candidates);
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.get_mut(&of).is_some_and(|candidates| self.let_go(candidates, bound)) {
+            return true;
         }
-        self.let_go(candidates, bound)
+        let mut candidates = first_of(&self.supervisors, of);
+        let went = self.let_go(&mut candidates, bound);
+        candidates.retain(|candidate| candidate.rank.0 == Class::Waiting);
+        if found.len() >= FOUND_ADDRESSES_MAX {
+            found.clear();
+        }
+        found.insert(of, candidates);
+        went
     }
 
-    fn let_go(&self, mut candidates: Vec<Candidate>, bound: usize) -> bool {
+    fn let_go(&self, candidates: &mut Vec<Candidate>, bound: usize) -> bool {
         let count = (bound / 16).clamp(1, LEAVING_BATCH);
-        if candidates.len() > count {
-            candidates.select_nth_unstable_by_key(count, |candidate| candidate.rank);
-            candidates.truncate(count);
+        let mut went = 0;
+        while went < count
+            && let Some(candidate) = candidates.pop()
+        {
+            went += usize::from(candidate.make_way());
         }
-        let went = candidates.iter().filter(|candidate| candidate.make_way()).count();
         self.made_way.fetch_add(went, Ordering::Relaxed);
         went > 0
     }
+}
+
+/// Who should make room, of an address or of all: the first in rank is the last.
+fn first_of(supervisors: &[Arc<Supervisor>], of: Option<IpAddr>) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    for supervisor in supervisors {
+        supervisor.candidates(of, &mut candidates);
+    }
+    if candidates.len() > FOUND_MAX {
+        candidates.select_nth_unstable_by_key(FOUND_MAX, |candidate| candidate.rank);
+        candidates.truncate(FOUND_MAX);
+    }
+    candidates.sort_unstable_by_key(|candidate| Reverse(candidate.rank));
+    candidates
 }

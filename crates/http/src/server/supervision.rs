@@ -150,6 +150,19 @@ impl Watched {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether it may make room: in which class, and since which tick it is in its phase.
+    fn may_make_way(&self) -> Option<(Class, u32)> {
+        let since_tick = self.since_tick.load(Ordering::Relaxed);
+        let age = self.supervisor.tick.load(Ordering::Relaxed).wrapping_sub(since_tick);
+        let class = match (self.phase(), self.is_known()) {
+            (Phase::Idle | Phase::Head | Phase::Waiting, false) => Class::Waiting,
+            (Phase::Busy, false) => Class::Served,
+            (Phase::Idle, true) if age >= self.supervisor.known_idle_ticks => Class::Known,
+            _ => return None,
+        };
+        Some((class, since_tick))
+    }
+
     /// Ends it for the sake of another; `false` where it has ended, or is told already.
     pub(super) fn make_way(&self, how: Order) -> bool {
         let leaving = &self.supervisor.leaving;
@@ -199,16 +212,21 @@ pub(super) enum Class {
 }
 
 /// A connection that may make room, and how soon it should: the least first.
+#[derive(Debug)]
 pub(super) struct Candidate {
     /// Then by the time in their phase, then by the time since they came.
     pub(super) rank: (Class, Reverse<u32>, usize),
+    since_tick: u32,
     watched: Arc<Watched>,
 }
 
 impl Candidate {
-    /// Ends the connection for the sake of another; `false` where it has ended, or is told already.
+    /// Ends the connection for the sake of another; `false` where it has ended, is told already, or has done something
+    /// since it was found.
     pub(super) fn make_way(&self) -> bool {
-        self.watched.make_way(if self.rank.0 == Class::Served { Order::Finish } else { Order::Abort })
+        let found = Some((self.rank.0, self.since_tick));
+        let how = if self.rank.0 == Class::Served { Order::Finish } else { Order::Abort };
+        self.watched.may_make_way() == found && self.watched.make_way(how)
     }
 }
 
@@ -334,17 +352,11 @@ impl Supervisor {
             if watched.fate.load(Ordering::Acquire) != Fate::Stands as u8 {
                 continue;
             }
-            let age = now.wrapping_sub(watched.since_tick.load(Ordering::Relaxed));
-            let class = match (watched.phase(), watched.is_known()) {
-                (Phase::Idle | Phase::Head | Phase::Waiting, false) => Class::Waiting,
-                (Phase::Busy, false) => Class::Served,
-                (Phase::Idle, true) if age >= self.known_idle_ticks => Class::Known,
-                _ => continue,
-            };
+            let Some((class, since_tick)) = watched.may_make_way() else { continue };
             // Those that are known have no seat.
             if of.is_none_or(|of| watched.seat().as_ref().is_some_and(|seat| seat.address() == of)) {
-                let rank = (class, Reverse(age), watched.number);
-                into.push(Candidate { rank, watched: Arc::clone(watched) });
+                let rank = (class, Reverse(now.wrapping_sub(since_tick)), watched.number);
+                into.push(Candidate { rank, since_tick, watched: Arc::clone(watched) });
             }
         }
     }

@@ -78,6 +78,32 @@ async fn the_known_keep_their_connection_while_they_use_it() {
 }
 
 #[tokio::test]
+async fn who_became_known_or_is_served_since_it_was_found_stays() {
+    let running = start(4);
+    let mut first = running.connect().await;
+    ask(&mut first, COUNT).await;
+    let (mut known, mut busy) = (running.connect().await, running.connect().await);
+    ask(&mut known, COUNT).await;
+    ask(&mut busy, COUNT).await;
+    let mut last = running.connect().await;
+    ask(&mut last, COUNT).await;
+    // The search for this one finds all four, and the first goes.
+    let mut next = running.connect().await;
+    ask(&mut next, KNOWN).await;
+    until_closed(&mut first).await;
+    ask(&mut known, KNOWN).await;
+    busy.write_all(b"GET /hold HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    running.until_held(1).await;
+    let mut after = running.connect().await;
+    ask(&mut after, COUNT).await;
+    until_closed(&mut last).await;
+    running.script.release.add_permits(1);
+    assert_eq!(common::response(&mut busy).await.1, b"released");
+    ask(&mut busy, COUNT).await;
+    ask(&mut known, COUNT).await;
+}
+
+#[tokio::test]
 async fn a_crowd_of_strangers_locks_nobody_out() {
     let running = start(64);
     let mut crowd = Vec::new();
