@@ -26,7 +26,8 @@ impl Service for MetricsService {
         let mut response = Response::new(Full::default());
         match (is_read, request.uri().path()) {
             (true, "/metrics") => {
-                *response.body_mut() = Full::new(connection.wait_for(self.0.text()).await);
+                let _waiting = connection.wait();
+                *response.body_mut() = Full::new(self.0.text().await);
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPEN_METRICS));
             }
             (false, "/metrics") => *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED,

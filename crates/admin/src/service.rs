@@ -121,15 +121,15 @@ impl AdminService {
         }
         head.extensions.insert(caller);
         let bytes_max = if is_entrance(&head) { ENTRANCE_BYTES_MAX } else { BODY_BYTES_MAX };
-        let body = read(body, bytes_max, Instant::now() + self.body_timeout);
-        let body = match connection.wait_for(body).await {
+        let waiting = connection.wait();
+        let body = match read(body, bytes_max, Instant::now() + self.body_timeout).await {
             Ok(body) => body,
             Err(error) => return body_refusal(error, bytes_max),
         };
+        drop(waiting);
         // Metrics are waited for, which may make room for who does more.
-        let is_waiting = head.uri.path() == "/metrics";
-        let answer = self.dispatch(Request::from_parts(head, Body::from(body)));
-        if is_waiting { connection.wait_for(answer).await } else { answer.await }
+        let _waiting = (head.uri.path() == "/metrics").then(|| connection.wait());
+        self.dispatch(Request::from_parts(head, Body::from(body))).await
     }
 
     async fn dispatch(&self, request: Request<Body>) -> Response<Body> {

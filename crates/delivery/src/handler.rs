@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use futures_util::future::Either;
 use upesi_fspiop::headers::Parties;
 use upesi_fspiop::{Action, Ids, Message, Operation, PathNames, Resource, SyncError, Version};
 use upesi_http::Bytes;
@@ -62,11 +63,12 @@ impl<A: Handler, B: Handler> Handler for (A, B) {
         self.0.serves(resource) || self.1.serves(resource)
     }
 
-    async fn handle(&self, request: Request) -> Result<Accepted, SyncError> {
+    fn handle(&self, request: Request) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
+        // Not `async`: such a future would hold the request twice, beside the one that holds it anyway.
         if self.0.serves(request.resource()) {
-            self.0.handle(request).await
+            Either::Left(self.0.handle(request))
         } else {
-            self.1.handle(request).await
+            Either::Right(self.1.handle(request))
         }
     }
 }

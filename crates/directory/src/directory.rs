@@ -1,9 +1,11 @@
 //! Account lookup as the gateway sees it.
 
-use std::future::Future;
+use std::future::{Future, Ready, ready};
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::Either;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
@@ -82,6 +84,11 @@ impl Directory {
     }
 }
 
+/// What a request comes to.
+type Outcome = Result<Accepted, SyncError>;
+/// The same, once an oracle has answered.
+type Later = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
 /// A request about one party.
 pub(crate) type PartyRequest = Request<PathParty>;
 
@@ -96,13 +103,13 @@ impl Handler for Directory {
 }
 
 impl Shared {
-    async fn handle(self: Arc<Self>, mut request: Request) -> Result<Accepted, SyncError> {
+    /// What does not wait for an oracle is done when this returns; the rest stays out of the connection's memory.
+    fn handle(self: Arc<Self>, mut request: Request) -> Either<Ready<Outcome>, Later> {
         // Only answers to lookups are forwarded with their body; nothing else holds it any longer.
         let body = std::mem::take(&mut request.body);
         let message = std::mem::take(&mut request.message);
         let (request, ids) = request.with_ids(());
-        // What does not wait for an oracle stays out of the connection's memory.
-        match (ids, message) {
+        Either::Left(ready(match (ids, message) {
             (Ids::Party(party), message) => {
                 let request = request.with_ids(party).0;
                 match (request.resource(), request.action()) {
@@ -110,19 +117,21 @@ impl Shared {
                     (_, Action::PutError) => self.take_answer(request, body, Kind::Error),
                     (Resource::Parties, _) => self.take_answer(request, body, Kind::Put),
                     _ => {
-                        drop(body);
-                        Box::pin(self.take_participant(request, message)).await
+                        return Either::Right(Box::pin(async move {
+                            self.take_participant(request, message).await
+                        }));
                     }
                 }
             }
             (Ids::Family, Message::Batch(batch)) => {
                 let body_bytes = body.len();
-                drop(body);
-                Box::pin(self.take_batch(request, body_bytes, batch)).await
+                return Either::Right(Box::pin(
+                    async move { self.take_batch(request, body_bytes, batch).await },
+                ));
             }
             (Ids::Providers(pair), _) => self.take_services(request.with_ids(pair).0),
             _ => Err(SyncError::not_implemented()),
-        }
+        }))
     }
 
     /// Whether a name is that of a participant. Whether it is active does not matter: a lookup moves no money.

@@ -45,33 +45,54 @@ pub(crate) struct Inner {
 
 impl EngineHandle {
     /// Submits a command and waits until its decision is durable. The archive is asked where that is needed.
-    pub async fn submit(&self, mut command: Command, mut payload: Payload) -> Result<Reply, SubmitError> {
-        let mut archive_epoch = self.inner.shared.archive.epoch();
-        let mut archived = match &command {
-            Command::Prepare(prepare) => self.look_up(prepare.id).await?,
-            Command::Conversion(command @ ConversionCommand::Prepare(_)) => {
-                self.look_up_conversion(command).await?
+    ///
+    /// Not an `async fn`, which would hold the command twice as long as it waits.
+    pub fn submit(
+        &self,
+        command: Command,
+        payload: Payload,
+    ) -> impl Future<Output = Result<Reply, SubmitError>> + Send {
+        let archive_epoch = self.inner.shared.archive.epoch();
+        async move {
+            // What is rare stays out of the memory of those that wait: there are as many as connections.
+            let archived = match &command {
+                Command::Prepare(prepare) => self.look_up(prepare.id).await?,
+                Command::Conversion(ConversionCommand::Prepare(_))
+                | Command::Bulk(BulkCommand::Prepare(_)) => Box::pin(self.look_up_for(&command)).await?,
+                _ => Archived::Unknown,
+            };
+            let answered = self.hand_in(command, payload, archived, archive_epoch)?;
+            match answered.await.unwrap_or(Err(SubmitError::Stopped))? {
+                Verdict::Decided(reply) => Ok(reply),
+                Verdict::LookUp(command, payload) => Box::pin(self.submit_again(*command, payload)).await,
             }
-            Command::Bulk(command @ BulkCommand::Prepare(_)) => self.look_up_bulk(command).await?,
-            _ => Archived::Unknown,
-        };
-        for _ in 0..LOOKUPS_MAX {
+        }
+    }
+
+    /// Submits a command with what the archive has for it, as the engine asked; again if that became too old.
+    async fn submit_again(&self, mut command: Command, mut payload: Payload) -> Result<Reply, SubmitError> {
+        for _ in 1..LOOKUPS_MAX {
+            let archive_epoch = self.inner.shared.archive.epoch();
+            let archived = self.look_up_for(&command).await?;
             let answered = self.hand_in(command, payload, archived, archive_epoch)?;
             match answered.await.unwrap_or(Err(SubmitError::Stopped))? {
                 Verdict::Decided(reply) => return Ok(reply),
                 Verdict::LookUp(kept, kept_payload) => (command, payload) = (*kept, kept_payload),
             }
-            archive_epoch = self.inner.shared.archive.epoch();
-            archived = match &command {
-                Command::Conversion(command) => self.look_up_conversion(command).await?,
-                Command::Bulk(command) => self.look_up_bulk(command).await?,
-                other => {
-                    let Some(id) = other.transfer_id() else { return Err(SubmitError::Stopped) };
-                    self.look_up(id).await?
-                }
-            };
         }
         Err(SubmitError::Busy)
+    }
+
+    /// What the archive holds for a command.
+    async fn look_up_for(&self, command: &Command) -> Result<Archived, SubmitError> {
+        match command {
+            Command::Conversion(command) => self.look_up_conversion(command).await,
+            Command::Bulk(command) => self.look_up_bulk(command).await,
+            other => {
+                let Some(id) = other.transfer_id() else { return Err(SubmitError::Stopped) };
+                self.look_up(id).await
+            }
+        }
     }
 
     /// Puts a command into the queue. Its answer comes by the receiver.

@@ -326,8 +326,9 @@ impl<H: Handler> Gateway<H> {
         let is_announced = body.size_hint().exact().is_some();
         let _seat = self.seat_for(&body, head)?;
         let deadline = received + self.config.body_deadline;
-        let read = self.large_bodies.read(body, max, deadline, || self.sender(head));
-        let read = connection.wait_for(read).await;
+        let waiting = connection.wait();
+        let read = self.large_bodies.read(body, max, deadline, || self.sender(head)).await;
+        drop(waiting);
         if let (Ok(bytes), false) = (&read, is_announced)
             && bytes.len() as u64 > ORDINARY_BODY_BYTES_MAX
         {
@@ -439,7 +440,7 @@ impl<H: Handler> Service for Gateway<H> {
             Ok(Endpoint::Api(route)) => {
                 let operation = route.operation;
                 if self.health.is_behind() {
-                    return self.refuse_behind(operation.into(), &parts, body, received).await;
+                    return Box::pin(self.refuse_behind(operation.into(), &parts, body, received)).await;
                 }
                 let proof = self.prove(&mut parts.headers, connection).await;
                 let caller = proof
@@ -449,12 +450,13 @@ impl<H: Handler> Service for Gateway<H> {
                 let caller = match caller {
                     Ok(caller) => caller,
                     Err(denial) => {
-                        return self.deny(denial, route, (&parts, body), connection, received).await;
+                        return Box::pin(self.deny(denial, route, (&parts, body), connection, received))
+                            .await;
                     }
                 };
                 let head = Head { parts: &parts, caller, connection, received };
                 if let Err(refusal) = self.admit(operation, head, &body) {
-                    return self.turn_away(refusal, operation.into(), parts, body, received).await;
+                    return Box::pin(self.turn_away(refusal, operation.into(), parts, body, received)).await;
                 }
                 let access = Access::of(self.config.logs_access, caller, Some(route));
                 let read = self.read(route, head, body).await;
@@ -466,8 +468,10 @@ impl<H: Handler> Service for Gateway<H> {
                 }
                 return answer;
             }
-            Ok(Endpoint::Operator(endpoint)) => self.answer_others(Ok(endpoint), &parts, connection).await,
-            Err(no_endpoint) => self.answer_others(Err(no_endpoint), &parts, connection).await,
+            Ok(Endpoint::Operator(endpoint)) => {
+                Box::pin(self.answer_others(Ok(endpoint), &parts, connection)).await
+            }
+            Err(no_endpoint) => Box::pin(self.answer_others(Err(no_endpoint), &parts, connection)).await,
         };
         self.metrics.count_other(labels, answer.status(), received.elapsed());
         let caller = self.callers.known(&parts.headers, connection);

@@ -36,7 +36,7 @@ mod supervision;
 mod transport;
 
 pub use accept::Failures;
-pub use connection::{Connection, OtherIdentity, PeerIdentity};
+pub use connection::{Connection, OtherIdentity, PeerIdentity, Waiting};
 pub use direct::Direct;
 pub use pace::{OverPace, Pace, PaceLimits};
 pub use proxied::{PROXY_HEADERS_MAX, ProxyCounts, ProxyProtocol, ProxyRefusal};

@@ -5,6 +5,8 @@ mod command;
 mod conversion;
 mod outcome;
 
+use futures_util::FutureExt as _;
+use futures_util::future::{Either, ready};
 use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::EngineHandle;
 use upesi_fspiop::{Resource, SyncError};
@@ -30,8 +32,11 @@ impl Handler for Transfers {
         matches!(resource, Resource::Transfers | Resource::FxTransfers | Resource::BulkTransfers)
     }
 
-    async fn handle(&self, request: Request) -> Result<Accepted, SyncError> {
-        let (command, payload) = into_command(request)?;
-        outcome(self.engine.submit(command, payload).await)
+    fn handle(&self, request: Request) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
+        // The command alone waits, not the request that it came from.
+        match into_command(request) {
+            Ok((command, payload)) => Either::Left(self.engine.submit(command, payload).map(outcome)),
+            Err(error) => Either::Right(ready(Err(error))),
+        }
     }
 }

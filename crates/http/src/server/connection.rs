@@ -1,7 +1,7 @@
 //! One connection from its first byte to its end.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use upesi_tls::Peer;
 
-use super::streams::{InFlight, Streams};
+use super::streams::{self, InFlight, Streams};
 use super::supervision::{Guard, Order, Phase, Watched};
 use super::transport::Transport;
 use super::{Limits, Service, last, strict};
@@ -104,16 +104,28 @@ impl Connection {
         self.watched.tell(Order::Distrust);
     }
 
-    /// Waits for the peer, or holds a request back: meanwhile the connection may have to make room, as if it were idle.
-    pub async fn wait_for<F: Future>(&self, what: F) -> F::Output {
-        if let Some(streams) = &self.streams {
-            let _waiting = streams.wait();
-            return what.await;
+    /// Waits for the peer, or holds a request back: until what this returns is dropped the connection may have to make
+    /// room, as if it were idle.
+    pub fn wait(&self) -> Waiting<'_> {
+        Waiting(match &self.streams {
+            Some(streams) => Ok(streams.wait()),
+            None => {
+                self.watched.enter(Phase::Waiting);
+                Err(&self.watched)
+            }
+        })
+    }
+}
+
+/// While this lives, a request waits for its peer, or is held back.
+#[derive(Debug)]
+pub struct Waiting<'a>(Result<streams::Waiting<'a>, &'a Watched>);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Err(watched) = self.0 {
+            watched.enter(Phase::Busy);
         }
-        self.watched.enter(Phase::Waiting);
-        let output = what.await;
-        self.watched.enter(Phase::Busy);
-        output
     }
 }
 

@@ -70,7 +70,8 @@ impl Pace {
         let Some(address) = connection.address() else { return Ok(()) };
         let wait = self.turn(address, Instant::now())?;
         if !wait.is_zero() {
-            connection.wait_for(sleep(wait)).await;
+            let _waiting = connection.wait();
+            sleep(wait).await;
         }
         Ok(())
     }
@@ -78,7 +79,8 @@ impl Pace {
     /// The same for what must never be refused, such as health: over the pace it waits as long as anything may.
     pub async fn keep_patiently(&self, connection: &Connection) {
         if self.keep(connection).await.is_err() {
-            connection.wait_for(sleep(self.wait_max)).await;
+            let _waiting = connection.wait();
+            sleep(self.wait_max).await;
         }
     }
 

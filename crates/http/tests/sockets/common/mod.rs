@@ -57,7 +57,8 @@ impl Service for Script {
             }
             "/wait" => {
                 self.holding.add_permits(1);
-                connection.wait_for(std::future::pending::<()>()).await;
+                let _waiting = connection.wait();
+                std::future::pending::<()>().await;
                 (StatusCode::OK, Bytes::new())
             }
             "/known" => {
