@@ -1,4 +1,4 @@
-//! The page about error codes lists the statuses, and explains only codes that exist.
+//! The page about error codes lists every code with its text, and the statuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ const PAGE: &str = include_str!("../../../docs/error-codes.md");
 /// The status of a code that the page does not name with another one.
 const STATUS_USUAL: u16 = 400;
 
-/// Lines of the page's catalogue: statuses with their codes.
+/// Lines of the page's catalogue: codes with their texts, statuses with their codes.
 fn catalogue() -> BTreeSet<String> {
     let (_, section) = PAGE.split_once("\n## The catalogue\n").expect("the page has a catalogue");
     section.lines().filter_map(|line| line.strip_prefix("- ")).map(str::to_owned).collect()
@@ -17,15 +17,17 @@ fn catalogue() -> BTreeSet<String> {
 
 /// The same, as the code has them.
 fn expected() -> BTreeSet<String> {
+    let texts = ErrorCode::ALL.iter().map(|code| format!("{code} {}", code.text().unwrap_or_default()));
     let mut by_status = BTreeMap::<u16, Vec<String>>::new();
     for code in ErrorCode::ALL.iter().filter(|code| code.http_status() != STATUS_USUAL) {
         by_status.entry(code.http_status()).or_default().push(code.to_string());
     }
-    by_status.into_iter().map(|(status, codes)| format!("{status}: {}", codes.join(", "))).collect()
+    let statuses = by_status.into_iter().map(|(status, codes)| format!("{status}: {}", codes.join(", ")));
+    texts.chain(statuses).collect()
 }
 
 #[test]
-fn the_page_has_exactly_the_statuses_of_the_catalogue() {
+fn the_page_has_exactly_the_codes_of_the_catalogue() {
     let (expected, found) = (expected(), catalogue());
     let missing: Vec<_> = expected.difference(&found).collect();
     let surplus: Vec<_> = found.difference(&expected).collect();
