@@ -15,7 +15,6 @@ use upesi_types::Timestamp;
 use crate::access::{Access, Caller, Permission, Rights, forbidden, may_change_in_emergency, permission_of};
 use crate::approvals;
 use crate::audit::AuditPort;
-use crate::changes;
 use crate::debug::Holders;
 use crate::directory::DirectoryHandle;
 use crate::error::ApiError;
@@ -213,7 +212,7 @@ impl AdminContext {
         match self.engine.submit(command, Payload::default()).await? {
             Reply::Admin(Ok(outcome)) => {
                 if !is_elsewhere {
-                    changes::log(change, &outcome, &self.caller);
+                    log_change(change, &outcome, &self.caller);
                 }
                 Ok(Ok(outcome))
             }
@@ -233,7 +232,7 @@ impl AdminContext {
         make: impl AsyncFnOnce() -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let made = self.elsewhere_unlogged(permission, change.clone(), make).await?;
-        changes::log(change, &AdminOutcome::Done, &self.caller);
+        log_change(change, &AdminOutcome::Done, &self.caller);
         Ok(made)
     }
 
@@ -272,5 +271,12 @@ impl AdminContext {
 impl fmt::Debug for AdminContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdminContext").field("hostname", &self.hostname).finish_non_exhaustive()
+    }
+}
+
+/// Writes what an operator changed into the log, if anything was changed.
+pub(crate) fn log_change(change: Change, outcome: &AdminOutcome, by: &Caller) {
+    if let Some(Change { what, from, to }) = change.made(outcome) {
+        tracing::info!(%what, %from, %to, operator = %by.operator, "an operator's change");
     }
 }

@@ -10,7 +10,6 @@ mod blocks;
 mod body;
 mod call;
 mod callbacks;
-mod changes;
 mod clock;
 mod cluster;
 mod context;

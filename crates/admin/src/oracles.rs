@@ -14,7 +14,7 @@ use upesi_types::{Currency, ErrorCode, Timestamp};
 use crate::access::Permission;
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
-use crate::changes;
+use crate::context::log_change;
 use crate::error::ApiError;
 use crate::extract::{Parameters, Segments};
 use crate::field::Field;
@@ -79,7 +79,7 @@ pub(crate) async fn create(Call(context): Call, body: JsonBody) -> Result<Respon
     let change = Change::new("a new oracle", "none", to.as_str());
     let id = context.elsewhere_unlogged(Permission::OracleManage, change, create).await?;
     let change = Change::new(format!("oracle {id}"), "none", to);
-    changes::log(change, &AdminOutcome::Done, &context.caller);
+    log_change(change, &AdminOutcome::Done, &context.caller);
     Ok((StatusCode::CREATED, [(LOCATION, format!("/oracles/{id}"))]).into_response())
 }
 

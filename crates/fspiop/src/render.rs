@@ -14,11 +14,11 @@ use crate::{Version, encode_octets};
 
 mod bulk;
 mod participants;
-mod services;
 
 pub use bulk::{write_bulk_request, write_bulk_state};
-pub use participants::{BatchResult, PartyEntry, write_batch_result, write_fsp_id, write_party_list};
-pub use services::write_providers;
+pub use participants::{
+    BatchResult, PartyEntry, write_batch_result, write_fsp_id, write_party_list, write_providers,
+};
 
 /// What stands in the extension list of a hub-made message.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,4 +1,4 @@
-//! Bodies that tell who serves a party (FSPIOP API v1.1 §6.2.4).
+//! Bodies that tell who serves a party (FSPIOP API v1.1 §6.2.4), and who provides a service.
 
 use alloc::vec::Vec;
 
@@ -96,4 +96,16 @@ fn write_entry(out: &mut Vec<u8>, party: PartyEntry<'_>) {
         ByteWriter(out).text(sub_id);
     }
     out.push(b'}');
+}
+
+/// Appends the body of the callback that answers `GET /services/FXP…` (FSPIOP API v2.0): `{"providers":["fxmaker"]}`.
+pub fn write_providers<'a>(out: &mut Vec<u8>, providers: impl IntoIterator<Item = &'a str>) {
+    out.extend_from_slice(b"{\"providers\":[");
+    for (index, provider) in providers.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        ByteWriter(out).text(provider);
+    }
+    out.extend_from_slice(b"]}");
 }

@@ -1,7 +1,7 @@
 //! How the archive uses memory, disk and CPU.
 
 /// How the archive uses memory, disk and CPU. The defaults are those measured in
-/// `docs/decisions/0003-archive-store.md` and `0013-archive-divisions.md`.
+/// `docs/decisions/0003-archive-store.md`.
 #[derive(Clone, Debug)]
 pub struct ArchiveOptions {
     /// Block cache for values that are read again, in bytes; all divisions share it.
