@@ -18,6 +18,7 @@ use crate::audit::AuditPort;
 use crate::debug::Holders;
 use crate::directory::DirectoryHandle;
 use crate::error::ApiError;
+use crate::follower::FollowedNow;
 use crate::hosts::AllowedHosts;
 use crate::hub_keys::HubKeys;
 use crate::lanes::{Lanes, NoLanes};
@@ -100,6 +101,8 @@ pub struct AdminContext {
     pub signature_keys: SignatureKeyRules,
     /// The number of this node, if the hub is one of a cluster.
     pub node: Option<u32>,
+    /// How far this node is, if it follows: then reads are answered, and changes are not.
+    pub followed: Option<FollowedNow>,
     /// The audit trail.
     pub audit: AuditPort,
     /// The provider of the tokens that DFSPs show on the FSPIOP port, for `/health`.
@@ -135,6 +138,7 @@ impl AdminContext {
             hub_keys: Arc::new(Vec::new),
             signature_keys: SignatureKeyRules::default(),
             node: None,
+            followed: None,
             audit: AuditPort::new(None),
             provider_of_clients: None,
             access,

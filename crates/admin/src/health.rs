@@ -13,6 +13,8 @@ use crate::json::{Instant, Seconds, json, ok};
 
 /// What is wrong with a store that an earlier failure stopped.
 const STORE_STOPPED: &str = "the disk failed it: changes are refused until a restart, reads go on";
+/// Why a node that follows takes no payments itself.
+const FOLLOWS: &str = "this node follows: another one leads, or none";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,6 +66,7 @@ fn services(
     match &status.serving {
         Serving::Yes => {}
         Serving::ReadOnly => journal = Some("there is no room on the disk".to_owned()),
+        Serving::Following => engine = Some(FOLLOWS.to_owned()),
         Serving::Stopped(reason) => {
             engine = Some(reason.to_string());
             match reason {
@@ -147,6 +150,7 @@ mod tests {
                 vec!["archive", "engine", "datastore", "broker"],
                 false,
             ),
+            (Serving::Following, false, vec!["engine", "broker"], false),
             (stopped(StopReason::Shutdown), false, vec!["engine", "broker"], false),
         ] {
             let status = EngineStatus {

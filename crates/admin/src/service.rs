@@ -26,6 +26,7 @@ use crate::access::{Access, unauthenticated};
 use crate::context::AdminContext;
 use crate::cross_site;
 use crate::error::ApiError;
+use crate::follower::FollowedNow;
 use crate::hosts::AllowedHosts;
 use crate::routes::{Operation, router};
 
@@ -77,6 +78,7 @@ pub struct AdminService {
     pace: Arc<Pace>,
     access: Access,
     engine: EngineHandle,
+    followed: Option<FollowedNow>,
     operations: Arc<[Operation]>,
 }
 
@@ -91,9 +93,10 @@ impl AdminService {
     pub fn new(context: AdminContext) -> Self {
         let (hosts, body_timeout) = (context.allowed_hosts.clone(), context.body_timeout);
         let (access, engine) = (context.access.clone(), context.engine.clone());
+        let followed = context.followed.clone();
         let (router, operations) = router(context);
         let (pace, operations) = (Arc::default(), operations.into());
-        Self { router, body_timeout, hosts, pace, access, engine, operations }
+        Self { router, body_timeout, hosts, pace, access, engine, followed, operations }
     }
 
     /// All operations, and who may use them.
@@ -119,6 +122,11 @@ impl AdminService {
         if caller.check_known().is_err() && !is_open(&head) {
             return last(unauthenticated().into_response());
         }
+        // What is answered was known then, or later.
+        let followed = self.followed.as_ref().map(|followed| followed());
+        if let Some(Err(error)) = followed.as_ref().map(|at| at.check(&head.method, head.uri.path())) {
+            return last(error.into_response());
+        }
         head.extensions.insert(caller);
         let bytes_max = if is_entrance(&head) { ENTRANCE_BYTES_MAX } else { BODY_BYTES_MAX };
         let waiting = connection.wait();
@@ -129,7 +137,9 @@ impl AdminService {
         drop(waiting);
         // Metrics are waited for, which may make room for who does more.
         let _waiting = (head.uri.path() == "/metrics").then(|| connection.wait());
-        self.dispatch(Request::from_parts(head, Body::from(body))).await
+        let mut response = self.dispatch(Request::from_parts(head, Body::from(body))).await;
+        followed.iter().for_each(|at| at.tell(&mut response));
+        response
     }
 
     async fn dispatch(&self, request: Request<Body>) -> Response<Body> {
@@ -189,6 +199,11 @@ impl Service for AdminService {
     fn refuse(&self) -> Response<Full<Bytes>> {
         answer(&ApiError::new(ErrorCode::SERVER_BUSY, "Too many connections"))
     }
+}
+
+/// The answer of a node that has not read its copy yet.
+pub fn not_yet() -> Response<Full<Bytes>> {
+    answer(&ApiError::new(ErrorCode::UNAVAILABLE, "This node has not read its copy yet"))
 }
 
 fn answer(error: &ApiError) -> Response<Full<Bytes>> {

@@ -170,7 +170,7 @@ pub(crate) fn assemble<H: CommitThread>(
     Assembled { shared, handle, decider, archivist, archive, directory }
 }
 
-fn spawn(
+pub(crate) fn spawn(
     name: &'static str,
     shared: &Arc<SharedState>,
     work: impl FnOnce(&SharedState) + Send + 'static,
@@ -184,7 +184,7 @@ fn spawn(
     Builder::new().name(name.into()).spawn(work).map_err(StartError::Thread)
 }
 
-fn join(thread: Option<JoinHandle<()>>) -> thread::Result<()> {
+pub(crate) fn join(thread: Option<JoinHandle<()>>) -> thread::Result<()> {
     thread.map_or(Ok(()), JoinHandle::join)
 }
 

@@ -5,6 +5,7 @@
 //! the commit thread while the first decides the next. A third, the archivist, folds the journal behind them into the
 //! archive of finished transfers and into snapshots.
 
+mod answering;
 mod archivist;
 mod backlog;
 mod clock;
@@ -33,6 +34,7 @@ mod stepped;
 mod sync;
 mod trim;
 
+pub use answering::AnsweringStandby;
 pub use backlog::{PendingCallback, PendingPage};
 pub use clock::{Clock, ClockState, GuardedClock, SystemClock};
 pub use engine::Engine;

@@ -153,6 +153,20 @@ impl StandbyEngine {
         }
     }
 
+    /// The state up to the last record that was followed.
+    pub(crate) const fn ledger(&self) -> &Ledger {
+        &self.state.ledger
+    }
+
+    pub(crate) const fn archive(&self) -> &Arc<dyn Archive> {
+        &self.archivist.archive
+    }
+
+    /// The archive has all that finished up to this record.
+    pub(crate) fn archived_to(&self) -> u64 {
+        self.archivist.fold.ledger.last_seq()
+    }
+
     /// What a start brings back, once this node leads.
     pub(crate) fn take_over(self, options: &EngineOptions) -> Result<Recovered, StartError> {
         let Self { directory, disk, mut archivist, state, .. } = self;

@@ -17,6 +17,8 @@ pub enum Serving {
     Yes,
     /// It answers questions only: the disk is full.
     ReadOnly,
+    /// It answers questions only: another node of the cluster leads.
+    Following,
     /// It has stopped.
     Stopped(StopReason),
 }

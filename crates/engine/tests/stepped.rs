@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 
 use common::{TestClock, amount, fulfil, id, kes, name, onboard, prepare};
 use upesi_engine::{
-    EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants, Payload, Search, SearchPlace,
-    Serving, SharedParticipants, StandbyEngine, SteppedEngine, Storage, SubmitError, rehearse,
+    AnsweringStandby, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants, Payload, Search,
+    SearchPlace, Serving, SharedParticipants, StandbyEngine, SteppedEngine, Storage, SubmitError, rehearse,
 };
 use upesi_journal::sim_disk::{Kept, SimDisk};
 use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
@@ -220,6 +220,48 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
         engine.ledger().last_seq(),
         expected.last_seq()
     );
+    assert_eq!(engine.ledger().last_seq(), last_seq);
+}
+
+/// It answers from what it has followed, and takes no commands; what it has followed is what goes on.
+#[test]
+fn a_standby_answers_questions() {
+    let mut world = World::new();
+    distances(&mut world, 100..130);
+    let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
+    let last_seq = upesi_journal::verify(Arc::clone(&leaders)).unwrap().last_seq;
+    let (disk, archive) = (Arc::new(SimDisk::new(7)), Arc::new(MemoryArchive::new()));
+    let storage = Storage { disk: Arc::clone(&disk) as _, archive };
+    let options = EngineOptions {
+        storage: Some(storage),
+        fold_every_records: FOLD_EVERY,
+        snapshot_every_records: SNAPSHOT_EVERY,
+        ..EngineOptions::new("nowhere")
+    };
+    let copy = EmbeddedLog::for_reading(&leaders);
+    let standby = StandbyEngine::open(&options, (None, disk), &copy, SharedParticipants::default()).unwrap();
+    let (standby, handle) = AnsweringStandby::start(standby, &options, &copy).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let known = || runtime.block_on(handle.read(|ledger| ledger.last_seq()));
+    assert_eq!((known(), handle.status().serving), (Ok(0), Serving::Following));
+    for seq in [last_seq / 2, last_seq] {
+        standby.follow_to(seq).unwrap();
+        assert_eq!((known(), handle.status().durable_seq), (Ok(seq), seq));
+    }
+    // In memory, or in the archive by now.
+    for number in 100..130 {
+        let found = runtime.block_on(handle.transfer(id(number))).unwrap();
+        assert!(found.is_some(), "{number}");
+    }
+    assert_eq!(runtime.block_on(handle.transfer(id(130))), Ok(None));
+    let refused = runtime.block_on(handle.submit(payment(900, "1"), Payload::default()));
+    assert_eq!(refused, Err(SubmitError::Stopped));
+    let standby = standby.end();
+    assert_eq!(known(), Err(SubmitError::Stopped));
+    let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
+    let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
+    let options = EngineOptions { log: Some(log), ..options };
+    let (engine, _handle) = SteppedEngine::take_over(standby, options).unwrap();
     assert_eq!(engine.ledger().last_seq(), last_seq);
 }
 

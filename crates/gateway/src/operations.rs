@@ -177,7 +177,7 @@ fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> 
         Serving::Yes => (StatusCode::OK, "OK", "OK", "OK"),
         // No room on the disk: nothing can be taken until there is.
         Serving::ReadOnly => (StatusCode::BAD_GATEWAY, "DOWN", "OK", "DOWN"),
-        Serving::Stopped(_) => (StatusCode::BAD_GATEWAY, "DOWN", "DOWN", "DOWN"),
+        Serving::Following | Serving::Stopped(_) => (StatusCode::BAD_GATEWAY, "DOWN", "DOWN", "DOWN"),
     };
     let body = format!(
         concat!(

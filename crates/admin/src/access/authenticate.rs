@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use upesi_engine::{Clock as _, EngineHandle, Payload};
+use upesi_engine::{Clock as _, EngineHandle, Payload, Serving};
 use upesi_http::{Connection, Pace, PaceLimits};
 use upesi_ledger::command::{Act, Deed};
 use upesi_ledger::{Attribution, Change, Command, Role, Roles};
@@ -318,6 +318,10 @@ impl Access {
     /// to be told of.
     async fn keep(&self, engine: &EngineHandle, by: Attribution, object: String, why: &str, before: u64) {
         tracing::warn!(operator = %by.operator, object, why, "an operator's request was refused");
+        if engine.status().serving == Serving::Following {
+            // Only the node that leads writes; the line above is all that is kept of it.
+            return;
+        }
         let deed = Deed::Refused { object: object.into(), why: why.into() };
         let act = Act { by, deed, is_alone: true };
         if let Err(error) = engine.submit(Command::Act(Box::new(act)), Payload::default()).await {

@@ -9,6 +9,7 @@ mod directory;
 mod failures;
 mod fee_rules;
 mod find;
+mod follower;
 mod funds;
 #[path = "../../../engine/tests/common/held.rs"]
 mod held;

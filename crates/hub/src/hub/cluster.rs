@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
-use upesi_engine::{StandbyEngine, StartError};
+use upesi_engine::{AnsweringStandby, StandbyEngine, StartError};
 use upesi_gateway::nodes::Lead;
 use upesi_journal::{DataDirectory, Disk, EmbeddedLog, JournalError, Log, Options};
 use upesi_kafka::{
@@ -214,27 +214,32 @@ pub(super) fn stand_by(
     let disk = directory.disk();
     let copy = EmbeddedLog::for_reading(&disk);
     let disks = (Some(directory), Arc::clone(&disk));
-    let mut standby = StandbyEngine::open(&engine, disks, &copy, read.participants.clone())?;
+    let standby = StandbyEngine::open(&engine, disks, &copy, read.participants.clone())?;
+    let (standby, answers) = AnsweringStandby::start(standby, &engine, &copy)?;
+    let _ = read.engine.set(answers);
     let mut store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
     let copies = copies(settings, disk, &store);
     let mut leader = None;
     let mut failed: Option<ClusterError> = None;
     let mut tell = |progress: &Progress| {
-        metrics.followed(progress);
         if leader != Some(progress.position.leader) {
             leader = Some(progress.position.leader);
             tell_leader(progress);
         }
         let node = progress.position.leader.map(|(node, _)| node.0);
-        read.lead(Lead { epoch: progress.position.epoch, node });
+        read.lead(Lead { epoch: progress.position.epoch, node }, progress.leader.as_deref());
         if failed.is_some() {
             return;
         }
         let followed = standby.follow_to(progress.position.seq).map_err(ClusterError::from);
         let followed = followed.and_then(|()| Ok(store.follow_to(progress.position.store.seq)?));
-        if let Err(error) = followed {
-            tracing::error!(%error, "state, archive, snapshots and store follow no more");
-            failed = Some(error);
+        match followed {
+            // Behind it, as nothing is fresher than the state.
+            Ok(()) => metrics.followed(progress),
+            Err(error) => {
+                tracing::error!(%error, "state, archive, snapshots and store follow no more");
+                failed = Some(error);
+            }
         }
     };
     let clock: Arc<dyn upesi_replication::Clock> = Arc::new(SystemClock::default());
@@ -248,7 +253,7 @@ pub(super) fn stand_by(
             metrics.elected(log.was_called());
             tracing::info!("this node leads");
             let node = Node { metrics, stops: Arc::clone(stops) };
-            Some(Elected { log: Arc::new(log), standby, store, node })
+            Some(Elected { log: Arc::new(log), standby: standby.end(), store, node })
         }
         Stood::Stopped => None,
     })

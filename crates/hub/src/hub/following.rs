@@ -1,6 +1,6 @@
 //! What a node of a cluster serves while it follows: requests of DFSPs, which it hands on, and metrics.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use upesi_engine::{SharedParticipants, SystemClock};
+use upesi_engine::{EngineHandle, SharedParticipants, SystemClock};
 use upesi_gateway::nodes::{HandOn, Lead, Peers};
 use upesi_gateway::{Gateway, GatewayContext, Rates};
 use upesi_http::{BoundServer, Outbound, Server, WorkerHandle, Workers};
@@ -19,28 +19,37 @@ use super::issuers::Providers;
 use super::node::NodeMetrics;
 use super::process::write_follower;
 use super::signatures::Signatures;
-use super::start::{PORTS_PATIENCE, bind, serve_fspiop, serve_metrics};
+use super::standby_admin::StandbyAdmin;
+use super::start::{PORTS_PATIENCE, bind, serve_admin, serve_fspiop, serve_metrics};
 use super::tls::{Servers, Tls};
 use super::{HubError, options};
 use crate::config::Settings;
 use crate::exposition::gauge;
+use crate::logging::LogControl;
 
 /// What a node that follows has read, for those who serve meanwhile. Cloning shares it.
 #[derive(Clone)]
 pub(super) struct Read {
     pub(super) participants: SharedParticipants,
     pub(super) leads: Arc<watch::Sender<Lead>>,
+    /// The node that leads, and the address that it names.
+    pub(super) leader: Arc<Mutex<Option<(u32, String)>>>,
+    /// Answers questions, once there is a state to read.
+    pub(super) engine: Arc<OnceLock<EngineHandle>>,
     pub(super) metrics: Arc<NodeMetrics>,
 }
 
 impl Read {
     pub(super) fn new(metrics: Arc<NodeMetrics>) -> Self {
         metrics.follows();
-        Self { participants: SharedParticipants::default(), leads: Arc::default(), metrics }
+        let participants = SharedParticipants::default();
+        Self { participants, leads: Arc::default(), leader: Arc::default(), engine: Arc::default(), metrics }
     }
 
     /// Whoever hands on to another node hears of it.
-    pub(super) fn lead(&self, lead: Lead) {
+    pub(super) fn lead(&self, lead: Lead, address: Option<&str>) {
+        let leader = lead.node.map(|node| (node, address.unwrap_or_default().to_owned()));
+        *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
         self.leads.send_if_modified(|known| std::mem::replace(known, lead) != lead);
     }
 }
@@ -48,6 +57,7 @@ impl Read {
 /// The ports of a node that follows.
 pub(super) struct Following {
     edge: Option<Edge>,
+    admin: Option<Arc<Server>>,
     metrics: Option<Arc<Server>>,
     workers: Workers,
     tls: Arc<Tls>,
@@ -60,11 +70,13 @@ struct Edge {
     server: Arc<Server>,
     workers: Workers,
     signatures: Arc<Signatures>,
+    providers: Providers,
 }
 
 impl Following {
-    /// Opens the port of metrics, if there is one, and that of FSPIOP, if nodes can hand requests on.
-    pub(super) fn open(settings: &Settings, read: &Read) -> Result<Option<Self>, HubError> {
+    /// Opens the port of metrics, if there is one, and those of FSPIOP and of operators, if nodes can hand requests on:
+    /// otherwise a node may have them in common with another one of its machine.
+    pub(super) fn open(settings: &Settings, read: &Read, log: LogControl) -> Result<Option<Self>, HubError> {
         let metrics = settings.metrics.listen.parse().ok();
         let hands_on = !settings.cluster.listen.is_empty();
         if metrics.is_none() && !hands_on {
@@ -74,6 +86,7 @@ impl Following {
         let bind = |setting, address| bind(setting, address, PORTS_PATIENCE);
         let metrics = metrics.map(|address| bind("metrics.listen", address)).transpose()?;
         let fspiop = hands_on.then(|| bind("fspiop.listen", settings.fspiop.listen)).transpose()?;
+        let admin = hands_on.then(|| bind("admin.listen", settings.admin.listen)).transpose()?;
         let workers = Workers::start(1, "upesi-admin")?;
         let mut registry = Registry::default();
         let worker = workers.get(0);
@@ -81,14 +94,20 @@ impl Following {
             .map(|bound| Edge::serve(settings, bound, (&tls, read, worker), &mut registry))
             .transpose()?;
         let text = text(settings, read, registry, (edge.as_ref(), &tls));
+        let admin = admin.zip(edge.as_ref()).map(|(bound, edge)| {
+            let shown = (&*edge.signatures, &edge.providers);
+            let service = StandbyAdmin::new(settings, read, shown, (text.clone(), log));
+            serve_admin(settings, bound, &workers, service, &tls)
+        });
         let metrics = metrics.map(|bound| serve_metrics(settings, bound, &workers, text, &tls));
         let servers = Servers {
             fspiop: edge.as_ref().map(|edge| Arc::clone(&edge.server)),
+            admin: admin.clone(),
             metrics: metrics.clone(),
             ..Servers::default()
         };
         worker.spawn(Arc::clone(&tls).keep(servers, read.participants.clone()));
-        Ok(Some(Self { edge, metrics, workers, tls, read: read.clone() }))
+        Ok(Some(Self { edge, admin, metrics, workers, tls, read: read.clone() }))
     }
 
     /// Reads certificates, keys, authorities and lists again now.
@@ -103,9 +122,8 @@ impl Following {
     /// nodes.
     pub(super) async fn leave(self, patience: Duration) {
         self.leave_metrics().await;
-        if let Some(edge) = &self.edge {
-            edge.server.begin_shutdown();
-        }
+        let edge = self.edge.as_ref().map(|edge| &edge.server);
+        edge.into_iter().chain(&self.admin).for_each(|server| server.begin_shutdown());
         let ended = thread::Builder::new().name("upesi-leave".to_owned()).spawn(move || {
             let runtime = Builder::new_current_thread().enable_time().build();
             match runtime {
@@ -139,6 +157,9 @@ impl Following {
             if cut_off > 0 {
                 tracing::warn!(connections = cut_off, "these were cut off at the drain deadline");
             }
+        }
+        if let Some(admin) = &self.admin {
+            admin.shutdown(Instant::now()).await;
         }
         self
     }
@@ -187,7 +208,7 @@ impl Edge {
         let limits = options::limits(settings, &descriptors);
         let (server, _) = serve_fspiop(settings, (bound, limits), &workers, gateway, tls);
         tracing::info!(fspiop = %server.local_addr(), "takes requests and hands them on to the node that leads");
-        Ok(Self { server, workers, signatures })
+        Ok(Self { server, workers, signatures, providers })
     }
 }
 

@@ -18,6 +18,7 @@ mod serve;
 mod settlement_metrics;
 mod signatures;
 mod signing;
+mod standby_admin;
 mod start;
 mod tls;
 mod topic;

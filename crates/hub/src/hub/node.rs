@@ -1,9 +1,9 @@
 //! What a node of a cluster counts.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use upesi_gateway::nodes::HandOnCounts;
 use upesi_replication::Progress;
@@ -26,6 +26,8 @@ pub(super) struct NodeMetrics {
     record: AtomicU64,
     /// When the newest entry was written that this node has, in nanoseconds since 1970; 0 before the first.
     entry_at_ns: AtomicI64,
+    /// When it was read, by this node's own clock, which nobody sets.
+    read_at: Mutex<Option<Instant>>,
     after_silence: AtomicU64,
     after_hand_over: AtomicU64,
     superseded: AtomicU64,
@@ -46,6 +48,13 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
+/// How old an entry is. It is not younger than it was read, however far ahead its writer's clock is.
+fn age_ms(entry_at_ns: i64, now: Duration, since_read: Duration) -> u64 {
+    let now_ns = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+    let by_its_time = now_ns.saturating_sub(entry_at_ns).max(0).unsigned_abs() / 1_000_000;
+    by_its_time.max(u64::try_from(since_read.as_millis()).unwrap_or(u64::MAX))
+}
+
 impl NodeMetrics {
     /// The node begins to follow, and has read nothing yet.
     pub(super) fn follows(&self) {
@@ -56,7 +65,10 @@ impl NodeMetrics {
     pub(super) fn followed(&self, progress: &Progress) {
         self.epoch.store(progress.position.epoch, Ordering::Relaxed);
         self.record.store(progress.position.seq, Ordering::Relaxed);
-        self.entry_at_ns.store(progress.entry_at_ns, Ordering::Relaxed);
+        if !progress.is_alarming {
+            self.entry_at_ns.store(progress.entry_at_ns, Ordering::Relaxed);
+            *self.read_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
         self.alarming.fetch_add(u64::from(progress.is_alarming), Ordering::Relaxed);
     }
 
@@ -111,11 +123,11 @@ impl NodeMetrics {
     }
 
     /// Age of its newest entry; `None` before the first.
-    fn behind_ms(&self) -> Option<u64> {
+    pub(super) fn behind_ms(&self) -> Option<u64> {
         let entry_at_ns = self.entry_at_ns.load(Ordering::Relaxed);
-        let now_ns = i64::try_from(since_1970().as_nanos()).unwrap_or(i64::MAX);
-        let behind_ms = now_ns.saturating_sub(entry_at_ns).max(0).unsigned_abs() / 1_000_000;
-        (entry_at_ns > 0).then_some(behind_ms)
+        let read_at = *self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let since_read = read_at.map_or(Duration::ZERO, |read_at| read_at.elapsed());
+        (entry_at_ns > 0).then(|| age_ms(entry_at_ns, since_1970(), since_read))
     }
 
     fn write_handed_on(&self, text: &mut String) {
@@ -157,6 +169,15 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_is_not_younger_than_it_was_read() {
+        let now = Duration::from_secs(1_000);
+        for (entry_at_s, since_read_s, expected) in [(1_000, 0, 0), (990, 3, 10_000), (4_600, 7, 7_000)] {
+            let age_ms = age_ms(entry_at_s * 1_000_000_000, now, Duration::from_secs(since_read_s));
+            assert_eq!(age_ms, expected, "{entry_at_s} {since_read_s}");
+        }
+    }
+
+    #[test]
     fn a_node_shows_where_it_is_and_what_became_of_it() {
         let metrics = NodeMetrics::default();
         assert_eq!(value(&metrics, "upesi_cluster_behind_seconds", None), "0.000", "it has read nothing");
@@ -164,6 +185,7 @@ mod tests {
         let position = Position { epoch: 3, seq: 70, ..Position::START };
         let progress = Progress { position, leader: None, is_alarming: true, entry_at_ns: 1_000_000_000 };
         metrics.followed(&progress);
+        assert_eq!(metrics.behind_ms(), None, "nothing was accepted");
         let progress = Progress { is_alarming: false, ..progress };
         metrics.followed(&progress);
         for (name, expected) in [

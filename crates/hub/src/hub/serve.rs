@@ -71,7 +71,9 @@ fn lead(
         return Hub::start(settings, log, Arc::new(SystemClock)).map(Some);
     }
     let stop = stop.get_or_insert_with(|| caught(runtime));
-    let Some(elected) = runtime.block_on(stand_by_until(stop, settings, metrics))? else { return Ok(None) };
+    let Some(elected) = runtime.block_on(stand_by_until(stop, settings, metrics, log.clone()))? else {
+        return Ok(None);
+    };
     Hub::start_on(settings, log, Arc::new(SystemClock), Some(elected)).map(Some)
 }
 
@@ -79,10 +81,11 @@ async fn stand_by_until(
     stop: &mut Stop,
     settings: &Settings,
     metrics: &Arc<NodeMetrics>,
+    log: LogControl,
 ) -> Result<Option<Elected>, HubError> {
     let patience = Duration::from_millis(settings.shutdown.drain_deadline_ms);
     let read = Read::new(Arc::clone(metrics));
-    let following = Following::open(settings, &read)?;
+    let following = Following::open(settings, &read, log)?;
     let stops = Arc::new(AtomicBool::new(false));
     let (settings, standing_by) = (settings.clone(), Arc::clone(&stops));
     let follow = move || cluster::stand_by(&settings, &standing_by, &read);

@@ -374,11 +374,11 @@ pub(super) fn serve_fspiop(
     (Arc::new(Server::serve_behind(bound, limits, workers, Arc::new(service), before)), counts)
 }
 
-fn serve_admin(
+pub(super) fn serve_admin(
     settings: &Settings,
     bound: BoundServer,
     workers: &Workers,
-    service: AdminService,
+    service: impl Service,
     tls: &Tls,
 ) -> Arc<Server> {
     let is_asked = settings.admin.authentication == "required";

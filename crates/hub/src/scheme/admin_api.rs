@@ -1,6 +1,7 @@
 //! The admin API as a client sees it.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -111,6 +112,8 @@ impl AdminError {
     }
 }
 
+/// By it a node that follows says how old its answer is at most.
+const AGE_HEADER: &str = "upesi-age-ms";
 const JSON: &str = "application/json";
 /// The error code of what does not exist: this API answers it with status 400.
 const UNKNOWN_CODE: &str = "3200";
@@ -148,6 +151,8 @@ pub struct AdminApi {
     prefix: String,
     token: Option<AdminToken>,
     reason: Option<HeaderValue>,
+    /// Whether it was said that the answers are a follower's.
+    has_told: AtomicBool,
 }
 
 /// What waits for a second person is answered so.
@@ -179,7 +184,8 @@ impl AdminApi {
             tls,
             ..PoolConfig::default()
         };
-        Ok(Self { pool: Pool::new(target.origin, config), prefix, token: None, reason: None })
+        let (pool, has_told) = (Pool::new(target.origin, config), AtomicBool::new(false));
+        Ok(Self { pool, prefix, token: None, reason: None, has_told })
     }
 
     /// The same, called by an operator.
@@ -300,6 +306,11 @@ impl AdminApi {
             self.pool.send(request, Instant::now() + ANSWER_TIMEOUT).await.map_err(|source| {
                 AdminError::Send { method: method.clone(), path: path.to_owned(), source }
             })?;
+        if let Some(age_ms) = answer.headers.get(AGE_HEADER).and_then(|value| value.to_str().ok())
+            && !self.has_told.swap(true, Ordering::Relaxed)
+        {
+            eprintln!("upesi: this node follows: its answers may be {age_ms} ms old");
+        }
         if answer.status.is_success() {
             return Ok((answer.status, answer.body));
         }

@@ -15,17 +15,20 @@ use upesi_pki::Usage;
 
 use crate::broker::Broker;
 use crate::common::secure::Pki;
-use crate::support_crash::hub::{Hub, PATIENCE, SERVING, free_ports};
+use crate::support_crash::hub::{Hub, PATIENCE, SERVING, free_ports, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::world::World;
 use crate::support_crash::{setting, verdict};
 use crate::{
-    FOLLOWS, TRANSFERS, answer, end, follows, follows_again, freeze, makes_topic, metrics, node, stops, told,
+    FOLLOWS, TRANSFERS, answer, asked, end, follows, follows_again, freeze, makes_topic, metrics, node,
+    stops, told,
 };
 
 /// One of each kind of end.
 const TAKE_OVERS: u64 = 4;
 const TAKES_REQUESTS: &str = "takes requests and hands them on to the node that leads";
+/// How old an answer of a node that follows is at most.
+const AGE: &str = "upesi-age-ms: ";
 const LISTEN: &str = "cluster.listen=";
 
 /// Nodes whose ports differ, and that hand on to each other.
@@ -174,15 +177,43 @@ fn a_node_that_takes_requests_takes_over() {
     let mut load = block_on(callers(&worlds[1], &worlds[0]).load(1));
     load.start();
     load.wait_for_accepted(2 * TRANSFERS);
+    operators_read_and_change_nothing(&worlds[1]);
     leader.kill();
     assert!(edge.logs(SERVING), "nobody serves: {}", edge.log.join("\n"));
     load.wait_for_accepted(2 * TRANSFERS);
+    let text = answer(asked(worlds[1].ports[1], "/participants"));
+    assert!(text.starts_with("HTTP/1.1 200") && !text.contains(AGE), "it leads: {text}");
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");
     block_on(verdict::all_agree(&worlds[1].admin(), &load, &accepted));
     stops(edge);
     verdict::journal_agrees(&worlds[1].data, &accepted);
     verdict::audit_is_clean(&worlds[1].data);
+}
+
+/// At a node that follows node 0: reads say how old they are, everything else names the one that leads.
+fn operators_read_and_change_nothing(world: &World) {
+    let address = world.ports[1];
+    let text = answer(asked(address, "/participants"));
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("dfsp-1"), "{text}");
+    assert!(
+        text.contains(AGE) && text.contains("upesi-record: ") && text.contains("upesi-leader: 0"),
+        "{text}"
+    );
+    let text = answer(asked(address, "/transfers?limit=1"));
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("transferId"), "{text}");
+    let leads = "This node follows; node 0 leads, at http://node-0";
+    let text = answer(asked(address, "/oracles"));
+    assert!(text.starts_with("HTTP/1.1 503") && text.contains(leads), "{text}");
+    let text = answer(asked(address, "/health"));
+    assert!(text.starts_with("HTTP/1.1 502") && text.contains("this node follows"), "{text}");
+    let url = format!("http://{address}");
+    let output = upesi().args(["cluster", "hand-over", "--admin", &url]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && text.contains(leads), "{text}");
+    let output = upesi().args(["admin", "approvals", "--admin", &url]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && text.contains("this node follows: its answers may be"), "{text}");
 }
 
 /// Each DFSP could speak for every other one.

@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use upesi_admin::{
     Access, AccessOptions, AdminContext, AdminService, AllowedHosts, BOOTSTRAP_FILE, BREAK_GLASS_FILE,
-    DirectoryHandle, FindQuote, Issuer, Lanes, MetricsText, Operation,
+    DirectoryHandle, FindQuote, FollowedNow, Issuer, Lanes, MetricsText, Operation,
 };
 use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Storage};
@@ -110,6 +110,8 @@ pub struct Settings {
     /// How much the ledger takes.
     pub ledger_limits: upesi_ledger::Limits,
     pub node: Option<u32>,
+    /// How far the node is, if it follows.
+    pub followed: Option<FollowedNow>,
 }
 
 impl Default for Settings {
@@ -129,6 +131,7 @@ impl Default for Settings {
             people_secret: None,
             ledger_limits: upesi_ledger::Limits::SHIPPED,
             node: None,
+            followed: None,
         }
     }
 }
@@ -210,6 +213,7 @@ impl Hub {
             metrics: MetricsText::new(Duration::ZERO, || "# EOF\n".to_owned()),
             log_level: Arc::new(Levels(asked)),
             node: settings.node,
+            followed: settings.followed,
             ..AdminContext::new(handle.clone())
         };
         let bootstrap_file = directory.path().join(BOOTSTRAP_FILE);

@@ -1,0 +1,120 @@
+//! A node that follows answers reads from its memory, and says of when they are; for everything else it names the node
+//! that leads.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderName, HeaderValue, Method};
+use axum::response::Response;
+use upesi_types::ErrorCode;
+
+use crate::error::ApiError;
+
+/// How old an answer is at most, in milliseconds.
+const AGE: HeaderName = HeaderName::from_static("upesi-age-ms");
+/// The last record that it knows.
+const RECORD: HeaderName = HeaderName::from_static("upesi-record");
+/// The node that leads.
+const LEADER: HeaderName = HeaderName::from_static("upesi-leader");
+
+/// Reads of what only the node that leads has: in its memory, or in its store.
+const OF_LEADER: [&str; 7] =
+    ["/oracles", "/directory", "/quotes", "/lanes", "/callbacks", "/sessions", "/audit/checkpoint"];
+
+/// How far a node that follows is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// The node that leads, and the address that it names; `None` if none does.
+    pub leader: Option<(u32, String)>,
+    /// Age of what was read last, in milliseconds; `None` before the first.
+    pub age_ms: Option<u64>,
+    /// The last record that is part of the state.
+    pub record: u64,
+}
+
+/// Asks how far the node is.
+pub type FollowedNow = Arc<dyn Fn() -> Followed + Send + Sync>;
+
+impl Followed {
+    /// Why a request is not answered here.
+    pub(crate) fn check(&self, method: &Method, path: &str) -> Result<(), ApiError> {
+        let is_read = matches!(*method, Method::GET | Method::HEAD);
+        if !is_read || is_of_leader(path) {
+            return Err(self.refusal());
+        }
+        if self.age_ms.is_none() && needs_state(path) {
+            return Err(ApiError::new(ErrorCode::UNAVAILABLE, "This node has not read the log yet"));
+        }
+        Ok(())
+    }
+
+    /// Says who leads.
+    pub(crate) fn refusal(&self) -> ApiError {
+        let detail = match &self.leader {
+            Some((node, address)) => format!("This node follows; node {node} leads, at {address}"),
+            None => "This node follows, and no node leads".to_owned(),
+        };
+        ApiError::new(ErrorCode::UNAVAILABLE, &detail)
+    }
+
+    /// Says of when an answer is, that was asked for after this.
+    pub(crate) fn tell(&self, response: &mut Response) {
+        let headers = response.headers_mut();
+        if let Some(age_ms) = self.age_ms {
+            headers.insert(AGE, HeaderValue::from(age_ms));
+            headers.insert(RECORD, HeaderValue::from(self.record));
+        }
+        if let Some((node, _)) = &self.leader {
+            headers.insert(LEADER, HeaderValue::from(*node));
+        }
+    }
+}
+
+fn is_of_leader(path: &str) -> bool {
+    OF_LEADER
+        .iter()
+        .any(|of| path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+/// Whether an answer is about more than the process.
+fn needs_state(path: &str) -> bool {
+    const OF_PROCESS: [&str; 9] =
+        ["/", "/health", "/live", "/openapi.yaml", "/docs", "/metrics", "/log-level", "/enums", "/clock"];
+    !(OF_PROCESS.contains(&path) || path.starts_with("/docs/") || path.starts_with("/debug/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_are_answered_and_changes_are_the_leaders() {
+        let leader = Some((2, "http://hub-2:4000".to_owned()));
+        let followed = Followed { leader, age_ms: Some(40), record: 9 };
+        for (method, path, is_answered) in [
+            (Method::GET, "/participants", true),
+            (Method::HEAD, "/participants/green/limits", true),
+            (Method::GET, "/audit", true),
+            (Method::GET, "/audit/checkpoint", false),
+            (Method::GET, "/lanes", false),
+            (Method::GET, "/lanesmen", true),
+            (Method::GET, "/directory/parties/MSISDN/1", false),
+            (Method::GET, "/quotes/1", false),
+            (Method::POST, "/participants", false),
+            (Method::PUT, "/log-level", false),
+            (Method::DELETE, "/blocks", false),
+        ] {
+            let checked = followed.check(&method, path);
+            assert_eq!(checked.is_ok(), is_answered, "{method} {path}");
+            if let Err(error) = checked {
+                assert_eq!((error.status.as_u16(), error.code.number()), (503, 2003));
+                assert!(error.description.ends_with("node 2 leads, at http://hub-2:4000"), "{error:?}");
+            }
+        }
+        let unread = Followed { age_ms: None, leader: None, ..followed };
+        assert!(unread.check(&Method::GET, "/health").is_ok());
+        let error = unread.check(&Method::GET, "/participants").unwrap_err();
+        assert!(error.description.ends_with("has not read the log yet"), "{error:?}");
+        let error = unread.check(&Method::POST, "/participants").unwrap_err();
+        assert!(error.description.ends_with("no node leads"), "{error:?}");
+    }
+}

@@ -1,0 +1,137 @@
+//! A node that stands by and answers questions meanwhile, from what it has followed.
+
+use std::collections::VecDeque;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use upesi_journal::{Durability, Log};
+use upesi_ledger::Ledger;
+
+use crate::backlog::RecordReader;
+use crate::clock::GuardedClock;
+use crate::durable_seq::DurableSeq;
+use crate::engine::{join, spawn};
+use crate::error::{StartError, StopReason, SubmitError};
+use crate::handle::{EngineHandle, Inner};
+use crate::metrics::EngineMetrics;
+use crate::options::EngineOptions;
+use crate::progress::ArchiveProgress;
+use crate::queue::{Queue, Submission};
+use crate::recovery::StandbyEngine;
+use crate::shared::{Serving, SharedState};
+
+/// How often the clocks are compared if nobody asks anything.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A [`StandbyEngine`] whose handle answers questions, and refuses commands: another node leads.
+pub struct AnsweringStandby {
+    shared: Arc<SharedState>,
+    standby: Arc<Mutex<StandbyEngine>>,
+    answers: Option<JoinHandle<()>>,
+}
+
+impl AnsweringStandby {
+    /// Begins to answer. `log` reads the copy.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(
+        standby: StandbyEngine,
+        options: &EngineOptions,
+        log: &Arc<dyn Log>,
+    ) -> Result<(Self, EngineHandle), StartError> {
+        let (ledger, archive) = (standby.ledger(), standby.archive());
+        let clock = GuardedClock::new(Arc::clone(&options.clock), options.clock_jump_max);
+        let shared = Arc::new(SharedState {
+            queue: Queue::new(options.queue_commands_max),
+            durable: Arc::new(DurableSeq::new(ledger.last_seq())),
+            archive: ArchiveProgress::new(options.fold_every_records, standby.archived_to()),
+            serving: Mutex::new(Serving::Following),
+            stopped: watch::Sender::new(None),
+            is_durable: options.durability == Durability::Synced,
+            clock: Arc::new(clock),
+            successor: OnceLock::new(),
+        });
+        let handle = EngineHandle {
+            inner: Arc::new(Inner {
+                shared: Arc::clone(&shared),
+                archive: Arc::downgrade(archive),
+                records: Arc::new(RecordReader::new(Arc::clone(log))),
+                log: Arc::clone(log),
+                metrics: EngineMetrics::default(),
+            }),
+        };
+        let standby = Arc::new(Mutex::new(standby));
+        let asked = Arc::clone(&standby);
+        let answers = spawn("upesi-standby", &shared, move |shared| answer_all(shared, &asked))?;
+        Ok((Self { shared, standby, answers: Some(answers) }, handle))
+    }
+
+    /// As [`StandbyEngine::follow_to`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn follow_to(&self, seq: u64) -> Result<(), StartError> {
+        let mut standby = lock(&self.standby);
+        let followed = standby.follow_to(seq);
+        self.shared.archive.publish(standby.archived_to());
+        self.shared.durable.publish(standby.ledger().last_seq());
+        followed
+    }
+
+    /// Answers nothing more, and waits for what is being answered.
+    ///
+    /// # Panics
+    /// If the thread that answers has.
+    pub fn end(mut self) -> StandbyEngine {
+        self.stop();
+        let standby = Arc::clone(&self.standby);
+        drop(self);
+        let Some(standby) = Arc::into_inner(standby) else {
+            unreachable!("the thread that had it has ended")
+        };
+        standby.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop(&mut self) {
+        self.shared.stop(StopReason::Shutdown);
+        if let (Err(panic), false) = (join(self.answers.take()), thread::panicking()) {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl Drop for AnsweringStandby {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn answer_all(shared: &SharedState, standby: &Mutex<StandbyEngine>) {
+    let mut submissions = VecDeque::new();
+    while shared.queue.take_all(&mut submissions, PATIENCE) {
+        let standby = lock(standby);
+        shared.clock.compare(standby.ledger().last_time());
+        submissions.drain(..).for_each(|submission| answer(submission, standby.ledger()));
+    }
+}
+
+/// What was followed is on this node's disk, and on the brokers'.
+fn answer(submission: Submission, ledger: &Ledger) {
+    match submission {
+        Submission::Question(question) => question(ledger)(Ok(())),
+        Submission::Command { answer, .. } => {
+            // Whoever hung up waits for nothing.
+            let _ = answer.send(Err(SubmitError::Stopped));
+        }
+        Submission::Quiet(_) => {}
+    }
+}
+
+/// What is followed is whole between two records; after an error it stays where it is.
+fn lock(standby: &Mutex<StandbyEngine>) -> MutexGuard<'_, StandbyEngine> {
+    standby.lock().unwrap_or_else(PoisonError::into_inner)
+}
