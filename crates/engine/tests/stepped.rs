@@ -161,6 +161,16 @@ fn snapshots_are_as_far_apart_as_settings_and_state_ask_for() {
     assert!(many.len() > 2 && many.iter().all(|distance| expected.contains(distance)), "{many:?}");
 }
 
+/// The options of a node that stands by, with a disk of its own.
+fn of_standby(disk: &SimDisk, archive: Arc<MemoryArchive>) -> EngineOptions {
+    EngineOptions {
+        storage: Some(Storage { disk: Arc::new(disk.clone()), archive }),
+        fold_every_records: FOLD_EVERY,
+        snapshot_every_records: SNAPSHOT_EVERY,
+        ..EngineOptions::new("nowhere")
+    }
+}
+
 /// A node that stands by has its leader's journal, and makes archive and snapshots from nothing else.
 #[test]
 fn a_standby_has_the_leaders_archive_and_snapshots() {
@@ -170,13 +180,7 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
     // Reports of deliveries that no batch has taken yet are not in the journal.
     let last_seq = upesi_journal::verify(Arc::clone(&leaders)).unwrap().last_seq;
     let (disk, archive) = (SimDisk::new(6), Arc::new(MemoryArchive::new()));
-    let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::clone(&archive) as _ };
-    let options = EngineOptions {
-        storage: Some(storage),
-        fold_every_records: FOLD_EVERY,
-        snapshot_every_records: SNAPSHOT_EVERY,
-        ..EngineOptions::new("nowhere")
-    };
+    let options = of_standby(&disk, Arc::clone(&archive));
     let copy = EmbeddedLog::for_reading(&leaders);
     let open_with = |participants: &SharedParticipants| {
         let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk.clone()));
@@ -230,16 +234,11 @@ fn a_standby_answers_questions() {
     distances(&mut world, 100..130);
     let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
     let last_seq = upesi_journal::verify(Arc::clone(&leaders)).unwrap().last_seq;
-    let (disk, archive) = (Arc::new(SimDisk::new(7)), Arc::new(MemoryArchive::new()));
-    let storage = Storage { disk: Arc::clone(&disk) as _, archive };
-    let options = EngineOptions {
-        storage: Some(storage),
-        fold_every_records: FOLD_EVERY,
-        snapshot_every_records: SNAPSHOT_EVERY,
-        ..EngineOptions::new("nowhere")
-    };
+    let disk = SimDisk::new(7);
+    let options = of_standby(&disk, Arc::new(MemoryArchive::new()));
     let copy = EmbeddedLog::for_reading(&leaders);
-    let standby = StandbyEngine::open(&options, (None, disk), &copy, SharedParticipants::default()).unwrap();
+    let standby =
+        StandbyEngine::open(&options, (None, Arc::new(disk)), &copy, SharedParticipants::default()).unwrap();
     let (standby, handle) = AnsweringStandby::start(standby, &options, &copy).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let known = || runtime.block_on(handle.read(|ledger| ledger.last_seq()));
