@@ -14,7 +14,7 @@ const CODE_MIN: u16 = 1000;
 /// Lines of the page's catalogue: codes with their texts, statuses with their codes.
 fn catalogue() -> BTreeSet<String> {
     let (_, section) = PAGE.split_once("\n## The catalogue\n").expect("the page has a catalogue");
-    section.lines().filter_map(|line| line.strip_prefix("- ")).map(str::to_owned).collect()
+    section.lines().filter_map(|line| line.strip_prefix("    ")).map(str::to_owned).collect()
 }
 
 /// The same, as the code has them.
