@@ -1,4 +1,4 @@
-//! Which crate may use which: the table of ARCHITECTURE.md against `cargo metadata`.
+//! Which crate may use which: the map of ARCHITECTURE.md against `cargo metadata`.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::tree;
 
-/// A crate's place in the table of ARCHITECTURE.md.
+/// A crate's place in the map of ARCHITECTURE.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
     /// A floor of `crates/`, counted from 0.
@@ -31,23 +31,25 @@ pub struct Package {
     pub tests_use: Vec<String>,
 }
 
-/// The layers that a page's table declares; a row without one continues the layer above it.
+/// The layers that a page's map declares: a list of layers, each with a list of its crates.
 ///
 /// # Panics
-/// When a row cannot be read.
+/// When a layer cannot be read.
 pub fn declared(page: &str) -> BTreeMap<String, Layer> {
-    let rows = page.lines().skip_while(|line| !line.starts_with("| layer | crate |")).skip(2);
+    let map = page.lines().skip_while(|line| *line != "## The map").skip(1);
     let (mut layers, mut current) = (BTreeMap::new(), None);
-    for row in rows.take_while(|line| line.starts_with('|')) {
-        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        current = match cells[1] {
-            "" => current,
-            "command" => Some(Layer::Command),
-            "tools" => Some(Layer::Tools),
-            floor => Some(Layer::Floor(floor.trim_start_matches('L').parse().expect("L and a number"))),
-        };
-        let name = cells[2].trim_matches('`').rsplit('/').next().unwrap_or_default();
-        layers.insert(name.to_owned(), current.expect("the first row has a layer"));
+    for line in map.take_while(|line| !line.starts_with("## ")) {
+        if let Some(layer) = line.strip_prefix("- ") {
+            current = Some(match layer {
+                "command" => Layer::Command,
+                "tools" => Layer::Tools,
+                floor => Layer::Floor(floor.trim_start_matches('L').parse().expect("L and a number")),
+            });
+        } else if let Some(crate_) = line.strip_prefix("  - `") {
+            let path = crate_.split('`').next().unwrap_or_default();
+            let name = path.rsplit('/').next().unwrap_or_default();
+            layers.insert(name.to_owned(), current.expect("a crate stands below its layer"));
+        }
     }
     layers
 }
@@ -88,10 +90,10 @@ pub fn mistakes(layers: &BTreeMap<String, Layer>, packages: &[Package]) -> Vec<S
     let mut mistakes: Vec<String> = packages
         .iter()
         .filter(|package| !layers.contains_key(&package.name))
-        .map(|package| format!("{} has no row in ARCHITECTURE.md", package.name))
+        .map(|package| format!("{} has no line in ARCHITECTURE.md", package.name))
         .collect();
     let gone = layers.keys().filter(|name| packages.iter().all(|package| package.name != **name));
-    mistakes.extend(gone.map(|name| format!("{name} has a row in ARCHITECTURE.md and is no crate")));
+    mistakes.extend(gone.map(|name| format!("{name} has a line in ARCHITECTURE.md and is no crate")));
     for package in packages {
         let Some(layer) = layers.get(&package.name) else { continue };
         if package.ships == (*layer == Layer::Tools) {

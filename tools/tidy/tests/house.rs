@@ -33,8 +33,22 @@ fn no_crate_uses_one_above_it_and_nothing_that_ships_uses_a_tool() {
 
 #[test]
 fn an_arrow_upwards_is_found() {
-    let page = "| layer | crate | |\n|---|---|\n| command | `crates/upesi` |\n| L1 | `hub` |\n| | `http` |\n| L0 | `types` |\n| tools | `lab` |\n";
-    let declared = layers::declared(page);
+    let page = [
+        "## The map",
+        "- command",
+        "  - `crates/upesi`: it",
+        "- L1",
+        "  - `hub`: it",
+        "    and more",
+        "  - `http`: it",
+        "- L0",
+        "  - `types`: it",
+        "- tools",
+        "  - `lab`: it",
+        "## More",
+        "- L7",
+    ];
+    let declared = layers::declared(&page.join("\n"));
     assert_eq!(declared["http"], Layer::Floor(1));
     let package = |name: &str, ships, uses: &[&str]| Package {
         name: name.to_owned(),

@@ -1,9 +1,10 @@
 //! A callback as a lane takes it, and the meaning of a DFSP's answer.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::fast::FixedState;
 use upesi_engine::DurableRecord;
 use upesi_ledger::CallbackKey;
 
@@ -30,12 +31,10 @@ pub struct OwedCallback {
 impl OwedCallback {
     /// The callback `key` of a record, which must be one of the record's own.
     pub fn new(key: CallbackKey, record: &Arc<DurableRecord>) -> Self {
-        let mut hasher = DefaultHasher::new();
         let callback = &record.callbacks[usize::from(key.index)];
-        callback.subject.hash(&mut hasher);
         Self {
             key,
-            order: hasher.finish(),
+            order: FixedState::default().hash_one(&callback.subject),
             bytes: record.payload.headers.len() + record.payload.body.len() + callback.content.own_bytes(),
             awaits_answer: record.asker == Some(key.target),
             record: Arc::clone(record),

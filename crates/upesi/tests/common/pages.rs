@@ -6,7 +6,7 @@ use super::dfsp::about;
 use super::message::{Message, family, media_type};
 
 /// In the order in which a reader comes to them; each builds on those before.
-const PAGES: [(&str, &str); 9] = [
+const PAGES: [(&str, &str); 10] = [
     ("participants", include_str!("../../../../docs/resources/participants.md")),
     ("parties", include_str!("../../../../docs/resources/parties.md")),
     ("quotes", include_str!("../../../../docs/resources/quotes.md")),
@@ -15,6 +15,7 @@ const PAGES: [(&str, &str); 9] = [
     ("fxQuotes", include_str!("../../../../docs/resources/fxQuotes.md")),
     ("transactionRequests", include_str!("../../../../docs/resources/transactionRequests.md")),
     ("authorizations", include_str!("../../../../docs/resources/authorizations.md")),
+    ("other exchanges", include_str!("other_exchanges.txt")),
     ("refused exchanges", include_str!("refused_exchanges.txt")),
 ];
 
@@ -37,7 +38,7 @@ pub fn play(world: &World) -> usize {
     let mut count = 0;
     for (name, page) in PAGES {
         let exchanges = read(page);
-        assert!(exchanges.len() > 1, "{name} has no exchanges");
+        assert!(!exchanges.is_empty(), "{name} has no exchanges");
         for exchange in &exchanges {
             hold(world, exchange).unwrap_or_else(|fault| panic!("{name}: {}\n{fault}", exchange.command));
         }

@@ -3,9 +3,7 @@
 //! A DFSP takes the callback for the end of an exchange, and must find the answer before it. So what a request owes to
 //! the DFSP that sent it waits until its answer was written, or until that DFSP no longer waits for it.
 
-use std::collections::HashSet;
-
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use upesi_ledger::CallbackKey;
 
 use super::entry::Entry;
@@ -15,12 +13,12 @@ pub(super) struct Holds {
     /// With the entry once nothing else holds it back.
     held: HashMap<CallbackKey, Option<Entry>, foldhash::fast::RandomState>,
     /// Answered before the lane had heard of them.
-    answered: HashSet<CallbackKey>,
+    answered: HashSet<CallbackKey, foldhash::fast::RandomState>,
 }
 
 impl Holds {
     pub(super) fn new() -> Self {
-        Self { held: HashMap::default(), answered: HashSet::new() }
+        Self { held: HashMap::default(), answered: HashSet::default() }
     }
 
     /// A callback that waits for an answer has come.
