@@ -155,7 +155,7 @@ fn the_container_file_copies_what_a_build_reads() {
     // What crates take in from outside of their own directories.
     for (file, path) in [
         ("crates/upesi/src/demo/mod.rs", "examples/scheme.toml"),
-        ("tools/lab/src/plan/builtin.rs", "scenarios/"),
+        ("tools/lab/src/plan/mod.rs", "scenarios/"),
         ("crates/apidocs/build.rs", "docs/openapi/fspiop.yaml"),
     ] {
         assert!(read(file).contains(path), "{file} no longer needs {path}");

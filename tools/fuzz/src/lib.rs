@@ -28,177 +28,70 @@ pub struct Target {
     pub inputs: u64,
 }
 
-/// All of them.
-pub const TARGETS: &[Target] = &[
-    Target {
-        name: "connection",
-        promise: "a connection in pieces, through the server's own loop: it ends, and each request is answered once and in form",
-        run: targets::connection::connection,
-        seeds: seeds::connections,
-        inputs: 5_000,
-    },
-    Target {
-        name: "proxy_header",
-        promise: "the first bytes of a balancer's connection: no header, one to read on, or one that ends where it says",
-        run: targets::edge::proxy_header,
-        seeds: seeds::proxy_headers,
-        inputs: 500_000,
-    },
-    Target {
-        name: "http2_requests",
-        promise: "frames of HTTP/2 in pieces, through the server's own loop: it ends, and answers what was opened, in form",
-        run: targets::http2::requests,
-        seeds: seeds::http2_requests,
-        inputs: 5_000,
-    },
-    Target {
-        name: "http2_answers",
-        promise: "frames of HTTP/2 that answer a request of the hub: an answer within its bounds, or none, and never a wait",
-        run: targets::http2::answers,
-        seeds: seeds::http2_answers,
-        inputs: 5_000,
-    },
-    Target {
-        name: "http_request",
-        promise: "a request's head and body: refused with a valid FSPIOP error, or a command for the engine",
-        run: targets::edge::http_request,
-        seeds: seeds::http_requests,
-        inputs: 135_000,
-    },
-    Target {
-        name: "messages",
-        promise: "a request that is passed on: refused with a valid FSPIOP error, or understood, and its path written again",
-        run: targets::edge::messages,
-        seeds: seeds::messages,
-        inputs: 135_000,
-    },
-    Target {
-        name: "headers",
-        promise: "FSPIOP headers: refused with a valid FSPIOP error, and a header block is read as it was written",
-        run: targets::edge::headers,
-        seeds: seeds::header_blocks,
-        inputs: 22_500,
-    },
-    Target {
-        name: "routes",
-        promise: "paths, templates and addresses: what is accepted can be written and read again",
-        run: targets::edge::routes,
-        seeds: seeds::paths,
-        inputs: 13_500,
-    },
-    Target {
-        name: "bodies",
-        promise: "bodies of all resources: refused with a valid FSPIOP error, or understood",
-        run: targets::wire::bodies,
-        seeds: seeds::bodies,
-        inputs: 11_700,
-    },
-    Target {
-        name: "amounts",
-        promise: "amounts, times and identifiers: what is accepted is written back as the same value",
-        run: targets::wire::amounts,
-        seeds: seeds::amounts,
-        inputs: 1_000_000,
-    },
-    Target {
-        name: "ilp_packet",
-        promise: "ILP packets: refused or decoded, and what is encoded decodes to itself",
-        run: targets::wire::ilp_packet,
-        seeds: seeds::ilp_packets,
-        inputs: 680_000,
-    },
-    Target {
-        name: "ledger_record",
-        promise: "records of the ledger: what is accepted is encoded to the same value",
-        run: targets::stored::ledger_record,
-        seeds: seeds::ledger_records,
-        inputs: 680_000,
-    },
-    Target {
-        name: "ledger_snapshot",
-        promise: "snapshots of the ledger: what is accepted is encoded to the same state, and can be audited",
-        run: targets::stored::ledger_snapshot,
-        seeds: seeds::ledger_snapshots,
-        inputs: 81_000,
-    },
-    Target {
-        name: "archived_transfer",
-        promise: "transfers of the archive: what is accepted is encoded to the same value",
-        run: targets::stored::archived_transfer,
-        seeds: seeds::archived_transfers,
-        inputs: 720_000,
-    },
-    Target {
-        name: "store_record",
-        promise: "records of the store: what is accepted is encoded to the same changes",
-        run: targets::stored::store_record,
-        seeds: seeds::store_records,
-        inputs: 1_270_000,
-    },
-    Target {
-        name: "journal",
-        promise: "a journal with bytes changed anywhere: refused, or read as it was written, without loss where bits are few",
-        run: targets::journal::journal,
-        seeds: seeds::journal_patches,
-        inputs: 5_400,
-    },
-    Target {
-        name: "segment",
-        promise: "segments with right checksums: refused, or read, and opened without a change",
-        run: targets::journal::segment,
-        seeds: seeds::segments,
-        inputs: 27_000,
-    },
-    Target {
-        name: "snapshot_file",
-        promise: "snapshot files: passed over as damaged, or what was written",
-        run: targets::journal::snapshot_file,
-        seeds: seeds::snapshot_files,
-        inputs: 135_000,
-    },
-    Target {
-        name: "oracle",
-        promise: "answers of external oracles: not understood, or owners within limits and in order, and an outcome for each entry",
-        run: targets::oracle::oracle,
-        seeds: seeds::oracle_answers,
-        inputs: 30_000,
-    },
-    Target {
-        name: "config",
-        promise: "files of settings: what they say, or every mistake named",
-        run: targets::files::config,
-        seeds: seeds::config_files,
-        inputs: 1_800,
-    },
-    Target {
-        name: "scheme_file",
-        promise: "files of schemes: what they say, or every mistake named",
-        run: targets::files::scheme_file,
-        seeds: seeds::scheme_files,
-        inputs: 18_000,
-    },
-    Target {
-        name: "quote_rules",
-        promise: "files of quote rules: understood or refused",
-        run: targets::files::quote_rules,
-        seeds: seeds::quote_rules,
-        inputs: 360_000,
-    },
-    Target {
-        name: "party_file",
-        promise: "files of parties: every line understood or refused",
-        run: targets::files::party_file,
-        seeds: seeds::party_files,
-        inputs: 180_000,
-    },
-    Target {
-        name: "admin",
-        promise: "requests to the admin API of a running hub: never an answer of 500 or above, and the books stay in order",
-        run: targets::admin::admin,
-        seeds: seeds::admin_requests,
-        inputs: 100_000,
-    },
-];
+/// Each target as its name, where it is, its seeds, its mutations and its promise.
+macro_rules! targets {
+    ($($name:ident: $module:ident::$run:ident, $seeds:ident, $inputs:literal, $promise:literal;)*) => {
+        /// All of them.
+        pub const TARGETS: &[Target] = &[$(Target {
+            name: stringify!($name),
+            promise: $promise,
+            run: targets::$module::$run,
+            seeds: seeds::$seeds,
+            inputs: $inputs,
+        }),*];
+    };
+}
+
+targets! {
+    connection: connection::connection, connections, 5_000,
+        "a connection in pieces, through the server's own loop: it ends, and each request is answered once and in form";
+    proxy_header: edge::proxy_header, proxy_headers, 500_000,
+        "the first bytes of a balancer's connection: no header, one to read on, or one that ends where it says";
+    http2_requests: http2::requests, http2_requests, 5_000,
+        "frames of HTTP/2 in pieces, through the server's own loop: it ends, and answers what was opened, in form";
+    http2_answers: http2::answers, http2_answers, 5_000,
+        "frames of HTTP/2 that answer a request of the hub: an answer within its bounds, or none, and never a wait";
+    http_request: edge::http_request, http_requests, 135_000,
+        "a request's head and body: refused with a valid FSPIOP error, or a command for the engine";
+    messages: edge::messages, messages, 135_000,
+        "a request that is passed on: refused with a valid FSPIOP error, or understood, and its path written again";
+    headers: edge::headers, header_blocks, 22_500,
+        "FSPIOP headers: refused with a valid FSPIOP error, and a header block is read as it was written";
+    routes: edge::routes, paths, 13_500,
+        "paths, templates and addresses: what is accepted can be written and read again";
+    bodies: edge::bodies, bodies, 11_700,
+        "bodies of all resources: refused with a valid FSPIOP error, or understood";
+    amounts: edge::amounts, amounts, 1_000_000,
+        "amounts, times and identifiers: what is accepted is written back as the same value";
+    ilp_packet: edge::ilp_packet, ilp_packets, 680_000,
+        "ILP packets: refused or decoded, and what is encoded decodes to itself";
+    ledger_record: journal::ledger_record, ledger_records, 680_000,
+        "records of the ledger: what is accepted is encoded to the same value";
+    ledger_snapshot: journal::ledger_snapshot, ledger_snapshots, 81_000,
+        "snapshots of the ledger: what is accepted is encoded to the same state, and can be audited";
+    archived_transfer: journal::archived_transfer, archived_transfers, 720_000,
+        "transfers of the archive: what is accepted is encoded to the same value";
+    store_record: journal::store_record, store_records, 1_270_000,
+        "records of the store: what is accepted is encoded to the same changes";
+    journal: journal::journal, journal_patches, 5_400,
+        "a journal with bytes changed anywhere: refused, or read as it was written, without loss where bits are few";
+    segment: journal::segment, segments, 27_000,
+        "segments with right checksums: refused, or read, and opened without a change";
+    snapshot_file: journal::snapshot_file, snapshot_files, 135_000,
+        "snapshot files: passed over as damaged, or what was written";
+    oracle: oracle::oracle, oracle_answers, 30_000,
+        "answers of external oracles: not understood, or owners within limits and in order, and an outcome for each entry";
+    config: admin::config, config_files, 1_800,
+        "files of settings: what they say, or every mistake named";
+    scheme_file: admin::scheme_file, scheme_files, 18_000,
+        "files of schemes: what they say, or every mistake named";
+    quote_rules: admin::quote_rules, quote_rules, 360_000,
+        "files of quote rules: understood or refused";
+    party_file: admin::party_file, party_files, 180_000,
+        "files of parties: every line understood or refused";
+    admin: admin::admin, admin_requests, 100_000,
+        "requests to the admin API of a running hub: never an answer of 500 or above, and the books stay in order";
+}
 
 /// The target of that name.
 pub fn target(name: &str) -> Option<&'static Target> {

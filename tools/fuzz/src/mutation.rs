@@ -55,8 +55,8 @@ pub fn dictionary(seeds: &[Vec<u8>]) -> String {
     text
 }
 
-/// Makes inputs from seeds.
 #[derive(Debug)]
+/// Makes inputs from seeds.
 pub struct Mutator<'a> {
     seeds: &'a [Vec<u8>],
     random: Random,

@@ -19,6 +19,7 @@ pub mod plan;
 pub mod report;
 pub mod result;
 
+pub use crate::observe::hub_metrics::NoMetrics;
 pub use drive::admin_client::{AdminClient, AdminError};
 pub use drive::child::{ChildError, HubProcess, HubTls};
 pub use drive::execute::{Surroundings, execute};
@@ -30,7 +31,6 @@ pub use drive::target_hub::{TargetHub, TargetRecord};
 pub use judge::suite_pairs::{ClaimResult, ClaimVerdict, DifferenceResult, PairFigure, PairResult};
 pub use observe::environment::{Build, Environment, Storage};
 pub use observe::process::{ProcessError, Usage, allow_many_files};
-pub use observe::scrape::NoMetrics;
 pub use observe::tally::Exchanges;
 pub use plan::load_profile::{Load, ParallelLoad, Stage};
 pub use plan::options::{Baseline, Identity, OptionsError, Role, RunOptions};

@@ -1,13 +1,21 @@
-//! Transfers against a small hub made for the test: onboarding, load, measuring, audit.
+//! Transfers and payments against a small hub made for the test: onboarding, load, measuring, audit; with two load
+//! generators at the same time, and with a hub of several services and processes.
 
 mod toy;
 
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Barrier;
 use std::time::Duration;
 
 use serde_json::Value;
-use toy::{STALL, Vice, run};
-use upesi_lab::{Baseline, Load, PairChoice, ParallelLoad, Role, RunOptions, Scenario, Stage};
+use upesi_lab::{
+    Baseline, LabError, LabResult, Load, PairChoice, ParallelLoad, Role, RunOptions, Scenario, Stage,
+    TargetHub, merge,
+};
 use upesi_sim::DfspSettings;
+
+use toy::{Part, STALL, Toy, Vice, run};
 
 #[test]
 fn an_honest_hub_passes_and_its_result_has_what_programs_read() {
@@ -237,4 +245,134 @@ fn one_generator_of_several_looks_at_its_own_dfsps_only() {
     assert!(result.passed(), "{:?}", result.audit.findings);
     let names: Vec<&str> = result.audit.positions.iter().map(|check| check.participant.as_str()).collect();
     assert_eq!(names, ["west-1", "west-2", "west-3"]);
+}
+
+/// Runs one generator for each instance beside each other; each leaves its result in a directory of its own.
+fn beside_each_other(
+    scenario: Scenario,
+    out: &Path,
+    instances: [Option<u32>; 2],
+) -> [Result<LabResult, String>; 2] {
+    let toy = Toy::start(Vice::None);
+    let begin = Barrier::new(instances.len());
+    let results = std::thread::scope(|scope| {
+        let running = [0, 1].map(|place| {
+            let (toy, begin) = (&toy, &begin);
+            scope.spawn(move || {
+                let options = RunOptions {
+                    scenario,
+                    role: Role::Load,
+                    instance: instances[place],
+                    dfsp_prefix: ["west", "east"][place].to_owned(),
+                    out: Some(out.join(["west", "east"][place])),
+                    callback_timeout: Duration::from_secs(5),
+                    ..toy.options()
+                };
+                begin.wait();
+                upesi_lab::run(&options).map_err(|error| error.to_string())
+            })
+        });
+        running.map(|thread| thread.join().unwrap())
+    });
+    toy.end();
+    results
+}
+
+#[test]
+fn generators_have_parties_of_their_own_and_results_that_add_up() {
+    for scenario in toy::operations() {
+        let out = tempfile::tempdir().unwrap();
+        let results = beside_each_other(scenario, out.path(), [Some(1), Some(2)]);
+        let [west, east] = results.map(|result| result.unwrap());
+        for result in [&west, &east] {
+            assert!(result.passed(), "{}: {:?}", scenario.name(), result.audit.findings);
+            assert!(result.completed > 0 && result.failed == 0 && result.lost == 0, "{}", scenario.name());
+        }
+        let merged = merge(&[out.path().join("west"), out.path().join("east")]).unwrap();
+        assert_eq!(merged["completed"], west.completed + east.completed);
+        assert_eq!(merged["merged_from"], 2);
+        assert_eq!(merged["audit"]["ok"], true);
+        let findings = merged["validity"]["findings"].to_string();
+        assert!(!findings.contains("more than one of the results"), "{findings}");
+        let names: Vec<_> = merged["audit"]["positions"].as_array().unwrap().iter().collect();
+        assert_eq!(names.len(), 6, "the positions of both: {names:?}");
+    }
+}
+
+#[test]
+fn the_same_instance_twice_is_noticed() {
+    let out = tempfile::tempdir().unwrap();
+    // Both claim the same parties. Whoever comes second finds them at the other's DFSPs, and says so before any load.
+    let results = beside_each_other(Scenario::Lookups, out.path(), [Some(3), Some(3)]);
+    let refused = results.into_iter().filter_map(Result::err).collect::<Vec<_>>();
+    assert!(refused.iter().any(|error| error.contains("is it registered?")), "{refused:?}");
+}
+
+const PARTS: [Part; 4] = [Part::Lookups, Part::Quotes, Part::Transfers, Part::Admin];
+
+/// Ends a process that a test started.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// One run_in_parts of payments against a hub in parts.
+fn run_in_parts(change: impl FnOnce(&Toy, &mut TargetHub)) -> Result<LabResult, LabError> {
+    let toy = Toy::start_parts(Vice::None, &PARTS);
+    let mut target = TargetHub {
+        quotes_url: Some(toy.url(Part::Quotes)),
+        transfers_url: Some(toy.url(Part::Transfers)),
+        ..TargetHub::at(toy.url(Part::Lookups), toy.url(Part::Admin))
+    };
+    change(&toy, &mut target);
+    let options =
+        RunOptions { scenario: Scenario::Payments, target: Some(target), parties: 20, ..toy.options() };
+    let result = upesi_lab::run(&options);
+    toy.end();
+    result
+}
+
+#[test]
+fn every_service_and_process_of_a_hub_is_driven_and_measured() {
+    let other = Ended(Command::new("sleep").arg("600").spawn().unwrap());
+    let pids = [std::process::id(), other.0.id()];
+    let result = run_in_parts(|toy, target| {
+        // Base URLs, or the URL of the text itself.
+        target.metrics_urls = [Part::Lookups, Part::Quotes].map(|part| toy.url(part)).into();
+        target.metrics_urls.push(toy.url(Part::Transfers) + "/metrics");
+        target.pids = pids.to_vec();
+    })
+    .unwrap();
+    // A service refuses what is not its own.
+    assert!(result.passed() && result.completed > 0 && result.failed == 0, "{:?}", result.audit.findings);
+    for name in ["lookup", "lookup_answer", "quote", "quote_answer", "prepare", "fulfil"] {
+        let stage = result.stages.iter().find(|stage| stage.stage == name);
+        assert!(stage.is_some_and(|stage| stage.operations > 0), "{name}: {:?}", result.stages);
+    }
+    let names: Vec<&str> = result.processes.iter().map(|row| row.name.as_str()).collect();
+    let sleeping = format!("hub, sleep {}", pids[1]);
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert!(names[0] == "hub" && names[1].ends_with(&format!(" {}", pids[0])), "{names:?}");
+    assert_eq!(names[2..], [sleeping.as_str(), "lab"]);
+    let resident = |index: usize| result.processes[index].rss_mb;
+    assert!(resident(0) > resident(1) && resident(2) > Some(0.0), "{:?}", result.processes);
+    let reached = result.environment.hub.as_ref().unwrap();
+    assert_eq!((reached.metrics.len(), reached.pids.as_slice()), (3, &pids[..]));
+    assert!(reached.lookups != reached.quotes && reached.quotes != reached.transfers);
+}
+
+#[test]
+fn metrics_and_processes_that_were_named_must_be_there() {
+    let error = run_in_parts(|toy, target| target.metrics_urls = vec![toy.url(Part::Admin)]).unwrap_err();
+    assert!(matches!(error, LabError::Metrics(_)), "{error}");
+    assert!(error.to_string().ends_with("it answers 404"), "{error}");
+    let error =
+        run_in_parts(|toy, target| target.metrics_urls = vec![toy.url(Part::Admin) + "/participants"]);
+    assert!(error.unwrap_err().to_string().contains("no metrics text"));
+    let error = run_in_parts(|_, target| target.pids = vec![u32::MAX]).unwrap_err();
+    assert!(matches!(error, LabError::Process(_)), "{error}");
 }

@@ -1,7 +1,7 @@
 //! Hand-written concurrency, run through all orders of events by Loom (tests only).
 //!
 //! The files below are those of `engine`, `tables`, `http` and `profile`, compiled here a second time against
-//! [`sync`], which is Loom's. Each `*_model` file has a few threads use one of them; Loom tries every way in which they
+//! [`sync`], which is Loom's. Each `*_model` has a few threads use one of them; Loom tries every way in which they
 //! may take turns, and for atomics every value that the memory model lets a thread see, and reports a thread that waits
 //! for ever. What Loom does not model is the passing of time, so a wait with a time limit never ends by it here.
 #![cfg(test)]
@@ -33,16 +33,11 @@ mod resident;
 #[expect(dead_code, reason = "models use a part of it")]
 mod supervision;
 
-mod durable_seq_model;
-mod filter_model;
+mod engine_models;
 mod gate_model;
-mod open_connections_model;
-mod progress_model;
-mod queue_model;
-mod reply_batcher_model;
-mod resident_model;
-mod supervision_model;
+mod http_models;
 mod sync;
+mod tables_models;
 
 /// What those files name by these paths.
 mod error {

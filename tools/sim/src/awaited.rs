@@ -159,7 +159,6 @@ pub struct Awaiting<T> {
 pub struct Answer<T> {
     /// When the callback arrived, or the time was over.
     pub at: Instant,
-    /// What it said.
     pub result: Result<T, ExchangeError>,
     /// Its body; empty where none arrived.
     pub body: Bytes,
@@ -190,7 +189,6 @@ impl<T> std::fmt::Debug for Awaiting<T> {
     }
 }
 
-/// The code of an error object.
 pub(crate) fn error_code(body: &[u8]) -> Option<ErrorCode> {
     let text = std::str::from_utf8(scan::text_member(body, b"\"errorCode\"")?).ok()?;
     ErrorCode::from_number(text.parse().ok()?)

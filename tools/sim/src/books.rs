@@ -38,7 +38,6 @@ pub enum IncomingState {
     Aborted = 5,
 }
 
-/// What happened to an outgoing transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutgoingEvent {
     Accepted,
@@ -49,7 +48,6 @@ pub enum OutgoingEvent {
     Aborted,
 }
 
-/// What happened to an incoming transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncomingEvent {
     Answered,
@@ -93,7 +91,6 @@ impl OutgoingState {
         }
     }
 
-    /// Whether nothing more is expected.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Committed | Self::Aborted)
     }
@@ -150,7 +147,6 @@ struct Page {
     bought: [Sum; 4],
 }
 
-/// Transfers in one state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
     units: i128,

@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 use upesi_http::{HeaderMap, Method, StatusCode};
 use upesi_types::{Amount, Currency, ErrorCode, TransferId};
 
+use super::table::{Bulk, BulkSide};
 use crate::awaited::error_code;
 use crate::books::{Delivery, IncomingEvent, IncomingState, OutgoingEvent, OutgoingState};
-use crate::bulks::{Bulk, BulkSide};
 use crate::callback::{MODIFIED_REQUEST, Role};
 use crate::condition::{Text, wrong_fulfilment};
 use crate::dfsp::count;
@@ -22,12 +22,11 @@ use crate::payer::{
     OriginateError, Originator, Pending, Sending, Settled, packet, settle_outgoing, transfer_id,
 };
 use crate::quoting::{amount_of, currency_of, id};
-use crate::reply;
-use crate::scan;
 use crate::settings::{DfspSettings, Fault, hits, mix};
 use crate::simulator::Shared;
 use crate::table::{Finished, Incoming, Outcome};
 use crate::upstream::Resource;
+use crate::{reply, scan};
 
 /// Most items of one bulk (FSPIOP API v1.1 §6.10.3.1).
 pub const BULK_ITEMS_MAX: usize = 1_000;
@@ -59,14 +58,9 @@ impl Originator {
         self.bulking.as_ref().map_or(0, |bulking| bulking.items)
     }
 
-    /// Sends bulk `number` from one DFSP to another (by index) and waits for the 202. It is finished when its payer was
-    /// told of every item, and committed if all of them are.
-    ///
-    /// # Errors
-    /// When the hub refuses the POST or does not answer it.
-    ///
-    /// # Panics
-    /// Without [`Originator::with_bulks`].
+    /// Sends bulk `number` from one DFSP to another (by index) and waits for the 202. It is finished when its payer
+    /// was told of every item, and committed if all of them are. Fails when the hub refuses the POST or does not
+    /// answer it. Panics when without [`Originator::with_bulks`].
     pub async fn send_bulk(
         &self,
         number: u64,
@@ -108,12 +102,10 @@ impl Originator {
         sent.map(|()| Pending { id, finished })
     }
 
-    /// The id of the bulk with that number.
     pub fn bulk_id(&self, number: u64) -> TransferId {
         transfer_id(mix(self.options.seed ^ BULKS), mix(self.options.nonce ^ BULKS), number)
     }
 
-    /// The id of the transfer at that place of it, from 0.
     pub fn bulk_item_id(&self, number: u64, place: u64) -> TransferId {
         let number = number.wrapping_mul(BULK_ITEMS_MAX as u64).wrapping_add(place);
         transfer_id(mix(self.options.seed ^ ITEMS), mix(self.options.nonce ^ ITEMS), number)
@@ -147,7 +139,6 @@ fn item(value: &[u8]) -> Option<Item<'_>> {
     })
 }
 
-/// The id of a bulk, if it can be read.
 pub(crate) fn bulk_id(body: &[u8]) -> Option<TransferId> {
     id(scan::member(body, b"bulkTransferId")?)
 }

@@ -17,7 +17,6 @@ use crate::simulator::Shared;
 /// A message that says nothing new about a transfer's outcome: a modified request was refused, the original stands.
 pub(crate) const MODIFIED_REQUEST: &[u8] = b"3106";
 
-/// What a callback says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Saying {
     Committed,
@@ -26,7 +25,6 @@ enum Saying {
 }
 
 impl Saying {
-    /// For the log.
     const fn as_str(self) -> &'static str {
         match self {
             Self::Committed => "committed",

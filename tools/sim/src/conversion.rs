@@ -2,17 +2,24 @@
 //! needs.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use upesi_http::{HeaderMap, StatusCode};
+use tokio::sync::oneshot;
+use upesi_http::{Bytes, HeaderMap, Method, StatusCode};
+use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
+use crate::books::{IncomingState, OutgoingEvent, OutgoingState};
 use crate::condition::Secret;
 use crate::dfsp::count;
-use crate::message::Family;
-use crate::money;
+use crate::message::{self, Family, IdText};
+use crate::payee::fault_key;
+use crate::payer::{OriginateError, Originator, Pending, Sending, settle_outgoing, terms, transfer_id};
 use crate::quoting::{self, amount_of, currency_of, id, push_amount};
-use crate::scan;
+use crate::settings::mix;
 use crate::simulator::Shared;
+use crate::table::Outgoing;
+use crate::upstream::Resource;
+use crate::{money, reply, scan};
 
 /// Takes a `POST /fxQuotes` in and starts to answer it.
 pub(crate) fn take(shared: &Arc<Shared>, provider: u32, headers: &HeaderMap, body: &[u8]) -> StatusCode {
@@ -56,6 +63,237 @@ fn answer_to(secret: &Secret, rate_per_mille: u32, terms: &[u8]) -> Option<Bytes
     }
     body.extend_from_slice(b"}}");
     Some(body.into())
+}
+
+/// Separates the ids of conversions from those of transfers.
+const CONVERSIONS: u64 = 0x636f_6e76_6572_7400;
+
+/// What the conversions of an originator have in common.
+#[derive(Clone, Debug)]
+pub struct ConversionOptions {
+    /// The currency of the transfers. Their payers have that of the originator.
+    pub target: Currency,
+    /// What a thousand units are worth in it.
+    pub rate_per_mille: u32,
+    /// Indexes of the FXPs, which take turns.
+    pub fxps: Vec<usize>,
+}
+
+#[derive(Debug)]
+pub struct PendingConversion {
+    pub id: TransferId,
+    /// When the FXP's fulfilment came. Errors when the conversion has ended without.
+    pub fulfilled: oneshot::Receiver<Instant>,
+}
+
+/// [`ConversionOptions`] as messages need them.
+pub(crate) struct Converting {
+    options: ConversionOptions,
+    /// The part of all bodies between the FXP's name and the condition, and that of the transfers.
+    terms: Vec<u8>,
+    transfer_terms: Vec<u8>,
+}
+
+impl Originator {
+    /// Sets what conversions need; `None` when there is no FXP, or the amount is worth nothing, or too much.
+    #[must_use]
+    pub fn with_conversions(mut self, options: ConversionOptions) -> Option<Self> {
+        let (amount, currency) = (self.options.amount, self.options.currency);
+        let bought = money::bought(amount, options.rate_per_mille, options.target);
+        let bought = bought.filter(|bought| *bought > Amount::ZERO && !options.fxps.is_empty())?;
+        let target = options.target;
+        let conversion = conversion_terms((amount, currency), (bought, target));
+        let transfer_terms = terms((bought, target), 0);
+        self.converting = Some(Converting { options, terms: conversion, transfer_terms });
+        Some(self)
+    }
+
+    /// Asks an FXP for what transfer `number` of a DFSP (by index) needs, and waits for the 202. Fails when the hub
+    /// refuses the POST or does not answer it. Panics when without [`Originator::with_conversions`].
+    pub async fn convert(&self, number: u64, payer: usize) -> Result<PendingConversion, OriginateError> {
+        let converting = self.converting();
+        let fxps = &converting.options.fxps;
+        let (initiator, fxp) = (&self.shared.dfsps[payer], fxps[(number % fxps.len() as u64) as usize]);
+        let fxp = &self.shared.dfsps[fxp];
+        let (id, now) = (self.conversion_id(number), message::now());
+        let transfer = transfer_id(self.options.seed, self.options.nonce, number);
+        let body = message::convert_body(
+            &IdText::new(&id),
+            &IdText::new(&transfer),
+            &initiator.name,
+            &fxp.name,
+            &converting.terms,
+            &self.shared.secret.condition(&id),
+            self.expiration(now),
+        );
+        let (fulfilled_at, fulfilled) = oneshot::channel();
+        let moved = (self.options.amount, self.options.currency);
+        let mut sending = Sending::new(number, id, payer, &fxp.name, moved);
+        (sending.outgoing.fulfilled, sending.outgoing.is_conversion) = (Some(fulfilled_at), true);
+        let headers = self.headers(Family::FxTransfers, number, initiator, Some(&fxp.name_value), now);
+        self.originate(sending, Resource::Other(Family::FxTransfers.name()), headers, body).await?;
+        Ok(PendingConversion { id, fulfilled })
+    }
+
+    /// Sends transfer `number`, which its conversion pays. Fails when the hub refuses the POST or does not answer it.
+    /// Panics when without [`Originator::with_conversions`].
+    pub async fn send_converted(
+        &self,
+        number: u64,
+        payer: usize,
+        payee: usize,
+    ) -> Result<Pending, OriginateError> {
+        let Converting { options, transfer_terms, .. } = self.converting();
+        let id = transfer_id(self.options.seed, self.options.nonce, number);
+        let (payer_dfsp, payee_dfsp) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
+        let (headers, body): (_, Bytes) = self.message(number, &id, payer_dfsp, payee_dfsp, transfer_terms);
+        // The FXP's position carries the amount.
+        let mut sending = Sending::new(number, id, payer, &payee_dfsp.name, (Amount::ZERO, options.target));
+        sending.outgoing.conversion = Some(self.conversion_id(number));
+        self.originate(sending, Resource::Transfers, headers, body).await
+    }
+
+    /// The id of the conversion for transfer `number`.
+    pub fn conversion_id(&self, number: u64) -> TransferId {
+        transfer_id(mix(self.options.seed ^ CONVERSIONS), mix(self.options.nonce ^ CONVERSIONS), number)
+    }
+
+    fn converting(&self) -> &Converting {
+        self.converting.as_ref().expect("an originator of conversions")
+    }
+}
+
+/// The part of the body of a conversion between the FXP's name and the condition.
+fn conversion_terms(source: (Amount, Currency), target: (Amount, Currency)) -> Vec<u8> {
+    let money = |(amount, currency)| format!(r#"{{"amount":"{amount}","currency":"{currency}"}}"#);
+    let (source, target) = (money(source), money(target));
+    format!(r#"","sourceAmount":{source},"targetAmount":{target},"condition":""#).into()
+}
+
+/// A conversion has ended for its initiator and for its FXP: alike, or the hub has contradicted itself.
+pub(crate) fn compare_ends(shared: &Shared, id: &TransferId) {
+    let bought = shared.table.with_outgoing(id, |conversion| conversion.state);
+    let sold = shared.table.with_incoming(id, |conversion| (conversion.payee, conversion.state));
+    let (Some(bought), Some((fxp, sold))) = (bought, sold) else { return };
+    if matches!(
+        (bought, sold),
+        (OutgoingState::Committed, IncomingState::Aborted)
+            | (OutgoingState::Aborted, IncomingState::Confirmed)
+    ) {
+        let fxp = shared.dfsp(fxp);
+        tracing::warn!(conversion = %id, fxp = %fxp.name, ?bought, ?sold, "a conversion has not ended as its transfer");
+        count(&fxp.counters.contradictions);
+    }
+}
+
+/// Separates the ids of sales from those of other conversions.
+const SALES: u64 = 0x7361_6c65;
+
+/// How payees convert what they are paid.
+#[derive(Clone, Debug)]
+pub struct PayeeConversions {
+    /// The currency that payees want: they sell what they are paid in another one.
+    pub currency: Currency,
+    /// What a thousand units of any other are worth in it.
+    pub rate_per_mille: u32,
+    /// Indexes of the FXPs, which take turns.
+    pub fxps: Vec<usize>,
+}
+
+/// What a payee sells of a transfer.
+pub(crate) struct Sale {
+    id: TransferId,
+    transfer: TransferId,
+    fxp: usize,
+    sold: (Amount, Currency),
+    bought: (Amount, Currency),
+    expiration: Timestamp,
+}
+
+impl Sale {
+    /// `None` if the transfer is in the payee's currency, or its amount is worth nothing in it.
+    pub fn of(
+        shared: &Shared,
+        transfer: TransferId,
+        sold: (Amount, Currency),
+        prepare: &[u8],
+    ) -> Option<Self> {
+        let PayeeConversions { currency, rate_per_mille, fxps } = shared.payee_conversions.as_ref()?;
+        let bought = money::bought(sold.0, *rate_per_mille, *currency)?;
+        if sold.1 == *currency || bought <= Amount::ZERO {
+            return None;
+        }
+        let key = fault_key(&transfer);
+        let fxp = *fxps.get(usize::try_from(key % fxps.len().max(1) as u64).ok()?)?;
+        let expiration = std::str::from_utf8(scan::text_member(prepare, b"\"expiration\"")?).ok()?;
+        let expiration = Timestamp::parse_iso(expiration)?;
+        Some(Self { id: sale_id(&transfer), transfer, fxp, sold, bought: (bought, *currency), expiration })
+    }
+
+    /// Asks the FXP, and waits for its fulfilment; false when the conversion has ended without.
+    pub async fn make(&self, shared: &Arc<Shared>, payee: u32, question: &HeaderMap) -> bool {
+        let (fulfilled_at, fulfilled) = oneshot::channel();
+        let outgoing = Outgoing {
+            payer: payee,
+            amount: self.sold.0,
+            currency: self.sold.1,
+            state: OutgoingState::Sent,
+            condition: None,
+            waiter: None,
+            conversion: None,
+            fulfilled: Some(fulfilled_at),
+            is_conversion: true,
+            bought: Some(self.bought),
+        };
+        if !shared.table.enter_outgoing(self.id, outgoing) {
+            return false;
+        }
+        shared.dfsp(payee).book().move_sale(self.sold, self.bought, None, OutgoingState::Sent);
+        // From here on it ends as the transfer does.
+        shared.table.with_incoming(&self.transfer, |transfer| transfer.conversion = Some(self.id));
+        match self.ask(shared, payee, question).await {
+            Some(true) => settle_outgoing(shared, &self.id, OutgoingEvent::Accepted, None),
+            Some(false) => settle_outgoing(shared, &self.id, OutgoingEvent::Refused, None),
+            None => return false,
+        };
+        let patience = self.expiration.as_ms() - message::now().as_ms();
+        let patience = Duration::from_millis(u64::try_from(patience).unwrap_or(0));
+        matches!(tokio::time::timeout(patience, fulfilled).await, Ok(Ok(_)))
+    }
+
+    /// Whether the hub took the question; `None` when it did not answer.
+    async fn ask(&self, shared: &Arc<Shared>, payee: u32, question: &HeaderMap) -> Option<bool> {
+        let (initiator, fxp) = (shared.dfsp(payee), &shared.dfsps[self.fxp]);
+        let body = message::convert_body(
+            &IdText::new(&self.id),
+            &IdText::new(&self.transfer),
+            &initiator.name,
+            &fxp.name,
+            &conversion_terms(self.sold, self.bought),
+            &shared.secret.condition(&self.id),
+            self.expiration,
+        );
+        let (source, destination) = (&initiator.name_value, Some(&fxp.name_value));
+        let mut headers = message::request_headers(Family::FxTransfers, source, destination, message::now());
+        if let Some(trace) = question.get(&message::TRACEPARENT) {
+            headers.insert(message::TRACEPARENT, trace.clone());
+        }
+        let resource = Resource::Other(Family::FxTransfers.name());
+        let status = reply::send(shared, (payee, Method::POST), resource, &headers, &body).await?;
+        Some(status.is_success())
+    }
+}
+
+/// The id of the conversion by which the payee of a transfer sells what that brings. The half that faults go by depends
+/// on the transfer's.
+fn sale_id(transfer: &TransferId) -> TransferId {
+    let bytes = transfer.to_bytes();
+    let mut high = [0; 8];
+    high.copy_from_slice(&bytes[1..9]);
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&mix(u64::from_be_bytes(high) ^ SALES).to_be_bytes());
+    id[8..].copy_from_slice(&mix(fault_key(transfer) ^ SALES).to_be_bytes());
+    TransferId::from_random_bytes(id)
 }
 
 #[cfg(test)]

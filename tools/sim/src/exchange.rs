@@ -122,7 +122,6 @@ pub struct PaymentFailure {
     pub error: ExchangeError,
 }
 
-/// How a payment went.
 #[derive(Clone, Debug)]
 pub struct PaymentReport {
     pub number: u64,

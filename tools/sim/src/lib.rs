@@ -52,19 +52,14 @@
 //! Simulators share the machine with the hub they load, so what runs per message avoids parsing and locks.
 #![expect(missing_docs, reason = "a field whose name says it has no comment")]
 
-mod ahead;
 mod awaited;
 pub mod books;
 mod bulk;
-mod bulks;
 mod callback;
 mod condition;
-mod control;
 mod conversion;
-mod converting;
 mod dfsp;
 mod exchange;
-mod lookup;
 mod message;
 mod metrics;
 mod money;
@@ -74,32 +69,26 @@ mod party;
 mod payee;
 mod payer;
 mod payment;
-pub mod pools;
 mod quoting;
 mod registration;
-mod remembered;
-mod repeat;
 mod reply;
 mod request;
 mod route;
 mod scan;
 mod secured;
-mod selling;
 mod service;
 mod settings;
 mod simulator;
-mod socket;
 mod table;
-mod tracestate;
 mod upstream;
 mod watch;
 
-pub use ahead::Coming;
+pub use crate::conversion::{ConversionOptions, PayeeConversions, PendingConversion};
+pub use crate::secured::Coming;
 pub use awaited::{Answer, Awaiting};
 pub use books::ExpectedPosition;
 pub use bulk::BULK_ITEMS_MAX;
 pub use condition::{Secret, Text};
-pub use converting::{ConversionOptions, PendingConversion};
 pub use dfsp::{Counters, DfspReport, PositionReport};
 pub use exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
 pub use message::units_text;
@@ -112,9 +101,8 @@ pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, transfer
 pub use payment::{AmountType, PaymentOptions};
 pub use registration::{REGISTRATION_PARTIES_MAX, Registered};
 pub use secured::{SecurityError, SimSecurity, SimSignatures, SimTls};
-pub use selling::PayeeConversions;
 pub use settings::{DfspSettings, FX_RATE_PER_MILLE_USUAL, Flavour, SettingsError, mix};
 pub use simulator::{SimConfig, SimError, Simulator, TransferCounts};
 pub use table::{Finished, Outcome};
-pub use upstream::{ServiceUrls, Upstream};
+pub use upstream::{Pools, ServiceUrls, Upstream};
 pub use watch::{Direction, SeenMessage};

@@ -32,7 +32,6 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// How many there are.
     pub(crate) const COUNT: usize = Self::CONVERSATIONS.len() + Self::OF_MONEY.len();
 
     /// Those that move money.
@@ -322,7 +321,6 @@ impl BulkText {
         self.push(&[id.as_bytes(), b"\",", &ABORT_BODY[1..]]);
     }
 
-    /// The whole body.
     pub fn end(mut self) -> Bytes {
         self.body.extend_from_slice(b"]}");
         self.body.into()

@@ -16,16 +16,15 @@ use serde_json::value::RawValue;
 use upesi_http::{Full, HeaderValue, Method, Response, StatusCode, header};
 use upesi_types::{Amount, Currency, ErrorCode, FspId};
 
+use super::service::problem;
 use crate::awaited::{Answer, error_code, error_description};
-use crate::control::problem;
 use crate::exchange::{ExchangeError, Phase};
-use crate::message;
 use crate::party::{PartyId, owner_of};
 use crate::payer::{OriginateError, Originator, OriginatorOptions};
 use crate::payment::{AmountType, PaymentOptions, finished};
-use crate::scan;
 use crate::simulator::Shared;
 use crate::table::Outcome;
+use crate::{message, scan};
 
 /// How long an order may take.
 const ORDER_DEADLINE: Duration = Duration::from_secs(30);
@@ -134,7 +133,6 @@ struct Registration {
     error: Option<Refusal>,
 }
 
-/// Why an order ended without success.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Refusal {

@@ -7,21 +7,19 @@ use bytes::Bytes;
 use upesi_http::{HeaderMap, StatusCode};
 use upesi_types::{Amount, Currency, TransferId};
 
+use super::conversion::{Sale, compare_ends};
 use crate::books::{IncomingEvent, IncomingState, OutgoingEvent};
 use crate::bulk::bulk_id;
 use crate::condition::{Text, wrong_fulfilment};
-use crate::converting::compare_ends;
 use crate::dfsp::{Dfsp, count};
 use crate::message::{self, Family, IdText};
 use crate::payer::{Settled, settle_outgoing};
 use crate::quoting::{amount_of, currency_of, id};
-use crate::reply;
-use crate::scan;
-use crate::selling::Sale;
 use crate::settings::{DfspSettings, Fault, Flavour, hits};
 use crate::simulator::Shared;
 use crate::table::Incoming;
 use crate::upstream::Resource;
+use crate::{reply, scan};
 
 enum Plan {
     Fulfil { fulfilment: Text, right: bool, copies: u32 },

@@ -8,14 +8,14 @@ use upesi_fspiop::ilp;
 use upesi_http::{Bytes, HeaderMap, HeaderValue, Method, SendError, StatusCode};
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
+use super::conversion::{Converting, compare_ends};
 use crate::books::{OutgoingEvent, OutgoingState};
 use crate::bulk::Bulking;
-use crate::converting::{Converting, compare_ends};
-use crate::dfsp::Dfsp;
+use crate::dfsp::{Dfsp, count};
 use crate::message::{self, Family, IdText};
+use crate::payee::fault_key;
 use crate::payment::PaymentOptions;
-use crate::repeat::Repeat;
-use crate::settings::mix;
+use crate::settings::{Fault, PER_MILLE_MAX, hits, mix};
 use crate::simulator::{Shared, Simulator};
 use crate::table::{Finished, Outcome, Outgoing};
 use crate::upstream::Resource;
@@ -42,7 +42,6 @@ pub struct OriginatorOptions {
     pub resends_max: u32,
 }
 
-/// Why a transfer was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum OriginateError {
     /// The hub answered the request with an error. The transfer did not happen.
@@ -122,15 +121,12 @@ impl Originator {
         self
     }
 
-    /// What was asked for.
     pub const fn options(&self) -> &OriginatorOptions {
         &self.options
     }
 
-    /// Sends transfer `number` from one DFSP to another (by index) and waits for the 202, not for the callback.
-    ///
-    /// # Errors
-    /// When the hub refuses the POST or does not answer it.
+    /// Sends transfer `number` from one DFSP to another (by index) and waits for the 202, not for the callback. Fails
+    /// when the hub refuses the POST or does not answer it.
     pub async fn send(&self, number: u64, payer: usize, payee: usize) -> Result<Pending, OriginateError> {
         let (payer_dfsp, payee_dfsp) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
         let id = transfer_id(self.options.seed, self.options.nonce, number);
@@ -217,7 +213,6 @@ impl Originator {
         (self.headers(Family::Transfers, number, payer, Some(&payee.name_value), now), body)
     }
 
-    /// The body of a prepare.
     pub(crate) fn body(
         &self,
         id: &TransferId,
@@ -347,6 +342,64 @@ pub(crate) fn settle_outgoing(
         let _ = waiter.send(Finished { outcome, at: Instant::now(), error_code });
     }
     Settled::Known(delivery)
+}
+
+/// After this time transfers have ended as a rule, and the hub is asked about what is over.
+const LATER: Duration = Duration::from_millis(500);
+
+/// A prepare that is to be sent again. No book is told of it: it is the same transfer.
+pub(crate) struct Repeat {
+    shared: Arc<Shared>,
+    payer: usize,
+    payee: String,
+    family: Family,
+    headers: HeaderMap,
+    body: Bytes,
+    pause: Duration,
+}
+
+impl Repeat {
+    /// Draws whether a prepare is sent twice: half of those at once, while the transfer is in flight, the others later.
+    pub fn draw(
+        shared: &Arc<Shared>,
+        (payer, payee): (usize, &str),
+        resource: Resource<'_>,
+        id: &TransferId,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Option<Self> {
+        let (per_mille, key) = (shared.dfsps[payer].settings().repeat_prepare_per_mille, fault_key(id));
+        let hit = |fault, per_mille| hits(fault, per_mille, shared.seed, key);
+        let family = resource.family()?;
+        hit(Fault::RepeatPrepare, per_mille).then(|| Self {
+            shared: Arc::clone(shared),
+            payer,
+            payee: payee.to_owned(),
+            family,
+            headers: headers.clone(),
+            body: body.clone(),
+            pause: if hit(Fault::RepeatLater, PER_MILLE_MAX / 2) { LATER } else { Duration::ZERO },
+        })
+    }
+
+    /// Sends it, and lets nobody wait for it: what the payer measures is the first.
+    pub fn start(self) {
+        tokio::spawn(self.run());
+    }
+
+    async fn run(self) {
+        let Self { shared, payer, payee, family, headers, body, pause } = self;
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        let dfsp = &shared.dfsps[payer];
+        match shared.send(dfsp, Method::POST, &payee, Resource::Other(family.name()), headers, body).await {
+            Ok(answer) if answer.status.is_success() => count(&dfsp.counters.prepares_sent_twice),
+            // A hub that is overloaded or gone has had the first, which is all that counts.
+            Ok(answer) => tracing::debug!(status = %answer.status, "a repeated prepare was refused"),
+            Err(error) => tracing::debug!(%error, "a repeated prepare was not answered"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -72,10 +72,7 @@ impl Originator {
     }
 
     /// Asks who has the party of `payee` with that number, for `payer`. Gives the hub's acceptance; the answer is
-    /// awaited with [`Awaiting::answer`].
-    ///
-    /// # Errors
-    /// When the hub refuses the GET or does not answer it.
+    /// awaited with [`Awaiting::answer`]. Fails when the hub refuses the GET or does not answer it.
     pub async fn lookup(
         &self,
         number: u64,
@@ -86,10 +83,8 @@ impl Originator {
         self.lookup_party(number, payer, &self.party(payee, number), &payee_name).await
     }
 
-    /// Asks who has any party. `peer` is whom to ask where there is no hub; no hub is told of it.
-    ///
-    /// # Errors
-    /// When the hub refuses the GET or does not answer it.
+    /// Asks who has any party. `peer` is whom to ask where there is no hub; no hub is told of it. Fails when the hub
+    /// refuses the GET or does not answer it.
     pub async fn lookup_party(
         &self,
         number: u64,
@@ -110,10 +105,8 @@ impl Originator {
         self.ask(number, payer, request, FoundParty::read).await
     }
 
-    /// Asks `payee` for the terms of paying number `number` to its party of that number.
-    ///
-    /// # Errors
-    /// When the hub refuses the POST or does not answer it.
+    /// Asks `payee` for the terms of paying number `number` to its party of that number. Fails when the hub refuses
+    /// the POST or does not answer it.
     pub async fn quote(
         &self,
         number: u64,
@@ -156,15 +149,12 @@ impl Originator {
         self.ask(number, payer, request, Terms::read).await
     }
 
-    /// The id of the quote with that number.
     pub fn quote_id(&self, number: u64) -> TransferId {
         transfer_id(mix(self.options.seed ^ QUOTES), mix(self.options.nonce ^ QUOTES), number)
     }
 
-    /// Sends the transfer that a quote allows: its amount, packet and condition.
-    ///
-    /// # Errors
-    /// When the hub refuses the POST or does not answer it.
+    /// Sends the transfer that a quote allows: its amount, packet and condition. Fails when the hub refuses the POST
+    /// or does not answer it.
     pub async fn transfer_quoted(
         &self,
         number: u64,

@@ -42,10 +42,7 @@ impl Registered {
 impl Originator {
     /// Registers `count` parties of a DFSP (by index), from number `from` on, at most [`REGISTRATION_PARTIES_MAX`] of
     /// them, with the currency of the options. Gives the hub's acceptance; the answer is awaited with
-    /// [`Awaiting::answer`].
-    ///
-    /// # Errors
-    /// When the hub refuses the POST or does not answer it.
+    /// [`Awaiting::answer`]. Fails when the hub refuses the POST or does not answer it.
     pub async fn register(
         &self,
         dfsp: usize,

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use upesi_http::{HeaderMap, HeaderValue, Method, StatusCode};
 use upesi_types::ErrorCode;
 
+use super::metrics;
 use crate::dfsp::count;
 use crate::message::{self, Family};
 use crate::settings::{DfspSettings, Fault, hits};
 use crate::simulator::Shared;
-use crate::tracestate;
 use crate::upstream::Resource;
 
 /// First wait before an answer is sent again; doubled each time.
@@ -20,13 +20,11 @@ const RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// The longest such wait.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// What a DFSP has to say.
 pub(crate) enum Saying {
     Answer(Bytes),
     Error(ErrorCode),
 }
 
-/// An answer in the making.
 pub(crate) struct Reply {
     pub shared: Arc<Shared>,
     pub dfsp: u32,
@@ -147,7 +145,7 @@ pub(crate) async fn send(
 ) -> Option<StatusCode> {
     let asker = headers.get(message::DESTINATION).and_then(|name| name.to_str().ok()).unwrap_or_default();
     // An answer that must be sent again is under way since it was first sent.
-    let stamped = shared.metrics.as_ref().and_then(|_| tracestate::leaving(headers, message::now));
+    let stamped = shared.metrics.as_ref().and_then(|_| metrics::leaving(headers, message::now));
     let headers = stamped.as_ref().unwrap_or(headers);
     let mut pause = RETRY_PAUSE;
     for attempt in 1..=shared.answer_attempts_max {

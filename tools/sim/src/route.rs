@@ -25,7 +25,6 @@ pub(crate) enum Route<'path> {
 }
 
 impl Route<'_> {
-    /// The family of the message.
     pub const fn family(&self) -> Family {
         match self {
             Self::Asked(asked) => asked.family(),

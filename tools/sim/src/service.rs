@@ -5,16 +5,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::Serialize;
 use tokio::time::Instant;
 use upesi_http::{
-    Connection, Full, HeaderMap, Incoming, Method, Request, Response, Service, StatusCode, Uri, body,
+    Connection, Full, HeaderMap, HeaderValue, Incoming, Method, Request, Response, Service, StatusCode, Uri,
+    body, header,
 };
 use upesi_types::TransferId;
 
+use super::{metrics, party};
 use crate::awaited::Arrived;
-use crate::callback::Role;
+use crate::callback::{self, Role};
 use crate::dfsp::{Dfsp, count};
-use crate::message::Family;
+use crate::message::{self, Family};
 use crate::metrics::Leg;
 use crate::order::Order;
 use crate::party::decoded;
@@ -22,7 +25,7 @@ use crate::route::{Asked, Route, route};
 use crate::settings::{DfspSettings, Fault, hits};
 use crate::simulator::Shared;
 use crate::watch::{Direction, SeenMessage};
-use crate::{bulk, callback, control, conversion, lookup, message, payee, quoting, request, tracestate};
+use crate::{bulk, conversion, payee, quoting, request};
 
 /// Largest body that a simulator takes.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
@@ -58,7 +61,7 @@ impl Service for SimService {
             let Ok(body) = body::read(body, BODY_BYTES_MAX, deadline).await else {
                 return answer(StatusCode::BAD_REQUEST);
             };
-            return control::answer(&self.shared, &head.method, head.uri.path(), &body);
+            return control(&self.shared, &head.method, head.uri.path(), &body);
         }
         if let (Some(order), Some(dfsp)) = (Order::of(&head.method, path), self.by_name(base)) {
             let Ok(body) = body::read(body, BODY_BYTES_MAX, deadline).await else {
@@ -193,7 +196,7 @@ impl SimService {
     /// they began.
     fn observe_way(&self, family: Family, leg: Leg, headers: &HeaderMap) {
         if let Some(metrics) = &self.shared.metrics
-            && let Some(list) = tracestate::of(headers)
+            && let Some(list) = metrics::left_in(headers)
         {
             metrics.arrived(family, leg, list, message::now());
         }
@@ -259,7 +262,7 @@ impl SimService {
     ) -> StatusCode {
         let shared = &self.shared;
         match asked {
-            Asked::Party { path } => lookup::take(shared, receiver, headers, path, owns_it),
+            Asked::Party { path } => party::take(shared, receiver, headers, path, owns_it),
             Asked::Quote => quoting::take_quote(shared, receiver, headers, body),
             Asked::BulkQuote => quoting::take_bulk(shared, receiver, headers, body),
             Asked::FxQuote => conversion::take(shared, receiver, headers, body),
@@ -276,5 +279,71 @@ impl SimService {
 fn answer(status: StatusCode) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = status;
+    response
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const OPEN_METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+#[derive(Serialize)]
+struct Problem<'text> {
+    error: &'text str,
+}
+
+fn control(shared: &Shared, method: &Method, path: &str, body: &[u8]) -> Response<Full<Bytes>> {
+    match (method, path.strip_prefix("/_sim/dfsps")) {
+        (&Method::GET, None) if path == "/health" => {
+            json(StatusCode::OK, &serde_json::json!({"status": "OK"}))
+        }
+        (&Method::GET, None) if path == "/metrics" => match &shared.metrics {
+            Some(metrics) => with_body(StatusCode::OK, OPEN_METRICS, metrics.text(&shared.dfsps)),
+            None => problem(StatusCode::NOT_FOUND, "this simulator does not measure"),
+        },
+        (&Method::GET, Some("")) => {
+            let reports: Vec<_> = shared.dfsps.iter().map(Dfsp::report).collect();
+            json(StatusCode::OK, &reports)
+        }
+        (_, Some(rest)) => match rest.strip_prefix('/').and_then(|name| shared.by_name.get(name)) {
+            Some(&index) => one(shared.dfsp(index), method, body),
+            None => problem(StatusCode::NOT_FOUND, "no DFSP of that name; GET /_sim/dfsps lists them"),
+        },
+        _ => problem(
+            StatusCode::NOT_FOUND,
+            "unknown path; there are /health, /metrics, /_sim/dfsps and /_sim/dfsps/{id}",
+        ),
+    }
+}
+
+fn one(dfsp: &Dfsp, method: &Method, body: &[u8]) -> Response<Full<Bytes>> {
+    match *method {
+        Method::GET => json(StatusCode::OK, &dfsp.report()),
+        Method::PUT => match serde_json::from_slice::<DfspSettings>(body) {
+            Err(error) => problem(StatusCode::BAD_REQUEST, &format!("the settings cannot be read: {error}")),
+            Ok(settings) => match settings.validate() {
+                Err(error) => problem(StatusCode::BAD_REQUEST, &error.to_string()),
+                Ok(()) => {
+                    dfsp.set_settings(settings);
+                    json(StatusCode::OK, &settings)
+                }
+            },
+        },
+        _ => problem(StatusCode::METHOD_NOT_ALLOWED, "use GET or PUT"),
+    }
+}
+
+pub(crate) fn problem(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+    json(status, &Problem { error: text })
+}
+
+fn json(status: StatusCode, value: &impl Serialize) -> Response<Full<Bytes>> {
+    // Cannot fail: no value has keys that are not texts.
+    with_body(status, JSON, serde_json::to_vec(value).unwrap_or_default())
+}
+
+fn with_body(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     response
 }

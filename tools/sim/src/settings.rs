@@ -107,10 +107,7 @@ impl DfspSettings {
         if self.fx_rate_per_mille == 0 { FX_RATE_PER_MILLE_USUAL } else { self.fx_rate_per_mille }
     }
 
-    /// Checks every range.
-    ///
-    /// # Errors
-    /// The first setting that is out of its range.
+    /// Checks every range. Errors: the first setting that is out of its range.
     pub fn validate(&self) -> Result<(), SettingsError> {
         let rates = [
             ("drop_per_mille", self.drop_per_mille),

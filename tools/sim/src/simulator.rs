@@ -10,31 +10,28 @@ use tokio::sync::mpsc;
 use upesi_http::{BindError, Limits, Method, Secured, Server, ServerTls, Uri, UrlError, Workers};
 use upesi_types::{Currency, FspId, TransferId};
 
+use super::conversion::PayeeConversions;
+use super::party::currency_list;
+use super::table::{Bulks, Remembered};
+use super::watch::{Channels, SocketServer};
 use crate::books::{ExpectedPosition, IncomingState, OutgoingState};
-use crate::bulks::Bulks;
 use crate::condition::Secret;
 use crate::dfsp::{Counters, Dfsp, DfspReport};
-use crate::lookup::currency_list;
 use crate::metrics::SimMetrics;
 use crate::order::Orders;
-use crate::remembered::Remembered;
 use crate::secured::{Signing, SimSecurity};
-use crate::selling::PayeeConversions;
 use crate::service::SimService;
 use crate::settings::{DfspSettings, SettingsError};
-use crate::socket::{Channels, SocketServer};
 use crate::table::Table;
 use crate::upstream::{Resource, Route, Upstream};
 use crate::watch::{Direction, SeenMessage, Watch};
 
-/// Most DFSPs in one simulator.
 pub const DFSPS_MAX: usize = 10_000;
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Unfinished handshakes at a time: a hub opens all its connections at once.
 const HANDSHAKES_MAX: usize = 4_096;
 
-/// What to simulate.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
     pub dfsps: Vec<(FspId, DfspSettings)>,
@@ -89,7 +86,6 @@ impl SimConfig {
     }
 }
 
-/// Why simulators could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     #[error("the DFSPs must be 1 to {DFSPS_MAX} with different names")]
@@ -177,7 +173,6 @@ impl Shared {
     }
 }
 
-/// How many transfers are in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransferCounts {
     /// POSTs without an answer so far.
@@ -202,10 +197,8 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Binds the ports and starts to serve on the workers.
-    ///
-    /// # Errors
-    /// When the configuration is unusable or a port is taken.
+    /// Binds the ports and starts to serve on the workers. Fails when the configuration is unusable or a port is
+    /// taken.
     pub fn start(config: SimConfig, workers: &Workers) -> Result<Self, SimError> {
         let (dfsps, by_name) = dfsps(&config)?;
         let bound = Server::bind(config.listen)?;
@@ -255,7 +248,6 @@ impl Simulator {
         Ok(Self { shared, server, sockets, is_secure })
     }
 
-    /// Where the DFSPs listen.
     pub const fn local_addr(&self) -> SocketAddr {
         self.server.local_addr()
     }
@@ -271,15 +263,12 @@ impl Simulator {
         format!("{scheme}://{}/{dfsp}", self.local_addr())
     }
 
-    /// The names of the DFSPs, in order.
     pub fn names(&self) -> impl Iterator<Item = FspId> {
         self.shared.dfsps.iter().map(|dfsp| dfsp.name)
     }
 
-    /// Changes the behaviour of a DFSP; false when there is none of that index.
-    ///
-    /// # Errors
-    /// When a setting is out of range; then nothing changes.
+    /// Changes the behaviour of a DFSP; false when there is none of that index. Fails when a setting is out of range;
+    /// then nothing changes.
     pub fn set_settings(&self, index: usize, settings: DfspSettings) -> Result<bool, SettingsError> {
         settings.validate()?;
         let dfsp = self.shared.dfsps.get(index);
@@ -291,7 +280,6 @@ impl Simulator {
         self.shared.dfsps.iter().map(Dfsp::report).collect()
     }
 
-    /// The counters of all DFSPs together.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::default();
         self.shared.dfsps.iter().for_each(|dfsp| sum += dfsp.counters.snapshot());

@@ -1,9 +1,11 @@
-//! The transfers that the simulators know, by id, in shards so that no lock is shared by all.
+//! What the simulators know, by id, in shards so that no lock is shared by all: transfers, bulks and the transfers that
+//! they are made of, and the last answers to quotes.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use bytes::Bytes;
 use hashbrown::HashMap;
 use tokio::sync::oneshot;
 use upesi_types::{Amount, Currency, ErrorCode, TransferId};
@@ -175,6 +177,117 @@ impl Table {
     }
 }
 
+/// Bulks remembered of each side after they ended; the oldest are forgotten first, and a message about one of those
+/// counts as unexpected.
+const FINISHED_MAX: usize = 4_096;
+
+/// A bulk for one of its two sides.
+pub(crate) struct Bulk {
+    /// The payer of one that left, the payee of one that arrived.
+    pub dfsp: u32,
+    pub items: Box<[TransferId]>,
+    /// Of one that left: who waits for its end.
+    pub waiter: Option<oneshot::Sender<Finished>>,
+}
+
+#[derive(Default)]
+struct KnownBulks {
+    known: HashMap<TransferId, Bulk, foldhash::fast::RandomState>,
+    finished: VecDeque<TransferId>,
+}
+
+/// All bulks. They are few beside their items, so one lock is enough.
+#[derive(Default)]
+pub(crate) struct Bulks {
+    sides: Mutex<[KnownBulks; 2]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BulkSide {
+    Outgoing = 0,
+    Incoming = 1,
+}
+
+impl Bulks {
+    fn sides(&self) -> MutexGuard<'_, [KnownBulks; 2]> {
+        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a bulk; false when its id is taken on that side.
+    pub fn enter(&self, side: BulkSide, id: TransferId, bulk: Bulk) -> bool {
+        self.sides()[side as usize].known.try_insert(id, bulk).is_ok()
+    }
+
+    /// The side on which a DFSP has a bulk, and its items.
+    pub fn of(&self, dfsp: u32, id: &TransferId) -> Option<(BulkSide, Box<[TransferId]>)> {
+        let sides = self.sides();
+        [BulkSide::Outgoing, BulkSide::Incoming].into_iter().find_map(|side| {
+            let bulk = sides[side as usize].known.get(id).filter(|bulk| bulk.dfsp == dfsp)?;
+            Some((side, bulk.items.clone()))
+        })
+    }
+
+    /// Notes the end of a bulk; gives who waits for it, the first time.
+    pub fn finish(&self, side: BulkSide, id: &TransferId) -> Option<oneshot::Sender<Finished>> {
+        let mut sides = self.sides();
+        let KnownBulks { known, finished } = &mut sides[side as usize];
+        let waiter = known.get_mut(id).and_then(|bulk| bulk.waiter.take());
+        if !finished.contains(id) {
+            finished.push_back(*id);
+            if finished.len() > FINISHED_MAX
+                && let Some(oldest) = finished.pop_front()
+            {
+                known.remove(&oldest);
+            }
+        }
+        waiter
+    }
+}
+
+const ANSWER_SHARDS: usize = 16;
+/// Answers per shard; the oldest are forgotten first. Together about ten megabytes.
+const ANSWERS_PER_SHARD_MAX: usize = 512;
+
+#[derive(Default)]
+struct AnswerShard {
+    bodies: HashMap<TransferId, Bytes, foldhash::fast::RandomState>,
+    order: VecDeque<TransferId>,
+}
+
+/// Bodies by the id of the quote, bulk quote or FX quote.
+pub(crate) struct Remembered {
+    shards: Box<[Mutex<AnswerShard>]>,
+}
+
+impl Remembered {
+    pub fn new() -> Self {
+        Self { shards: (0..ANSWER_SHARDS).map(|_| Mutex::default()).collect() }
+    }
+
+    fn with<R>(&self, id: &TransferId, action: impl FnOnce(&mut AnswerShard) -> R) -> R {
+        let shard = &self.shards[usize::from(id.to_bytes()[16]) % ANSWER_SHARDS];
+        action(&mut shard.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn keep(&self, id: TransferId, body: Bytes) {
+        self.with(&id, |shard| {
+            if shard.bodies.insert(id, body).is_some() {
+                return;
+            }
+            shard.order.push_back(id);
+            if shard.order.len() > ANSWERS_PER_SHARD_MAX
+                && let Some(oldest) = shard.order.pop_front()
+            {
+                shard.bodies.remove(&oldest);
+            }
+        });
+    }
+
+    pub fn find(&self, id: &TransferId) -> Option<Bytes> {
+        self.with(id, |shard| shard.bodies.get(id).cloned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,5 +338,50 @@ mod tests {
         }
         assert_eq!(table.accepted_without_outcome(20).len(), 20);
         assert_eq!(table.accepted_without_outcome(1000).len(), 200);
+    }
+
+    #[test]
+    fn bulks_are_found_by_those_they_are_between_and_forgotten_when_many_ended() {
+        let bulks = Bulks::default();
+        let id = |number: u16| {
+            let mut bytes = [0; 16];
+            bytes[..2].copy_from_slice(&number.to_be_bytes());
+            TransferId::from_random_bytes(bytes)
+        };
+        let bulk = |dfsp| Bulk { dfsp, items: Box::new([id(9)]), waiter: None };
+        assert!(
+            bulks.enter(BulkSide::Outgoing, id(1), bulk(1))
+                && bulks.enter(BulkSide::Incoming, id(1), bulk(2))
+        );
+        assert!(!bulks.enter(BulkSide::Outgoing, id(1), bulk(3)));
+        let side = |dfsp| bulks.of(dfsp, &id(1)).map(|(side, _)| side);
+        let sides = [side(1), side(2), side(3)];
+        assert_eq!(sides, [Some(BulkSide::Outgoing), Some(BulkSide::Incoming), None]);
+        for number in 1..=FINISHED_MAX as u16 + 1 {
+            bulks.enter(BulkSide::Outgoing, id(number), bulk(1));
+            assert!(bulks.finish(BulkSide::Outgoing, &id(number)).is_none());
+            assert!(bulks.finish(BulkSide::Outgoing, &id(number)).is_none());
+        }
+        assert!(
+            bulks.of(1, &id(1)).is_none() && bulks.of(1, &id(2)).is_some() && bulks.of(2, &id(1)).is_some()
+        );
+    }
+
+    #[test]
+    fn the_last_answers_are_found_and_older_ones_forgotten() {
+        let remembered = Remembered::new();
+        let id = |number: u16| {
+            let mut bytes = [0; 16];
+            bytes[..2].copy_from_slice(&number.to_be_bytes());
+            TransferId::from_random_bytes(bytes)
+        };
+        let count = ANSWERS_PER_SHARD_MAX as u16;
+        for number in 0..count + 2 {
+            for _ in 0..2 {
+                remembered.keep(id(number), Bytes::from(number.to_string()));
+            }
+        }
+        let found = [0, 1, 2, count + 1].map(|number| remembered.find(&id(number)));
+        assert_eq!(found, [None, None, Some("2".into()), Some((count + 1).to_string().into())]);
     }
 }

@@ -1,12 +1,24 @@
-//! Watching messages go by, for demonstrations and for tests.
+//! Watching messages go by: for demonstrations and tests, and over web sockets for Mojaloop's load scripts, which learn
+//! so that their callback arrived.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::mpsc::{self, error::TrySendError};
-use upesi_http::{HeaderMap, Method, StatusCode};
+use futures_util::{SinkExt, StreamExt};
+use hashbrown::HashMap;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use upesi_http::{HeaderMap, Method, StatusCode, Workers};
 use upesi_types::FspId;
+
+use crate::simulator::Shared;
 
 /// Which way a message went, as the DFSP sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +71,155 @@ impl Watch {
     pub fn not_shown(&self) -> u64 {
         self.not_shown.load(Ordering::Relaxed)
     }
+}
+
+/// Channels open at a time; a script that opens one more is disconnected.
+const CHANNELS_MAX: usize = 65_536;
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A channel that nobody pushed to is closed after this time.
+const CHANNEL_LIFE_MAX: Duration = Duration::from_secs(300);
+const FRAME_BYTES_MAX: usize = 4096;
+
+const SUCCESS: &str = "SUCCESS_CALLBACK_RECEIVED";
+const ERROR: &str = "ERROR_CALLBACK_RECEIVED";
+
+type ByName = HashMap<String, (u64, oneshot::Sender<&'static str>), foldhash::fast::RandomState>;
+
+/// The open channels, by name. Counted apart, so that callbacks pay nothing while there are none.
+#[derive(Default)]
+pub(crate) struct Channels {
+    open: AtomicUsize,
+    by_name: Mutex<ByName>,
+    registered: AtomicUsize,
+}
+
+impl Channels {
+    fn by_name(&self) -> MutexGuard<'_, ByName> {
+        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anybody may be waiting. Callbacks pay no more than this while nobody does.
+    pub fn any(&self) -> bool {
+        self.open.load(Ordering::Acquire) > 0
+    }
+
+    /// Tells the channel of that trace and path, if there is one, that its callback arrived. The path of an error is
+    /// that of the answer in its place.
+    pub fn push(&self, traceparent: Option<&str>, path: &str, is_error: bool) -> bool {
+        if !self.any() {
+            return false;
+        }
+        let Some(trace_id) = traceparent.and_then(|value| value.split('-').nth(1)) else { return false };
+        let channel = self.by_name().remove(&format!("{trace_id}/PUT/{path}"));
+        channel.is_some_and(|(_, sender)| sender.send(if is_error { ERROR } else { SUCCESS }).is_ok())
+    }
+
+    /// A channel of that name; the second of a name replaces the first. `None` when there are too many.
+    fn register(&self, name: String) -> Option<(u64, oneshot::Receiver<&'static str>)> {
+        let (sender, receiver) = oneshot::channel();
+        let ticket = self.registered.fetch_add(1, Ordering::Relaxed) as u64;
+        let mut by_name = self.by_name();
+        if by_name.len() >= CHANNELS_MAX {
+            return None;
+        }
+        by_name.insert(name, (ticket, sender));
+        self.open.fetch_add(1, Ordering::Release);
+        Some((ticket, receiver))
+    }
+
+    fn close(&self, name: &str, ticket: u64) {
+        let mut by_name = self.by_name();
+        if by_name.get(name).is_some_and(|(registered, _)| *registered == ticket) {
+            by_name.remove(name);
+        }
+        self.open.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Accepts web sockets. Dropping it stops accepting.
+pub(crate) struct SocketServer {
+    local_addr: SocketAddr,
+    stop: watch::Sender<bool>,
+}
+
+impl SocketServer {
+    pub fn start(address: SocketAddr, workers: &Workers, shared: &Arc<Shared>) -> std::io::Result<Self> {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let local_addr = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(false);
+        workers.get(0).spawn(accept(listener, shared.clone(), stopped));
+        Ok(Self { local_addr, stop })
+    }
+
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "the web-socket port cannot be polled"),
+    };
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                tokio::spawn(serve(stream, shared.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a web socket could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+    let mut name = String::new();
+    let mut registered = None;
+    // The script sends its request as soon as it has the answer to the handshake, so the channel must be open before.
+    #[expect(clippy::result_large_err, reason = "the signature is the library's")]
+    let read_path = |request: &Request, response: Response| {
+        name = request.uri().path().trim_start_matches('/').to_owned();
+        registered = shared.channels.register(name.clone());
+        Ok(response)
+    };
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(FRAME_BYTES_MAX))
+        .max_frame_size(Some(FRAME_BYTES_MAX));
+    let handshake = tokio_tungstenite::accept_hdr_async_with_config(stream, read_path, Some(config));
+    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await;
+    let Some((ticket, mut pushed)) = registered else { return };
+    let Ok(Ok(mut socket)) = handshake else { return shared.channels.close(&name, ticket) };
+    let life = tokio::time::sleep(CHANNEL_LIFE_MAX);
+    tokio::pin!(life);
+    let mut told = false;
+    loop {
+        tokio::select! {
+            text = &mut pushed, if !told => {
+                told = true;
+                let Ok(text) = text else { break };
+                if socket.send(Message::text(text)).await.is_err() {
+                    break;
+                }
+            }
+            // Reading answers pings and notices the end.
+            message = socket.next() => if !matches!(message, Some(Ok(_))) { break },
+            () = &mut life => break,
+        }
+    }
+    shared.channels.close(&name, ticket);
+    let _ = socket.close(None).await;
 }
 
 #[cfg(test)]

@@ -23,7 +23,6 @@ fn signed_seconds(us: i64) -> String {
     format!("{sign}{}.{:06} s", us / 1_000_000, us % 1_000_000)
 }
 
-/// What the hub reads.
 #[derive(Debug, Default)]
 pub(crate) struct HubClock {
     wall_ns: AtomicI64,

@@ -30,6 +30,7 @@ use crate::plan::Bug;
 mod bugs;
 
 use bugs::Bugs;
+pub(crate) use bugs::LyingDisk;
 
 /// Callbacks that are loaded together by their keys.
 const LOADED_ITEMS_MAX: usize = 16;
@@ -39,17 +40,25 @@ type Fetched = Result<Page, BacklogError>;
 type Scanned = Result<Vec<CallbackKey>, BacklogError>;
 type Loaded = Result<Vec<OwedCallback>, BacklogError>;
 
-/// What leaves the hub.
 #[derive(Debug)]
 pub(crate) enum Output {
     /// An answer to a DFSP's request.
-    Answer { number: u64, outcome: Result<(), SyncError> },
+    Answer {
+        number: u64,
+        outcome: Result<(), SyncError>,
+    },
     /// An answer to an operator.
     Told(Result<Reply, SubmitError>),
     /// What finished up to a record has left, or not.
-    Removed { to_seq: u64, outcome: Result<u64, SubmitError> },
-    /// A callback.
-    Callback { number: u64, key: CallbackKey, request: Request },
+    Removed {
+        to_seq: u64,
+        outcome: Result<u64, SubmitError>,
+    },
+    Callback {
+        number: u64,
+        key: CallbackKey,
+        request: Request,
+    },
 }
 
 /// What the engine let go and the lanes have not got yet.
@@ -113,7 +122,6 @@ pub(crate) struct Setup {
     pub(crate) epoch: Instant,
 }
 
-/// A running process.
 pub(crate) struct Hub {
     engine: SteppedEngine,
     handle: EngineHandle,
@@ -435,7 +443,6 @@ impl Hub {
 
     // ---- to be seen ----
 
-    /// Why the engine has stopped, if it has.
     pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         match self.handle.status().serving {
             upesi_engine::Serving::Stopped(reason) => Some(reason),
@@ -467,7 +474,6 @@ impl Hub {
             || self.removal.is_some()
     }
 
-    /// The lanes, for people.
     pub(crate) fn describe_lanes(&self) -> Vec<String> {
         let describe = |(target, lane): (&ParticipantId, &SteppedLane)| {
             let (items, breaker) = (lane.items(), lane.breaker());
@@ -476,7 +482,6 @@ impl Hub {
         self.lanes.iter().map(describe).collect()
     }
 
-    /// Ends it in order.
     pub(crate) fn shutdown(self) {
         self.engine.shutdown();
     }

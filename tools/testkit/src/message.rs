@@ -1,7 +1,6 @@
 //! The messages of simulated DFSPs, byte by byte as they would stand on the wire.
 
-mod bulk;
-
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -11,14 +10,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use sha2::{Digest, Sha256};
 use upesi_types::{ErrorCode, Timestamp, TransferId};
 
-/// The scheme's currency.
 pub(crate) const CURRENCY: &str = "KES";
 /// The one that FXPs sell for it, in worlds with conversions.
 pub(crate) const OTHER_CURRENCY: &str = "TZS";
 /// Ten-thousandths in one unit of the currency.
 pub(crate) const UNITS: i128 = 10_000;
-
-pub(crate) use self::bulk::{Answer, BulkSpec, answer_bulk, get_bulk, pay_in_bulk};
 
 /// A request on its way, in either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +29,7 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spec {
     pub(crate) id: TransferId,
-    /// Number of the DFSP that pays.
     pub(crate) payer: usize,
-    /// Number of the DFSP that is paid.
     pub(crate) payee: usize,
     /// Whole units of the currency.
     pub(crate) amount: i64,
@@ -47,7 +41,6 @@ pub(crate) struct Spec {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FxSpec {
     pub(crate) id: TransferId,
-    /// The transfer that determines it.
     pub(crate) transfer: TransferId,
     pub(crate) initiator: usize,
     pub(crate) fxp: usize,
@@ -70,7 +63,6 @@ impl Spec {
     }
 }
 
-/// The name of a DFSP.
 pub(crate) fn name(dfsp: usize) -> String {
     format!("dfsp{dfsp}")
 }
@@ -119,6 +111,10 @@ fn accepting(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
+fn request(method: Method, path: impl Into<String>, headers: HeaderMap, body: Bytes) -> Arc<Request> {
+    Arc::new(Request { method, path: path.into(), headers, body })
+}
+
 /// `POST /transfers` from whoever sends it, with any text for an amount.
 pub(crate) fn prepare(spec: &Spec, source: usize, amount: &str, at: Timestamp) -> Arc<Request> {
     let condition = URL_SAFE_NO_PAD.encode(Sha256::digest(spec.preimage()));
@@ -127,12 +123,12 @@ pub(crate) fn prepare(spec: &Spec, source: usize, amount: &str, at: Timestamp) -
         r#"{{"transferId":"{}","payerFsp":"{payer}","payeeFsp":"{payee}","amount":{{"currency":"{}","amount":"{amount}"}},"ilpPacket":"AAAA","condition":"{condition}","expiration":"{}"}}"#,
         spec.id, spec.currency, spec.expires_at
     );
-    Arc::new(Request {
-        method: Method::POST,
-        path: "/transfers".to_owned(),
-        headers: accepting(headers(source, Some(spec.payee), TRANSFERS, at)),
-        body: body.into(),
-    })
+    request(
+        Method::POST,
+        "/transfers",
+        accepting(headers(source, Some(spec.payee), TRANSFERS, at)),
+        body.into(),
+    )
 }
 
 /// `PUT /transfers/{ID}` or `PUT /transfers/{ID}/error`.
@@ -180,10 +176,9 @@ fn ending_of(
         }
     };
     let headers = headers(source, Some(destination), kind, at);
-    Arc::new(Request { method: Method::PUT, path, headers, body: body.into() })
+    request(Method::PUT, path, headers, body.into())
 }
 
-/// `POST /fxTransfers` from whoever sends it.
 pub(crate) fn convert(spec: &FxSpec, source: usize, at: Timestamp) -> Arc<Request> {
     let condition = URL_SAFE_NO_PAD.encode(Sha256::digest(preimage(spec.id)));
     let (initiator, fxp) = (name(spec.initiator), name(spec.fxp));
@@ -197,22 +192,116 @@ pub(crate) fn convert(spec: &FxSpec, source: usize, at: Timestamp) -> Arc<Reques
         money(spec.target),
         spec.expires_at
     );
-    Arc::new(Request {
-        method: Method::POST,
-        path: "/fxTransfers".to_owned(),
-        headers: accepting(headers(source, Some(spec.fxp), CONVERSIONS, at)),
-        body: body.into(),
-    })
+    request(
+        Method::POST,
+        "/fxTransfers",
+        accepting(headers(source, Some(spec.fxp), CONVERSIONS, at)),
+        body.into(),
+    )
 }
 
-/// `GET /fxTransfers/{ID}`.
 pub(crate) fn get_conversion(id: TransferId, source: usize, at: Timestamp) -> Arc<Request> {
     let headers = accepting(headers(source, None, CONVERSIONS, at));
-    Arc::new(Request { method: Method::GET, path: format!("/fxTransfers/{id}"), headers, body: Bytes::new() })
+    request(Method::GET, format!("/fxTransfers/{id}"), headers, Bytes::new())
 }
 
-/// `GET /transfers/{ID}`.
 pub(crate) fn get(id: TransferId, source: usize, at: Timestamp) -> Arc<Request> {
     let headers = accepting(headers(source, None, TRANSFERS, at));
-    Arc::new(Request { method: Method::GET, path: format!("/transfers/{id}"), headers, body: Bytes::new() })
+    request(Method::GET, format!("/transfers/{id}"), headers, Bytes::new())
+}
+
+/// A bulk as its payer means it.
+#[derive(Clone)]
+pub(crate) struct BulkSpec {
+    pub(crate) id: TransferId,
+    pub(crate) quote: TransferId,
+    pub(crate) payer: usize,
+    pub(crate) payee: usize,
+    pub(crate) items: Vec<Spec>,
+    pub(crate) expires_at: Timestamp,
+}
+
+impl fmt::Debug for BulkSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} items from dfsp{} to dfsp{}", self.items.len(), self.payer, self.payee)
+    }
+}
+
+/// What a payee says of a bulk.
+#[derive(Clone, Default)]
+pub(crate) struct Answer {
+    /// `PUT …/error` with this code, instead of all else.
+    pub(crate) error: Option<ErrorCode>,
+    pub(crate) state: &'static str,
+    /// What it says of items, and whether that is right.
+    pub(crate) results: Vec<(TransferId, Ending, bool)>,
+    /// Whom it addresses, if not the hub.
+    pub(crate) destination: Option<usize>,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wrong = self.results.iter().filter(|(.., is_right)| !is_right).count();
+        let (state, results) = (self.state, self.results.len());
+        write!(f, "{state}{:?}, {results} results, {wrong} wrong, to {:?}", self.error, self.destination)
+    }
+}
+
+/// `POST /bulkTransfers` from whoever sends it.
+pub(crate) fn pay_in_bulk(spec: &BulkSpec, source: usize, at: Timestamp) -> Arc<Request> {
+    let mut items = String::new();
+    for item in &spec.items {
+        let comma = if items.is_empty() { "" } else { "," };
+        let condition = URL_SAFE_NO_PAD.encode(Sha256::digest(item.preimage()));
+        let (id, amount, currency) = (item.id, item.amount, item.currency);
+        let _ = write!(
+            items,
+            r#"{comma}{{"transferId":"{id}","transferAmount":{{"currency":"{currency}","amount":"{amount}"}},"ilpPacket":"AAAA","condition":"{condition}"}}"#
+        );
+    }
+    let (payer, payee) = (name(spec.payer), name(spec.payee));
+    let body = format!(
+        r#"{{"bulkTransferId":"{}","bulkQuoteId":"{}","payerFsp":"{payer}","payeeFsp":"{payee}","expiration":"{}","individualTransfers":[{items}]}}"#,
+        spec.id, spec.quote, spec.expires_at
+    );
+    request(
+        Method::POST,
+        "/bulkTransfers",
+        accepting(headers(source, Some(spec.payee), BULKS, at)),
+        body.into(),
+    )
+}
+
+/// `PUT /bulkTransfers/{ID}` or `PUT /bulkTransfers/{ID}/error`.
+pub(crate) fn answer_bulk(id: TransferId, source: usize, answer: &Answer, at: Timestamp) -> Arc<Request> {
+    let error = |code| format!(r#""errorInformation":{{"errorCode":"{code}","errorDescription":"No"}}"#);
+    let (path, body) = if let Some(code) = answer.error {
+        (format!("/bulkTransfers/{id}/error"), format!("{{{}}}", error(code)))
+    } else {
+        let said = |(item, ending, is_right): &(TransferId, Ending, bool)| match ending {
+            Ending::Abort(code) => format!(r#"{{"transferId":"{item}",{}}}"#, error(*code)),
+            Ending::Fulfil { .. } => {
+                let mut preimage = preimage(*item);
+                preimage[0] ^= u8::from(!is_right);
+                let fulfilment = URL_SAFE_NO_PAD.encode(preimage);
+                format!(r#"{{"transferId":"{item}","fulfilment":"{fulfilment}"}}"#)
+            }
+        };
+        let results: Vec<_> = answer.results.iter().map(said).collect();
+        let results = match results.join(",") {
+            none if none.is_empty() => String::new(),
+            some => format!(r#","individualTransferResults":[{some}]"#),
+        };
+        let state = answer.state;
+        let body = format!(r#"{{"bulkTransferState":"{state}","completedTimestamp":"{at}"{results}}}"#);
+        (format!("/bulkTransfers/{id}"), body)
+    };
+    let mut headers = headers(source, answer.destination, BULKS, at);
+    headers.entry(DESTINATION).or_insert(HeaderValue::from_static("Hub"));
+    request(Method::PUT, path, headers, body.into())
+}
+
+pub(crate) fn get_bulk(id: TransferId, source: usize, at: Timestamp) -> Arc<Request> {
+    let headers = accepting(headers(source, None, BULKS, at));
+    request(Method::GET, format!("/bulkTransfers/{id}"), headers, Bytes::new())
 }

@@ -1,92 +1,78 @@
 //! What a world may go through.
 
-/// The kinds of trouble that a world may have. The seed decides when, where and how much.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Faults {
+use clap::ValueEnum;
+
+macro_rules! faults {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The kinds of trouble that a world may have. The seed decides when, where and how much.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Faults {
+            $($(#[$doc])* pub $name: bool,)*
+        }
+
+        impl Faults {
+            pub const NONE: Self = Self { $($name: false,)* };
+            /// Everything at once but rot, which would end most worlds early.
+            pub const ALL: Self = Self { rot: false, ..Self { $($name: true,)* } };
+
+            /// Switches a kind on; false where there is none of that name.
+            pub fn add(&mut self, name: &str) -> bool {
+                match name {
+                    $(stringify!($name) => self.$name = true,)*
+                    _ => return false,
+                }
+                true
+            }
+        }
+    };
+}
+
+faults! {
     /// The process is killed, or the machine loses power at any operation of the disk; restarts in quick succession.
-    pub crashes: bool,
+    crashes,
     /// Operations of the disk fail, reads included, and the disk fills up.
-    pub disk: bool,
+    disk,
     /// The hub's clock jumps, drifts and stands still.
-    pub clock: bool,
+    clock,
     /// Requests, answers and callbacks are lost, repeated, delayed, reordered, and replayed much later.
-    pub network: bool,
+    network,
     /// DFSPs are dead or slow for a while, or answer with errors.
-    pub outages: bool,
+    outages,
     /// DFSPs lie: wrong fulfilments, modified and repeated prepares, fulfils after aborts, others' transfers.
-    pub lies: bool,
+    lies,
     /// Operators deactivate, set caps, move funds and change endpoints meanwhile.
-    pub operators: bool,
+    operators,
     /// They do so at the worst moments: between a transfer's reservation and its end, right before a crash, right after
     /// a start.
-    pub ambushes: bool,
+    ambushes,
     /// The disk does not keep what was written to journal and snapshots: bits flip, under a running hub and while the
     /// process is down; writes report success and are lost, go elsewhere, or leave a sector as it was. A hub that finds
     /// that out and stops has done what it promises, so the world ends there.
-    pub rot: bool,
+    rot,
     /// What has finished is exported and removed after a while, half of the worlds long; its requests come again; and
     /// the archive is lost between two lives.
-    pub retention: bool,
+    retention,
     /// Operators close windows and settle them meanwhile, account by account, give settlements up, change between
     /// models, one of which may be gross, and ask for what cannot be.
-    pub settlements: bool,
+    settlements,
     /// Payments in two currencies: conversions on the payer's side, on the payee's and on both, whose transfer comes
     /// first, last or never, and whose FXP answers late, twice, wrong or never.
-    pub conversions: bool,
+    conversions,
     /// Bulks of one item to a thousand, in both currencies where there are two, some too large, some with an id twice,
     /// whose payee answers in part, late, twice, wrong or never.
-    pub bulks: bool,
+    bulks,
     /// In half of the worlds one of the DFSPs is a proxy, and one or two of another scheme are behind it: what they
     /// send and receive is on its accounts.
-    pub proxies: bool,
-}
-
-impl Faults {
-    /// Everything at once but rot, which would end most worlds early.
-    pub const ALL: Self = Self {
-        crashes: true,
-        disk: true,
-        clock: true,
-        network: true,
-        outages: true,
-        lies: true,
-        operators: true,
-        ambushes: true,
-        rot: false,
-        retention: true,
-        settlements: true,
-        conversions: true,
-        bulks: true,
-        proxies: true,
-    };
-
-    /// A quiet world.
-    pub const NONE: Self = Self {
-        crashes: false,
-        disk: false,
-        clock: false,
-        network: false,
-        outages: false,
-        lies: false,
-        operators: false,
-        ambushes: false,
-        rot: false,
-        retention: false,
-        settlements: false,
-        conversions: false,
-        bulks: false,
-        proxies: false,
-    };
+    proxies,
 }
 
 /// A mistake that a hub may be given on purpose, to prove that the auditor would find it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Bug {
     /// It answers before the record is durable.
     AcknowledgesEarly,
     /// Its disk says that it synced and did not.
     SyncsNothing,
-    /// Its archive forgets what it was given.
     ForgetsFinished,
     /// It commits a payment a second time, under an id of its own.
     PaysTwice,
@@ -114,7 +100,6 @@ pub enum Bug {
     ClosesTwice,
     /// A stage of a settlement moves its money twice.
     MovesTwice,
-    /// It gives a settlement up and leaves the caps that it raised.
     LeavesCapsRaised,
     /// It leaves transfers of a gross model to the open window.
     IgnoresGross,
@@ -146,43 +131,6 @@ pub enum Bug {
     ForgetsProxies,
 }
 
-impl Bug {
-    /// All of them.
-    pub const ALL: [Self; 31] = [
-        Self::AcknowledgesEarly,
-        Self::SyncsNothing,
-        Self::ForgetsFinished,
-        Self::PaysTwice,
-        Self::DropsCallback,
-        Self::BelievesEveryAnswer,
-        Self::AltersBodies,
-        Self::BelievesStrangers,
-        Self::IgnoresCaps,
-        Self::NeverExpires,
-        Self::ForgetsOutbox,
-        Self::FollowsJumps,
-        Self::SettlesOneLeg,
-        Self::SettlesTwice,
-        Self::ClosesTwice,
-        Self::MovesTwice,
-        Self::LeavesCapsRaised,
-        Self::IgnoresGross,
-        Self::ForgetsFees,
-        Self::StrandsConversions,
-        Self::SplitsEnds,
-        Self::BelievesAnyFxp,
-        Self::AltersRates,
-        Self::AltersItems,
-        Self::HidesItems,
-        Self::LosesResults,
-        Self::ExpiresAnswered,
-        Self::TellsPayerOnly,
-        Self::TellsOtherwise,
-        Self::BelievesAnyPayee,
-        Self::ForgetsProxies,
-    ];
-}
-
 /// How large a world is, and what may happen to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -194,7 +142,6 @@ pub struct Plan {
     pub trouble_ms: u64,
     /// How long everything accepted may take to finish after that, in simulated milliseconds.
     pub patience_ms: u64,
-    /// What may go wrong.
     pub faults: Faults,
     /// A mistake that the hub is given; `None` for the hub as it is.
     pub bug: Option<Bug>,

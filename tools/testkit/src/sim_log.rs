@@ -58,12 +58,10 @@ pub struct SimLog {
 }
 
 impl SimLog {
-    /// The log as the node of that name sees it.
     pub fn node(&self, name: &str) -> Arc<dyn Log> {
         Arc::new(Node { log: self.clone(), name: name.to_owned() })
     }
 
-    /// The next append meets this fault.
     pub fn fail_next(&self, fault: AppendFault) {
         self.state().fault = Some(fault);
     }

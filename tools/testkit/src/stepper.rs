@@ -12,9 +12,7 @@ use crate::world::World;
 pub struct Step {
     /// Its number; the first is 1.
     pub number: u64,
-    /// When and what.
     pub event: String,
-    /// What the event log says.
     pub log: Vec<String>,
     /// Lines of the state that are gone, behind `- `, and lines that have come, behind `+ `. What a line has become
     /// stands right below it.
@@ -37,7 +35,6 @@ impl Stepper {
         Self { world, state }
     }
 
-    /// The number of the next event.
     pub const fn next_number(&self) -> u64 {
         self.world.events() + 1
     }
@@ -47,7 +44,6 @@ impl Stepper {
         &self.state
     }
 
-    /// The world as it is now.
     pub const fn world(&self) -> &World {
         &self.world
     }
@@ -109,7 +105,6 @@ fn changes(before: &[String], after: &[String]) -> Vec<String> {
     changes
 }
 
-/// What a line is about.
 fn subject(line: &str) -> &str {
     line.split_once(": ").map_or(line, |(subject, _)| subject)
 }

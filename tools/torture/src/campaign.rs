@@ -6,14 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::trials::{Tally, Trial};
 use crate::evidence::{EvidenceError, Provenance, Run, TrialEvidence, Violation};
-use crate::tally::Tally;
-use crate::trial::Trial;
 
 /// How often what was reached is written to the report.
 const REPORT_INTERVAL: Duration = Duration::from_secs(20);
 
-/// How much is to be done.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The first seed; `None` continues the report, or begins at 0.
@@ -26,7 +24,6 @@ pub struct Plan {
     pub report: Option<PathBuf>,
 }
 
-/// What came of it.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub tally: Tally,
@@ -145,7 +142,6 @@ fn report_violation(name: &str, seed: u64, message: &str) {
     eprintln!("VIOLATION {message}\n  repeat with: torture {name} --from {seed} --count 1");
 }
 
-/// What a panic said.
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
@@ -160,7 +156,7 @@ mod tests {
         name: "invented",
         what: "invented things",
         goal: 100,
-        build: crate::trial::own_build,
+        build: crate::trials::own_build,
         run: |seed| {
             assert!(seed % 10 != 9, "seed {seed} is bad");
             let mut tally = Tally::default();

@@ -7,10 +7,7 @@ use std::sync::OnceLock;
 static NAMED: OnceLock<PathBuf> = OnceLock::new();
 static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
-/// Says which program is to be tried; the first word counts.
-///
-/// # Errors
-/// When there is no such file.
+/// Says which program is to be tried; the first word counts. Fails when there is no such file.
 pub fn name(path: &Path) -> Result<(), String> {
     let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if !path.is_file() {
@@ -21,9 +18,7 @@ pub fn name(path: &Path) -> Result<(), String> {
 }
 
 /// The program that was named; else Cargo brings that of this checkout up to date, in release where this program is.
-///
-/// # Errors
-/// When it cannot be built, in words.
+/// Fails when it cannot be built, in words.
 pub fn get() -> Result<PathBuf, String> {
     NAMED.get().map_or_else(|| BUILT.get_or_init(build).clone(), |path| Ok(path.clone()))
 }

@@ -1,7 +1,7 @@
 //! Faults by the million (test only): disks that crash, tear, fail, fill up and rot, and the evidence of what came of
 //! it.
 //!
-//! A [`trial::Trial`] turns a seed into some worlds with faults and panics where a promise of `docs/reliability.md` is
+//! A [`trials::Trial`] turns a seed into some worlds with faults and panics where a promise of `docs/reliability.md` is
 //! broken. A [`campaign`] runs many seeds, counts, and merges what it counted into `docs/evidence/`, from which the
 //! table of that page is written.
 #![expect(missing_docs, reason = "a field whose name says it has no comment")]
@@ -13,11 +13,11 @@ pub mod evidence;
 pub mod handshakes;
 pub mod hub;
 pub mod hub_binary;
-pub mod measured;
-pub mod noted;
 mod pacing;
 pub mod real_files;
 pub mod table;
-pub mod tally;
-pub mod trial;
 pub mod trials;
+
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,11 +1,7 @@
 //! The `torture` command.
 
 mod arguments;
-mod attacked;
-mod lost;
-mod note;
-mod shaken;
-mod trial_arguments;
+mod real_hub;
 
 use std::process::ExitCode;
 

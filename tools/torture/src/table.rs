@@ -1,19 +1,19 @@
-//! The table of `docs/reliability.md`, written from the evidence.
+//! The table of `docs/reliability.md`, written from the evidence: of trials, and of what the lab measured and judged
+//! itself.
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use upesi_lab::result::evidence::{Evidence, EvidenceError, Provenance};
 
+use super::evidence;
+use super::trials::Part;
 use crate::attacks::{self, AttacksRun};
 use crate::black_hole::{self, BlackHoleRun, GROWTH_PERMILLE_MAX};
 use crate::evidence::{Run, TrialEvidence};
-use crate::measured::{MeasuredAim, MeasuredRun};
-use crate::trial::Part;
-use crate::{noted, trials};
+use crate::trials;
 
-/// Where the table begins.
 pub const BEGIN: &str = "<!-- reliability: written by `torture table` from docs/evidence, do not edit -->";
-/// Where it ends.
 pub const END: &str = "<!-- end of reliability -->";
 
 /// A text with its table written anew. A text without markers is left as it is.
@@ -28,17 +28,10 @@ pub fn updated(text: &str, evidence: &Path) -> Result<String, EvidenceError> {
 pub fn table(directory: &Path) -> Result<String, EvidenceError> {
     let mut lines =
         String::from("| what | tried | violations | goal | commits, dates |\n|---|---:|---:|---:|---|\n");
-    for subject in trials::TRIALS.iter().map(|trial| trial.subject()).chain(noted::subjects()) {
+    for subject in trials::TRIALS.iter().map(|trial| trial.subject()).chain(evidence::subjects()) {
         let evidence = TrialEvidence::read(directory, subject.name)?;
         let runs = evidence.runs.iter().map(|run| &run.provenance);
-        lines.push_str(&format!(
-            "| {} | {} | {} | {} | {} |\n",
-            subject.what,
-            grouped(evidence.count),
-            violations(&evidence),
-            grouped(subject.goal),
-            span(runs)
-        ));
+        lines.push_str(&counted(subject.what, &evidence, subject.goal, runs));
         let parts = trials::PARTS.iter().filter(|part| part.of == subject.name);
         parts.for_each(|line| lines.push_str(&part(line, &evidence)));
     }
@@ -65,14 +58,18 @@ fn part(part: &Part, evidence: &TrialEvidence) -> String {
             counted.violations += run.violations;
         }
     }
-    format!(
-        "| {} | {} | {} | {} | {} |\n",
-        part.what,
-        grouped(counted.count),
-        violations(&counted),
-        grouped(part.goal),
-        span(counted.runs.iter().map(|run| &run.provenance))
-    )
+    self::counted(part.what, &counted, part.goal, counted.runs.iter().map(|run| &run.provenance))
+}
+
+/// What was counted, as a line.
+fn counted<'a>(
+    what: &str,
+    evidence: &TrialEvidence,
+    goal: u64,
+    runs: impl Iterator<Item = &'a Provenance>,
+) -> String {
+    let (count, violations, goal) = (grouped(evidence.count), violations(evidence), grouped(goal));
+    format!("| {what} | {count} | {violations} | {goal} | {} |\n", span(runs))
 }
 
 /// How many there were, and what came after the last.
@@ -159,8 +156,53 @@ pub fn grouped(number: u64) -> String {
     grouped
 }
 
+/// One run; it has many more members.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct MeasuredRun {
+    #[serde(flatten)]
+    pub provenance: Provenance,
+    /// Of overload: by how many DFSPs too much was asked; absent where all did.
+    pub flooders: Option<u64>,
+    /// Of overload: transfers begun while too many were.
+    pub offered: u64,
+    pub transfers: u64,
+    /// Whether no audit found anything. An audit of growth that does ends it, so that nothing is recorded.
+    #[serde(default = "yes")]
+    pub audits_ok: bool,
+    pub aims: Vec<MeasuredAim>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct MeasuredAim {
+    pub name: String,
+    pub unit: String,
+    pub is_at_least: bool,
+    pub goal: f64,
+    /// What was measured; absent where what was hoped for never came.
+    pub median: Option<f64>,
+    pub is_reached: bool,
+}
+
+impl MeasuredAim {
+    /// The aim, what came of it, and whether it was missed.
+    pub fn words(&self) -> String {
+        let Self { name, unit, is_at_least, goal, median, is_reached } = self;
+        let relation = if *is_at_least { "≥" } else { "≤" };
+        let median = median.map_or_else(|| "never".to_owned(), |median| format!("{median:.1}"));
+        let missed = if *is_reached { "" } else { ", missed" };
+        format!("{name} {relation} {goal} {unit}: {median}{missed}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use upesi_lab::result::evidence::Evidence;
+
     use super::*;
     use crate::attacks::AttackResult;
 
@@ -310,5 +352,22 @@ mod tests {
         assert!(!updated.contains("old") && updated.contains("not run yet"));
         assert_eq!(super::updated(&updated, directory.path()).unwrap(), updated);
         assert_eq!(super::updated("no markers", directory.path()).unwrap(), "no markers");
+    }
+
+    #[test]
+    fn runs_are_read_with_whatever_else_they_have() {
+        let directory = tempfile::tempdir().unwrap();
+        let read = || Evidence::<MeasuredRun>::read(directory.path(), "overload").unwrap().runs;
+        assert_eq!(read(), []);
+        let text = r#"{"name": "overload", "runs": [
+            {"commit": "a", "date": "d", "flooders": null, "offered": 9, "audits_ok": false, "seed": 1, "aims": [
+                {"name": "recovery", "unit": "s", "is_at_least": false, "goal": 1.0, "median": null, "lowest": 1.0,
+                 "is_reached": false}]},
+            {"commit": "b", "flooders": 1, "transfers": 7}]}"#;
+        std::fs::write(directory.path().join("overload.json"), text).unwrap();
+        let [first, second] = &read()[..] else { panic!("two runs") };
+        assert_eq!((first.offered, first.audits_ok, first.flooders), (9, false, None));
+        assert_eq!(first.aims[0].words(), "recovery ≤ 1 s: never, missed");
+        assert_eq!((second.transfers, second.audits_ok, second.flooders), (7, true, Some(1)));
     }
 }

@@ -1,6 +1,7 @@
-//! What operators' programs send to a running hub.
+//! What operators write into files, and what their programs send to a running hub.
 
 use std::cell::RefCell;
+use std::io::Write;
 use std::sync::Arc;
 
 use tempfile::TempDir;
@@ -8,10 +9,14 @@ use upesi_admin::{AdminContext, AdminService, NoLanes};
 use upesi_engine::{Engine, EngineHandle, follow};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_request};
 use upesi_http::{Bytes, Request, StatusCode};
+use upesi_hub::config::{Sources, load};
+use upesi_hub::scheme;
 use upesi_journal::{Access, Disk, EmbeddedLog, RealDisk};
+use upesi_parties::import::{Chunk, Columns, Conflict};
+use upesi_quoting::Rules;
 use upesi_transfers::into_command;
 
-use super::edge;
+use super::{edge, memory};
 
 /// After so many requests the hub begins anew, so that what they made does not pile up.
 const REQUESTS_PER_HUB: u32 = 2_000;
@@ -51,7 +56,7 @@ pub(crate) fn admin(input: &[u8]) {
 impl Hub {
     /// A hub with two DFSPs.
     pub(crate) fn start() -> Self {
-        let (engine, handle, directory) = super::engine::start();
+        let (engine, handle, directory) = super::start();
         let context = AdminContext { lanes: Arc::new(NoLanes), ..AdminContext::new(handle.clone()) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let service = AdminService::new(context);
@@ -101,4 +106,37 @@ impl Hub {
         }
         (snapshot, records)
     }
+}
+
+pub(crate) fn config(input: &[u8]) {
+    let mut file = tempfile::NamedTempFile::new_in(memory()).expect("a temporary file");
+    file.write_all(input).expect("is written");
+    let sources = Sources { file: Some(file.path().to_path_buf()), ..Sources::default() };
+    if let Err(mistakes) = load(&sources) {
+        assert!(!mistakes.is_empty());
+        assert!(mistakes.iter().all(|mistake| !mistake.text.is_empty()));
+    }
+}
+
+pub(crate) fn scheme_file(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Err(mistakes) = scheme::file::parse("scheme.toml", text) {
+        assert!(!mistakes.is_empty());
+    }
+}
+
+pub(crate) fn quote_rules(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let _understood_or_refused = Rules::parse(text);
+}
+
+/// A file of parties with a header or without one.
+pub(crate) fn party_file(input: &[u8]) {
+    let header = input.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+    let columns = std::str::from_utf8(header).map(Columns::parse);
+    let (columns, lines) = match columns {
+        Ok(Ok(columns)) => (columns, &input[header.len()..]),
+        _ => (Columns::default(), input),
+    };
+    let _understood_or_refused = Chunk::read(lines, 1, &columns, Conflict::Refuse, |_| true);
 }

@@ -5,11 +5,8 @@
 //! There is no socket, no clock and no other thread, so that a story has one course, and a connection that would wait
 //! for ever is seen.
 
-mod answers;
 mod calls;
 pub(super) mod exchange;
-#[cfg(test)]
-mod tests;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,8 +23,7 @@ use upesi_http::{Limits, Service};
 use upesi_transfers::Transfers;
 use upesi_types::Timestamp;
 
-use self::answers::{Due, check};
-use self::calls::{Call, Calls, Noted, check_same, due};
+use self::calls::{Call, Calls, Due, Noted, check, check_same, due};
 use self::exchange::Exchange;
 
 /// Of the first byte: how many steps there are.
@@ -41,7 +37,7 @@ pub(crate) const AGAIN: u8 = 0x40;
 /// Each [`STRETCH`] on the wire stands for a thousand, so that short inputs reach long limits.
 pub(crate) const STRETCHED: u8 = 0x80;
 /// See [`STRETCHED`].
-pub(crate) const STRETCH: u8 = b'~';
+const STRETCH: u8 = b'~';
 
 /// A step up to this one is a piece of that many bytes and one more, …
 const PIECE_STEP_MAX: u8 = 0xEF;
@@ -235,7 +231,7 @@ impl Edge {
 
 /// An engine that has ended answers at once that it is not there: nothing waits for another thread.
 fn ended_engine() -> EngineHandle {
-    let (engine, handle, _directory) = super::engine::start();
+    let (engine, handle, _directory) = super::start();
     engine.shutdown();
     handle
 }
@@ -260,5 +256,71 @@ impl Handler for TakesAll {
     async fn handle(&self, request: Request) -> Result<Accepted, SyncError> {
         assert!(request.body.len() <= BODY_BYTES_MAX, "a body of {} bytes is handed on", request.body.len());
         Ok(Accepted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::seeds;
+
+    fn breaks(edge: &mut Edge, story: &Story) -> bool {
+        catch_unwind(AssertUnwindSafe(|| edge.withstand(story))).is_err()
+    }
+
+    #[test]
+    fn the_seeds_get_every_kind_of_answer() {
+        let mut edge = Edge::open(BODY_BYTES_MAX);
+        let mut answers = String::new();
+        for seed in seeds::connections() {
+            let story = Story::read(&seed).expect("a story");
+            edge.withstand(&story);
+            answers.push_str(&String::from_utf8_lossy(&edge.live(&story).0));
+        }
+        for begin in [
+            "HTTP/1.1 100 Continue\r\n",
+            "HTTP/1.0 200 OK\r\n",
+            "HTTP/1.1 200 OK\r\n",
+            "HTTP/1.1 202 Accepted\r\n",
+            "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n",
+            "HTTP/1.1 404 Not Found\r\n",
+            "HTTP/1.1 431 ",
+            "HTTP/1.1 503 ",
+            r#"{"errorInformation":{"errorCode":"2003""#,
+            r#"{"errorInformation":{"errorCode":"2005""#,
+            r#"{"errorInformation":{"errorCode":"3104""#,
+        ] {
+            assert!(answers.contains(begin), "none of the seeds is answered {begin}");
+        }
+    }
+
+    #[test]
+    fn a_story_is_read_as_it_is_written() {
+        let story =
+            Story::read(&[OVER_CAP | STRETCHED | 2, 7, FINISH, b'a', STRETCH, b'b']).expect("a story");
+        assert!(story.is_over_cap && !story.falls_silent);
+        assert_eq!((&*story.steps, story.wire.len()), (&[7, FINISH][..], STRETCH_TIMES + 2));
+        let story = Story::read(&[FALLS_SILENT | AGAIN | 1, 3, STRETCH]).expect("a story");
+        assert!(!story.is_over_cap && story.falls_silent);
+        assert_eq!((story.steps.len(), &*story.wire), (STEPS_MAX, &[STRETCH][..]));
+        assert!(Story::read(&[2, 0]).is_none() && Story::read(&[]).is_none());
+    }
+
+    #[test]
+    fn a_body_over_the_limit_that_is_handed_on_is_found() {
+        let request = seeds::quote_of(BODY_BYTES_MAX + 1);
+        let story = Story::read(&[&[0_u8][..], &request].concat()).expect("a story");
+        assert!(!breaks(&mut Edge::open(BODY_BYTES_MAX), &story), "it is refused");
+        assert!(breaks(&mut Edge::open(BODY_BYTES_MAX + 1), &story), "it is handed on, and nobody notices");
+    }
+
+    #[test]
+    fn a_connection_that_outlives_its_peer_is_found() {
+        let (peer, _stream) = tokio::io::duplex(PIPE_BYTES);
+        let ending = catch_unwind(AssertUnwindSafe(|| Exchange::begin(pending(), peer).end()));
+        assert!(ending.is_err(), "it is taken for ended");
     }
 }

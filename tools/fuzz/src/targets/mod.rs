@@ -3,17 +3,16 @@
 pub(crate) mod admin;
 pub(crate) mod connection;
 pub(crate) mod edge;
-mod engine;
-pub(crate) mod files;
 pub(crate) mod http2;
 pub(crate) mod journal;
 pub(crate) mod oracle;
-pub(crate) mod stored;
-pub(crate) mod wire;
 
+use tempfile::TempDir;
 use upesi_delivery::relayed::ErrorInformation;
+use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects};
 use upesi_fspiop::SyncError;
 use upesi_fspiop::body::parse_error_body;
+use upesi_journal::Durability;
 
 /// Every refusal is a FSPIOP error that a DFSP can read.
 fn assert_valid_refusal(error: &SyncError) {
@@ -46,4 +45,25 @@ impl Refusals {
 /// One of several things to try with an input, where trying them all would make it cost as much as all of them.
 fn chosen<T: Copy>(all: &[T], input: &[u8]) -> T {
     all[input.len() % all.len()]
+}
+
+/// An engine in memory, its handle, and its directory, which must outlive it.
+fn start() -> (Engine, EngineHandle, TempDir) {
+    let directory = TempDir::new_in(memory()).expect("a directory");
+    let options = EngineOptions {
+        durability: Durability::Volatile,
+        segment_bytes: 1 << 20,
+        batch_bytes_max: 256 << 10,
+        keep_segments: false,
+        ..EngineOptions::new(directory.path())
+    };
+    let started = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects));
+    let (engine, handle) = started.expect("the engine starts");
+    (engine, handle, directory)
+}
+
+/// Where files cost no disk, if there is such a place.
+fn memory() -> std::path::PathBuf {
+    let memory = std::path::Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() }
 }

@@ -261,7 +261,6 @@ fn recorded_figure(out: &Path, recorded: &Recorded, link: &PublishedLink, unit: 
     }
 }
 
-/// The figure that a link names.
 fn figure(out: &Path, scenario: &str, link: &PublishedLink, unit: &str) -> Result<Ours, ReportError> {
     let result = directory(out, scenario, &link.point);
     if let Some(transfers) = link.at_transfers {

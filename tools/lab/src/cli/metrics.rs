@@ -121,7 +121,6 @@ fn labels(result: &Value) -> String {
     )
 }
 
-/// A label value of the text format.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -7,17 +7,16 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::plan::{Point, Test, Work};
-use crate::{AdminClient, AdminError, HubProcess, LabResult, RunOptions, Scenario, TargetHub};
 use clap::{Arg, Args};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
-
-use super::profile_tables;
-use super::run::{self, RunArguments, commit};
-use super::values::duration;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::output::write_out;
+
+use super::run::{self, RunArguments, commit};
+use super::{duration, profile_tables};
+use crate::plan::{Point, Test, Work};
+use crate::{AdminClient, AdminError, HubProcess, LabResult, RunOptions, Scenario, TargetHub};
 
 /// The admin API's answer is waited for 30 s, so a profile must be shorter.
 const SECONDS_MAX: u64 = 20;
@@ -338,7 +337,6 @@ mod tests {
         Line::try_parse_from(["profile"].into_iter().chain(line.split_whitespace())).unwrap().arguments
     }
 
-    /// What the first run of a command line is.
     fn planned(line: &str) -> Result<(RunOptions, Duration), Failure> {
         let arguments = parsed(line);
         let points = run::points(&arguments.load)?;

@@ -75,7 +75,6 @@ fn memory(before: &Value, after: &Value) -> String {
     text
 }
 
-/// Bytes as mebibytes with one decimal.
 fn mebibytes(bytes: u64) -> String {
     let tenths = bytes.saturating_mul(10) >> 20;
     format!("{}.{}", tenths / 10, tenths % 10)
@@ -96,7 +95,6 @@ fn last(stack: &str) -> &str {
     stack.rsplit(';').next().unwrap_or(stack)
 }
 
-/// The largest shares, a line each.
 fn shares<'text>(counts: impl Iterator<Item = (&'text str, u64)>, total: u64) -> String {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, count) in counts {

@@ -69,7 +69,6 @@ pub struct MergeArguments {
     pub out: Option<PathBuf>,
 }
 
-/// Lists what is built in.
 pub fn list(arguments: &ListArguments) -> Outcome {
     let mut rows = Vec::new();
     for (name, _) in SCENARIOS {
@@ -103,7 +102,6 @@ fn kind_of(scenario: &ScenarioFile) -> String {
     }
 }
 
-/// Tells what a scenario does.
 pub fn describe(arguments: &DescribeArguments) -> Outcome {
     let scenario = ScenarioFile::named(&arguments.scenario).map_err(|error| plan_failure(&error))?;
     if arguments.toml {
@@ -150,14 +148,12 @@ fn end_to_end(options: &RunOptions, test: &str) -> String {
     )
 }
 
-/// Compares results with the first of them.
 pub fn compare(arguments: &CompareArguments) -> Outcome {
     let comparison = crate::report::compare(&arguments.results).map_err(|error| report_failure(&error))?;
     write_out(&format!("{comparison}\n"))?;
     write_html(&arguments.results, arguments.html.as_ref())
 }
 
-/// Shows results.
 pub fn report(arguments: &ReportArguments) -> Outcome {
     if let Some(page) = &arguments.html {
         write_html(&arguments.results, Some(page))?;
@@ -191,7 +187,6 @@ fn report_failure(error: &ReportError) -> Failure {
     Failure::new(exit, error)
 }
 
-/// Adds results up.
 pub fn merge(arguments: &MergeArguments) -> Outcome {
     let merged = crate::result::merge::merge(&arguments.results).map_err(|error| {
         let exit = match error {

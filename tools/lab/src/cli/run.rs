@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::plan::{PlanError, Point, ScenarioFile, Test, Work};
-use crate::{Baseline, LabError, Load, PairChoice, Role, RunOptions, Scenario, SuitePlan, Surroundings};
-use crate::{Signatures, Transport};
 use clap::Args;
-use upesi_sim::DfspSettings;
-use upesi_types::{Amount, Currency};
-
-use super::suite;
-use super::target::TargetArguments;
-use super::values::{amount, currency, duration};
 use upesi_hub::config::{self, Sources};
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::output::write_out;
+use upesi_sim::DfspSettings;
+use upesi_types::{Amount, Currency};
+
+use super::{TargetArguments, amount, currency, duration, suite};
+use crate::plan::{PlanError, Point, ScenarioFile, Test, Work};
+use crate::{
+    Baseline, LabError, Load, PairChoice, Role, RunOptions, Scenario, Signatures, SuitePlan, Surroundings,
+    Transport,
+};
 
 /// Most operations without outcome in an open loop, where nobody says.
 const OUTSTANDING_USUAL: usize = 10_000;
@@ -242,7 +242,6 @@ impl RunArguments {
     }
 }
 
-/// The commit that results name.
 pub fn commit() -> Option<String> {
     upesi_hub::version::commit().map(str::to_owned)
 }
@@ -279,7 +278,6 @@ pub fn points(arguments: &RunArguments) -> Result<Vec<Point>, Failure> {
     Ok(points)
 }
 
-/// Runs a scenario.
 pub fn run(arguments: &RunArguments) -> Outcome {
     if let Some(scenario) = Scenario::ALL.into_iter().find(|known| known.name() == arguments.scenario) {
         let mut options =
@@ -324,7 +322,6 @@ fn show(result: &crate::LabResult, as_json: bool) -> Outcome {
     }
 }
 
-/// How a mistake in a file ends the command.
 pub fn plan_failure(error: &PlanError) -> Failure {
     let exit = match error {
         PlanError::Unreadable { .. } => Exit::NoInput,
@@ -333,7 +330,6 @@ pub fn plan_failure(error: &PlanError) -> Failure {
     Failure::new(exit, error)
 }
 
-/// How a failure of the lab ends the command.
 pub fn exit_of(error: &LabError) -> Exit {
     match error {
         LabError::Options(_) => Exit::Usage,

@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::plan::{ScenarioFile, SuiteFile, Work};
-use crate::{ClaimVerdict, LeftOut, SuitePlan};
 use clap::Args;
-
-use super::characterize;
-use super::run::{commit, exit_of, plan_failure};
-use super::target::TargetArguments;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::output::write_out;
+
+use super::run::{commit, exit_of, plan_failure};
+use super::{TargetArguments, characterize};
+use crate::plan::{ScenarioFile, SuiteFile, Work};
+use crate::{ClaimVerdict, LeftOut, SuitePlan};
 
 /// Arguments of `upesi lab suite`.
 #[derive(Args, Clone, Debug)]
@@ -42,7 +41,6 @@ pub struct SuiteArguments {
     pub json: bool,
 }
 
-/// Runs a suite.
 pub fn run(arguments: &SuiteArguments) -> Outcome {
     let mut suite = SuiteFile::named(&arguments.suite).map_err(|error| plan_failure(&error))?;
     let target = arguments.target.hub();

@@ -13,7 +13,6 @@ use upesi_types::{Amount, Currency};
 #[derive(Debug)]
 pub struct AdminClient(AdminApi);
 
-/// A participant as the admin API lists it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Participant {
     pub name: String,
@@ -34,7 +33,6 @@ struct PositionRow {
     value: ApiAmount,
 }
 
-/// An account with its balance.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Account {
     pub id: u64,
@@ -45,18 +43,12 @@ pub(crate) struct Account {
 }
 
 impl AdminClient {
-    /// A client of the admin API at a base URL.
-    ///
-    /// # Errors
-    /// When the URL is unusable.
+    /// A client of the admin API at a base URL. Fails when the URL is unusable.
     pub fn new(url: &str) -> Result<Self, AdminError> {
         AdminApi::new(url).map(Self)
     }
 
-    /// The same; a URL that begins with `https://` is called by this TLS.
-    ///
-    /// # Errors
-    /// When the URL is unusable.
+    /// The same; a URL that begins with `https://` is called by this TLS. Fails when the URL is unusable.
     pub fn with_tls(url: &str, tls: Option<&ClientTls>) -> Result<Self, AdminError> {
         AdminApi::with_tls(url, tls.cloned()).map(Self)
     }
@@ -66,10 +58,7 @@ impl AdminClient {
         self.0.is_at_root()
     }
 
-    /// Asks for a resource and returns its body.
-    ///
-    /// # Errors
-    /// When there is no answer or it is no success.
+    /// Asks for a resource and returns its body. Fails when there is no answer or it is no success.
     pub async fn get(&self, path: &str) -> Result<Bytes, AdminError> {
         self.0.get_bytes(path).await
     }
@@ -79,18 +68,13 @@ impl AdminClient {
         self.0.get(path).await
     }
 
-    /// Deletes a resource.
-    ///
-    /// # Errors
-    /// When there is no answer or it is no success.
+    /// Deletes a resource. Fails when there is no answer or it is no success.
     pub async fn delete(&self, path: &str) -> Result<(), AdminError> {
         self.0.send(Method::DELETE, path, "").await
     }
 
-    /// Posts a JSON text. Returns false when the hub says that what is to be created exists already.
-    ///
-    /// # Errors
-    /// When there is no answer, or a refusal for another reason.
+    /// Posts a JSON text. Returns false when the hub says that what is to be created exists already. Fails when there
+    /// is no answer, or a refusal for another reason.
     pub async fn create(&self, path: &str, json: String) -> Result<bool, AdminError> {
         match self.0.send(Method::POST, path, &json).await {
             Err(AdminError::Refused { text, .. }) if says_already(&text) => Ok(false),
@@ -98,7 +82,6 @@ impl AdminClient {
         }
     }
 
-    /// Every participant.
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>, AdminError> {
         self.0.get("/participants").await
     }
@@ -127,10 +110,8 @@ impl AdminClient {
         Ok(rows.iter().find(|row| row.currency == currency.as_str()).map(|row| row.value.0))
     }
 
-    /// The positions of all participants that have a position account in a currency.
-    ///
-    /// # Errors
-    /// When there is no answer, or a number is not an exact amount.
+    /// The positions of all participants that have a position account in a currency. Fails when there is no answer,
+    /// or a number is not an exact amount.
     pub async fn positions(&self, currency: Currency) -> Result<BTreeMap<String, Amount>, AdminError> {
         let mut positions = BTreeMap::new();
         for participant in self.participants().await? {

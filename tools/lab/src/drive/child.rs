@@ -21,7 +21,6 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 const ENDED_POLL: Duration = Duration::from_millis(100);
 const END_POLL: Duration = Duration::from_millis(10);
 
-/// Why a process could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
     #[error("cannot start {binary}: {source}")]
@@ -152,7 +151,6 @@ impl Drop for Process {
     }
 }
 
-/// The URL of an address.
 fn base_url(address: SocketAddr, tls: Option<&ClientTls>) -> String {
     let scheme = if tls.is_some() { "https" } else { "http" };
     format!("{scheme}://{address}")
@@ -193,7 +191,6 @@ pub struct HubTls {
     pub admin: Option<ClientTls>,
 }
 
-/// How a hub was started.
 #[derive(Debug)]
 struct HubCommand {
     binary: PathBuf,
@@ -208,10 +205,8 @@ impl HubCommand {
 }
 
 impl HubProcess {
-    /// Starts `binary serve` on a data directory and free loopback ports, and waits until it is ready.
-    ///
-    /// # Errors
-    /// When it does not start or does not become ready.
+    /// Starts `binary serve` on a data directory and free loopback ports, and waits until it is ready. Fails when it
+    /// does not start or does not become ready.
     pub async fn start(
         binary: &Path,
         data: &Path,
@@ -221,10 +216,7 @@ impl HubProcess {
         Self::start_secured(binary, data, more_arguments, log, HubTls::default()).await
     }
 
-    /// The same for a hub whose ports the arguments give TLS.
-    ///
-    /// # Errors
-    /// When it does not start or does not become ready.
+    /// The same for a hub whose ports the arguments give TLS. Fails when it does not start or does not become ready.
     pub async fn start_secured(
         binary: &Path,
         data: &Path,
@@ -248,10 +240,8 @@ impl HubProcess {
         Ok(Self { process, command, fspiop, admin, tls })
     }
 
-    /// Ends it and starts it again as before, on the same addresses; waits until it is ready.
-    ///
-    /// # Errors
-    /// When it does not start or does not become ready.
+    /// Ends it and starts it again as before, on the same addresses; waits until it is ready. Fails when it does not
+    /// start or does not become ready.
     pub async fn restart(&mut self) -> Result<(), ChildError> {
         self.process.end();
         self.process = self.command.start()?;
@@ -259,7 +249,6 @@ impl HubProcess {
         self.process.ready(&[(self.fspiop, fspiop.as_ref()), (self.admin, admin.as_ref())]).await
     }
 
-    /// How it ended, if it has.
     pub fn has_ended(&mut self) -> Option<String> {
         self.process.child.try_wait().ok().flatten().map(|status| status.to_string())
     }
@@ -269,17 +258,14 @@ impl HubProcess {
         [self.fspiop, self.admin]
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// Base URL for transfers.
     pub fn fspiop_url(&self) -> String {
         base_url(self.fspiop, self.tls.fspiop.as_ref())
     }
 
-    /// Base URL of the admin API.
     pub fn admin_url(&self) -> String {
         base_url(self.admin, self.tls.admin.as_ref())
     }

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::drive::run::{LabError, run};
-use crate::drive::search::Searching;
 use crate::isolated::{self, Context};
-use crate::judge::drift::drift;
-use crate::judge::sustained;
+use crate::judge::drift::{self, drift};
 use crate::judge::thresholds::fails_on_purpose;
+use crate::judge::validity::deserves_second_try;
 use crate::plan::load_profile::Load;
 use crate::plan::options::RunOptions;
 use crate::plan::{Search, Test, Work};
 use crate::result::LabResult;
-use crate::result::schema::Parameter;
+use crate::result::schema::{BreakpointResult, Limit, Parameter, Probe};
 
 /// What surrounds the work of a scenario.
 #[derive(Clone, Debug, Default)]
@@ -31,10 +30,8 @@ pub struct Surroundings {
     pub commit: Option<String>,
 }
 
-/// Does it. Blocks until it is over; must not be called from within an async runtime.
-///
-/// # Errors
-/// When something that it needs cannot be started, prepared or asked.
+/// Does it. Blocks until it is over; must not be called from within an async runtime. Fails when something that it
+/// needs cannot be started, prepared or asked.
 pub fn execute(work: &Work, surroundings: &Surroundings) -> Result<LabResult, LabError> {
     match work {
         Work::EndToEnd { options, test } => {
@@ -120,7 +117,7 @@ fn soak(options: &RunOptions) -> Result<LabResult, LabError> {
     if let Some(thresholds) = &mut result.thresholds
         && !fails_on_purpose(options)
     {
-        thresholds.add(sustained::check(result.window.seconds, found.held_s));
+        thresholds.add(drift::check(result.window.seconds, found.held_s));
     }
     result.drift = Some(found);
     write(&result, options.out.as_deref())?;
@@ -139,4 +136,227 @@ fn write(result: &LabResult, out: Option<&Path>) -> Result<(), LabError> {
     result
         .write(out)
         .map_err(|source| LabError::Io { what: format!("cannot write into {}", out.display()), source })
+}
+
+/// Chooses the next rate from what is known of the rates before: upwards by a factor until one is missed (downwards
+/// where already the first is), then halfway between met and missed until they are close.
+#[derive(Clone, Debug)]
+struct Searching {
+    search: Search,
+    result: BreakpointResult,
+    /// A rate that is to be tried once more, because the load generator lagged or other programs took its cores.
+    again: Option<u32>,
+}
+
+/// Rates beyond this are not asked of anything.
+const RATE_PER_S_MAX: u32 = 1_000_000;
+
+impl Searching {
+    pub fn new(search: Search) -> Self {
+        Self { search, result: BreakpointResult::default(), again: None }
+    }
+
+    /// The next rate to try; `None` when the search is over.
+    pub fn next_rate(&self) -> Option<u32> {
+        let Self { search, result, again } = self;
+        if result.probes.len() as u64 >= u64::from(search.probes_max) {
+            return None;
+        }
+        if again.is_some() {
+            return *again;
+        }
+        let scaled = |rate: u32, percent: u32| {
+            u32::try_from(u64::from(rate) * u64::from(percent) / 100).unwrap_or(RATE_PER_S_MAX)
+        };
+        let next = match (result.highest_met_per_s, result.lowest_missed_per_s) {
+            (None, None) => search.start_per_s,
+            (Some(met), None) => scaled(met, search.factor_percent).max(met + 1).min(RATE_PER_S_MAX),
+            (None, Some(missed)) => {
+                u32::try_from(u64::from(missed) * 100 / u64::from(search.factor_percent)).unwrap_or(1)
+            }
+            (Some(met), Some(missed)) => {
+                let is_close = missed.saturating_sub(met) <= scaled(met, search.precision_percent).max(1);
+                if is_close {
+                    return None;
+                }
+                met + (missed - met) / 2
+            }
+        };
+        (next > 0 && !self.is_known(next)).then_some(next)
+    }
+
+    pub fn is_known(&self, rate_per_s: u32) -> bool {
+        self.result.probes.iter().any(|probe| probe.rate_per_s == rate_per_s)
+    }
+
+    /// What came of a rate; gives whether it was met, by a run whose figures count.
+    pub fn note(&mut self, rate_per_s: u32, result: &LabResult) -> bool {
+        let missed_targets = result.targets.iter().filter(|target| !target.met);
+        let mut reasons: Vec<String> = missed_targets
+            .map(|target| format!("{} {} instead of {}", target.name, target.measured, target.limit))
+            .collect();
+        let limit = if reasons.is_empty() && result.audit.ok { Limit::Generator } else { Limit::Target };
+        // An audit that does not hold is among them.
+        reasons.extend(result.validity.findings.iter().cloned());
+        let met = reasons.is_empty() && result.validity.valid;
+        // What disturbs a run for a moment must not end the search; what disturbs it twice is no moment.
+        let has_room = self.result.probes.len() as u64 + 1 < u64::from(self.search.probes_max);
+        self.again =
+            (deserves_second_try(result) && has_room && !self.is_known(rate_per_s)).then_some(rate_per_s);
+        if self.again.is_some() {
+            reasons.push("tried once more".to_owned());
+        }
+        self.result.probes.push(Probe {
+            rate_per_s,
+            throughput_per_s: result.throughput_per_s,
+            p99_ms: result.latency_ms.p99,
+            lost: result.lost,
+            met,
+            valid: result.validity.valid,
+            idle_share: result.window.idle_share,
+            reasons,
+        });
+        if self.again.is_some() {
+            return false;
+        }
+        let found = &mut self.result;
+        if met {
+            found.highest_met_per_s = found.highest_met_per_s.max(Some(rate_per_s));
+        } else if found.lowest_missed_per_s.is_none_or(|lowest| rate_per_s < lowest) {
+            (found.lowest_missed_per_s, found.limited_by) = (Some(rate_per_s), Some(limit));
+        }
+        met
+    }
+
+    pub fn finish(self) -> BreakpointResult {
+        self.result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::ScheduleResult;
+    use crate::result::schema::{MachineResult, TargetCheck, Validity};
+
+    fn result(met: bool) -> LabResult {
+        let target = TargetCheck {
+            name: "p99_ms".into(),
+            limit: 1_000.0,
+            measured: if met { 5.0 } else { 2_000.0 },
+            met,
+        };
+        LabResult { targets: vec![target], ..LabResult::default() }
+    }
+
+    /// Searches a hub that holds up to `capacity`.
+    fn search(search: Search, capacity: u32) -> BreakpointResult {
+        let mut searching = Searching::new(search);
+        while let Some(rate) = searching.next_rate() {
+            searching.note(rate, &result(rate <= capacity));
+        }
+        searching.finish()
+    }
+
+    #[test]
+    fn the_capacity_is_found_to_within_the_precision_wherever_it_lies() {
+        for capacity in [3, 90, 499, 500, 501, 799, 800, 3_117, 250_000] {
+            let usual = Search { probes_max: 60, ..Search::default() };
+            let found = search(usual, capacity);
+            let (met, missed) = (found.highest_met_per_s.unwrap(), found.lowest_missed_per_s.unwrap());
+            assert!(met <= capacity && capacity < missed, "{capacity}: {met} to {missed}");
+            assert!(missed - met <= (met / 20).max(1), "{capacity}: {met} to {missed}");
+            assert!(found.probes.len() < 40, "{capacity}: {} probes", found.probes.len());
+        }
+    }
+
+    #[test]
+    fn a_search_ends_at_its_bounds() {
+        let few = Search { probes_max: 3, ..Search::default() };
+        let found = search(few, 1_000_000);
+        assert_eq!(found.probes.len(), 3);
+        assert_eq!((found.highest_met_per_s, found.lowest_missed_per_s), (Some(1_280), None));
+        let many = Search { probes_max: 100, ..Search::default() };
+        assert_eq!(search(many, u32::MAX).highest_met_per_s, Some(RATE_PER_S_MAX));
+        assert_eq!(search(many, 0).highest_met_per_s, None);
+    }
+
+    #[test]
+    fn a_generator_that_lagged_meets_nothing() {
+        let mut searching = Searching::new(Search::default());
+        let lagged = || Validity::of(vec!["the load generator lagged its schedule".to_owned()]);
+        assert!(!searching.note(500, &LabResult { validity: lagged(), ..result(true) }));
+        assert!(searching.note(250, &result(true)));
+        let found = searching.clone().finish();
+        assert_eq!((found.highest_met_per_s, found.lowest_missed_per_s), (Some(250), Some(500)));
+        assert_eq!(found.limited_by, Some(Limit::Generator), "the hub may hold more");
+        assert_eq!((found.probes[0].met, found.probes[0].valid), (false, false));
+        assert!(found.probes[0].reasons[0].contains("schedule"));
+        // A lower rate that the hub misses tells more than a higher one that the generator could not send.
+        assert!(!searching.note(400, &LabResult { validity: lagged(), ..result(false) }));
+        assert_eq!(searching.finish().limited_by, Some(Limit::Target));
+    }
+
+    fn lagging() -> LabResult {
+        let schedule = ScheduleResult { lag_ms_p99: 12.0, ..ScheduleResult::default() };
+        let validity = Validity::of(vec!["the load generator lagged its schedule".to_owned()]);
+        LabResult { schedule: Some(schedule), validity, ..result(true) }
+    }
+
+    #[test]
+    fn a_rate_at_which_the_generator_lagged_is_tried_once_more() {
+        let mut searching = Searching::new(Search::default());
+        assert!(!searching.note(500, &lagging()));
+        assert_eq!(searching.next_rate(), Some(500));
+        assert!(searching.note(500, &result(true)), "it was the machine");
+        assert_eq!(searching.next_rate(), Some(800));
+        let mut crowded = result(true);
+        crowded.validity = Validity::of(vec!["other programs took 80.0 % of the cores' time".to_owned()]);
+        crowded.machine = Some(MachineResult { other_programs_share: Some(0.8), ..MachineResult::default() });
+        assert!(!searching.note(800, &crowded));
+        assert_eq!(searching.next_rate(), Some(800));
+        assert!(!searching.note(800, &lagging()));
+        assert_eq!(searching.next_rate(), Some(650), "twice is enough");
+        let found = searching.finish();
+        let ends = (found.highest_met_per_s, found.lowest_missed_per_s, found.limited_by);
+        assert_eq!(ends, (Some(500), Some(800), Some(Limit::Generator)));
+        let again: Vec<bool> = found
+            .probes
+            .iter()
+            .map(|probe| probe.reasons.iter().any(|reason| reason == "tried once more"))
+            .collect();
+        assert_eq!(again, [true, false, true, false]);
+    }
+
+    #[test]
+    fn the_last_probe_is_not_tried_once_more_and_nor_is_one_whose_audit_failed() {
+        let one = Search { probes_max: 1, ..Search::default() };
+        let mut searching = Searching::new(one);
+        assert!(!searching.note(500, &lagging()));
+        assert_eq!(searching.next_rate(), None);
+        assert_eq!(searching.finish().lowest_missed_per_s, Some(500));
+        let mut searching = Searching::new(Search::default());
+        let mut failed = lagging();
+        failed.audit.ok = false;
+        assert!(!searching.note(500, &failed));
+        assert_eq!(searching.next_rate(), Some(312));
+        // A generator that lags at every rate is asked twice for each, and the search ends.
+        let mut searching = Searching::new(Search { probes_max: 60, ..Search::default() });
+        while let Some(rate) = searching.next_rate() {
+            searching.note(rate, &lagging());
+        }
+        let found = searching.finish();
+        assert_eq!((found.highest_met_per_s, found.lowest_missed_per_s), (None, Some(1)));
+        assert!(found.probes.len() < 40, "{} probes", found.probes.len());
+    }
+
+    #[test]
+    fn an_audit_that_fails_is_the_hubs_fault() {
+        let mut searching = Searching::new(Search::default());
+        let mut failed = result(true);
+        failed.audit.ok = false;
+        failed.validity = Validity::of(vec!["the audit does not hold: see its findings".to_owned()]);
+        assert!(!searching.note(500, &failed));
+        assert_eq!(searching.finish().limited_by, Some(Limit::Target));
+    }
 }

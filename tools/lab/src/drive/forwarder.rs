@@ -7,24 +7,28 @@
 //! cost.
 
 mod message;
-mod security;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 use upesi_http::{
-    BindError, ClientTls, Connection, Full, HeaderName, HeaderValue, Incoming, Limits, Method, Request,
-    Response, Server, Service, StatusCode, Target, Uri, UrlError, Workers, WorkersError, body, header,
+    BindError, ClientTls, Connection, Full, HeaderMap, HeaderName, HeaderValue, Incoming, Limits, Method,
+    Request, Response, Secured, Server, ServerTls, Service, StatusCode, Target, Uri, UrlError, Workers,
+    WorkersError, body, header,
 };
-use upesi_sim::pools::Pools;
+use upesi_jws::{self as jws, Fault, Freshness, KeyFileError, KeyRing};
+use upesi_pki::{PkiError, Trial};
+use upesi_sim::Pools;
+use upesi_tls::TlsError;
+use upesi_types::Timestamp;
 
 use self::message::Message;
-pub use self::security::{ForwarderSecurity, UnusableFiles};
+use crate::plan::security::Security;
 
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -56,7 +60,6 @@ pub struct Prefix {
     pub dfsp: String,
 }
 
-/// Why the forwarder cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwarderError {
     #[error("{0:?} is no route; write it as dfsp=http://host:port/path")]
@@ -118,10 +121,8 @@ struct Forwarder {
     security: ForwarderSecurity,
 }
 
-/// Starts the forwarder on the workers; it runs until they stop.
-///
-/// # Errors
-/// When a route or a prefix is unusable or the port is taken.
+/// Starts the forwarder on the workers; it runs until they stop. Fails when a route or a prefix is unusable or the
+/// port is taken.
 pub fn serve(
     listen: SocketAddr,
     routes: &[Route],
@@ -155,10 +156,7 @@ fn destinations(
     routes.iter().map(destination).collect()
 }
 
-/// Runs the forwarder on `worker_count` threads until SIGTERM or SIGINT.
-///
-/// # Errors
-/// When it cannot start.
+/// Runs the forwarder on `worker_count` threads until SIGTERM or SIGINT. Fails when it cannot start.
 pub fn run(
     listen: SocketAddr,
     routes: &[Route],
@@ -278,6 +276,69 @@ fn answer(status: StatusCode) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = status;
     response
+}
+
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+const HANDSHAKES_MAX: usize = 4_096;
+
+/// How the forwarder secures its messages. The default is not at all.
+#[derive(Debug, Default)]
+pub struct ForwarderSecurity {
+    port: Option<ServerTls>,
+    /// Towards DFSPs.
+    pub(super) caller: Option<ClientTls>,
+    signers: Option<KeyRing>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableFiles {
+    #[error(transparent)]
+    Trial(#[from] PkiError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Keys(#[from] KeyFileError),
+}
+
+impl ForwarderSecurity {
+    /// Reads the files of a trial. Errors: A file cannot be used.
+    pub fn of_trial(trial: &Trial, security: Security) -> Result<Self, UnusableFiles> {
+        let mut this = Self::default();
+        if security.is_mutual() {
+            this.port = Some(ServerTls::load(trial.port())?);
+            this.caller = Some(ClientTls::load(trial.caller())?);
+        }
+        if security.is_signed() {
+            this.signers = Some(KeyRing::load(&trial.signers(), false)?);
+        }
+        Ok(this)
+    }
+
+    /// TLS of the port; handshakes run on the last worker. Connections are kept, so there are few.
+    pub(super) fn port(&self, workers: &Workers) -> Option<Secured> {
+        Some(Secured {
+            tls: self.port.clone()?,
+            worker: workers.get(workers.count().saturating_sub(1)).clone(),
+            handshake_timeout: HANDSHAKE_TIMEOUT,
+            handshakes_max: HANDSHAKES_MAX,
+            counts: std::sync::Arc::default(),
+        })
+    }
+
+    /// Whether a message is its sender's; questions need no signature.
+    pub(super) fn verify(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<(), Fault> {
+        let Some(keys) = self.signers.as_ref().filter(|_| *method != Method::GET) else { return Ok(()) };
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Timestamp::from_ns(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX));
+        let request = jws::Request { method, uri, headers, body, base_path: "" };
+        jws::verify(request, keys, Freshness::Any, now)
+    }
 }
 
 #[cfg(test)]

@@ -52,7 +52,6 @@ impl Keys {
         &self.trial
     }
 
-    /// The settings of a hub that is started.
     pub fn hub_arguments(&self, security: Security) -> impl Iterator<Item = String> {
         let secured = Secured { tls: security.is_mutual(), admin: false, signatures: security.is_signed() };
         let settings = settings(&self.trial, secured).into_iter();
@@ -62,7 +61,6 @@ impl Keys {
         settings.chain(age).map(|(key, value)| format!("--set={key}={value}"))
     }
 
-    /// The arguments of the forwarder.
     pub fn forwarder_arguments(&self, security: Security) -> Vec<String> {
         let mut arguments = vec!["--trial".to_owned(), self.trial.directory().display().to_string()];
         arguments.extend(security.is_mutual().then(|| "--tls=mutual".to_owned()));
@@ -82,7 +80,6 @@ impl Keys {
         Ok(target.admin_url.starts_with("https://").then(operator).transpose()?)
     }
 
-    /// How DFSPs prove who they are.
     pub fn dfsps(&self, names: &[FspId], security: Security) -> Result<SimSecurity, LabError> {
         Ok(SimSecurity::of_trial(&self.trial, names, security.protocols(), security.is_signed())?)
     }

@@ -1,14 +1,18 @@
 //! Brings the simulated DFSPs into a hub of any make, through the admin API. Safe to repeat.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
+use upesi_http::Workers;
 use upesi_pki::Trial;
 use upesi_sim::{ExchangeError, PartyId, Simulator, transfer_id};
 use upesi_types::{Amount, Currency, FspId};
 
 use crate::drive::admin_client::{AdminClient, AdminError};
+use crate::drive::operation::Generator;
+use crate::observe::tally::Step;
 
 /// Net debit cap and deposit of every DFSP, in whole units of the currency: no run comes near it.
 pub const LIQUIDITY: i64 = 10_000_000_000;
@@ -16,7 +20,6 @@ pub const LIQUIDITY: i64 = 10_000_000_000;
 const DEPOSIT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEPOSIT_POLL: Duration = Duration::from_millis(50);
 
-/// Why a hub could not be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum OnboardError {
     #[error(transparent)]
@@ -35,9 +38,7 @@ pub enum OnboardError {
 
 /// Creates what a hub needs for the DFSPs of a simulator to pay each other: hub accounts, a settlement model, the
 /// DFSPs, their caps, deposits and callback endpoints. What exists already is left as it is; deposits are topped up.
-///
-/// # Errors
-/// When the hub refuses a step for another reason than that it was done before.
+/// Fails when the hub refuses a step for another reason than that it was done before.
 pub async fn onboard(
     admin: &AdminClient,
     simulator: &Simulator,
@@ -63,10 +64,7 @@ pub async fn onboard(
     Ok(())
 }
 
-/// Binds the DFSPs of a trial to their keys.
-///
-/// # Errors
-/// When the hub refuses one.
+/// Binds the DFSPs of a trial to their keys. Fails when the hub refuses one.
 pub async fn bind(admin: &AdminClient, trial: &Trial) -> Result<(), AdminError> {
     for (name, binding) in trial.dfsps() {
         let Some((kind, value)) = binding.split_once(':') else { continue };
@@ -77,10 +75,7 @@ pub async fn bind(admin: &AdminClient, trial: &Trial) -> Result<(), AdminError> 
 }
 
 /// Creates a model that settles each transfer in a currency by its commit, before [`onboard`] creates one that does
-/// not.
-///
-/// # Errors
-/// When the hub refuses it, as it does where another model governs the currency.
+/// not. Fails when the hub refuses it, as it does where another model governs the currency.
 pub async fn settle_gross(admin: &AdminClient, currency: Currency) -> Result<(), AdminError> {
     let account = json!({"currency": currency.as_str(), "type": "HUB_MULTILATERAL_SETTLEMENT"});
     admin.create("/participants/Hub/accounts", account.to_string()).await?;
@@ -91,14 +86,12 @@ pub async fn settle_gross(admin: &AdminClient, currency: Currency) -> Result<(),
     admin.create("/settlementModels", model.to_string()).await.map(|_| ())
 }
 
-/// Callback endpoints of conversions.
 pub const CONVERSION_ENDPOINTS: [(&str, &str); 3] = [
     ("FSPIOP_CALLBACK_URL_FX_TRANSFER_POST", "/fxTransfers"),
     ("FSPIOP_CALLBACK_URL_FX_TRANSFER_PUT", "/fxTransfers/{{commitRequestId}}"),
     ("FSPIOP_CALLBACK_URL_FX_TRANSFER_ERROR", "/fxTransfers/{{commitRequestId}}/error"),
 ];
 
-/// Callback endpoints of bulks.
 pub const BULK_ENDPOINTS: [(&str, &str); 3] = [
     ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_POST", "/bulkTransfers"),
     ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_PUT", "/bulkTransfers/{{bulkTransferId}}"),
@@ -125,10 +118,8 @@ const ANSWER_ENDPOINTS: [(&str, &str); 8] = [
     ("FSPIOP_CALLBACK_URL_QUOTES", ""),
 ];
 
-/// Sets the callback endpoints of lookups, registrations and quotes for the DFSPs of a simulator.
-///
-/// # Errors
-/// When the hub refuses one.
+/// Sets the callback endpoints of lookups, registrations and quotes for the DFSPs of a simulator. Fails when the hub
+/// refuses one.
 pub async fn set_answer_endpoints(admin: &AdminClient, simulator: &Simulator) -> Result<(), OnboardError> {
     for name in simulator.names() {
         set_endpoints(admin, &name.to_string(), &simulator.base_url(&name), &ANSWER_ENDPOINTS).await?;
@@ -136,10 +127,7 @@ pub async fn set_answer_endpoints(admin: &AdminClient, simulator: &Simulator) ->
     Ok(())
 }
 
-/// Sets callback endpoints of a DFSP below a base URL.
-///
-/// # Errors
-/// When the hub refuses one.
+/// Sets callback endpoints of a DFSP below a base URL. Fails when the hub refuses one.
 pub async fn set_endpoints(
     admin: &AdminClient,
     name: &str,
@@ -207,4 +195,70 @@ async fn cover_missing(
     // A settlement account shows the available money with a minus sign.
     Ok(account
         .map(|account| (account.id, LIQUIDITY * 10_000 + account.value.map_or(0, |value| value.0.units()))))
+}
+
+/// Parties of one registration: small enough for the body limits of other hubs.
+const BATCH_PARTIES: u64 = 1_000;
+
+/// Registers the parties of every DFSP, unless `is_needed` is false, and looks some of them up. Fails when the hub
+/// does not take a registration, or a lookup does not find the DFSP that has the party.
+pub(crate) async fn register(
+    workers: &Arc<Workers>,
+    generator: &Arc<Generator>,
+    is_needed: bool,
+) -> Result<(), OnboardError> {
+    let generator = generator.clone();
+    // The simulators' connections belong to their workers.
+    let registering = workers.get(0).spawn(async move {
+        for dfsp in 0..generator.names.len() {
+            register_dfsp(&generator, dfsp, is_needed).await?;
+        }
+        Ok(())
+    });
+    registering.await.map_err(|_| OnboardError::Stopped)?
+}
+
+async fn register_dfsp(generator: &Generator, dfsp: usize, is_needed: bool) -> Result<(), OnboardError> {
+    let (first, end) = (generator.parties_from, generator.parties_from + generator.parties);
+    let mut from = first;
+    while is_needed && from < end {
+        let count = BATCH_PARTIES.min(end - from);
+        if register_batch(generator, dfsp, from, count).await? > 0 {
+            // Refused most often because it was there before. Whoever has it then has to be the right one.
+            tracing::warn!(dfsp, from, count, "the hub refused to register some parties");
+            for number in from..from + count {
+                check(generator, dfsp, number).await?;
+            }
+        }
+        from += count;
+    }
+    check(generator, dfsp, first).await?;
+    check(generator, dfsp, end - 1).await
+}
+
+/// Gives how many were refused.
+async fn register_batch(
+    generator: &Generator,
+    dfsp: usize,
+    from: u64,
+    count: u64,
+) -> Result<usize, OnboardError> {
+    let not_registered =
+        |reason: ExchangeError| OnboardError::NotRegistered { dfsp: generator.names[dfsp], reason };
+    let sent = generator.originator.register(dfsp, from, count).await;
+    let awaiting = sent.map_err(|error| not_registered(error.into()))?;
+    let answer = awaiting.answer(generator.callback_timeout).await;
+    Ok(answer.result.map_err(not_registered)?.refused)
+}
+
+/// Looks a party up from another DFSP.
+async fn check(generator: &Generator, dfsp: usize, number: u64) -> Result<(), OnboardError> {
+    let asker = (dfsp + 1) % generator.names.len();
+    match generator.discover(number, asker, dfsp, &mut None).await {
+        Step::Done(_) => Ok(()),
+        _ => Err(OnboardError::NotFound {
+            dfsp: generator.names[dfsp],
+            party: generator.originator.party(dfsp, number),
+        }),
+    }
 }

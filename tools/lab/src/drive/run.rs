@@ -10,6 +10,7 @@ use upesi_pki::PkiError;
 use upesi_sim::{Phase, SecurityError, SimError, Upstream, mix};
 use upesi_types::Timestamp;
 
+use super::onboard::register;
 use crate::drive::admin_client::{AdminClient, AdminError};
 use crate::drive::child::{ChildError, HubProcess, HubTls, Process};
 use crate::drive::keys::Keys;
@@ -18,14 +19,13 @@ use crate::drive::onboard::{
     BULK_ENDPOINTS, CONVERSION_ENDPOINTS, OnboardError, bind, onboard, set_answer_endpoints, set_endpoints,
     settle_gross,
 };
-use crate::drive::registration::register;
 use crate::drive::settling::Settling;
 use crate::drive::system::Subject;
 use crate::drive::target_hub::TargetHub;
 use crate::isolated::IsolatedError;
 use crate::judge::answers::AnswersEvidence;
+use crate::observe::hub_metrics::{NoMetrics, Scraper};
 use crate::observe::process::{ProcessError, Usage};
-use crate::observe::scrape::{NoMetrics, Scraper};
 use crate::observe::timeline::Timeline;
 use crate::plan::options::{OptionsError, RunOptions};
 use crate::plan::scenario::{Scenario, phase_name};
@@ -36,12 +36,11 @@ pub(crate) const RAMP: Duration = Duration::from_millis(500);
 /// How long before its load a transfer may be signed.
 const AHEAD: Duration = Duration::from_secs(3_600);
 /// A baseline is measured for this part of the hub's time.
-pub(crate) const BASELINE_PART: u32 = 2;
+const BASELINE_PART: u32 = 2;
 /// How the name of the data directory of a hub that is started begins.
 pub(crate) const DATA_DIRECTORY: &str = "upesi-lab-hub-";
 const QUIESCE_POLL: Duration = Duration::from_millis(20);
 
-/// Why a run gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     #[error(transparent)]
@@ -81,10 +80,8 @@ pub(crate) struct Run<'options> {
 
 /// Runs the scenario. Blocks until it is over; progress goes to stderr if that is a terminal.
 ///
-/// A result whose audit failed is still a result: look at [`LabResult::passed`].
-///
-/// # Errors
-/// When something that the run needs cannot be started, prepared or asked.
+/// A result whose audit failed is still a result: look at [`LabResult::passed`]. Fails when something that the run
+/// needs cannot be started, prepared or asked.
 pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
     options.validate()?;
     crate::observe::process::allow_many_files();

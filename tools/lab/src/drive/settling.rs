@@ -20,7 +20,6 @@ const PAIRS_PAGE: usize = 10_000;
 /// What settlements moved: by currency and participant, positive for who paid.
 pub(crate) type Nets = BTreeMap<String, BTreeMap<String, i128>>;
 
-/// What a run's settlements came to.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     pub nets: Nets,
@@ -148,10 +147,8 @@ impl Settled {
     }
 }
 
-/// How many commits are in settlement windows, all windows together, of positions in a currency.
-///
-/// # Errors
-/// When there is no answer.
+/// How many commits are in settlement windows, all windows together, of positions in a currency. Fails when there is
+/// no answer.
 pub(crate) async fn commits_in_windows(admin: &AdminClient, currency: Currency) -> Result<u64, AdminError> {
     #[derive(Deserialize)]
     struct Page {

@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::report::Metric;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::drive::execute::{Surroundings, execute};
 use crate::drive::run::{LabError, now};
 use crate::drive::suite_turns::{Group, Turn};
-use crate::judge::metric;
-use crate::judge::suite_pairs::{ClaimResult, PairResult, judge, pairs_of};
+use crate::judge::suite_pairs::{self, ClaimResult, PairResult, judge, pairs_of};
 use crate::judge::thresholds;
 use crate::judge::validity::deserves_second_try;
 use crate::observe::profile;
-use crate::plan::load_section::percent_of;
+use crate::plan::load_profile::percent_of;
 use crate::plan::{Claim, Plot, Point, ScenarioFile, SuiteFile, SuiteRun, Test, Work};
+use crate::report::Metric;
 use crate::result::statistics::{median, rounded};
 use crate::result::{LabResult, SCHEMA_VERSION};
 
@@ -82,7 +81,7 @@ pub struct SuitePlan {
 }
 
 /// A scenario of a suite that is not run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// Its name.
     pub scenario: String,
@@ -166,7 +165,7 @@ impl SuitePlan {
 }
 
 /// A run that gave no result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SuiteFailure {
     /// Its directory.
     pub run: String,
@@ -175,7 +174,7 @@ pub struct SuiteFailure {
 }
 
 /// What some runs of a suite tell.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Question {
     /// The question that they answer.
     pub text: String,
@@ -241,10 +240,7 @@ pub struct PlotResult {
 }
 
 /// Runs everything into a directory and writes `suite.json` there. `tell` is told what begins. A run that fails does
-/// not end the others.
-///
-/// # Errors
-/// When the directory cannot be written.
+/// not end the others. Fails when the directory cannot be written.
 pub fn run_suite(
     plan: &SuitePlan,
     out: &Path,
@@ -403,7 +399,7 @@ impl<'plan> Progress<'plan> {
             Ok(result) => {
                 // Whatever lost money or transfers has no speed.
                 let figures =
-                    result.audit.ok.then(|| Metric::ALL.map(|metric| metric::value(metric, &result)));
+                    result.audit.ok.then(|| Metric::ALL.map(|metric| suite_pairs::value(metric, &result)));
                 self.results[index].push(result);
                 figures
             }
@@ -520,7 +516,7 @@ fn together(mut results: Vec<LabResult>) -> Option<LabResult> {
 fn repeated(results: &[LabResult]) -> BTreeMap<&'static str, Vec<f64>> {
     let others = Metric::ALL.into_iter().filter(|metric| *metric != Metric::Throughput);
     let of_all = |metric: Metric| {
-        let values = results.iter().map(|result| metric::value(metric, result));
+        let values = results.iter().map(|result| suite_pairs::value(metric, result));
         Some((metric.member(), values.collect::<Option<Vec<f64>>>()?))
     };
     others.filter_map(of_all).collect()

@@ -5,16 +5,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{fs, io};
 
-use crate::Environment;
-use crate::result::statistics::median;
 use serde::Serialize;
 use serde_json::{Value, json};
-
-use super::objectives::judge;
-use super::upkeep::Upkeep;
-use crate::judge::objective::{ObjectiveResult, part};
-use crate::result::evidence::Provenance;
 use upesi_hub::exit::{Exit, Failure};
+
+use super::upkeep::Upkeep;
+use crate::Environment;
+use crate::judge::objective::{Objective, ObjectiveResult, part};
+use crate::result::evidence::Provenance;
+use crate::result::statistics::median;
 
 /// What the suite's page draws against the number of transfers: a heading, and the member of each step's result.
 const PLOTS: [(&str, &str); 8] = [
@@ -56,7 +55,6 @@ pub struct Loaded {
     pub cpu_us: Option<f64>,
 }
 
-/// One step of the curve.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     pub transfers: u64,
@@ -104,7 +102,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// For people who wait.
     pub fn line(&self) -> String {
         format!(
             "{} transfers: {}/s, pause {} ms, archive {} bytes each, restart {} ms, hub {} MB",
@@ -130,17 +127,17 @@ impl Row {
     }
 
     /// Throughput as a part of an empty hub's.
-    pub(super) fn part_of_empty(&self) -> Option<f64> {
+    fn part_of_empty(&self) -> Option<f64> {
         Some(part(self.load_per_s?, self.empty_per_s?))
     }
 
     /// Archive and snapshot, in bytes per transfer.
-    pub(super) fn disk_each(&self) -> f64 {
+    fn disk_each(&self) -> f64 {
         part((self.archive_bytes + self.snapshot_bytes) as f64, self.transfers as f64)
     }
 
     /// The most that the hub had of memory, in bytes.
-    pub(super) fn hub_rss_most(&self) -> u64 {
+    fn hub_rss_most(&self) -> u64 {
         self.hub_rss_bytes.max(self.hub_rss_loaded_bytes)
     }
 
@@ -184,7 +181,6 @@ impl Row {
     }
 }
 
-/// All steps.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
     pub environment: Environment,
@@ -193,7 +189,6 @@ pub struct Curve {
     pub payloads: bool,
     /// Length of each run of transfers through a hub, in seconds; 0 where there are none.
     pub load_s: u64,
-    /// The steps, ascending.
     pub rows: Vec<Row>,
     /// What an operator did to the hub at the last of them.
     pub upkeep: Option<Upkeep>,
@@ -212,7 +207,6 @@ impl Curve {
             "aims": judge(self), "rows": self.rows, "upkeep": self.upkeep})
     }
 
-    /// An entry of the evidence.
     pub(super) fn evidence(&self, provenance: &Provenance) -> Result<Value, Failure> {
         let mut entry =
             serde_json::to_value(provenance).map_err(|error| Failure::new(Exit::Software, error))?;
@@ -302,4 +296,44 @@ pub fn markdown(rows: &[Row]) -> String {
         );
     }
     text
+}
+
+const MB: f64 = 1e6;
+
+fn last(curve: &Curve, of: impl Fn(&Row) -> f64) -> f64 {
+    curve.rows.last().map_or(f64::INFINITY, of)
+}
+
+fn most(curve: &Curve, of: impl Fn(&Row) -> f64) -> f64 {
+    curve.rows.iter().map(of).fold(0.0, f64::max)
+}
+
+const THROUGHPUT: Objective<Curve> =
+    Objective::at_least("throughput with the whole history", "% of an empty hub's, in turn", 85.0, |curve| {
+        curve.rows.last().and_then(Row::part_of_empty).map_or(0.0, |part| part * 100.0)
+    });
+
+const ALWAYS: [Objective<Curve>; 3] = [
+    Objective::at_most("memory of the hub", "MB at most, at any step", 1_000.0, |curve| {
+        most(curve, |row| row.hub_rss_most() as f64 / MB)
+    }),
+    Objective::at_most("restart", "s to serving, at any step", 5.0, |curve| {
+        most(curve, |row| row.restart_ms as f64 / 1e3)
+    }),
+    Objective::at_most("disk beyond the journal", "bytes per transfer at the end", 300.0, |curve| {
+        last(curve, Row::disk_each)
+    }),
+];
+
+const UPKEEP: Objective<Curve> =
+    Objective::at_least("served during upkeep", "% of what is due, in the worst task", 95.0, |curve| {
+        curve.upkeep.as_ref().map_or(0.0, |upkeep| upkeep.served_least() * 100.0)
+    });
+
+/// The curve judged by what it has: throughput and upkeep are left out where they were not asked for.
+pub(super) fn judge(curve: &Curve) -> Vec<ObjectiveResult> {
+    let throughput = (curve.load_s > 0).then_some(&THROUGHPUT);
+    let upkeep = curve.upkeep.is_some().then_some(&UPKEEP);
+    let aims = throughput.into_iter().chain(&ALWAYS).chain(upkeep);
+    aims.map(|aim| ObjectiveResult::of(aim, std::slice::from_ref(curve))).collect()
 }

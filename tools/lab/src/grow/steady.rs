@@ -25,7 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_STEP: Duration = Duration::from_millis(20);
 const CONNECTIONS: usize = 128;
 
-/// What was served in one part of the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Served {
     pub meanwhile: &'static str,

@@ -44,7 +44,7 @@ fn a_step_fills_and_measures() {
     fill(&arguments, &mut seed, 200, 20_000, &mut row).unwrap();
     assert_eq!((row.hit.count, row.miss.count, row.divisions), (50, 50, 1));
     assert!(row.fill_per_s > 0 && row.fill_cpu_ns > 0);
-    assert!(measure::disk_bytes(&arguments.data.join("archive")).unwrap() > 0);
+    assert!(disk_bytes(&arguments.data.join("archive")).unwrap() > 0);
 }
 
 fn curve(directory: &Path, row: Row) -> Curve {
@@ -155,13 +155,13 @@ fn the_evidence_of_a_curve_says_where_it_was_and_what_was_aimed_at() {
 #[test]
 fn each_goes_first_in_turn() {
     let mut order = Vec::new();
-    let measured = measure::in_turn(3, |is_grown| {
+    let measured = in_turn(3, |is_grown| {
         order.push(is_grown);
         Ok(order.len())
     });
     assert_eq!(measured.unwrap(), (vec![1, 4, 5], vec![2, 3, 6]));
     assert_eq!(order, [true, false, false, true, true, false]);
-    assert!(measure::in_turn(1, |_| Err::<(), _>(Failure::new(Exit::Failure, "no"))).is_err());
+    assert!(in_turn(1, |_| Err::<(), _>(Failure::new(Exit::Failure, "no"))).is_err());
 }
 
 /// All of it on a small history, while transfers go on.

@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use upesi_engine::{Clock, SystemClock};
-use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
-use upesi_types::Timestamp;
-
-use super::measure::disk_bytes;
-use super::steady::{Served, SteadyLoad};
-use crate::judge::objective::part;
 use upesi_hub::Hub;
 use upesi_hub::backup::{BackupArguments, BackupReport, RestoreArguments, backup, restore};
 use upesi_hub::config::{self, Sources};
 use upesi_hub::exit::{Exit, Failure};
 use upesi_hub::logging::LogControl;
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
+use upesi_types::Timestamp;
+
+use super::disk_bytes;
+use super::steady::{Served, SteadyLoad};
+use crate::judge::objective::part;
 
 const DAY_MS: i64 = 86_400_000;
 /// The oldest part is so much older than it need be; the next part ends later than that.
@@ -68,24 +68,18 @@ impl Upkeep {
         );
         for Task { served, bytes } in &self.tasks {
             // Writing to a String does not fail.
+            let Served { meanwhile, seconds, committed, offered, committed_per_s, .. } = served;
+            let Served { p50_ms, p99_ms, max_ms, .. } = served;
             let _ = writeln!(
                 text,
-                "| {} | {:.1} | {bytes} | {} of {} | {:.0} | {:.1} | {:.1} | {:.0} |",
-                served.meanwhile,
-                served.seconds,
-                served.committed,
-                served.offered,
-                served.committed_per_s,
-                served.p50_ms,
-                served.p99_ms,
-                served.max_ms
+                "| {meanwhile} | {seconds:.1} | {bytes} | {committed} of {offered} | {committed_per_s:.0} | {p50_ms:.1} | \
+                 {p99_ms:.1} | {max_ms:.0} |"
             );
         }
         text
     }
 }
 
-/// What is asked for.
 pub(super) struct Plan<'a> {
     pub(super) data: &'a Path,
     pub(super) dfsps: usize,

@@ -8,14 +8,12 @@ use tokio::runtime::Builder;
 use upesi_http::{Bytes, Full, HeaderValue, Method, Request, StatusCode, Workers};
 
 use super::measurement::Measurement;
-use super::preload::Past;
-use super::scheme::Scheme;
-use super::scratch::Scratch;
+use super::scheme::{Past, Scheme};
 use super::senders::{HUB, SENDER, Senders, expect_parts, target_of};
 use super::settings::Keys;
 use super::source::number;
 use super::stream::{GenerateOptions, Stream};
-use super::{Context, IsolatedError};
+use super::{Context, IsolatedError, scratch};
 use crate::drive::child::HubProcess;
 
 /// Who reads, and by which role.
@@ -43,7 +41,7 @@ impl Settings {
     }
 
     pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
-        let scratch = Scratch::new(&context.scratch)?;
+        let scratch = scratch(&context.scratch)?;
         let data = scratch.path().join("data");
         // Of the stream only its DFSPs are needed.
         let options = GenerateOptions { transfers: 1, dfsps: self.dfsps, ..GenerateOptions::default() };
@@ -112,7 +110,6 @@ fn token(context: &Context, hub: &HubProcess, files: (&Path, &Path)) -> Result<H
         .map_err(|error| IsolatedError::Operator(error.to_string()))
 }
 
-/// Runs a command of the hub's binary.
 fn upesi(context: &Context, arguments: &[&str]) -> Result<(), IsolatedError> {
     let run = Command::new(context.hub_binary()?).args(arguments).output();
     let output =

@@ -8,12 +8,12 @@ use upesi_sim::mix;
 use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, FjallArchive, VALUE_BYTES_MAX};
 use upesi_types::TransferId;
 
-use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_process, record, timed_stage};
-use super::meter::{ThreadTimes, UsedCpu};
-use super::scratch::Scratch;
+use super::measurement::{
+    Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, parts_of_this_process, record, timed_stage,
+};
 use super::settings::Keys;
 use super::source::number;
-use super::{Context, IsolatedError};
+use super::{Context, IsolatedError, scratch};
 use crate::result::schema::Parameter;
 
 /// An encoded finished transfer, in bytes.
@@ -21,7 +21,6 @@ const VALUE_BYTES: usize = 200;
 /// Ids from here on are never stored.
 const ABSENT_FROM: u64 = 1 << 40;
 
-/// What is stored and looked for.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     /// Which figures are the result's; the others are among its stages.
@@ -71,7 +70,7 @@ impl Settings {
     }
 
     pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
-        let scratch = Scratch::new(&context.scratch)?;
+        let scratch = scratch(&context.scratch)?;
         let archive = self.open(&scratch.path().join("archive"))?;
         let insert = self.insert(&archive, context.seed)?;
         let synced = Instant::now();

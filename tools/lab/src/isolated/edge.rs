@@ -9,16 +9,13 @@ use tokio::runtime::{Builder, Runtime};
 use upesi_http::{Bytes, Full, Method, Request as HttpRequest, StatusCode, Workers, header_block};
 
 use super::measurement::Measurement;
-use super::preload::{Past, read_existing};
-use super::receiver::Receivers;
-use super::scheme::Scheme;
-use super::scratch::Scratch;
+use super::receiver::{Receivers, Stopwatch};
+use super::scheme::{Past, Scheme, read_existing};
 use super::senders::{HUB, SENDER, Senders, expect_parts, target_of};
 use super::settings::Keys;
 use super::source::{Source, number, yes_no};
-use super::stopwatch::Stopwatch;
 use super::stream::{Message, MessageKind, Stream, StreamError};
-use super::{Context, IsolatedError};
+use super::{Context, IsolatedError, scratch};
 use crate::drive::admin_client::AdminClient;
 use crate::drive::child::HubProcess;
 use crate::observe::hub_metrics::{Snapshot, stages};
@@ -77,7 +74,6 @@ impl Request {
     }
 }
 
-/// How the request is sent.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     request: Request,
@@ -114,7 +110,7 @@ impl Settings {
 
     pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let stream = self.source.load(context, self.request.kind())?;
-        let scratch = Scratch::new(&context.scratch)?;
+        let scratch = scratch(&context.scratch)?;
         let data = scratch.path().join("data");
         let receivers = Receivers::start(1, Duration::ZERO, Arc::new(Stopwatch::new(0)))?;
         let endpoints = if self.holds_callbacks { NOBODY.to_owned() } else { receivers.url() };

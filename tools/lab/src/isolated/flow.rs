@@ -11,21 +11,19 @@ use hdrhistogram::Histogram;
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 use upesi_engine::{
-    DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, SubmitError,
+    DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, StartError,
+    SubmitError,
 };
 use upesi_ledger::{CallbackKey, Command, Reply};
 
 use super::IsolatedError;
-use super::measurement::{nanosecond_histogram, record};
-use super::meter::{ThreadTimes, UsedCpu};
-use super::stream::decode::Ready;
+use super::measurement::{ThreadTimes, UsedCpu, nanosecond_histogram, record};
+use super::stream::Ready;
 
-/// Name of the threads that submit.
 pub(super) const SUBMITTER: &str = "lab-submit";
 /// Wait before a command is submitted again that found the engine busy.
 const BUSY_WAIT: Duration = Duration::from_millis(1);
 
-/// How a stream is fed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     /// Threads; of `n` each takes every `n`th message, whoever pays.
@@ -47,7 +45,6 @@ impl Flow {
     }
 }
 
-/// What came of feeding.
 #[derive(Debug)]
 pub(super) struct Fed {
     /// From the first submission to the last answer.
@@ -104,7 +101,6 @@ pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>, flow: Flow) -
     Ok(fed)
 }
 
-/// What the tasks of one thread share.
 struct Shared {
     engine: EngineHandle,
     ready: Arc<Vec<Ready>>,
@@ -171,7 +167,7 @@ impl Shared {
 }
 
 /// Reports every callback as delivered, as a courier would that needs no time.
-pub(super) struct Deliver {
+struct Deliver {
     engine: Arc<OnceLock<EngineHandle>>,
     keys: Vec<CallbackKey>,
 }
@@ -194,10 +190,10 @@ impl Effects for Deliver {
 }
 
 /// Starts an engine whose callbacks are reported as delivered.
-pub(super) fn start_delivering(
+pub(crate) fn start_delivering(
     options: EngineOptions,
     metrics: EngineMetrics,
-) -> Result<(Engine, EngineHandle), IsolatedError> {
+) -> Result<(Engine, EngineHandle), StartError> {
     let slot = Arc::new(OnceLock::new());
     let effects = Deliver { engine: Arc::clone(&slot), keys: Vec::new() };
     let (engine, handle) = Engine::start(options, metrics, Box::new(effects))?;

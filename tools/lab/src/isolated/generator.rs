@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use upesi_http::Workers;
 
-use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_process, record, timed_stage};
-use super::meter::{ThreadTimes, UsedCpu};
+use super::measurement::{
+    Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, parts_of_this_process, record, timed_stage,
+};
 use super::settings::Keys;
 use super::{Context, IsolatedError};
 use crate::drive::pacer::pace;
@@ -17,7 +18,6 @@ use crate::drive::schedule::arrivals;
 use crate::plan::load_profile::Load;
 use crate::result::schema::Parameter;
 
-/// Name of the threads that operations begin on.
 const SINK: &str = "lab-sink";
 /// Name of the thread that keeps the schedule.
 const PACER: &str = "lab-pacer";
@@ -27,7 +27,6 @@ const POLL: Duration = Duration::from_millis(1);
 /// How long the last arrival of a repetition may take to begin.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// The keys of the stage.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     rate_per_s: u32,

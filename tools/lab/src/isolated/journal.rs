@@ -10,12 +10,12 @@ use upesi_journal::{
 };
 use upesi_sim::mix;
 
-use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_process, record, timed_stage};
-use super::meter::{ThreadTimes, UsedCpu};
-use super::scratch::Scratch;
+use super::measurement::{
+    Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, parts_of_this_process, record, timed_stage,
+};
 use super::settings::Keys;
 use super::source::{number, yes_no};
-use super::{Context, IsolatedError};
+use super::{Context, IsolatedError, scratch};
 use crate::result::schema::StageResult;
 use crate::result::statistics::{per_second, rounded};
 
@@ -24,7 +24,6 @@ const RECORD_BYTES: usize = 1_450;
 /// Largest batch, in bytes, so that it fits a frame.
 const BATCH_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// What is appended.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     record_bytes: usize,
@@ -37,7 +36,6 @@ pub(super) struct Settings {
     repetitions: usize,
 }
 
-/// A journal that is being appended to.
 struct Journal<'settings> {
     settings: &'settings Settings,
     disk: Arc<dyn Disk>,
@@ -74,7 +72,7 @@ impl Settings {
     }
 
     pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
-        let scratch = Scratch::new(&context.scratch)?;
+        let scratch = scratch(&context.scratch)?;
         let mut journal = Journal::open(self, &scratch.path().join("data"), context.seed)?;
         let mut measurement = Measurement::new("record", "a journal in this process");
         let mut sum = Times::new();

@@ -5,8 +5,9 @@ use std::time::Instant;
 use upesi_ledger::{AdminCommand, Archived, Callback, Command, Decision, Facts, Ledger, LedgerConfig, Reply};
 use upesi_types::Timestamp;
 
-use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_process, record, timed_stage};
-use super::meter::{ThreadTimes, UsedCpu};
+use super::measurement::{
+    Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, parts_of_this_process, record, timed_stage,
+};
 use super::scheme::Scheme;
 use super::settings::Keys;
 use super::source::Source;
@@ -16,7 +17,6 @@ use super::{Context, IsolatedError};
 /// Messages where none are given.
 const MESSAGES: usize = 100_000;
 
-/// What is decided.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     source: Source,
@@ -37,7 +37,6 @@ pub(super) struct Folded {
 }
 
 impl Folded {
-    /// A ledger with a scheme.
     pub fn onboarded(scheme: &Scheme) -> Result<Self, IsolatedError> {
         let now = super::stream::now();
         let mut folded = Self { ledger: Ledger::new(config()), decision: Decision::default(), now };

@@ -2,15 +2,15 @@
 #![expect(clippy::float_arithmetic, reason = "rates and means of measurements; no money")]
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use upesi_types::Timestamp;
 
 use super::Context;
-use super::meter::UsedCpu;
-use crate::observe::cores::CoreTime;
 use crate::observe::environment::{Environment, durability};
+use crate::observe::machine::{CoreTime, taken};
 use crate::observe::process::Usage;
 use crate::result::latency::LatencyMs;
 use crate::result::schema::{HistogramResult, Parameter, ProcessRow, StageResult, Validity, WindowResult};
@@ -40,7 +40,6 @@ pub(super) struct Repetition {
     pub completed: u64,
 }
 
-/// What came of measuring a stage.
 #[derive(Debug)]
 pub(super) struct Measurement {
     pub unit: &'static str,
@@ -76,24 +75,20 @@ impl Measurement {
         }
     }
 
-    /// Operations of all repetitions.
     pub fn completed(&self) -> u64 {
         self.repetitions.iter().map(|repetition| repetition.completed).sum()
     }
 
-    /// Time of all repetitions.
     pub fn took(&self) -> Duration {
         self.repetitions.iter().map(|repetition| repetition.took).sum()
     }
 
-    /// Adds a repetition.
     pub fn repeat(&mut self, took: Duration, completed: u64, latency_ns: &Histogram<u64>) {
         self.repetitions.push(Repetition { took, completed });
         // Cannot fail: all have the same bounds.
         let _ = self.latency_ns.add(latency_ns);
     }
 
-    /// Makes the result.
     pub fn result(self, kind: &str, context: &Context, started_at: Timestamp) -> LabResult {
         let (completed, took) = (self.completed(), self.took());
         let mut cores = CoreTime::default();
@@ -223,4 +218,158 @@ pub(super) fn parts_of_this_process(
 pub(super) fn share(used: &UsedCpu, prefix: &str) -> Option<f64> {
     crate::result::statistics::ratio(used.of(prefix).as_secs_f64(), used.total().as_secs_f64())
         .map(|share| rounded(share, 3))
+}
+
+/// CPU that the threads of this process had used at one moment, by thread id.
+#[derive(Clone, Debug)]
+pub(super) struct ThreadTimes {
+    at: Instant,
+    threads: BTreeMap<u32, (String, u64)>,
+}
+
+impl ThreadTimes {
+    /// Reads `/proc`; empty where that is not what Linux provides.
+    pub fn now() -> Self {
+        let mut threads = BTreeMap::new();
+        for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+            let read = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+            let Some(id) = task.file_name().to_str().and_then(|text| text.parse().ok()) else { continue };
+            // Nanoseconds on a core come first.
+            let ns = read("schedstat").split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
+            threads.insert(id, (read("comm").trim().to_owned(), ns));
+        }
+        Self { at: Instant::now(), threads }
+    }
+
+    /// What has been used since, by thread. Threads that have ended since are not counted.
+    pub fn since(&self) -> UsedCpu {
+        let now = Self::now();
+        let used = now.threads.iter().map(|(id, (name, ns))| {
+            let before = self.threads.get(id).map_or(0, |(_, before)| *before);
+            (name.clone(), ns.saturating_sub(before))
+        });
+        UsedCpu { wall: now.at - self.at, by_thread: used.collect() }
+    }
+}
+
+/// CPU used during a time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UsedCpu {
+    pub wall: Duration,
+    by_thread: Vec<(String, u64)>,
+}
+
+impl UsedCpu {
+    pub fn total(&self) -> Duration {
+        Duration::from_nanos(self.by_thread.iter().map(|(_, ns)| ns).sum())
+    }
+
+    /// CPU of the threads whose name begins so. The kernel keeps 15 bytes of a name.
+    pub fn of(&self, prefix: &str) -> Duration {
+        let named = self.by_thread.iter().filter(|(name, _)| name.starts_with(prefix));
+        Duration::from_nanos(named.map(|(_, ns)| ns).sum())
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.wall += other.wall;
+        self.by_thread.extend(other.by_thread.iter().cloned());
+    }
+}
+
+const NAME_WIDTH: usize = 22;
+
+/// The figures as lines of text, ending with whether they count.
+pub(crate) fn table(result: &LabResult) -> String {
+    let mut text = format!("{} alone, in {}\n", result.scenario, result.target);
+    let mut row = |name: &str, value: &str| {
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "  {name:<NAME_WIDTH$}{value}");
+    };
+    let parameters: Vec<_> =
+        result.parameters.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
+    row("with", &if parameters.is_empty() { "defaults".to_owned() } else { parameters.join(", ") });
+    row(&result.unit, &format!("{} completed, {} failed", result.completed, result.failed));
+    row(
+        "throughput",
+        &format!("{:.0}/s, the median of {} repetitions", result.throughput_per_s, result.repetitions.len()),
+    );
+    let latency = &result.latency_ms;
+    row(
+        "latency",
+        &format!(
+            "p50 {:.4} ms, p99 {:.4} ms, p99.9 {:.4} ms, max {:.4} ms",
+            latency.p50, latency.p99, latency.p999, latency.max
+        ),
+    );
+    for stage in &result.stages {
+        row(&stage.stage, &stage_text(stage));
+    }
+    for process in &result.processes {
+        row(&process.name, &process_text(process, &result.unit));
+    }
+    if let Some(share) = result.window.stolen_share {
+        row("other machines", &taken(share));
+    }
+    if let Some(durable) = result.durable {
+        row("durable", if durable { "yes" } else { "no" });
+    }
+    row("valid", if result.validity.valid { "yes" } else { "NO, the figures do not count" });
+    for finding in &result.validity.findings {
+        row("", finding);
+    }
+    text
+}
+
+fn shown(value: &Parameter) -> String {
+    match value {
+        Parameter::Number(number) => number.to_string(),
+        Parameter::Text(text) => text.clone(),
+    }
+}
+
+fn stage_text(stage: &StageResult) -> String {
+    let mut text = format!("{:.0}/s, mean {:.2} µs", stage.per_s, stage.mean_us);
+    if let Some(p99) = stage.p99_us {
+        let _ = write!(text, ", p99 {p99:.2} µs");
+    }
+    if let Some(batch) = stage.batch_mean {
+        let _ = write!(text, ", {batch:.1} at once");
+    }
+    if let Some(share) = stage.cpu_share {
+        let _ = write!(text, ", CPU share {share:.2}");
+    }
+    text
+}
+
+fn process_text(process: &ProcessRow, unit: &str) -> String {
+    let cpu = process.cpu_us_per_operation.map_or_else(|| "?".to_owned(), |cpu| format!("{cpu:.2}"));
+    let memory = process.rss_mb.map_or_else(String::new, |rss_mb| format!(", {rss_mb:.0} MiB resident"));
+    format!("{cpu} µs CPU per {unit}{memory}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_told_apart_by_name() {
+        let before = ThreadTimes::now();
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let (spun, ready) = std::sync::mpsc::channel();
+        let busy = std::thread::Builder::new().name("meter-busy".to_owned()).spawn(move || {
+            let started = Instant::now();
+            while started.elapsed() < Duration::from_millis(5) {
+                std::hint::spin_loop();
+            }
+            spun.send(()).unwrap();
+            let _ = stopped.recv();
+        });
+        ready.recv().unwrap();
+        let used = before.since();
+        drop(stop);
+        busy.unwrap().join().unwrap();
+        assert!(used.of("meter-busy") > Duration::ZERO);
+        assert!(used.total() >= used.of("meter-busy"));
+        assert_eq!(used.of("no such thread"), Duration::ZERO);
+    }
 }

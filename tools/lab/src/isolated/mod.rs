@@ -6,39 +6,35 @@
 
 mod admin;
 mod archive;
-mod dfsps;
 mod edge;
-mod error;
 mod flow;
 mod generator;
 mod journal;
 mod ledger;
 mod measurement;
-mod meter;
 mod notification;
 mod position;
-mod preload;
 mod receiver;
-mod recorded;
 pub(crate) mod scheme;
-mod scratch;
 mod senders;
 mod settings;
 mod source;
-mod stopwatch;
 pub mod stream;
-mod table;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
-pub use error::IsolatedError;
-use measurement::Measurement;
-use settings::Keys;
-pub(crate) use table::table;
+use tempfile::TempDir;
 
+use crate::drive::child::ChildError;
 use crate::result::LabResult;
+pub(crate) use flow::start_delivering;
+use measurement::Measurement;
+pub(crate) use measurement::table;
+use settings::Keys;
+use stream::StreamError;
 
 /// What surrounds a run of one stage.
 #[derive(Clone, Debug)]
@@ -146,18 +142,14 @@ impl Stage {
     }
 }
 
-/// Checks the table of a kind without running anything.
-///
-/// # Errors
-/// [`IsolatedError::Kind`] for an unknown kind, [`IsolatedError::Settings`] with every mistake in the table.
+/// Checks the table of a kind without running anything. Errors: [`IsolatedError::Kind`] for an unknown kind,
+/// [`IsolatedError::Settings`] with every mistake in the table.
 pub fn check(kind: &str, table: &toml::Table) -> Result<(), IsolatedError> {
     Stage::read(kind, table).map(drop)
 }
 
-/// Measures one stage alone. Blocks until it is over; must not be called from within an async runtime.
-///
-/// # Errors
-/// A mistake in the table, an unreadable stream, a disk or a process that fails.
+/// Measures one stage alone. Blocks until it is over; must not be called from within an async runtime. Errors: A
+/// mistake in the table, an unreadable stream, a disk or a process that fails.
 pub fn run(kind: &str, table: &toml::Table, context: &Context) -> Result<LabResult, IsolatedError> {
     let stage = Stage::read(kind, table)?;
     crate::observe::process::allow_many_files();
@@ -171,4 +163,82 @@ pub fn run(kind: &str, table: &toml::Table, context: &Context) -> Result<LabResu
         key => table.contains_key(key),
     });
     Ok(measurement.result(kind, context, started_at))
+}
+
+/// Why a stage could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum IsolatedError {
+    #[error("there is no isolated kind {kind:?}; give one of {kinds}")]
+    Kind { kind: String, kinds: String },
+    #[error("{}", .0.join("\n"))]
+    Settings(Vec<String>),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    #[error("the engine does not start: {0}")]
+    Start(#[from] upesi_engine::StartError),
+    #[error("the engine refused {what}: {reason}")]
+    Refused { what: &'static str, reason: String },
+    #[error(transparent)]
+    Journal(#[from] upesi_journal::JournalError),
+    #[error(transparent)]
+    Directory(#[from] upesi_journal::DataDirectoryError),
+    #[error("the archive: {0}")]
+    Archive(#[from] upesi_tables::TablesError),
+    #[error("no stream can be recorded: {0}")]
+    Recording(Box<crate::drive::run::LabError>),
+    #[error(transparent)]
+    Child(#[from] ChildError),
+    #[error("no operator can be made: {0}")]
+    Operator(String),
+    #[error(transparent)]
+    Workers(#[from] upesi_http::WorkersError),
+    #[error("the receivers cannot listen: {0}")]
+    Bind(#[from] upesi_http::BindError),
+    #[error("the simulated DFSPs cannot start: {0}")]
+    Sim(#[from] upesi_sim::SimError),
+    #[error("{what} made no progress for {seconds} s")]
+    Stuck { what: &'static str, seconds: u64 },
+    #[error("{what}: {source}")]
+    Io { what: String, source: io::Error },
+}
+
+impl IsolatedError {
+    fn unknown_kind(kind: &str) -> Self {
+        let kinds: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
+        Self::Kind { kind: kind.to_owned(), kinds: kinds.join(", ") }
+    }
+
+    pub(super) fn io(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let what = format!("cannot {what} {}", path.display());
+        move |source| Self::Io { what, source }
+    }
+
+    pub(super) fn thread(source: io::Error) -> Self {
+        Self::Io { what: "cannot start a thread".to_owned(), source }
+    }
+
+    /// A failure of a thread of the measurement itself.
+    pub(super) fn panicked() -> Self {
+        Self::Io { what: "a thread of the measurement".to_owned(), source: io::Error::other("it panicked") }
+    }
+
+    /// Whether the asker made a mistake, rather than the machine.
+    pub const fn is_usage(&self) -> bool {
+        matches!(self, Self::Kind { .. } | Self::Settings(_))
+    }
+
+    /// The stream that is missing, if that is what is wrong.
+    pub fn missing_stream(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Stream(error) => error.missing(),
+            _ => None,
+        }
+    }
+}
+
+/// A fresh directory; it is removed with this value.
+fn scratch(parent: &Path) -> Result<TempDir, IsolatedError> {
+    std::fs::create_dir_all(parent).map_err(IsolatedError::io("create", parent))?;
+    let made = tempfile::Builder::new().prefix("upesi-lab-").tempdir_in(parent);
+    made.map_err(IsolatedError::io("create a directory in", parent))
 }

@@ -16,15 +16,12 @@ use upesi_engine::{DurableRecord, Participants, Payload, SharedParticipants, Sys
 use upesi_fspiop::Version;
 use upesi_http::{HeaderName, HeaderValue, Workers};
 
-use super::dfsps::{DFSPS, SimulatedDfsps};
 use super::ledger::Folded;
-use super::measurement::{Measurement, parts_of_this_process};
-use super::meter::{ThreadTimes, UsedCpu};
-use super::receiver::{NUMBER_HEADER, RECEIVER, Receivers};
+use super::measurement::{Measurement, ThreadTimes, UsedCpu, parts_of_this_process};
+use super::receiver::{DFSPS, NUMBER_HEADER, RECEIVER, Receivers, SimulatedDfsps, Stopwatch};
 use super::scheme::Scheme;
 use super::settings::Keys;
 use super::source::{Source, number, yes_no};
-use super::stopwatch::Stopwatch;
 use super::stream::{MessageKind, Stream};
 use super::{Context, IsolatedError};
 use crate::result::schema::StageResult;
@@ -32,7 +29,6 @@ use crate::result::statistics::{per_second, rounded};
 
 /// Callbacks of one repetition where no number is given.
 const MESSAGES: usize = 20_000;
-/// Name of the courier's threads.
 const COURIER: &str = "lab-courier";
 /// Callbacks that are handed over together, as a batch of the journal would be.
 const HANDED_OVER: usize = 64;
@@ -42,7 +38,6 @@ const LANES_POLL: Duration = Duration::from_millis(1);
 /// Memory for the callbacks of a lane: never what limits.
 const QUEUE_BYTES_MAX: usize = 1 << 30;
 
-/// How callbacks are delivered.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     source: Source,
@@ -234,7 +229,6 @@ impl Settings {
     }
 }
 
-/// Who takes the callbacks.
 enum Takers {
     Sinks(Receivers),
     Dfsps(SimulatedDfsps),

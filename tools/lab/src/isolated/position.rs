@@ -10,16 +10,12 @@ use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects
 use upesi_journal::Durability;
 
 use super::flow::{Fed, Flow, SUBMITTER, feed, start_delivering};
-use super::measurement::{Measurement, parts_of_this_process, share};
-use super::meter::UsedCpu;
-use super::preload::{Past, copy_directory, read_existing};
-use super::scheme::Scheme;
-use super::scratch::Scratch;
+use super::measurement::{Measurement, UsedCpu, parts_of_this_process, share};
+use super::scheme::{Past, Scheme, copy_directory, read_existing};
 use super::settings::Keys;
 use super::source::{Source, number, yes_no};
-use super::stream::MessageKind;
-use super::stream::decode::Ready;
-use super::{Context, IsolatedError};
+use super::stream::{MessageKind, Ready};
+use super::{Context, IsolatedError, scratch};
 use crate::observe::hub_metrics::{Snapshot, stages};
 use crate::result::schema::{Parameter, Queues, StageResult};
 
@@ -32,7 +28,6 @@ const IN_FLIGHT_MAX: usize = 65_536;
 /// The parameter that tells how many threads really submitted.
 pub(super) const SUBMITTING: &str = "submitting_threads";
 
-/// How positions are handled.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     source: Source,
@@ -105,7 +100,7 @@ impl Settings {
             seed: context.seed,
             reserved: if fulfils.is_some() { Arc::clone(&prepares) } else { Arc::default() },
         };
-        let scratch = Scratch::new(&context.scratch)?;
+        let scratch = scratch(&context.scratch)?;
         let begin = scratch.path().join("begin");
         past.write(&begin)?;
         let measured = fulfils.as_ref().unwrap_or(&prepares);

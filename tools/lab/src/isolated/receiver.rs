@@ -1,25 +1,27 @@
 //! Receivers of callbacks that take everything at once, or after a while, and remember nothing but when it came.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use upesi_http::{
     Bytes, Connection, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body,
 };
+use upesi_sim::{DfspSettings, SimConfig, Simulator, Upstream};
+use upesi_types::FspId;
 
 use super::IsolatedError;
-use super::stopwatch::Stopwatch;
+use super::measurement::{nanosecond_histogram, record};
+use super::stream::StreamError;
 
 /// Header in which a measured callback carries its number.
 pub(super) const NUMBER_HEADER: &str = "x-lab-number";
-/// Name of the receivers' threads.
 pub(super) const RECEIVER: &str = "lab-receive";
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Receivers on a port of their own.
 pub(super) struct Receivers {
     service: Arc<Sink>,
     server: Server,
@@ -42,7 +44,6 @@ impl Receivers {
         Ok(Self { service, server, workers })
     }
 
-    /// Their base URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.server.local_addr())
     }
@@ -74,5 +75,151 @@ impl Service for Sink {
             tokio::time::sleep(self.delay).await;
         }
         response
+    }
+}
+
+/// When each of so many things began, and how long they took. What is not numbered among them is not timed.
+pub(super) struct Stopwatch {
+    epoch: Instant,
+    /// In nanoseconds since the epoch; 0 where it has not begun.
+    begun_ns: Vec<AtomicU64>,
+    taken_ns: Mutex<Histogram<u64>>,
+}
+
+impl Stopwatch {
+    pub fn new(numbers: usize) -> Self {
+        Self {
+            epoch: Instant::now(),
+            begun_ns: (0..numbers).map(|_| AtomicU64::new(0)).collect(),
+            taken_ns: Mutex::new(nanosecond_histogram()),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    pub fn begin(&self, number: usize) {
+        if let Some(begun) = self.begun_ns.get(number) {
+            begun.store(self.now_ns(), Ordering::Release);
+        }
+    }
+
+    pub fn end(&self, number: usize) {
+        let begun_ns = self.begun_ns.get(number).map_or(0, |begun| begun.load(Ordering::Acquire));
+        if begun_ns > 0 {
+            let taken = Duration::from_nanos(self.now_ns().saturating_sub(begun_ns));
+            record(&mut self.taken_ns.lock().unwrap_or_else(PoisonError::into_inner), taken);
+        }
+    }
+
+    /// The times noted since this was last called.
+    pub fn take(&self) -> Histogram<u64> {
+        let mut taken_ns = self.taken_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut taken_ns, nanosecond_histogram())
+    }
+}
+
+pub(super) const DFSPS: &str = "lab-dfsps";
+/// Every message, in per mille.
+const EVERY: u16 = 1_000;
+const POLL: Duration = Duration::from_millis(1);
+
+/// Running DFSPs, and the hub that they answer to.
+pub(super) struct SimulatedDfsps {
+    simulator: Simulator,
+    workers: Workers,
+    hub: Receivers,
+}
+
+impl SimulatedDfsps {
+    /// Starts the DFSPs of a stream on any free port of loopback. They take `delay` to answer a callback.
+    pub fn start(
+        names: &[String],
+        threads: usize,
+        delay: Duration,
+        seed: u64,
+    ) -> Result<Self, IsolatedError> {
+        let is_slow = !delay.is_zero();
+        let settings = DfspSettings {
+            slow_read_per_mille: if is_slow { EVERY } else { 0 },
+            slow_read_ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
+            ..DfspSettings::default()
+        };
+        let dfsp = |name: &String| match FspId::parse(name) {
+            Some(name) => Ok((name, settings)),
+            None => Err(StreamError::Message { index: 0, reason: format!("{name} is no name of a DFSP") }),
+        };
+        let dfsps = names.iter().map(dfsp).collect::<Result<Vec<_>, StreamError>>()?;
+        let hub = Receivers::start(1, Duration::ZERO, Arc::new(Stopwatch::new(0)))?;
+        let workers = Workers::start(threads, DFSPS)?;
+        let config = SimConfig { dfsps, seed, ..SimConfig::new(0, Upstream::Hub(hub.url())) };
+        let simulator = Simulator::start(config, &workers)?;
+        Ok(Self { simulator, workers, hub })
+    }
+
+    /// Their base URL; that of one DFSP has its name behind it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.simulator.local_addr())
+    }
+
+    /// Transfers that came so far, each counted once.
+    pub fn arrived(&self) -> u64 {
+        self.simulator.counters().prepares_received
+    }
+
+    /// Waits until every transfer that came has been answered, so that the answers do not fall into the next
+    /// repetition.
+    pub fn settle(&self, patience: Duration) -> Result<(), IsolatedError> {
+        let started = Instant::now();
+        while self.hub.arrived() < self.arrived() {
+            if started.elapsed() > patience {
+                return Err(IsolatedError::Stuck {
+                    what: "fulfilment by the simulated DFSPs",
+                    seconds: patience.as_secs(),
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// What they could not do, if anything.
+    pub fn finding(&self) -> Option<String> {
+        let counters = self.simulator.counters();
+        let unanswered = counters.fulfilments_refused + counters.fulfilments_unanswered;
+        let bad = [
+            (counters.unreadable, "callbacks that they could not read"),
+            (counters.prepares_repeated, "transfers that came twice"),
+            (unanswered, "fulfilments that nobody took"),
+        ];
+        let told: Vec<String> = bad
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        (!told.is_empty()).then(|| format!("the simulated DFSPs counted {}", told.join(", ")))
+    }
+
+    pub fn stop(self) {
+        self.workers.shutdown();
+        self.hub.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_began_and_ended_is_timed_and_nothing_else() {
+        let watch = Stopwatch::new(2);
+        watch.begin(0);
+        watch.begin(7);
+        [0, 1, 7].into_iter().for_each(|number| watch.end(number));
+        let times = watch.take();
+        assert_eq!(times.len(), 1, "1 never began, and there is no 7");
+        assert!(times.min() > 0);
+        assert_eq!(watch.take().len(), 0);
     }
 }

@@ -1,14 +1,22 @@
 //! The scheme that a stream needs: hub accounts, a settlement model, its DFSPs with caps and funds that no stream comes
 //! near.
 
-use upesi_engine::{EngineHandle, Payload, SubmitError};
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::runtime::Builder;
+use upesi_engine::{EngineHandle, EngineMetrics, EngineOptions, Payload, SubmitError};
+use upesi_journal::Durability;
 use upesi_ledger::command::{FundsPrepare, NewSettlementModel};
 use upesi_ledger::{AdminCommand, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId, Reply};
 use upesi_sim::mix;
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
 use super::IsolatedError;
-use super::stream::{Stream, StreamError};
+use super::flow::{Flow, feed, start_delivering};
+use super::settings::Keys;
+use super::source::Source;
+use super::stream::{GenerateOptions, MessageKind, Ready, Stream, StreamError};
 
 /// Net debit cap and deposit of every DFSP in every currency, in whole units.
 const PLENTY_UNITS: i64 = 100_000_000_000 * 10_000;
@@ -23,7 +31,6 @@ pub(crate) struct Scheme {
 }
 
 impl Scheme {
-    /// That of some DFSPs with one currency.
     pub fn between(dfsps: Vec<FspId>, currency: Currency) -> Self {
         Self { dfsps, currencies: vec![currency], endpoints: None }
     }
@@ -107,7 +114,6 @@ impl Scheme {
         pairs.filter_map(deposit).collect()
     }
 
-    /// Sets the scheme up in an engine.
     pub async fn onboard(&self, engine: &EngineHandle) -> Result<(), IsolatedError> {
         submit(engine, self.setup()).await?;
         let scheme = self.clone();
@@ -132,6 +138,93 @@ async fn submit(engine: &EngineHandle, commands: Vec<AdminCommand>) -> Result<()
             Ok(Reply::Admin(Err(refusal))) => return Err(refused(upesi_fspiop::refusal::admin(&refusal).1)),
             Ok(other) => return Err(refused(format!("{other:?}"))),
             Err(error) => return Err(refused(error.to_string())),
+        }
+    }
+    Ok(())
+}
+
+/// Most finished transfers that a directory is given.
+const EXISTING_MAX: usize = 1_000_000_000;
+/// Finished transfers made at a time.
+const CHUNK: usize = 50_000;
+/// Fast, and from one thread: nothing is measured here.
+const FLOW: Flow = Flow { submitters: 1, in_flight: 4_096 };
+
+#[derive(Debug)]
+pub(super) struct Past {
+    pub scheme: Scheme,
+    pub existing: usize,
+    pub dfsps: usize,
+    pub seed: u64,
+    /// What comes after them: prepares that stay reserved.
+    pub reserved: Arc<Vec<Ready>>,
+}
+
+/// Reads the key `existing`: finished transfers that a hub has behind it.
+pub(super) fn read_existing(keys: &mut Keys<'_>, source: &Source) -> usize {
+    let existing = keys.size("existing", 0..=EXISTING_MAX, 0);
+    if existing > 0 && (source.stream.is_some() || source.is_recorded) {
+        keys.contradiction(
+            "existing transfers are made up between made-up DFSPs: leave existing out, or the stream"
+                .to_owned(),
+        );
+    }
+    existing
+}
+
+impl Past {
+    /// Makes the directory, without a sync, callbacks delivered. What starts on it next finds a snapshot.
+    pub fn write(&self, data: &Path) -> Result<(), IsolatedError> {
+        let options = EngineOptions {
+            durability: Durability::Volatile,
+            ledger: super::ledger::config(),
+            // Of millions of transfers the journal would be larger than all the rest.
+            keep_segments: self.existing < CHUNK,
+            ..EngineOptions::new(data)
+        };
+        let (engine, handle) = start_delivering(options, EngineMetrics::default())?;
+        let runtime = Builder::new_current_thread().build().map_err(IsolatedError::thread)?;
+        runtime.block_on(self.scheme.onboard(&handle))?;
+        self.finish_existing(&handle)?;
+        if !self.reserved.is_empty() {
+            feed(&handle, &self.reserved, FLOW)?;
+        }
+        let archive = handle.archive();
+        engine.shutdown();
+        // Or whoever starts on the directory would do it, while it is measured.
+        archive.map_or(Ok(()), |archive| archive.finish_upkeep())?;
+        Ok(())
+    }
+
+    fn finish_existing(&self, engine: &EngineHandle) -> Result<(), IsolatedError> {
+        for (chunk, first) in (0..self.existing).step_by(CHUNK).enumerate() {
+            let transfers = CHUNK.min(self.existing - first);
+            let stream = Stream::generate(&GenerateOptions {
+                transfers,
+                dfsps: self.dfsps,
+                fulfils: true,
+                // Other ids than those that are measured, and than those of the other chunks.
+                seed: mix(!self.seed ^ chunk as u64),
+                ..GenerateOptions::default()
+            })?;
+            for kind in [MessageKind::Prepare, MessageKind::Fulfil] {
+                feed(engine, &Arc::new(stream.decode(kind, transfers)?), FLOW)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Copies a directory that no engine is using.
+pub(super) fn copy_directory(from: &Path, to: &Path) -> Result<(), IsolatedError> {
+    std::fs::create_dir_all(to).map_err(IsolatedError::io("create", to))?;
+    for entry in std::fs::read_dir(from).map_err(IsolatedError::io("read", from))? {
+        let entry = entry.map_err(IsolatedError::io("read", from))?;
+        let (path, copy) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_directory(&path, &copy)?;
+        } else {
+            std::fs::copy(&path, &copy).map_err(IsolatedError::io("copy", &path))?;
         }
     }
     Ok(())

@@ -9,15 +9,13 @@ use tokio::runtime::Runtime;
 use upesi_http::{Bytes, Full, Pool, PoolConfig, Request, ResponseBody, StatusCode, Target, Workers};
 
 use super::IsolatedError;
-use super::measurement::{Measurement, nanosecond_histogram, record};
-use super::meter::{ThreadTimes, UsedCpu};
+use super::measurement::{Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, record};
 use super::settings::Keys;
-use crate::observe::usage::{Moment, Watched};
+use crate::observe::process::{Moment, Watched};
 use crate::result::schema::ProcessRow;
 use crate::result::statistics::{cores_used, rounded, us_per_event};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Name of the threads that send.
 pub(super) const SENDER: &str = "lab-send";
 
 /// What is measured.
@@ -36,7 +34,6 @@ pub(super) fn expect_parts(keys: &mut Keys<'_>, messages: usize, repetitions: us
     }
 }
 
-/// Makes the request with a number.
 type MakeRequest = dyn Fn(usize) -> Result<Request<Full<Bytes>>, String> + Send + Sync;
 
 pub(super) struct Senders {

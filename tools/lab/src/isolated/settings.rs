@@ -7,7 +7,6 @@ use toml::{Table, Value};
 
 use super::IsolatedError;
 
-/// A table that is being read.
 pub(super) struct Keys<'table> {
     kind: String,
     table: &'table Table,
@@ -35,7 +34,6 @@ impl<'table> Keys<'table> {
         self.mistakes.push(text);
     }
 
-    /// A whole number within a range.
     pub fn integer(&mut self, key: &'static str, range: RangeInclusive<u64>, default: u64) -> u64 {
         let Some(value) = self.value(key) else { return default };
         match integer_in(value, &range) {
@@ -47,13 +45,11 @@ impl<'table> Keys<'table> {
         }
     }
 
-    /// A whole number that counts things in memory.
     pub fn size(&mut self, key: &'static str, range: RangeInclusive<usize>, default: usize) -> usize {
         let range = *range.start() as u64..=*range.end() as u64;
         usize::try_from(self.integer(key, range, default as u64)).unwrap_or(default)
     }
 
-    /// True or false.
     pub fn flag(&mut self, key: &'static str, default: bool) -> bool {
         match self.value(key) {
             None => default,
@@ -101,7 +97,6 @@ impl<'table> Keys<'table> {
         bound.and_then(|bound| usize::try_from(bound).ok())
     }
 
-    /// Whether the table has the key.
     pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }

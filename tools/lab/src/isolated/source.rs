@@ -1,14 +1,18 @@
 //! Where the messages of a stage come from: a file, a hub that is recorded first, or made up.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::recorded::Recording;
 use super::settings::Keys;
-use super::stream::{BODY_BYTES_MIN, DFSPS_MAX, GenerateOptions, MessageKind, Stream};
-use super::{Context, IsolatedError};
+use super::stream::{
+    BODY_BYTES_MIN, DFSPS_MAX, GenerateOptions, MessageKind, RecordOptions, Stream, StreamError,
+};
+use super::{Context, IsolatedError, scratch};
+use crate::drive::run::{DATA_DIRECTORY, run};
+use crate::plan::load_profile::Load;
+use crate::plan::options::RunOptions;
 use crate::result::schema::Parameter;
 
-/// Most messages of one repetition.
 const MESSAGES_MAX: usize = 5_000_000;
 
 /// Which messages a stage is fed with.
@@ -96,7 +100,6 @@ impl Source {
     }
 }
 
-/// A number as results hold it.
 pub(super) fn number(value: usize) -> Parameter {
     Parameter::Number(i64::try_from(value).unwrap_or(i64::MAX))
 }
@@ -104,4 +107,220 @@ pub(super) fn number(value: usize) -> Parameter {
 /// Yes or no as results hold it.
 pub(super) fn yes_no(value: bool) -> Parameter {
     Parameter::Text(if value { "yes" } else { "no" }.to_owned())
+}
+
+/// Virtual users that drive the hub.
+const USERS: usize = 32;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recording {
+    pub transfers: usize,
+    pub dfsps: usize,
+    /// About how long the bodies of prepares are; `None` leaves that to the DFSPs.
+    pub body_bytes: Option<usize>,
+    /// What is measured: prepares alone, or the fulfils that follow them too.
+    pub kind: MessageKind,
+}
+
+impl Recording {
+    /// Takes what was kept of the same, or drives a hub and records it. The hub is the one that is shipped: durable,
+    /// its settings untouched.
+    pub fn make(self, context: &Context) -> Result<Stream, IsolatedError> {
+        let kept = context.recordings.as_ref().map(|kept| kept.join(self.file_name(context.seed)));
+        if let Some(stream) = kept.as_ref().and_then(|path| self.kept(path)) {
+            return Ok(stream);
+        }
+        let stream = self.record(context)?;
+        if let Some(path) = kept {
+            keep(&stream, &path)?;
+        }
+        Ok(stream)
+    }
+
+    fn file_name(self, seed: u64) -> String {
+        let kind = match self.kind {
+            MessageKind::Prepare => "prepares",
+            MessageKind::Fulfil => "fulfils",
+        };
+        let body = self.body_bytes.map_or_else(String::new, |bytes| format!("-of-{bytes}-bytes"));
+        format!("{}-{kind}{body}-{}-dfsps-seed-{seed}.stream", self.transfers, self.dfsps)
+    }
+
+    /// What lies there, if it is sound and enough. Anything else is recorded anew.
+    fn kept(self, path: &Path) -> Option<Stream> {
+        match Stream::read(path) {
+            Ok(stream) => (stream.of_kind(self.kind).count() >= self.transfers).then_some(stream),
+            Err(error) if error.missing().is_some() => None,
+            Err(error) => {
+                tracing::warn!(%error, "a recording that was kept is made again");
+                None
+            }
+        }
+    }
+
+    /// One hub after the other, until there is enough of what they journalled.
+    fn record(self, context: &Context) -> Result<Stream, IsolatedError> {
+        let (mut stream, mut attempts) = (Stream::default(), Attempts::default());
+        let mut found = 0;
+        while let Some(length) = attempts.next(self.transfers - found) {
+            let part = self.attempt(context, length, self.transfers - found)?;
+            let recorded = part.of_kind(self.kind).count();
+            attempts.note(length, recorded);
+            stream.append(part);
+            found += recorded;
+            if found >= self.transfers {
+                return Ok(stream);
+            }
+        }
+        let what = match self.kind {
+            MessageKind::Prepare => "recorded prepares",
+            MessageKind::Fulfil => "recorded fulfils",
+        };
+        Err(StreamError::TooShort { what, found, needed: self.transfers }.into())
+    }
+
+    fn attempt(self, context: &Context, length: Duration, missing: usize) -> Result<Stream, IsolatedError> {
+        let scratch = scratch(&context.scratch)?;
+        let driven = RunOptions {
+            dfsps: self.dfsps,
+            body_bytes: self.body_bytes,
+            load: Load::Closed { users: USERS },
+            warm_up: Duration::ZERO,
+            duration: length,
+            slices: Some(1),
+            seed: context.seed,
+            binary: context.binary.clone(),
+            out: Some(scratch.path().to_owned()),
+            keep_data: true,
+            ..RunOptions::default()
+        };
+        run(&driven).map_err(|error| IsolatedError::Recording(Box::new(error)))?;
+        let fulfils = self.kind == MessageKind::Fulfil;
+        // Fulfils follow their prepares, so all is read where they are wanted.
+        let messages_max = if fulfils { MESSAGES_MAX } else { missing };
+        let data = data_in(scratch.path())?;
+        let (mut stream, _) = Stream::record(&RecordOptions { data, messages_max, fulfils })?;
+        stream.header.origin = format!("recorded from a hub that {} simulated DFSPs drove", self.dfsps);
+        Ok(stream)
+    }
+}
+
+/// How long to drive a hub for: how fast this machine is, is only known once it was driven.
+#[derive(Debug)]
+struct Attempts {
+    per_s: u64,
+    made: u32,
+}
+
+impl Default for Attempts {
+    fn default() -> Self {
+        Self { per_s: Self::PER_S, made: 0 }
+    }
+}
+
+impl Attempts {
+    /// A rate that most machines keep.
+    const PER_S: u64 = 2_000;
+    const SHORTEST: Duration = Duration::from_millis(300);
+    /// The first attempt, which is to tell how fast the machine is, is no longer.
+    const FIRST_MAX: Duration = Duration::from_secs(10);
+    /// Hubs that are driven at most.
+    const MAX: u32 = 8;
+
+    /// How long to drive the next hub for, where so many are missing; `None` once it has been tried often enough.
+    fn next(&mut self, missing: usize) -> Option<Duration> {
+        if self.made == Self::MAX {
+            return None;
+        }
+        self.made += 1;
+        let length = Self::SHORTEST + Duration::from_millis(missing as u64 * 1_000 / self.per_s);
+        Some(if self.made == 1 { length.min(Self::FIRST_MAX) } else { length })
+    }
+
+    /// So many came of driving one for so long. The next is taken to be a little slower.
+    fn note(&mut self, length: Duration, recorded: usize) {
+        let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX).max(1);
+        let found = recorded as u64 * 900 / ms;
+        // Where nothing came, longer is the only thing left to try.
+        self.per_s = if found == 0 { (self.per_s / 4).max(1) } else { found };
+    }
+}
+
+/// Writes a recording beside its place and moves it there, so that it is whole or missing.
+fn keep(stream: &Stream, path: &Path) -> Result<(), IsolatedError> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).map_err(IsolatedError::io("create", directory))?;
+    }
+    let unfinished = path.with_extension("new");
+    stream.write(&unfinished)?;
+    std::fs::rename(&unfinished, path).map_err(IsolatedError::io("keep the recording", path))
+}
+
+/// The data directory that a run left.
+fn data_in(out: &Path) -> Result<PathBuf, IsolatedError> {
+    let entries = std::fs::read_dir(out).map_err(IsolatedError::io("read", out))?;
+    let mut found = entries.flatten().map(|entry| entry.path());
+    let is_data = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(DATA_DIRECTORY))
+    };
+    let none = || std::io::Error::other("the hub left no data directory");
+    found.find(is_data).ok_or_else(none).map_err(IsolatedError::io("record from", out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isolated::stream::GenerateOptions;
+
+    #[test]
+    fn a_hub_is_driven_for_as_long_as_it_needs_by_how_fast_the_first_was() {
+        let mut attempts = Attempts::default();
+        assert_eq!(attempts.next(5_000), Some(Duration::from_millis(2_800)));
+        // Half a million begin with ten seconds; 4,000 a second came, and the rest is asked for at a little less.
+        let mut attempts = Attempts::default();
+        let first = attempts.next(500_000).unwrap();
+        assert_eq!(first, Duration::from_secs(10));
+        attempts.note(first, 40_000);
+        let rest = attempts.next(460_000).unwrap();
+        assert_eq!(rest, Duration::from_millis(300 + 460_000 * 1_000 / 3_600));
+        // Nothing at all asks for more time, and not for ever.
+        attempts.note(rest, 0);
+        assert!(attempts.next(460_000).unwrap() > rest);
+        let left = std::iter::from_fn(|| attempts.next(1)).count();
+        assert_eq!(left, 5, "eight in all");
+    }
+
+    #[test]
+    fn what_was_kept_is_taken_again_where_it_is_the_same_sound_and_enough() {
+        let directory = tempfile::tempdir().unwrap();
+        let recording = Recording { transfers: 40, dfsps: 3, body_bytes: None, kind: MessageKind::Prepare };
+        let stream =
+            Stream::generate(&GenerateOptions { transfers: 40, dfsps: 3, ..GenerateOptions::default() });
+        let stream = stream.unwrap();
+        let recordings = directory.path().join("recordings");
+        let path = recordings.join(recording.file_name(7));
+        keep(&stream, &path).unwrap();
+        // No hub could be driven here: this test is no `upesi`.
+        let context = Context { recordings: Some(recordings), seed: 7, ..Context::default() };
+        assert_eq!(recording.make(&context).unwrap(), stream);
+        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        assert!(Recording { transfers: 41, ..recording }.kept(&path).is_none(), "too few");
+        assert!(
+            Recording { kind: MessageKind::Fulfil, ..recording }.kept(&path).is_none(),
+            "of another kind"
+        );
+        std::fs::write(&path, b"UPSTREAM and no more").unwrap();
+        assert!(recording.kept(&path).is_none(), "damaged");
+
+        let names: std::collections::BTreeSet<String> = [
+            recording.file_name(1),
+            recording.file_name(2),
+            Recording { transfers: 41, ..recording }.file_name(1),
+            Recording { dfsps: 4, ..recording }.file_name(1),
+            Recording { body_bytes: Some(900), ..recording }.file_name(1),
+            Recording { kind: MessageKind::Fulfil, ..recording }.file_name(1),
+        ]
+        .into();
+        assert_eq!(names.len(), 6, "what differs has a file of its own: {names:?}");
+    }
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use toml::Table;
 
 use super::flow::{Flow, feed};
-use super::preload::Past;
-use super::scheme::Scheme;
-use super::scratch::Scratch;
+use super::scheme::{Past, Scheme};
 use super::stream::{GenerateOptions, MessageKind, RecordOptions, Stream};
 use super::*;
 use crate::plan::{Point, SCENARIOS, ScenarioFile, Work};
@@ -224,7 +222,7 @@ fn what_a_hub_took_can_be_recorded_and_replayed() {
     let directory = tempfile::tempdir().unwrap();
     let generated = GenerateOptions { transfers: 50, dfsps: 3, fulfils: true, ..GenerateOptions::default() };
     let stream = Stream::generate(&generated).unwrap();
-    let scratch = Scratch::new(directory.path()).unwrap();
+    let scratch = scratch(directory.path()).unwrap();
     let data = scratch.path().join("data");
     let scheme = Scheme::of(&stream, None).unwrap();
     let reserved = Arc::new(stream.decode(MessageKind::Prepare, 50).unwrap());

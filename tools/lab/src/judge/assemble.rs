@@ -19,7 +19,6 @@ use crate::result::statistics::{ratio, rounded};
 use crate::result::{LabResult, OptionsEcho};
 
 impl Run<'_> {
-    /// Puts everything together.
     pub(crate) fn result(
         &self,
         hub: &Subject,

@@ -71,7 +71,6 @@ impl ObjectiveResult {
         if self.is_at_least { "≥" } else { "≤" }
     }
 
-    /// In words, where it was missed.
     pub(crate) fn missed(&self) -> Option<String> {
         let Self { name, unit, median, goal, .. } = self;
         let text = || format!("{name} is {median:.2} {unit}, not {} {goal}", self.relation());

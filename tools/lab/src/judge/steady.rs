@@ -55,7 +55,6 @@ pub(crate) fn findings(options: &RunOptions, result: &LabResult) -> Vec<String> 
     ratios(options).into_iter().filter_map(finding).collect()
 }
 
-/// The ratios that hold for an operation.
 fn ratios(options: &RunOptions) -> Vec<Ratio> {
     let phases = options.phases();
     let one = |stage, per, is_before_failures| Ratio { stage, per, wanted: &[1.0], is_before_failures };

@@ -1,13 +1,13 @@
 //! What was run beside its base, judged: medians, the interval of the paired differences, and claims.
 #![expect(clippy::float_arithmetic, reason = "differences of measurements; no money")]
 
-use crate::report::Metric;
-use crate::report::statistics::{CONFIDENCE, Interval, paired_difference, pairs_to_tell};
 use serde::Serialize;
 
 use crate::drive::suite_turns::{Group, Turn, beside_base};
-use crate::judge::metric::words;
 use crate::plan::Claim;
+use crate::report::Metric;
+use crate::report::statistics::{CONFIDENCE, Interval, paired_difference, pairs_to_tell};
+use crate::result::LabResult;
 use crate::result::statistics::{median, rounded};
 
 /// Two points that were run beside each other.
@@ -215,6 +215,33 @@ fn word(figure: Metric, loss: f64) -> &'static str {
             "higher"
         }
     }
+}
+
+/// What a figure is called in a sentence.
+pub(crate) const fn words(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Throughput => "throughput",
+        Metric::Ratio => "ratio to the baseline",
+        Metric::Median => "p50 latency",
+        Metric::Tail => "p99 latency",
+        Metric::Cpu => "CPU time of the hub per operation",
+    }
+}
+
+/// Its value in a result; `None` where it was not measured.
+pub(crate) fn value(metric: Metric, result: &LabResult) -> Option<f64> {
+    let value = match metric {
+        Metric::Throughput => Some(result.throughput_per_s),
+        Metric::Ratio => result.ratio,
+        Metric::Median => Some(result.latency_ms.p50),
+        Metric::Tail => Some(result.latency_ms.p99),
+        // One stage alone has no member `hub`: its row among the processes is the same.
+        Metric::Cpu => {
+            let hub = result.processes.iter().find(|process| process.name == "hub");
+            hub.and_then(|hub| hub.cpu_us_per_operation)
+        }
+    };
+    value.filter(|value| value.is_finite() && *value > 0.0)
 }
 
 #[cfg(test)]

@@ -49,7 +49,6 @@ pub(crate) fn thresholds(options: &RunOptions, result: &LabResult) -> Thresholds
 }
 
 impl Thresholds {
-    /// Adds a check.
     pub(crate) fn add(&mut self, (check, finding): Checked) {
         self.met &= check.met;
         self.findings.extend(finding);

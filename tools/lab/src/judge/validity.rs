@@ -2,7 +2,7 @@
 #![expect(clippy::float_arithmetic, reason = "shares of time; no money")]
 
 use crate::judge::steady;
-use crate::observe::cores::taken;
+use crate::observe::machine::taken;
 use crate::plan::options::{Baseline, RunOptions};
 use crate::result::schema::{MachineResult, ProcessRow, Validity};
 use crate::result::{LabResult, ScheduleResult};
@@ -14,7 +14,6 @@ const OTHERS_SHARE_MAX: f64 = 0.25;
 /// In a closed loop nothing completes while nothing is sent; a run of fewer operations tells nothing about percentiles.
 const OPERATIONS_MIN: u64 = 100;
 
-/// What speaks against a result.
 pub(crate) fn judge(options: &RunOptions, result: &LabResult) -> Validity {
     let mut findings = Vec::new();
     if !result.audit.ok {

@@ -1,9 +1,14 @@
 //! What a process used, as the kernel counts it in `/proc`.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::machine::RunQueue;
+use crate::result::schema::ProcessRow;
+use crate::result::statistics::{mebibytes, rounded};
 
 /// CPU and memory of a process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,7 +19,6 @@ pub struct Usage {
     pub resident_peak_bytes: u64,
 }
 
-/// A process that cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the CPU and memory of process {pid} from /proc (has it ended?)")]
 pub struct ProcessError {
@@ -22,10 +26,8 @@ pub struct ProcessError {
 }
 
 impl Usage {
-    /// Reads the usage of a process on this machine.
-    ///
-    /// # Errors
-    /// When the process has ended or `/proc` is not what Linux provides.
+    /// Reads the usage of a process on this machine. Fails when the process has ended or `/proc` is not what Linux
+    /// provides.
     pub fn of(pid: u32) -> Result<Self, ProcessError> {
         let read = |file: &str| std::fs::read_to_string(PathBuf::from(format!("/proc/{pid}/{file}"))).ok();
         let usage = || {
@@ -46,7 +48,6 @@ impl Usage {
         all.into_iter().reduce(Self::plus)
     }
 
-    /// Two processes together.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             cpu: self.cpu + other.cpu,
@@ -55,10 +56,7 @@ impl Usage {
         }
     }
 
-    /// Reads the usage of this process.
-    ///
-    /// # Errors
-    /// When `/proc` is not what Linux provides.
+    /// Reads the usage of this process. Fails when `/proc` is not what Linux provides.
     pub fn own() -> Result<Self, ProcessError> {
         Self::of(std::process::id())
     }
@@ -74,14 +72,13 @@ pub fn allow_many_files() {
     }
 }
 
-/// Ticks of the kernel as time.
 pub(crate) fn cpu_time(ticks: u64) -> Duration {
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     Duration::from_micros(ticks.saturating_mul(1_000_000) / per_second)
 }
 
 /// Fields 14 and 15 of `stat`. The second field, the program's name, may contain blanks and parentheses.
-pub(crate) fn cpu_ticks(stat: &str) -> Option<u64> {
+fn cpu_ticks(stat: &str) -> Option<u64> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = after_name.split_ascii_whitespace().skip(11);
     let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
@@ -92,6 +89,177 @@ fn status_bytes(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
+}
+
+/// The counters of one process at one moment; they only grow, except by threads that ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Detail {
+    /// Bytes that the process caused to be written to storage; `None` where the kernel does not tell.
+    pub disk_write_bytes: Option<u64>,
+    pub voluntary: u64,
+    pub involuntary: u64,
+    /// CPU by kind of thread: its name without the number at its end.
+    pub threads: BTreeMap<String, Duration>,
+    /// How long its threads waited for a core.
+    pub run_queue: RunQueue,
+}
+
+impl Detail {
+    /// Reads a process of this machine; what cannot be read is nothing.
+    pub fn of(pid: u32) -> Self {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        let mut detail = Self {
+            disk_write_bytes: read(&process, "io").and_then(|text| number(&text, "write_bytes:")),
+            ..Self::default()
+        };
+        for thread in std::fs::read_dir(process.join("task")).into_iter().flatten().flatten() {
+            detail.add_thread(&thread.path());
+        }
+        detail
+    }
+
+    fn add_thread(&mut self, thread: &Path) {
+        // A thread may end while it is looked at.
+        let (Some(name), Some(stat)) = (read(thread, "comm"), read(thread, "stat")) else { return };
+        let cpu = cpu_ticks(&stat).map(cpu_time).unwrap_or_default();
+        *self.threads.entry(kind_of(name.trim()).to_owned()).or_default() += cpu;
+        let number_of = thread.file_name().and_then(|name| name.to_str()?.parse().ok());
+        if let Some((id, schedstat)) = number_of.zip(read(thread, "schedstat")) {
+            self.run_queue.note(id, &schedstat);
+        }
+        if let Some(status) = read(thread, "status") {
+            self.voluntary += number(&status, "voluntary_ctxt_switches:").unwrap_or(0);
+            self.involuntary += number(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);
+        }
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        if let Some(written) = other.disk_write_bytes {
+            *self.disk_write_bytes.get_or_insert(0) += written;
+        }
+        self.voluntary += other.voluntary;
+        self.involuntary += other.involuntary;
+        // Threads of different processes have different numbers.
+        self.run_queue.add_growth(&RunQueue::default(), &other.run_queue);
+        for (kind, cpu) in &other.threads {
+            *self.threads.entry(kind.clone()).or_default() += *cpu;
+        }
+    }
+
+    pub fn add_growth(&mut self, before: &Self, after: &Self) {
+        let written = after.disk_write_bytes.zip(before.disk_write_bytes);
+        if let Some((after, before)) = written {
+            *self.disk_write_bytes.get_or_insert(0) += after.saturating_sub(before);
+        }
+        self.voluntary += after.voluntary.saturating_sub(before.voluntary);
+        self.involuntary += after.involuntary.saturating_sub(before.involuntary);
+        self.run_queue.add_growth(&before.run_queue, &after.run_queue);
+        for (kind, cpu) in &after.threads {
+            let earlier = before.threads.get(kind).copied().unwrap_or_default();
+            *self.threads.entry(kind.clone()).or_default() += cpu.saturating_sub(earlier);
+        }
+    }
+}
+
+/// Bytes of the files below a directory, as far as it can be read; spare room at the end of files counts only where it
+/// is allocated.
+pub(crate) fn directory_bytes(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let bytes = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => directory_bytes(&entry.path()),
+        // A block is 512 bytes here whatever the file system's.
+        Ok(found) => found.blocks() * 512,
+        Err(_) => 0,
+    };
+    entries.map(bytes).sum()
+}
+
+/// `upesi-edge-1` is one of the edges.
+fn kind_of(name: &str) -> &str {
+    let name = name.strip_prefix("upesi-").unwrap_or(name);
+    name.trim_end_matches(|character: char| character.is_ascii_digit() || "-#:".contains(character))
+}
+
+fn read(directory: &Path, file: &str) -> Option<String> {
+    std::fs::read_to_string(directory.join(file)).ok()
+}
+
+fn number(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+}
+
+/// The counters of one process at one moment. What cannot be read is nothing: a run is not given up for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Moment {
+    usage: Usage,
+    detail: Detail,
+}
+
+impl Moment {
+    pub fn of(pid: u32) -> Self {
+        Self { usage: Usage::of(pid).unwrap_or_default(), detail: Detail::of(pid) }
+    }
+}
+
+/// A process, or several as one, and what it used between moments.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watched {
+    pub pid: u32,
+    /// The program's name, as the kernel has it.
+    pub program: String,
+    pub cpu: Duration,
+    /// As it was at the last moment.
+    pub last: Usage,
+    pub detail: Detail,
+}
+
+impl Watched {
+    pub fn new(pid: u32) -> Self {
+        let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        Self { pid, program: program.trim().to_owned(), ..Self::default() }
+    }
+
+    pub fn now(&self) -> Moment {
+        Moment::of(self.pid)
+    }
+
+    pub fn add(&mut self, before: &Moment, after: &Moment) {
+        self.cpu += after.usage.cpu.saturating_sub(before.usage.cpu);
+        self.last = after.usage;
+        self.detail.add_growth(&before.detail, &after.detail);
+    }
+
+    /// What it used, as a row of a result. A process that is there has memory and threads: where none were read,
+    /// nothing is said of them.
+    pub fn row(&self, name: &str, cpu_us_per_operation: Option<f64>, cores: Option<f64>) -> ProcessRow {
+        let Self { last, detail, .. } = self;
+        let memory = |bytes: u64| (bytes > 0).then(|| rounded(mebibytes(bytes), 1));
+        let switches = |count: u64| (!detail.threads.is_empty()).then_some(count);
+        ProcessRow {
+            name: name.to_owned(),
+            cpu_us_per_operation,
+            cores,
+            rss_mb: memory(last.resident_bytes),
+            rss_peak_mb: memory(last.resident_peak_bytes),
+            disk_write_mb: detail.disk_write_bytes.map(|bytes| rounded(mebibytes(bytes), 2)),
+            context_switches_voluntary: switches(detail.voluntary),
+            context_switches_involuntary: switches(detail.involuntary),
+            waited_share: detail.run_queue.waited_share(),
+        }
+    }
+
+    /// Several as one, without a name. Memory that they share is in it as often as they are, and the most that each was
+    /// as if it had been at one moment.
+    pub fn together(all: &[Self]) -> Self {
+        let mut sum = Self::default();
+        for one in all {
+            sum.cpu += one.cpu;
+            sum.last = sum.last.plus(one.last);
+            sum.detail.add(&one.detail);
+        }
+        sum
+    }
 }
 
 #[cfg(test)]
@@ -118,5 +286,88 @@ mod tests {
         let pid = std::process::id();
         assert!(Usage::of_all(&[pid, pid]).is_some_and(|both| both.resident_bytes >= own.resident_bytes));
         assert_eq!((Usage::of_all(&[pid, u32::MAX]), Usage::of_all(&[])), (None, None));
+    }
+
+    #[test]
+    fn threads_of_a_kind_are_one() {
+        for (name, kind) in [
+            ("upesi-edge-0", "edge"),
+            ("upesi-edge-12", "edge"),
+            ("upesi-engine", "engine"),
+            ("fjall:compactor", "fjall:compactor"),
+            ("7", ""),
+        ] {
+            assert_eq!(kind_of(name), kind);
+        }
+    }
+
+    #[test]
+    fn growth_adds_up_and_never_goes_below_nothing() {
+        let at = |bytes, switches, ms| Detail {
+            disk_write_bytes: bytes,
+            voluntary: switches,
+            involuntary: 1,
+            threads: BTreeMap::from([("edge".to_owned(), Duration::from_millis(ms))]),
+            run_queue: RunQueue::default(),
+        };
+        let mut sum = Detail::default();
+        sum.add_growth(&at(Some(100), 10, 5), &at(Some(300), 30, 25));
+        sum.add_growth(&at(Some(300), 30, 25), &at(Some(400), 20, 30));
+        sum.add_growth(&at(None, 0, 0), &at(None, 0, 0));
+        assert_eq!((sum.disk_write_bytes, sum.voluntary, sum.involuntary), (Some(300), 20, 0));
+        assert_eq!(sum.threads["edge"], Duration::from_millis(25));
+    }
+
+    #[test]
+    fn this_process_has_threads_and_a_directory_has_a_size() {
+        assert!(!Detail::of(std::process::id()).threads.is_empty());
+        assert_eq!(Detail::of(u32::MAX), Detail::default());
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("inner")).unwrap();
+        std::fs::write(directory.path().join("inner/file"), [1; 10_000]).unwrap();
+        assert!((10_000..1_000_000).contains(&directory_bytes(directory.path())));
+        assert_eq!(directory_bytes(Path::new("/nonexistent")), 0);
+    }
+
+    #[test]
+    fn processes_are_counted_each_by_itself_and_together() {
+        let moment = |ms, resident_bytes, disk| {
+            let usage = Usage {
+                cpu: Duration::from_millis(ms),
+                resident_bytes,
+                resident_peak_bytes: 2 * resident_bytes,
+            };
+            let detail = Detail { disk_write_bytes: Some(disk), voluntary: 3, ..Detail::default() };
+            Moment { usage, detail }
+        };
+        let mut both = [Watched::new(std::process::id()), Watched::new(u32::MAX)];
+        assert!(!both[0].program.is_empty() && both[1].program.is_empty());
+        both[0].add(&moment(100, 10, 1_000), &moment(150, 20, 1_500));
+        both[0].add(&moment(150, 20, 1_500), &moment(160, 30, 1_600));
+        both[1].add(&moment(7, 1, 0), &moment(8, 2, 10));
+        // One that ended tells nothing more, and takes nothing away.
+        both[1].add(&moment(8, 2, 10), &Moment::default());
+        let sum = Watched::together(&both);
+        assert_eq!((both[0].cpu, sum.cpu), (Duration::from_millis(60), Duration::from_millis(61)));
+        assert_eq!((sum.last.resident_bytes, sum.last.resident_peak_bytes), (30, 60));
+        assert_eq!(sum.detail.disk_write_bytes, Some(610));
+        assert_eq!(Watched::together(&[]).detail, Detail::default());
+    }
+
+    #[test]
+    fn a_row_says_what_was_measured_and_nothing_of_what_was_not() {
+        let mut own = Watched::new(std::process::id());
+        let before = own.now();
+        let after = own.now();
+        own.add(&before, &after);
+        let row = own.row("lab", Some(1.5), None);
+        assert_eq!((row.name.as_str(), row.cpu_us_per_operation, row.cores), ("lab", Some(1.5), None));
+        assert!(row.rss_mb > Some(0.0) && row.rss_peak_mb > Some(0.0), "{row:?}");
+        assert!(row.context_switches_voluntary.is_some() && row.context_switches_involuntary.is_some());
+        let mut gone = Watched::new(u32::MAX);
+        let nothing = gone.now();
+        gone.add(&nothing, &nothing);
+        let nothing = ProcessRow { name: "hub".to_owned(), ..ProcessRow::default() };
+        assert_eq!(gone.row("hub", None, None), nothing);
     }
 }

@@ -17,14 +17,10 @@ use crate::drive::system::Subject;
 pub const LENGTH: Duration = Duration::from_secs(10);
 /// Load after the look, so that all of it is under load.
 const MARGIN: Duration = Duration::from_secs(1);
-/// The flame graph, for a browser.
 pub const FLAME_GRAPH: &str = "profile.svg";
-/// The stacks, for other tools.
 pub const STACKS: &str = "profile.folded";
-/// The share of each stage.
 pub const SHARES: &str = "shares.json";
 
-/// Why there is nothing to see.
 #[derive(Debug, thiserror::Error)]
 enum LookError {
     #[error(transparent)]
@@ -34,9 +30,7 @@ enum LookError {
 }
 
 /// Keeps a profile's stacks in a directory, and of the same samples a graph for people and the share of each stage.
-///
-/// # Errors
-/// What the system said.
+/// Errors: what the system said.
 pub fn keep(directory: &Path, folded: &str, length: Duration) -> std::io::Result<()> {
     let shares = StageShares::of_folded(folded).to_json();
     let shares = serde_json::to_string_pretty(&shares).unwrap_or_default() + "\n";

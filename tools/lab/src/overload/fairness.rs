@@ -25,7 +25,6 @@ const SLACK: Duration = Duration::from_secs(10);
 /// Part of what they ask for that the others must get before the flood, or the peak was chosen too high.
 const BEFORE_MIN: f64 = 0.95;
 
-/// What one run showed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FairnessReport {
     /// The phases as those see them who always ask for the same.
@@ -174,7 +173,6 @@ pub(super) fn loads(arguments: &OverloadArguments, flooders: usize) -> [Load; 2]
     [Load::Open { rate_per_s: others, outstanding_max: OUTSTANDING_MAX }, flood]
 }
 
-/// Runs both load generators against one hub.
 pub(super) fn measure(arguments: &OverloadArguments, out: &Path) -> Result<FairnessReport, Failure> {
     let flooders = arguments.flood_from.unwrap_or(1);
     let mut tried = Tried::start(arguments, out)?;

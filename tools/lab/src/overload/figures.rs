@@ -60,7 +60,6 @@ pub struct PhaseReport {
 }
 
 impl PhaseReport {
-    /// What the timeline says of a phase between these seconds.
     pub(super) fn of(name: &'static str, timeline: &TimelineResult, from_s: f64, until_s: f64) -> Self {
         let edge_s = (from_s + f64::from(EDGE_S)).min(until_s);
         let between = |from_s, until_s| Figures::of(&seconds(timeline, from_s, until_s));
@@ -132,19 +131,12 @@ impl Figures {
 
     fn push_to(&self, name: &str, text: &mut String) {
         // Writing to a String does not fail.
+        let Self { seconds, offered_per_s, completed_per_s, failed_per_s, p50_ms, p99_ms, .. } = self;
+        let Self { p99_worst_ms, p99_whole_ms, hub_cores, rss_mb, .. } = self;
         let _ = writeln!(
             text,
-            "{name:<9} {:>4} {:>10.0} {:>12.0} {:>9.0} {:>8.2} {:>8.2} {:>10.2} {:>11.2} {:>10.2} {:>8.1}",
-            self.seconds,
-            self.offered_per_s,
-            self.completed_per_s,
-            self.failed_per_s,
-            self.p50_ms,
-            self.p99_ms,
-            self.p99_worst_ms,
-            self.p99_whole_ms,
-            self.hub_cores,
-            self.rss_mb
+            "{name:<9} {seconds:>4} {offered_per_s:>10.0} {completed_per_s:>12.0} {failed_per_s:>9.0} {p50_ms:>8.2} {p99_ms:>8.2} \
+             {p99_worst_ms:>10.2} {p99_whole_ms:>11.2} {hub_cores:>10.2} {rss_mb:>8.1}"
         );
     }
 }

@@ -9,7 +9,6 @@ mod fairness;
 mod figures;
 mod objectives;
 mod prober;
-mod recovery;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -17,19 +16,18 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::{HubProcess, LabResult, Load, RunOptions, Stage, TargetHub};
 use clap::Args;
+use upesi_hub::exit::{Exit, Failure, Outcome};
 
 use crate::result::evidence::{Evidence, Provenance, Subject};
+use crate::{HubProcess, LabResult, Load, RunOptions, Stage, TargetHub};
 use figures::Times;
 use objectives::{Conditions, Measured, OverloadReport};
 use prober::Prober;
 use report::RunReport;
-use upesi_hub::exit::{Exit, Failure, Outcome};
 
 /// The load changes within this.
 const STEP: Duration = Duration::from_millis(1);
-/// Phases that are measured.
 const PHASES: u32 = 4;
 /// Transfers at the peak before the first phase counts: more than wait in memory for the archive, so that the hub has
 /// taken all the memory that the peak costs it.
@@ -39,7 +37,6 @@ const WARM_UP_S_MIN: u64 = 3;
 const WARM_UP_S_FLOOD: u64 = 10;
 /// Transfers without outcome at a time; more are not sent.
 const OUTSTANDING_MAX: usize = 10_000;
-/// How the DFSPs are called.
 const DFSP_PREFIX: &str = "overload";
 const SUBJECT: Subject = Subject {
     name: "overload",

@@ -10,7 +10,6 @@ use super::figures::EDGE_S;
 use crate::judge::objective::{Objective, ObjectiveResult};
 use crate::result::evidence::Provenance;
 
-/// Version of the layout of `overload.json`.
 const SCHEMA_VERSION: u32 = 3;
 
 /// What a run of either kind gives.
@@ -18,10 +17,8 @@ pub(super) trait Measured: Clone + Serialize + 'static {
     /// What is to be reached.
     const OBJECTIVES: &'static [Objective<Self>];
 
-    /// Why its figures do not count, in words.
     fn findings(&self) -> &[String];
 
-    /// Whether the audit found nothing.
     fn is_audit_ok(&self) -> bool;
 
     /// Transfers that were begun while too many were.
@@ -30,11 +27,9 @@ pub(super) trait Measured: Clone + Serialize + 'static {
     /// Without what is of use only beside the run itself.
     fn shortened(&self) -> Self;
 
-    /// For people.
     fn push_to(&self, text: &mut String);
 }
 
-/// What was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Conditions {
     /// Transfers per second that the hub is to take.
@@ -92,7 +87,6 @@ pub struct OverloadReport<R> {
 }
 
 impl<R: Measured> OverloadReport<R> {
-    /// Judges the runs.
     pub(super) fn of(runs: Vec<R>, conditions: Conditions, provenance: Provenance) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -114,13 +108,11 @@ impl<R: Measured> OverloadReport<R> {
         missed.chain(findings).collect()
     }
 
-    /// An entry of the evidence.
     pub(super) fn evidence(&self) -> Result<Value, serde_json::Error> {
         let runs: Vec<R> = self.runs.iter().map(R::shortened).collect();
         serde_json::to_value(Self { runs, ..self.clone() })
     }
 
-    /// For people.
     pub(super) fn table(&self) -> String {
         let mut text = String::new();
         // Writing to a String does not fail.
@@ -133,18 +125,10 @@ impl<R: Measured> OverloadReport<R> {
         }
         let _ = writeln!(text, "{:<23} {:>8}  {:>19}  aim", "", "median", "lowest–highest");
         for aim in &self.aims {
-            let _ = writeln!(
-                text,
-                "{:<23} {:>8.2} {:>9.2} – {:>8.2}  {} {} {}: {}",
-                aim.name,
-                aim.median,
-                aim.lowest,
-                aim.highest,
-                aim.relation(),
-                aim.goal,
-                aim.unit,
-                if aim.is_reached { "reached" } else { "missed" }
-            );
+            let ObjectiveResult { name, median, lowest, highest, goal, unit, .. } = aim;
+            let (relation, verdict) = (aim.relation(), if aim.is_reached { "reached" } else { "missed" });
+            let range = format!("{lowest:>9.2} – {highest:>8.2}");
+            let _ = writeln!(text, "{name:<23} {median:>8.2} {range}  {relation} {goal} {unit}: {verdict}");
         }
         text
     }

@@ -11,14 +11,11 @@ use std::time::{Duration, Instant};
 const PROBERS: usize = 4;
 /// Probers together ask for about a hundredth of the peak, so that they are no load themselves; one asks no more often.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
-/// Longest wait for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest answer in bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Probes kept by one prober: hours of them.
 const PROBES_MAX: usize = 1_000_000;
 
-/// One request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) status: u16,
@@ -26,7 +23,6 @@ pub(super) struct Probe {
     pub(super) duration: Duration,
 }
 
-/// Probers at work.
 pub(super) struct Prober {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Vec<Probe>>>,

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::section::Section;
+use crate::plan::options::{DFSPS_MAX, OUTSTANDING_MAX, RATE_PER_S_MAX};
+use crate::plan::pairs::PairChoice;
 use crate::plan::scenario::Scenario;
 
 /// One straight part of a load that moves.
@@ -178,4 +181,140 @@ fn length(stages: &[Stage]) -> Duration {
 
 fn highest(start: u32, stages: &[Stage]) -> u32 {
     stages.iter().map(|stage| stage.level).fold(start, u32::max)
+}
+
+const SHAPES: [&str; 5] = ["closed", "ramping-users", "open", "ramping-rate", "poisson"];
+const PAIRS: [&str; 6] = ["uniform", "unidirectional", "hot-pair", "weighted", "long-tail", "listed"];
+/// The largest weight of a listed pair.
+const WEIGHT_MAX: u64 = 1_000_000;
+/// Operations without outcome at a time in an open loop, where the file does not say.
+const OUTSTANDING_USUAL: usize = 10_000;
+
+/// Reads `[load]`; 32 virtual users where nothing is said. Gives also which part of the highest rate found before, in
+/// per cent, the arrivals shall be, where they shall.
+pub(crate) fn load(section: &mut Section<'_>) -> (Load, Option<u32>) {
+    let shape = section.choice("shape", &SHAPES).unwrap_or(0);
+    let users = section.size("users", 1..=OUTSTANDING_MAX);
+    let start = section.small::<u32>("start", 0..=u64::from(RATE_PER_S_MAX));
+    let rate = section.small::<u32>("rate_per_s", 1..=u64::from(RATE_PER_S_MAX));
+    let percent = section.small::<u32>("percent_of_breakpoint", 1..=10_000);
+    let outstanding = section.size("outstanding_max", 1..=OUTSTANDING_MAX);
+    let outstanding_max = outstanding.unwrap_or(OUTSTANDING_USUAL);
+    let stages: Vec<Stage> = section.tables("stages", "load.stages").iter_mut().map(stage).collect();
+    let name = SHAPES[shape];
+    let (line, within) = (section.line(), section.name());
+    let missing =
+        |key: &str| section.mistake_at(line, format!("{within}.{key} is missing: shape {name:?} needs it"));
+    if stages.is_empty() && matches!(name, "ramping-users" | "ramping-rate") {
+        missing("stages");
+    }
+    if rate.is_none() && matches!(name, "open" | "poisson") {
+        missing("rate_per_s");
+    }
+    let unused = [
+        (users.is_some() && name != "closed", "users"),
+        (rate.is_some() && !matches!(name, "open" | "poisson"), "rate_per_s"),
+        (percent.is_some() && !matches!(name, "open" | "poisson"), "percent_of_breakpoint"),
+        (start.is_some() && !matches!(name, "ramping-users" | "ramping-rate"), "start"),
+        (!stages.is_empty() && matches!(name, "closed" | "open" | "poisson"), "stages"),
+        (outstanding.is_some() && matches!(name, "closed" | "ramping-users"), "outstanding_max"),
+    ];
+    for (_, key) in unused.into_iter().filter(|(is_unused, _)| *is_unused) {
+        section.mistake_at(line, format!("{within}.{key} says nothing to shape {name:?}"));
+    }
+    let (start, rate) = (start.unwrap_or(1), percent_of(rate.unwrap_or(1), percent.unwrap_or(100)));
+    let load = match name {
+        "ramping-users" => Load::RampingUsers { start, stages },
+        "open" => Load::Open { rate_per_s: rate, outstanding_max },
+        "poisson" => Load::Arrivals { start_per_s: rate, stages: Vec::new(), poisson: true, outstanding_max },
+        "ramping-rate" => Load::Arrivals { start_per_s: start, stages, poisson: false, outstanding_max },
+        _ => Load::Closed { users: users.unwrap_or(32) },
+    };
+    (load, percent)
+}
+
+/// Reads `[[parallel]]`: open loops at the same time, each with its operation.
+pub(crate) fn parallel(sections: &mut [Section<'_>]) -> Vec<ParallelLoad> {
+    let mut loads = Vec::new();
+    for section in sections {
+        let found = section.choice("operation", &Scenario::ALL.map(Scenario::name));
+        if found.is_none() {
+            section.mistake_at(section.line(), "parallel: a load needs its operation");
+        }
+        let (load, percent) = load(section);
+        if !load.is_open() {
+            let text = "parallel.shape: loads in parallel arrive by rate: open, poisson or ramping-rate";
+            section.mistake_at(section.line(), text);
+        }
+        if percent.is_some() {
+            section.mistake_at(section.line(), "parallel.percent_of_breakpoint: a breakpoint is of one load");
+        }
+        loads.push(ParallelLoad { operation: Scenario::ALL[found.unwrap_or(0)], load });
+    }
+    loads
+}
+
+/// A part of a rate, within what a rate can be.
+pub(crate) fn percent_of(rate_per_s: u32, percent: u32) -> u32 {
+    let part = u64::from(rate_per_s) * u64::from(percent) / 100;
+    u32::try_from(part).unwrap_or(u32::MAX).clamp(1, RATE_PER_S_MAX)
+}
+
+fn stage(section: &mut Section<'_>) -> Stage {
+    let level = section.small::<u32>("to", 0..=u64::from(RATE_PER_S_MAX));
+    let length = section.duration("within");
+    if level.is_none() || length.is_none() {
+        section.mistake_at(section.line(), "a stage needs both to = NUMBER and within = \"TIME\"");
+    }
+    Stage { level: level.unwrap_or(1), length: length.unwrap_or(Duration::ZERO) }
+}
+
+/// Reads `[dfsps]`: how many, and who deals with whom.
+pub(crate) fn dfsps(section: &mut Section<'_>) -> (usize, PairChoice) {
+    let count = section.size("count", 2..=DFSPS_MAX);
+    let pairs = section.choice("pairs", &PAIRS).unwrap_or(0);
+    let weights = section.integers("weights");
+    let hot = section.small::<u16>("hot_pair_per_mille", 0..=1000);
+    let listed: Vec<_> = section.tables("listed", "dfsps.listed").iter_mut().filter_map(pair).collect();
+    let line = section.line();
+    let name = PAIRS[pairs];
+    if weights.is_some() != (name == "weighted") {
+        section.mistake_at(line, "dfsps.weights go with pairs = \"weighted\", and those need them");
+    }
+    if hot.is_some() && name != "hot-pair" {
+        section.mistake_at(line, "dfsps.hot_pair_per_mille goes with pairs = \"hot-pair\"");
+    }
+    if listed.is_empty() == (name == "listed") {
+        section.mistake_at(line, "dfsps.listed goes with pairs = \"listed\", and that needs it");
+    }
+    let highest = listed.iter().map(|(payer, payee, _)| payer.max(payee) + 1).max();
+    let usual = weights.as_ref().map(Vec::len).or(highest).map_or(8, |count| count.max(2));
+    let count = count.unwrap_or(usual);
+    let choice = match name {
+        "unidirectional" => PairChoice::Unidirectional,
+        "hot-pair" => PairChoice::HotPair { per_mille: hot.unwrap_or(900) },
+        "weighted" => PairChoice::weighted(weights.unwrap_or_default()),
+        "long-tail" => PairChoice::long_tail(count),
+        "listed" => PairChoice::listed(listed),
+        _ => PairChoice::Uniform,
+    };
+    let text = match name {
+        "listed" => format!("dfsps.listed: give pairs of two different DFSPs of 1 to {count}"),
+        _ => format!("dfsps.weights: give {count} numbers above zero, one for each DFSP"),
+    };
+    if !choice.fits(count) {
+        section.mistake_at(line, text);
+    }
+    (count, choice)
+}
+
+/// One pair of `listed`: payer and payee from 0, and its weight.
+fn pair(section: &mut Section<'_>) -> Option<(usize, usize, u64)> {
+    let [payer, payee] = ["from", "to"].map(|key| section.size(key, 1..=DFSPS_MAX));
+    let weight = section.integer("weight", 1..=WEIGHT_MAX);
+    let pair = payer.zip(payee).zip(weight).map(|((payer, payee), weight)| (payer - 1, payee - 1, weight));
+    if pair.is_none() {
+        section.mistake_at(section.line(), "a pair needs from, to (DFSPs, from 1) and weight");
+    }
+    pair
 }

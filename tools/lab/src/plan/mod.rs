@@ -7,11 +7,7 @@
 //!
 //! The keys are documented in `docs/lab/scenarios.md`.
 
-mod builtin;
-mod claim;
 pub(crate) mod load_profile;
-pub(crate) mod load_section;
-mod node;
 pub(crate) mod options;
 pub(crate) mod pairs;
 mod read;
@@ -27,21 +23,17 @@ mod tests;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use builtin::{PUBLISHED, SCENARIOS, SUITES};
-pub use claim::Claim;
+use crate::plan::options::RunOptions;
+use section::Node;
 pub use section::duration_of;
 pub use suite::{PublishedLink, Recorded, SuiteFile, SuiteQuestion, SuiteRun};
-pub use sweep::{Plot, Point};
-
-use crate::plan::options::RunOptions;
-use node::Node;
+pub use sweep::{Claim, Plot, Point};
 
 /// A scenario or suite file larger than this is refused, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Most repetitions of a scenario, and of a suite.
 pub const REPETITIONS_MAX: usize = 50;
 
-/// One mistake in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Its line, from 1; 0 for the file as a whole.
@@ -151,16 +143,13 @@ pub struct ScenarioFile {
 }
 
 impl ScenarioFile {
-    /// A scenario that is built in.
     pub fn builtin(name: &str) -> Option<Result<Self, PlanError>> {
         let (name, text) = SCENARIOS.iter().find(|(known, _)| *known == name)?;
         Some(Self::parse(name, text))
     }
 
-    /// A scenario by the name of a built-in one, or by the path of a file.
-    ///
-    /// # Errors
-    /// When there is none, or it has mistakes.
+    /// A scenario by the name of a built-in one, or by the path of a file. Fails when there is none, or it has
+    /// mistakes.
     pub fn named(name: &str) -> Result<Self, PlanError> {
         if let Some(builtin) = Self::builtin(name) {
             return builtin;
@@ -171,10 +160,7 @@ impl ScenarioFile {
         Err(PlanError::Unknown { what: "scenario", name: name.to_owned() })
     }
 
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// When it cannot be read or has mistakes.
+    /// Reads a file. Fails when it cannot be read or has mistakes.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         let text = read_text(path)?;
         let mut scenario = Self::parse(&path.display().to_string(), &text)?;
@@ -182,10 +168,7 @@ impl ScenarioFile {
         Ok(scenario)
     }
 
-    /// Understands a text; `name` is that of its file.
-    ///
-    /// # Errors
-    /// Every mistake in it.
+    /// Understands a text; `name` is that of its file. Errors: every mistake in it.
     pub fn parse(name: &str, text: &str) -> Result<Self, PlanError> {
         Self::with_changes(name, text, &[])
     }
@@ -257,3 +240,76 @@ impl fmt::Display for Search {
         )
     }
 }
+
+/// Name and text of a file.
+type Builtin = (&'static str, &'static str);
+
+macro_rules! builtin {
+    ($directory:literal: $($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../scenarios/", $directory, $name, ".toml")))),*]
+    };
+}
+
+/// Every scenario, in the order in which they are listed.
+pub const SCENARIOS: &[Builtin] = builtin!["":
+    "smoke",
+    "average",
+    "stress",
+    "spike",
+    "breakpoint",
+    "breakpoint-transfers",
+    "around-breakpoint",
+    "soak",
+    "overload",
+    "transfers-8",
+    "transfers-uni",
+    "transfers-bi",
+    "transfers-hot-pair",
+    "transfers-skewed",
+    "transfers-long-tail",
+    "transfers-reserved",
+    "transfers-mixed",
+    "transfers-users",
+    "transfers-dfsps",
+    "lookups-8",
+    "quotes-8",
+    "payments-8",
+    "payments-weighted",
+    "secured",
+    "fx-payments",
+    "bulk",
+    "settlement-under-load",
+    "gross",
+    "window-of-10-million",
+    "open-constant",
+    "open-poisson",
+    "open-ladder",
+    "parallel-ladder",
+    "published-ramp",
+    "ablations",
+    "measuring-overhead",
+    "existing-rows",
+    "generator-alone",
+    "simulators-only",
+    "forwarder-only",
+    "prepare-only",
+    "fulfil-only",
+    "position-batch",
+    "position-500k",
+    "position-scale",
+    "position-durability",
+    "ledger-alone",
+    "notification-keep-alive",
+    "notification-pool",
+    "notification-bodies",
+    "notification-receivers",
+    "notification-dfsps",
+    "journal-alone",
+    "archive-alone",
+];
+
+pub const SUITES: &[Builtin] =
+    builtin!["suites/": "quick", "architect", "characterize", "measuring-overhead"];
+
+/// Figures that were published for Mojaloop, beside which ours are put: TOML.
+pub const PUBLISHED: &str = include_str!("../../../../scenarios/published.toml");

@@ -22,17 +22,12 @@ use crate::result::schema::Parameter;
 
 /// Most virtual users, and most operations outstanding in open loop.
 pub const OUTSTANDING_MAX: usize = 100_000;
-/// Highest arrival rate.
 pub const RATE_PER_S_MAX: u32 = 1_000_000;
-/// Most DFSPs.
 pub const DFSPS_MAX: usize = 1_000;
-/// Most FXPs.
 pub const FXPS_MAX: usize = 100;
 /// The least time between two settlements, in milliseconds.
 pub const SETTLEMENT_MS_MIN: u64 = 100;
-/// Most stages of a load.
 pub const STAGES_MAX: usize = 1_000;
-/// Most slices of a run.
 pub const SLICES_MAX: usize = 100;
 /// Most generators that drive a hub at the same time.
 pub const INSTANCES_MAX: u32 = 100;
@@ -81,7 +76,6 @@ pub enum Role {
     Load,
 }
 
-/// Options of `lab run`.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     pub scenario: Scenario,
@@ -110,7 +104,6 @@ pub struct RunOptions {
     pub pairs: PairChoice,
     /// FXPs beside the DFSPs, where operations convert; they behave like these.
     pub fxps: usize,
-    /// Whether payees convert what they are paid.
     pub payees_convert: bool,
     /// Of how many transfers each bulk is made.
     pub bulk_items: usize,
@@ -120,13 +113,11 @@ pub struct RunOptions {
     pub trace: bool,
     /// Where `result.json` and logs go; `None` writes nothing.
     pub out: Option<PathBuf>,
-    /// What to compare with, in the same run.
     pub baselines: Vec<Baseline>,
     /// A running hub; `None` starts one.
     pub target: Option<TargetHub>,
     /// The `upesi` binary that is started as hub and as forwarder; `None` is this program itself.
     pub binary: Option<PathBuf>,
-    /// More arguments for the hub that is started.
     pub hub_arguments: Vec<String>,
     /// Finished transfers that the hub which is started already has.
     pub existing_transfers: u64,
@@ -145,7 +136,6 @@ pub struct RunOptions {
     pub callback_timeout: Duration,
     /// How long the end of the run waits for what is still in flight.
     pub quiesce_timeout: Duration,
-    /// Time until a transfer or a quote expires.
     pub expiry: Duration,
     /// The commit this program was built from, if known.
     pub commit: Option<String>,
@@ -164,7 +154,6 @@ pub struct RunOptions {
     pub trial: Option<PathBuf>,
 }
 
-/// How transfers are settled in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settlement {
@@ -235,7 +224,6 @@ impl Default for RunOptions {
     }
 }
 
-/// An option that makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     #[error("give 2 to {DFSPS_MAX} DFSPs")]
@@ -301,74 +289,41 @@ const SLICE_MIN: Duration = Duration::from_millis(100);
 const SLICE_USUAL: Duration = Duration::from_secs(4);
 
 impl RunOptions {
-    /// Checks that the run makes sense.
-    ///
-    /// # Errors
-    /// The first option that does not.
+    /// Checks that the run makes sense. Errors: the first option that does not.
     pub fn validate(&self) -> Result<(), OptionsError> {
-        if !(2..=DFSPS_MAX).contains(&self.dfsps) {
-            return Err(OptionsError::Dfsps);
-        }
-        if !(1..=24).contains(&self.dfsp_prefix.len()) {
-            return Err(OptionsError::DfspPrefix);
-        }
-        if !(1..=PARTIES_PER_DFSP).contains(&self.parties) {
-            return Err(OptionsError::Parties);
-        }
+        use OptionsError as Wrong;
         let is_one_of_many =
             |instance: u32| (1..=INSTANCES_MAX).contains(&instance) && self.parties <= PARTIES_PER_INSTANCE;
-        if !self.instance.is_none_or(is_one_of_many) {
-            return Err(OptionsError::Instance);
-        }
-        if !self.is_parallel_right() {
-            return Err(OptionsError::Parallel);
-        }
-        if !(1..=OUTSTANDING_MAX).contains(&self.load.outstanding_max()) {
-            return Err(OptionsError::Outstanding);
-        }
-        if self.load.rate_per_s_max().is_some_and(|rate| !(1..=RATE_PER_S_MAX).contains(&rate)) {
-            return Err(OptionsError::Rate);
-        }
         let stages = self.load.stages();
-        if stages.len() > STAGES_MAX || (!stages.is_empty() && !self.baselines.is_empty()) {
-            return Err(OptionsError::Stages);
-        }
-        if self.alone.is_some() && (self.target.is_some() || !self.baselines.is_empty()) {
-            return Err(OptionsError::Alone);
-        }
-        let mut compared = self.baselines.iter().chain(&self.alone);
-        if (self.converts() || self.has_bulks()) && compared.any(|one| *one == Baseline::Forwarder) {
-            return Err(OptionsError::Forwarder);
-        }
-        if self.payees_convert && (!self.baselines.is_empty() || self.alone.is_some()) {
-            return Err(OptionsError::PayeesConvert);
-        }
-        if !self.pairs.fits(self.dfsps) {
-            return Err(OptionsError::Pairs);
-        }
-        if self.duration < SLICE_MIN {
-            return Err(OptionsError::Duration);
-        }
+        let is_compared = !self.baselines.is_empty();
+        let has_forwarder = self.baselines.iter().chain(&self.alone).any(|one| *one == Baseline::Forwarder);
         let slices = self.slice_count();
-        let is_too_short = !(1..=SLICES_MAX).contains(&slices) || self.duration / (slices as u32) < SLICE_MIN;
-        if is_too_short || (!stages.is_empty() && slices != 1) {
-            return Err(OptionsError::Slices);
-        }
-        if self.security.needs_keys() && self.target.is_some() && self.trial.is_none() {
-            return Err(OptionsError::Keys);
-        }
-        if self.amount <= Amount::ZERO {
-            return Err(OptionsError::Amount);
-        }
-        if !(1..=FXPS_MAX).contains(&self.fxps) {
-            return Err(OptionsError::Fxps);
-        }
-        if !(1..=BULK_ITEMS_MAX).contains(&self.bulk_items) {
-            return Err(OptionsError::BulkItems);
-        }
+        let is_cut_badly = !(1..=SLICES_MAX).contains(&slices) || self.duration / (slices as u32) < SLICE_MIN;
+        let rate = self.load.rate_per_s_max();
         let Settlement { gross, every_ms } = self.settlement;
-        if every_ms.is_some_and(|every_ms| gross || every_ms < SETTLEMENT_MS_MIN) {
-            return Err(OptionsError::Settlement);
+        let mistakes = [
+            (!(2..=DFSPS_MAX).contains(&self.dfsps), Wrong::Dfsps),
+            (!(1..=24).contains(&self.dfsp_prefix.len()), Wrong::DfspPrefix),
+            (!(1..=PARTIES_PER_DFSP).contains(&self.parties), Wrong::Parties),
+            (!self.instance.is_none_or(is_one_of_many), Wrong::Instance),
+            (!self.is_parallel_right(), Wrong::Parallel),
+            (!(1..=OUTSTANDING_MAX).contains(&self.load.outstanding_max()), Wrong::Outstanding),
+            (rate.is_some_and(|rate| !(1..=RATE_PER_S_MAX).contains(&rate)), Wrong::Rate),
+            (stages.len() > STAGES_MAX || (!stages.is_empty() && is_compared), Wrong::Stages),
+            (self.alone.is_some() && (self.target.is_some() || is_compared), Wrong::Alone),
+            ((self.converts() || self.has_bulks()) && has_forwarder, Wrong::Forwarder),
+            (self.payees_convert && (is_compared || self.alone.is_some()), Wrong::PayeesConvert),
+            (!self.pairs.fits(self.dfsps), Wrong::Pairs),
+            (self.duration < SLICE_MIN, Wrong::Duration),
+            (is_cut_badly || (!stages.is_empty() && slices != 1), Wrong::Slices),
+            (self.security.needs_keys() && self.target.is_some() && self.trial.is_none(), Wrong::Keys),
+            (self.amount <= Amount::ZERO, Wrong::Amount),
+            (!(1..=FXPS_MAX).contains(&self.fxps), Wrong::Fxps),
+            (!(1..=BULK_ITEMS_MAX).contains(&self.bulk_items), Wrong::BulkItems),
+            (every_ms.is_some_and(|every| gross || every < SETTLEMENT_MS_MIN), Wrong::Settlement),
+        ];
+        if let Some((_, mistake)) = mistakes.into_iter().find(|(is_made, _)| *is_made) {
+            return Err(mistake);
         }
         Ok(self.behaviour.validate()?)
     }
@@ -390,7 +345,6 @@ impl RunOptions {
         names.chain((1..=fxps).map(|number| format!("{}-fx{number}", self.dfsp_prefix))).collect()
     }
 
-    /// Which of them are FXPs.
     pub fn fxp_indexes(&self) -> Vec<usize> {
         (self.dfsps..self.dfsp_names().len()).collect()
     }

@@ -92,7 +92,6 @@ impl fmt::Display for PairChoice {
     }
 }
 
-/// Chooses the parties of operations.
 #[derive(Clone, Debug)]
 pub(crate) struct Pairs {
     pub dfsps: usize,

@@ -5,11 +5,10 @@ use std::time::Duration;
 use upesi_sim::{BULK_ITEMS_MAX, DfspSettings, Flavour, PARTIES_PER_DFSP};
 use upesi_types::{Amount, Currency};
 
-use super::load_section::{dfsps, load, parallel};
-use super::node::{Node, Value};
-use super::section::{Mistakes, Section};
+use super::load_profile::{dfsps, load, parallel};
+use super::section::{Mistakes, Node, Section, Value};
 use super::sweep::{self, Point};
-use super::{Mistake, REPETITIONS_MAX, ScenarioFile, Search, Test, Work, claim};
+use super::{Mistake, REPETITIONS_MAX, ScenarioFile, Search, Test, Work};
 use crate::isolated;
 use crate::plan::load_profile::Load;
 use crate::plan::options::{Baseline, FXPS_MAX, Identity, RunOptions, SLICES_MAX, Settlement};
@@ -41,7 +40,7 @@ pub(super) fn scenario(
     let repetitions = repetitions(&node);
     let variants = sweep::variants(axes, ablations, &mistakes);
     let plots = sweep::plots(plots, &variants, &mistakes);
-    let claims = claim::claims(claims, &variants, &mistakes);
+    let claims = sweep::claims(claims, &variants, &mistakes);
     let mut points = Vec::new();
     for variant in variants {
         let mut changed = node.clone();

@@ -4,7 +4,6 @@
 use serde::{Deserialize, Serialize};
 use upesi_sim::Phase;
 
-/// What one operation of a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scenario {
@@ -37,7 +36,6 @@ pub const fn phase_name(phase: Phase) -> &'static str {
 }
 
 impl Scenario {
-    /// All that one operation can be.
     pub const ALL: [Self; 6] =
         [Self::Transfers, Self::Lookups, Self::Quotes, Self::Payments, Self::ConvertedTransfers, Self::Bulks];
 
@@ -54,7 +52,6 @@ impl Scenario {
         }
     }
 
-    /// The name of one operation.
     pub const fn operation(self) -> &'static str {
         match self {
             Self::Transfers => "transfer",

@@ -1,13 +1,15 @@
 //! Reads the tables of a file key by key, and notes every mistake instead of ending at the first.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::Mistake;
-use super::node::{Node, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
-/// Where mistakes are gathered.
+use super::Mistake;
+
 pub(crate) type Mistakes = RefCell<Vec<Mistake>>;
 
 /// A table that is being read. Dropping it notes the keys that nobody asked for.
@@ -33,27 +35,22 @@ impl<'file> Section<'file> {
         section
     }
 
-    /// Its name, for messages.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Whether the file has the section at all.
     pub const fn is_given(&self) -> bool {
         self.node.is_some()
     }
 
-    /// The line it begins on.
     pub fn line(&self) -> usize {
         self.node.map_or(0, |node| node.line)
     }
 
-    /// Notes a mistake.
     pub fn mistake_at(&self, line: usize, text: impl Into<String>) {
         self.mistakes.borrow_mut().push(Mistake { line, text: text.into() });
     }
 
-    /// The value of a key.
     pub fn node(&mut self, key: &'static str) -> Option<&'file Node> {
         self.known.push(key);
         self.node?.get(key)
@@ -64,7 +61,21 @@ impl<'file> Section<'file> {
         self.mistake_at(node.line, format!("{}{dot}{key}: give {wanted}", self.name));
     }
 
-    /// A section within this one.
+    /// What a key says, if it is as `wanted`.
+    fn read<T>(
+        &mut self,
+        key: &'static str,
+        wanted: impl std::fmt::Display,
+        of: impl FnOnce(&Value) -> Option<T>,
+    ) -> Option<T> {
+        let node = self.node(key)?;
+        let found = of(&node.value);
+        if found.is_none() {
+            self.wrong(key, node, wanted);
+        }
+        found
+    }
+
     pub fn section(&mut self, key: &'static str, name: &'static str) -> Self {
         let node = self.node(key);
         Section::new(name, node, self.mistakes)
@@ -85,17 +96,9 @@ impl<'file> Section<'file> {
     }
 
     pub fn text(&mut self, key: &'static str) -> Option<String> {
-        let node = self.node(key)?;
-        match &node.value {
-            Value::Text(text) => Some(text.clone()),
-            _ => {
-                self.wrong(key, node, "a text in quotes");
-                None
-            }
-        }
+        self.read(key, "a text in quotes", Value::text)
     }
 
-    /// A text that must be there.
     pub fn text_required(&mut self, key: &'static str) -> String {
         if self.node.is_none_or(|node| node.get(key).is_none()) {
             let line = self.line();
@@ -110,112 +113,54 @@ impl<'file> Section<'file> {
 
     /// One of several words, by its place.
     pub fn choice(&mut self, key: &'static str, words: &[&str]) -> Option<usize> {
-        let node = self.node(key)?;
-        let found = match &node.value {
-            Value::Text(text) => words.iter().position(|word| word == text),
-            _ => None,
-        };
-        if found.is_none() {
-            self.wrong(key, node, format_args!("one of {}", words.join(", ")));
-        }
-        found
+        let place = |value: &Value| words.iter().position(|word| value.text().as_deref() == Some(word));
+        self.read(key, format_args!("one of {}", words.join(", ")), place)
     }
 
-    /// A whole number in a range.
     pub fn integer(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
-        let node = self.node(key)?;
-        let found = match &node.value {
-            Value::Integer(number) => u64::try_from(*number).ok().filter(|number| range.contains(number)),
-            _ => None,
-        };
-        if found.is_none() {
-            self.wrong(key, node, format_args!("a whole number from {} to {}", range.start(), range.end()));
-        }
-        found
+        let wanted = format!("a whole number from {} to {}", range.start(), range.end());
+        self.read(key, wanted, |value| value.integer().filter(|number| range.contains(number)))
     }
 
-    /// The same, for numbers of things.
     pub fn size(&mut self, key: &'static str, range: RangeInclusive<usize>) -> Option<usize> {
         let range = *range.start() as u64..=*range.end() as u64;
         self.integer(key, range).and_then(|number| usize::try_from(number).ok())
     }
 
-    /// The same, for smaller numbers.
     pub fn small<T: TryFrom<u64>>(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<T> {
         self.integer(key, range).and_then(|number| T::try_from(number).ok())
     }
 
     /// A number that may have a fraction, not negative.
     pub fn number(&mut self, key: &'static str) -> Option<f64> {
-        let node = self.node(key)?;
-        let found = match &node.value {
+        self.read(key, "a number that is not negative", |value| match value {
             Value::Integer(number) => u32::try_from(*number).ok().map(f64::from),
             Value::Fraction(number) => Some(*number).filter(|number| number.is_finite() && *number >= 0.0),
             _ => None,
-        };
-        if found.is_none() {
-            self.wrong(key, node, "a number that is not negative");
-        }
-        found
+        })
     }
 
-    /// True or false.
     pub fn flag(&mut self, key: &'static str) -> Option<bool> {
-        let node = self.node(key)?;
-        match &node.value {
-            Value::Flag(flag) => Some(*flag),
-            _ => {
-                self.wrong(key, node, "true or false");
-                None
-            }
-        }
+        self.read(
+            key,
+            "true or false",
+            |value| if let Value::Flag(flag) = value { Some(*flag) } else { None },
+        )
     }
 
     /// A length of time as a text: `500ms`, `20s`, `5m`, `1h`.
     pub fn duration(&mut self, key: &'static str) -> Option<Duration> {
-        let node = self.node(key)?;
-        let found = match &node.value {
-            Value::Text(text) => duration_of(text),
-            _ => None,
-        };
-        if found.is_none() {
-            self.wrong(key, node, "a time with its unit, such as \"500ms\", \"20s\", \"5m\" or \"1h\"");
-        }
-        found
+        let wanted = "a time with its unit, such as \"500ms\", \"20s\", \"5m\" or \"1h\"";
+        self.read(key, wanted, |value| duration_of(&value.text()?))
     }
 
-    /// A list of whole numbers.
     pub fn integers(&mut self, key: &'static str) -> Option<Vec<u64>> {
-        let node = self.node(key)?;
-        let number = |item: &Node| match item.value {
-            Value::Integer(number) => u64::try_from(number).ok(),
-            _ => None,
-        };
-        let found = match &node.value {
-            Value::List(list) => list.iter().map(number).collect::<Option<Vec<_>>>(),
-            _ => None,
-        };
-        if found.is_none() {
-            self.wrong(key, node, "a list of whole numbers, such as [70, 10, 10, 10]");
-        }
-        found
+        let wanted = "a list of whole numbers, such as [70, 10, 10, 10]";
+        self.read(key, wanted, |value| value.list(Value::integer))
     }
 
-    /// A list of texts.
     pub fn texts(&mut self, key: &'static str) -> Option<Vec<String>> {
-        let node = self.node(key)?;
-        let text = |item: &Node| match &item.value {
-            Value::Text(text) => Some(text.clone()),
-            _ => None,
-        };
-        let found = match &node.value {
-            Value::List(list) => list.iter().map(text).collect::<Option<Vec<_>>>(),
-            _ => None,
-        };
-        if found.is_none() {
-            self.wrong(key, node, "a list of texts, such as [\"forwarder\"]");
-        }
-        found
+        self.read(key, "a list of texts, such as [\"forwarder\"]", |value| value.list(Value::text))
     }
 }
 
@@ -241,4 +186,151 @@ pub fn duration_of(text: &str) -> Option<Duration> {
         _ => return None,
     };
     digits.parse::<u64>().ok()?.checked_mul(ms_per_unit).map(Duration::from_millis)
+}
+
+/// A value with the line it stands on, from 1.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub line: usize,
+    pub value: Value,
+}
+
+/// What TOML knows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Text(String),
+    Integer(i64),
+    Fraction(f64),
+    Flag(bool),
+    List(Vec<Node>),
+    Table(BTreeMap<String, Node>),
+    /// A date, or a number that does not fit.
+    Other,
+}
+
+impl Value {
+    fn text(&self) -> Option<String> {
+        if let Self::Text(text) = self { Some(text.clone()) } else { None }
+    }
+
+    fn integer(&self) -> Option<u64> {
+        if let Self::Integer(number) = self { u64::try_from(*number).ok() } else { None }
+    }
+
+    fn list<T>(&self, of: fn(&Self) -> Option<T>) -> Option<Vec<T>> {
+        if let Self::List(list) = self { list.iter().map(|node| of(&node.value)).collect() } else { None }
+    }
+}
+
+impl Node {
+    /// Reads a file; gives everything that could be read, and what is wrong with the rest.
+    pub fn parse(text: &str) -> (Self, Vec<Mistake>) {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let line_of = |offset: usize| 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
+        let mistake = |error: toml::de::Error| Mistake {
+            line: error.span().map_or(0, |span| line_of(span.start)),
+            text: error.message().trim_end().to_owned(),
+        };
+        let value = convert_table(table.get_ref(), &line_of);
+        (Self { line: 1, value }, errors.into_iter().map(mistake).collect())
+    }
+
+    /// The table's entries; nothing where it is none.
+    pub fn entries(&self) -> impl Iterator<Item = (&String, &Self)> {
+        match &self.value {
+            Value::Table(table) => Some(table.iter()),
+            _ => None,
+        }
+        .into_iter()
+        .flatten()
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        if let Value::Table(table) = &self.value { table.get(key) } else { None }
+    }
+
+    pub fn take(&mut self, key: &str) -> Option<Self> {
+        if let Value::Table(table) = &mut self.value { table.remove(key) } else { None }
+    }
+
+    /// Puts a value at a path such as `load.users`, making the tables on the way. Gives false when something else than
+    /// a table is in the way. Below `hub.settings` and `sweep` the rest of the path is one key: it has dots of its own.
+    pub fn set(&mut self, path: &str, node: Self) -> bool {
+        if let Some(setting) = path.strip_prefix("hub.settings.") {
+            return self.set_at(&["hub", "settings", setting], node);
+        }
+        if let Some(axis) = path.strip_prefix("sweep.") {
+            return self.set_at(&["sweep", axis], node);
+        }
+        self.set_at(&path.split('.').collect::<Vec<_>>(), node)
+    }
+
+    fn set_at(&mut self, path: &[&str], node: Self) -> bool {
+        let (Value::Table(table), Some((first, rest))) = (&mut self.value, path.split_first()) else {
+            return false;
+        };
+        if rest.is_empty() {
+            table.insert((*first).to_owned(), node);
+            return true;
+        }
+        let empty = Self { line: node.line, value: Value::Table(BTreeMap::new()) };
+        table.entry((*first).to_owned()).or_insert(empty).set_at(rest, node)
+    }
+
+    /// Without lines, as the `toml` crate has it; what it cannot hold is left out.
+    pub fn to_toml(&self) -> Option<toml::Value> {
+        Some(match &self.value {
+            Value::Text(text) => toml::Value::String(text.clone()),
+            Value::Integer(number) => toml::Value::Integer(*number),
+            Value::Fraction(number) => toml::Value::Float(*number),
+            Value::Flag(flag) => toml::Value::Boolean(*flag),
+            Value::List(list) => toml::Value::Array(list.iter().filter_map(Self::to_toml).collect()),
+            Value::Table(_) => toml::Value::Table(self.to_table()),
+            Value::Other => return None,
+        })
+    }
+
+    pub fn to_table(&self) -> toml::Table {
+        self.entries().filter_map(|(key, node)| Some((key.clone(), node.to_toml()?))).collect()
+    }
+
+    /// As a setting of the hub or a label reads it; `None` for lists and tables.
+    pub fn plain(&self) -> Option<String> {
+        match &self.value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Integer(number) => Some(number.to_string()),
+            Value::Fraction(number) => Some(number.to_string()),
+            Value::Flag(flag) => Some(flag.to_string()),
+            Value::List(_) | Value::Table(_) | Value::Other => None,
+        }
+    }
+}
+
+fn convert_table(table: &DeTable<'_>, line_of: &dyn Fn(usize) -> usize) -> Value {
+    let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+        let name: &std::borrow::Cow<'_, str> = key.get_ref();
+        let line = line_of(key.span().start);
+        (name.clone().into_owned(), Node { line, value: convert(value.get_ref(), line_of) })
+    };
+    Value::Table(table.iter().map(entry).collect())
+}
+
+fn convert(value: &DeValue<'_>, line_of: &dyn Fn(usize) -> usize) -> Value {
+    match value {
+        DeValue::String(text) => Value::Text(text.clone().into_owned()),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).map_or(Value::Other, Value::Integer)
+        }
+        DeValue::Float(number) => number.as_str().parse().map_or(Value::Other, Value::Fraction),
+        DeValue::Boolean(flag) => Value::Flag(*flag),
+        DeValue::Array(items) => {
+            let item = |item: &Spanned<DeValue<'_>>| Node {
+                line: line_of(item.span().start),
+                value: convert(item.get_ref(), line_of),
+            };
+            Value::List(items.iter().map(item).collect())
+        }
+        DeValue::Table(table) => convert_table(table, line_of),
+        DeValue::Datetime(_) => Value::Other,
+    }
 }

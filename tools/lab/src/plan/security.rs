@@ -33,13 +33,10 @@ pub enum Signatures {
     Enforce,
 }
 
-/// What of a run is secured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Security {
-    /// Connections.
     pub tls: Transport,
-    /// Messages.
     pub jws: Signatures,
     /// Transfers whose signatures DFSPs make before the load, for the hub and for each baseline. Those after them are
     /// signed as they leave, which takes longer than all that a hub does about a transfer.
@@ -64,12 +61,10 @@ impl Security {
         }
     }
 
-    /// Whether messages are signed.
     pub fn is_signed(self) -> bool {
         self.jws == Signatures::Enforce
     }
 
-    /// Whether keys are needed.
     pub fn needs_keys(self) -> bool {
         self.is_mutual() || self.is_signed()
     }

@@ -3,15 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::node::Node;
-use super::section::{Mistakes, Section};
+use super::section::{Mistakes, Node, Section};
 use super::{
     Mistake, PlanError, Plot, REPETITIONS_MAX, SUITES, ScenarioFile, Test, Work, looks_like_path, read_text,
     stem, sweep,
 };
 use crate::observe::profile;
 
-/// One scenario of a suite.
 #[derive(Clone, Debug)]
 pub struct SuiteRun {
     /// The scenario, with the suite's changes in it.
@@ -77,10 +75,8 @@ pub struct SuiteFile {
 }
 
 impl SuiteFile {
-    /// A suite by the name of a built-in one, or by the path of a file.
-    ///
-    /// # Errors
-    /// When there is none, or it or one of its scenarios has mistakes.
+    /// A suite by the name of a built-in one, or by the path of a file. Fails when there is none, or it or one of its
+    /// scenarios has mistakes.
     pub fn named(name: &str) -> Result<Self, PlanError> {
         if let Some((name, text)) = SUITES.iter().find(|(known, _)| *known == name) {
             return Self::parse(name, text, None);
@@ -94,10 +90,8 @@ impl SuiteFile {
         Ok(suite)
     }
 
-    /// Understands a text; paths of scenario files are relative to `directory`.
-    ///
-    /// # Errors
-    /// Every mistake in it, or those in the first scenario that has some.
+    /// Understands a text; paths of scenario files are relative to `directory`. Errors: every mistake in it, or those
+    /// in the first scenario that has some.
     pub fn parse(name: &str, text: &str, directory: Option<&Path>) -> Result<Self, PlanError> {
         let (mut node, mistakes) = Node::parse(text);
         let mistakes = Mistakes::new(mistakes);

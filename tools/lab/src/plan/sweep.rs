@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::parameters;
-
-use super::node::{Node, Value};
-use super::section::{Mistakes, Section};
+use super::section::{Mistakes, Node, Section, Value};
 use super::{Mistake, Work};
+use crate::report::{Metric, parameters};
 use crate::result::schema::Parameter;
 
 /// Most runs of one file.
 const POINTS_MAX: usize = 200;
 
-/// One run of a scenario.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// What tells it from the others; empty where there is one only.
@@ -54,7 +51,6 @@ pub struct Plot {
     pub y: String,
 }
 
-/// One combination of values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Variant {
     pub parameters: BTreeMap<String, Parameter>,
@@ -175,4 +171,46 @@ fn plot(node: &Node, mistakes: &Mistakes) -> Plot {
         series: section.text("series"),
         y: section.text("y").unwrap_or_else(|| "throughput_per_s".to_owned()),
     }
+}
+
+/// That a point is worse than the first one by so much at most.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    pub text: String,
+    /// Which point, by its place in the scenario; never the first.
+    pub point: usize,
+    pub figure: Metric,
+    /// How much worse it may be than the first point, in per cent of it: less throughput, or more of anything else.
+    pub at_most_percent: f64,
+}
+
+pub(super) fn claims(node: Option<&Node>, variants: &[Variant], mistakes: &Mistakes) -> Vec<Claim> {
+    let Some(node) = node else { return Vec::new() };
+    let Value::List(list) = &node.value else {
+        let text = "write each claim as [[claim]]".to_owned();
+        mistakes.borrow_mut().push(Mistake { line: node.line, text });
+        return Vec::new();
+    };
+    list.iter().filter_map(|node| claim(node, variants, mistakes)).collect()
+}
+
+fn claim(node: &Node, variants: &[Variant], mistakes: &Mistakes) -> Option<Claim> {
+    let mut section = Section::new("claim", Some(node), mistakes);
+    let text = section.text_required("text");
+    let ablation = section.text_required("ablation");
+    let figure = section.choice("figure", &Metric::ALL.map(Metric::member)).unwrap_or(0);
+    let at_most_percent = section.number("at_most_percent");
+    if at_most_percent.is_none() {
+        section.mistake_at(section.line(), "at_most_percent is missing in [claim]");
+    }
+    let is_meant =
+        |variant: &Variant| variant.parameters.get("ablation") == Some(&Parameter::Text(ablation.clone()));
+    let point = variants.iter().position(is_meant).filter(|point| *point > 0);
+    if point.is_none() {
+        let text = format!(
+            "claim.ablation: {ablation:?} is no [[ablation]] after the first, which it is compared with"
+        );
+        section.mistake_at(section.line(), text);
+    }
+    Some(Claim { text, point: point?, figure: Metric::ALL[figure], at_most_percent: at_most_percent? })
 }

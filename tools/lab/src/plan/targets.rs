@@ -4,7 +4,6 @@
 use crate::result::LabResult;
 use crate::result::schema::TargetCheck;
 
-/// What a target is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
     /// Half of the operations are at most this slow, in milliseconds.
@@ -73,7 +72,6 @@ impl TargetKind {
     }
 }
 
-/// One thing that a run must reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
     pub kind: TargetKind,

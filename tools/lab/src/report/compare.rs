@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::report::error::ReportError;
+use super::ReportError;
 use crate::report::input::Results;
 use crate::report::run::Run;
 use crate::report::statistics::{
@@ -21,7 +21,6 @@ const SAME_WITHIN: f64 = 0.02;
 /// The difference that advice on repetitions is about.
 const ADVICE_EFFECT: f64 = 0.05;
 
-/// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     Throughput,
@@ -75,7 +74,6 @@ impl Metric {
     }
 }
 
-/// As the member of a result that it is.
 impl Serialize for Metric {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.member())
@@ -115,7 +113,6 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether a real difference is for the better.
     pub fn is_better(&self) -> bool {
         (self.relative > 0.0) == self.metric.more_is_better()
     }
@@ -132,7 +129,6 @@ impl Difference {
     }
 }
 
-/// A run beside the base.
 #[derive(Clone, Debug)]
 pub struct Pair {
     /// What both are runs of, where suites are compared.
@@ -147,7 +143,6 @@ pub struct Pair {
     pub warnings: Vec<String>,
 }
 
-/// The comparison of two or more runs.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// Every run but the base beside the base.
@@ -211,7 +206,6 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Compares.
 pub(crate) fn compare(results: &Results) -> Result<Comparison, ReportError> {
     let runs = &results.runs;
     let table = text::table(runs);

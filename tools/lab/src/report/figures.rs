@@ -3,7 +3,6 @@
 /// What stands where nothing was measured.
 pub(crate) const ABSENT: &str = "–";
 
-/// A number with its thousands grouped.
 pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return ABSENT.to_owned();
@@ -56,7 +55,6 @@ pub(crate) fn milliseconds(value: f64) -> String {
     }
 }
 
-/// A time given in microseconds.
 pub(crate) fn microseconds(value: f64) -> String {
     if value.abs() < 1_000.0 { format!("{} µs", number(value)) } else { milliseconds(value / 1e3) }
 }

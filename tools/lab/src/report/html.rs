@@ -1,27 +1,22 @@
 //! The page: one file that loads nothing. Its tables read without the script; the script draws the plots.
 
-mod comparison;
-mod markup;
 mod objectives;
-mod plot;
 mod plots;
-mod profile;
-mod published;
 mod run_section;
+mod sections;
 mod table;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use self::markup::Markup;
-use self::table::{Cell, table, terms};
+use self::table::{Cell, Markup, table, terms};
+use super::suite::{claims, lengths, sections};
 use crate::report::compare;
 use crate::report::figures::{capitalised, milliseconds, minute, number};
 use crate::report::input::Results;
 use crate::report::published::Beside;
 use crate::report::run::{Run, plain};
-use crate::report::sections::{claims, lengths, sections};
 use crate::report::text::figures;
 
 const STYLE: &str = concat!(include_str!("html/uplot/uPlot.min.css"), include_str!("html/page.css"));
@@ -35,7 +30,7 @@ const SCRIPT: &str = concat!(
     include_str!("html/page.js")
 );
 /// Most runs whose lines are told apart in one plot.
-const OVERLAID_MAX: usize = plot::COLOURS;
+const OVERLAID_MAX: usize = plots::COLOURS;
 /// Up to this many runs are shown unfolded.
 const OPEN_MAX: usize = 2;
 
@@ -161,7 +156,7 @@ pub(crate) fn page(results: &Results, beside: Option<&Beside>) -> String {
 fn parts(results: &Results, beside: Option<&Beside>) -> Parts {
     let mut parts = Parts::default();
     if let Some(beside) = beside {
-        parts.section("published", "Published figures beside ours", &published::section(beside));
+        parts.section("published", "Published figures beside ours", &sections::published(beside));
     }
     // Of one suite the plots come first, and what each part costs after them.
     let one_suite = results.only_suites && results.suites.len() == 1;
@@ -173,7 +168,7 @@ fn parts(results: &Results, beside: Option<&Beside>) -> Parts {
         && compared(results)
     {
         let heading = if one_suite { "What each part costs" } else { "Verdict" };
-        parts.add("verdict", heading, &comparison::section(&comparison, heading));
+        parts.add("verdict", heading, &sections::section(&comparison, heading));
     }
     if !one_suite {
         suites(&mut parts, results);
@@ -270,7 +265,7 @@ fn suites(parts: &mut Parts, results: &Results) {
 fn looked_into(runs: &[Run]) -> Markup {
     let mut markup = Markup::new();
     for (index, run) in runs.iter().enumerate() {
-        let shares = profile::shares(run);
+        let shares = sections::shares(run);
         if !shares.is_empty() {
             markup.put("<h3><a href=\"#run-{}\">{}</a></h3>", &[&index, &run.label]).add(&shares);
         }
@@ -330,7 +325,7 @@ fn overlays(runs: &[Run]) -> Markup {
     let mut markup = Markup::new();
     if runs.len() <= OVERLAID_MAX {
         let percentiles =
-            plots::percentiles(runs, "percentiles").map(|plot| plot::Plot { wide: true, ..plot });
+            plots::percentiles(runs, "percentiles").map(|plot| plots::Plot { wide: true, ..plot });
         plots::of_runs(runs, "all").iter().chain(&percentiles).for_each(|plot| {
             markup.add(&plot.markup());
         });

@@ -9,26 +9,23 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::report::error::ReportError;
+use super::ReportError;
+use super::run::{self, Shares};
+use crate::drive::suite_run::{LeftOut, Question, SuiteFailure};
 use crate::report::parameters;
 use crate::report::run::Run;
-use crate::report::shares::{self, Shares};
-use crate::report::suite::{
-    Beside, Claim, Failure, LeftOut, Length, PairFile, Question, QuestionFile, absences,
-};
+use crate::report::suite::{Beside, Claim, Length, PairFile, absences};
 
 /// Newest layout of `result.json` and `suite.json` that is understood.
-pub(crate) const SCHEMA_VERSION_MAX: u64 = 2;
+const SCHEMA_VERSION_MAX: u64 = 2;
 /// Largest file that is read, in bytes: an hour per second with all its buckets is below one mebibyte.
 pub(crate) const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The flame graph that `upesi lab profile` keeps beside a result.
 const FLAME_GRAPH: &str = "profile.svg";
 /// A larger one is left to its file, in bytes.
 const FLAME_GRAPH_BYTES_MAX: u64 = 512 * 1024;
-/// Most runs of one report.
-pub(crate) const RUNS_MAX: usize = 1_000;
+const RUNS_MAX: usize = 1_000;
 
-/// A plot over the runs of a suite.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
     pub title: String,
@@ -58,12 +55,10 @@ pub(crate) struct Suite {
     pub length: Option<Length>,
 }
 
-/// Everything that was read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Results {
     pub runs: Vec<Run>,
     pub suites: Vec<Suite>,
-    /// Whether only suites were named.
     pub only_suites: bool,
 }
 
@@ -75,8 +70,8 @@ struct SuiteFile {
     plots: Option<Vec<PlotFile>>,
     pairs: Option<Vec<PairFile>>,
     claims: Option<Vec<Claim>>,
-    questions: Option<Vec<QuestionFile>>,
-    failures: Option<Vec<Failure>>,
+    questions: Option<Vec<Question>>,
+    failures: Option<Vec<SuiteFailure>>,
     left_out: Option<Vec<LeftOut>>,
     began_at: Option<String>,
     took_s: Option<f64>,
@@ -92,7 +87,6 @@ struct PlotFile {
     runs: Option<Vec<usize>>,
 }
 
-/// Reads everything that is named.
 pub(crate) fn load(paths: &[PathBuf]) -> Result<Results, ReportError> {
     if paths.is_empty() {
         return Err(ReportError::Nothing);
@@ -148,7 +142,7 @@ fn read_run(path: &Path, value: Value) -> Result<Run, ReportError> {
     let mut run =
         Run::of(value).map_err(|source| ReportError::Malformed { path: path.to_owned(), source })?;
     run.directory = directory_name(path);
-    let shares = path.with_file_name(shares::FILE);
+    let shares = path.with_file_name(run::FILE);
     // Only what a run wrote as a directory of its own has a profile beside it.
     if path.file_name().is_some_and(|name| name == "result.json") && shares.is_file() {
         let value = read(&shares)?;
@@ -213,8 +207,8 @@ fn read_suite(path: &Path, value: Value, runs: &mut Vec<Run>) -> Result<Suite, R
     let plots = plots.collect();
     let title = file.title.or(file.name).unwrap_or_else(|| "Suite".to_owned());
     let pairs = file.pairs.unwrap_or_default().into_iter().filter_map(|pair| pair.placed(place)).collect();
-    let questions = file.questions.unwrap_or_default().into_iter().map(|question| question.placed(place));
-    let questions = questions.collect();
+    let mut questions = file.questions.unwrap_or_default();
+    questions.iter_mut().for_each(|one| one.runs = one.runs.drain(..).filter_map(place).collect());
     let claims = file.claims.unwrap_or_default();
     let (failures, left_out) = (file.failures.unwrap_or_default(), file.left_out.unwrap_or_default());
     let absences = absences(&missing, &failures, &left_out);

@@ -3,23 +3,21 @@
 //! Reads what runs leave behind (`result.json`, of layout 1 and 2, and the `suite.json` of several runs) and tells
 //! people what it means: a table for a terminal, rows of Markdown, a comparison with intervals and a verdict in words,
 //! and one HTML page that needs nothing but itself. Nothing here measures; everything here can be repeated from the
-//! files.
+//! files. An interval rests on the samples of `run.rs`: repetitions, or else slices or seconds of one run; what is
+//! plotted is chosen in `html/plots.rs`, and drawn by `html/page.js` with uPlot (`html/uplot/`, MIT).
+//!
+//! The same files give the same bytes; a text from a file reaches the page only escaped; the page's one script is named
+//! by its hash in the page's own security policy, so that no other can run.
 #![allow(clippy::float_arithmetic, reason = "statistics and coordinates of plots; no money is computed here")]
 
 mod compare;
 mod conditions;
-mod error;
 mod figures;
 mod html;
 mod input;
-mod load;
-mod markdown;
 pub mod parameters;
 pub mod published;
 mod run;
-mod samples;
-mod sections;
-mod shares;
 pub mod statistics;
 mod suite;
 mod summary;
@@ -30,33 +28,24 @@ mod warnings;
 use std::path::{Path, PathBuf};
 
 pub use compare::{Comparison, Difference, Judgement, Metric, Pair};
-pub use error::ReportError;
 
 /// Compares results with the first of them; of suites, every run with the run of the same name and parameters in the
 /// first. Each path is a directory that a run or suite wrote, or its `result.json` or `suite.json`. The comparison's
-/// `Display` is a table and the verdict in words.
-///
-/// # Errors
-/// When fewer than two results are given or one cannot be read.
+/// `Display` is a table and the verdict in words. Fails when fewer than two results are given or one cannot be read.
 pub fn compare(paths: &[PathBuf]) -> Result<Comparison, ReportError> {
     compare::compare(&input::load(paths)?)
 }
 
-/// The results as a table for a terminal: by question where a suite asks some, with what took turns compared, and what
-/// became of claims.
-///
-/// # Errors
-/// When a result cannot be read.
+/// The results as a table for a terminal: by question where a suite asks some, with what took turns compared, and
+/// what became of claims. Fails when a result cannot be read.
 pub fn text(paths: &[PathBuf]) -> Result<String, ReportError> {
     Ok(text::results(&input::load(paths)?))
 }
 
-/// The results as a table in Markdown, with the conditions that they share below it.
-///
-/// # Errors
-/// When a result cannot be read.
+/// The results as a table in Markdown, with the conditions that they share below it. Fails when a result cannot be
+/// read.
 pub fn markdown(paths: &[PathBuf]) -> Result<String, ReportError> {
-    Ok(markdown::table(&input::load(paths)?))
+    Ok(text::markdown(&input::load(paths)?))
 }
 
 /// A text as a paragraph of Markdown, in lines that an editor shows whole.
@@ -70,19 +59,15 @@ pub fn reflowed(text: &str) -> String {
     paragraphs.collect::<Vec<_>>().join("\n")
 }
 
-/// Writes the results as one HTML page that loads nothing: style, script and plots are inside. Two or more results are
-/// compared with the first; suites bring their plots.
-///
-/// # Errors
-/// When a result cannot be read or the page not be written.
+/// Writes the results as one HTML page that loads nothing: style, script and plots are inside. Two or more results
+/// are compared with the first; suites bring their plots. Fails when a result cannot be read or the page not be
+/// written.
 pub fn write_html(paths: &[PathBuf], page: &Path) -> Result<(), ReportError> {
     write_html_beside(paths, None, page)
 }
 
-/// The same, with published figures beside ours as the page's first part.
-///
-/// # Errors
-/// When a result cannot be read or the page not be written.
+/// The same, with published figures beside ours as the page's first part. Fails when a result cannot be read or the
+/// page not be written.
 pub fn write_html_beside(
     paths: &[PathBuf],
     published: Option<&published::Beside>,
@@ -90,4 +75,28 @@ pub fn write_html_beside(
 ) -> Result<(), ReportError> {
     let content = html::page(&input::load(paths)?, published);
     std::fs::write(page, content).map_err(|source| ReportError::Unwritable { path: page.to_owned(), source })
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    #[error("no result was named; give directories that `upesi lab run --out` wrote")]
+    Nothing,
+    #[error("a comparison needs at least two results, and one was given")]
+    OnlyOne,
+    #[error("{path}: {source}; give a directory with result.json or suite.json, or such a file")]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("{path} is not a result of the lab: {source}")]
+    Malformed { path: PathBuf, source: serde_json::Error },
+    #[error(
+        "{path} has layout version {version}, this program reads up to {known}; use the release that wrote it"
+    )]
+    TooNew { path: PathBuf, version: u64, known: u64 },
+    #[error("{path} has more than {bytes_max} bytes, which no result of the lab has")]
+    TooLarge { path: PathBuf, bytes_max: u64 },
+    #[error("more than {runs_max} results were given; report on them in parts")]
+    TooMany { runs_max: usize },
+    #[error("the suites have no run in common by name and parameters, so there is nothing to compare")]
+    NothingInCommon,
+    #[error("{path} could not be written: {source}")]
+    Unwritable { path: PathBuf, source: std::io::Error },
 }

@@ -26,86 +26,52 @@ enum Told {
 /// are told.
 type Row = (&'static [&'static str], &'static str, &'static str, Told);
 
-const PARAMETERS: &[Row] = &[
-    (&["ablation"], "what was changed", "", Alone),
-    (
-        &["arrivals"],
-        "pattern of arrivals",
-        "",
-        Words(&[("even", "even arrivals"), ("random", "random arrivals")]),
-    ),
-    (&["batch"], "batch size", "", After("batch")),
-    (&["batches"], "batches", "", Counted("batch")),
-    (&["body_bytes"], "body size", "bytes", After("body size")),
-    (&["connections"], "connections", "", Counted("connection")),
-    (&["count", "dfsps"], "DFSPs", "", Counted("DFSP")),
-    (&["delay_ms"], "payee's delay", "ms", After("payee's delay")),
-    (&["durable"], "durability", "", Words(&[("yes", "durable"), ("no", "not durable")])),
-    (
-        &["existing", "existing_rows", "existing_transfers", "rows"],
-        "existing transfers",
-        "",
-        Counted("existing transfer"),
-    ),
-    (&["in_flight"], "commands under way", "", Counted("command under way")),
-    (
-        &["keep_alive"],
-        "whether connections are kept",
-        "",
-        Words(&[("yes", "connections kept"), ("no", "connections not kept")]),
-    ),
-    (&["messages"], "messages", "", Counted("message")),
-    (&["operation"], "kind of operation", "", Alone),
-    (&["pairs"], "who pays whom", "", Alone),
-    (&["parties"], "parties of each DFSP", "", Counted("party of each DFSP")),
-    (
-        &["percent_of_breakpoint"],
-        "offered rate",
-        "% of the highest that holds",
-        Then("% of the highest rate"),
-    ),
-    (&["rate_per_s"], "offered rate", "/s", After("offered rate")),
-    (&["receiver_delay_ms"], "receiver's delay", "ms", After("receiver's delay")),
-    (
-        &["receivers"],
-        "kind of receivers",
-        "",
-        Words(&[("dfsps", "received by simulated DFSPs"), ("sinks", "received by sinks")]),
-    ),
-    (&["record_bytes"], "record size", "bytes", After("record size")),
-    (
-        &["recorded"],
-        "origin of the stream",
-        "",
-        Words(&[("yes", "recorded stream"), ("no", "made-up stream")]),
-    ),
-    (&["repetitions"], "repetitions", "", Counted("repetition")),
-    (&["submitters"], "submitters", "", Counted("submitter")),
-    (&["submitting_threads"], "threads that submitted", "", Counted("thread that submitted")),
-    (&["threads"], "threads", "", Counted("thread")),
-    (&["transfers"], "transfers", "", Counted("transfer")),
-    (&["users", "vus"], "virtual users", "", Counted("virtual user")),
-    (&["value_bytes"], "value size", "bytes", After("value size")),
-    (
-        &["what"],
-        "what is done",
-        "",
+/// Rows as keys, name, unit and how values are told.
+macro_rules! parameters {
+    ($($($key:ident)|+: $name:literal, $unit:literal, $told:expr;)*) => {
+        const PARAMETERS: &[Row] = &[$((&[$(stringify!($key)),+], $name, $unit, $told)),*];
+    };
+}
+
+parameters! {
+    ablation: "what was changed", "", Alone;
+    arrivals: "pattern of arrivals", "", Words(&[("even", "even arrivals"), ("random", "random arrivals")]);
+    batch: "batch size", "", After("batch");
+    batches: "batches", "", Counted("batch");
+    body_bytes: "body size", "bytes", After("body size");
+    connections: "connections", "", Counted("connection");
+    count | dfsps: "DFSPs", "", Counted("DFSP");
+    delay_ms: "payee's delay", "ms", After("payee's delay");
+    durable: "durability", "", Words(&[("yes", "durable"), ("no", "not durable")]);
+    existing | existing_rows | existing_transfers | rows: "existing transfers", "", Counted("existing transfer");
+    in_flight: "commands under way", "", Counted("command under way");
+    keep_alive: "whether connections are kept", "",
+        Words(&[("yes", "connections kept"), ("no", "connections not kept")]);
+    messages: "messages", "", Counted("message");
+    operation: "kind of operation", "", Alone;
+    pairs: "who pays whom", "", Alone;
+    parties: "parties of each DFSP", "", Counted("party of each DFSP");
+    percent_of_breakpoint: "offered rate", "% of the highest that holds", Then("% of the highest rate");
+    rate_per_s: "offered rate", "/s", After("offered rate");
+    receiver_delay_ms: "receiver's delay", "ms", After("receiver's delay");
+    receivers: "kind of receivers", "",
+        Words(&[("dfsps", "received by simulated DFSPs"), ("sinks", "received by sinks")]);
+    record_bytes: "record size", "bytes", After("record size");
+    recorded: "origin of the stream", "", Words(&[("yes", "recorded stream"), ("no", "made-up stream")]);
+    repetitions: "repetitions", "", Counted("repetition");
+    submitters: "submitters", "", Counted("submitter");
+    submitting_threads: "threads that submitted", "", Counted("thread that submitted");
+    threads: "threads", "", Counted("thread");
+    transfers: "transfers", "", Counted("transfer");
+    users | vus: "virtual users", "", Counted("virtual user");
+    value_bytes: "value size", "bytes", After("value size");
+    what: "what is done", "",
         Words(&[
-            ("fulfil", "fulfils"),
-            ("hit", "found"),
-            ("insert", "put in"),
-            ("miss", "not found"),
-            ("prepare", "prepares"),
-        ]),
-    ),
-    (&["workers"], "workers", "", Counted("worker")),
-    (
-        &["zero_ahead"],
-        "zeros written ahead",
-        "",
-        Words(&[("yes", "zeros written ahead"), ("no", "no zeros written ahead")]),
-    ),
-];
+            ("fulfil", "fulfils"), ("hit", "found"), ("insert", "put in"), ("miss", "not found"), ("prepare", "prepares"),
+        ]);
+    workers: "workers", "", Counted("worker");
+    zero_ahead: "zeros written ahead", "", Words(&[("yes", "zeros written ahead"), ("no", "no zeros written ahead")]);
+}
 
 /// Units that keys end with, of those that are not in the table.
 const UNITS: [(&str, &str); 6] =

@@ -6,14 +6,13 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::ReportError;
 use crate::report::conditions::{self, Conditions};
-use crate::report::error::ReportError;
 use crate::report::figures::{ABSENT, count, grouped, number, or_absent, percent, signed_percent};
 use crate::report::run::Run;
-use crate::report::text::{Grid, escaped, wrapped};
-use crate::report::{input, load, warnings};
-
 pub use crate::report::summary::summary;
+use crate::report::text::{Grid, escaped, wrapped};
+use crate::report::{input, warnings};
 use crate::result::statistics::ratio;
 
 /// Seconds that a figure of one moment is of.
@@ -28,7 +27,6 @@ pub struct Published {
     pub rows: Vec<PublishedRow>,
 }
 
-/// One published figure.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct PublishedRow {
     /// Names the row; ours is found by it.
@@ -60,7 +58,6 @@ impl PublishedRow {
     }
 }
 
-/// Our figure for a row.
 #[derive(Clone, Debug, Default)]
 pub struct Ours {
     /// The figure in the row's unit; absent where this machine could not run it.
@@ -95,11 +92,8 @@ impl Ours {
     }
 
     /// Takes a figure from a result, by the path of its member (`throughput_per_s`, `latency_ms.p99`,
-    /// `stages.prepare.mean_us`), in the row's unit, with what drove the run, the conditions that the result names and
-    /// what makes it doubtful.
-    ///
-    /// # Errors
-    /// When the result cannot be read.
+    /// `stages.prepare.mean_us`), in the row's unit, with what drove the run, the conditions that the result names
+    /// and what makes it doubtful. Fails when the result cannot be read.
     pub fn of(result: &Path, member: &str, unit: &str) -> Result<Self, ReportError> {
         let results = input::load(&[result.to_owned()])?;
         Ok(results.runs.first().map_or_else(Self::default, |run| Self::of_run(run, member, unit)))
@@ -111,18 +105,16 @@ impl Ours {
         Self {
             figure: run.number(member).map(|figure| in_unit(figure, member, unit)),
             conditions: conditions::of(run),
-            load: load::of(run),
+            load: conditions::driven_with(run),
             note: failed.into_iter().chain(warnings::doubts(run)).collect::<Vec<_>>().join("; "),
             missed: missed(run),
             vcpus: run.number("environment.cores"),
         }
     }
 
-    /// Takes what was completed per second in the ten seconds after the hub had so many transfers behind it, those that
-    /// it began with included. What the hub did not reach is then what it did not reach in these.
-    ///
-    /// # Errors
-    /// When the result cannot be read.
+    /// Takes what was completed per second in the ten seconds after the hub had so many transfers behind it, those
+    /// that it began with included. What the hub did not reach is then what it did not reach in these. Fails when the
+    /// result cannot be read.
     pub fn at_transfers(result: &Path, transfers: u64) -> Result<Self, ReportError> {
         let results = input::load(&[result.to_owned()])?;
         let Some(run) = results.runs.first() else { return Ok(Self::default()) };
@@ -148,11 +140,9 @@ impl Ours {
         Ok(ours)
     }
 
-    /// Takes by how much a run of a suite differs from the one that it took turns with:
-    /// `suite` is the suite's directory, `run` and `base` are directories in it. The interval stands in the note.
-    ///
-    /// # Errors
-    /// When the suite or the run's result cannot be read.
+    /// Takes by how much a run of a suite differs from the one that it took turns with: `suite` is the suite's
+    /// directory, `run` and `base` are directories in it. The interval stands in the note. Fails when the suite or
+    /// the run's result cannot be read.
     pub fn difference(
         suite: &Path,
         run: &str,
@@ -269,7 +259,6 @@ pub struct Beside {
     pub rows: Vec<BesideRow>,
 }
 
-/// One published figure beside ours.
 #[derive(Clone, Debug, Default)]
 pub struct BesideRow {
     pub row: PublishedRow,
@@ -286,7 +275,6 @@ pub struct BesideRow {
 }
 
 impl BesideRow {
-    /// A value in the row's unit.
     pub(crate) fn shown(&self, value: Option<f64>) -> String {
         value.map_or_else(|| ABSENT.to_owned(), |value| with_unit(value, &self.row.unit))
     }
@@ -415,7 +403,6 @@ fn spelled(said: &str, before: &mut String) -> String {
     }
 }
 
-/// How many times better.
 pub(crate) fn times(times: f64) -> String {
     format!("{} ×", number(times))
 }

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use serde::Deserialize as _;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::report::compare::Metric;
 use crate::report::parameters;
-use crate::report::shares::Shares;
 use crate::result::schema::{ProcessRow, TimelineRow};
-use crate::result::{AuditSummary, BaselineResult, LabResult, ProcessResult};
+use crate::result::statistics::median;
+use crate::result::{AuditSummary, BaselineResult, LabResult, ProcessResult, SliceResult};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
@@ -51,7 +52,6 @@ fn without_nulls(value: &mut Value) {
 }
 
 impl Run {
-    /// Reads a result.
     pub fn of(mut raw: Value) -> Result<Self, serde_json::Error> {
         without_nulls(&mut raw);
         let mut typed = raw.clone();
@@ -65,7 +65,6 @@ impl Run {
         Ok(Self { result, parameters, environment, options, raw, ..Self::default() })
     }
 
-    /// The scenario's short name.
     pub fn name(&self) -> &str {
         if self.result.name.is_empty() { &self.result.scenario } else { &self.result.name }
     }
@@ -75,7 +74,6 @@ impl Run {
         if self.result.title.is_empty() { self.name() } else { &self.result.title }
     }
 
-    /// What is counted, in the singular.
     pub fn unit(&self) -> &str {
         if let Some(unit) = self.raw.get("unit").and_then(Value::as_str).filter(|unit| !unit.is_empty()) {
             return unit;
@@ -84,7 +82,6 @@ impl Run {
         self.scenario.strip_suffix('s').filter(|unit| !unit.is_empty()).unwrap_or("operation")
     }
 
-    /// What is counted, in the plural.
     pub fn units(&self) -> String {
         format!("{}s", self.unit())
     }
@@ -118,7 +115,6 @@ impl Run {
         self.result.hub.iter().map(|hub| Self::row_of("hub", hub)).chain(lab).collect()
     }
 
-    /// The hub's process.
     pub fn hub(&self) -> Option<ProcessRow> {
         let mut processes = self.processes();
         let hub = processes.iter().position(|process| process.name == "hub");
@@ -132,7 +128,6 @@ impl Run {
         self.baseline.iter().chain(&self.more_baselines)
     }
 
-    /// Whether one stage ran alone.
     pub fn is_isolated(&self) -> bool {
         self.raw.get("kind").is_some_and(|kind| kind == "isolated")
     }
@@ -142,7 +137,6 @@ impl Run {
         self.hub()?.cpu_us_per_operation
     }
 
-    /// The seconds of the run.
     pub fn rows(&self) -> &[TimelineRow] {
         self.timeline.as_ref().map(|timeline| timeline.rows.as_slice()).unwrap_or_default()
     }
@@ -213,7 +207,6 @@ impl Run {
         f64::from(self.timeline.as_ref().map_or(1, |timeline| timeline.interval_s.max(1)))
     }
 
-    /// A count, if the file has it.
     pub fn count(&self, path: &str) -> Option<u64> {
         self.value(path)?.as_u64()
     }
@@ -229,7 +222,6 @@ impl Run {
         found.filter(|value| !value.is_null())
     }
 
-    /// The same as a number.
     pub fn number(&self, path: &str) -> Option<f64> {
         let number = match self.value(path)? {
             Value::Number(number) => number.as_f64(),
@@ -262,6 +254,146 @@ pub(crate) fn plain(value: &Value) -> String {
         Value::Object(members) => {
             let one = |(name, value): (&String, &Value)| format!("{name} {}", plain(value));
             members.iter().filter(|(_, value)| !value.is_null()).map(one).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// The file's name, beside `result.json`.
+pub(crate) const FILE: &str = "shares.json";
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Shares {
+    pub samples: u64,
+    /// The stages, the busiest first.
+    pub stages: Vec<StageShare>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct StageShare {
+    pub stage: String,
+    pub samples: u64,
+    pub share: f64,
+    pub error: f64,
+    pub inside: Vec<Inside>,
+}
+
+/// A part of what a stage used.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Inside {
+    pub what: String,
+    pub share: f64,
+}
+
+/// Blocks into which a timeline is cut where a run was not repeated: enough for an interval, few enough that neighbours
+/// are nearly independent.
+const BLOCKS: usize = 10;
+const BLOCK_ROWS_MIN: usize = 3;
+
+/// Where repeated measurements come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Runs that were repeated, each at a moment of its own.
+    Repetitions,
+    /// Slices of one run, also where they take turns with those of a baseline.
+    Slices,
+    Blocks,
+}
+
+impl Origin {
+    /// Whether all of them are parts of one run: they tell the noise within it, and not how the machine differs from
+    /// one moment to the next.
+    pub const fn is_within_run(self) -> bool {
+        matches!(self, Self::Slices | Self::Blocks)
+    }
+}
+
+/// Repeated measurements of one figure.
+#[derive(Clone, Debug)]
+pub(crate) struct Samples {
+    pub values: Vec<f64>,
+    pub origin: Origin,
+}
+
+impl Run {
+    /// Repeated measurements of a figure, if the run holds any: of repetitions, or else of its slices, or else of its
+    /// seconds.
+    pub(crate) fn samples(&self, metric: Metric) -> Option<Samples> {
+        let sources = [
+            (Origin::Repetitions, self.of_repetitions(metric)),
+            (Origin::Slices, self.of_slices(metric)),
+            (Origin::Blocks, self.of_blocks(metric)),
+        ];
+        let found = sources.into_iter().find(|(_, values)| values.len() > 1);
+        found.map(|(origin, values)| Samples { values, origin })
+    }
+
+    /// One value of each run of several. A run that nobody repeated lists its own slices as `repetitions`: these are
+    /// none.
+    fn of_repetitions(&self, metric: Metric) -> Vec<f64> {
+        match metric {
+            Metric::Throughput if self.repetitions == self.of_slices(metric) => Vec::new(),
+            Metric::Throughput => self.repetitions.clone(),
+            _ => self.repeated.get(metric.member()).cloned().unwrap_or_default(),
+        }
+    }
+
+    fn of_slices(&self, metric: Metric) -> Vec<f64> {
+        match metric {
+            Metric::Throughput => rates(&self.slices),
+            Metric::Ratio => {
+                let baseline = self.baseline.as_ref().map(|baseline| rates(&baseline.slices));
+                let (own, baseline) = (rates(&self.slices), baseline.unwrap_or_default());
+                // Each slice was measured beside the baseline's of the same place.
+                if own.len() == baseline.len() {
+                    own.iter().zip(&baseline).map(|(own, baseline)| own / baseline).collect()
+                } else {
+                    Vec::new()
+                }
+            }
+            Metric::Median | Metric::Tail | Metric::Cpu => Vec::new(),
+        }
+    }
+
+    fn of_blocks(&self, metric: Metric) -> Vec<f64> {
+        let rows = self.steady_rows();
+        let seconds = self.interval_s();
+        let length = (rows.len() / BLOCKS).max(BLOCK_ROWS_MIN);
+        rows.chunks_exact(length).filter_map(|block| figure(metric, block, seconds)).collect()
+    }
+
+    /// The figure of the whole run; of several runs the one in the middle.
+    pub(crate) fn figure(&self, metric: Metric) -> Option<f64> {
+        let repeated = self.repeated.get(metric.member()).and_then(|values| median(values.iter().copied()));
+        let value = repeated.or_else(|| match metric {
+            Metric::Cpu => self.hub_cpu_us(),
+            metric => self.number(metric.member()),
+        });
+        value.filter(|value| value.is_finite())
+    }
+}
+
+fn rates(slices: &[SliceResult]) -> Vec<f64> {
+    slices.iter().map(|slice| slice.throughput_per_s).collect()
+}
+
+fn figure(metric: Metric, block: &[TimelineRow], interval_s: f64) -> Option<f64> {
+    let middle = |value: fn(&TimelineRow) -> Option<f64>| median(block.iter().filter_map(value));
+    let sum = |value: fn(&TimelineRow) -> Option<f64>| block.iter().map(value).sum::<Option<f64>>();
+    match metric {
+        Metric::Throughput => {
+            Some(sum(|row| Some(row.completed as f64))? / (block.len() as f64 * interval_s))
+        }
+        // The timeline is of the hub alone.
+        Metric::Ratio => None,
+        Metric::Median => middle(|row| row.p50_ms),
+        Metric::Tail => middle(|row| row.p99_ms),
+        Metric::Cpu => {
+            let completed = sum(|row| Some(row.completed as f64))?;
+            let cores = sum(|row| row.hub_cpu_cores)?;
+            (completed > 0.0).then(|| cores * interval_s * 1e6 / completed)
         }
     }
 }

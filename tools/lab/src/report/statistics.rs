@@ -5,7 +5,7 @@
 /// The confidence of every interval that is not said to have another.
 pub const CONFIDENCE: f64 = 0.95;
 /// How probable it shall be that a difference which is there is also seen, when repetitions are advised.
-pub const POWER: f64 = 0.8;
+const POWER: f64 = 0.8;
 /// More repetitions than this are not advised: something else is wrong then.
 pub const REPETITIONS_MAX: usize = 1_000;
 
@@ -208,5 +208,188 @@ fn log_gamma(mut x: f64) -> f64 {
 }
 
 #[cfg(test)]
-#[path = "statistics_tests.rs"]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn close(value: f64, expected: f64, tolerance: f64) -> bool {
+        (value - expected).abs() <= tolerance
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_printed_tables() {
+        for (probability, freedom, expected) in [
+            (0.975, 1.0, 12.706),
+            (0.975, 2.0, 4.303),
+            (0.975, 4.0, 2.776),
+            (0.975, 8.0, 2.306),
+            (0.975, 30.0, 2.042),
+            (0.975, 1_000.0, 1.962),
+            (0.995, 5.0, 4.032),
+            (0.8, 10.0, 0.879),
+            (0.5, 3.0, 0.0),
+            (0.025, 8.0, -2.306),
+        ] {
+            let quantile = student_quantile(probability, freedom);
+            assert!(
+                close(quantile, expected, 6e-4),
+                "t({probability}, {freedom}) = {quantile}, not {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn middles_and_means() {
+        assert_eq!(mean(&[]), None);
+        assert_eq!(variance(&[3.0]), None);
+        assert_eq!(variance(&[1.0, 3.0]), Some(2.0));
+    }
+
+    #[test]
+    fn an_interval_of_a_mean_by_hand() {
+        // Mean 10, variance 2.5, error sqrt(0.5), t(0.975, 4) = 2.776.
+        let interval = mean_interval(&[8.0, 9.0, 10.0, 11.0, 12.0], 0.95).unwrap();
+        assert!(close(interval.centre, 10.0, 1e-9));
+        assert!(close(interval.half_width(), 1.963, 1e-3), "{interval:?}");
+        assert_eq!(mean_interval(&[8.0], 0.95), None);
+    }
+
+    #[test]
+    fn a_difference_needs_two_positive_values_on_each_side() {
+        for (base, other) in [
+            (&[1.0][..], &[1.0, 2.0][..]),
+            (&[1.0, 2.0], &[1.0]),
+            (&[1.0, 0.0], &[1.0, 2.0]),
+            (&[1.0, 2.0], &[-1.0, 2.0]),
+            (&[1.0, f64::NAN], &[1.0, 2.0]),
+            (&[1.0, f64::INFINITY], &[1.0, 2.0]),
+            (&[], &[]),
+        ] {
+            assert_eq!(relative_difference(base, other, 0.95), None, "{base:?} {other:?}");
+        }
+        let exact = relative_difference(&[100.0, 100.0], &[112.0, 112.0], 0.95).unwrap();
+        assert!(close(exact.low, 0.12, 1e-9) && close(exact.high, 0.12, 1e-9), "{exact:?}");
+    }
+
+    #[test]
+    fn advice_grows_with_the_spread_and_shrinks_with_the_effect() {
+        let narrow = [99.0, 100.0, 101.0];
+        let wide = [90.0, 100.0, 110.0];
+        let few = repetitions_to_tell(&narrow, &narrow, 0.05, 0.95).unwrap();
+        let many = repetitions_to_tell(&wide, &wide, 0.05, 0.95).unwrap();
+        let fewer = repetitions_to_tell(&wide, &wide, 0.2, 0.95).unwrap();
+        assert!(few < many && fewer < many, "{few} {many} {fewer}");
+        // 16 (s/d)^2 is the rule of thumb for 80 % power: s = 0.1, d = ln 1.05, so about 67.
+        assert!((60..=75).contains(&many), "{many}");
+        assert_eq!(repetitions_to_tell(&[1.0, 100.0], &[1.0, 100.0], 0.001, 0.95), None);
+        assert_eq!(repetitions_to_tell(&[1.0], &[1.0, 2.0], 0.05, 0.95), None);
+    }
+
+    /// A small generator with a good spread (SplitMix64), so that the simulation is the same everywhere.
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn uniform(&mut self) -> f64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        }
+
+        fn normal(&mut self) -> f64 {
+            (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+        }
+
+        fn sample(&mut self, length: usize, spread: f64) -> Vec<f64> {
+            (0..length).map(|_| (spread * self.normal()).exp()).collect()
+        }
+    }
+
+    #[test]
+    fn nineteen_of_twenty_intervals_hold_the_truth() {
+        let mut numbers = Numbers(7);
+        let trials = 2_000;
+        let held = (0..trials)
+            .filter(|_| {
+                let (base, other) = (numbers.sample(5, 0.05), numbers.sample(4, 0.1));
+                relative_difference(&base, &other, 0.95).unwrap().contains(0.0)
+            })
+            .count();
+        let share = held as f64 / f64::from(trials);
+        assert!((0.93..=0.97).contains(&share), "{share} of the intervals hold the truth");
+    }
+
+    #[test]
+    fn what_moves_both_sides_of_a_pair_falls_out() {
+        // Half of the time the machine is twice as fast; the other side is 10 % faster throughout, give or take.
+        let base = [100.0, 200.0, 100.0, 200.0, 100.0];
+        let other = [110.0, 221.0, 109.0, 220.0, 111.0];
+        let paired = paired_difference(&base, &other, 0.95).unwrap();
+        assert!(close(paired.centre, 0.101, 0.002) && paired.half_width() < 0.02, "{paired:?}");
+        let unpaired = relative_difference(&base, &other, 0.95).unwrap();
+        assert!(unpaired.contains(0.0), "as repetitions of each nothing could be told: {unpaired:?}");
+        assert!(pairs_to_tell(&base, &other, 0.02, 0.95).is_some_and(|pairs| pairs <= 5));
+        assert_eq!(paired_difference(&base, &other[1..], 0.95), None);
+        assert_eq!(paired_difference(&base[..1], &other[..1], 0.95), None);
+        assert_eq!(paired_difference(&[1.0, 0.0], &[1.0, 1.0], 0.95), None);
+    }
+
+    #[test]
+    fn intervals_of_pairs_hold_the_truth_as_often_as_they_say() {
+        let mut state = 7_u64;
+        let mut uniform = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let mut normal = || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+        let mut held = 0;
+        for _ in 0..2_000 {
+            let phases: Vec<f64> = (0..5).map(|_| (0.5 * normal()).exp()).collect();
+            let base: Vec<f64> = phases.iter().map(|phase| phase * (0.05 * normal()).exp()).collect();
+            let other: Vec<f64> = phases.iter().map(|phase| 1.1 * phase * (0.05 * normal()).exp()).collect();
+            held += usize::from(paired_difference(&base, &other, 0.95).unwrap().contains(0.1));
+        }
+        let share = held as f64 / 2_000.0;
+        assert!((0.93..=0.97).contains(&share), "{share} of the intervals hold the truth");
+    }
+
+    proptest! {
+        #[test]
+        fn swapping_the_sides_inverts_the_answer(
+            base in prop::collection::vec(1.0..1e6_f64, 2..12),
+            other in prop::collection::vec(1.0..1e6_f64, 2..12),
+        ) {
+            let there = relative_difference(&base, &other, 0.95).unwrap();
+            let back = relative_difference(&other, &base, 0.95).unwrap();
+            prop_assert!(there.low <= there.centre && there.centre <= there.high);
+            prop_assert!(close((1.0 + there.centre) * (1.0 + back.centre), 1.0, 1e-6));
+            prop_assert_eq!(there.contains(0.0), back.contains(0.0));
+        }
+
+        #[test]
+        fn the_unit_does_not_matter(
+            base in prop::collection::vec(1.0..1e3_f64, 2..8),
+            other in prop::collection::vec(1.0..1e3_f64, 2..8),
+            factor in 0.01..100.0_f64,
+        ) {
+            let scaled = |values: &[f64]| values.iter().map(|value| value * factor).collect::<Vec<_>>();
+            let plain = relative_difference(&base, &other, 0.95).unwrap();
+            let in_other_unit = relative_difference(&scaled(&base), &scaled(&other), 0.95).unwrap();
+            prop_assert!(close(plain.centre, in_other_unit.centre, 1e-6 * (1.0 + plain.centre.abs())));
+        }
+
+        #[test]
+        fn more_confidence_is_a_wider_interval(values in prop::collection::vec(1.0..1e3_f64, 2..12)) {
+            let narrow = mean_interval(&values, 0.8).unwrap();
+            let wide = mean_interval(&values, 0.99).unwrap();
+            prop_assert!(wide.low <= narrow.low && narrow.high <= wide.high);
+        }
+
+        #[test]
+        fn quantiles_grow_with_the_probability(freedom in 1.0..200.0_f64, low in 0.01..0.98_f64, step in 0.001..0.01_f64) {
+            prop_assert!(student_quantile(low, freedom) < student_quantile(low + step, freedom));
+        }
+    }
+}

@@ -3,8 +3,13 @@
 
 use serde::Deserialize;
 
-use crate::report::compare::Metric;
-use crate::report::figures::{milliseconds, minute};
+use crate::drive::suite_run::{LeftOut, SuiteFailure};
+use crate::report::compare::{Judgement, Metric, Pair};
+use crate::report::conditions::{self, Conditions};
+use crate::report::figures::{ABSENT, capitalised, count, milliseconds, minute, percent};
+use crate::report::input::{Results, Suite};
+use crate::report::run::Run;
+use crate::report::text::{Grid, judgement};
 
 /// Two runs that took turns.
 #[derive(Clone, Debug, Default)]
@@ -24,14 +29,6 @@ pub(crate) struct Claim {
     pub words: String,
 }
 
-/// A question and the runs that answer it, as indices into the runs.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Question {
-    pub text: String,
-    pub runs: Vec<usize>,
-}
-
-/// How long a suite took.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Length {
     pub began_at: Option<String>,
@@ -60,23 +57,8 @@ impl Length {
     }
 }
 
-/// A run that gave no result at one time or another, and why.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Failure {
-    pub run: String,
-    pub error: String,
-}
-
-/// A scenario that was not run, and why.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct LeftOut {
-    pub scenario: String,
-    pub question: Option<String>,
-    pub reason: String,
-}
-
 /// What a suite names and what is not there, a sentence each: runs without a result, then what was left out.
-pub(crate) fn absences(missing: &[String], failures: &[Failure], left_out: &[LeftOut]) -> Vec<String> {
+pub(crate) fn absences(missing: &[String], failures: &[SuiteFailure], left_out: &[LeftOut]) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
     for failure in failures {
         let often = if missing.contains(&failure.run) { "" } else { " (not every time)" };
@@ -94,7 +76,6 @@ pub(crate) fn absences(missing: &[String], failures: &[Failure], left_out: &[Lef
     sentences
 }
 
-/// A pair as it is written.
 #[derive(Deserialize)]
 pub(crate) struct PairFile {
     base: usize,
@@ -109,13 +90,6 @@ struct FigureFile {
     other: Vec<f64>,
 }
 
-/// A question as it is written.
-#[derive(Deserialize)]
-pub(crate) struct QuestionFile {
-    text: String,
-    runs: Vec<usize>,
-}
-
 impl PairFile {
     /// With the places of the runs; `None` when one of them left no result.
     pub(crate) fn placed(self, place: impl Fn(usize) -> Option<usize>) -> Option<Beside> {
@@ -128,10 +102,104 @@ impl PairFile {
     }
 }
 
-impl QuestionFile {
-    /// With the places of the runs that left a result.
-    pub(crate) fn placed(self, place: impl Fn(usize) -> Option<usize>) -> Question {
-        Question { text: self.text, runs: self.runs.into_iter().filter_map(place).collect() }
+/// What is above the runs that no question names.
+const OTHERS: &str = "Other runs";
+
+/// Headings, each with the runs below it; one without heading where there are no questions.
+pub(crate) fn sections(results: &Results) -> Vec<(Option<&str>, Vec<usize>)> {
+    let questions = || results.suites.iter().flat_map(|suite| &suite.questions);
+    let asked: Vec<_> =
+        questions().map(|question| (Some(question.text.as_str()), question.runs.clone())).collect();
+    if asked.is_empty() {
+        return vec![(None, (0..results.runs.len()).collect())];
+    }
+    let rest = (0..results.runs.len()).filter(|run| !asked.iter().any(|(_, runs)| runs.contains(run)));
+    let rest: Vec<usize> = rest.collect();
+    let others = (!rest.is_empty()).then_some((Some(OTHERS), rest));
+    asked.into_iter().filter(|(_, runs)| !runs.is_empty()).chain(others).collect()
+}
+
+pub(crate) fn runs_of(results: &Results, places: &[usize]) -> Vec<Run> {
+    places.iter().filter_map(|&place| results.runs.get(place)).cloned().collect()
+}
+
+/// How long suites took and on what, a sentence each, as far as they say.
+pub(crate) fn lengths(results: &Results) -> Vec<String> {
+    let sentence = |suite: &Suite| {
+        let runs = suite.runs.iter().filter_map(|&place| results.runs.get(place));
+        let all: Vec<Conditions> = runs.map(conditions::of).collect();
+        let mut place = conditions::shared(all.iter());
+        place.retain(|(name, _)| ["cores", "processor"].contains(name));
+        let place: Vec<String> = place.into_iter().map(|(_, text)| text).collect();
+        let sentence = suite.length.as_ref()?.sentence(&place.join(", "));
+        let is_alone = results.suites.len() == 1;
+        Some(if is_alone { capitalised(&sentence) } else { format!("{}: {sentence}", suite.title) })
+    };
+    results.suites.iter().filter_map(sentence).collect()
+}
+
+/// What was to be shown, in all suites.
+pub(crate) fn claims(results: &Results) -> impl Iterator<Item = &Claim> {
+    results.suites.iter().flat_map(|suite| &suite.claims)
+}
+
+/// Runs that took turns with a base, as rows; `None` where none did.
+pub(crate) fn costs(pairs: &[Pair]) -> Option<Grid> {
+    let mut grid = Grid::new(&[
+        "took turns",
+        "with",
+        "per second",
+        "with",
+        "differs by",
+        "p50 by",
+        "p99 by",
+        "CPU each by",
+        "turns",
+        "throughput",
+    ]);
+    let mut is_empty = true;
+    for pair in pairs {
+        let of = |metric| pair.differences.iter().find(|difference| difference.metric == metric);
+        let Some(throughput) = of(Metric::Throughput).filter(|throughput| throughput.pairs.is_some()) else {
+            continue;
+        };
+        is_empty = false;
+        let by = |metric| of(metric).map_or_else(|| ABSENT.to_owned(), |difference| difference.text());
+        grid.row(vec![
+            pair.other.clone(),
+            pair.base.clone(),
+            crate::report::figures::number(throughput.other),
+            crate::report::figures::number(throughput.base),
+            throughput.text(),
+            by(Metric::Median),
+            by(Metric::Tail),
+            by(Metric::Cpu),
+            throughput.pairs.unwrap_or(0).to_string(),
+            word(throughput.judgement, throughput.is_better()).to_owned(),
+        ]);
+    }
+    (!is_empty).then_some(grid)
+}
+
+/// The hub's CPU time by stage, of every run that was looked into; `None` where none was.
+pub(crate) fn stage_shares(runs: &[Run]) -> Option<Grid> {
+    let mut grid = Grid::new(&["run", "stage", "of the hub's CPU time", "±", "samples"]);
+    let mut is_empty = true;
+    for run in runs {
+        for stage in run.shares.iter().flat_map(|shares| &shares.stages) {
+            is_empty = false;
+            let [share, error] = [stage.share, stage.error].map(percent);
+            grid.row(vec![run.label.clone(), stage.stage.clone(), share, error, count(stage.samples)]);
+        }
+    }
+    (!is_empty).then_some(grid)
+}
+
+const fn word(of: Judgement, is_better: bool) -> &'static str {
+    match of {
+        Judgement::Real if is_better => "more",
+        Judgement::Real => "less",
+        other => judgement(other),
     }
 }
 
@@ -155,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_told_once_with_its_reason() {
-        let failure = |run: &str| Failure { run: run.to_owned(), error: "skipped: no rate".to_owned() };
+        let failure = |run: &str| SuiteFailure { run: run.to_owned(), error: "skipped: no rate".to_owned() };
         let left_out = |question: Option<&str>| LeftOut {
             scenario: "history".to_owned(),
             question: question.map(str::to_owned),

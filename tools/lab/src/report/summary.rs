@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::report::error::ReportError;
+use super::ReportError;
 use crate::report::figures::{count, grouped, milliseconds, number, percent};
 use crate::report::input;
 use crate::report::published::{Beside, BesideRow, times};
@@ -16,12 +16,9 @@ const IDLE_SHARE_FULL: f64 = 0.1;
 /// What the ids of rows begin with that are of no hub: they tell how this machine stands beside theirs.
 const EQUIPMENT: [&str; 6] = ["forwarder", "http", "rsa", "simulators", "sync", "tigerbeetle"];
 
-/// The sentences: what the highest rate is that
-/// `search` found and at what latency, how it stands beside the published figure of the row `id`, and what limits it;
-/// `looked_into` is a run whose hub was looked into.
-///
-/// # Errors
-/// When a result is there and cannot be read.
+/// The sentences: what the highest rate is that `search` found and at what latency, how it stands beside the
+/// published figure of the row `id`, and what limits it; `looked_into` is a run whose hub was looked into. Fails when
+/// a result is there and cannot be read.
 pub fn summary(
     beside: &Beside,
     id: &str,

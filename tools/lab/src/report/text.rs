@@ -1,13 +1,14 @@
 //! Tables for a terminal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use super::suite::{claims, costs, lengths, runs_of, sections, stage_shares};
 use crate::report::compare::{Difference, Judgement, Pair, within_suites};
+use crate::report::conditions::{self, Conditions};
 use crate::report::figures::{ABSENT, count, microseconds, milliseconds, number, or_absent};
 use crate::report::input::Results;
 use crate::report::run::Run;
-use crate::report::sections::{claims, costs, lengths, runs_of, sections};
 use crate::report::warnings;
 
 /// Rows of cells, aligned: the first column to the left, figures to the right.
@@ -35,7 +36,6 @@ impl Grid {
         (0..self.head.len()).map(width).collect()
     }
 
-    /// For a terminal.
     pub fn text(&self) -> String {
         let widths = self.widths();
         let mut text = String::new();
@@ -115,7 +115,7 @@ fn may_begin_line(word: &str) -> bool {
     !is_number && !word.starts_with(['-', '+', '*', '#', '>', '=', '|'])
 }
 
-pub(crate) fn audit_word(run: &Run) -> &'static str {
+fn audit_word(run: &Run) -> &'static str {
     match run.audited() {
         None => ABSENT,
         Some(audit) if audit.ok => "holds",
@@ -123,7 +123,7 @@ pub(crate) fn audit_word(run: &Run) -> &'static str {
     }
 }
 
-pub(crate) fn validity_word(run: &Run) -> &'static str {
+fn validity_word(run: &Run) -> &'static str {
     match run.validity().0 {
         None => ABSENT,
         Some(true) => "yes",
@@ -215,12 +215,10 @@ pub(crate) fn results(results: &Results) -> String {
     text
 }
 
-/// The figures of runs for a terminal.
 pub(crate) fn table(runs: &[Run]) -> String {
     grid(runs).text()
 }
 
-/// What a judgement is called in a table.
 pub(crate) const fn judgement(judgement: Judgement) -> &'static str {
     match judgement {
         Judgement::Real => "real",
@@ -230,7 +228,6 @@ pub(crate) const fn judgement(judgement: Judgement) -> &'static str {
     }
 }
 
-/// What a difference is judged in a table.
 pub(crate) const fn judged(difference: &Difference) -> &'static str {
     match difference.judgement {
         Judgement::Real if difference.within_run => "real within these runs",
@@ -239,7 +236,6 @@ pub(crate) const fn judged(difference: &Difference) -> &'static str {
     }
 }
 
-/// A pair: verdict, differences, warnings.
 pub(crate) fn pair(pair: &Pair) -> String {
     let mut text = String::new();
     if let Some(subject) = &pair.subject {
@@ -260,6 +256,65 @@ pub(crate) fn pair(pair: &Pair) -> String {
     text.push_str(&grid.text());
     for warning in &pair.warnings {
         let _ = writeln!(text, "  warning: {warning}");
+    }
+    text
+}
+
+/// How long a suite took; the runs as rows, by question where it asks some; what took turns; claims; and below them
+/// where the runs were made and what a reader must know.
+pub(crate) fn markdown(results: &Results) -> String {
+    let mut text: String =
+        lengths(results).iter().map(|length| format!("{}\n", wrapped(&escaped(length), ""))).collect();
+    for (heading, places) in sections(results) {
+        if let Some(heading) = heading {
+            let gap = if text.is_empty() || text.ends_with("\n\n") { "" } else { "\n" };
+            text.push_str(&format!("{gap}**{}**\n\n", escaped(heading)));
+        }
+        text.push_str(&grid(&runs_of(results, &places)).markdown());
+    }
+    if let Some(costs) = costs(&within_suites(results)) {
+        text.push_str(&format!("\n{}", costs.markdown()));
+    }
+    for claim in claims(results) {
+        text.push('\n');
+        text.push_str(&wrapped(&format!("**{}:** {}", escaped(&claim.text), escaped(&claim.words)), ""));
+    }
+    if let Some(shares) = stage_shares(&results.runs) {
+        text.push_str(&format!("\n**Where the hub's CPU time goes**\n\n{}", shares.markdown()));
+    }
+    text.push_str(&where_made(&results.runs));
+    let warnings: BTreeSet<String> = results.runs.iter().flat_map(warnings::of_run).collect();
+    let absences = results.suites.iter().flat_map(|suite| suite.absences.iter().cloned());
+    let notes: Vec<String> = warnings.into_iter().chain(absences).collect();
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+    for note in notes {
+        text.push_str(&wrapped(&format!("- **{}**", escaped(&note)), "  "));
+    }
+    text
+}
+
+/// Where the runs were made: once, and what differs in some of them.
+fn where_made(runs: &[Run]) -> String {
+    let all: Vec<Conditions> = runs.iter().map(conditions::of).collect();
+    let shared = conditions::shared(all.iter());
+    if shared.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}", wrapped(&escaped(&conditions::text(&shared)), ""));
+    let mut others: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (run, own) in runs.iter().zip(&all) {
+        let differing = conditions::differing(own, &shared);
+        if !differing.is_empty() {
+            others.entry(differing.join(" · ")).or_default().push(&run.label);
+        }
+    }
+    if !others.is_empty() {
+        text.push('\n');
+    }
+    for (what, labels) in others {
+        text.push_str(&wrapped(&format!("- {}: {}", escaped(&what), escaped(&labels.join("; "))), "  "));
     }
     text
 }

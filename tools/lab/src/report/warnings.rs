@@ -10,7 +10,6 @@ use crate::report::run::{Run, plain};
 /// what is compared.
 const MAY_DIFFER: [&str; 6] = ["started_at", "version", "commit", "build", "durability", "hub"];
 
-/// What is wrong with one run.
 pub(crate) fn of_run(run: &Run) -> Vec<String> {
     let thresholds = thresholds(run);
     let thresholds =

@@ -11,7 +11,6 @@ use upesi_hub::exit::{Exit, Failure};
 
 use crate::Environment;
 
-/// Why evidence cannot be read or added to.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
     #[error("{}: {source}", path.display())]
@@ -76,7 +75,6 @@ impl Provenance {
     }
 }
 
-/// All runs of one measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence<R> {
     #[serde(default)]
@@ -90,20 +88,15 @@ pub struct Evidence<R> {
 }
 
 impl<R: Serialize + DeserializeOwned> Evidence<R> {
-    /// The evidence in a directory; empty if there is no file.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
+    /// The evidence in a directory; empty if there is no file. Fails when the file cannot be read.
     pub fn read(directory: &Path, name: &str) -> Result<Self, EvidenceError> {
         let nothing =
             Self { name: String::new(), what: String::new(), command: String::new(), runs: Vec::new() };
         Ok(read_file(directory, name)?.unwrap_or(nothing))
     }
 
-    /// Adds a run to the file about a subject, which need not be there yet.
-    ///
-    /// # Errors
-    /// When the file cannot be read or written.
+    /// Adds a run to the file about a subject, which need not be there yet. Fails when the file cannot be read or
+    /// written.
     pub fn add(directory: &Path, subject: &Subject, run: R) -> Result<(), EvidenceError> {
         let mut evidence = Self::read(directory, subject.name)?;
         subject.name.clone_into(&mut evidence.name);
@@ -118,10 +111,7 @@ fn path(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}.json"))
 }
 
-/// The contents of a file of evidence; `None` if there is none.
-///
-/// # Errors
-/// When the file cannot be read.
+/// The contents of a file of evidence; `None` if there is none. Fails when the file cannot be read.
 pub fn read_file<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<T>, EvidenceError> {
     let path = path(directory, name);
     match fs::read(&path) {
@@ -133,10 +123,7 @@ pub fn read_file<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Op
     }
 }
 
-/// Writes a file of evidence, replacing it at once.
-///
-/// # Errors
-/// When the file cannot be written.
+/// Writes a file of evidence, replacing it at once. Fails when the file cannot be written.
 pub fn write_file(directory: &Path, name: &str, contents: &impl Serialize) -> Result<(), EvidenceError> {
     let path = path(directory, name);
     let beside = path.with_extension("json.tmp");

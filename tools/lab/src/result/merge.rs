@@ -4,6 +4,9 @@
 //! recordings up; the figures are then computed from the sums by the functions that compute them for one generator.
 #![expect(clippy::float_arithmetic, reason = "rates and times of measurements; no money")]
 
+#[path = "merge_seconds.rs"]
+mod seconds;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +15,7 @@ use serde_json::{Value, json};
 use upesi_sim::Phase;
 use upesi_types::Timestamp;
 
+use super::latency::{add, read_histogram};
 use crate::judge::answers::AnswerCheck;
 use crate::judge::drift::drift;
 use crate::judge::thresholds::together;
@@ -19,16 +23,11 @@ use crate::observe::tally::Tally;
 use crate::plan::load_profile::{Load, ParallelLoad, Stage};
 use crate::plan::scenario::phase_name;
 use crate::plan::targets::{Target, TargetKind};
-use crate::result::distribution::{add, read_histogram};
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::{HistogramResult, ProcessRow, Validity};
 use crate::result::statistics::{median, ratio, rounded};
 use crate::result::{AuditSummary, LabResult, ProcessResult, SCHEMA_VERSION, ScheduleResult, SliceResult};
 
-#[path = "merge_seconds.rs"]
-mod seconds;
-
-/// Largest result that is read, in bytes.
 const RESULT_BYTES_MAX: u64 = 64 << 20;
 /// Members that must be the same in all results.
 const SAME: [&str; 12] = [
@@ -107,7 +106,6 @@ const OF_EACH: [&str; 15] = [
     "loads",
 ];
 
-/// Why results cannot be merged.
 #[expect(missing_docs, reason = "the message names the fields")]
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
@@ -123,7 +121,6 @@ pub enum MergeError {
     NotShared { path: PathBuf, reason: &'static str },
 }
 
-/// What one generator recorded.
 struct Recording {
     path: PathBuf,
     name: String,
@@ -134,10 +131,8 @@ struct Recording {
     began_ms: Option<i64>,
 }
 
-/// Merges the results in directories (or of files); docs/lab/result.md says what becomes of each member.
-///
-/// # Errors
-/// When one cannot be read or they are of different things.
+/// Merges the results in directories (or of files); docs/lab/result.md says what becomes of each member. Fails when
+/// one cannot be read or they are of different things.
 pub fn merge(paths: &[PathBuf]) -> Result<Value, MergeError> {
     let mut all = paths.iter().map(|path| Recording::read(path)).collect::<Result<Vec<_>, _>>()?;
     if all.len() < 2 {
@@ -435,7 +430,6 @@ fn audit(all: &[Recording]) -> AuditSummary {
     }
 }
 
-/// Findings with the name of their generator.
 fn findings<'all>(
     all: &'all [Recording],
     of: fn(&LabResult) -> &[String],
@@ -501,7 +495,6 @@ fn name_apart(all: &mut [Recording]) {
     }
 }
 
-/// Whether all who have a member say the same.
 fn agree(all: &[Recording], member: &str) -> bool {
     let mut values = all.iter().filter_map(|one| one.value.pointer(member)).filter(|value| !value.is_null());
     values.next().is_none_or(|first| values.all(|value| value == first))

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::Recording;
-use crate::observe::interval::{interval_histogram, percentiles};
+use crate::observe::timeline::{interval_histogram, percentiles};
 use crate::result::LabResult;
-use crate::result::distribution::{add, read_histogram, written};
+use crate::result::latency::{add, read_histogram, written};
 use crate::result::schema::{TimelineResult, TimelineRow};
 use crate::result::statistics::{ratio, rounded};
 

@@ -1,6 +1,5 @@
 //! What a run gives: the contents of `result.json`.
 
-pub(crate) mod distribution;
 pub mod evidence;
 pub(crate) mod latency;
 pub(crate) mod merge;
@@ -9,6 +8,7 @@ mod sample;
 pub mod schema;
 pub mod statistics;
 pub(crate) mod table;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -475,10 +475,7 @@ impl LabResult {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Writes `result.json` into a directory.
-    ///
-    /// # Errors
-    /// What the system said.
+    /// Writes `result.json` into a directory. Errors: what the system said.
     pub fn write(&self, directory: &Path) -> std::io::Result<()> {
         std::fs::write(directory.join("result.json"), self.to_json() + "\n")
     }

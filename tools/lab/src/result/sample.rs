@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use upesi_sim::{Counters, DfspSettings};
 
+use super::latency::written;
 use crate::drive::parallel::LoadResult;
 use crate::drive::target_hub::TargetRecord;
 use crate::judge::answers::AnswerCheck;
 use crate::judge::audit::{Originated, PositionCheck};
 use crate::observe::environment::{Build, Environment, Storage};
-use crate::observe::interval::interval_histogram;
 use crate::observe::tally::Exchanges;
+use crate::observe::timeline::interval_histogram;
 use crate::plan::load_profile::Load;
 use crate::plan::options::{Baseline, Settlement};
 use crate::plan::scenario::Scenario;
 use crate::plan::security::Security;
-use crate::result::distribution::written;
 use crate::result::latency::{LatencyMs, PhaseResult, Phases};
 use crate::result::schema::{
     BreakpointResult, DriftResult, DriftRow, HistogramResult, Limit, MachineResult, Parameter, Probe,
@@ -96,7 +96,7 @@ fn row(t: f64, ms: u64, count: u64) -> TimelineRow {
         hub_rss_mb: Some(64.0),
         hub_disk_mb: Some(9.0),
         queues,
-        ..crate::observe::interval::percentiles(&latencies(interval_histogram(), ms, count))
+        ..crate::observe::timeline::percentiles(&latencies(interval_histogram(), ms, count))
     }
 }
 

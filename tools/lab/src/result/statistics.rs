@@ -14,7 +14,6 @@ pub fn latency_histogram() -> Histogram<u64> {
         .unwrap_or_else(|_| unreachable!("the bounds are constants that the library accepts"))
 }
 
-/// Events per second.
 pub fn per_second(count: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
 }
@@ -24,12 +23,10 @@ pub fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-/// So many times a figure.
 pub fn times(figure: f64, count: usize) -> f64 {
     figure * count as f64
 }
 
-/// Microseconds as milliseconds.
 pub fn milliseconds(us: u64) -> f64 {
     us as f64 / 1e3
 }
@@ -39,13 +36,11 @@ pub fn mean_milliseconds(histogram: &Histogram<u64>) -> f64 {
     histogram.mean() / 1e3
 }
 
-/// Share of the recorded values that are above a bound, 0 to 1.
 pub fn share_above(histogram: &Histogram<u64>, bound: u64) -> f64 {
     let below = histogram.count_between(0, bound);
     ratio(histogram.len().saturating_sub(below) as f64, histogram.len() as f64).unwrap_or(0.0)
 }
 
-/// Bytes as mebibytes.
 pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / (1024.0 * 1024.0)
 }

@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use upesi_sim::Phase;
 
-use crate::observe::cores::{percent, taken};
-use crate::observe::machine::IDLE_SHARE_FULL;
+use crate::observe::machine::{IDLE_SHARE_FULL, percent, taken};
 use crate::plan::scenario::phase_name;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::Limit;
@@ -181,7 +180,6 @@ impl LabResult {
     }
 }
 
-/// The phases where there are more than one.
 fn several(phases: &Phases) -> Vec<(&'static str, LatencyMs)> {
     let latency = |phase: Phase| Some((phase_name(phase), phases.get(phase)?.latency_ms));
     let all: Vec<_> = Phase::ALL.into_iter().filter_map(latency).collect();

@@ -14,7 +14,6 @@ use super::OracleRule;
 pub const PARTIES_MAX: usize = 10_000_000;
 const SHARDS: usize = 64;
 
-/// An owner of a party.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub fsp: FspId,

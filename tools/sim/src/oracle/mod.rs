@@ -7,25 +7,23 @@
 //!
 //! `GET /_sim/oracle` shows settings and counters, `PUT /_sim/oracle` replaces the settings, `GET /health` answers 200.
 
+mod directory;
+mod service;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use serde::Serialize;
+use clap::Args;
+use serde::{Deserialize, Serialize};
 use upesi_http::{BindError, Limits, Server, Workers};
 use upesi_types::{Currency, FspId};
 
 use crate::dfsp::counters;
 use crate::party::{PartyId, prefix_of};
-use crate::settings::SettingsError;
-
-mod directory;
-mod service;
-mod settings;
-
+use crate::settings::{DELAY_MS_MAX, PER_MILLE_MAX, SettingsError};
 use directory::Directory;
 pub use directory::{OracleFull, PARTIES_MAX};
 use service::OracleService;
-pub use settings::OracleSettings;
 
 /// All parties whose identifiers begin alike belong to one DFSP. Where several rules have the same prefix, the parties
 /// have several owners; of rules with different prefixes the longest that fits counts.
@@ -40,10 +38,8 @@ pub struct OracleRule {
     pub currency: Option<Currency>,
 }
 
-/// What to simulate.
 #[derive(Clone, Debug)]
 pub struct OracleConfig {
-    /// Where it listens; port 0 for any free one.
     pub listen: SocketAddr,
     /// Who owns what without having been registered.
     pub rules: Vec<OracleRule>,
@@ -70,7 +66,6 @@ impl OracleConfig {
     }
 }
 
-/// Why an oracle could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
     #[error(transparent)]
@@ -90,9 +85,7 @@ counters! {
         registered,
         /// Registrations refused because the party was registered already, or for lack of room.
         registrations_refused,
-        /// Registrations changed.
         changed,
-        /// Parties removed.
         removed,
         /// Requests that could not be understood.
         unreadable,
@@ -118,7 +111,6 @@ impl Shared {
     }
 }
 
-/// What the controls show.
 #[derive(Serialize)]
 struct OracleReport {
     settings: OracleSettings,
@@ -132,10 +124,7 @@ pub struct OracleSimulator {
 }
 
 impl OracleSimulator {
-    /// Binds the port and starts to serve on the workers.
-    ///
-    /// # Errors
-    /// When a setting is out of range or the port is taken.
+    /// Binds the port and starts to serve on the workers. Fails when a setting is out of range or the port is taken.
     pub fn start(config: OracleConfig, workers: &Workers) -> Result<Self, OracleError> {
         config.settings.validate()?;
         let bound = Server::bind(config.listen)?;
@@ -149,7 +138,6 @@ impl OracleSimulator {
         Ok(Self { shared, server: Server::serve(bound, Limits::default(), workers, service) })
     }
 
-    /// Where it listens.
     pub const fn local_addr(&self) -> SocketAddr {
         self.server.local_addr()
     }
@@ -159,10 +147,7 @@ impl OracleSimulator {
         format!("http://{}", self.local_addr())
     }
 
-    /// Registers a party directly; false when it has been registered.
-    ///
-    /// # Errors
-    /// When there is no more room.
+    /// Registers a party directly; false when it has been registered. Fails when there is no more room.
     pub fn register(
         &self,
         party: &PartyId,
@@ -173,15 +158,11 @@ impl OracleSimulator {
         self.shared.directory.register(&format!("{}/{}", party.kind, party.identifier), owner)
     }
 
-    /// What it counted.
     pub fn counters(&self) -> OracleCounters {
         self.shared.counters.snapshot()
     }
 
-    /// Changes its behaviour.
-    ///
-    /// # Errors
-    /// When a setting is out of range; then nothing changes.
+    /// Changes its behaviour. Fails when a setting is out of range; then nothing changes.
     pub fn set_settings(&self, settings: OracleSettings) -> Result<(), SettingsError> {
         settings.validate()?;
         self.shared.set_settings(settings);
@@ -191,5 +172,59 @@ impl OracleSimulator {
     /// Stops accepting and waits for the requests in flight until the deadline; gives the connections still open then.
     pub async fn shutdown(&self, deadline: tokio::time::Instant) -> usize {
         self.server.shutdown(deadline).await
+    }
+}
+
+/// The behaviour of an oracle, changeable while it runs. The default is a well-behaved one. Rates are in per mille of
+/// requests; a request suffers the first fault that hits it, in the order below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[command(next_help_heading = "Behaviour of the simulated oracle")]
+#[serde(default, deny_unknown_fields)]
+pub struct OracleSettings {
+    /// Time between a request and its answer, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub delay_ms: u32,
+    /// Requests that are never answered, which is to say not within two minutes.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub hang_per_mille: u16,
+    /// Requests answered with 404 and no body.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub not_found_per_mille: u16,
+    /// Requests answered with 500 and no body.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub server_error_per_mille: u16,
+    /// Requests answered with 503 and an error object with code 2003.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub unavailable_per_mille: u16,
+    /// Requests answered with 200 and a body that is not JSON.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub garbage_per_mille: u16,
+    /// Lookups whose answer names another DFSP beside the owner; none where only one DFSP is known.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub several_owners_per_mille: u16,
+    /// Lookups whose answer names a DFSP that does not exist.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub unknown_dfsp_per_mille: u16,
+}
+
+impl OracleSettings {
+    /// Checks every range. Errors: the first setting that is out of its range.
+    pub fn validate(&self) -> Result<(), SettingsError> {
+        let rates = [
+            ("hang_per_mille", self.hang_per_mille),
+            ("not_found_per_mille", self.not_found_per_mille),
+            ("server_error_per_mille", self.server_error_per_mille),
+            ("unavailable_per_mille", self.unavailable_per_mille),
+            ("garbage_per_mille", self.garbage_per_mille),
+            ("several_owners_per_mille", self.several_owners_per_mille),
+            ("unknown_dfsp_per_mille", self.unknown_dfsp_per_mille),
+        ];
+        if let Some((name, _)) = rates.iter().find(|(_, rate)| *rate > PER_MILLE_MAX) {
+            return Err(SettingsError::Rate(name));
+        }
+        if self.delay_ms > DELAY_MS_MAX {
+            return Err(SettingsError::Delay("delay_ms"));
+        }
+        Ok(())
     }
 }

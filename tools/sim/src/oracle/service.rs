@@ -13,8 +13,7 @@ use upesi_http::{
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::directory::{OracleFull, Owner};
-use super::settings::OracleSettings;
-use super::{OracleReport, Shared};
+use super::{OracleReport, OracleSettings, Shared};
 use crate::dfsp::count;
 use crate::party::decoded;
 use crate::settings::{Fault, hits};

@@ -8,8 +8,5 @@ mod oracle;
 mod orders;
 mod payments;
 mod peers;
-mod registration;
 mod routes;
 mod secured;
-#[path = "common/watched.rs"]
-mod watched;

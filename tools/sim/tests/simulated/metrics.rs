@@ -5,14 +5,14 @@ use tokio::time::Instant;
 use upesi_http::{Method, StatusCode};
 use upesi_sim::{SimConfig, Upstream};
 
-use crate::watched::{PATIENCE, World, prepare_of};
+use crate::common::{PATIENCE, Watched, prepare_of};
 
 const IDS: [&str; 2] = ["5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5e"];
 /// The one that simulators of the community answer.
 const CONDITION: &str = "GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA";
 const OF_SCRIPT: &str = "vendor=x,tx_end2end_start_ts=1700000000000";
 
-impl World {
+impl Watched {
     fn measured(metrics: bool) -> Self {
         Self::start(SimConfig { metrics, ..SimConfig::new(2, Upstream::Peers) })
     }
@@ -64,7 +64,7 @@ async fn answers_say_when_they_left_only_where_that_is_measured() {
         (true, Some("vendor=x"), false),
         (true, None, false),
     ] {
-        let mut world = World::measured(metrics);
+        let mut world = Watched::measured(metrics);
         world.prepare_traced(IDS[0], tracestate).await;
         let put = world.sent().await;
         assert_eq!((put.method.clone(), put.status), (Method::PUT, Some(StatusCode::OK)));
@@ -84,7 +84,7 @@ async fn answers_say_when_they_left_only_where_that_is_measured() {
 
 #[tokio::test]
 async fn what_a_payee_is_told_ends_no_exchange() {
-    let world = World::measured(true);
+    let world = Watched::measured(true);
     world.prepare_traced(IDS[0], Some(OF_SCRIPT)).await;
     world.until("cbs_tx_cb_perf", "transfers_end2end", 1).await;
     let of_answer = Some("tx_end2end_start_ts=1700000000000,tx_callback_start_ts=1700000000250");
@@ -108,7 +108,7 @@ async fn what_a_payee_is_told_ends_no_exchange() {
 
 #[tokio::test]
 async fn lookups_and_quotes_are_measured_too() {
-    let world = World::measured(true);
+    let world = Watched::measured(true);
     let quote = json!({"quoteId": IDS[0], "transactionId": IDS[1], "amountType": "SEND",
         "amount": {"amount": "2", "currency": "XXX"},
         "payer": {"partyIdInfo": {"partyIdType": "ACCOUNT_ID", "partyIdentifier": "19012345001", "fspId": "dfsp-1"}},

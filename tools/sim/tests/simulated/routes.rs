@@ -12,14 +12,14 @@ use upesi_http::{Method, StatusCode};
 use upesi_sim::{Secret, SimConfig, Upstream};
 use upesi_types::TransferId;
 
-use crate::watched::{PATIENCE, World, prepare_of};
+use crate::common::{PATIENCE, Watched, prepare_of};
 
 const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const KNOWN_CONDITION: &str = "GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA";
 const KNOWN_FULFILMENT: &str = "V-IalzIzy-zxy0SrlY1Ku2OE9aS4KgGZ0W-Zq5_BeC0";
 
-impl World {
+impl Watched {
     fn new() -> Self {
         Self::start(SimConfig {
             socket_listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
@@ -61,7 +61,7 @@ impl World {
 async fn load_scripts_hear_of_their_callback_over_a_web_socket() {
     for (condition, text) in [(KNOWN_CONDITION, "SUCCESS_CALLBACK_RECEIVED"), (ID, "ERROR_CALLBACK_RECEIVED")]
     {
-        let mut world = World::new();
+        let mut world = Watched::new();
         let mut socket = world.channel(&format!("transfers/{ID}")).await;
         assert_eq!(world.prepare("/fspiop", condition).await, StatusCode::ACCEPTED);
         let put = world.sent().await;
@@ -81,7 +81,7 @@ async fn load_scripts_hear_of_their_callback_over_a_web_socket() {
 
 #[tokio::test]
 async fn load_scripts_hear_of_parties_quotes_and_conversions_too() {
-    let world = World::new();
+    let world = Watched::new();
     let party = "parties/ACCOUNT_ID/19012345002";
     let quote = json!({"quoteId": ID, "transactionId": ID, "amountType": "SEND", "amount": {"amount": "2", "currency": "XXX"},
         "payer": {"partyIdInfo": {"partyIdType": "ACCOUNT_ID", "partyIdentifier": "19012345001", "fspId": "dfsp-1"}},
@@ -122,7 +122,7 @@ async fn load_scripts_hear_of_parties_quotes_and_conversions_too() {
 #[tokio::test]
 async fn a_payee_books_a_reserved_transfer_when_the_hub_patches_it() {
     for (patch, paid, contradictions) in [("COMMITTED", 20_000, 0), ("ABORTED", 0, 0)] {
-        let mut world = World::new();
+        let mut world = Watched::new();
         world.send(Method::PUT, "/_sim/dfsps/dfsp-2", &json!({"flavour": "RESERVED"})).await;
         let condition = Secret::new(&SimConfig::new(1, Upstream::Peers).secret)
             .condition(&TransferId::parse(ID).unwrap());
@@ -151,7 +151,7 @@ async fn a_payee_books_a_reserved_transfer_when_the_hub_patches_it() {
 
 #[tokio::test]
 async fn unknown_transfers_and_paths_are_noticed() {
-    let world = World::new();
+    let world = Watched::new();
     let committed = json!({"transferState": "COMMITTED"});
     let path = format!("/dfsp-1/transfers/{ID}");
     assert_eq!(world.send(Method::PUT, &path, &committed).await.0, StatusCode::OK);
@@ -171,7 +171,7 @@ async fn unknown_transfers_and_paths_are_noticed() {
 /// A payee that refused a prepare may be told that it has expired, and nothing else about it.
 #[tokio::test]
 async fn the_end_of_a_refused_prepare_is_no_surprise() {
-    let world = World::new();
+    let world = Watched::new();
     let other = ID.replace("5b1c", "6b1c");
     let expired = json!({"errorInformation": {"errorCode": "3303", "errorDescription": "expired"}});
     let refuse = async |per_mille: u16| {
@@ -198,7 +198,7 @@ async fn the_end_of_a_refused_prepare_is_no_surprise() {
 
 #[tokio::test]
 async fn settings_are_read_and_changed_over_http() {
-    let world = World::new();
+    let world = Watched::new();
     assert_eq!(world.send(Method::GET, "/health", &Value::Null).await.0, StatusCode::OK);
     let (_, list) = world.send(Method::GET, "/_sim/dfsps", &Value::Null).await;
     assert_eq!((list.as_array().unwrap().len(), &list[1]["name"]), (2, &json!("dfsp-2")));

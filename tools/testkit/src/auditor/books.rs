@@ -1,6 +1,11 @@
 //! The auditor's books: balances, transfers and owed callbacks, kept from the journal's records with arithmetic of
 //! their own, and every entry held against what the outside has seen.
 
+mod bulks;
+mod conversions;
+mod reservations;
+mod retention;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -15,14 +20,6 @@ use super::outside::SentBulk;
 use super::settling::{Accounts, Fee, SettlementBooks, SettlementCounts};
 use super::{Findings, Outside, currency_number};
 use crate::message::{Ending, number};
-
-mod bulks;
-mod commits;
-mod conversions;
-mod funds;
-mod reservations;
-mod retention;
-
 pub(crate) use bulks::BulkCounts;
 pub(crate) use conversions::ConversionCounts;
 
@@ -85,7 +82,6 @@ struct Member {
     caps: [i128; 2],
 }
 
-/// The books.
 #[derive(Debug, Default)]
 pub(super) struct Books {
     last_seq: u64,
@@ -95,7 +91,6 @@ pub(super) struct Books {
     proxies: BTreeMap<u32, u32>,
     committed_through_proxy: u64,
     accounts: BTreeMap<AccountKey, Account>,
-    /// Accounts by the ledger's number.
     numbers: BTreeMap<u32, AccountKey>,
     transfers: BTreeMap<[u8; 17], Entry>,
     /// Those that retention removed: the record that ended each.
@@ -131,7 +126,6 @@ pub(super) struct Books {
     pub(super) is_twice_committed: bool,
 }
 
-/// The number of the hub.
 pub(super) const HUB: u32 = ParticipantId::HUB.number();
 pub(super) const MULTILATERAL: u8 = LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT.0;
 pub(super) const INTERCHANGE_FEE: u8 = LedgerAccountTypeId::INTERCHANGE_FEE.0;
@@ -445,7 +439,6 @@ impl Books {
         }
     }
 
-    /// Compares the ledger's books with these.
     pub(super) fn compare(&self, ledger: &Ledger, findings: &mut Findings) {
         let mut sum = 0;
         for account in ledger.accounts() {

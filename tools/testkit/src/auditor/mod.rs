@@ -3,21 +3,19 @@
 
 mod books;
 mod outside;
-mod replay;
 mod settling;
 mod treasurer;
 
 use std::sync::Arc;
 
-use upesi_engine::{Follow, FollowError, Followed, follow};
-use upesi_journal::{Disk, EmbeddedLog};
-use upesi_ledger::{CallbackKey, Ledger};
+use upesi_engine::{Fold, Follow, FollowError, Followed, follow};
+use upesi_journal::{Disk, END, EmbeddedLog, SnapshotStore};
+use upesi_ledger::{CallbackKey, Ledger, LedgerConfig, Record};
 use upesi_tables::archive::Archive;
 use upesi_types::{BulkId, ConversionId, Timestamp, TransferId};
 
 use self::books::Books;
-pub(crate) use self::books::Finished;
-pub(crate) use self::books::{BulkCounts, ConversionCounts};
+pub(crate) use self::books::{BulkCounts, ConversionCounts, Finished};
 pub(crate) use self::outside::{
     Outside, Seen, SentAnswer, SentBulk, SentConversion, SimFee, Told, currency_number,
 };
@@ -42,7 +40,6 @@ impl Findings {
     }
 }
 
-/// Watches one world.
 #[derive(Debug, Default)]
 pub(crate) struct Auditor {
     pub(crate) findings: Findings,
@@ -232,7 +229,7 @@ impl Auditor {
 
     /// Replays the journal and compares it with the state and with the snapshots.
     pub(crate) fn compare_replay(&mut self, disk: &Arc<dyn Disk>, ledger: &Ledger, is_rotten: bool) {
-        match replay::compare(disk, ledger) {
+        match compare(disk, ledger) {
             // Found, and not believed.
             Err(finding) if is_rotten && finding.contains("is damaged") => {}
             Err(finding) => self.findings.add(format!("I7: {finding}")),
@@ -247,7 +244,7 @@ impl Auditor {
             self.findings.add(format!("I1: {finding}"));
         }
         let records = self.truth.as_deref().and_then(|truth| truth.get(..ledger.last_seq() as usize));
-        if let Some(Err(finding)) = records.map(|records| replay::compare_with(records, ledger)) {
+        if let Some(Err(finding)) = records.map(|records| compare_with(records, ledger)) {
             self.findings.add(format!("I7: {finding}"));
         }
     }
@@ -291,7 +288,6 @@ impl Auditor {
         self.books.bulks()
     }
 
-    /// What was converted, by the books.
     pub(crate) const fn converted(&self) -> ConversionCounts {
         self.books.converted()
     }
@@ -306,7 +302,6 @@ impl Auditor {
         self.books.committed_through_proxy()
     }
 
-    /// What was settled, by the books.
     pub(crate) const fn settled(&self) -> SettlementCounts {
         self.books.settled()
     }
@@ -316,22 +311,18 @@ impl Auditor {
         self.books.owed()
     }
 
-    /// Which they are.
     pub(crate) fn owed_keys(&self) -> impl Iterator<Item = CallbackKey> {
         self.books.owed_keys()
     }
 
-    /// Whether a transfer is reserved.
     pub(crate) fn is_reserved(&self, id: TransferId) -> bool {
         self.books.is_reserved(id)
     }
 
-    /// Those that are parked.
     pub(crate) fn parked(&self) -> Vec<CallbackKey> {
         self.books.parked()
     }
 
-    /// Whether a transfer is in the books.
     pub(crate) fn knows(&self, id: TransferId) -> bool {
         self.books.knows(id)
     }
@@ -345,4 +336,47 @@ fn check_time(true_now: Option<Timestamp>, seq: u64, decided_at: Timestamp, find
             "record {seq} was decided at {decided_at}, but it is {true_now}: the hub followed a jump"
         ));
     }
+}
+
+/// Compares; the disk must be readable and nobody may write to it meanwhile.
+fn compare(disk: &Arc<dyn Disk>, live: &Ledger) -> Result<(), String> {
+    let said = |error: &dyn std::fmt::Display| error.to_string();
+    let store = SnapshotStore::open_for_reading(Arc::clone(disk));
+    let mut snapshots = Vec::new();
+    for info in store.list().map_err(|error| said(&error))? {
+        snapshots.push(store.read(info.seq).map_err(|error| said(&error))?);
+    }
+    let log = EmbeddedLog::for_reading(disk);
+    let fold = Fold::earliest(&log, &snapshots, LedgerConfig::default());
+    let mut fold = fold.map_err(|error| said(&error))?;
+    while fold.next(END).map_err(|error| said(&error))? {
+        let (seq, ledger) = (fold.ledger.last_seq(), &fold.ledger);
+        if snapshots
+            .iter()
+            .any(|snapshot| snapshot.seq == seq && snapshot.bytes != ledger.encode_unfinished())
+        {
+            return Err(format!("snapshot {seq} is not what the journal gives"));
+        }
+    }
+    let ledger = fold.ledger;
+    if ledger.last_seq() != live.last_seq() {
+        return Err(format!("the journal ends at {}, the state at {}", ledger.last_seq(), live.last_seq()));
+    }
+    if ledger.encode_unfinished() != live.encode_unfinished() {
+        return Err("the live state is not what the journal gives".to_owned());
+    }
+    Ok(())
+}
+
+/// Compares with the fold of records that were copied when they became durable.
+fn compare_with(records: &[(Timestamp, Vec<u8>)], live: &Ledger) -> Result<(), String> {
+    let mut ledger = Ledger::new(LedgerConfig::default());
+    for (seq, (time, bytes)) in (1..).zip(records) {
+        let record = Record::decode(bytes).map_err(|error| error.to_string())?;
+        ledger.evolve(seq, *time, record.events, &record.callbacks);
+    }
+    if ledger.encode_unfinished() != live.encode_unfinished() {
+        return Err(format!("the state at {} was never the truth", live.last_seq()));
+    }
+    Ok(())
 }

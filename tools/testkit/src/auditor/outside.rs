@@ -24,26 +24,41 @@ type IdBytes = [u8; 17];
 #[derive(Clone, Debug)]
 pub(crate) enum Seen {
     /// A prepare; the amount in ten-thousandths, where it is one.
-    Prepare { id: TransferId, source: usize, payer: usize, payee: usize, amount: Option<i128>, currency: u8 },
+    Prepare {
+        id: TransferId,
+        source: usize,
+        payer: usize,
+        payee: usize,
+        amount: Option<i128>,
+        currency: u8,
+    },
     /// A PUT. Good: from the payee, to the payer, with the right fulfilment or a known error code.
-    Put { id: TransferId, by: usize, ending: Ending, good: bool },
-    /// A request for a conversion.
-    Convert { id: TransferId, sent: SentConversion },
+    Put {
+        id: TransferId,
+        by: usize,
+        ending: Ending,
+        good: bool,
+    },
+    Convert {
+        id: TransferId,
+        sent: SentConversion,
+    },
     /// A PUT about a conversion. Good: from its FXP, to its initiator, and right.
-    PutConversion { id: TransferId, by: usize, ending: Ending, good: bool },
-    /// A bulk.
+    PutConversion {
+        id: TransferId,
+        by: usize,
+        ending: Ending,
+        good: bool,
+    },
     Bulk(Arc<SentBulk>),
-    /// An answer to a bulk.
     PutBulk(Arc<SentAnswer>),
     /// What no hub may take.
     Invalid,
-    /// A question.
     Get,
     /// Nothing that could take effect.
     Other,
 }
 
-/// A prepare that somebody sent.
 #[derive(Clone, Debug)]
 pub(crate) struct SentPrepare {
     pub(crate) fingerprint: [u8; 16],
@@ -295,7 +310,6 @@ impl Outside {
         self.forwarded_conversions.insert(id.to_bytes());
     }
 
-    /// A party is told of a transfer.
     pub(crate) fn told(&mut self, id: TransferId, to: usize, change: impl FnOnce(&mut Told)) {
         let told = self.told.entry((id.to_bytes(), to)).or_default();
         change(told);
@@ -430,7 +444,6 @@ impl Outside {
         compare_windows(ledger, &moved.paid, settles_commits, findings);
     }
 
-    /// How many currencies the scheme has.
     fn currencies(&self) -> u8 {
         1 + u8::from(self.other_cover != 0)
     }

@@ -65,7 +65,6 @@ struct Settlement {
     is_aborted: bool,
 }
 
-/// How often things happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SettlementCounts {
     pub(crate) windows: u64,
@@ -132,7 +131,6 @@ fn numbers(windows: impl Iterator<Item = WindowId>) -> Vec<u32> {
     windows.map(|id| id.0).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The books.
 #[derive(Debug, Default)]
 pub(super) struct SettlementBooks {
     models: Vec<Model>,

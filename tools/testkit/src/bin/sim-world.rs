@@ -46,7 +46,7 @@ struct Arguments {
     #[arg(long, default_value = "all", value_parser = parse_faults)]
     faults: Faults,
     /// A mistake that the hub is given, by name.
-    #[arg(long, value_parser = parse_bug)]
+    #[arg(long, value_enum, ignore_case = true)]
     bug: Option<Bug>,
     /// DFSPs.
     #[arg(long, default_value_t = Plan::default().dfsps)]
@@ -82,30 +82,11 @@ fn parse_faults(text: &str) -> Result<Faults, String> {
         match name {
             "all" => faults = Faults::ALL,
             "none" => faults = Faults::NONE,
-            "crashes" => faults.crashes = true,
-            "disk" => faults.disk = true,
-            "clock" => faults.clock = true,
-            "network" => faults.network = true,
-            "outages" => faults.outages = true,
-            "lies" => faults.lies = true,
-            "operators" => faults.operators = true,
-            "ambushes" => faults.ambushes = true,
-            "rot" => faults.rot = true,
-            "retention" => faults.retention = true,
-            "settlements" => faults.settlements = true,
-            "conversions" => faults.conversions = true,
-            "bulks" => faults.bulks = true,
-            "proxies" => faults.proxies = true,
+            name if faults.add(name) => {}
             other => return Err(format!("there is no kind of fault {other}")),
         }
     }
     Ok(faults)
-}
-
-fn parse_bug(text: &str) -> Result<Bug, String> {
-    let plain = |name: &str| name.replace('-', "").to_lowercase();
-    let found = Bug::ALL.into_iter().find(|bug| plain(&format!("{bug:?}")) == plain(text));
-    found.ok_or_else(|| format!("the mistakes are {:?}", Bug::ALL))
 }
 
 fn main() -> ExitCode {

@@ -1,14 +1,17 @@
 //! Mistakes made on purpose, where the plan asks for them.
 
-mod bulks;
-
 use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use upesi_engine::{EngineHandle, Mistake};
-use upesi_ledger::command::{BulkCommand, ConversionCommand, Prepare};
+use upesi_journal::sim_disk::SimDisk;
+use upesi_journal::{Access, Disk, DiskFile};
+use upesi_ledger::command::{BulkCommand, ConversionCommand, Decision, Prepare};
 use upesi_ledger::{
-    AbortKind, AdminCommand, Cause, Command, Event, Refusal, Settled, TransferState, WindowId,
+    AbortKind, AdminCommand, CallbackContent, Cause, Command, Event, ItemOutcome, Refusal, Settled,
+    TransferState, WindowId,
 };
 use upesi_types::{Amount, FspId, TransferId};
 
@@ -64,7 +67,7 @@ impl Bugs {
 
     /// What goes wrong with decisions of settlement, if that is the mistake.
     pub(super) fn in_decisions(&self) -> Option<Mistake> {
-        if let Some(mistake) = bulks::in_decisions(self.bug?) {
+        if let Some(mistake) = in_decisions(self.bug?) {
             return Some(mistake);
         }
         let distort: fn(&mut Vec<Event>) = match self.bug? {
@@ -215,5 +218,135 @@ fn alter_rates(events: &mut [Event]) {
 fn leave_caps_raised(events: &mut Vec<Event>) {
     if let [Event::SettlementAborted { .. }, ..] = &events[..] {
         events.retain(|event| !matches!(event, Event::LimitSet { .. }));
+    }
+}
+
+/// What goes wrong with decisions about bulks, if that is the mistake.
+fn in_decisions(bug: Bug) -> Option<Mistake> {
+    Some(Box::new(match bug {
+        Bug::AltersItems => alter_items,
+        Bug::HidesItems => hide_items,
+        Bug::LosesResults => lose_results,
+        Bug::ExpiresAnswered => expire_answered,
+        Bug::TellsPayerOnly => tell_payer_only,
+        Bug::TellsOtherwise => tell_otherwise,
+        _ => return None,
+    }))
+}
+
+fn alter_items(decision: &mut Decision) {
+    if let [Event::TransferPrepared(transfer), Event::BulkItemDecided { refused: None, .. }] =
+        &mut decision.events[..]
+    {
+        transfer.amount = Amount::from_units(transfer.amount.units() + 1).unwrap_or(transfer.amount);
+    }
+}
+
+fn hide_items(decision: &mut Decision) {
+    for callback in &mut decision.callbacks {
+        if let CallbackContent::BulkRequest(request) = &mut callback.content {
+            request.items.pop();
+        }
+    }
+}
+
+fn lose_results(decision: &mut Decision) {
+    if let [Event::BulkAnswered { results, .. }] = &mut decision.events[..] {
+        results.pop_last();
+    }
+}
+
+/// A commit that tells nobody is that of an item.
+fn expire_answered(decision: &mut Decision) {
+    if let ([Event::TransferCommitted { id, .. }, ..], []) = (&decision.events[..], &decision.callbacks[..]) {
+        decision.events = vec![Event::TransferAborted {
+            id: *id,
+            kind: AbortKind::Expired,
+            cause: Cause::Hub(Refusal::Expired),
+            operator_reason: None,
+            fingerprint: None,
+        }];
+    }
+}
+
+fn tell_payer_only(decision: &mut Decision) {
+    if let [Event::BulkEnded { .. }] = decision.events[..] {
+        decision.callbacks.truncate(1);
+    }
+}
+
+fn tell_otherwise(decision: &mut Decision) {
+    if let [Event::BulkEnded { .. }] = decision.events[..]
+        && let Some(CallbackContent::BulkState(view)) =
+            decision.callbacks.first_mut().map(|callback| &mut callback.content)
+    {
+        for (_, outcome) in &mut view.items {
+            if matches!(outcome, ItemOutcome::Fulfilled { .. }) {
+                *outcome = ItemOutcome::Failed(Cause::Hub(Refusal::Expired));
+            }
+        }
+    }
+}
+
+/// Leaves out every sync of a file.
+#[derive(Debug)]
+pub(crate) struct LyingDisk(pub(crate) SimDisk);
+
+#[derive(Debug)]
+struct LyingFile(Arc<dyn DiskFile>);
+
+fn lying(file: io::Result<Arc<dyn DiskFile>>) -> io::Result<Arc<dyn DiskFile>> {
+    file.map(|file| Arc::new(LyingFile(file)) as Arc<dyn DiskFile>)
+}
+
+impl Disk for LyingDisk {
+    fn create_directory(&self, path: &str) -> io::Result<()> {
+        self.0.create_directory(path)
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
+        self.0.list(directory)
+    }
+
+    fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
+        lying(self.0.create(path))
+    }
+
+    fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+        lying(self.0.open(path, access))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        self.0.remove(path)
+    }
+
+    fn sync_directory(&self, directory: &str) -> io::Result<()> {
+        self.0.sync_directory(directory)
+    }
+}
+
+impl DiskFile for LyingFile {
+    fn length(&self) -> io::Result<u64> {
+        self.0.length()
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.0.allocate(bytes)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
     }
 }

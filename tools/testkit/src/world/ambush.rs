@@ -113,7 +113,6 @@ impl World {
         true
     }
 
-    /// What hurts a DFSP most.
     fn change_scheme(&mut self, dfsp: usize) {
         let name = fsp(dfsp);
         let command = match self.mischance.below(7) {

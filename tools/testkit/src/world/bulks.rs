@@ -11,10 +11,10 @@ use upesi_journal::sim_disk::{Fault, Random};
 use upesi_ledger::{AdminCommand, BULK_ITEMS_MAX, Command, EndpointType};
 use upesi_types::{ErrorCode, TransferId};
 
-use super::World;
 use super::dfsp::ATTEMPTS_MAX;
 use super::event::Event;
 use super::operator::fsp;
+use super::{World, random_id};
 use crate::auditor::{Seen, SentAnswer, SentBulk};
 use crate::clock::true_time;
 use crate::message::{self, Answer, BulkSpec, CURRENCY, Ending, OTHER_CURRENCY, Request, Spec};
@@ -22,7 +22,6 @@ use crate::plan::Plan;
 
 /// What tells the stream of bulks from the others of a seed.
 const STREAM: u64 = 0x6275_6c6b_7061_7973;
-/// One bulk for so many transfers.
 const TRANSFERS_PER_BULK: u32 = 8;
 /// Most items of an ordinary bulk.
 const ITEMS_FEW: u64 = 7;
@@ -47,7 +46,6 @@ const NEARLY_LATE_US: u64 = 120_000;
 const ITEM_KNOWN_CODE: &str = "3106";
 const BULK_UNKNOWN_CODE: &str = "3210";
 
-/// The bulks of a world.
 #[derive(Debug)]
 pub(super) struct Payroll {
     is_on: bool,
@@ -55,9 +53,7 @@ pub(super) struct Payroll {
     specs: Vec<Arc<BulkSpec>>,
     /// When each lapses, in the world's time.
     expires_us: Vec<u64>,
-    /// The bulk of an item.
     bulks: BTreeMap<usize, usize>,
-    /// Those that their payee has decided on.
     decided: BTreeSet<usize>,
 }
 
@@ -78,10 +74,7 @@ impl Payroll {
     }
 
     fn id(&mut self) -> TransferId {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.random.bits().to_be_bytes());
-        bytes[8..].copy_from_slice(&self.random.bits().to_be_bytes());
-        TransferId::from_random_bytes(bytes)
+        random_id(&mut self.random)
     }
 
     /// How many items the next bulk has.
@@ -150,7 +143,6 @@ impl World {
         }
     }
 
-    /// A DFSP begins a bulk.
     pub(super) fn begin_bulk(&mut self) {
         let dfsps = self.dfsps.len() as u64;
         let payer = self.payroll.random.below(dfsps) as usize;

@@ -10,10 +10,10 @@ use upesi_journal::sim_disk::Random;
 use upesi_ledger::{AdminCommand, Command, EndpointType, FundsDirection, LedgerAccountTypeId};
 use upesi_types::{Amount, Currency, ErrorCode, TransferId};
 
-use super::World;
 use super::dfsp::{ATTEMPTS_MAX, meaning};
 use super::event::Event;
 use super::operator::{fsp, money};
+use super::{World, random_id};
 use crate::auditor::{Seen, SentConversion, currency_number};
 use crate::clock::true_time;
 use crate::message::{self, CURRENCY, Ending, FxSpec, OTHER_CURRENCY, Spec, UNITS};
@@ -48,7 +48,6 @@ enum Then {
     },
 }
 
-/// What is converted in a world.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) is_on: bool,
@@ -57,7 +56,6 @@ pub(super) struct Exchange {
     then: Vec<Then>,
     /// Conversions that payees ask for when they are asked to receive a transfer.
     received: BTreeMap<usize, usize>,
-    /// Those that their FXP has decided on.
     decided: BTreeSet<usize>,
 }
 
@@ -123,10 +121,7 @@ impl Exchange {
     }
 
     fn id(&mut self) -> TransferId {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.random.bits().to_be_bytes());
-        bytes[8..].copy_from_slice(&self.random.bits().to_be_bytes());
-        TransferId::from_random_bytes(bytes)
+        random_id(&mut self.random)
     }
 }
 
@@ -199,7 +194,6 @@ impl World {
         self.exchange.add(FxSpec { id, transfer, initiator, fxp, source, target, expires_at }, then)
     }
 
-    /// A DFSP begins a payment in two currencies.
     pub(super) fn begin_conversion(&mut self) {
         let dfsps = self.dfsps.len();
         let payer = self.exchange.random.below(dfsps as u64) as usize;

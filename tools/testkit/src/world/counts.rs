@@ -3,18 +3,13 @@
 /// What a world went through, to prove that it tried something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Processes that were started.
     pub starts: u64,
-    /// Starts that failed, for whatever fault.
     pub starts_failed: u64,
     /// Crashes at the operation of the disk that was drawn for a start when the process before it ended: in the start,
     /// or right after it.
     pub starts_cut_off: u64,
-    /// Processes that were ended in quick succession.
     pub quick_restarts: u64,
-    /// Processes that were killed.
     pub kills: u64,
-    /// Losses of power.
     pub power_losses: u64,
     /// Those kills that hit a process at work, at a moment of their own.
     pub sudden_kills: u64,
@@ -24,25 +19,16 @@ pub struct Counts {
     pub crashes_at_operation: u64,
     /// Processes that ended themselves because of a failing disk.
     pub disk_stops: u64,
-    /// Times that the disk was full.
     pub full_disks: u64,
-    /// Operations of the disk that failed.
     pub broken_operations: u64,
-    /// Reads of the disk that failed.
     pub broken_reads: u64,
     /// Writes and syncs of the archive that failed with room enough.
     pub broken_archives: u64,
-    /// Times that the hub's clock jumped.
     pub clock_jumps: u64,
-    /// Times that it drifted.
     pub clock_drifts: u64,
-    /// Times that it stood still.
     pub clock_freezes: u64,
-    /// Times that a DFSP was dead.
     pub dead_dfsps: u64,
-    /// Times that a DFSP was slow.
     pub slow_dfsps: u64,
-    /// Times that a DFSP answered with errors.
     pub failing_dfsps: u64,
     /// Requests, their answers and callbacks that were lost on the way.
     pub messages_lost: u64,
@@ -50,19 +36,14 @@ pub struct Counts {
     pub messages_doubled: u64,
     /// Those that were held up, so that others overtook them.
     pub messages_delayed: u64,
-    /// Answers to callbacks that were lost on the way.
     pub callback_answers_lost: u64,
-    /// Moments at which something went wrong.
     pub faults: u64,
     /// Those that a check of safety has followed.
     pub faults_checked: u64,
-    /// Checks of safety.
     pub checks: u64,
     /// Those that compared the state with a replay, too.
     pub replays_compared: u64,
-    /// Bits that changed on the disk.
     pub rotten_bits: u64,
-    /// Writes that reported success and were lost.
     pub lost_writes: u64,
     /// Writes that reported success and went to another place.
     pub misdirected_writes: u64,
@@ -80,11 +61,8 @@ pub struct Counts {
     pub rot_withheld: u64,
     /// Worlds that went on to their end with damage that nothing depended on, 0 or 1.
     pub rot_harmless: u64,
-    /// Requests that reached the hub.
     pub requests: u64,
-    /// Requests that were answered with success.
     pub acknowledged: u64,
-    /// Requests that were refused.
     pub refused: u64,
     /// Lies told by DFSPs, and what comes with them, such as questions of strangers.
     pub lies: u64,
@@ -100,21 +78,17 @@ pub struct Counts {
     pub forged_prepares: u64,
     /// Prepares with odd amounts or cut bodies.
     pub oddities: u64,
-    /// Questions of those who are no party.
     pub strangers_questions: u64,
     /// PUTs for transfers that do not exist.
     pub endings_of_nothing: u64,
     /// Transfers that their payee decides both to abort and to fulfil; not among the lies.
     pub contradictions: u64,
-    /// Old requests that came again.
     pub replays: u64,
     /// Those whose hub had been started anew meanwhile.
     pub replays_after_restart: u64,
     /// Operators' changes that were made.
     pub operations: u64,
-    /// Jumps of the clock that operators accepted.
     pub jumps_accepted: u64,
-    /// Reservations that operators ended.
     pub ended_by_operator: u64,
     /// Changes of a party of a transfer between its prepare and its end.
     pub ambushes_in_flight: u64,
@@ -124,39 +98,28 @@ pub struct Counts {
     pub ambushes_after_start: u64,
     /// Callbacks that left the hub, repetitions included.
     pub callbacks: u64,
-    /// Callbacks that their DFSP took.
     pub callbacks_taken: u64,
     /// Callbacks that operators sent again after they were given up.
     pub recalled: u64,
-    /// Removals of what finished.
     pub removals: u64,
-    /// Transfers that were removed.
     pub removed: u64,
     /// Prepares of transfers that had been removed, sent again.
     pub resent_after_removal: u64,
     /// Archives that were lost between two lives and are made again.
     pub lost_archives: u64,
-    /// Settlement windows that were closed.
     pub windows_closed: u64,
-    /// Settlements that were created.
     pub settlements: u64,
-    /// Those that were settled to the end.
     pub settled: u64,
-    /// Those that were given up.
     pub settlements_aborted: u64,
     /// Stages that only some accounts of a settlement reached at once.
     pub stages_in_pieces: u64,
-    /// Caps that a settlement raised.
     pub caps_raised: u64,
     /// Caps that were lowered again because their settlement was given up.
     pub caps_lowered: u64,
-    /// Transfers that were settled by their commit.
     pub settled_at_once: u64,
-    /// Fees that transfers were charged.
     pub fees: u64,
     /// Transfers committed with a party behind a proxy.
     pub committed_through_proxy: u64,
-    /// Conversions that were committed with their transfer.
     pub conversions_committed: u64,
     /// Those that were aborted after they were reserved, those expired included.
     pub conversions_aborted: u64,
@@ -166,7 +129,6 @@ pub struct Counts {
     pub conversions_of_payees: u64,
     /// Determining transfers that came before the fulfilment of their conversion, or before the conversion itself.
     pub determining_early: u64,
-    /// Those that never came.
     pub determining_never: u64,
     /// Lies about conversions, and FXPs that do not keep to the rules.
     pub conversion_lies: u64,
@@ -178,7 +140,6 @@ pub struct Counts {
     pub bulks_in_part: u64,
     /// Bulks that were taken and need more than one slice of steps.
     pub bulks_in_slices: u64,
-    /// Items of bulks that were committed.
     pub items_committed: u64,
     /// Items of bulks that expired, or that an operator ended.
     pub items_expired: u64,
@@ -194,21 +155,17 @@ pub struct Counts {
     pub limits_met: u64,
     /// Operators' requests about windows and settlements that were refused.
     pub settlements_refused: u64,
-    /// Transfers committed.
     pub committed: u64,
     /// Transfers aborted after they were reserved, those expired included.
     pub aborted: u64,
-    /// Transfers expired.
     pub expired: u64,
 }
 
 impl Counts {
-    /// Times that the hub's clock was wrong.
     pub const fn clock_faults(&self) -> u64 {
         self.clock_jumps + self.clock_drifts + self.clock_freezes
     }
 
-    /// Times that a DFSP was dead, slow or failing.
     pub const fn outages(&self) -> u64 {
         self.dead_dfsps + self.slow_dfsps + self.failing_dfsps
     }

@@ -3,36 +3,36 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use upesi_journal::sim_disk::Random;
+use upesi_ledger::AdminCommand;
 use upesi_types::{ErrorCode, TransferId};
 
 use super::World;
 use super::event::Event;
+use super::operator::fsp;
 use crate::auditor::{Seen, currency_number};
 use crate::clock::true_time;
-use crate::message::{self, Ending, Request, Spec, UNITS};
+use crate::message::{self, Ending, Request, Spec, UNITS, number};
+use crate::plan::Plan;
 
 /// How often a request is sent before its DFSP gives up.
 pub(super) const ATTEMPTS_MAX: u32 = 5;
 /// Largest amount of a payment, in whole units: a few of them reach cap and cover.
 const AMOUNT_MAX: u64 = 500;
-/// How long transfers last, in milliseconds.
 pub(super) const LASTING_MS: [u64; 4] = [400, 2_000, 8_000, 20_000];
 /// How long some last that an operator must end, unless a party does.
 const LASTING_LONG_MS: u64 = 12 * 3_600_000;
 /// One in so many transfers lasts long.
 const LONG_ONE_IN: u64 = 12;
 
-/// A DFSP.
 #[derive(Debug, Default)]
 pub(super) struct Dfsp {
     pub(super) dead_until_us: u64,
     pub(super) slow_until_us: u64,
     pub(super) failing_until_us: u64,
-    /// Prepares that it has decided on.
     decided: BTreeSet<[u8; 17]>,
 }
 
-/// How a DFSP is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Condition {
     pub(super) is_dead: bool,
@@ -56,7 +56,6 @@ pub(super) fn meaning(spec: &Spec, source: usize, amount: Option<i128>) -> Seen 
 }
 
 impl World {
-    /// A DFSP begins a transfer.
     pub(super) fn begin_transfer(&mut self) {
         let payer = self.random.below(self.dfsps.len() as u64) as usize;
         if self.dfsps[payer].condition(self.now_us).is_dead {
@@ -234,5 +233,65 @@ impl World {
         // Zero is an amount that the schema admits (FSPIOP API v1.1 §7.1.5).
         let units = (amount == "0").then_some(0);
         self.send(liar, request, meaning(&odd, liar, units), 1);
+    }
+}
+
+/// What tells the stream of proxies from the others of a seed.
+const STREAM: u64 = 0x7072_6f78_6965_7321;
+
+/// Who is behind whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remote {
+    /// The first of those behind the proxy: so many DFSPs are of this scheme.
+    pub(crate) first: usize,
+    /// How many are behind the proxy.
+    pub(crate) count: usize,
+    pub(crate) proxy: usize,
+}
+
+impl Remote {
+    /// In half of the worlds there are some.
+    pub(super) fn draw(seed: u64, plan: &Plan, locals: usize) -> Option<Self> {
+        let mut random = Random::new(seed ^ STREAM);
+        let is_on = plan.faults.proxies && random.one_in(2);
+        let (count, proxy) = (1 + random.below(2) as usize, random.below(locals as u64) as usize);
+        is_on.then_some(Self { first: locals, count, proxy })
+    }
+
+    /// Whose accounts carry what a DFSP sends and receives.
+    pub(crate) const fn liable(self, dfsp: usize) -> usize {
+        if dfsp < self.first { dfsp } else { self.proxy }
+    }
+}
+
+impl World {
+    /// How many DFSPs are of this scheme.
+    pub(super) fn locals(&self) -> usize {
+        self.remote.map_or(self.dfsps.len(), |remote| remote.first)
+    }
+
+    pub(super) fn liable(&self, dfsp: usize) -> usize {
+        self.remote.map_or(dfsp, |remote| remote.liable(dfsp))
+    }
+
+    pub(super) fn is_proxy(&self, dfsp: usize) -> bool {
+        self.remote.is_some_and(|remote| remote.proxy == dfsp)
+    }
+
+    /// Those of another scheme are put behind their proxy once it has all that it needs.
+    pub(super) fn onboard_remote(&mut self) {
+        let Some(remote) = self.remote else { return };
+        for dfsp in remote.first..remote.first + remote.count {
+            self.must(AdminCommand::AddProxied { proxy: fsp(remote.proxy), name: fsp(dfsp) });
+        }
+        self.auditor.outside.remote = Some(remote);
+    }
+
+    /// The DFSP that a callback is for: whose host it goes to, or who is meant behind that.
+    pub(super) fn recipient(&self, request: &Request) -> Option<usize> {
+        let host = number(request.path.split(['.', '/']).next()?)?;
+        let meant = request.headers.get("fspiop-destination").and_then(|name| number(name.to_str().ok()?));
+        let is_behind = |dfsp: &usize| *dfsp >= self.locals() && self.liable(*dfsp) == host;
+        Some(meant.filter(is_behind).unwrap_or(host))
     }
 }

@@ -11,57 +11,99 @@ use crate::message::{Answer, Ending, Request};
 #[derive(Debug)]
 pub(super) enum Event {
     /// The engine's thread gets the processor.
-    Turn { life: u64 },
+    Turn {
+        life: u64,
+    },
     /// … and it is time to look at deadlines.
-    Tick { life: u64 },
+    Tick {
+        life: u64,
+    },
     /// The journal's thread gets the processor.
-    Journal { life: u64 },
+    Journal {
+        life: u64,
+    },
     /// The archivist's thread gets the processor.
-    Archivist { life: u64 },
+    Archivist {
+        life: u64,
+    },
     /// Workers take what the engine let go.
-    Flush { life: u64 },
+    Flush {
+        life: u64,
+    },
     /// A lane's time has come.
-    Lanes { life: u64 },
-    /// The process is started.
-    Start { life: u64 },
-    /// A request reaches the hub.
-    Arrive { call: u64 },
+    Lanes {
+        life: u64,
+    },
+    Start {
+        life: u64,
+    },
+    Arrive {
+        call: u64,
+    },
     /// Its answer, or the news that there will be none, reaches the DFSP.
-    Answered { call: u64, status: Option<u16> },
+    Answered {
+        call: u64,
+        status: Option<u16>,
+    },
     /// A DFSP has waited long enough.
-    CallTimeout { call: u64, attempt: u32 },
-    /// A callback reaches a DFSP.
-    Callback { life: u64, number: u64, key: CallbackKey, request: Box<Request> },
+    CallTimeout {
+        call: u64,
+        attempt: u32,
+    },
+    Callback {
+        life: u64,
+        number: u64,
+        key: CallbackKey,
+        request: Box<Request>,
+    },
     /// Its answer reaches the hub, or the hub has waited long enough.
-    CallbackAnswered { life: u64, number: u64, done: Done },
-    /// A DFSP pays.
+    CallbackAnswered {
+        life: u64,
+        number: u64,
+        done: Done,
+    },
     Pay,
     /// A DFSP ends a transfer.
-    Put { spec: usize, by: usize, ending: Ending, is_right: bool },
-    /// A DFSP begins a payment in two currencies.
+    Put {
+        spec: usize,
+        by: usize,
+        ending: Ending,
+        is_right: bool,
+    },
     Convert,
     /// A payer sends the transfer that a conversion waits for, of this amount.
-    SendDetermining { spec: usize, amount: i64 },
+    SendDetermining {
+        spec: usize,
+        amount: i64,
+    },
     /// An FXP answers.
-    PutConversion { conversion: usize, ending: Ending, is_right: bool },
-    /// A DFSP begins a bulk.
+    PutConversion {
+        conversion: usize,
+        ending: Ending,
+        is_right: bool,
+    },
     PayInBulk,
-    /// A payee answers a bulk.
-    PutBulk { bulk: usize, answer: Box<Answer> },
-    /// A DFSP lies.
+    PutBulk {
+        bulk: usize,
+        answer: Box<Answer>,
+    },
     Mischief,
     /// An operator does something.
     Operate,
     /// Something goes wrong.
     Trouble,
     /// An operator has waited for this moment.
-    Ambush { life: u64, moment: Moment },
+    Ambush {
+        life: u64,
+        moment: Moment,
+    },
     /// The disk goes wrong under the hub.
     Decay,
-    /// The power goes.
     LosePower,
     /// The process ends once more, as soon as it runs, and so many times after that.
-    EndAgain { more: u64 },
+    EndAgain {
+        more: u64,
+    },
     /// Something is right again.
     Relief(Relief),
     /// From now on nothing goes wrong any more.
@@ -74,7 +116,6 @@ pub(super) enum Event {
     Settle,
 }
 
-/// What an operator has waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
     /// A transfer is reserved and its payee has not answered; this is one of its parties.
@@ -83,12 +124,9 @@ pub(super) enum Moment {
     AfterStart,
 }
 
-/// What is right again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relief {
-    /// There is room on the disk.
     Room,
-    /// The clock is right.
     Clock,
 }
 

@@ -2,7 +2,6 @@
 
 mod ambush;
 mod bulks;
-mod callbacks;
 mod calls;
 mod converting;
 mod counts;
@@ -12,14 +11,13 @@ mod ending;
 mod event;
 mod operator;
 mod process;
-mod proxies;
 mod retention;
 mod rot;
-mod safety;
 mod treasury;
 mod trouble;
 
 use std::collections::BTreeMap;
+use std::fmt::{Arguments, Write as _};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -32,18 +30,17 @@ use self::calls::Call;
 use self::converting::Exchange;
 pub use self::counts::Counts;
 use self::dfsp::Dfsp;
+pub(crate) use self::dfsp::Remote;
 use self::ending::Phase;
 use self::event::{Event, Schedule};
 use self::operator::Operator;
 use self::process::Tuning;
-pub(crate) use self::proxies::Remote;
 use self::retention::Retention;
 use self::treasury::Treasury;
 use crate::archive::SimArchive;
 use crate::auditor::{Auditor, Seen};
 use crate::clock::ClockKeeper;
 use crate::hub::Hub;
-use crate::log::Log;
 use crate::message::{Request, Spec};
 use crate::plan::{Bug, Plan};
 
@@ -52,7 +49,6 @@ const EVENTS_MAX: u64 = 2_000_000;
 /// What tells the second stream of a seed from the first.
 const MISCHANCE: u64 = 0x6d69_7363_6861_6e63;
 
-/// How a world ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// What decided everything.
@@ -61,18 +57,15 @@ pub struct Outcome {
     pub findings: Vec<String>,
     /// A hash of the event log: the same for the same seed and plan, everywhere.
     pub log_hash: u64,
-    /// How many events there were.
     pub events: u64,
     /// Simulated duration in microseconds.
     pub simulated_us: u64,
-    /// What was tried.
     pub counts: Counts,
     /// The event log, where the plan keeps it.
     pub log: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether nothing was found.
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty()
     }
@@ -335,7 +328,6 @@ impl World {
         self.log.lines()
     }
 
-    /// How many events there were so far.
     pub const fn events(&self) -> u64 {
         self.events
     }
@@ -356,17 +348,20 @@ impl World {
         self.schedule.add(self.now_us + delay_us, event);
     }
 
-    /// Some microseconds from `least` to `most`.
     fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.random.below(most - least + 1)
     }
 
     fn new_id(&mut self) -> TransferId {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.random.bits().to_be_bytes());
-        bytes[8..].copy_from_slice(&self.random.bits().to_be_bytes());
-        TransferId::from_random_bytes(bytes)
+        random_id(&mut self.random)
     }
+}
+
+fn random_id(random: &mut Random) -> TransferId {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&random.bits().to_be_bytes());
+    bytes[8..].copy_from_slice(&random.bits().to_be_bytes());
+    TransferId::from_random_bytes(bytes)
 }
 
 impl std::fmt::Debug for World {
@@ -375,5 +370,45 @@ impl std::fmt::Debug for World {
             .field("seed", &self.seed)
             .field("events", &self.events)
             .finish_non_exhaustive()
+    }
+}
+
+const HASH_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const HASH_PRIME: u64 = 0x0100_0000_01b3;
+
+/// What happened, in order.
+#[derive(Debug)]
+pub(crate) struct Log {
+    line: String,
+    hash: u64,
+    lines: u64,
+    kept: Option<Vec<String>>,
+}
+
+impl Log {
+    pub(crate) fn new(keep: bool) -> Self {
+        Self { line: String::new(), hash: HASH_OFFSET, lines: 0, kept: keep.then(Vec::new) }
+    }
+
+    /// Adds a line: the time in microseconds and what happened.
+    pub(crate) fn add(&mut self, now_us: u64, what: Arguments<'_>) {
+        self.line.clear();
+        let _ = write!(self.line, "{:>4}.{:06} {what}", now_us / 1_000_000, now_us % 1_000_000);
+        for byte in self.line.bytes().chain([b'\n']) {
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(HASH_PRIME);
+        }
+        self.lines += 1;
+        if let Some(kept) = &mut self.kept {
+            kept.push(self.line.clone());
+        }
+    }
+
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// The lines, where they are kept.
+    pub(crate) fn lines(&self) -> &[String] {
+        self.kept.as_deref().unwrap_or_default()
     }
 }

@@ -29,13 +29,11 @@ const RECENT_SPECS: usize = 4;
 /// What a scheme must have before its first DFSP.
 const HUB_ACCOUNTS: [&str; 2] = ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"];
 
-/// What operators are about.
 #[derive(Debug, Default)]
 pub(super) struct Operator {
     /// What is being done, until it is answered.
     pub(super) current: Option<Command>,
     pub(super) is_submitted: bool,
-    /// What comes next.
     pub(super) next: VecDeque<Command>,
     /// The accounts of each DFSP: position and settlement.
     pub(super) accounts: Vec<(AccountId, AccountId)>,
@@ -161,7 +159,6 @@ impl World {
         }
     }
 
-    /// An operator has a moment.
     pub(super) fn operate(&mut self) {
         let most = if self.is_troubled() { OPERATION_PAUSE_US } else { REPEAT_PAUSE_US };
         let pause = self.between(REPEAT_PAUSE_US, most);
@@ -279,7 +276,6 @@ impl World {
         }
     }
 
-    /// An operator gets an answer.
     pub(super) fn operator_told(&mut self, reply: Result<Reply, SubmitError>) {
         self.operator.is_submitted = false;
         self.say(format_args!("operator is told {reply:?}"));

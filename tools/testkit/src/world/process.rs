@@ -13,7 +13,7 @@ use super::World;
 use super::event::Event;
 use super::rot::names_damage;
 use crate::clock::true_time;
-use crate::disk::LyingDisk;
+use crate::hub::LyingDisk;
 use crate::hub::{Hub, Output, Setup};
 use crate::plan::Bug;
 
@@ -83,7 +83,6 @@ impl World {
         Arc::new(self.disk.clone())
     }
 
-    /// A hub on what a disk holds.
     pub(super) fn start_on(&self, disk: Arc<dyn Disk>) -> Result<Hub, StartError> {
         let storage = Storage { disk, archive: Arc::clone(&self.archive) as _ };
         let options = EngineOptions {

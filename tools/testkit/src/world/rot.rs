@@ -36,7 +36,6 @@ const REVEALED_MOST_US: u64 = 400_000;
 const FRAME_MAGIC: [u8; 4] = [0xf5, b'U', b'J', 0x00];
 const SECTOR_BYTES: usize = upesi_journal::SECTOR_BYTES;
 
-/// Whether a message tells of damage.
 pub(super) fn names_damage(message: &str) -> bool {
     DAMAGE_IN_WORDS.iter().any(|words| message.contains(words))
 }

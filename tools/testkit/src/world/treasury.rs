@@ -30,13 +30,11 @@ const ABORT_ONE_IN: u64 = 8;
 const OWN_MODEL: &str = "DEFERREDNETKES";
 const DEFAULT_MODEL: &str = "DEFERREDNET";
 const FEE_MODEL: &str = "FEES";
-/// Fees of the worlds that have some.
 const FEES: [SimFee; 2] = [
     SimFee { rate: 6_000, fixed: 0, least: 0, paid_by_payer: true },
     SimFee { rate: 0, fixed: 5_000, least: 200, paid_by_payer: false },
 ];
 
-/// What has been settled in a world.
 #[derive(Debug)]
 pub(super) struct Treasury {
     is_on: bool,

@@ -1,22 +1,23 @@
-//! What is measured of an attack, and the verdict on it.
+//! What is measured of an attack, the verdict on it, and its evidence: `attacks.json`, one entry for each run.
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use upesi_lab::result::evidence::{Provenance, Subject};
 
+use super::Plan;
 use crate::black_hole::of_hundred;
+use crate::hub_binary;
 
 /// Payments' p99 may be so many thousandths of what it is without the flood.
 pub const P99_PERMILLE_MAX: u64 = 3_000;
 /// A p99 without a flood that is less than this counts as this: below it, the scheduler of a machine that hub, DFSPs
 /// and attackers share decides, and not the hub.
 pub const P99_FLOOR_US: u64 = 5_000;
-/// The hub's resident memory at most.
 pub const RSS_MIB_MAX: u64 = 300;
 /// A phase in which less than so many of a hundred due payments ended tells no p99.
 const MEASURED_PERCENT_MIN: u64 = 50;
 
-/// A payment that has ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
     pub intended: Instant,
@@ -38,9 +39,7 @@ pub fn p99_us(ended: &[Ended], from: Instant, to: Instant, rate_per_s: u64) -> O
 /// One round: without the flood, with it, and with the same flood against a stand-in that is not the hub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
-    /// Payments' p99 without the flood.
     pub quiet_p99_us: Option<u64>,
-    /// With it.
     pub flood_p99_us: Option<u64>,
     /// With a flood of the same kind and rate against a server that answers everything at once and does nothing;
     /// only where the flood itself keeps the machine busy.
@@ -84,14 +83,12 @@ pub struct Bounds {
 pub struct AttackResult {
     pub name: String,
     pub what: String,
-    /// The rounds in order.
     #[serde(skip)]
     pub rounds: Vec<Round>,
     /// The same in words: payments' p99 in milliseconds.
     pub p99: Vec<String>,
     /// The median over the rounds of p99 with the flood, in thousandths of that before.
     pub p99_permille: Option<u64>,
-    /// The hub's resident memory at most, in MiB.
     pub rss_mib_max: u64,
     /// The hub wrote so much more to the disk with the flood than without it, in KiB per second.
     pub written_kib_per_s: u64,
@@ -179,8 +176,76 @@ pub fn times(permille: Option<u64>) -> String {
     )
 }
 
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttacksRun {
+    #[serde(flatten)]
+    pub provenance: Provenance,
+    pub rate_per_s: u64,
+    /// How long each phase of a round lasted, in seconds.
+    pub phase_s: u64,
+    pub attacks: Vec<AttackResult>,
+}
+
+impl AttacksRun {
+    /// Of results; the hub is of the commit of this program, unless that is said.
+    pub fn new(plan: &Plan, commit: Option<String>, duration: Duration, attacks: Vec<AttackResult>) -> Self {
+        let mut provenance =
+            Provenance { build: hub_binary::build_of(&plan.binary), ..Provenance::now(duration) };
+        if let Some(commit) = commit {
+            provenance.commit = commit;
+        }
+        Self { provenance, rate_per_s: plan.rate_per_s, phase_s: plan.phase.as_secs(), attacks }
+    }
+
+    pub fn broken(&self) -> usize {
+        self.attacks.iter().filter(|attack| !attack.violations.is_empty()).count()
+    }
+
+    pub fn aims(&self) -> String {
+        let slowest = self.attacks.iter().map(|attack| attack.p99_permille);
+        // An attack that tells no p99 is worse than any that does.
+        let slowest =
+            if slowest.clone().any(|permille| permille.is_none()) { None } else { slowest.flatten().max() };
+        let memory = self.attacks.iter().map(|attack| attack.rss_mib_max).max().unwrap_or(0);
+        format!(
+            "payments' p99 ≤ {} × (of at least {} ms): {}; ≤ {RSS_MIB_MAX} MiB: {memory}; no end, none refused",
+            P99_PERMILLE_MAX / 1_000,
+            P99_FLOOR_US / 1_000,
+            times(slowest)
+        )
+    }
+}
+
+impl AttackResult {
+    pub fn summary(&self) -> String {
+        let verdict = if self.violations.is_empty() { "kept" } else { "BROKEN" };
+        let Self { name, rss_mib_max, written_kib_per_s, paid, failed, asked, .. } = self;
+        let Self { unanswered, sent, answered, called, .. } = self;
+        let mut text = format!(
+            "{name}: {verdict}: p99 {} ({}); {rss_mib_max} MiB; {written_kib_per_s} KiB/s more written; {paid} payments, \
+             {failed} failed; {asked} requests, {unanswered} unanswered; {sent} sent, answered {answered:?}, {called} calls",
+            times(self.p99_permille),
+            self.p99.join("; "),
+        );
+        if let Some(permille) = self.delivered_permille {
+            text.push_str(&format!("; {permille} of 1,000 delivered"));
+        }
+        self.violations.iter().for_each(|violation| text.push_str(&format!("\n    {violation}")));
+        text
+    }
+}
+
+/// The subject of its file of evidence. The first run there is of the hub before it was made to stand the attacks.
+pub const SUBJECT: Subject = Subject {
+    name: "attacks",
+    what: "floods that need no credential, or only one DFSP's, beside honest payments",
+    command: "torture attacks --report docs/evidence",
+};
+
 #[cfg(test)]
 mod tests {
+    use upesi_lab::result::evidence::Evidence;
+
     use super::*;
 
     fn round(quiet: u64, flood: u64, control: Option<u64>) -> Round {
@@ -262,5 +327,29 @@ mod tests {
         let round = Round { flood_p99_us: None, ..round(5_010, 0, Some(999)) };
         assert_eq!(round.to_string(), text);
         assert_eq!((times(Some(2_961)), times(None)), ("2.9 ×".to_owned(), "not measured".to_owned()));
+    }
+
+    #[test]
+    fn runs_are_added_and_the_worst_of_a_run_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let attack = |permille, mib, violations: &[&str]| AttackResult {
+            p99_permille: permille,
+            rss_mib_max: mib,
+            violations: violations.iter().map(|text| (*text).to_owned()).collect(),
+            ..AttackResult::default()
+        };
+        let before = vec![attack(Some(1_000), 30, &[]), attack(None, 870, &["slow", "large"])];
+        let after = vec![attack(Some(2_100), 30, &[]), attack(Some(1_000), 90, &[])];
+        for attacks in [before, after] {
+            Evidence::add(directory.path(), &SUBJECT, AttacksRun { attacks, ..AttacksRun::default() })
+                .unwrap();
+        }
+        let evidence = Evidence::<AttacksRun>::read(directory.path(), "attacks").unwrap();
+        let broken: Vec<_> = evidence.runs.iter().map(AttacksRun::broken).collect();
+        assert_eq!(broken, [1, 0]);
+        let aims: Vec<_> = evidence.runs.iter().map(AttacksRun::aims).collect();
+        assert!(aims[0].contains(": not measured;") && aims[0].contains("MiB: 870;"), "{}", aims[0]);
+        assert!(aims[1].contains(": 2.1 ×;") && aims[1].contains("MiB: 90;"), "{}", aims[1]);
+        assert!(evidence.runs[0].attacks[1].summary().contains("BROKEN: p99 not measured"));
     }
 }

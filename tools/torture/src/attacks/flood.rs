@@ -28,7 +28,6 @@ const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 const REFUSED: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Makes a request with a number.
 pub type Make = Arc<dyn Fn(u64) -> Bytes + Send + Sync>;
 
 /// What an attacker's connections do.
@@ -92,7 +91,6 @@ impl Flood {
         self.tally.sent.load(Ordering::Relaxed)
     }
 
-    /// How the first answer begins.
     pub fn answered(&self) -> String {
         self.tally.answered.get().cloned().unwrap_or_default()
     }
@@ -219,10 +217,7 @@ struct Counts {
 }
 
 impl Endpoint {
-    /// Listens on a free port, politely. It ends with this value.
-    ///
-    /// # Errors
-    /// When there is no port.
+    /// Listens on a free port, politely. It ends with this value. Fails when there is no port.
     pub fn listen() -> std::io::Result<Self> {
         let listener = std::net::TcpListener::bind((ADDRESS, 0))?;
         listener.set_nonblocking(true)?;
@@ -246,7 +241,6 @@ impl Endpoint {
         Ok(Self { address, manner, counts })
     }
 
-    /// Where it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }

@@ -11,7 +11,6 @@ use super::flood::{Make, Manner, Means};
 
 /// DFSPs of the scheme. The first four are honest, the last one is the attacker's.
 pub const DFSPS: usize = 6;
-/// How many are honest.
 pub const HONEST: usize = 4;
 /// The one in whose name the attacker quotes.
 const QUOTING: &str = "dfsp-5";
@@ -20,7 +19,6 @@ pub const HOSTILE: &str = "dfsp-6";
 /// Short requests that go together.
 const BLOCK: usize = 64;
 
-/// One attack.
 pub struct Attack {
     /// Its name, for `--only` and in the evidence.
     pub name: &'static str,
@@ -212,7 +210,6 @@ fn endpoints() -> Vec<Attack> {
     ]
 }
 
-/// Connections that stand.
 fn connections() -> Vec<Attack> {
     let large = [request("POST /quotes", HOSTILE, "dfsp-1", "", 4_900_000), vec![b' '; 4_800_000]].concat();
     let slow_head = b"POST /transfers HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ".to_vec();

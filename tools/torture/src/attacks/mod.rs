@@ -6,25 +6,23 @@ mod figures;
 mod flood;
 mod ground;
 mod list;
-mod payments;
-mod report;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use figures::{AttackResult, Bounds, Ended, P99_FLOOR_US, P99_PERMILLE_MAX, RSS_MIB_MAX, Round, times};
-pub use report::{AttacksRun, SUBJECT};
 use upesi_http::Workers;
 use upesi_lab::allow_many_files;
 
 pub(crate) use self::figures::p99_us;
+pub use self::figures::{AttacksRun, SUBJECT};
 use self::flood::{Endpoint, Flood, Manner, Means};
-use self::ground::Ground;
+use self::ground::{Ground, stream};
+pub(crate) use self::ground::{Payments, currency};
 use self::list::Attack;
-use self::payments::stream;
-pub(crate) use self::payments::{Payments, currency};
 use crate::black_hole::audit;
+use crate::told;
+pub use figures::{AttackResult, Bounds, Ended, P99_FLOOR_US, P99_PERMILLE_MAX, RSS_MIB_MAX, Round, times};
 
 /// Payments before the first phase, so that connections are open.
 const WARM_UP: Duration = Duration::from_secs(3);
@@ -37,7 +35,6 @@ const LAST: Duration = Duration::from_secs(15);
 /// How long connections that are to be held may take to open.
 const OPENING_MAX: Duration = Duration::from_secs(20);
 
-/// What is to be done.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How long each phase of a round lasts.
@@ -49,14 +46,8 @@ pub struct Plan {
     pub only: Vec<String>,
 }
 
-fn told(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-/// Tries all attacks, each on a hub of its own, and shows each result.
-///
-/// # Errors
-/// When there is no attack of a name. What goes wrong in an attack is in its result.
+/// Tries all attacks, each on a hub of its own, and shows each result. Fails when there is no attack of a name. What
+/// goes wrong in an attack is in its result.
 pub fn run(plan: &Plan, show: impl Fn(&AttackResult)) -> Result<Vec<AttackResult>, String> {
     let attacks = list::attacks();
     if let Some(name) = plan.only.iter().find(|name| attacks.iter().all(|attack| attack.name != **name)) {

@@ -23,7 +23,6 @@ pub enum Kind {
     Error,
 }
 
-/// A callback that was taken.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     kind: Kind,
@@ -59,7 +58,6 @@ struct Entries {
     violations: Vec<String>,
 }
 
-/// The lost DFSP's transfers.
 #[derive(Debug, Default)]
 pub struct Books {
     /// Whether the hub confirms a commit to its payee.
@@ -67,7 +65,6 @@ pub struct Books {
     entries: Mutex<Entries>,
 }
 
-/// What the books come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Transfers with the lost DFSP that were answered 202.
@@ -134,7 +131,6 @@ impl Books {
         self.entries().accounts.entry(id).or_default().taken.push(taken);
     }
 
-    /// Closes the books.
     pub fn verdict(&self) -> Verdict {
         let mut entries = self.entries();
         let mut verdict = Verdict { violations: mem::take(&mut entries.violations), ..Verdict::default() };

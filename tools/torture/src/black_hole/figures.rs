@@ -1,13 +1,19 @@
-//! What is measured, in three phases: before, while the DFSP is lost, and after.
+//! What is measured, in three phases: before, while the DFSP is lost, and after. Its evidence is `black-hole.json`, one
+//! entry for each run.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use upesi_lab::result::evidence::{Provenance, Subject};
+use upesi_lab::{AdminClient, Usage};
+use upesi_types::FspId;
 
-use super::watching::Sample;
+use super::books::Verdict;
+use super::{DFSPS, Plan};
+use crate::hub_binary;
 
-/// A part of the trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -51,7 +57,6 @@ struct Counting {
     most: Sample,
 }
 
-/// Counts by phase.
 #[derive(Debug, Default)]
 pub struct Figures(Mutex<Vec<Counting>>);
 
@@ -60,7 +65,6 @@ impl Figures {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the present phase and begins the next.
     pub fn begin(&self, phase: Phase) {
         let (mut phases, begun) = (self.phases(), Instant::now());
         if let Some(last) = phases.last_mut() {
@@ -90,7 +94,6 @@ impl Figures {
         }
     }
 
-    /// The results so far.
     pub fn results(&self) -> Vec<PhaseResult> {
         self.phases().iter_mut().map(Counting::result).collect()
     }
@@ -123,8 +126,209 @@ pub(crate) fn of_hundred(sorted: &[u64], part: usize) -> u64 {
     rank.checked_sub(1).map_or(0, |index| sorted[index])
 }
 
+/// The others' p99 may grow by so much, in thousandths.
+pub const GROWTH_PERMILLE_MAX: i64 = 100;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlackHoleRun {
+    #[serde(flatten)]
+    pub provenance: Provenance,
+    pub seed: u64,
+    pub dfsps: u64,
+    pub rate_per_s: u64,
+    /// How long the DFSP was lost, in seconds.
+    pub dark_s: u64,
+    pub phases: Vec<PhaseResult>,
+    /// By how much the others' p99 was higher while the DFSP was lost than before, in thousandths.
+    pub p99_growth_permille: i64,
+    /// The same while it got what it had missed.
+    pub p99_growth_after_permille: i64,
+    /// From the healing to the moment at which nothing was owed or open, the load that went on meanwhile included.
+    pub caught_up_after_ms: u64,
+    /// Transfers with the lost DFSP that were answered 202.
+    pub transfers_with_lost: u64,
+    /// Callbacks that it was owed for these, by how they ended; 0 in runs before this was reckoned up.
+    #[serde(default)]
+    pub callbacks_owed: u64,
+    /// Callbacks that it got, repetitions left out: those owed, and answers to what it sent too late.
+    pub callbacks_delivered: u64,
+    pub callbacks_repeated: u64,
+    /// Callbacks owed that did not come; in runs before these were reckoned up, transfers that lacked some.
+    pub missing: u64,
+    /// Transfers whose callbacks came in another order than they were made.
+    pub out_of_order: u64,
+    pub violations: Vec<String>,
+}
+
+impl BlackHoleRun {
+    pub(super) fn new(
+        plan: &Plan,
+        duration: Duration,
+        phases: Vec<PhaseResult>,
+        caught_up: Duration,
+        verdict: Verdict,
+    ) -> Self {
+        Self {
+            provenance: Provenance { build: hub_binary::build_of(&plan.binary), ..Provenance::now(duration) },
+            seed: plan.seed,
+            dfsps: DFSPS as u64,
+            rate_per_s: plan.rate_per_s,
+            dark_s: plan.dark.as_secs(),
+            p99_growth_permille: growth_permille(&phases, Phase::During),
+            p99_growth_after_permille: growth_permille(&phases, Phase::After),
+            phases,
+            caught_up_after_ms: u64::try_from(caught_up.as_millis()).unwrap_or(u64::MAX),
+            transfers_with_lost: verdict.transfers,
+            callbacks_owed: verdict.owed,
+            callbacks_delivered: verdict.delivered,
+            callbacks_repeated: verdict.repeated,
+            missing: verdict.missing,
+            out_of_order: verdict.out_of_order,
+            violations: verdict.violations,
+        }
+    }
+
+    /// Whether the others were left in peace. Says something only of a machine that was quiet.
+    pub const fn is_within_bounds(&self) -> bool {
+        self.p99_growth_permille <= GROWTH_PERMILLE_MAX
+    }
+
+    pub fn summary(&self) -> String {
+        let mut text = String::new();
+        for phase in &self.phases {
+            let PhaseResult { seconds, completed, failed, p50_us, p99_us, max_us, .. } = phase;
+            let PhaseResult { engine_queue_max, lane_items_max, owed_max, parked_max, .. } = phase;
+            text.push_str(&format!(
+                "{:>7}: {seconds} s, {completed} transfers of the others, {failed} failed, p50 {p50_us} us, p99 {p99_us} us, \
+                 max {max_us} us; hub {} MiB, {engine_queue_max} commands queued, {lane_items_max} callbacks in the lost \
+                 one's lane, {owed_max} owed, {parked_max} parked at most\n",
+                format!("{:?}", phase.phase).to_lowercase(),
+                phase.hub_rss_kib_max / 1024,
+            ));
+        }
+        let Self { p99_growth_permille, caught_up_after_ms, transfers_with_lost, callbacks_owed, .. } = self;
+        let Self { callbacks_delivered, callbacks_repeated, missing, out_of_order, .. } = self;
+        text.push_str(&format!(
+            "the others' p99 changed by {p99_growth_permille} per mille (at most {GROWTH_PERMILLE_MAX}: {}); caught up \
+             {caught_up_after_ms} ms after it was back; {transfers_with_lost} transfers with the lost one, {callbacks_owed} \
+             callbacks owed, {callbacks_delivered} delivered, {callbacks_repeated} again, {missing} missing, {out_of_order} out \
+             of order; {} violations",
+            if self.is_within_bounds() { "met" } else { "missed" },
+            self.violations.len(),
+        ));
+        text
+    }
+}
+
+/// By how much p99 is higher in a phase than before, in thousandths.
+fn growth_permille(phases: &[PhaseResult], phase: Phase) -> i64 {
+    let p99 = |phase| phases.iter().find(|result| result.phase == phase).map_or(0, |result| result.p99_us);
+    let (before, then) = (p99(Phase::Before).max(1), p99(phase));
+    i64::try_from(then.saturating_mul(1_000) / before).unwrap_or(i64::MAX) - 1_000
+}
+
+/// The subject of its file of evidence.
+pub const SUBJECT: Subject = Subject {
+    name: "black-hole",
+    what: "one DFSP of eight takes connections and never answers; then it is back",
+    command: "torture black-hole --report docs/evidence",
+};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    pub rss_kib: u64,
+    pub engine_queue: u64,
+    /// Callbacks in the lane of the lost DFSP.
+    pub lane_items: u64,
+    /// Callbacks owed, to whomever.
+    pub owed: u64,
+    pub parked: u64,
+}
+
+impl Sample {
+    /// The larger of each.
+    pub fn most(self, other: Self) -> Self {
+        Self {
+            rss_kib: self.rss_kib.max(other.rss_kib),
+            engine_queue: self.engine_queue.max(other.engine_queue),
+            lane_items: self.lane_items.max(other.lane_items),
+            owed: self.owed.max(other.owed),
+            parked: self.parked.max(other.parked),
+        }
+    }
+}
+
+/// Whoever looks.
+#[derive(Debug)]
+pub struct Watching {
+    pid: u32,
+    lost: FspId,
+    last: Option<Sample>,
+}
+
+impl Watching {
+    /// Of a hub by its process, and the DFSP whose lane is of interest.
+    pub const fn new(pid: u32, lost: FspId) -> Self {
+        Self { pid, lost, last: None }
+    }
+
+    /// Asks. `None` when the hub does not answer everything.
+    pub async fn look(&mut self, admin: &AdminClient) -> Option<Sample> {
+        self.last = None;
+        let callbacks = admin.get("/callbacks?limit=1").await.ok()?;
+        let lanes = admin.get("/lanes").await.ok()?;
+        let metrics = admin.get("/metrics").await.ok()?;
+        let (callbacks, lanes): (Value, Value) =
+            (serde_json::from_slice(&callbacks).ok()?, serde_json::from_slice(&lanes).ok()?);
+        let (pending, parked) =
+            (callbacks["totals"]["pending"].as_u64()?, callbacks["totals"]["parked"].as_u64()?);
+        let rss = Usage::of(self.pid).map_or(0, |usage| usage.resident_bytes);
+        self.last = Some(Sample {
+            rss_kib: rss / 1024,
+            engine_queue: gauge(std::str::from_utf8(&metrics).ok()?, "upesi_engine_queue_depth"),
+            lane_items: lane_items(&lanes, self.lost.as_str()),
+            owed: pending + parked,
+            parked,
+        });
+        self.last
+    }
+
+    /// Whether nothing was owed when the hub was last asked.
+    pub fn owes_nothing(&self) -> bool {
+        self.last.is_some_and(|sample| sample.owed == 0)
+    }
+
+    /// Whether something was given up then.
+    pub fn is_parked(&self) -> bool {
+        self.last.is_some_and(|sample| sample.parked > 0)
+    }
+
+    /// What was owed then, in words.
+    pub fn owes(&self) -> String {
+        match self.last {
+            Some(Sample { owed, parked, .. }) => format!("{owed} callbacks, {parked} of them parked"),
+            None => "the hub does not answer".to_owned(),
+        }
+    }
+}
+
+fn lane_items(lanes: &Value, lost: &str) -> u64 {
+    let lane = lanes.as_array().into_iter().flatten().find(|lane| lane["participant"] == lost);
+    let Some(lane) = lane else { return 0 };
+    ["queued", "retrying", "inFlight"].iter().filter_map(|name| lane[name].as_u64()).sum()
+}
+
+/// A metric without labels; 0 where there is none.
+fn gauge(metrics: &str, name: &str) -> u64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use upesi_lab::result::evidence::Evidence;
+
     use super::*;
 
     #[test]
@@ -159,5 +363,77 @@ mod tests {
         assert_eq!((results[0].completed, results[0].p99_us, results[0].failed), (1, 3_000, 0));
         assert_eq!((results[1].completed, results[1].failed), (0, 1));
         assert_eq!((results[1].owed_max, results[1].parked_max), (3, 1));
+    }
+
+    fn phase(phase: Phase, p99_us: u64) -> PhaseResult {
+        PhaseResult {
+            phase,
+            seconds: 60,
+            completed: 9_000,
+            failed: 0,
+            p50_us: 1_000,
+            p99_us,
+            max_us: 9_999,
+            hub_rss_kib_max: 30_000,
+            engine_queue_max: 1,
+            lane_items_max: 2,
+            owed_max: 3,
+            parked_max: 0,
+        }
+    }
+
+    fn run(before_us: u64, during_us: u64) -> BlackHoleRun {
+        let plan = Plan {
+            dark: Duration::from_secs(180),
+            light: Duration::from_secs(60),
+            rate_per_s: 200,
+            seed: 1,
+            binary: "target/release/upesi".into(),
+            settings: Vec::new(),
+            log: None,
+        };
+        let phases =
+            vec![phase(Phase::Before, before_us), phase(Phase::During, during_us), phase(Phase::After, 1)];
+        BlackHoleRun::new(&plan, Duration::from_secs(300), phases, Duration::from_secs(2), Verdict::default())
+    }
+
+    #[test]
+    fn ten_percent_are_within_bounds() {
+        for (before, during, permille, is_within) in [
+            (1_000, 1_100, 100, true),
+            (1_000, 1_101, 101, false),
+            (2_000, 1_000, -500, true),
+            (0, 0, -1_000, true),
+        ] {
+            let run = run(before, during);
+            assert_eq!((run.p99_growth_permille, run.is_within_bounds()), (permille, is_within));
+        }
+        assert!(run(1_000, 1_200).summary().contains("200 per mille (at most 100: missed)"));
+    }
+
+    #[test]
+    fn runs_are_added_to_those_before() {
+        let directory = tempfile::tempdir().unwrap();
+        for during in [1_000, 2_000] {
+            Evidence::add(directory.path(), &SUBJECT, run(1_000, during)).unwrap();
+        }
+        let evidence = Evidence::<BlackHoleRun>::read(directory.path(), "black-hole").unwrap();
+        let growths: Vec<_> = evidence.runs.iter().map(|run| run.p99_growth_permille).collect();
+        assert_eq!((growths, evidence.name.as_str()), (vec![0, 1_000], "black-hole"));
+        let mut provenances = evidence.runs.iter().map(|run| &run.provenance);
+        assert!(provenances.all(|of| of.build == "release" && !of.command.is_empty()));
+    }
+
+    #[test]
+    fn lanes_and_metrics_are_read() {
+        let lanes = json!([
+            {"participant": "dfsp-1", "queued": 9},
+            {"participant": "dfsp-8", "queued": 3, "retrying": 2, "inFlight": 1, "catchingUp": true},
+        ]);
+        assert_eq!(lane_items(&lanes, "dfsp-8"), 6);
+        assert_eq!(lane_items(&lanes, "dfsp-9"), 0);
+        let metrics = "# TYPE upesi_engine_queue_depth gauge\nupesi_engine_queue_depth 17\nupesi_engine_queue_depth_x 3\n";
+        assert_eq!(gauge(metrics, "upesi_engine_queue_depth"), 17);
+        assert_eq!(gauge(metrics, "upesi_nothing"), 0);
     }
 }

@@ -21,7 +21,6 @@ const LONG: Duration = Duration::from_secs(4 * 3600);
 const SHORT_ONE_IN: u64 = 4;
 const SHORT: Duration = Duration::from_secs(10);
 
-/// Load that runs until it is told to stop.
 pub struct Load {
     shared: Arc<Shared>,
     pacer: Pacer,
@@ -35,7 +34,6 @@ struct Shared {
     figures: Arc<Figures>,
 }
 
-/// Who pays whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pair {
     payer: usize,
@@ -57,7 +55,6 @@ impl Pair {
 }
 
 impl Load {
-    /// Starts to send.
     pub fn start(
         plan: &Plan,
         simulator: &Simulator,
@@ -91,7 +88,6 @@ impl Load {
         Self { shared, pacer }
     }
 
-    /// Sends no more.
     pub fn stop(&mut self) {
         self.pacer.stop();
     }

@@ -4,32 +4,31 @@
 
 mod books;
 mod figures;
-mod hole;
 mod load;
-mod report;
-mod watching;
 
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use books::{Books, Verdict};
-pub(crate) use figures::of_hundred;
-pub use figures::{Phase, PhaseResult};
-pub use report::{BlackHoleRun, GROWTH_PERMILLE_MAX, SUBJECT};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, watch};
 use upesi_http::Workers;
 use upesi_lab::drive::onboard::{TRANSFER_ENDPOINTS, onboard, set_endpoints};
 use upesi_lab::{AdminClient, HubProcess};
 use upesi_sim::{SimConfig, Simulator, Upstream};
 use upesi_types::Currency;
 
-use self::figures::Figures;
-use self::hole::Hole;
+pub use self::figures::{BlackHoleRun, GROWTH_PERMILLE_MAX, SUBJECT};
+use self::figures::{Figures, Watching};
 use self::load::Load;
-use self::watching::Watching;
+use crate::told;
+pub use books::{Books, Verdict};
+pub(crate) use figures::of_hundred;
+pub use figures::{Phase, PhaseResult};
 
 /// DFSPs of the scheme; the last one is lost.
 pub const DFSPS: usize = 8;
@@ -44,7 +43,6 @@ const SEEN_MESSAGES_MAX: usize = 1 << 20;
 /// The hub's setting by which a payee is told that its commit was taken; off by default.
 const CONFIRMATION: &str = "hub.payee_confirmation=";
 
-/// What is to be done.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub dark: Duration,
@@ -60,17 +58,11 @@ pub struct Plan {
     pub log: Option<PathBuf>,
 }
 
-/// Does it.
-///
-/// # Errors
-/// When something that it needs cannot be started or asked. A broken promise is none: it is in the result.
+/// Does it. Fails when something that it needs cannot be started or asked. A broken promise is none: it is in the
+/// result.
 pub fn run(plan: &Plan) -> Result<BlackHoleRun, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(told)?.block_on(Trial::run(plan))
-}
-
-fn told(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }
 
 struct Trial {
@@ -197,5 +189,121 @@ pub(crate) fn audit(binary: &Path, data: &Path) -> Option<String> {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(format!("the audit: {}", String::from_utf8_lossy(&output.stdout))),
         Err(error) => Some(format!("the audit cannot be run: {error}")),
+    }
+}
+
+/// Connections at a time; more are closed at once.
+const CONNECTIONS_MAX: usize = 8_192;
+
+/// A listener that passes connections on. While it swallows, it takes new ones, and nothing comes back on any.
+#[derive(Debug)]
+struct Hole {
+    address: SocketAddr,
+    is_black: watch::Sender<bool>,
+}
+
+impl Hole {
+    /// Listens on a free port in front of `behind`. Belongs to the present runtime. Fails when there is no port.
+    pub async fn dig(behind: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let (is_black, state) = watch::channel(false);
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        tokio::spawn(async move {
+            while let Ok((outside, _)) = listener.accept().await {
+                let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+                let state = state.clone();
+                tokio::spawn(async move {
+                    carry(outside, behind, state).await;
+                    drop(place);
+                });
+            }
+        });
+        Ok(Self { address, is_black })
+    }
+
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on nothing comes back, on open connections either.
+    pub fn swallow(&self) {
+        self.is_black.send_replace(true);
+    }
+
+    /// New connections pass through again; those that were swallowed end.
+    pub fn heal(&self) {
+        self.is_black.send_replace(false);
+    }
+}
+
+async fn carry(mut outside: TcpStream, behind: SocketAddr, mut is_black: watch::Receiver<bool>) {
+    if !*is_black.borrow_and_update() {
+        let Ok(mut inside) = TcpStream::connect(behind).await else { return };
+        tokio::select! {
+            _ = tokio::io::copy_bidirectional(&mut outside, &mut inside) => return,
+            changed = is_black.changed() => if changed.is_err() { return },
+        }
+    }
+    // Neither read nor closed.
+    let _ = is_black.wait_for(|is_black| !is_black).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// Something that answers each byte with the next one.
+    async fn successor() -> SocketAddr {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    while let Ok(byte) = stream.read_u8().await {
+                        stream.write_u8(byte + 1).await.unwrap();
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    async fn ask(stream: &mut TcpStream, byte: u8) -> io::Result<u8> {
+        stream.write_u8(byte).await?;
+        stream.read_u8().await
+    }
+
+    #[tokio::test]
+    async fn nothing_comes_back_until_it_heals() {
+        let hole = Hole::dig(successor().await).await.unwrap();
+        let connect = || TcpStream::connect(hole.address());
+        let mut before = connect().await.unwrap();
+        assert_eq!(ask(&mut before, 7).await.unwrap(), 8);
+
+        hole.swallow();
+        let mut meanwhile = connect().await.unwrap();
+        // Both are open, and silent: the bytes are written, and the answers are still to come when it heals.
+        before.write_u8(7).await.unwrap();
+        meanwhile.write_u8(7).await.unwrap();
+        tokio::select! {
+            biased;
+            answer = before.read_u8() => panic!("{answer:?}"),
+            answer = meanwhile.read_u8() => panic!("{answer:?}"),
+            () = turns(1_000) => {}
+        }
+
+        hole.heal();
+        assert!(before.read_u8().await.is_err() && meanwhile.read_u8().await.is_err());
+        assert_eq!(ask(&mut connect().await.unwrap(), 1).await.unwrap(), 2);
+    }
+
+    /// Enough for everything that could happen to happen.
+    async fn turns(count: usize) {
+        for _ in 0..count {
+            tokio::task::yield_now().await;
+        }
     }
 }

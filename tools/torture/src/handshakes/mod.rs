@@ -2,23 +2,33 @@
 //! payments over kept connections, and beside them a storm of new connections, or the renewal of a thousand DFSPs'
 //! certificates.
 
-mod ground;
 mod renewal;
 mod storm;
 
-use std::path::PathBuf;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+use upesi_http::{ClientTls, Workers};
+use upesi_hub::trial::{Secured, settings};
+use upesi_lab::drive::onboard::{bind, onboard, set_answer_endpoints};
 use upesi_lab::result::evidence::{Provenance, Subject};
+use upesi_lab::{AdminClient, HubProcess, HubTls};
+use upesi_pki::{Authority, Order, Trial, Usage};
+use upesi_sim::{SimConfig, SimSecurity, Simulator, Upstream};
+use upesi_tls::{Protocols, present_s};
 
-use self::ground::Ground;
 use self::storm::{Elsewhere, Storm};
-use crate::attacks::{Ended, p99_us};
+use crate::attacks::{Ended, Payments, currency, p99_us};
 use crate::hub_binary;
+use crate::told;
 
 /// What a storm may cost payments' p99.
-pub const COST_US_MAX: i64 = 10_000;
+const COST_US_MAX: i64 = 10_000;
 /// Before the first phase, so that connections are open.
 const WARM_UP: Duration = Duration::from_secs(3);
 /// Between a storm and the next phase.
@@ -33,15 +43,12 @@ pub const SUBJECT: Subject = Subject {
     command: "torture handshakes --report docs/evidence",
 };
 
-/// What is to be done.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How long each phase of a round lasts.
     pub phase: Duration,
     pub rounds: usize,
-    /// Honest payments begun per second.
     pub rate_per_s: u64,
-    /// New connections per second in a storm.
     pub handshakes_per_s: u64,
     /// DFSPs with a certificate and a connection of their own, beside those that pay.
     pub dfsps: usize,
@@ -59,7 +66,6 @@ pub struct Round {
     pub elsewhere_p99_us: Option<u64>,
 }
 
-/// What came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandshakesRun {
     #[serde(flatten)]
@@ -76,7 +82,6 @@ pub struct HandshakesRun {
     pub connected: u64,
     pub renewals: u64,
     pub reloads: u64,
-    /// Requests of these DFSPs.
     pub requests: u64,
     pub requests_failed: u64,
     pub paid: u64,
@@ -128,25 +133,18 @@ impl HandshakesRun {
         self
     }
 
-    /// What came of it, in lines.
     pub fn summary(&self) -> String {
         let ms = |us: Option<u64>| {
             us.map_or_else(|| "–".to_owned(), |us| format!("{}.{}", us / 1_000, us % 1_000 / 100))
         };
+        let Self { handshakes, handshakes_per_s, handshakes_failed, connected, reloads, .. } = self;
+        let Self { requests, requests_failed, paid, failed, .. } = self;
         let mut text = format!(
-            "handshakes: {}: {} handshakes at {}/s, {} failed, cost to p99 {} µs; {} DFSPs renewed {} times, {} requests, \
-             {} failed; {} payments, {} failed",
+            "handshakes: {}: {handshakes} handshakes at {handshakes_per_s}/s, {handshakes_failed} failed, cost to p99 {} µs; \
+             {connected} DFSPs renewed {reloads} times, {requests} requests, {requests_failed} failed; {paid} payments, \
+             {failed} failed",
             if self.violations.is_empty() { "kept" } else { "BROKEN" },
-            self.handshakes,
-            self.handshakes_per_s,
-            self.handshakes_failed,
             self.cost_us.map_or_else(|| "–".to_owned(), |cost| cost.to_string()),
-            self.connected,
-            self.reloads,
-            self.requests,
-            self.requests_failed,
-            self.paid,
-            self.failed,
         );
         for Round { quiet_p99_us, storm_p99_us, elsewhere_p99_us } in &self.rounds {
             let [quiet, storm, elsewhere] = [quiet_p99_us, storm_p99_us, elsewhere_p99_us].map(|us| ms(*us));
@@ -159,14 +157,7 @@ impl HandshakesRun {
     }
 }
 
-fn told(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-/// Runs storms, then renewals.
-///
-/// # Errors
-/// What could not be started.
+/// Runs storms, then renewals. Errors: what could not be started.
 pub fn run(plan: &Plan) -> Result<HandshakesRun, String> {
     upesi_lab::allow_many_files();
     let begun = Instant::now();
@@ -219,6 +210,100 @@ async fn suffer(plan: &Plan) -> Result<HandshakesRun, String> {
         run.violations.push(format!("the first payment that failed: {first}"));
     }
     Ok(run)
+}
+
+const PAYING: usize = 6;
+pub const HOSTS: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
+/// Name of the authority of a trial, as bindings by subject have it.
+const ISSUER: &str = "CN=Trial scheme CA";
+
+pub struct Ground {
+    pub trial: Trial,
+    pub authority: Authority,
+    pub hub: HubProcess,
+    pub admin: AdminClient,
+    payments: Payments,
+    log: PathBuf,
+    workers: Arc<Workers>,
+    _simulator: Simulator,
+}
+
+impl Ground {
+    /// Starts a hub that asks DFSPs for certificates, brings in those that pay and those that are only connected, and
+    /// begins to pay. Errors: what could not be started.
+    pub async fn start(plan: &Plan, directory: &Path) -> Result<Self, String> {
+        let names: Vec<String> = (1..=PAYING).map(|number| format!("dfsp-{number}")).collect();
+        let keys = directory.join("keys");
+        let trial = Trial::make(&keys, &names, &HOSTS, present_s()).map_err(told)?;
+        let authority = Authority::open(&keys).map_err(told)?;
+        let secured = Secured { tls: true, admin: false, signatures: false };
+        let given = settings(&trial, secured).into_iter();
+        // Renewals are taken up when they are announced, and not by chance before.
+        let given = given.chain([("tls.reload_interval_s".to_owned(), "3600".to_owned())]);
+        let arguments: Vec<String> = given.map(|(key, value)| format!("--set={key}={value}")).collect();
+        let log = directory.join("hub.log");
+        let tls = HubTls { fspiop: Some(ClientTls::load(trial.caller()).map_err(told)?), admin: None };
+        let (binary, data) = (&plan.binary, directory.join("hub"));
+        let hub =
+            HubProcess::start_secured(binary, &data, &arguments, Some(&log), tls).await.map_err(told)?;
+        let workers = Arc::new(Workers::start(2, "handshakes").map_err(told)?);
+        let admin = AdminClient::new(&hub.admin_url()).map_err(told)?;
+        let mut config = SimConfig::new(PAYING, Upstream::Hub(hub.fspiop_url()));
+        let dfsps: Vec<_> = config.dfsps.iter().map(|(name, _)| *name).collect();
+        config.security =
+            SimSecurity::of_trial(&trial, &dfsps, Some(Protocols::Http1), false).map_err(told)?;
+        let simulator = Simulator::start(config, &workers).map_err(told)?;
+        onboard(&admin, &simulator, currency(), 17).await.map_err(told)?;
+        set_answer_endpoints(&admin, &simulator).await.map_err(told)?;
+        bind(&admin, &trial).await.map_err(told)?;
+        let mut payments = Payments::prepare(&simulator, PAYING, plan.rate_per_s, &workers).await?;
+        payments.resume();
+        Ok(Self { trial, authority, hub, admin, payments, log, workers, _simulator: simulator })
+    }
+
+    pub fn fspiop(&self) -> SocketAddr {
+        self.hub.addresses()[0]
+    }
+
+    /// TLS of those who storm: a DFSP's, by its certificate. Errors: its files cannot be used.
+    pub fn storming(&self) -> Result<ClientTls, String> {
+        ClientTls::load(self.trial.dfsp("dfsp-1")).map_err(told)
+    }
+
+    /// Lets time pass. Fails when the hub has ended, with how.
+    pub async fn pass(&mut self, time: Duration) -> Result<(Instant, Instant), String> {
+        let begun = Instant::now();
+        tokio::time::sleep(time).await;
+        if let Some(status) = self.hub.has_ended() {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            let said = log.lines().rev().find(|line| line.contains("ERROR")).unwrap_or_default();
+            return Err(format!("the hub ended with {status}: {said}"));
+        }
+        Ok((begun, Instant::now()))
+    }
+
+    /// Makes a DFSP with a certificate, which is bound by its subject, so that the next one is bound as well. Fails
+    /// when authority or hub refuse it.
+    pub async fn add(&mut self, name: &str) -> Result<(), String> {
+        self.authority.issue(&Order::new(name, Usage::Client, present_s())).map_err(told)?;
+        let participant = json!({"name": name, "currency": currency().as_str()});
+        self.admin.create("/participants", participant.to_string()).await.map_err(told)?;
+        let binding = json!({"kind": "subject", "value": format!("CN={name};issuer={ISSUER}")});
+        self.admin
+            .create(&format!("/participants/{name}/bindings"), binding.to_string())
+            .await
+            .map_err(told)?;
+        Ok(())
+    }
+
+    /// Ends the payments, then all else; the payments that have ended.
+    pub async fn end(mut self) -> Vec<Ended> {
+        self.payments.pause().await;
+        let ended = self.payments.ended();
+        self.hub.end();
+        self.workers.shutdown();
+        ended
+    }
 }
 
 #[cfg(test)]

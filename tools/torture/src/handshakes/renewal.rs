@@ -11,8 +11,7 @@ use upesi_http::{ClientTls, Full, Method, Origin, Pool, PoolConfig, Request, Sen
 use upesi_pki::{Order, Usage};
 use upesi_tls::present_s;
 
-use super::ground::{Ground, HOSTS};
-use super::{HandshakesRun, Plan, told};
+use super::{Ground, HOSTS, HandshakesRun, Plan, told};
 
 /// Each DFSP asks something this often.
 const ASKING: Duration = Duration::from_secs(1);
@@ -26,7 +25,6 @@ const CHANGING_EVERY: Duration = Duration::from_millis(100);
 /// How soon a change must be taken up.
 const TAKEN_UP: Duration = Duration::from_secs(30);
 
-/// DFSPs that are connected.
 struct Connected {
     names: Vec<String>,
     tls: Vec<ClientTls>,

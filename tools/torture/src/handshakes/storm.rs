@@ -119,10 +119,7 @@ impl Service for Nothing {
 }
 
 impl Elsewhere {
-    /// Starts it, with one thread for handshakes as the hub has.
-    ///
-    /// # Errors
-    /// When it cannot be started.
+    /// Starts it, with one thread for handshakes as the hub has. Fails when it cannot be started.
     pub fn start(trial: &Trial) -> Result<Self, String> {
         let workers = Workers::start(1, "elsewhere").map_err(told)?;
         let secured = Secured {

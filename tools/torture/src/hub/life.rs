@@ -14,7 +14,6 @@ use super::treasury::Treasury;
 
 /// Most requests that are under way together.
 const TOGETHER_MAX: u64 = 6;
-/// Longest body, in bytes.
 const BODY_BYTES_MAX: u64 = 3_000;
 
 /// A transfer as its DFSPs know it.
@@ -189,7 +188,6 @@ impl Memory {
     }
 }
 
-/// The courier reports some deliveries.
 async fn report_deliveries(engine: &EngineHandle, count: usize) {
     let owed = engine.read(move |ledger| ledger.outbox().iter().map(|(key, _)| key).take(count).collect());
     if let Ok(keys) = owed.await {

@@ -120,7 +120,6 @@ impl Remains {
         Self { disk: self.disk.after_kill(), archive: self.archive.after_crash() }
     }
 
-    /// Starts a hub on them.
     pub fn start(&self, setup: &Setup) -> Result<(Engine, EngineHandle), StartError> {
         let options = EngineOptions {
             storage: Some(Storage { disk: Arc::new(self.disk.clone()), archive: self.archive.open() }),

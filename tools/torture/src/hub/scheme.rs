@@ -33,7 +33,6 @@ impl Clock for StandingClock {
     }
 }
 
-/// The clock of all hubs here.
 pub fn clock() -> Arc<dyn Clock> {
     Arc::new(StandingClock)
 }
@@ -58,7 +57,6 @@ pub fn id(number: u64) -> TransferId {
     TransferId::from_random_bytes(bytes)
 }
 
-/// The number behind an id.
 pub fn number(id: TransferId) -> Option<u64> {
     let number = id.to_bytes().last_chunk::<4>().map(|bytes| u64::from(u32::from_be_bytes(*bytes)))?;
     (self::id(number) == id).then_some(number)
@@ -79,7 +77,6 @@ fn names(number: u64) -> [FspId; 2] {
     parties(number).map(|party| name(DFSPS[party]))
 }
 
-/// The prepare of a numbered transfer.
 pub fn prepare(number: u64) -> Command {
     let [payer, payee] = names(number);
     Command::Prepare(Prepare {

@@ -16,7 +16,6 @@ use super::{Remains, Setup, block_on};
 
 /// What a running hub says of itself.
 struct Account {
-    /// The transfers that are in memory, by number.
     in_memory: BTreeMap<u64, Transfer>,
     positions: [Option<(ParticipantId, Amount)>; 3],
     /// What settlements added to the positions, and what windows hold of them.
@@ -108,7 +107,6 @@ fn compare(remains: &Remains, memory: &Memory, account: &Account, what: &str) {
     assert!(replayed.encode_unfinished() == account.state, "{what}: the live state is not the replay");
 }
 
-/// Amount and parties are those that were sent.
 fn expect_as_sent(number: u64, found: &Transfer, known: &[Option<(ParticipantId, Amount)>; 3], what: &str) {
     assert_eq!(found.amount, amount_of(number), "{what}: the amount of transfer {number}");
     let expected = parties(number).map(|party| known[party].map(|(id, _)| id));

@@ -1,16 +1,15 @@
-//! Rot, and writes that went astray.
+//! Rot, and writes that went astray: in whole hubs, and many times in the journal alone.
 
 use std::sync::Arc;
 
+use upesi_journal::sim_disk::script::Script;
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
-use upesi_journal::{Disk, END, JournalError, Reader, SnapshotStore};
+use upesi_journal::{Disk, END, JournalError, Reader, SECTOR_BYTES, SnapshotStore, open, segments};
 
-use super::changes::Change;
-use super::{journal_flips, table_flips};
+use super::{Tally, Trial, table_flips};
 use crate::hub::life::Memory;
 use crate::hub::{Remains, Setup, block_on};
-use crate::tally::Tally;
-use crate::trial::{self, Trial};
+use crate::trials;
 
 const BURSTS: u64 = 16;
 /// Changes that are tried on the data directory of one seed.
@@ -25,14 +24,14 @@ pub(super) const TRIAL: Trial = Trial {
     name: "bit-flips",
     what: "bit flips, lost, stale and misdirected writes, none silently accepted",
     goal: 1_000_000,
-    build: trial::own_build,
+    build: trials::own_build,
     run,
 };
 
 fn run(seed: u64) -> Tally {
     let mut tally = Tally::default();
     let mut random = Random::new(seed ^ 0x666c_6970);
-    journal_flips::run(seed, &mut random, &mut tally);
+    flip_in_journal(seed, &mut random, &mut tally);
     table_flips::run(seed, &mut random, &mut tally);
     let original = Original::new(seed, &mut random);
     for _ in 0..CHANGES {
@@ -219,4 +218,199 @@ fn started(remains: &Remains, setup: &Setup) -> Option<Vec<u8>> {
         engine.shutdown();
         found
     })
+}
+
+/// Flips in the journal of one seed.
+const FLIPS: u64 = 400;
+
+/// Flips bits of a finished journal, one at a time.
+fn flip_in_journal(seed: u64, random: &mut Random, tally: &mut Tally) {
+    let script = Script::new(seed);
+    let disk = SimDisk::new(seed);
+    assert!(script.run(&disk).error.is_none(), "seed {seed}: without a fault");
+    let files: Vec<(String, usize, usize)> = segments(&disk)
+        .expect("lists")
+        .into_iter()
+        .map(|info| {
+            let bytes = disk.contents(&info.file).expect("is there");
+            let used = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
+            (info.file, used.next_multiple_of(SECTOR_BYTES), bytes.len())
+        })
+        .collect();
+    for _ in 0..FLIPS {
+        let place = random.below(files.len() as u64) as usize;
+        let (file, used, length) = &files[place];
+        let range = if random.one_in(8) { *length } else { *used };
+        let at = random.below(range as u64) as usize;
+        let bit = random.below(8);
+        let rotten = disk.after_kill();
+        rotten.corrupt(file, |bytes| bytes[at] ^= 1 << bit);
+        let what = format!("journal, seed {seed}, bit {bit} of byte {at} of {file}");
+        judge(&script, &rotten, at >= *used, place + 1 == files.len(), &what, tally);
+        tally.unit("one bit");
+        tally.add("in the journal", 1);
+    }
+}
+
+fn judge(script: &Script, rotten: &SimDisk, is_free: bool, is_last: bool, what: &str, tally: &mut Tally) {
+    let before = rotten.fingerprint();
+    match upesi_journal::verify(dynamic(rotten)) {
+        Err(JournalError::Damaged { .. }) => {}
+        Err(error) => panic!("{what}: {error}"),
+        Ok(found) => {
+            assert!(is_free && found.torn.is_some(), "{what}: not noticed");
+            assert_eq!(found.last_seq, script.last_seq(), "{what}: costs records");
+        }
+    }
+    tally.add("detected", 1);
+    // What a start reads, it refuses, and leaves as it is.
+    if is_last && !is_free {
+        let opened = open(dynamic(rotten), script.options.clone());
+        assert!(matches!(opened, Err(JournalError::Damaged { .. })), "{what}: a start does not notice");
+        assert_eq!(rotten.fingerprint(), before, "{what}: a start changed it");
+        tally.add("refused starts", 1);
+    }
+}
+
+/// What happens to a sector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Flip,
+    Flips,
+    /// Another sector's contents, of the same file or another: a write that went to the wrong place.
+    Misdirected,
+    /// Bytes that never belonged there.
+    Foreign,
+    /// Zeros: a write that never arrived.
+    Lost,
+    /// What was there halfway through the life: a later write that never arrived.
+    Stale,
+}
+
+impl Change {
+    /// All but a single bit.
+    pub const LARGER: [Self; 5] = [Self::Flips, Self::Misdirected, Self::Foreign, Self::Lost, Self::Stale];
+
+    /// Mostly a single bit.
+    pub fn draw(random: &mut Random) -> Self {
+        Self::LARGER.get(random.below(13) as usize).copied().unwrap_or(Self::Flip)
+    }
+
+    /// In the evidence.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flip => "one bit",
+            Self::Flips => "several bits",
+            Self::Misdirected => "misdirected",
+            Self::Foreign => "foreign",
+            Self::Lost => "lost",
+            Self::Stale => "stale",
+        }
+    }
+
+    /// A file after it happened to one of its sectors; `None` where that changed nothing. `early` is the file
+    /// halfway through the life, and `files` are those to which a write may go instead; none of them is empty.
+    pub fn apply<N>(
+        self,
+        bytes: &[u8],
+        early: Option<&[u8]>,
+        files: &[(N, Vec<u8>)],
+        random: &mut Random,
+    ) -> Option<Vec<u8>> {
+        let mut changed = bytes.to_vec();
+        // Most of a segment is free room; what is in use is of more interest.
+        let used = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
+        let range = if random.one_in(8) { bytes.len() } else { used.max(1) };
+        let at = random.below(range as u64) as usize;
+        let start = at / SECTOR_BYTES * SECTOR_BYTES;
+        let end = bytes.len().min(start + SECTOR_BYTES);
+        match self {
+            Self::Flip => changed[at] ^= 1 << random.below(8),
+            Self::Flips => {
+                for _ in 0..2 + random.below(30) {
+                    changed[start + random.below((end - start) as u64) as usize] ^= 1 << random.below(8);
+                }
+            }
+            Self::Foreign => changed[start..end].fill_with(|| random.bits() as u8),
+            Self::Lost => changed[start..end].fill(0),
+            Self::Stale => changed[start..end].copy_from_slice(early?.get(start..end)?),
+            Self::Misdirected => {
+                let (_, other) = &files[random.below(files.len() as u64) as usize];
+                let from = random.below(other.len().div_ceil(SECTOR_BYTES) as u64) as usize * SECTOR_BYTES;
+                let length = (end - start).min(other.len() - from);
+                changed[start..start + length].copy_from_slice(&other[from..from + length]);
+            }
+        }
+        (changed != bytes).then_some(changed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE_BYTES: usize = 5 * SECTOR_BYTES / 2;
+
+    /// Sectors in which two files of a length differ.
+    fn differing(one: &[u8], other: &[u8]) -> usize {
+        assert_eq!(one.len(), other.len());
+        one.chunks(SECTOR_BYTES).zip(other.chunks(SECTOR_BYTES)).filter(|(one, other)| one != other).count()
+    }
+
+    #[test]
+    fn each_changes_one_sector_and_nothing_else() {
+        let file = |byte| (byte, vec![byte; FILE_BYTES]);
+        let (files, early) = ([file(1), file(2), file(3)], file(9).1);
+        for change in [Change::Flip].into_iter().chain(Change::LARGER) {
+            let mut random = Random::new(7);
+            let changes =
+                (0..100).filter_map(|_| change.apply(&files[0].1, Some(&early), &files, &mut random));
+            let changes: Vec<_> = changes.collect();
+            assert!(changes.len() > 30, "{change:?}: {}", changes.len());
+            for changed in changes {
+                assert_eq!(differing(&changed, &files[0].1), 1, "{change:?}");
+                let is_as = match change {
+                    Change::Stale => changed.contains(&9),
+                    Change::Lost => changed.contains(&0),
+                    Change::Misdirected => changed.contains(&2) || changed.contains(&3),
+                    Change::Flip | Change::Flips | Change::Foreign => true,
+                };
+                assert!(is_as, "{change:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_changes_nothing_is_none() {
+        let (files, mut random) = ([((), vec![0; FILE_BYTES])], Random::new(7));
+        let bytes = files[0].1.as_slice();
+        for (change, early) in [
+            (Change::Lost, None),
+            (Change::Misdirected, None),
+            (Change::Stale, Some(bytes)),
+            (Change::Stale, Some(&bytes[..10])),
+            (Change::Stale, None),
+        ] {
+            assert_eq!(change.apply(bytes, early, &files, &mut random), None, "{change:?}");
+        }
+    }
+
+    /// What seeds have meant since the first of them was drawn.
+    #[test]
+    fn a_seed_draws_what_it_always_drew() {
+        let mut random = Random::new(1);
+        let drawn: Vec<_> = (0..50).map(|_| random.below(13)).collect();
+        let mut random = Random::new(1);
+        for number in drawn {
+            let expected = match number {
+                0 => Change::Flips,
+                1 => Change::Misdirected,
+                2 => Change::Foreign,
+                3 => Change::Lost,
+                4 => Change::Stale,
+                _ => Change::Flip,
+            };
+            assert_eq!(Change::draw(&mut random), expected);
+        }
+    }
 }

@@ -3,12 +3,12 @@
 use upesi_engine::{EngineHandle, Serving};
 use upesi_journal::sim_disk::{Fault, Kept, Operation, Random};
 
+use super::{Tally, Trial};
 use crate::hub::life::Memory;
 use crate::hub::scheme::onboard;
 use crate::hub::verdict::judge;
 use crate::hub::{Remains, Setup, block_on};
-use crate::tally::Tally;
-use crate::trial::{self, Trial};
+use crate::trials;
 
 /// Times that a hub runs out of room in one life.
 const SQUEEZES: u64 = 8;
@@ -24,7 +24,7 @@ pub(super) const TRIAL: Trial = Trial {
     name: "disk-full",
     what: "full disks, and recoveries when room returns",
     goal: 10_000,
-    build: trial::own_build,
+    build: trials::own_build,
     run,
 };
 

@@ -4,11 +4,11 @@ use upesi_engine::{StartError, StopReason};
 use upesi_journal::JournalError;
 use upesi_journal::sim_disk::{Fault, Kept, Operation, Random};
 
+use super::{Tally, Trial};
 use crate::hub::life::Memory;
 use crate::hub::verdict::judge;
 use crate::hub::{Remains, Setup, block_on};
-use crate::tally::Tally;
-use crate::trial::{self, Trial};
+use crate::trials;
 
 const BURSTS: u64 = 12;
 /// Syncs of one life that are made to fail, one in each repetition.
@@ -21,7 +21,7 @@ pub(super) const TRIAL: Trial = Trial {
     name: "fsync",
     what: "failed syncs without an acknowledgement after the first",
     goal: 10_000,
-    build: trial::own_build,
+    build: trials::own_build,
     run,
 };
 
@@ -94,7 +94,6 @@ fn fail(seed: u64, setup: &Setup, is_orderly: bool, ordinal: u64, random: &mut R
     }
 }
 
-/// How a life ended.
 enum End {
     NotStarted(StartError),
     Stopped(StopReason),

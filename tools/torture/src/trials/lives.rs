@@ -1,7 +1,9 @@
-//! Tests of the `upesi` crate that end a real hub again and again, run with a seed and a number of lives.
+//! Trials of the real binary by tests of the `upesi` crate, which end a hub again and again: killed under load, killed
+//! while it settles, and with its power gone.
 
 use std::process::{Command, Output};
 
+use super::{Tally, Trial};
 use crate::hub_binary;
 
 /// Of what a failed run has printed, so much is told, in lines.
@@ -23,10 +25,7 @@ pub(super) struct Lives {
 }
 
 impl Lives {
-    /// What it prints.
-    ///
-    /// # Panics
-    /// When it fails, with the end of that.
+    /// What it prints. Panics when it fails, with the end of that.
     pub(super) fn run(&self) -> String {
         let output = self.output().expect("cargo can be run");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -36,10 +35,7 @@ impl Lives {
         text
     }
 
-    /// A number that its last lines tell, by what follows it.
-    ///
-    /// # Panics
-    /// When it is not there, or nothing was done.
+    /// A number that its last lines tell, by what follows it. Panics when it is not there, or nothing was done.
     pub(super) fn told(&self, text: &str, what: &str) -> u64 {
         let number = number_before(text, what);
         assert!(number > 0, "seed {}: the run does not say what it did: {}", self.seed.1, tail(text));
@@ -68,6 +64,102 @@ fn number_before(text: &str, what: &str) -> u64 {
 fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LINES_TOLD_MAX)..].join("\n")
+}
+
+/// Kills on one data directory.
+const KILLS_UNDER_LOAD: u64 = 50;
+
+/// The load generator's record of every 202 is the oracle.
+pub(super) const KILL9: Trial = Trial {
+    name: "kill9",
+    what: "kill -9 of the real binary under load",
+    goal: 1_000,
+    build,
+    run: kill_under_load,
+};
+
+fn kill_under_load(seed: u64) -> Tally {
+    let is_leaving = seed % 2 == 1;
+    let test = if is_leaving {
+        "nothing_is_lost_and_nothing_comes_back_where_transfers_leave"
+    } else {
+        "nothing_acknowledged_is_lost_by_kills_under_load"
+    };
+    let lives = Lives {
+        file: "crash_run",
+        test,
+        seed: ("UPESI_CRASH_SEED", seed),
+        count: ("UPESI_CRASH_KILLS", KILLS_UNDER_LOAD),
+    };
+    let text = lives.run();
+    let mut tally = Tally::default();
+    tally.add(Tally::UNITS, KILLS_UNDER_LOAD);
+    tally.add("lives of a data directory", 1);
+    tally.add("data directories that transfers leave", u64::from(is_leaving));
+    tally.add("transfers accepted", lives.told(&text, " accepted, "));
+    tally
+}
+
+/// Kills on one data directory.
+const KILLS_WHILE_SETTLING: u64 = 25;
+
+/// The books of the simulated DFSPs and the nets of all settlements are the oracle. What counts are kills that left a
+/// window closed and not settled.
+pub(super) const KILL9_SETTLEMENT: Trial = Trial {
+    name: "kill9-settlement",
+    what: "kill -9 of the real binary during settlement",
+    goal: 500,
+    build,
+    run: kill_while_settling,
+};
+
+fn kill_while_settling(seed: u64) -> Tally {
+    let lives = Lives {
+        file: "crash_settlement",
+        test: "settlements_go_on_where_a_kill_cut_them_off",
+        seed: ("UPESI_CRASH_SEED", seed),
+        count: ("UPESI_CRASH_KILLS", KILLS_WHILE_SETTLING),
+    };
+    let text = lives.run();
+    let mut tally = Tally::default();
+    tally.add(Tally::UNITS, lives.told(&text, " cut off"));
+    tally.add("kills", KILLS_WHILE_SETTLING);
+    tally.add("lives of a data directory", 1);
+    tally.add("transfers accepted", lives.told(&text, " accepted, "));
+    tally.add("settlements", lives.told(&text, " settlements, "));
+    tally
+}
+
+/// Lives of one data directory; the power goes at the end of most.
+const LIVES: u64 = 25;
+
+/// What no sync has made durable is taken back; the load generator's record of every 202 is the oracle.
+pub(super) const POWER_LOSS: Trial = Trial {
+    name: "power-loss",
+    what: "power gone under the real binary, its archive and its store included",
+    goal: 1_000,
+    build,
+    run: lose_power,
+};
+
+fn lose_power(seed: u64) -> Tally {
+    let (is_archive_alone, is_leaving) = (seed % 3 == 1, seed % 3 == 2);
+    let test = match seed % 3 {
+        0 => "nothing_acknowledged_is_lost_with_the_power",
+        1 => "nothing_acknowledged_is_lost_where_the_archive_is_the_only_copy",
+        _ => "nothing_is_lost_and_nothing_comes_back_where_transfers_leave",
+    };
+    let (seed, count) = (("UPESI_POWER_SEED", seed), ("UPESI_POWER_LIVES", LIVES));
+    let lives = Lives { file: "power_loss", test, seed, count };
+    let text = lives.run();
+    let mut tally = Tally::default();
+    tally.add(Tally::UNITS, lives.told(&text, " times the power went, "));
+    tally.add("directories", 1);
+    tally.add("directories whose archive is the only copy", u64::from(is_archive_alone));
+    tally.add("directories that transfers leave", u64::from(is_leaving));
+    tally.add("transfers accepted", lives.told(&text, " accepted, "));
+    tally.add("changes that were lost", lives.told(&text, " changes were lost"));
+    tally
 }
 
 #[cfg(test)]

@@ -1,33 +1,26 @@
 //! What is tried, one file for each.
 
 mod bit_flips;
-mod changes;
 mod crash_images;
 mod disk_full;
 mod fsync;
-mod hub_images;
-mod journal_flips;
-mod journal_images;
-mod kill9;
-mod kill9_settlement;
 mod lives;
-mod power_loss;
-mod store_images;
 mod table_flips;
 mod world_seeds;
 
-pub use table_flips::{Judgement, Tables};
+use std::collections::BTreeMap;
 
-use crate::trial::{Part, Trial};
+use crate::evidence::Subject;
+pub use table_flips::{Judgement, Tables};
 
 /// All trials, in the order of the table.
 pub const TRIALS: [&Trial; 9] = [
     &crash_images::TRIAL,
-    &hub_images::TRIAL,
+    &crash_images::HUB_IMAGES,
     &world_seeds::TRIAL,
-    &kill9::TRIAL,
-    &kill9_settlement::TRIAL,
-    &power_loss::TRIAL,
+    &lives::KILL9,
+    &lives::KILL9_SETTLEMENT,
+    &lives::POWER_LOSS,
     &fsync::TRIAL,
     &bit_flips::TRIAL,
     &disk_full::TRIAL,
@@ -36,7 +29,86 @@ pub const TRIALS: [&Trial; 9] = [
 /// Parts of trials that have a line of their own, behind that of their trial.
 pub const PARTS: [Part; 1] = [world_seeds::WITH_ALL_MONEY];
 
-/// A trial by its name.
 pub fn named(name: &str) -> Option<&'static Trial> {
     TRIALS.into_iter().find(|trial| trial.name == name)
+}
+
+/// A trial makes worlds from seeds and judges them.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// The subcommand, and the name of the file with the evidence.
+    pub name: &'static str,
+    /// What is counted, for a table's heading: `crash images, torn writes included`.
+    pub what: &'static str,
+    /// How many of them one `make torture` is to reach.
+    pub goal: u64,
+    /// How what is tried was built; an error if that is a program of its own, and there is none.
+    pub build: fn() -> Result<String, String>,
+    /// Everything that one seed stands for. Panics when a promise is broken, and says which.
+    pub run: fn(u64) -> Tally,
+}
+
+/// A part of what a trial counts that has a goal of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The trial.
+    pub of: &'static str,
+    /// The count among its details.
+    pub detail: &'static str,
+    /// What is counted, for the table.
+    pub what: &'static str,
+    pub goal: u64,
+}
+
+/// How this program was built. Errors: never.
+pub fn own_build() -> Result<String, String> {
+    Ok(if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned())
+}
+
+impl Trial {
+    /// What its evidence is about.
+    pub fn subject(&self) -> Subject {
+        let Self { name, what, goal, .. } = *self;
+        Subject { name, what, goal, command: format!("torture {name} --count {goal} --report docs/evidence") }
+    }
+}
+
+/// Counts by name. The unit of a trial is counted under [`Tally::UNITS`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally(BTreeMap<&'static str, u64>);
+
+impl Tally {
+    /// The name of what a trial's aim is stated in: images, flips, failed syncs.
+    pub const UNITS: &'static str = "units";
+
+    pub fn add(&mut self, name: &'static str, more: u64) {
+        *self.0.entry(name).or_default() += more;
+    }
+
+    /// Adds one to a count, and to the units.
+    pub fn unit(&mut self, name: &'static str) {
+        self.add(name, 1);
+        self.add(Self::UNITS, 1);
+    }
+
+    /// Adds all counts of another.
+    pub fn merge(&mut self, other: &Self) {
+        for (name, more) in &other.0 {
+            self.add(name, *more);
+        }
+    }
+
+    /// A count; 0 when nothing was counted under the name.
+    pub fn get(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    pub fn units(&self) -> u64 {
+        self.get(Self::UNITS)
+    }
+
+    /// All counts but the units, by name.
+    pub fn details(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.0.iter().map(|(name, count)| (*name, *count)).filter(|(name, _)| *name != Self::UNITS)
+    }
 }

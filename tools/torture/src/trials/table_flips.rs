@@ -12,9 +12,9 @@ use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, FjallArchive}
 use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::TransferId;
 
-use super::changes::Change;
+use super::Tally;
+use super::bit_flips::Change;
 use crate::real_files::{copy_directory, directory_in_memory, files_below};
-use crate::tally::Tally;
 
 /// One seed in so many: these are real files, which take their time.
 const STRIDE: u64 = 8;
@@ -73,7 +73,6 @@ impl Tables {
         }
     }
 
-    /// By name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tables| tables.name() == name)
     }

@@ -3,10 +3,9 @@
 use upesi_testkit::Plan;
 use upesi_testkit::world::{self, Outcome};
 
-use crate::tally::Tally;
-use crate::trial::{self, Part, Trial};
+use super::{Part, Tally, Trial};
+use crate::trials;
 
-/// Findings that are told of one world.
 const FINDINGS_TOLD_MAX: usize = 5;
 /// In so many seeds one has a second world, whose disk does not keep what was written.
 const ROTTEN_ONE_IN: u64 = 8;
@@ -25,7 +24,7 @@ pub(super) const TRIAL: Trial = Trial {
     name: "world-seeds",
     what: "simulated worlds with mixed faults, full audit and liveness",
     goal: 100_000,
-    build: trial::own_build,
+    build: trials::own_build,
     run,
 };
 

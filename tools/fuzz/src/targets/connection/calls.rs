@@ -1,16 +1,17 @@
-//! What the service behind a connection is asked, and how it answers.
+//! What the service behind a connection is asked, how it answers, and what comes back over the wire, read without
+//! hyper.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::request::Parts;
+use upesi_fspiop::body::parse_error_body;
 use upesi_fspiop::{Operation, SyncError};
 use upesi_gateway::Authenticator;
-use upesi_http::server::Refusal;
+use upesi_http::server::{HEADERS_MAX, Refusal};
 use upesi_http::{Bytes, Connection, Full, Incoming, Method, Request, Response, Service, StatusCode};
 
 use super::BODY_BYTES_MAX;
-use super::answers::Due;
 
 /// One request that the server's loop handed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,6 @@ impl Calls {
         mem::take(&mut *self.calls())
     }
 
-    /// Whether one is not answered yet.
     pub(super) fn is_busy(&self) -> bool {
         self.calls().iter().any(|call| call.status.is_none())
     }
@@ -123,6 +123,112 @@ pub(super) fn check_same(one: &[Call], other: &[Call]) -> Result<(), String> {
     Ok(())
 }
 
+/// The statuses with which the server's loop itself refuses what is no request that it could hand on
+/// (docs/error-codes.md).
+const OWN_STATUSES: [u16; 2] = [400, 431];
+const CONTINUE: u16 = 100;
+
+/// An answer that is owed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) status: u16,
+    pub(super) is_head_only: bool,
+    /// Its body is an FSPIOP error object.
+    pub(super) has_error: bool,
+    /// Nothing may follow it.
+    pub(super) is_last: bool,
+}
+
+/// Whether `received` is these answers in this order, each whole and of the length that it claims, and after them
+/// at most one more, the server's own word that something was no request. Without `all_come` that word may take the
+/// place of the first.
+///
+/// Errors: what is wrong, in words.
+pub(super) fn check(received: &[u8], due: &[Due], all_come: bool) -> Result<(), String> {
+    let (mut rest, mut due, mut is_over) = (received, due, false);
+    while !rest.is_empty() {
+        let answer = Answer::read(rest)?;
+        if is_over {
+            return Err(format!("{} follows the last answer", answer.status));
+        }
+        if answer.status == CONTINUE {
+            rest = answer.rest;
+            continue;
+        }
+        let (is_head_only, has_error) = match due.split_first() {
+            Some((next, later)) if next.status == answer.status => {
+                due = later;
+                is_over = next.is_last;
+                (next.is_head_only, next.has_error)
+            }
+            Some((next, _)) if all_come => {
+                return Err(format!("{} is answered, where {} is due", answer.status, next.status));
+            }
+            _ if OWN_STATUSES.contains(&answer.status) && answer.length == Some(0) => {
+                is_over = true;
+                (false, false)
+            }
+            _ => return Err(format!("{} answers nothing that was asked", answer.status)),
+        };
+        let body = if is_head_only { &[][..] } else { answer.body()? };
+        if has_error && !is_head_only && !(answer.is_json && parse_error_body(body).is_ok()) {
+            return Err(format!("{} without an error object", answer.status));
+        }
+        rest = &answer.rest[body.len()..];
+    }
+    match due {
+        [next, ..] if all_come => Err(format!("{} was answered, and does not arrive", next.status)),
+        _ => Ok(()),
+    }
+}
+
+/// A head, and what comes after it.
+struct Answer<'a> {
+    status: u16,
+    length: Option<usize>,
+    is_json: bool,
+    rest: &'a [u8],
+}
+
+impl<'a> Answer<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self, String> {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut head = httparse::Response::new(&mut headers);
+        let end = match head.parse(bytes) {
+            Ok(httparse::Status::Complete(end)) => end,
+            Ok(httparse::Status::Partial) => return Err("an answer ends within its head".to_owned()),
+            Err(error) => return Err(format!("an answer's head is malformed: {error}")),
+        };
+        let values = |name: &str| {
+            let named = head.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
+            named.map(|header| header.value).collect::<Vec<_>>()
+        };
+        if !values("transfer-encoding").is_empty() {
+            return Err("an answer is sent in chunks".to_owned());
+        }
+        let length = match values("content-length")[..] {
+            [] => None,
+            [length] => {
+                let length = std::str::from_utf8(length).ok().and_then(|length| length.parse().ok());
+                Some(length.ok_or("an answer's length is no number")?)
+            }
+            _ => return Err("an answer has two lengths".to_owned()),
+        };
+        Ok(Self {
+            status: head.code.unwrap_or(0),
+            length,
+            is_json: values("content-type").iter().any(|value| value.starts_with(b"application/json")),
+            rest: &bytes[end..],
+        })
+    }
+
+    fn body(&self) -> Result<&'a [u8], String> {
+        let length = self.length.ok_or_else(|| format!("{} does not say how long it is", self.status))?;
+        let body = self.rest.get(..length);
+        body.ok_or_else(|| format!("{} claims {length} bytes and has {}", self.status, self.rest.len()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +253,60 @@ mod tests {
         {
             let found = check_same(std::slice::from_ref(&whole), std::slice::from_ref(&other));
             assert!(found.is_err(), "{other:?}");
+        }
+    }
+
+    const REFUSAL: &str = r#"{"errorInformation":{"errorCode":"3100","errorDescription":"no"}}"#;
+
+    fn due(status: u16) -> Due {
+        Due { status, is_head_only: false, has_error: status >= 400, is_last: false }
+    }
+
+    fn answer(status: u16, body: &str) -> String {
+        let length = body.len();
+        format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+    }
+
+    #[test]
+    fn what_is_right_is_taken() {
+        let (taken, refused) = (answer(202, ""), answer(400, REFUSAL));
+        let own = "HTTP/1.1 431 X\r\ncontent-length: 0\r\n\r\n";
+        let both = [due(202), due(400)];
+        assert_eq!(check(format!("{taken}{refused}").as_bytes(), &both, true), Ok(()));
+        assert_eq!(check(format!("{taken}{refused}{own}").as_bytes(), &both, true), Ok(()));
+        let continued = format!("HTTP/1.1 100 Continue\r\n\r\n{taken}");
+        assert_eq!(check(continued.as_bytes(), &both[..1], true), Ok(()));
+        let head = "HTTP/1.0 200 X\r\ncontent-length: 7\r\n\r\n";
+        assert_eq!(check(head.as_bytes(), &[Due { is_head_only: true, ..due(200) }], true), Ok(()));
+        assert_eq!(check(own.as_bytes(), &[due(503)], false), Ok(()));
+        assert_eq!(check(b"", &[due(503)], false), Ok(()));
+    }
+
+    #[test]
+    fn every_planted_mistake_is_found() {
+        let (taken, refused) = (answer(202, ""), answer(400, REFUSAL));
+        let last = Due { is_last: true, ..due(202) };
+        for (received, due, what) in [
+            ("HTTP/1.1 2".to_owned(), vec![due(202)], "an answer ends within its head"),
+            ("nonsense\r\n\r\n".to_owned(), vec![due(202)], "malformed"),
+            (taken.replace("content-length: 0", "x: y"), vec![due(202)], "does not say how long"),
+            (taken.replace(": 0", ": 5"), vec![due(202)], "202 claims 5 bytes and has 0"),
+            (taken.replace(": 0", ": -1"), vec![due(202)], "no number"),
+            (taken.replace("\r\n\r\n", "\r\ncontent-length: 0\r\n\r\n"), vec![due(202)], "two lengths"),
+            (taken.replace("content-type", "transfer-encoding"), vec![due(202)], "in chunks"),
+            (taken.repeat(2), vec![due(202)], "202 answers nothing that was asked"),
+            (taken.repeat(2), vec![last, due(202)], "202 follows the last answer"),
+            (taken.clone(), vec![due(202), due(202)], "202 was answered, and does not arrive"),
+            (refused.clone(), vec![due(202)], "400 is answered, where 202 is due"),
+            (answer(400, "{}"), vec![due(400)], "400 without an error object"),
+            (refused.replace("json", "text"), vec![due(400)], "400 without an error object"),
+            (answer(431, "body"), vec![], "431 answers nothing"),
+            (answer(431, "") + &taken, vec![], "202 follows the last answer"),
+        ] {
+            let found = check(received.as_bytes(), &due, true).unwrap_err();
+            assert!(found.contains(what), "{received:?}: {found}");
         }
     }
 }

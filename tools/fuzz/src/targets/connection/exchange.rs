@@ -10,7 +10,6 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 /// Turns after which the two are taken to keep each other busy with nothing.
 const TURNS_MAX: usize = 100_000;
-/// What the peer reads at a time.
 const READ_BYTES: usize = 4096;
 
 /// Nobody but the two can wake either, so that a turn in which nobody was woken is the last.
@@ -34,7 +33,6 @@ pub(in crate::targets) struct Exchange<F> {
 }
 
 impl<F: Future<Output = ()>> Exchange<F> {
-    /// Begins to serve.
     pub(in crate::targets) fn begin(serving: F, peer: DuplexStream) -> Self {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
@@ -76,7 +74,6 @@ impl<F: Future<Output = ()>> Exchange<F> {
         panic!("the connection is woken again and again, and nothing comes of it");
     }
 
-    /// Whether the connection has ended.
     pub(in crate::targets) const fn has_ended(&self) -> bool {
         self.serving.is_none()
     }

@@ -23,16 +23,12 @@ const MAGIC: &[u8; 8] = b"UPSTREAM";
 const BLOCK_BYTES: usize = 256 * 1024;
 /// Longest block that is believed, in bytes: one message with the longest body that a hub takes, and then some.
 const BLOCK_BYTES_MAX: usize = 80 * 1024 * 1024;
-/// Longest header that is believed, in bytes.
 const HEADER_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of a message before its headers.
 const MESSAGE_HEAD_BYTES: usize = 1 + 8 + 17 + 4 + 4;
 
 impl Stream {
-    /// Writes the file.
-    ///
-    /// # Errors
-    /// What the system said.
+    /// Writes the file. Errors: what the system said.
     pub fn write(&self, path: &Path) -> Result<(), StreamError> {
         let failed = |source| StreamError::Io { path: path.to_owned(), source };
         let mut out = BufWriter::new(File::create(path).map_err(failed)?);
@@ -61,10 +57,8 @@ impl Stream {
         write_block(out, &mut block)
     }
 
-    /// Reads a file, and checks all of it.
-    ///
-    /// # Errors
-    /// When it cannot be read, is damaged, or was written by a newer version.
+    /// Reads a file, and checks all of it. Fails when it cannot be read, is damaged, or was written by a newer
+    /// version.
     pub fn read(path: &Path) -> Result<Self, StreamError> {
         let bytes = std::fs::read(path);
         let bytes = bytes.map_err(|source| StreamError::Io { path: path.to_owned(), source })?;

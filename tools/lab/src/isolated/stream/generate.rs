@@ -21,7 +21,6 @@ const FIRST_MS: i64 = 1_767_225_600_000;
 pub(super) const EXPIRES_MS: i64 = 4_070_908_800_000;
 const CURRENCY: &str = "XXX";
 
-/// What to make up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenerateOptions {
     pub transfers: usize,
@@ -41,10 +40,7 @@ impl Default for GenerateOptions {
 }
 
 impl Stream {
-    /// Makes a stream up. Prepares come first, their fulfils after all of them.
-    ///
-    /// # Errors
-    /// Options out of range.
+    /// Makes a stream up. Prepares come first, their fulfils after all of them. Errors: options out of range.
     pub fn generate(options: &GenerateOptions) -> Result<Self, StreamError> {
         let GenerateOptions { transfers, dfsps, fulfils, body_bytes, .. } = *options;
         if !(1..=MESSAGES_MAX / 2).contains(&transfers) {

@@ -3,19 +3,25 @@
 //! A stream is what an isolated stage is fed with. It is read from a file
 //! ([`Stream::read`]), taken from a hub's journal ([`Stream::record`]) or made up ([`Stream::generate`]).
 
-pub(super) mod decode;
 mod file;
 mod generate;
 mod record;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use upesi_types::{Timestamp, TransferId};
+use upesi_engine::Payload;
+use upesi_fspiop::body::{TransferState, parse_fulfil, parse_prepare};
+use upesi_fspiop::fingerprint;
+use upesi_fspiop::headers::Block;
+use upesi_ledger::Command;
+use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, Prepare};
+use upesi_types::{FspId, Timestamp, TransferId};
 
 pub use file::FORMAT_VERSION;
 pub use generate::{BODY_BYTES_MIN, GenerateOptions};
@@ -23,10 +29,8 @@ pub use record::{RecordOptions, Skipped};
 
 /// Most messages of a stream. A million of the usual size take 1.3 GB of memory.
 pub const MESSAGES_MAX: usize = 10_000_000;
-/// Most DFSPs of a stream.
 pub const DFSPS_MAX: usize = 1_000;
 
-/// What a message asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
     /// `POST /transfers`.
@@ -57,7 +61,6 @@ pub struct StreamHeader {
     pub fulfils: u64,
 }
 
-/// A stream in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
     pub header: StreamHeader,
@@ -101,7 +104,6 @@ impl StreamError {
 }
 
 impl Stream {
-    /// Recounts what the header says.
     fn recount(&mut self) {
         let prepares = self.messages.iter().filter(|message| message.kind == MessageKind::Prepare).count();
         self.header.prepares = prepares as u64;
@@ -127,7 +129,6 @@ impl Stream {
         self.recount();
     }
 
-    /// The messages of one kind, in order.
     pub fn of_kind(&self, kind: MessageKind) -> impl Iterator<Item = &Message> {
         self.messages.iter().filter(move |message| message.kind == kind)
     }
@@ -137,4 +138,97 @@ impl Stream {
 pub(crate) fn now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_ns(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// A request as the engine takes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Ready {
+    /// What it asks for.
+    pub command: Command,
+    pub payload: Payload,
+}
+
+impl Stream {
+    /// The first `count` messages of a kind as commands.
+    pub(crate) fn decode(&self, kind: MessageKind, count: usize) -> Result<Vec<Ready>, StreamError> {
+        let found = self.of_kind(kind).count();
+        if found < count {
+            let what = match kind {
+                MessageKind::Prepare => "prepares",
+                MessageKind::Fulfil => "fulfils",
+            };
+            return Err(StreamError::TooShort { what, found, needed: count });
+        }
+        all_ready(self.of_kind(kind).take(count))
+    }
+
+    /// The first `count` fulfils as commands, behind the prepares of their transfers.
+    pub(crate) fn decode_fulfilled(&self, count: usize) -> Result<(Vec<Ready>, Vec<Ready>), StreamError> {
+        let fulfils = self.decode(MessageKind::Fulfil, count)?;
+        let ids: HashSet<_> =
+            self.of_kind(MessageKind::Fulfil).take(count).map(|message| message.id).collect();
+        let prepares = self.of_kind(MessageKind::Prepare).filter(|message| ids.contains(&message.id));
+        let prepares = all_ready(prepares)?;
+        if prepares.len() < count {
+            let found = prepares.len();
+            return Err(StreamError::TooShort { what: "prepares of its fulfils", found, needed: count });
+        }
+        Ok((prepares, fulfils))
+    }
+}
+
+fn all_ready<'stream>(messages: impl Iterator<Item = &'stream Message>) -> Result<Vec<Ready>, StreamError> {
+    let ready = |(index, message)| ready(message).map_err(|reason| StreamError::Message { index, reason });
+    messages.enumerate().map(ready).collect()
+}
+
+fn ready(message: &Message) -> Result<Ready, String> {
+    let Message { kind, headers, body, .. } = message;
+    let source = name_of(headers, "fspiop-source").ok_or("it has no FSPIOP-Source")?;
+    let command = match kind {
+        MessageKind::Prepare => prepare(source, name_of(headers, "fspiop-destination"), body)?,
+        MessageKind::Fulfil => fulfil(message, source, name_of(headers, "fspiop-destination"))?,
+    };
+    Ok(Ready { command, payload: Payload { headers: headers.clone(), body: body.clone() } })
+}
+
+fn name_of(headers: &[u8], header: &str) -> Option<FspId> {
+    FspId::parse(str::from_utf8(Block(headers).find(header)?).ok()?)
+}
+
+fn prepare(source: FspId, destination: Option<FspId>, body: &[u8]) -> Result<Command, String> {
+    let message = parse_prepare(body).map_err(|error| error.to_string())?;
+    let amount = message.amount.map_err(|refused| format!("the amount {} is refused", refused.text))?;
+    Ok(Command::Prepare(Prepare {
+        id: message.transfer_id,
+        source,
+        destination,
+        payer: message.payer,
+        payee: message.payee,
+        amount: Ok(amount),
+        currency: message.currency,
+        condition: message.condition,
+        expires_at: message.expiration,
+        fingerprint: fingerprint(body),
+        extensions: message.extensions.map(String::into_boxed_str),
+    }))
+}
+
+fn fulfil(message: &Message, source: FspId, destination: Option<FspId>) -> Result<Command, String> {
+    let parsed = parse_fulfil(&message.body).map_err(|error| error.to_string())?;
+    Ok(Command::Fulfil(Fulfil {
+        transfer: message.id.into(),
+        source,
+        destination,
+        state: match parsed.transfer_state {
+            TransferState::Received => FulfilState::Received,
+            TransferState::Reserved => FulfilState::Reserved,
+            TransferState::Committed => FulfilState::Committed,
+            TransferState::Aborted => FulfilState::Aborted,
+        },
+        may_reserve: true,
+        fulfilment: parsed.fulfilment.map_or(Fulfilment::Missing, Fulfilment::Preimage),
+        fingerprint: fingerprint(&message.body),
+        extensions: parsed.extensions.map(String::into_boxed_str),
+    }))
 }

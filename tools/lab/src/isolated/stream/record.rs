@@ -42,14 +42,12 @@ struct Recorder {
 }
 
 impl Stream {
-    /// Takes the accepted prepares, and the fulfils that committed them, out of a journal. Aborts and refused requests
-    /// are left out, so that a replay reserves and commits everything.
+    /// Takes the accepted prepares, and the fulfils that committed them, out of a journal. Aborts and refused
+    /// requests are left out, so that a replay reserves and commits everything.
     ///
-    /// Two things of the bodies are changed, because a replay comes later: expirations are moved to 2099, keeping their
-    /// distances, and `completedTimestamp` is taken off fulfils. Signatures over such bodies would no longer hold.
-    ///
-    /// # Errors
-    /// When the directory or its journal cannot be read.
+    /// Two things of the bodies are changed, because a replay comes later: expirations are moved to 2099, keeping
+    /// their distances, and `completedTimestamp` is taken off fulfils. Signatures over such bodies would no longer
+    /// hold. Fails when the directory or its journal cannot be read.
     pub fn record(options: &RecordOptions) -> Result<(Self, Skipped), StreamError> {
         if !(1..=MESSAGES_MAX).contains(&options.messages_max) {
             return Err(StreamError::Options("record 1 to 10,000,000 messages"));

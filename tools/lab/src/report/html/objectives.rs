@@ -1,13 +1,11 @@
 //! What a run was to reach beside what it reached: targets, the rates of a search, what time did to it.
 
-use super::markup::Markup;
 use super::plots;
-use super::table::{Cell, table};
+use super::table::{Cell, Markup, table};
 use crate::report::figures::{count, microseconds, milliseconds, number, or_absent, percent, signed_percent};
 use crate::report::run::Run;
 use crate::result::schema::{Probe, TargetCheck, ThresholdCheck};
 
-/// A bound beside what was measured.
 pub(super) struct Objective<'run> {
     name: &'run str,
     limit: f64,

@@ -1,9 +1,8 @@
 //! What the page says of one run.
 
-use super::markup::Markup;
 use super::objectives::{Objective, breakpoint, drift, objectives};
 use super::plots;
-use super::table::{Cell, findings, table, terms};
+use super::table::{Cell, Markup, findings, table, terms};
 use crate::report::figures::{
     ABSENT, capitalised, count, grouped, microseconds, milliseconds, number, or_absent, percent,
 };
@@ -35,7 +34,7 @@ pub(crate) fn details(run: &Run, group: &str) -> Markup {
     }
     latency.add(&latency_table(run));
     let mut cpu = cpu(run);
-    cpu.add(&super::profile::shares(run)).add(&super::profile::flame_graph(run)).add(&processes(run));
+    cpu.add(&super::sections::shares(run)).add(&super::sections::flame_graph(run)).add(&processes(run));
     let mut markup = Markup::new();
     for (heading, content) in [
         ("Over time", over_time),

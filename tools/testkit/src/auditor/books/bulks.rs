@@ -18,7 +18,6 @@ use crate::message::{Ending, Spec};
 /// Items that a bulk of several slices has at least.
 const SLICE_ITEMS: usize = 64;
 
-/// Where an item stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Waiting,
@@ -41,7 +40,6 @@ pub(super) struct Roll {
     ended_seq: u64,
 }
 
-/// How often things happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BulkCounts {
     pub(crate) completed: u64,
@@ -98,7 +96,6 @@ impl Roll {
     }
 }
 
-/// What is told about a bulk, with its targets.
 fn about(callbacks: &[Callback], id: BulkId) -> Vec<(u32, &CallbackContent)> {
     let about = callbacks.iter().filter(|callback| {
         callback.subject.resource == ResourceKind::Bulk && callback.subject.id.id() == Some(id.id())
@@ -123,7 +120,6 @@ impl Books {
         self.left_rolls.contains(&id.to_bytes())
     }
 
-    /// Whether a bulk waits for the answer of this payee.
     pub(in crate::auditor) fn is_waiting_for_answer(&self, id: TransferId, payee: usize) -> bool {
         let roll = self.rolls.get(&id.to_bytes()).filter(|roll| roll.ended_seq == 0);
         roll.is_some_and(|roll| {
@@ -181,7 +177,6 @@ impl Books {
             && entry.expires_at == spec.expires_at
     }
 
-    /// Enters what is about a bulk, if it is.
     pub(super) fn enter_bulk(
         &mut self,
         (seq, time): (u64, Timestamp),

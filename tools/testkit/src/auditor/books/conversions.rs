@@ -12,7 +12,6 @@ use super::{AccountKey, Books, Entry, POSITION, Standing, currency_of};
 use crate::auditor::{Findings, Outside};
 use crate::message::{Ending, number};
 
-/// Where a conversion stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Reserved,
@@ -39,7 +38,6 @@ pub(super) struct Exchange {
     pub(super) ended_seq: u64,
 }
 
-/// How often things happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConversionCounts {
     pub(crate) committed: u64,
@@ -112,7 +110,6 @@ impl Books {
         self.left_conversions.contains(&id.to_bytes())
     }
 
-    /// Whether a conversion waits for this FXP.
     pub(in crate::auditor) fn is_waiting_for_fxp(&self, id: TransferId, fxp: usize) -> bool {
         self.conversions
             .get(&id.to_bytes())
@@ -165,7 +162,6 @@ impl Books {
         conversions.any(|one| one.side == ConversionSide::Payee && one.transfer == Some(id))
     }
 
-    /// Enters what is about a conversion, if it is.
     pub(super) fn enter_conversion(
         &mut self,
         (seq, time): (u64, Timestamp),

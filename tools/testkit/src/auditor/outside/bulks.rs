@@ -14,7 +14,6 @@ use super::{IdBytes, Outside, currency_number};
 use crate::auditor::Findings;
 use crate::message::{Answer, BulkSpec, Ending, Spec, UNITS, name};
 
-/// A bulk that somebody sent.
 #[derive(Clone)]
 pub(crate) struct SentBulk {
     pub(crate) source: usize,
@@ -53,7 +52,6 @@ impl SentAnswer {
     }
 }
 
-/// What was seen of bulks.
 #[derive(Debug, Default)]
 pub(super) struct BulksSeen {
     sent: BTreeMap<IdBytes, Vec<Arc<SentBulk>>>,

@@ -1,0 +1,229 @@
+//! The comparison on the page: the verdict in words, intervals as bars, the figures.
+
+use std::collections::BTreeMap;
+
+use super::table::{Bar, Cell, Markup, findings, table};
+use super::tied;
+use crate::report::compare::{Comparison, Difference, Judgement, Pair};
+use crate::report::figures::{ABSENT, count, percent};
+use crate::report::published::{Beside, conditions_in_full};
+use crate::report::run::Run;
+use crate::report::text::judged;
+
+pub(crate) fn section(comparison: &Comparison, heading: &str) -> Markup {
+    let mut markup = Markup::new();
+    markup.put("<section class=\"verdict\"><h2>{}</h2>", &[&heading]);
+    let has_subjects = comparison.pairs.iter().any(|pair| pair.subject.is_some());
+    if has_subjects {
+        markup.add(&overview(comparison));
+        markup.raw("<details><summary><b>Every figure of every pair</b></summary>");
+    }
+    comparison.pairs.iter().for_each(|pair| {
+        markup.add(&one(pair));
+    });
+    if has_subjects {
+        markup.raw("</details>");
+    }
+    markup.put("<p class=\"note\">{} ", &[&comparison.method()]);
+    markup.raw("The bar of a figure is where the true difference lies; one that touches the middle may be noise.</p></section>");
+    markup
+}
+
+/// Many pairs in one table: a reader of forty wants to know first how they went.
+fn overview(comparison: &Comparison) -> Markup {
+    let main = |pair: &Pair| {
+        pair.differences.iter().find(|difference| Some(difference.metric) == pair.decided_by).cloned()
+    };
+    let pairs: Vec<(&Pair, Difference)> =
+        comparison.pairs.iter().filter_map(|pair| Some((pair, main(pair)?))).collect();
+    let reach = reach(pairs.iter().map(|(_, difference)| difference));
+    let rows = pairs.iter().map(|(pair, difference)| {
+        let subject = pair.subject.as_deref().unwrap_or_default();
+        // Of one subject the runs' own names tell them apart.
+        let is_alone = comparison.pairs.iter().filter(|other| other.subject == pair.subject).count() == 1;
+        let name = if is_alone { subject } else { pair.other.as_str() };
+        let small = match (is_alone, pair.warnings.is_empty()) {
+            (_, false) => "see the warnings below".to_owned(),
+            (true, true) => format!("{} against {}", pair.other, pair.base),
+            (false, true) => format!("against {}", pair.base),
+        };
+        row(name, &small, difference, reach)
+    });
+    table(&head("base", "other", reach).each_ref().map(String::as_str), rows)
+}
+
+fn one(pair: &Pair) -> Markup {
+    let mut markup = Markup::new();
+    markup.raw("<article>");
+    if let Some(subject) = &pair.subject {
+        markup.put("<h3>{}</h3>", &[subject]);
+    }
+    markup.put("<p class=\"lead\">{}</p>", &[&tied(&pair.verdict)]).add(&findings(&pair.warnings));
+    let reach = reach(pair.differences.iter());
+    let rows = pair.differences.iter().map(|difference| {
+        let small = if difference.metric.more_is_better() { "more is better" } else { "less is better" };
+        row(difference.metric.name(), small, difference, reach)
+    });
+    markup.add(&table(&head(&pair.base, &pair.other, reach).each_ref().map(String::as_str), rows));
+    markup.raw("</article>");
+    markup
+}
+
+fn head(base: &str, other: &str, reach: f64) -> [String; 6] {
+    let reach = crate::report::figures::grouped(reach * 100.0, 0);
+    ["", base, other, "difference", &format!("−{reach} % …+{reach} %"), ""].map(str::to_owned)
+}
+
+/// A difference as figures and as a bar about the middle.
+fn row(name: &str, small: &str, difference: &Difference, reach: f64) -> Vec<Cell> {
+    let mark = if difference.within_run { " †" } else { "" };
+    let place = |value: f64| (value / reach + 1.0) / 2.0;
+    let tone = match difference.judgement {
+        // What was run once each is to be repeated before anybody is glad or sorry.
+        Judgement::Real if difference.within_run => "unsure",
+        Judgement::Real if difference.is_better() => "better",
+        Judgement::Real => "worse",
+        _ => "unsure",
+    };
+    let interval = difference.interval.map(|interval| (place(interval.low), place(interval.high)));
+    vec![
+        Cell::from(name).with(small),
+        difference.metric.format(difference.base).into(),
+        difference.metric.format(difference.other).into(),
+        Cell::classed(format!("{}{mark}", difference.text()), tone),
+        Cell::bar(Bar { ends: interval, mark: Some(place(difference.relative)), class: tone }),
+        judged(difference).into(),
+    ]
+}
+
+/// A round difference that all of them are within, unless one is far away from everything.
+fn reach<'a>(differences: impl Iterator<Item = &'a Difference>) -> f64 {
+    let ends = differences.flat_map(|difference| {
+        let interval = difference.interval.map(|interval| [interval.low, interval.high]);
+        interval.into_iter().flatten().chain([difference.relative])
+    });
+    let largest = ends.map(f64::abs).filter(|end| end.is_finite()).fold(0.02, f64::max);
+    [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0].into_iter().find(|reach| *reach >= largest).unwrap_or(10.0)
+}
+
+/// The whole part.
+pub(crate) fn published(beside: &Beside) -> Markup {
+    let mut markup = Markup::new();
+    if !beside.summary.is_empty() {
+        markup.put("<p class=\"lead\">{}</p>", &[&tied(&beside.summary)]);
+    }
+    markup.raw(
+        "<p class=\"note\">Theirs are figures of other machines and of other years, most of them with more hardware and with relaxed \
+         durability: what stands here is an order of magnitude, not a race. Hub, simulated participants and load generator of ours \
+         shared one machine.</p>",
+    );
+    if !beside.conditions.is_empty() {
+        markup.put("<p class=\"note\">Ours, unless a row says otherwise: {}.</p>", &[&beside.conditions]);
+    }
+    let joined = |texts: [&str; 2], by: &str| {
+        texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(by)
+    };
+    let rows = beside.rows.iter().zip(conditions_in_full(beside)).map(|(row, conditions)| {
+        let theirs = joined([&conditions, &row.row.source], " · ");
+        let ours = joined([&row.load, &row.remark], "; ");
+        let ours = if ours.is_empty() { ours } else { format!("Ours: {ours}") };
+        vec![
+            Cell::from(row.row.what.as_str()).with(theirs).with(ours),
+            row.shown(row.row.figure).into(),
+            row.shown(row.ours).into(),
+            Cell::classed(row.times_text(), if row.missed.is_some() { "alarm" } else { "" }),
+            row.per_vcpu.as_str().into(),
+        ]
+    });
+    markup
+        .add(&table(&["what, and their conditions", "published", "ours", "times better", "per vCPU"], rows));
+    markup
+}
+
+/// A row for each stage, with the parts of it by what the processor did there; nothing without a profile.
+pub(crate) fn shares(run: &Run) -> Markup {
+    let Some(shares) = run.shares.as_ref().filter(|shares| shares.samples > 0) else { return Markup::new() };
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    for inside in shares.stages.iter().flat_map(|stage| &stage.inside) {
+        *sums.entry(&inside.what).or_default() += inside.share;
+    }
+    let mut kinds: Vec<(&str, f64)> = sums.into_iter().collect();
+    kinds.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let rows = shares.stages.iter().map(|stage| {
+        let inside = kinds.iter().map(|(kind, _)| {
+            let found = stage.inside.iter().find(|inside| inside.what == *kind);
+            found.map_or_else(|| ABSENT.to_owned(), |inside| percent(inside.share)).into()
+        });
+        let figures = [percent(stage.share), percent(stage.error), count(stage.samples)].map(Cell::from);
+        [stage.stage.as_str().into(), Cell::share(stage.share, None)]
+            .into_iter()
+            .chain(figures)
+            .chain(inside)
+            .collect()
+    });
+    let all = [percent(1.0), String::new(), count(shares.samples)].into_iter();
+    let all = all.chain(kinds.iter().map(|(_, sum)| percent(*sum))).map(Cell::from);
+    let all: Vec<Cell> = ["all".into(), Cell::share(1.0, None)].into_iter().chain(all).collect();
+    let head: Vec<&str> = ["stage", " … ", "share", "±", "samples"]
+        .into_iter()
+        .chain(kinds.iter().map(|(kind, _)| *kind))
+        .collect();
+    let mut markup = table(&head, rows.chain([all]));
+    markup.put(
+        "<p class=\"note\">The hub's CPU time by stage, from {} samples of its stacks. A sample belongs to the innermost stage that it \
+         lies in. ± is half of the share's 95 % interval, if samples are independent.</p>",
+        &[&count(shares.samples)],
+    );
+    markup
+}
+
+/// The flame graph of the same samples, folded; nothing if there is none that a page can hold.
+pub(crate) fn flame_graph(run: &Run) -> Markup {
+    let mut markup = Markup::new();
+    if let Some(graph) = &run.flame_graph {
+        // As an image it can run nothing and fetch nothing.
+        markup.put(
+            "<details><summary>The flame graph of the same samples</summary><img alt=\"Flame graph\" style=\"max-width:100%\" \
+             src=\"data:image/svg+xml;base64,{}\"></details>",
+            &[graph],
+        );
+    }
+    markup
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::published::{BesideRow, PublishedRow};
+
+    #[test]
+    fn rows_say_in_full_how_they_were_reached() {
+        let row = |what: &str, conditions: &str, missed: Option<&str>| BesideRow {
+            row: PublishedRow {
+                what: what.into(),
+                conditions: conditions.into(),
+                unit: "/s".into(),
+                figure: Some(100.0),
+                ..PublishedRow::default()
+            },
+            ours: Some(150.0),
+            times: missed.is_none().then_some(1.5),
+            missed: missed.map(str::to_owned),
+            load: "32 users".into(),
+            ..BesideRow::default()
+        };
+        let rows = vec![row("transfers", "24 pods", None), row("lookups", "the same; mesh", Some("lost 3"))];
+        let beside = Beside { rows, conditions: "2 cores".into(), summary: "It went well.".into() };
+        let page = published(&beside).into_string();
+        for text in [
+            "<p class=\"lead\">It went well.</p>",
+            "Ours, unless a row says otherwise: 2 cores.",
+            "transfers<small>24 pods</small><small>Ours: 32 users</small>",
+            "<small>24 pods; mesh</small>",
+            ">100/s</td><td class=\"\">150/s</td><td class=\"\">1.50 ×</td>",
+            "<td class=\"alarm\">missed: lost 3</td>",
+        ] {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+    }
+}

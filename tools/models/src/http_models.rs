@@ -1,0 +1,142 @@
+//! What the server knows of its connections.
+
+/// The count of open connections: whoever waits for the last to close learns of it, and sees what all have done.
+mod open_connections_model {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    use loom::sync::atomic::AtomicUsize;
+
+    use crate::check;
+    use crate::open_connections::OpenConnections;
+
+    /// What closing connections leave behind, ordered by nothing but their count.
+    struct Server {
+        open: Arc<OpenConnections>,
+        served: AtomicUsize,
+    }
+
+    impl Server {
+        fn new() -> Arc<Self> {
+            Arc::new(Self { open: Arc::new(OpenConnections::new()), served: AtomicUsize::new(0) })
+        }
+
+        /// Opens a connection, which then closes on a thread of its own.
+        fn serve(self: &Arc<Self>) -> loom::thread::JoinHandle<()> {
+            let (server, connection) = (Arc::clone(self), self.open.open());
+            loom::thread::spawn(move || {
+                server.served.fetch_add(1, Ordering::Relaxed);
+                drop(connection);
+            })
+        }
+
+        /// Ends only if all close and tell it: Loom reports who waits for a waking that was forgotten.
+        fn wait(&self) -> usize {
+            loom::future::block_on(self.open.all_closed());
+            self.served.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn who_waits_for_the_last_connection_sees_what_all_have_done() {
+        check(3, || {
+            let server = Server::new();
+            let connections = [server.serve(), server.serve()];
+            assert_eq!(server.wait(), 2);
+            connections.into_iter().for_each(|connection| connection.join().unwrap());
+            assert_eq!(server.open.count(), 0);
+        });
+    }
+
+    #[test]
+    fn all_who_wait_are_told() {
+        check(2, || {
+            let server = Server::new();
+            let connection = server.serve();
+            let other = Arc::clone(&server);
+            let other = loom::thread::spawn(move || other.wait());
+            assert_eq!((server.wait(), other.join().unwrap()), (1, 1));
+            connection.join().unwrap();
+        });
+    }
+}
+
+/// What connections are told: an order reaches a connection at its first poll, or wakes it.
+mod supervision_model {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use crate::supervision::{Order, Supervisor, Watched};
+    use crate::{Limits, check};
+
+    const LIMITS: Limits =
+        Limits { head_deadline: Duration::from_secs(10), idle_timeout: Duration::from_secs(120) };
+
+    /// What a connection's task does where no byte arrives: it is polled once, and again when it is woken.
+    fn wait_for_order(watched: &Watched) -> Order {
+        loom::future::block_on(poll_fn(|context| match watched.order(context) {
+            Order::Serve => Poll::Pending,
+            order => Poll::Ready(order),
+        }))
+    }
+
+    #[test]
+    fn an_order_given_while_a_connection_is_first_polled_reaches_it() {
+        check(3, || {
+            let supervisor = Arc::new(Supervisor::new(&LIMITS));
+            let connection = supervisor.watch(1, None, None);
+            let of_operator = Arc::clone(&supervisor);
+            let operator = loom::thread::spawn(move || of_operator.finish_all());
+            // Ends only if the order comes: Loom reports who waits for a waking that was forgotten.
+            assert_eq!(wait_for_order(&connection.0), Order::Finish);
+            operator.join().unwrap();
+            drop(connection);
+            assert!(supervisor.sweep(), "it has ended, and is forgotten");
+        });
+    }
+
+    #[test]
+    fn a_connection_that_comes_while_all_are_told_is_told_too() {
+        check(3, || {
+            let supervisor = Arc::new(Supervisor::new(&LIMITS));
+            let of_operator = Arc::clone(&supervisor);
+            let operator = loom::thread::spawn(move || of_operator.finish_all());
+            let connection = supervisor.watch(1, None, None);
+            assert_eq!(wait_for_order(&connection.0), Order::Finish);
+            operator.join().unwrap();
+            drop(connection);
+            assert!(supervisor.sweep(), "it has ended, and is forgotten");
+        });
+    }
+
+    #[test]
+    fn a_connection_that_ends_while_it_is_to_make_way_is_counted_once() {
+        check(3, || {
+            let supervisor = Arc::new(Supervisor::new(&LIMITS));
+            let connection = supervisor.watch(1, None, None);
+            let watched = Arc::clone(&connection.0);
+            let accepting = loom::thread::spawn(move || watched.make_way(Order::Abort));
+            drop(connection);
+            accepting.join().unwrap();
+            assert_eq!(supervisor.leaving(), 0, "nobody is leaving any more");
+        });
+    }
+
+    #[test]
+    fn who_is_to_make_way_hears_of_it() {
+        check(3, || {
+            let supervisor = Arc::new(Supervisor::new(&LIMITS));
+            let connection = supervisor.watch(1, None, None);
+            let watched = Arc::clone(&connection.0);
+            let accepting = loom::thread::spawn(move || assert!(watched.make_way(Order::Abort)));
+            assert_eq!(wait_for_order(&connection.0), Order::Abort);
+            accepting.join().unwrap();
+            assert_eq!(supervisor.leaving(), 1);
+            drop(connection);
+            assert_eq!(supervisor.leaving(), 0);
+            supervisor.sweep();
+        });
+    }
+}

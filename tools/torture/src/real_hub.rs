@@ -1,0 +1,242 @@
+//! `torture black-hole`, `attacks` and `handshakes`: what the real binary stands, beside honest payments.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use upesi_lab::result::evidence::{Evidence, Subject};
+use upesi_torture::attacks::{self, AttacksRun};
+use upesi_torture::{black_hole, handshakes, hub_binary};
+
+/// Below this, darkness shows nothing: transfers that run out in it take ten seconds.
+const DARK_MIN: Duration = Duration::from_secs(20);
+/// What everything but light and darkness takes, on a machine that keeps up.
+const ENDS: Duration = Duration::from_secs(15);
+
+/// What attacks and handshakes have in common.
+#[derive(Debug, Args)]
+struct Rounds {
+    /// Rounds, whose median counts.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Honest payments begun per second.
+    #[arg(long, default_value_t = 100)]
+    rate: u64,
+    /// The hub's program; by default Cargo builds that of this checkout.
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// The directory of evidence to be added to.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// For `make torture`, which gives these to all trials; these take their own time, up to a quarter of an hour.
+    #[arg(long, hide = true)]
+    jobs: Option<usize>,
+    #[arg(long, hide = true)]
+    minutes: Option<u64>,
+}
+
+/// The hub's program: the one named, or that which Cargo builds.
+fn program(named: Option<&Path>) -> Result<PathBuf, String> {
+    named.map_or(Ok(()), hub_binary::name)?;
+    hub_binary::get()
+}
+
+fn add<R: Serialize + DeserializeOwned>(
+    directory: Option<&Path>,
+    subject: &Subject,
+    run: R,
+) -> Result<(), String> {
+    let Some(directory) = directory else { return Ok(()) };
+    Evidence::add(directory, subject, run).map_err(|error| error.to_string())
+}
+
+#[derive(Debug, Args)]
+pub struct Lost {
+    /// How long the DFSP is lost, at most.
+    #[arg(long, default_value_t = 180)]
+    dark_seconds: u64,
+    /// How long everything is well before and after that.
+    #[arg(long, default_value_t = 60)]
+    light_seconds: u64,
+    /// How long all of it may take: the darkness is cut to fit.
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Transfers begun per second.
+    #[arg(long, default_value_t = 400)]
+    rate: u64,
+    /// Decides who pays whom.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The hub's program; by default Cargo builds that of this checkout.
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// A setting of the hub, as `name=value`.
+    #[arg(long = "set", value_name = "SETTING")]
+    settings: Vec<String>,
+    /// A file for the hub's log.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// The directory of evidence to be added to.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// For `make torture`, which gives it to all trials; this one has a single thread.
+    #[arg(long, hide = true)]
+    jobs: Option<usize>,
+}
+
+impl Lost {
+    /// The run that the evidence is made of, with the program that was named already or is built.
+    pub const fn usual(report: Option<PathBuf>) -> Self {
+        Self {
+            dark_seconds: 180,
+            light_seconds: 60,
+            minutes: None,
+            rate: 400,
+            seed: 1,
+            binary: None,
+            settings: Vec::new(),
+            log: None,
+            report,
+            jobs: None,
+        }
+    }
+
+    /// About how long it takes.
+    pub fn usual_time(&self) -> Duration {
+        Duration::from_secs(self.dark_seconds + 2 * self.light_seconds) + ENDS
+    }
+
+    fn dark(&self) -> Result<Duration, String> {
+        let wanted = Duration::from_secs(self.dark_seconds);
+        let Some(minutes) = self.minutes else { return Ok(wanted) };
+        let around = Duration::from_secs(2 * self.light_seconds) + ENDS;
+        let room = Duration::from_secs(60 * minutes).saturating_sub(around);
+        if room < DARK_MIN.min(wanted) {
+            let least = (around + DARK_MIN).as_secs().div_ceil(60);
+            return Err(format!(
+                "{minutes} minutes leave no time for darkness: give it --minutes {least}, or fewer --light-seconds"
+            ));
+        }
+        Ok(wanted.min(room))
+    }
+
+    /// False where a promise was broken. A p99 that grew too much is told and is none: it says something only of a
+    /// machine that was quiet.
+    #[expect(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "this is a command, and this is its result"
+    )]
+    pub fn run(self) -> Result<bool, String> {
+        let dark = self.dark()?;
+        let plan = black_hole::Plan {
+            dark,
+            light: Duration::from_secs(self.light_seconds),
+            rate_per_s: self.rate,
+            seed: self.seed,
+            binary: program(self.binary.as_deref())?,
+            settings: self.settings,
+            log: self.log,
+        };
+        let run = black_hole::run(&plan)?;
+        println!("{}", run.summary());
+        run.violations.iter().for_each(|violation| eprintln!("VIOLATION {violation}"));
+        let is_kept = run.violations.is_empty();
+        add(self.report.as_deref(), &black_hole::SUBJECT, run)?;
+        Ok(is_kept)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Attacked {
+    /// Attacks to try, by name; all by default.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+    /// How long each phase of a round lasts, in seconds.
+    #[arg(long, default_value_t = 5)]
+    phase_seconds: u64,
+    #[command(flatten)]
+    rounds: Rounds,
+    /// The commit of that program, if it is another one than this program's.
+    #[arg(long, value_name = "COMMIT")]
+    commit: Option<String>,
+}
+
+impl Attacked {
+    /// False where a promise was broken.
+    #[expect(clippy::print_stdout, reason = "this is a command, and this is its result")]
+    pub fn run(self) -> Result<bool, String> {
+        let plan = attacks::Plan {
+            phase: Duration::from_secs(self.phase_seconds.max(1)),
+            rounds: self.rounds.rounds.max(1),
+            rate_per_s: self.rounds.rate,
+            binary: program(self.rounds.binary.as_deref())?,
+            only: self.only,
+        };
+        let begun = Instant::now();
+        let results = attacks::run(&plan, |result| println!("{}", result.summary()))?;
+        let run = AttacksRun::new(&plan, self.commit, begun.elapsed(), results);
+        let broken = run.broken();
+        println!("{} attacks, {broken} broke a promise; {}", run.attacks.len(), run.aims());
+        add(self.rounds.report.as_deref(), &attacks::SUBJECT, run)?;
+        Ok(broken == 0)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Shaken {
+    /// How long each phase of a round lasts, in seconds.
+    #[arg(long, default_value_t = 10)]
+    phase_seconds: u64,
+    #[command(flatten)]
+    rounds: Rounds,
+    /// New connections per second in a storm.
+    #[arg(long, default_value_t = 500)]
+    handshakes: u64,
+    /// DFSPs that are connected while all certificates are renewed.
+    #[arg(long, default_value_t = 1_000)]
+    dfsps: usize,
+    /// Times that all certificates are renewed.
+    #[arg(long, default_value_t = 3)]
+    renewals: usize,
+}
+
+impl Shaken {
+    /// False where a promise was broken.
+    #[expect(clippy::print_stdout, reason = "this is a command, and this is its result")]
+    pub fn run(self) -> Result<bool, String> {
+        let plan = handshakes::Plan {
+            phase: Duration::from_secs(self.phase_seconds.max(1)),
+            rounds: self.rounds.rounds.max(1),
+            rate_per_s: self.rounds.rate,
+            handshakes_per_s: self.handshakes,
+            dfsps: self.dfsps,
+            renewals: self.renewals,
+            binary: program(self.rounds.binary.as_deref())?,
+        };
+        let run = handshakes::run(&plan)?;
+        println!("{}", run.summary());
+        let is_kept = run.violations.is_empty();
+        add(self.rounds.report.as_deref(), &handshakes::SUBJECT, run)?;
+        Ok(is_kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn darkness_fits_into_the_minutes_and_is_never_longer_than_was_asked_for() {
+        for (minutes, dark_s) in
+            [(None, Some(180)), (Some(115), Some(180)), (Some(4), Some(105)), (Some(2), None)]
+        {
+            let lost = Lost { minutes, ..Lost::usual(None) };
+            assert_eq!(lost.dark().ok(), dark_s.map(Duration::from_secs), "{minutes:?}");
+        }
+        let error = Lost { minutes: Some(1), ..Lost::usual(None) }.dark().unwrap_err();
+        assert!(error.contains("--minutes 3"), "{error}");
+    }
+}
