@@ -10,10 +10,11 @@ use upesi_pki::{Authority, KeyKind, Order, Usage};
 use upesi_tls::present_s;
 
 use crate::broker::Broker;
-use crate::support_crash::hub::{SERVING, upesi};
+use crate::support_crash::hub::{Hub, SERVING, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
-use crate::{follows, nodes, stops, told};
+use crate::support_crash::world::World;
+use crate::{follows, metrics, nodes, stops, told};
 
 const PASSWORD: &str = "canary-of-the-brokers";
 const WRONG: &str = "canary-that-is-wrong";
@@ -133,6 +134,33 @@ fn permit(broker: &Broker) {
     }
 }
 
+/// Takes the right to write from the hubs, or gives it back.
+fn let_write(broker: &Broker, may: bool) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
+    let mut command = Command::new(script);
+    command.args(["tool", "org.apache.kafka.tools.AclCommand", "--bootstrap-server", &broker.addresses]);
+    command.args(if may { &["--add"][..] } else { &["--remove", "--force"] });
+    command.args(["--allow-principal", "User:hub", "--topic", "upesi-journal", "--operation", "Write"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// How many failures of brokers a node has counted.
+fn failures(world: &World) -> u64 {
+    let text = metrics(world);
+    let found = text.lines().find_map(|line| line.strip_prefix("upesi_cluster_broker_errors_total "));
+    found.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no count in {text}"))
+}
+
+/// A leader that may not write any more says so, tries again and again, and goes on once it may.
+fn is_denied_for_a_while(broker: &Broker, world: &World, hub: &mut Hub) {
+    let before = failures(world);
+    let_write(broker, false);
+    assert!(hub.logs("do not let this node write to the topic"), "{}", hub.log.join("\n"));
+    let_write(broker, true);
+    assert!(failures(world) > before, "denials are not counted");
+}
+
 /// What `create-topic` says with these settings.
 fn asked(data: &Path, brokers: &str, settings: &[String]) -> (Option<i32>, String) {
     let mut command = upesi();
@@ -218,6 +246,8 @@ fn nodes_prove_who_they_are_to_brokers_and_each_mistake_is_named() {
     assert_eq!((code, text.contains("leader    node 0")), (Some(0), true), "{text}");
     leader.kill();
     assert!(standby.logs(SERVING), "{}", standby.log.join("\n"));
+    load.wait_for_accepted(TRANSFERS);
+    is_denied_for_a_while(&broker, &worlds[1], &mut standby);
     load.wait_for_accepted(TRANSFERS);
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");
