@@ -249,8 +249,8 @@ pub(super) fn stand_by(
     }
     Ok(match stood {
         Stood::Elected(log) => {
-            let store = led(store, &log)?;
-            metrics.elected(log.was_called());
+            let (store, store_record) = led(store, &log)?;
+            metrics.elected(log.was_called(), store_record);
             tracing::info!("this node leads");
             let node = Node { metrics, stops: Arc::clone(stops) };
             Some(Elected { log: Arc::new(log), standby: standby.end(), store, node })
@@ -274,11 +274,12 @@ pub(super) fn copies(settings: &Settings, disk: Arc<dyn Disk>, store: &StoreFoll
     }
 }
 
-/// The store of a node that leads: it writes to the cluster's log.
-fn led(store: StoreFollower, log: &ReplicatedLog) -> Result<Store, ClusterError> {
+/// The store of a node that leads, which writes to the cluster's log, and its last record.
+fn led(store: StoreFollower, log: &ReplicatedLog) -> Result<(Store, u64), ClusterError> {
     let end = log.store().map_err(ReplicationError::Copy)?;
-    let end = StoreEnd { appender: end.appender, last_seq: end.last_seq, last_time_ns: end.last_time_ns };
-    Ok(store.lead(end)?)
+    let last_seq = end.last_seq;
+    let end = StoreEnd { appender: end.appender, last_seq, last_time_ns: end.last_time_ns };
+    Ok((store.lead(end)?, last_seq))
 }
 
 fn tell_leader(progress: &Progress) {
