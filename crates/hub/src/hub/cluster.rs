@@ -122,9 +122,9 @@ pub(super) fn log_of(settings: &Settings) -> Result<KafkaSettings, ClusterError>
     Ok(KafkaSettings { brokers, topic, security, errors: Arc::default(), failure })
 }
 
-/// The settings were checked.
-fn security_of(settings: &Settings) -> BrokerSecurity {
-    let (tls, sasl) = (&settings.broker_tls, &settings.broker_sasl);
+/// The files of TLS towards the brokers, if there is any. The settings were checked.
+pub(super) fn broker_files(settings: &Settings) -> Option<ClientFiles> {
+    let tls = &settings.broker_tls;
     let trust = || Trust {
         anchors_file: PathBuf::from(&tls.anchors_file),
         crl_file: None,
@@ -134,8 +134,14 @@ fn security_of(settings: &Settings) -> BrokerSecurity {
         certificate_file: PathBuf::from(&tls.certificate_file),
         key_file: PathBuf::from(&tls.key_file),
     });
+    (tls.mode != "plain").then(|| ClientFiles { servers: trust(), identity })
+}
+
+/// The settings were checked.
+fn security_of(settings: &Settings) -> BrokerSecurity {
+    let sasl = &settings.broker_sasl;
     BrokerSecurity {
-        tls: (tls.mode != "plain").then(|| ClientFiles { servers: trust(), identity }),
+        tls: broker_files(settings),
         sasl: (sasl.mechanism != "none").then(|| Sasl {
             mechanism: sasl.mechanism.to_owned(),
             username: sasl.username.clone(),
