@@ -103,6 +103,8 @@ fn whoever_leads_knows_the_parties() {
         let found = operate(&mut client, "GET", &format!("/directory/parties/MSISDN/2609{number:06}"), "");
         assert!(found.contains("dfsp-2"), "{number}: {found}");
     }
+    // The node that leads now writes, too.
+    operate(&mut client, "POST", "/oracles", &ORACLE.replace("ALIAS", "EMAIL"));
     drop(client);
     shown(&worlds);
     agree(&worlds, [leader, standby].map(|hub| hub.stop().0.code()));
