@@ -2,6 +2,7 @@
 //
 //	manifests kubernetes <rendered.yaml    each document is of a known kind and has no unknown or repeated field
 //	manifests settings <rendered.yaml      prints the settings of the hub
+//	manifests names <rendered.yaml         files of the settings are in volumes, named ports are those of the hub
 //	manifests compose FILE                 the file is one that compose takes
 package main
 
@@ -36,10 +37,12 @@ func main() {
 				fmt.Print(found.Data["upesi.toml"])
 			}
 		})
+	case len(os.Args) == 2 && os.Args[1] == "names":
+		err = names(os.Stdin)
 	case len(os.Args) == 3 && os.Args[1] == "compose":
 		err = compose(os.Args[2])
 	default:
-		err = errors.New("usage: manifests kubernetes|settings <FILE, or manifests compose FILE")
+		err = errors.New("usage: manifests kubernetes|settings|names <FILE, or manifests compose FILE")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "manifests:", err)

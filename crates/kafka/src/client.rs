@@ -15,6 +15,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use upesi_cluster::{Append, ClusterId, NodeId};
 use upesi_replication::{Copied, Event, Partition};
 
+use crate::denials::{Denials, is_denied};
 use crate::members::{Members, group, text_of};
 use crate::security::{Security, SecurityError};
 
@@ -88,6 +89,7 @@ pub enum ConnectError {
 pub(crate) struct Deliveries {
     answers: Sender<Event>,
     told: Context,
+    denials: Arc<Denials>,
 }
 
 impl ClientContext for Deliveries {
@@ -108,7 +110,10 @@ impl ProducerContext for Deliveries {
         if let Err((error, _)) = result
             && is_denied(error)
         {
-            tracing::warn!(%error, "the brokers do not let this node write to the topic");
+            self.told.errors.fetch_add(1, Ordering::Relaxed);
+            if self.denials.is_due(Instant::now()) {
+                tracing::warn!(%error, "the brokers do not let this node write to the topic");
+            }
         }
         let offset = result.as_ref().ok().and_then(|message| u64::try_from(message.offset()).ok());
         // An acknowledgement without an offset says nothing: librdkafka knows such.
@@ -141,15 +146,6 @@ impl ClientContext for Context {
 
 impl rdkafka::consumer::ConsumerContext for Context {}
 
-/// Whether an operator of the brokers must permit something.
-fn is_denied(error: &KafkaError) -> bool {
-    use RDKafkaErrorCode::{ClusterAuthorizationFailed, GroupAuthorizationFailed, TopicAuthorizationFailed};
-    matches!(
-        error.rdkafka_error_code(),
-        Some(TopicAuthorizationFailed | ClusterAuthorizationFailed | GroupAuthorizationFailed)
-    )
-}
-
 /// The topic's partition.
 pub struct KafkaPartition {
     settings: KafkaSettings,
@@ -159,6 +155,8 @@ pub struct KafkaPartition {
     answers: Receiver<Event>,
     /// For attempts that did not reach the producer.
     refused: Sender<Event>,
+    /// Of all its producers.
+    denials: Arc<Denials>,
     node: Option<(ClusterId, NodeId)>,
     group: String,
     reads: bool,
@@ -194,8 +192,9 @@ impl KafkaSettings {
 
     pub(crate) fn producer(
         &self,
-        answers: Sender<Event>,
+        (answers, denials): (&Sender<Event>, &Arc<Denials>),
     ) -> Result<ThreadedProducer<Deliveries>, ConnectError> {
+        let (answers, denials) = (answers.clone(), Arc::clone(denials));
         let made = self
             .client()?
             .set("acks", "all")
@@ -205,7 +204,7 @@ impl KafkaSettings {
             .set("batch.num.messages", "1")
             .set("message.max.bytes", ENTRY_BYTES_MAX.to_string())
             .set("message.timeout.ms", ATTEMPT_TIMEOUT.as_millis().to_string())
-            .create_with_context(Deliveries { answers, told: self.told() })?;
+            .create_with_context(Deliveries { answers, told: self.told(), denials })?;
         Ok(made)
     }
 
@@ -234,7 +233,8 @@ impl KafkaPartition {
     pub fn connect(settings: KafkaSettings, node: Option<(ClusterId, NodeId)>) -> Result<Self, ConnectError> {
         let (refused, answers) = channel();
         let stamp = settings.security.stamp();
-        let producer = settings.producer(refused.clone())?;
+        let denials = Arc::<Denials>::default();
+        let producer = settings.producer((&refused, &denials))?;
         let group = node.map_or_else(|| "upesi".to_owned(), |(cluster, node)| group(cluster, node));
         let consumer = settings.consumer(&group)?;
         let name = format!("the topic {}", settings.topic);
@@ -246,6 +246,7 @@ impl KafkaPartition {
             consumer,
             answers,
             refused,
+            denials,
             node,
             group,
             reads,
@@ -262,7 +263,7 @@ impl KafkaPartition {
             return Ok(());
         }
         let consumer = self.settings.consumer(&self.group)?;
-        let producer = self.settings.producer(self.refused.clone())?;
+        let producer = self.settings.producer((&self.refused, &self.denials))?;
         self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
         (self.producer, self.consumer, self.stamp) = (producer, consumer, stamp);
         if self.reads {
@@ -278,7 +279,7 @@ impl KafkaPartition {
         if let Some((code, reason)) = self.producer.client().fatal_error() {
             tracing::warn!(%code, reason, topic = self.settings.topic, "the producer ended: making another");
             self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
-            self.producer = self.settings.producer(self.refused.clone())?;
+            self.producer = self.settings.producer((&self.refused, &self.denials))?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 //! Nothing here decides which entries count: see [`upesi_cluster`].
 
 mod client;
+mod denials;
 mod members;
 mod security;
 mod topic;

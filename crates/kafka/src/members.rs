@@ -65,6 +65,12 @@ pub struct Deletion {
     pub held_by: Option<u32>,
 }
 
+/// The first entry that stays: that which the slowest node needs, or the first that is younger than `keep`. A node, if
+/// older ones stay for it: if none are to be kept, each node holds them for a moment.
+fn first_to_stay((node, needed): (u32, u64), kept: u64, keep: Duration) -> (u64, Option<u32>) {
+    (needed.min(kept), (needed < kept && !keep.is_zero()).then_some(node))
+}
+
 impl Members {
     /// Of a cluster.
     pub const fn new(settings: KafkaSettings, cluster: ClusterId) -> Self {
@@ -162,7 +168,7 @@ impl Members {
     /// The brokers do not answer, or refuse.
     pub fn delete_before_need(&mut self, keep: Duration) -> Result<Deletion, TopicError> {
         let needs = self.needs()?;
-        let Some((node, needed)) = needs.into_iter().min_by_key(|(_, needed)| *needed) else {
+        let Some(slowest) = needs.into_iter().min_by_key(|(_, needed)| *needed) else {
             return Ok(Deletion::default());
         };
         let asking = self.consumer(&format!("{}status", prefix(self.cluster)))?;
@@ -174,8 +180,7 @@ impl Members {
         let found = asking.offsets_for_times(list, TIMEOUT).map_err(|error| self.error(error))?;
         // Without one all are older.
         let kept = Self::offset_in(&found).or(u64::try_from(end).ok()).unwrap_or_default();
-        let first = needed.min(kept);
-        let held_by = (needed < kept && !keep.is_zero()).then_some(node);
+        let (first, held_by) = first_to_stay(slowest, kept, keep);
         if u64::try_from(begin).is_ok_and(|begin| first <= begin) {
             return Ok(Deletion { begin: None, held_by });
         }
@@ -187,5 +192,23 @@ impl Members {
             element.error().map_err(|error| self.error(error))?;
         }
         Ok(Deletion { begin: Some(first), held_by })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_away_for_longer_than_entries_are_kept_holds_them() {
+        let hour = Duration::from_secs(3_600);
+        for (needed, kept, keep, expected) in [
+            (70, 50, hour, (50, None)),
+            (50, 50, hour, (50, None)),
+            (49, 50, hour, (49, Some(3))),
+            (49, 50, Duration::ZERO, (49, None)),
+        ] {
+            assert_eq!(first_to_stay((3, needed), kept, keep), expected, "{needed} {kept} {keep:?}");
+        }
     }
 }

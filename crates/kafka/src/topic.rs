@@ -1,6 +1,7 @@
 //! What the topic must be set to, so that it is a log.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ impl KafkaSettings {
 
     /// Clients that administer take no notice of connections; one that produces tells why they fail.
     fn try_to_connect(&self) {
-        if let Ok(client) = self.producer(channel().0) {
+        if let Ok(client) = self.producer((&channel().0, &Arc::default())) {
             let _ = client.client().fetch_metadata(Some(&self.topic), DIAGNOSIS);
         }
     }

@@ -15,6 +15,9 @@ use crate::records;
 
 /// How long the leader waits for its client at a time.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// After this time without an acknowledgement the leader reads what the log has: another node may lead, and this one
+/// may never be let write again.
+const READ_AFTER: Duration = Duration::from_secs(2);
 /// So many bytes of records are an entry of a repair.
 const ENTRY_BYTES: usize = 900_000;
 /// How long a hand-over may take. Then the others find out by the silence.
@@ -109,8 +112,12 @@ impl Leading {
 
     /// The same, until an instant of this node's clock at most.
     fn settle_until(&mut self, append: Append, limit: Option<Duration>) -> Result<u64, JournalError> {
+        let since = self.clock.now();
         self.partition.append(append);
         loop {
+            if !self.reads && self.clock.now().saturating_sub(since) >= READ_AFTER {
+                self.read_from(self.leader.fold().position().next_offset);
+            }
             if limit.is_some_and(|limit| self.clock.now() >= limit) || self.stops.load(Ordering::Acquire) {
                 return Err(self.fail("the entry was not acknowledged".to_owned()));
             }

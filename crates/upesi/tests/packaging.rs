@@ -114,6 +114,29 @@ fn the_settings_of_a_node_of_a_cluster_are_taken() {
     }
 }
 
+/// The brokers of the compose file are those of the machines: the image takes `KAFKA_NODE_ID` for `node.id`.
+#[test]
+fn the_compose_file_sets_brokers_as_their_file_does() {
+    // Each broker's own, and where the image keeps data.
+    let apart = ["node.id", "advertised.listeners", "log.dirs"];
+    let text = read("packaging/cluster/compose.yaml");
+    let of_compose: BTreeMap<String, String> = text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("KAFKA_")?.split_once(": "))
+        .map(|(key, value)| (key.to_lowercase().replace('_', "."), value.trim_matches('"').to_owned()))
+        .filter(|(key, _)| !apart.contains(&&**key) && key != "heap.opts")
+        .collect();
+    let text = read("packaging/cluster/kafka.properties");
+    let of_file: BTreeMap<String, String> = text
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .filter(|(key, _)| !key.starts_with('#') && !apart.contains(key))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    assert!(of_file.len() > 15, "{of_file:?}");
+    assert_eq!(of_compose, of_file);
+}
+
 #[test]
 fn systemd_finds_nothing_wrong_with_the_units() {
     // Where they will be installed there is nothing yet.

@@ -122,9 +122,9 @@ pub(super) fn log_of(settings: &Settings) -> Result<KafkaSettings, ClusterError>
     Ok(KafkaSettings { brokers, topic, security, errors: Arc::default(), failure })
 }
 
-/// The settings were checked.
-fn security_of(settings: &Settings) -> BrokerSecurity {
-    let (tls, sasl) = (&settings.broker_tls, &settings.broker_sasl);
+/// The files of TLS towards the brokers, if there is any. The settings were checked.
+pub(super) fn broker_files(settings: &Settings) -> Option<ClientFiles> {
+    let tls = &settings.broker_tls;
     let trust = || Trust {
         anchors_file: PathBuf::from(&tls.anchors_file),
         crl_file: None,
@@ -134,8 +134,14 @@ fn security_of(settings: &Settings) -> BrokerSecurity {
         certificate_file: PathBuf::from(&tls.certificate_file),
         key_file: PathBuf::from(&tls.key_file),
     });
+    (tls.mode != "plain").then(|| ClientFiles { servers: trust(), identity })
+}
+
+/// The settings were checked.
+fn security_of(settings: &Settings) -> BrokerSecurity {
+    let sasl = &settings.broker_sasl;
     BrokerSecurity {
-        tls: (tls.mode != "plain").then(|| ClientFiles { servers: trust(), identity }),
+        tls: broker_files(settings),
         sasl: (sasl.mechanism != "none").then(|| Sasl {
             mechanism: sasl.mechanism.to_owned(),
             username: sasl.username.clone(),
@@ -249,8 +255,8 @@ pub(super) fn stand_by(
     }
     Ok(match stood {
         Stood::Elected(log) => {
-            let store = led(store, &log)?;
-            metrics.elected(log.was_called());
+            let (store, store_record) = led(store, &log)?;
+            metrics.elected(log.was_called(), store_record);
             tracing::info!("this node leads");
             let node = Node { metrics, stops: Arc::clone(stops) };
             Some(Elected { log: Arc::new(log), standby: standby.end(), store, node })
@@ -274,11 +280,12 @@ pub(super) fn copies(settings: &Settings, disk: Arc<dyn Disk>, store: &StoreFoll
     }
 }
 
-/// The store of a node that leads: it writes to the cluster's log.
-fn led(store: StoreFollower, log: &ReplicatedLog) -> Result<Store, ClusterError> {
+/// The store of a node that leads, which writes to the cluster's log, and its last record.
+fn led(store: StoreFollower, log: &ReplicatedLog) -> Result<(Store, u64), ClusterError> {
     let end = log.store().map_err(ReplicationError::Copy)?;
-    let end = StoreEnd { appender: end.appender, last_seq: end.last_seq, last_time_ns: end.last_time_ns };
-    Ok(store.lead(end)?)
+    let last_seq = end.last_seq;
+    let end = StoreEnd { appender: end.appender, last_seq, last_time_ns: end.last_time_ns };
+    Ok((store.lead(end)?, last_seq))
 }
 
 fn tell_leader(progress: &Progress) {

@@ -187,7 +187,8 @@ impl MetricsText {
             balancers::write(ports.balancers.as_deref(), &mut text);
             break_glass::write(ports.break_glass_file.as_deref(), &mut text);
             if let Some(node) = &ports.node {
-                node.metrics.write(&mut text, Some(self.engine.status().durable_seq));
+                let written = (self.engine.status().durable_seq, self.store.stats().batches);
+                node.metrics.write(&mut text, Some(written));
             }
         }
         self.process.write(&mut text, &self.engine.status());

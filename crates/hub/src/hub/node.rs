@@ -24,6 +24,8 @@ pub(super) struct NodeMetrics {
     leads: AtomicBool,
     epoch: AtomicU64,
     record: AtomicU64,
+    /// Of the store; of a node that leads, the one with which it took over.
+    store_record: AtomicU64,
     /// When the newest entry was written that this node has, in nanoseconds since 1970; 0 before the first.
     entry_at_ns: AtomicI64,
     /// When it was read, by this node's own clock, which nobody sets.
@@ -34,6 +36,8 @@ pub(super) struct NodeMetrics {
     /// In seconds since 1970; 0 before the first.
     handed_over_at_s: AtomicU64,
     alarming: AtomicU64,
+    /// The node for which the topic keeps entries that are older than they have to be, as this one found that leads.
+    topic_held_by: Mutex<Option<u32>>,
     /// Counted by the client.
     pub(super) broker_errors: Arc<AtomicU64>,
     /// What became of requests that were handed on.
@@ -65,6 +69,7 @@ impl NodeMetrics {
     pub(super) fn followed(&self, progress: &Progress) {
         self.epoch.store(progress.position.epoch, Ordering::Relaxed);
         self.record.store(progress.position.seq, Ordering::Relaxed);
+        self.store_record.store(progress.position.store.seq, Ordering::Relaxed);
         if !progress.is_alarming {
             self.entry_at_ns.store(progress.entry_at_ns, Ordering::Relaxed);
             *self.read_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
@@ -72,8 +77,9 @@ impl NodeMetrics {
         self.alarming.fetch_add(u64::from(progress.is_alarming), Ordering::Relaxed);
     }
 
-    /// The node leads: the one before handed over, or was silent.
-    pub(super) fn elected(&self, was_called: bool) {
+    /// The node leads, on this last record of the store: the one before handed over, or was silent.
+    pub(super) fn elected(&self, was_called: bool, store_record: u64) {
+        self.store_record.store(store_record, Ordering::Relaxed);
         self.leads.store(true, Ordering::Relaxed);
         let count = if was_called { &self.after_hand_over } else { &self.after_silence };
         count.fetch_add(1, Ordering::Relaxed);
@@ -91,14 +97,21 @@ impl NodeMetrics {
         self.superseded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The lines of the metrics; `record` is the last one of a node that leads.
-    pub(super) fn write(&self, text: &mut String, record: Option<u64>) {
+    /// The topic keeps old entries for a node, or none.
+    pub(super) fn topic_held_by(&self, node: Option<u32>) {
+        *self.topic_held_by.lock().unwrap_or_else(PoisonError::into_inner) = node;
+    }
+
+    /// The lines of the metrics; `written` by a node that leads: its last record, and how many of the store it added.
+    pub(super) fn write(&self, text: &mut String, written: Option<(u64, u64)>) {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let leads = self.leads.load(Ordering::Relaxed);
         gauge(text, "upesi_cluster_leads", "1 while this node leads", u64::from(leads));
         gauge(text, "upesi_cluster_epoch", "Changes of leadership that this node has read", of(&self.epoch));
-        let record = record.unwrap_or_else(|| of(&self.record));
+        let (record, of_store) = written.unwrap_or_else(|| (of(&self.record), 0));
         gauge(text, "upesi_cluster_record", "The last record of this node's copy", record);
+        let (help, of_store) = ("The last record of the store's copy", of(&self.store_record) + of_store);
+        gauge(text, "upesi_cluster_store_record", help, of_store);
         self.write_behind(text, leads);
         let name = "upesi_cluster_take_overs";
         head(text, name, "counter", "Times that this node took over");
@@ -114,6 +127,18 @@ impl NodeMetrics {
         let help = "Failures of brokers that the client reported";
         counter(text, "upesi_cluster_broker_errors", help, of(&self.broker_errors));
         self.write_handed_on(text);
+        self.write_topic_held(text, leads);
+    }
+
+    /// Nothing of a node that does not lead: it does not know.
+    fn write_topic_held(&self, text: &mut String, leads: bool) {
+        let name = "upesi_cluster_topic_held";
+        let help = "1 while the topic keeps old entries for this node, as the one that leads finds";
+        head(text, name, "gauge", help);
+        let held_by = *self.topic_held_by.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = held_by.filter(|_| leads) {
+            let _ = writeln!(text, "{name}{{node=\"{node}\"}} 1");
+        }
     }
 
     /// Whether it leads, or has read what the log had lately.
@@ -161,9 +186,9 @@ mod tests {
 
     use super::*;
 
-    fn value(metrics: &NodeMetrics, name: &str, record: Option<u64>) -> String {
+    fn value(metrics: &NodeMetrics, name: &str, written: Option<(u64, u64)>) -> String {
         let mut text = String::new();
-        metrics.write(&mut text, record);
+        metrics.write(&mut text, written);
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")).map(str::to_owned));
         line.unwrap_or_else(|| panic!("{name} is not in {text}"))
     }
@@ -178,11 +203,26 @@ mod tests {
     }
 
     #[test]
+    fn the_node_that_leads_shows_for_whom_the_topic_is_kept() {
+        let metrics = NodeMetrics::default();
+        let held = |held_by| {
+            metrics.topic_held_by(held_by);
+            let mut text = String::new();
+            metrics.write(&mut text, None);
+            text.contains("upesi_cluster_topic_held{node=\"3\"} 1\n")
+        };
+        assert!(!held(Some(3)), "it follows");
+        metrics.elected(true, 0);
+        assert!(held(Some(3)) && !held(None));
+    }
+
+    #[test]
     fn a_node_shows_where_it_is_and_what_became_of_it() {
         let metrics = NodeMetrics::default();
         assert_eq!(value(&metrics, "upesi_cluster_behind_seconds", None), "0.000", "it has read nothing");
         assert!(!metrics.is_current(), "it has read nothing");
-        let position = Position { epoch: 3, seq: 70, ..Position::START };
+        let mut position = Position { epoch: 3, seq: 70, ..Position::START };
+        position.store.seq = 8;
         let progress = Progress { position, leader: None, is_alarming: true, entry_at_ns: 1_000_000_000 };
         metrics.followed(&progress);
         assert_eq!(metrics.behind_ms(), None, "nothing was accepted");
@@ -192,6 +232,7 @@ mod tests {
             ("upesi_cluster_leads", "0"),
             ("upesi_cluster_epoch", "3"),
             ("upesi_cluster_record", "70"),
+            ("upesi_cluster_store_record", "8"),
             ("upesi_cluster_alarming_entries_total", "1"),
         ] {
             assert_eq!(value(&metrics, name, None), expected, "{name}");
@@ -204,12 +245,13 @@ mod tests {
             metrics.followed(&Progress { entry_at_ns: i64::try_from(at).unwrap(), ..progress.clone() });
             assert_eq!(metrics.is_current(), is_current, "{age:?}");
         }
-        metrics.elected(true);
-        metrics.elected(false);
+        metrics.elected(true, 9);
+        metrics.elected(false, 9);
         assert!(metrics.is_current());
         assert_eq!(value(&metrics, "upesi_cluster_leads", None), "1");
         assert_eq!(value(&metrics, "upesi_cluster_behind_seconds", None), "0.000");
-        assert_eq!(value(&metrics, "upesi_cluster_record", Some(99)), "99");
+        assert_eq!(value(&metrics, "upesi_cluster_record", Some((99, 2))), "99");
+        assert_eq!(value(&metrics, "upesi_cluster_store_record", Some((99, 2))), "11");
         for after in ["silence", "hand-over"] {
             let name = format!("upesi_cluster_take_overs_total{{after=\"{after}\"}}");
             assert_eq!(value(&metrics, &name, None), "1");

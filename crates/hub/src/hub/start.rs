@@ -293,7 +293,7 @@ impl Hub {
             break_glass_file: break_glass::watched(settings),
             node: node.clone(),
         });
-        let topic = node.as_ref().map(|_| TopicKeeper::start(settings)).transpose()?;
+        let topic = node.as_ref().map(|node| TopicKeeper::start(settings, &node.metrics)).transpose()?;
         Ok(Self {
             engine,
             handle,

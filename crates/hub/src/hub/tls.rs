@@ -16,7 +16,7 @@ use upesi_tls::{
     BlockedDigest, ClientFiles, Identity, Kind, Protocols, ServerFiles, Stock, TlsError, Trust, present_s,
 };
 
-use super::{HubError, options};
+use super::{HubError, cluster, options};
 use crate::config::Settings;
 use crate::exposition::{counter, gauge, head};
 
@@ -28,6 +28,7 @@ const ADMIN: &str = "admin_tls";
 const METRICS: &str = "metrics_tls";
 const NODES: &str = "cluster_tls";
 const OUTBOUND: &str = "outbound_tls";
+const BROKERS: &str = "broker_tls";
 
 /// The ports of a hub that are open.
 #[derive(Clone, Default)]
@@ -48,6 +49,8 @@ pub(super) struct Tls {
     outbound: Option<ClientTls>,
     /// Towards other nodes of a cluster.
     to_nodes: Option<ClientTls>,
+    /// What the client of the log has, which reads the files by itself: here it is shown before it expires.
+    to_brokers: Option<ClientTls>,
     /// Where handshakes run; `None` if all ports are plain.
     handshakes: Option<Workers>,
     reload_interval: Duration,
@@ -95,6 +98,7 @@ impl Tls {
             nodes,
             outbound,
             to_nodes,
+            to_brokers: to_brokers(settings),
             handshakes,
             reload_interval: Duration::from_secs(settings.tls.reload_interval_s),
             reload_now: Notify::new(),
@@ -152,7 +156,7 @@ impl Tls {
     /// Reads the files again at every interval, follows what operators block, and checks the connections. Ends at once
     /// if there is no TLS.
     pub(super) async fn keep(self: Arc<Self>, servers: Servers, participants: SharedParticipants) {
-        if self.handshakes.is_none() && self.outbound.is_none() {
+        if self.handshakes.is_none() && self.outbound.is_none() && self.to_brokers.is_none() {
             return;
         }
         let mut due = interval(self.reload_interval);
@@ -200,7 +204,7 @@ impl Tls {
     fn reload(&self) -> bool {
         let servers =
             self.ports().map(|(section, _, secured)| (section, secured.map(|secured| secured.tls.reload())));
-        let clients = [(OUTBOUND, &self.outbound), (NODES, &self.to_nodes)];
+        let clients = [(OUTBOUND, &self.outbound), (NODES, &self.to_nodes), (BROKERS, &self.to_brokers)];
         let clients = clients.map(|(section, tls)| (section, tls.as_ref().map(ClientTls::reload)));
         let outcomes = servers.into_iter().chain(clients);
         let (mut has_changed, mut has_failed) = (false, false);
@@ -244,7 +248,8 @@ impl Tls {
         let ports =
             self.ports().map(|(_, place, secured)| (place, secured.map(|secured| secured.tls.stock())));
         let outbound = ("outbound", self.outbound.as_ref().map(ClientTls::stock));
-        let places = ports.into_iter().chain([outbound]);
+        let brokers = ("brokers", self.to_brokers.as_ref().map(ClientTls::stock));
+        let places = ports.into_iter().chain([outbound, brokers]);
         let places: Vec<(&str, Vec<Stock>)> =
             places.filter_map(|(place, stock)| Some((place, stock?))).collect();
         if places.is_empty() {
@@ -359,6 +364,12 @@ fn expect_apart(others: [&Option<ServerTls>; 2], nodes: Option<&ServerTls>) -> R
              of them could speak for every DFSP; give nodes an authority of their own"
         ))),
     }
+}
+
+/// Files that cannot be used end the start of the log's client, which says why.
+fn to_brokers(settings: &Settings) -> Option<ClientTls> {
+    cluster::number_of(settings)?;
+    ClientTls::load(cluster::broker_files(settings)?).ok()
 }
 
 fn outbound(settings: &Settings, keys: &Keys) -> Result<Option<ClientTls>, HubError> {

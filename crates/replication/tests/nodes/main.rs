@@ -93,6 +93,41 @@ fn a_former_leader_is_told_who_leads_and_follows_again() {
 }
 
 #[test]
+fn a_former_leader_that_may_not_write_reads_who_leads() {
+    for fate in [Fate::Denied, Fate::Silence] {
+        let (log, [mut first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
+        let mut former = claim(&first.elected(&log));
+        former.append(&mut batch(1, 2)).expect("appended");
+        let mut leader = claim(&second.elected(&log));
+        leader.append(&mut batch(3, 1)).expect("appended");
+        let entries = log.entries().len();
+        log.fate(&[fate; 1_000]);
+        let error = former.append(&mut batch(3, 5)).expect_err("it leads no more");
+        assert!(matches!(&error, JournalError::Superseded { by } if by == "node-1"), "{error}");
+        assert_eq!(log.entries().len(), entries, "it was let in");
+        drop(former);
+        first.life += 1;
+        first.follows_to(&log, 3);
+        assert_eq!(first.records(), second.records());
+    }
+}
+
+#[test]
+fn a_leader_that_may_write_again_goes_on() {
+    let (log, [leader, other]) = (MemoryLog::default(), [0, 1].map(Node::new));
+    let mut appender = claim(&leader.elected(&log));
+    appender.append(&mut batch(1, 2)).expect("appended");
+    // It reads meanwhile, and finds its own entry.
+    log.fate(&[Fate::Denied; 50]);
+    log.fate(&[Fate::Unacknowledged, Fate::Denied, Fate::Twice]);
+    for seq in 3..6 {
+        appender.append(&mut batch(seq, 1)).expect("appended");
+    }
+    other.follows_to(&log, 5);
+    assert_eq!(leader.records(), other.records());
+}
+
+#[test]
 fn a_claim_that_arrived_first_makes_the_batch_void() {
     let (log, [first, second]) = (MemoryLog::default(), [0, 1].map(Node::new));
     let mut former = claim(&first.elected(&log));

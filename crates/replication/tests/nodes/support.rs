@@ -16,6 +16,9 @@ use upesi_replication::{
 /// When the first record is decided: a node whose clock is far behind does not claim.
 pub const RECORDS_TIME: Duration = Duration::from_secs(10_000);
 
+/// Between two attempts that are denied.
+const DENIED_PAUSE: Duration = Duration::from_millis(100);
+
 pub const CLUSTER: ClusterId = ClusterId(0xc1);
 
 /// What the log does with an attempt.
@@ -31,6 +34,8 @@ pub enum Fate {
     Twice,
     /// It never arrives, and the client does not give up.
     Silence,
+    /// The brokers do not let the node write. The client waits before it says so.
+    Denied,
 }
 
 #[derive(Default)]
@@ -60,7 +65,7 @@ impl MemoryLog {
 
     fn client(&self, clock: &VirtualClock, number: Option<u32>) -> Box<dyn Partition> {
         let (log, clock) = (self.clone(), clock.clone());
-        Box::new(Client { log, number, clock, events: VecDeque::new(), reads: None })
+        Box::new(Client { log, number, clock, events: VecDeque::new(), denied: None, reads: None })
     }
 
     /// A log that has these entries already.
@@ -115,6 +120,8 @@ struct Client {
     number: Option<u32>,
     clock: VirtualClock,
     events: VecDeque<Event>,
+    /// An attempt that was denied, which is not yet said.
+    denied: Option<u64>,
     reads: Option<u64>,
 }
 
@@ -125,7 +132,7 @@ impl Partition for Client {
         state.entries.extend(ahead);
         let fate = state.fates.pop_front().unwrap_or(Fate::Sound);
         let copies = match fate {
-            Fate::Lost | Fate::Silence => 0,
+            Fate::Lost | Fate::Silence | Fate::Denied => 0,
             Fate::Sound | Fate::Unacknowledged => 1,
             Fate::Twice => 2,
         };
@@ -137,6 +144,7 @@ impl Partition for Client {
         match fate {
             Fate::Silence => {}
             Fate::Lost | Fate::Unacknowledged => self.events.push_back(Event::Unknown { tag }),
+            Fate::Denied => self.denied = Some(tag),
             Fate::Sound | Fate::Twice => {
                 self.events.push_back(Event::Acknowledged { tag, offset: offset - 1 });
             }
@@ -162,6 +170,10 @@ impl Partition for Client {
         let found = self.reads.and_then(|at| Some((at, state.entries.get(at as usize)?.clone())));
         drop(state);
         let Some((offset, bytes)) = found else {
+            if let Some(tag) = self.denied.take() {
+                self.clock.advance(DENIED_PAUSE);
+                return Ok(Some(Event::Unknown { tag }));
+            }
             // Nobody waits for real.
             self.clock.advance(patience);
             return Ok(None);

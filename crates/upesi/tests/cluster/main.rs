@@ -10,6 +10,7 @@
 mod broker;
 #[path = "../common/mod.rs"]
 mod common;
+mod packaged;
 mod repair;
 mod secured;
 mod serving;

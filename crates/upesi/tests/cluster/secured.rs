@@ -4,16 +4,18 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use tempfile::TempDir;
 use upesi_pki::{Authority, KeyKind, Order, Usage};
 use upesi_tls::present_s;
 
 use crate::broker::Broker;
-use crate::support_crash::hub::{SERVING, upesi};
+use crate::support_crash::hub::{Hub, PATIENCE, SERVING, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
-use crate::{follows, nodes, stops, told};
+use crate::support_crash::world::World;
+use crate::{follows, metrics, nodes, stops, told};
 
 const PASSWORD: &str = "canary-of-the-brokers";
 const WRONG: &str = "canary-that-is-wrong";
@@ -133,6 +135,42 @@ fn permit(broker: &Broker) {
     }
 }
 
+/// Takes the right to write from the hubs, or gives it back.
+fn let_write(broker: &Broker, may: bool) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
+    let mut command = Command::new(script);
+    command.args(["tool", "org.apache.kafka.tools.AclCommand", "--bootstrap-server", &broker.addresses]);
+    command.args(if may { &["--add"][..] } else { &["--remove", "--force"] });
+    command.args(["--allow-principal", "User:hub", "--topic", "upesi-journal", "--operation", "Write"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The serial number of the certificate that a node has for the brokers, as its metrics show it.
+fn shown(world: &World, kind: &str) -> String {
+    let text = metrics(world);
+    let begin = format!("upesi_tls_expiry_seconds{{place=\"brokers\",kind=\"{kind}\"");
+    let line = text.lines().find(|line| line.starts_with(&begin));
+    let line = line.unwrap_or_else(|| panic!("{begin} is not in {text}"));
+    line.split("serial=").nth(1).unwrap_or_default().split_whitespace().next().unwrap_or_default().to_owned()
+}
+
+/// How many failures of brokers a node has counted.
+fn failures(world: &World) -> u64 {
+    let text = metrics(world);
+    let found = text.lines().find_map(|line| line.strip_prefix("upesi_cluster_broker_errors_total "));
+    found.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no count in {text}"))
+}
+
+/// A leader that may not write any more says so, tries again and again, and goes on once it may.
+fn is_denied_for_a_while(broker: &Broker, world: &World, hub: &mut Hub) {
+    let before = failures(world);
+    let_write(broker, false);
+    assert!(hub.logs("do not let this node write to the topic"), "{}", hub.log.join("\n"));
+    let_write(broker, true);
+    assert!(failures(world) > before, "denials are not counted");
+}
+
 /// What `create-topic` says with these settings.
 fn asked(data: &Path, brokers: &str, settings: &[String]) -> (Option<i32>, String) {
     let mut command = upesi();
@@ -201,23 +239,33 @@ fn nodes_prove_who_they_are_to_brokers_and_each_mistake_is_named() {
     let by = [(ssl, scheme.mutual("hub")), (sasl, scheme.login("SCRAM-SHA-512", PASSWORD))];
     for (world, (brokers, settings)) in worlds.iter_mut().zip(by) {
         let own = [format!("cluster.brokers={brokers}"), "cluster.trim_interval_s=1".to_owned()];
-        let leaked = own.into_iter().chain(settings).map(|setting| -> &'static str { setting.leak() });
+        let own = own.into_iter().chain(["tls.reload_interval_s=1".to_owned()]);
+        let leaked = own.chain(settings).map(|setting| -> &'static str { setting.leak() });
         world.settings.extend(leaked);
     }
     let mut leader = worlds[0].start();
     leader.serves();
     let mut load = block_on(worlds[0].load(1));
     let mut standby = follows(&worlds[1]);
+    let serial = shown(&worlds[0], "certificate");
+    assert!(!shown(&worlds[1], "anchor").is_empty());
     load.start();
     load.wait_for_accepted(TRANSFERS);
     // A renewed certificate is taken without a new start.
     scheme.issue(Order::new("hub", Usage::Client, present_s()));
     assert!(leader.logs("changed, and are in force"), "{}", leader.log.join("\n"));
+    let since = Instant::now();
+    while shown(&worlds[0], "certificate") == serial {
+        assert!(since.elapsed() < PATIENCE, "the metrics show the certificate of before: {serial}");
+        std::thread::yield_now();
+    }
     load.wait_for_accepted(TRANSFERS);
     let (code, text) = told(&worlds[1], &["cluster", "status"]);
     assert_eq!((code, text.contains("leader    node 0")), (Some(0), true), "{text}");
     leader.kill();
     assert!(standby.logs(SERVING), "{}", standby.log.join("\n"));
+    load.wait_for_accepted(TRANSFERS);
+    is_denied_for_a_while(&broker, &worlds[1], &mut standby);
     load.wait_for_accepted(TRANSFERS);
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");

@@ -5,18 +5,19 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::broker::Broker;
 use crate::common::client::Client;
-use crate::support_crash::hub::{SERVING, upesi};
+use crate::support_crash::hub::{PATIENCE, SERVING, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
 use crate::support_crash::world::World;
 use crate::support_registrations::{Told, are_there, operate, start};
-use crate::{end, follows, follows_again, makes_topic, nodes, stops, told};
+use crate::{end, follows, follows_again, makes_topic, metrics, nodes, stops, told};
 
 /// One of each kind of end, and one more, so that each node has led twice.
 const TAKE_OVERS: u64 = 4;
@@ -102,8 +103,27 @@ fn whoever_leads_knows_the_parties() {
         let found = operate(&mut client, "GET", &format!("/directory/parties/MSISDN/2609{number:06}"), "");
         assert!(found.contains("dfsp-2"), "{number}: {found}");
     }
+    // The node that leads now writes, too.
+    operate(&mut client, "POST", "/oracles", &ORACLE.replace("ALIAS", "EMAIL"));
     drop(client);
+    shown(&worlds);
     agree(&worlds, [leader, standby].map(|hub| hub.stop().0.code()));
+}
+
+/// Waits until both nodes show the store's last record, which is that of the log.
+fn shown(worlds: &[World; 2]) {
+    let since = Instant::now();
+    loop {
+        let (code, text) = told(&worlds[1], &["cluster", "status", "--json"]);
+        assert_eq!(code, Some(0), "{text}");
+        let status: Value = serde_json::from_str(&text).unwrap();
+        let line = format!("\nupesi_cluster_store_record {}\n", status["store"]["accepted"]);
+        let texts = worlds.each_ref().map(metrics);
+        if texts.iter().all(|text| text.contains(&line)) {
+            return;
+        }
+        assert!(since.elapsed() < PATIENCE, "{line} is not in {} and {}", texts[0], texts[1]);
+    }
 }
 
 /// Both stores hold the same once each node has followed to the end.
