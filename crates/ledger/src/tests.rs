@@ -17,9 +17,9 @@ use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::callback::{Callback, CallbackContent, Subject};
-use crate::config::LedgerConfig;
 use crate::event::Event;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
+use crate::limits::LedgerConfig;
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
 use crate::state::Ledger;

@@ -10,8 +10,7 @@ use super::{AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
 use crate::change::Change;
 use crate::event::Event;
-use crate::operator::{Operator, Secret};
-use crate::person::{Person, Sealed};
+use crate::operator::{Operator, Person, Sealed, Secret};
 
 /// What a person does about its own log-in. The hub has verified password and code; that a code was not used before,
 /// and that all is still as it was then, is decided here.

@@ -10,11 +10,10 @@ use crate::account::{Account, LedgerAccountTypeId};
 use crate::command::{
     AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, FEE_RULE_PARTIES_MAX, NewFeeRule, Reply,
 };
-use crate::config::LedgerConfig;
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::fee::{FeePayer, FeeTerms, NoFee};
-use crate::limits::Limits;
+use crate::limits::{LedgerConfig, Limits};
 use crate::state::Ledger;
 
 fn rule(name: &str, fixed: i64, paid_by: FeePayer) -> NewFeeRule {

@@ -1,10 +1,9 @@
 //! Operators, their credentials, and the entries of the audit trail beside every effect.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
+use alloc::{format, vec};
 
 use upesi_types::{FspId, Timestamp};
 
@@ -13,9 +12,9 @@ use crate::change::Change;
 use crate::command::{
     Act, AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Deed, NewCredential, NewOperator, Reply,
 };
-use crate::config::LedgerConfig;
 use crate::event::Event;
 use crate::facts::Facts;
+use crate::limits::LedgerConfig;
 use crate::operator::{CREDENTIALS_MAX, OPERATORS_MAX, Role, Secret};
 use crate::state::Ledger;
 use crate::trail::{Attribution, AuditEntry, Trail};

@@ -1,9 +1,8 @@
 //! People of the hub's own: enrolments are used once, codes are used once, and what was set before is gone.
 
 use alloc::boxed::Box;
-use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
+use alloc::{format, vec};
 
 use upesi_types::Timestamp;
 
@@ -13,11 +12,10 @@ use crate::command::{
     Act, AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Deed, Entrance, EntranceKind,
     NewCredential, NewOperator, Reply,
 };
-use crate::config::LedgerConfig;
 use crate::event::Event;
 use crate::facts::Facts;
-use crate::operator::{ENROLMENT_HOURS_MAX, Role, Secret};
-use crate::person::{SEALED_BYTES, Sealed};
+use crate::limits::LedgerConfig;
+use crate::operator::{ENROLMENT_HOURS_MAX, Role, SEALED_BYTES, Sealed, Secret};
 use crate::state::Ledger;
 use crate::trail::Attribution;
 

@@ -10,7 +10,7 @@ use super::{account, id, participant, sound, transfer};
 use crate::account::LedgerAccountTypeId;
 use crate::binding::Binding;
 use crate::callback::CallbackKey;
-use crate::config::LedgerConfig;
+use crate::limits::LedgerConfig;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::state::Ledger;
 use crate::transfer::{Transfer, TransferState};

@@ -13,10 +13,9 @@ use crate::command::{
     AdminCommand, AdminOutcome, AdminRefusal, AdvanceItem, Command, Decision, NewSettlement,
     NewSettlementModel, Reply, SettlementAdvance,
 };
-use crate::config::LedgerConfig;
 use crate::event::Event;
 use crate::facts::Facts;
-use crate::limits::Limits;
+use crate::limits::{LedgerConfig, Limits};
 use crate::participant::AccountRef;
 use crate::settlement::SettlementState;
 use crate::settlement_model::Granularity;
