@@ -13,7 +13,6 @@
 
 mod config;
 mod directory;
-mod discovery;
 mod metrics;
 pub mod oracle;
 mod pending;
