@@ -18,7 +18,6 @@ mod frames;
 mod guard;
 pub mod header_block;
 pub mod server;
-mod sync;
 pub mod url;
 mod workers;
 
@@ -40,3 +39,12 @@ pub use server::{
 pub use upesi_tls::{ClientTls, Facts, Fingerprint, Peer, ServerTls};
 pub use url::{Origin, Schemes, Target, UrlError};
 pub use workers::{WorkerHandle, Workers, WorkersError, available_cores, current_worker};
+
+/// What `server/supervision` and `server/open_connections` are built of. The crate `models` compiles these against
+/// Loom's, which runs them through all orders of events.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, fence};
+    pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};
+
+    pub(crate) use tokio::sync::Notify;
+}

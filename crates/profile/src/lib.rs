@@ -17,7 +17,6 @@ mod shares;
 mod signal;
 mod stacks;
 mod symbols;
-mod sync;
 #[cfg(test)]
 mod tests;
 mod unwind;
@@ -68,4 +67,10 @@ pub enum ProfileError {
     /// The kernel refused to send the signals.
     #[error("the kernel sends no profiling signals: {0}")]
     Kernel(#[source] io::Error),
+}
+
+/// What `gate` is built of. The crate `models` compiles it against Loom's, which runs it through all orders of events.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicUsize, fence};
+    pub(crate) use std::thread::yield_now;
 }
