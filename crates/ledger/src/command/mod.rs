@@ -1,4 +1,4 @@
-//! Commands: what the outside asks of the ledger, one file per kind of decision.
+//! Commands: what the outside asks of the ledger, one file for what is decided about one thing.
 
 mod abort;
 mod act;
