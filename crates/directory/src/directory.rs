@@ -1,5 +1,10 @@
 //! Account lookup as the gateway sees it.
 
+mod lookup;
+mod participants;
+#[cfg(test)]
+mod tests;
+
 use std::future::{Future, Ready, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -11,23 +16,19 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 use upesi_delivery::relayed::{Address, ErrorInformation, Outgoing, Permit, Relay};
 use upesi_delivery::{Accepted, Handler, Request};
+use upesi_engine::Participants;
+use upesi_fspiop::render::write_providers;
 use upesi_fspiop::uri::decode_segment;
-use upesi_fspiop::{Action, Ids, Message, PartyPath, PathParty, Resource, SyncError};
-use upesi_ledger::EndpointType;
+use upesi_fspiop::{
+    Action, CurrencyPair, Ids, Message, PartyPath, PathNames, PathParty, Resource, SyncError,
+};
+use upesi_ledger::{EndpointType, LedgerAccountTypeId, Participant};
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use crate::metrics::LookupOutcome;
 use crate::oracle::{Oracle, OracleSource};
 use crate::pending::PendingLookups;
 use crate::{ConfigError, DirectoryConfig, DirectoryMetrics};
-
-mod batch;
-mod lookup;
-mod participants;
-mod services;
-
-#[cfg(test)]
-mod tests;
 
 /// Least time between two looks for expired lookups, so that those which expire close together are found together.
 const EXPIRY_PAUSE_MIN: Duration = Duration::from_millis(10);
@@ -294,4 +295,60 @@ fn no_oracle(kind: &str, currency: Option<Currency>) -> ErrorInformation {
 /// An error found by a check, to be sent as a callback.
 fn to_information(error: SyncError) -> ErrorInformation {
     ErrorInformation { code: error.code, description: error.description }
+}
+
+// `GET /services/FXP[/{SourceCurrency}/{TargetCurrency}]`: who provides foreign exchange.
+
+/// Most providers that an answer names (FSPIOP API v2.0).
+const PROVIDERS_MAX: usize = 16;
+
+impl Shared {
+    fn take_services(self: Arc<Self>, request: Request<Option<CurrencyPair>>) -> Result<Accepted, SyncError> {
+        self.check_requester(&request)?;
+        let permit = self.relay.admit(&request.parties.source, request.headers.len())?;
+        tokio::spawn(async move {
+            let source = request.parties.source;
+            let mut body = Vec::new();
+            let participants = self.relay.participants();
+            let providers = providers(&participants, request.ids, &source);
+            write_providers(&mut body, providers.iter().map(FspId::as_str));
+            let mut path = String::new();
+            Ids::Providers(request.ids).write_path(request.resource(), false, &mut path);
+            let to = Address::Base(EndpointType::SERVICES);
+            let answer = request.answer(source, to, path.into(), body.into());
+            // There is no error callback in this family, so the asker can only ask again.
+            if let Err(failure) = self.relay.send(&answer).await {
+                let (receiver, path) = (source.as_str(), &*answer.path);
+                tracing::warn!(receiver, path, %failure, "an answer could not be delivered");
+            }
+            drop(permit);
+        });
+        Ok(Accepted)
+    }
+}
+
+/// Those who can be asked for a rate and a conversion, and hold both currencies; of any pair if none is named. The
+/// first by name, without the asker.
+fn providers(participants: &Participants, pair: Option<CurrencyPair>, asker: &FspId) -> Vec<FspId> {
+    let converts = |participant: &&Participant| {
+        let holds = |currency| participants.may_transact(participant, currency);
+        let is_called = |kind| participant.endpoint(kind).is_some();
+        let has_currencies = match pair {
+            Some(CurrencyPair { source, target }) => source != target && holds(source) && holds(target),
+            None => {
+                let accounts = participant.accounts.iter();
+                let positions = accounts.filter(|account| account.kind == LedgerAccountTypeId::POSITION);
+                positions.filter(|account| holds(account.currency)).count() > 1
+            }
+        };
+        participant.name != *asker
+            && is_called(EndpointType::FX_QUOTES)
+            && is_called(EndpointType::FX_TRANSFER_POST)
+            && has_currencies
+    };
+    let all = participants.ids().filter_map(|id| participants.get(id));
+    let mut names: Vec<FspId> = all.filter(converts).map(|participant| participant.name).collect();
+    names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+    names.truncate(PROVIDERS_MAX);
+    names
 }

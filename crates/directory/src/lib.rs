@@ -2,7 +2,7 @@
 //!
 //! - [`Directory`] takes `participants/…` and
 //!   `parties/…` from the gateway. The order of what it checks, and what DFSPs are told, is in `directory/lookup.rs`,
-//!   `directory/participants.rs` and `directory/batch.rs`.
+//!   `directory/participants.rs`.
 //! - [`oracle::Oracle`] knows who serves a party: the built-in directory in the hub's
 //!   own store, or [`oracle::ExternalOracle`] over the oracle HTTP interface. The registry of oracles names the one to
 //!   ask. Both are in the crate `parties`, with which the admin API changes them.
@@ -13,7 +13,6 @@
 
 mod config;
 mod directory;
-mod discovery;
 mod metrics;
 pub mod oracle;
 mod pending;

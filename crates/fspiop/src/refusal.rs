@@ -13,6 +13,9 @@ use upesi_ledger::{
 };
 use upesi_types::ErrorCode;
 
+use crate::render;
+use crate::version::{Version, Versions};
+
 /// What a hub ships with: refusals name it.
 const LIMITS: Limits = Limits::SHIPPED;
 
@@ -490,5 +493,59 @@ fn admin_validation(refusal: &AdminRefusal) -> Detail {
         }
         // Those have codes of their own.
         _ => "".into(),
+    }
+}
+
+// Errors that are answered at once, on the request's own connection.
+
+/// A refusal that goes back as the HTTP answer, with body [`SyncError::to_body`], which is JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{code} {description}")]
+pub struct SyncError {
+    /// The HTTP status.
+    pub status: u16,
+    /// The FSPIOP code.
+    pub code: ErrorCode,
+    /// Standard text and detail, at most 128 characters.
+    pub description: String,
+    /// In version errors: what the hub accepts.
+    pub supported_versions: Option<Vec<Version>>,
+}
+
+impl SyncError {
+    /// The code's standard text and status with this detail, which may be empty.
+    pub fn new(code: ErrorCode, detail: &str) -> Self {
+        Self {
+            status: code.http_status(),
+            code,
+            description: code.describe(detail),
+            supported_versions: None,
+        }
+    }
+
+    /// 406 with code 3001 and the list of accepted versions.
+    pub(crate) fn unsupported_version(detail: &str, versions: &Versions) -> Self {
+        Self {
+            supported_versions: Some(versions.accepted.clone()),
+            ..Self::new(ErrorCode::UNACCEPTABLE_VERSION, detail)
+        }
+    }
+
+    /// 400 with code 3104: the body is longer than the hub reads.
+    pub fn payload_too_large(body_bytes_max: usize) -> Self {
+        Self::new(
+            ErrorCode::TOO_LARGE_PAYLOAD,
+            &alloc::format!("Payload content length greater than maximum allowed: {body_bytes_max}"),
+        )
+    }
+
+    /// The `errorInformation` object.
+    pub fn to_body(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(192);
+        match &self.supported_versions {
+            None => render::write_error(&mut body, self.code, &self.description),
+            Some(versions) => render::write_version_error(&mut body, self.code, &self.description, versions),
+        }
+        body
     }
 }

@@ -1,24 +1,21 @@
 //! Bodies that the hub makes, byte for byte the same every time: compact, with the members of every object sorted by
 //! name, so that a signature over them survives verifiers that sort before they verify.
 
+#[cfg(test)]
+mod tests;
+
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::{self, Write};
+use core::fmt;
+use core::fmt::Write;
 
+use upesi_ledger::{AskedItem, BulkRequest, BulkView, ItemOutcome};
 use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
-use upesi_types::{ErrorCode, FspId, Money, Timestamp, TransferId};
+use upesi_types::{Currency, ErrorCode, FspId, Money, Timestamp, TransferId};
 
 use crate::body::EXTENSION_ITEMS_MAX;
-use crate::{Version, encode_octets};
-
-mod bulk;
-mod participants;
-
-pub use bulk::{write_bulk_request, write_bulk_state};
-pub use participants::{
-    BatchResult, PartyEntry, write_batch_result, write_fsp_id, write_party_list, write_providers,
-};
+use crate::{Version, encode_octets, refusal};
 
 /// What stands in the extension list of a hub-made message.
 #[derive(Clone, Copy, Debug, Default)]
@@ -261,5 +258,185 @@ impl ByteWriter<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests;
+// Bodies about bulks.
+
+/// Appends the body of the `POST /bulkTransfers` that a hub makes of the items that it has reserved.
+pub fn write_bulk_request(out: &mut Vec<u8>, id: &str, request: &BulkRequest) {
+    let _ = write!(ByteWriter(out), "{{\"bulkQuoteId\":\"{}\",\"bulkTransferId\":", request.quote);
+    ByteWriter(out).text(id);
+    let _ = write!(ByteWriter(out), ",\"expiration\":\"{}\",", request.expires_at);
+    write_extension_list(out, extensions(request.extensions.as_deref()));
+    out.extend_from_slice(b"\"individualTransfers\":[");
+    for (index, item) in request.items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write_item(out, item);
+    }
+    out.extend_from_slice(b"],\"payeeFsp\":");
+    ByteWriter(out).text(request.payee.as_str());
+    out.extend_from_slice(b",\"payerFsp\":");
+    ByteWriter(out).text(request.payer.as_str());
+    out.push(b'}');
+}
+
+fn write_item(out: &mut Vec<u8>, (id, item): &(TransferId, AskedItem)) {
+    out.extend_from_slice(b"{\"condition\":\"");
+    out.extend_from_slice(&encode_octets(&item.condition.unwrap_or_default()));
+    out.extend_from_slice(b"\",");
+    write_extension_list(out, extensions(item.extensions.as_deref()));
+    out.extend_from_slice(b"\"ilpPacket\":");
+    ByteWriter(out).text(&item.ilp_packet);
+    out.extend_from_slice(b",\"transferAmount\":{\"amount\":\"");
+    let _ = match &item.amount {
+        Ok(amount) => write!(ByteWriter(out), "{amount}"),
+        Err((_, text)) => write!(ByteWriter(out), "{text}"),
+    };
+    let _ = write!(ByteWriter(out), "\",\"currency\":\"{}\"}},\"transferId\":\"{id}\"}}", item.currency);
+}
+
+/// Appends the body of a `PUT /bulkTransfers/{ID}`. An item that is not final has its id only.
+pub fn write_bulk_state(out: &mut Vec<u8>, view: &BulkView) {
+    out.extend_from_slice(b"{\"bulkTransferState\":");
+    ByteWriter(out).text(view.state.as_str());
+    if let Some(completed) = view.completed_at {
+        let _ = write!(ByteWriter(out), ",\"completedTimestamp\":\"{completed}\"");
+    }
+    out.push(b',');
+    write_extension_list(out, extensions(view.extensions.as_deref()));
+    out.pop();
+    for (index, (id, outcome)) in view.items.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b",\"individualTransferResults\":[" } else { b"," });
+        write_outcome(out, *id, outcome);
+    }
+    out.extend_from_slice(if view.items.is_empty() { b"}" } else { b"]}" });
+}
+
+fn write_outcome(out: &mut Vec<u8>, id: TransferId, outcome: &ItemOutcome) {
+    out.push(b'{');
+    match outcome {
+        ItemOutcome::Open => {}
+        ItemOutcome::Failed(cause) => {
+            let (code, description) = refusal::cause(cause);
+            write_error_members(out, code, &description, |_| {});
+            out.push(b',');
+        }
+        ItemOutcome::Fulfilled { fulfilment, extensions: items } => {
+            write_extension_list(out, extensions(items.as_deref()));
+            out.extend_from_slice(b"\"fulfilment\":\"");
+            out.extend_from_slice(&encode_octets(fulfilment));
+            out.extend_from_slice(b"\",");
+        }
+    }
+    let _ = write!(ByteWriter(out), "\"transferId\":\"{id}\"}}");
+}
+
+const fn extensions(items: Option<&str>) -> Extensions<'_> {
+    Extensions { items, cause: None }
+}
+
+// Bodies that tell who serves a party (FSPIOP API v1.1 §6.2.4), and who provides a service.
+
+/// A party as hub-made bodies name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartyEntry<'a> {
+    /// What the identifier is, such as `MSISDN`.
+    pub kind: &'a str,
+    /// The identifier, decoded.
+    pub identifier: &'a str,
+    /// Tells apart parties under one identifier, decoded.
+    pub sub_id: Option<&'a str>,
+    /// The DFSP that serves the party.
+    pub fsp: &'a str,
+}
+
+/// What became of one party of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchResult<'a> {
+    /// The party as it was asked for.
+    pub party: PartyEntry<'a>,
+    /// Code and description, at most 128 characters, where it could not be registered.
+    pub error: Option<(ErrorCode, &'a str)>,
+}
+
+/// Appends the body of the callback that answers `GET` and `DELETE /participants/…`: `{"fspId":"greenbank"}`.
+pub fn write_fsp_id(out: &mut Vec<u8>, fsp: &str) {
+    out.extend_from_slice(b"{\"fspId\":");
+    ByteWriter(out).text(fsp);
+    out.push(b'}');
+}
+
+/// Appends the body of the callback that answers `POST` and `PUT /participants/{Type}/{ID}[/{SubId}]`.
+pub fn write_party_list<'a>(
+    out: &mut Vec<u8>,
+    currency: Option<Currency>,
+    parties: impl IntoIterator<Item = PartyEntry<'a>>,
+) {
+    write_list(out, currency, parties, write_entry);
+}
+
+/// Appends the body of the callback that answers `POST /participants`.
+pub fn write_batch_result<'a>(
+    out: &mut Vec<u8>,
+    currency: Option<Currency>,
+    results: impl IntoIterator<Item = BatchResult<'a>>,
+) {
+    write_list(out, currency, results, |out, result| {
+        out.push(b'{');
+        if let Some((code, description)) = result.error {
+            write_error_members(out, code, description, |_| {});
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"partyId\":");
+        write_entry(out, result.party);
+        out.push(b'}');
+    });
+}
+
+fn write_list<T>(
+    out: &mut Vec<u8>,
+    currency: Option<Currency>,
+    items: impl IntoIterator<Item = T>,
+    write_item: impl Fn(&mut Vec<u8>, T),
+) {
+    out.push(b'{');
+    if let Some(currency) = currency {
+        out.extend_from_slice(b"\"currency\":\"");
+        out.extend_from_slice(currency.as_str().as_bytes());
+        out.extend_from_slice(b"\",");
+    }
+    out.extend_from_slice(b"\"partyList\":[");
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write_item(out, item);
+    }
+    out.extend_from_slice(b"]}");
+}
+
+fn write_entry(out: &mut Vec<u8>, party: PartyEntry<'_>) {
+    out.extend_from_slice(b"{\"fspId\":");
+    ByteWriter(out).text(party.fsp);
+    out.extend_from_slice(b",\"partyIdType\":");
+    ByteWriter(out).text(party.kind);
+    out.extend_from_slice(b",\"partyIdentifier\":");
+    ByteWriter(out).text(party.identifier);
+    if let Some(sub_id) = party.sub_id {
+        out.extend_from_slice(b",\"partySubIdOrType\":");
+        ByteWriter(out).text(sub_id);
+    }
+    out.push(b'}');
+}
+
+/// Appends the body of the callback that answers `GET /services/FXP…` (FSPIOP API v2.0): `{"providers":["fxmaker"]}`.
+pub fn write_providers<'a>(out: &mut Vec<u8>, providers: impl IntoIterator<Item = &'a str>) {
+    out.extend_from_slice(b"{\"providers\":[");
+    for (index, provider) in providers.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        ByteWriter(out).text(provider);
+    }
+    out.extend_from_slice(b"]}");
+}

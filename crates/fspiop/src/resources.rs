@@ -6,6 +6,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use upesi_ledger::ResourceKind;
+
 use crate::Version;
 
 /// The methods of the FSPIOP API.
@@ -374,6 +376,18 @@ impl Resource {
     /// of its own.
     pub const fn is_payment_request(self) -> bool {
         matches!(self, Self::TransactionRequests | Self::Authorizations)
+    }
+}
+
+// Which resource of the wire a kind of the ledger's is.
+
+impl From<ResourceKind> for Resource {
+    fn from(kind: ResourceKind) -> Self {
+        match kind {
+            ResourceKind::Transfer => Self::Transfers,
+            ResourceKind::Conversion => Self::FxTransfers,
+            ResourceKind::Bulk => Self::BulkTransfers,
+        }
     }
 }
 

@@ -5,28 +5,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use connector::{Opening, Turn};
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use http_body_util::Full;
+use live::{Failure, Live};
+use multiplexed::{Multiplexed, Shared};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use upesi_tls::ClientTls;
 
 use crate::Origin;
-use live::{Failure, Live};
-use multiplexed::{Multiplexed, Shared};
-use opening::{Opening, Turn};
 
 mod connector;
-mod direct;
 mod interim;
 mod live;
 mod multiplexed;
-mod opening;
-mod outbound;
 
-pub use direct::{Unanswered, exchange_http2};
-pub use outbound::Outbound;
+pub use connector::Outbound;
+pub use multiplexed::{Unanswered, exchange_http2};
 
 /// What to do with the bodies of responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -11,7 +11,6 @@
 //! - [`header_block`]: headers as the bytes in which the journal carries them.
 
 mod address;
-mod backoff;
 pub mod body;
 mod breaker;
 pub mod client;
@@ -19,16 +18,19 @@ mod frames;
 mod guard;
 pub mod header_block;
 pub mod server;
-mod sync;
 pub mod url;
 mod workers;
 
 pub use address::check_address;
-pub use backoff::Jitter;
 pub use body::BodyError;
-pub use breaker::{Breaker, BreakerState, Passage};
+pub use breaker::{Breaker, BreakerState, Jitter, Passage};
+// The types in the signatures above, so that a user needs no dependency of its own to name them.
+pub use bytes::Bytes;
 pub use client::{Answer, Outbound, Pool, PoolConfig, ResponseBody, SendError};
 pub use guard::{Guard, GuardRules, Network, NotANetwork, Refused};
+pub use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+pub use http_body_util::Full;
+pub use hyper::body::Incoming;
 pub use server::{
     BindError, BoundServer, Connection, Failures, HandshakeCounts, Limits, OtherIdentity, Outcome, OverPace,
     Pace, PaceLimits, PeerIdentity, ProxyCounts, ProxyHeader, ProxyProtocol, ProxyRefusal, Secured, Server,
@@ -38,8 +40,11 @@ pub use upesi_tls::{ClientTls, Facts, Fingerprint, Peer, ServerTls};
 pub use url::{Origin, Schemes, Target, UrlError};
 pub use workers::{WorkerHandle, Workers, WorkersError, available_cores, current_worker};
 
-// The types in the signatures above, so that a user needs no dependency of its own to name them.
-pub use bytes::Bytes;
-pub use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-pub use http_body_util::Full;
-pub use hyper::body::Incoming;
+/// What `server/supervision` and `server/open_connections` are built of. The crate `models` compiles these against
+/// Loom's, which runs them through all orders of events.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, fence};
+    pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};
+
+    pub(crate) use tokio::sync::Notify;
+}

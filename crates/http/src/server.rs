@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use accept::{Accept, Shared};
 use bytes::Bytes;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -15,32 +16,27 @@ use tokio::time::{Instant, timeout_at};
 use upesi_tls::Peer;
 
 use crate::Workers;
-use accept::{Accept, Shared};
 
 mod accept;
-mod addresses;
 mod connection;
-mod direct;
 mod framing;
 mod http2;
 mod open_connections;
 mod pace;
 mod proxied;
-mod proxy_header;
 mod room;
 mod secured;
-mod socket;
-mod streams;
 mod strict;
 mod supervision;
 mod transport;
 
 pub use accept::Failures;
-pub use connection::{Connection, OtherIdentity, PeerIdentity, Waiting};
-pub use direct::Direct;
+pub use connection::{Connection, Direct, OtherIdentity, PeerIdentity, Waiting};
 pub use pace::{OverPace, Pace, PaceLimits};
-pub use proxied::{PROXY_HEADERS_MAX, ProxyCounts, ProxyProtocol, ProxyRefusal};
-pub use proxy_header::{HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX, NotAProxyHeader, ProxyHeader};
+pub use proxied::{
+    HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX, NotAProxyHeader, PROXY_HEADERS_MAX, ProxyCounts, ProxyHeader,
+    ProxyProtocol, ProxyRefusal,
+};
 pub use secured::{HandshakeCounts, Outcome, Secured};
 pub use strict::Refusal;
 

@@ -1,20 +1,18 @@
 //! Worker threads: each runs one single-threaded tokio runtime, so that what a connection needs stays on one core.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::num::NonZero;
+use std::panic::{PanicHookInfo, set_hook, take_hook};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread;
 
-use cores::Cores;
-use panics::Panics;
+use rustix::io;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-
-mod cores;
-mod panics;
 
 /// Worker threads started so far in this process.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
@@ -181,10 +179,97 @@ impl Workers {
     }
 }
 
+// Which core a worker keeps to.
+
+/// Cores that a thread may use.
+#[derive(Clone, Copy, Debug)]
+struct Cores(CpuSet);
+
+impl Cores {
+    /// The cores, if there are as many as workers. With fewer workers, which core would be free cannot be known
+    /// beforehand; with more, or where a quota grants a part of many cores, they would only be in each other's way.
+    fn for_each_of(workers: usize) -> Option<Self> {
+        Self::of_this_thread().ok().filter(|cores| cores.numbers().count() == workers)
+    }
+
+    fn of_this_thread() -> io::Result<Self> {
+        sched_getaffinity(None).map(Self)
+    }
+
+    /// Their numbers, ascending.
+    fn numbers(&self) -> impl Iterator<Item = usize> {
+        (0..CpuSet::MAX_CPU).filter(|core| self.0.is_set(*core))
+    }
+
+    /// Keeps the calling thread to the core at `index` among these.
+    fn keep_to(&self, index: usize) {
+        let Some(core) = self.numbers().nth(index) else { return };
+        let mut own = CpuSet::new();
+        own.set(core);
+        Self(own).spread();
+    }
+
+    /// Lets the calling thread run on all of these. A worker that is refused them works all the same.
+    fn spread(&self) {
+        if let Err(error) = sched_setaffinity(None, &self.0) {
+            tracing::debug!(%error, "a worker runs on any core");
+        }
+    }
+}
+
+// Panics of tasks. A runtime catches them and goes on, so a test would pass, and a process that does not end at a
+// panic would serve on with a part of it missing.
+
+/// What was said by the first panic on the threads of some workers.
+#[derive(Debug, Default)]
+struct Panics {
+    first: Mutex<Option<String>>,
+}
+
+thread_local! {
+    static WATCHED: RefCell<Option<Arc<Panics>>> = const { RefCell::new(None) };
+}
+
+static HOOK: Once = Once::new();
+
+impl Panics {
+    fn new() -> Arc<Self> {
+        HOOK.call_once(|| {
+            let usual = take_hook();
+            set_hook(Box::new(move |panic| {
+                note(panic);
+                usual(panic);
+            }));
+        });
+        Arc::default()
+    }
+
+    fn watch_this_thread(self: &Arc<Self>) {
+        WATCHED.set(Some(Arc::clone(self)));
+    }
+
+    /// Panics if there was a panic, once.
+    fn go_on(&self) {
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let (Some(said), false) = (first, thread::panicking()) {
+            panic!("a task panicked: {said}");
+        }
+    }
+}
+
+fn note(panic: &PanicHookInfo<'_>) {
+    // Neither is there while a thread ends.
+    let watched = WATCHED.try_with(|watched| watched.try_borrow().ok()?.clone()).ok().flatten();
+    if let Some(panics) = watched {
+        panics.first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic.to_string());
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::BTreeSet;
+
+    use super::*;
 
     #[test]
     fn tasks_run_on_the_named_thread_of_their_worker() {

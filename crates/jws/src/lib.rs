@@ -8,14 +8,11 @@
 //!
 //! Library: aws-lc. What is refused, and by which test: `docs/security.md`.
 
-mod algorithm;
 mod envelope;
 mod files;
-mod protected;
 mod public_key;
 mod ring;
 mod sign;
-mod spki;
 mod submitted;
 mod verify;
 

@@ -1,6 +1,7 @@
 //! A participant's public key.
 
-use aws_lc_rs::digest::{self, Digest};
+use aws_lc_rs::digest;
+use aws_lc_rs::digest::Digest;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
     RSA_PKCS1_2048_8192_SHA512, VerificationAlgorithm,
@@ -8,9 +9,6 @@ use aws_lc_rs::signature::{
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::public_key::PublicKey as Parsed;
 use x509_parser::x509::SubjectPublicKeyInfo;
-
-use crate::algorithm::Algorithm;
-use crate::spki;
 
 /// Fewest bits of a modulus.
 const RSA_BITS_MIN: usize = 2_048;
@@ -66,7 +64,7 @@ impl PublicKey {
                         "has an RSA key of {bits} bits; {RSA_BITS_MIN} to {RSA_BITS_MAX} are needed"
                     ));
                 }
-                let der = spki::of_rsa(key.modulus, key.exponent);
+                let der = of_rsa(key.modulus, key.exponent);
                 let algorithms: [&'static dyn VerificationAlgorithm; 3] =
                     [&RSA_PKCS1_2048_8192_SHA256, &RSA_PKCS1_2048_8192_SHA384, &RSA_PKCS1_2048_8192_SHA512];
                 let [sha256, sha384, sha512] =
@@ -75,7 +73,7 @@ impl PublicKey {
             }
             Parsed::EC(point) if point.data().len() == P256_POINT_BYTES => {
                 let key = ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point.data());
-                (Family::P256(key.map_err(unusable)?), spki::of_p256(point.data()))
+                (Family::P256(key.map_err(unusable)?), of_p256(point.data()))
             }
             _ => return Err("has a key that is neither RSA nor P-256".to_owned()),
         };
@@ -118,6 +116,100 @@ impl PublicKey {
 
 /// Bits of a number without its leading zeros.
 fn significant_bits(number: &[u8]) -> usize {
-    let number = spki::significant(number);
+    let number = significant(number);
     number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize)
+}
+
+// The algorithms that a signature may have. The key decides which are possible; the protected header only says which
+// of them it is.
+
+/// An algorithm of RFC 7518.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    Rs256,
+    Rs384,
+    Rs512,
+    Es256,
+}
+
+impl Algorithm {
+    /// By its name. Everything else, `none` and the MACs above all, is unknown here.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        [Self::Rs256, Self::Rs384, Self::Rs512, Self::Es256].into_iter().find(|known| known.name() == name)
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Rs256 => "RS256",
+            Self::Rs384 => "RS384",
+            Self::Rs512 => "RS512",
+            Self::Es256 => "ES256",
+        }
+    }
+
+    pub(crate) fn digest(self) -> &'static digest::Algorithm {
+        match self {
+            Self::Rs256 | Self::Es256 => &digest::SHA256,
+            Self::Rs384 => &digest::SHA384,
+            Self::Rs512 => &digest::SHA512,
+        }
+    }
+}
+
+// The one form in which a public key is kept and named: an X.509 `SubjectPublicKeyInfo` in DER.
+
+/// The algorithm of RSA keys, with its empty parameters.
+const RSA: &[u8] =
+    &[0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
+/// The algorithm of keys on P-256.
+const P256: &[u8] = &[
+    0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
+    0x3d, 0x03, 0x01, 0x07,
+];
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const SEQUENCE: u8 = 0x30;
+
+/// Of an RSA key, by its modulus and exponent as big-endian numbers.
+pub(crate) fn of_rsa(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
+    let key = element(SEQUENCE, &[number(modulus), number(exponent)].concat());
+    element(SEQUENCE, &[RSA, &bits(&key)].concat())
+}
+
+/// Of a key on P-256, by its point.
+pub(crate) fn of_p256(point: &[u8]) -> Vec<u8> {
+    element(SEQUENCE, &[P256, &bits(point)].concat())
+}
+
+/// A number without its leading zeros.
+fn significant(number: &[u8]) -> &[u8] {
+    &number[number.iter().take_while(|byte| **byte == 0).count()..]
+}
+
+/// A number that is not negative.
+fn number(value: &[u8]) -> Vec<u8> {
+    let value = significant(value);
+    let sign: &[u8] = if value.first().is_none_or(|first| first & 0x80 != 0) { &[0] } else { &[] };
+    element(INTEGER, &[sign, value].concat())
+}
+
+/// A string of whole bytes of bits.
+fn bits(bytes: &[u8]) -> Vec<u8> {
+    element(BIT_STRING, &[&[0], bytes].concat())
+}
+
+fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = content.len();
+    let bytes = length.to_be_bytes();
+    let bytes = significant(&bytes);
+    let mut all = vec![tag];
+    match length {
+        0..=0x7f => all.push(length as u8),
+        _ => {
+            all.push(0x80 | bytes.len() as u8);
+            all.extend_from_slice(bytes);
+        }
+    }
+    all.extend_from_slice(content);
+    all
 }

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use upesi_types::{Timestamp, hex};
 
-use crate::algorithm::Algorithm;
 use crate::files::{self, KeyFileError, Section};
-use crate::public_key::PublicKey;
+use crate::public_key::{Algorithm, PublicKey};
 
 /// Most keys of one participant: the previous, the present and the next one.
 const KEYS_MAX: usize = 3;

@@ -4,9 +4,8 @@ use http::{HeaderMap, Method, Uri};
 use upesi_types::Timestamp;
 
 use crate::SIGNATURE;
-use crate::algorithm::Algorithm;
-use crate::envelope::{self, Envelope, decode};
-use crate::protected::Protected;
+use crate::envelope::{self, Envelope, Protected, decode};
+use crate::public_key::Algorithm;
 use crate::ring::KeyRing;
 
 /// How long before the present a date may be that has to be fresh.

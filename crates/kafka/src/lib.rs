@@ -7,7 +7,6 @@
 //! Nothing here decides which entries count: see [`upesi_cluster`].
 
 mod client;
-mod denials;
 mod members;
 mod security;
 mod topic;

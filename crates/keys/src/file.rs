@@ -1,9 +1,8 @@
 //! Keys in files: PEM.
 
-use std::fmt;
-use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::{fmt, fs};
 
 use aws_lc_rs::digest::Digest;
 use aws_lc_rs::encoding::{AsDer as _, PublicKeyX509Der};
@@ -13,7 +12,7 @@ use aws_lc_rs::signature::{
 };
 use rustls_pki_types::pem::{PemObject, SectionKind};
 
-use crate::error::KeyError;
+use crate::KeyError;
 use crate::key::{Hash, Key, Kind, NotSigned, Scheme};
 
 /// Longest file that is read.

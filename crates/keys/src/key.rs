@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use aws_lc_rs::digest::{self, Digest, digest};
+use aws_lc_rs::digest;
+use aws_lc_rs::digest::{Digest, SHA256, digest};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, VerificationAlgorithm,
 };
@@ -93,6 +94,37 @@ pub(crate) fn signs(key: &dyn Key) -> bool {
     let Ok(signature) = key.sign(scheme, &scheme.hash().of(TRIAL)) else { return false };
     let public = ParsedPublicKey::new(algorithm, key.public());
     public.is_ok_and(|public| public.verify_sig(TRIAL, &signature).is_ok())
+}
+
+// Secrets that a key gives: for the same words always the same bytes, also out of a token that never shows its key.
+
+/// What is signed begins with it: no message of anybody does.
+const WORDS: &str = "upesi secret for ";
+
+/// Bytes that only a key gives. They print as a mask.
+#[derive(Clone)]
+pub struct Secret([u8; 32]);
+
+impl Secret {
+    /// The digest of a signature that is the same each time; `None` if the key makes no such ones.
+    pub(crate) fn of(key: &dyn Key, purpose: &str) -> Option<Self> {
+        let (scheme, words) = (Scheme::Pkcs1(Hash::Sha256), format!("{WORDS}{purpose}"));
+        let sign = || key.sign(scheme, &scheme.hash().of(words.as_bytes())).ok();
+        let (first, second) = (sign()?, sign()?);
+        let bytes = digest(&SHA256, &first).as_ref().try_into().ok()?;
+        (first == second).then_some(Self(bytes))
+    }
+
+    /// The bytes.
+    pub const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
 }
 
 #[cfg(test)]

@@ -8,14 +8,13 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency};
 
 use crate::account::AccountId;
-use crate::bulk;
 use crate::callback::CallbackKey;
-use crate::conversion;
 use crate::funds::{FundsDirection, FundsState};
 use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
 use crate::transfer::TransferState;
 use crate::window::{Net, Pair, Sum, Window, WindowState};
+use crate::{bulk, conversion};
 
 /// Checks a state; each finding is a sentence for people. Empty when all holds.
 ///
@@ -29,8 +28,8 @@ pub fn check(ledger: &Ledger) -> Vec<String> {
     check_sums(ledger, &mut findings);
     check_pending(ledger, &mut findings);
     check_totals(ledger, &mut findings);
-    conversion::audit::check(ledger, &mut findings);
-    bulk::audit::check(ledger, &mut findings);
+    conversion::check_conversions(ledger, &mut findings);
+    bulk::check_bulks(ledger, &mut findings);
     check_windows(ledger, &mut findings);
     ledger.settlements().iter().for_each(|settlement| check_settlement(ledger, settlement, &mut findings));
     for (key, _) in ledger.outbox().iter() {
@@ -57,7 +56,7 @@ pub fn sums(ledger: &Ledger) -> BTreeMap<Currency, i128> {
             add(funds.currency, funds.amount, -1);
         }
     }
-    conversion::audit::take_reserved(ledger, &mut sums);
+    conversion::take_reserved(ledger, &mut sums);
     sums
 }
 
@@ -81,7 +80,7 @@ fn check_pending(ledger: &Ledger, findings: &mut Vec<String>) {
             }
         }
     }
-    conversion::audit::add_pending(ledger, &mut pending);
+    conversion::add_pending(ledger, &mut pending);
     for account in ledger.accounts() {
         let expected = pending.get(&account.id).copied().unwrap_or(0);
         if i128::from(account.pending_credits.units()) != expected {

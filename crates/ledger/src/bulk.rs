@@ -1,22 +1,24 @@
 //! A bulk: many transfers from one payer DFSP to one payee DFSP, asked for and answered together. Each item is a
 //! transfer of its own; the bulk knows which they are, what was asked and what came of each.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use alloc::{format, vec};
+use core::fmt::{self, Formatter};
 
 use upesi_types::{Amount, AmountError, BulkId, Currency, FspId, Timestamp, TransferId};
 
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
 use crate::settlement_model::wire_enum;
-use crate::transfer::Fingerprint;
+use crate::show::{Names, Show, Shown};
+use crate::state::Ledger;
+use crate::transfer::{Fingerprint, TransferState};
 
-pub(crate) mod audit;
-mod fold;
-mod show;
-pub(crate) mod snapshot;
-mod stored;
+pub(crate) mod stored;
 mod table;
 
 pub use table::BulkTotals;
@@ -356,6 +358,120 @@ impl Bulk {
             completed_at: self.completed_at(),
             items: self.outcomes_for(reader),
             extensions: self.answer.as_ref().and_then(|answer| answer.extensions.clone()),
+        }
+    }
+}
+
+// The invariants of bulks: what they count, and that each knows its transfers.
+
+/// Totals match the bulks in memory. An item is open as long as its transfer is reserved, and its transfer is no other
+/// bulk's.
+pub(crate) fn check_bulks(ledger: &Ledger, findings: &mut Vec<String>) {
+    let totals = ledger.bulk_totals();
+    // Wide, because a snapshot may hold any counts.
+    let ended = u128::from(totals.completed) + u128::from(totals.rejected);
+    if u128::from(totals.taken) != ended + ledger.live_bulks_len() as u128 {
+        findings.push(format!(
+            "{} bulks were taken, but {ended} ended and {} are live",
+            totals.taken,
+            ledger.live_bulks_len()
+        ));
+    }
+    for entry in ledger.bulks.live_by_age() {
+        let bulk = &entry.bulk;
+        let is_open = |item: &&BulkItem| item.state == ItemState::Accepted;
+        let open = bulk.items.iter().filter(is_open);
+        if open.clone().count() != entry.open_len() {
+            findings.push(format!("bulk {} counts {} open items wrongly", bulk.id, entry.open_len()));
+        }
+        for item in open {
+            let transfer = ledger.transfer(item.transfer);
+            if !transfer.is_some_and(|transfer| transfer.state == TransferState::Reserved) {
+                findings.push(format!("bulk {} waits for transfer {}, which ended", bulk.id, item.transfer));
+            }
+            if ledger.bulk_of(item.transfer).is_none_or(|(owner, _)| owner.id != bulk.id) {
+                findings.push(format!("transfer {} is not the item of bulk {}", item.transfer, bulk.id));
+            }
+        }
+    }
+}
+
+// What is printed of bulks.
+
+impl Show for BulkId {
+    fn show(&self) -> Shown<'_> {
+        Shown::Text(Cow::Owned(self.to_string()))
+    }
+}
+
+impl Show for BulkAnswer {
+    fn show(&self) -> Shown<'_> {
+        self.fingerprint.show()
+    }
+}
+
+impl Show for BTreeMap<u32, ItemResult> {
+    fn show(&self) -> Shown<'_> {
+        fn shown<'a>((place, result): (&u32, &'a ItemResult)) -> Shown<'a> {
+            let mut fields = vec![("item", Shown::Number(i128::from(*place)))];
+            fields.push(match result {
+                ItemResult::Fulfil { fulfilment, .. } => ("fulfilment", fulfilment.show()),
+                ItemResult::Abort(cause) => ("cause", cause.show()),
+            });
+            Shown::Fields(fields)
+        }
+        Shown::List(self.iter().map(shown).collect())
+    }
+
+    fn describe(&self, _: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        let fulfilled = self.values().filter(|result| matches!(result, ItemResult::Fulfil { .. })).count();
+        write!(f, "{fulfilled} items fulfilled, {} aborted", self.len() - fulfilled)
+    }
+}
+
+impl Show for BulkItem {
+    fn show(&self) -> Shown<'_> {
+        let mut fields = vec![("transferId", self.transfer.show())];
+        if let Some(asked) = &self.asked {
+            if let Ok(amount) = &asked.amount {
+                fields.push(("amount", amount.show()));
+            }
+            fields.push(("currency", asked.currency.show()));
+        }
+        if let ItemState::Refused(cause) | ItemState::Aborted(cause) = &self.state {
+            fields.push(("cause", cause.show()));
+        }
+        Shown::Fields(fields)
+    }
+}
+
+impl Show for Box<Bulk> {
+    fn show(&self) -> Shown<'_> {
+        let mut fields = vec![
+            ("bulkTransferId", self.id.show()),
+            ("bulkQuoteId", self.quote.show()),
+            ("payer", self.payer.show()),
+            ("payee", self.payee.show()),
+            ("expiration", self.expires_at.show()),
+            ("items", self.items.show()),
+            ("state", Shown::Text(Cow::Borrowed(self.public_state().as_str()))),
+        ];
+        if let BulkState::Rejected { cause, .. } = &self.state {
+            fields.push(("cause", cause.show()));
+        }
+        Shown::Fields(fields)
+    }
+
+    fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        let party =
+            |id: Option<ParticipantId>| id.map_or_else(|| "?".to_string(), |id| names.participant(id));
+        let (payer, payee) = (party(self.payer), party(self.payee));
+        write!(f, "{} {payer} → {payee} ", self.id)?;
+        match &self.state {
+            BulkState::Rejected { cause: Some(cause), .. } => {
+                write!(f, "refused {}", names.cause(cause))
+            }
+            _ => write!(f, "of {} items until {}", self.items.len(), self.expires_at),
         }
     }
 }

@@ -1,9 +1,15 @@
 //! A currency conversion and its life: RESERVED, fulfilled by its FXP, then exactly one of COMMITTED and ABORTED, by
 //! the outcome of its determining transfer.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use alloc::{format, vec};
+use core::fmt::{self, Formatter};
 
-use upesi_types::{Amount, ConversionId, Money, Timestamp, TransferId};
+use upesi_types::{Amount, ConversionId, Currency, Money, Timestamp, TransferId};
 
 use crate::account::AccountId;
 use crate::callback::TransferView;
@@ -11,13 +17,11 @@ use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
 use crate::settlement_model::wire_enum;
+use crate::show::{Names, Show, Shown};
+use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
-use crate::transfer::{AbortKind, Fingerprint, PublicState};
+use crate::transfer::{AbortKind, Fingerprint, PublicState, TransferState};
 
-pub(crate) mod audit;
-mod fold;
-mod show;
-pub(crate) mod snapshot;
 mod table;
 
 pub use table::ConversionTotals;
@@ -274,5 +278,194 @@ stored_struct! {
     Conversion {
         id, determining_transfer, side, initiator, fxp, source, target, accounts, condition, expires_at, prepared_at,
         prepare_seq, prepare_fingerprint, fulfilment, answer, state,
+    }
+}
+
+// The section of conversions in a snapshot.
+
+stored_struct! {
+    ConversionTotals { reserved, refused, committed, aborted, expired, committed_legs }
+}
+
+/// Totals, the live ones oldest first, the ended ones with the records that ended them.
+pub(crate) fn write_conversions(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    ledger.conversions.totals().encode(encoder);
+    encoder.list(ledger.conversions.live_by_age(), |encoder, item| {
+        encoder.sized(|encoder| item.encode(encoder));
+    });
+    encoder.list(ledger.conversions.finished(), |encoder, (seq, item)| {
+        encoder.u64(seq);
+        encoder.sized(|encoder| item.encode(encoder));
+    });
+}
+
+pub(crate) fn read_conversions(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.conversions.totals = Stored::decode(d)?;
+    let live: Vec<Conversion> = d.list(|d| Conversion::decode(&mut d.sized()?))?;
+    for conversion in live {
+        restore(ledger, conversion.prepare_seq, conversion, true)?;
+    }
+    for (seq, conversion) in d.list(|d| Ok((d.u64()?, Conversion::decode(&mut d.sized()?)?)))? {
+        restore(ledger, seq, conversion, false)?;
+    }
+    Ok(())
+}
+
+fn restore(ledger: &mut Ledger, seq: u64, conversion: Conversion, is_live: bool) -> Decoded<()> {
+    if conversion.is_live() != is_live {
+        return Err(DecodeError("a conversion is listed under another state"));
+    }
+    let is_known = ledger.conversion(conversion.id).is_some();
+    let is_linked = conversion.determining_transfer.is_some_and(|transfer| {
+        is_live && ledger.conversions.linked(transfer, conversion.side, conversion.initiator).is_some()
+    });
+    if is_known || is_linked {
+        return Err(DecodeError("a conversion is listed twice"));
+    }
+    if is_live && !is_whole(&conversion) {
+        return Err(DecodeError("a live conversion lacks a party, an account or its transfer"));
+    }
+    ledger.conversions.insert(seq, Box::new(conversion));
+    Ok(())
+}
+
+fn is_whole(conversion: &Conversion) -> bool {
+    let is_payees = conversion.side == ConversionSide::Payee;
+    conversion.determining_transfer.is_some()
+        && conversion.initiator.is_some()
+        && conversion.fxp.is_some()
+        && conversion.accounts.is_some_and(|accounts| accounts.initiator_target.is_some() == is_payees)
+}
+
+/// Whether all participants and accounts that conversions name are known.
+pub(crate) fn are_references_known(
+    ledger: &Ledger,
+    is_participant: impl Fn(ParticipantId) -> bool,
+    is_account: impl Fn(AccountId) -> bool,
+) -> bool {
+    let mut all =
+        ledger.live_conversions().chain(ledger.finished_conversions().map(|(_, conversion)| conversion));
+    all.all(|conversion| {
+        let accounts = conversion.accounts.iter().flat_map(|accounts| {
+            let all = [Some(accounts.initiator_source), accounts.initiator_target];
+            all.into_iter().flatten().chain([accounts.fxp_source, accounts.fxp_target])
+        });
+        [conversion.initiator, conversion.fxp].into_iter().flatten().all(&is_participant)
+            && accounts.into_iter().all(&is_account)
+    })
+}
+
+// The invariants of conversions: what they reserve, count and refer to.
+
+/// Takes what live conversions reserve from the sums per currency.
+pub(crate) fn take_reserved(ledger: &Ledger, sums: &mut BTreeMap<Currency, i128>) {
+    for leg in ledger.live_conversions().filter_map(Conversion::reserved_leg) {
+        *sums.entry(leg.money.currency).or_default() -= i128::from(leg.money.amount.units());
+    }
+}
+
+/// Adds what the ends of live conversions may yet credit, per account.
+pub(crate) fn add_pending(ledger: &Ledger, pending: &mut BTreeMap<AccountId, i128>) {
+    for (account, amount) in ledger.live_conversions().flat_map(Conversion::pending_credits) {
+        *pending.entry(account).or_default() += i128::from(amount.units());
+    }
+}
+
+/// Totals match the conversions in memory; none is left behind by its transfer: while one on the payee's side is live,
+/// its transfer is reserved, and one on the payer's side is live only before its transfer ends.
+pub(crate) fn check_conversions(ledger: &Ledger, findings: &mut Vec<String>) {
+    let totals = ledger.conversion_totals();
+    // Wide, because a snapshot may hold any counts.
+    let ended = u128::from(totals.committed) + u128::from(totals.aborted);
+    if u128::from(totals.reserved) != ended + ledger.live_conversions_len() as u128 {
+        findings.push(format!(
+            "{} conversions were reserved, but {ended} ended and {} are live",
+            totals.reserved,
+            ledger.live_conversions_len()
+        ));
+    }
+    for conversion in ledger.live_conversions() {
+        let transfer = conversion.determining_transfer.and_then(|id| ledger.transfer(id));
+        let is_left_behind = match (conversion.side, transfer) {
+            (ConversionSide::Payee, None) => true,
+            (ConversionSide::Payee, Some(transfer)) => transfer.state != TransferState::Reserved,
+            (ConversionSide::Payer, None) => false,
+            // Refused before it reached this conversion: it was somebody else's prepare.
+            (ConversionSide::Payer, Some(transfer)) => {
+                transfer.payer == conversion.initiator
+                    && transfer.payer_account.is_some()
+                    && transfer.state != TransferState::Reserved
+            }
+        };
+        if is_left_behind {
+            findings.push(format!("conversion {} is live, but its transfer is not", conversion.id));
+        }
+    }
+}
+
+// What is printed of conversions.
+
+impl Show for ConversionId {
+    fn show(&self) -> Shown<'_> {
+        Shown::Text(Cow::Owned(self.to_string()))
+    }
+}
+
+impl Show for ConversionAnswer {
+    fn show(&self) -> Shown<'_> {
+        self.fingerprint.show()
+    }
+}
+
+impl Show for Box<Conversion> {
+    fn show(&self) -> Shown<'_> {
+        (**self).show()
+    }
+
+    fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        (**self).describe(names, f)
+    }
+}
+
+impl Show for Conversion {
+    fn show(&self) -> Shown<'_> {
+        let mut fields = vec![
+            ("commitRequestId", self.id.show()),
+            ("determiningTransferId", self.determining_transfer.show()),
+            ("side", Shown::Text(Cow::Borrowed(self.side.as_str()))),
+            ("initiator", self.initiator.show()),
+            ("fxp", self.fxp.show()),
+            ("sourceAmount", self.source.amount.show()),
+            ("sourceCurrency", self.source.currency.show()),
+            ("targetAmount", self.target.amount.show()),
+            ("targetCurrency", self.target.currency.show()),
+            ("condition", self.condition.show()),
+            ("expiration", self.expires_at.show()),
+            ("state", Shown::Text(Cow::Borrowed(self.public_state().as_str()))),
+        ];
+        if let ConversionState::Aborted { kind, cause, .. } = &self.state {
+            fields.extend([("kind", kind.show()), ("cause", cause.show())]);
+        }
+        Shown::Fields(fields)
+    }
+
+    fn describe(&self, names: &dyn Names, f: &mut Formatter<'_>) -> fmt::Result {
+        let party =
+            |id: Option<ParticipantId>| id.map_or_else(|| "?".to_string(), |id| names.participant(id));
+        let (initiator, fxp) = (party(self.initiator), party(self.fxp));
+        let (source, target) = (self.source, self.target);
+        write!(
+            f,
+            "{} {initiator} → {fxp} {} {} for {} {} ",
+            self.id, source.amount, source.currency, target.amount, target.currency
+        )?;
+        match &self.state {
+            ConversionState::Reserved => write!(f, "RESERVED until {}", self.expires_at),
+            ConversionState::Fulfilled => f.write_str("RESERVED and fulfilled"),
+            ConversionState::Committed { .. } => f.write_str("COMMITTED"),
+            ConversionState::Aborted { kind, cause, .. } => {
+                write!(f, "{} {}", kind.as_str(), names.cause(cause))
+            }
+        }
     }
 }

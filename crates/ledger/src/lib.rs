@@ -18,7 +18,6 @@ mod callback;
 mod change;
 pub mod codec;
 pub mod command;
-mod config;
 mod conversion;
 mod endpoint;
 mod event;
@@ -29,8 +28,6 @@ mod limits;
 mod operator;
 mod outbox;
 mod participant;
-mod person;
-mod proxy;
 mod query;
 mod record;
 mod refusal;
@@ -66,7 +63,6 @@ pub use callback::{
 };
 pub use change::Change;
 pub use command::{AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Reply};
-pub use config::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 pub use conversion::{
     Conversion, ConversionAccounts, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState,
     ConversionTotals,
@@ -76,14 +72,13 @@ pub use event::Event;
 pub use facts::{Archived, Facts};
 pub use fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
 pub use funds::{FundsDirection, FundsState, FundsTransfer};
-pub use limits::{CALLBACKS_PER_RECORD_MAX, Limits};
+pub use limits::{CALLBACKS_PER_RECORD_MAX, FundsOutGuard, LedgerConfig, Limits, UnknownTransfer};
 pub use operator::{
     CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, EXCLUSIONS, OPERATOR_NAME_BYTES_MAX, OPERATORS_MAX,
-    Operator, Operators, Role, Roles, Secret, TOKEN_DAYS_MAX,
+    Operator, Operators, Person, Role, Roles, SEALED_BYTES, SEED_BYTES, Sealed, Secret, TOKEN_DAYS_MAX,
 };
 pub use outbox::{Outbox, OutboxEntry, Parked};
 pub use participant::{AccountRef, Limit, Participant, ParticipantId};
-pub use person::{Person, SEALED_BYTES, SEED_BYTES, Sealed};
 pub use record::{Payload, Record};
 pub use refusal::{Cause, Refusal};
 pub use settlement::{Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState};

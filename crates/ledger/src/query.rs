@@ -7,9 +7,9 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
 use crate::approval::Approvals;
-use crate::config::LedgerConfig;
 use crate::fee::FeeRule;
 use crate::funds::FundsTransfer;
+use crate::limits::LedgerConfig;
 use crate::operator::Operators;
 use crate::outbox::Outbox;
 use crate::participant::{Participant, ParticipantId};

@@ -7,24 +7,19 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::account::AccountId;
-use crate::approval;
-use crate::block;
-use crate::bulk;
 use crate::callback::CallbackKey;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::config::LedgerConfig;
-use crate::conversion;
 use crate::fee::FeeRule;
 use crate::funds::{FundsState, FundsTransfer};
+use crate::limits::LedgerConfig;
 use crate::operator::Operators;
 use crate::outbox::Parked;
 use crate::participant::{Participant, ParticipantId};
-use crate::proxy;
 use crate::settlement::Settlement;
-use crate::signature_key;
 use crate::state::{Ledger, Totals};
 use crate::stored::{Stored, stored_struct};
 use crate::transfer::{Transfer, TransferState};
+use crate::{approval, block, bulk, conversion, participant, signature_key};
 
 /// Why a snapshot could not be read.
 pub type SnapshotError = DecodeError;
@@ -75,9 +70,9 @@ sections! {
     10 "settlement windows" 2: write_windows, read_windows;
     11 "settlements" 2: write_settlements, read_settlements;
     12 "fee rules" 1: write_fee_rules, read_fee_rules;
-    30 "conversions" 1: conversion::snapshot::write, conversion::snapshot::read;
-    40 "bulks" 2: bulk::snapshot::write, bulk::snapshot::read;
-    42 "proxied participants" 1: proxy::write, proxy::read;
+    30 "conversions" 1: conversion::write_conversions, conversion::read_conversions;
+    40 "bulks" 2: bulk::stored::write, bulk::stored::read;
+    42 "proxied participants" 1: participant::write, participant::read;
     43 "signature keys" 1: signature_key::write, signature_key::read;
     44 "blocks" 1: block::write, block::read;
     50 "audit trail" 1: write_trail, read_trail;
@@ -170,8 +165,8 @@ impl Ledger {
                 [item.payer, item.payee].into_iter().flatten().all(participant)
                     && [item.payer_account, item.payee_account].into_iter().flatten().all(account)
             })
-            && conversion::snapshot::are_references_known(self, participant, account)
-            && bulk::snapshot::are_references_known(self, participant)
+            && conversion::are_references_known(self, participant, account)
+            && bulk::stored::are_references_known(self, participant)
             && self.outbox.iter().all(|(key, _)| participant(key.target))
             && self.fee_rules.iter().flat_map(FeeRule::parties).all(participant)
             && self.proxies.iter().all(|(one, proxy)| participant(*one) && participant(*proxy))

@@ -18,10 +18,8 @@ use upesi_types::{
     Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Timestamp, TransferId,
 };
 
-#[path = "codec/approvals.rs"]
-mod approvals;
-#[path = "codec/bulks.rs"]
-mod bulks;
+#[path = "codec/compound.rs"]
+mod compound;
 
 fn text() -> impl Strategy<Value = Box<str>> {
     "\\PC{0,40}".prop_map(String::into_boxed_str)
@@ -391,9 +389,9 @@ fn event() -> impl Strategy<Value = Event> {
         settlements(),
         fees(),
         conversions(),
-        bulks::events(),
+        compound::bulk_events(),
         operators(),
-        approvals::events()
+        compound::proposal_events()
     ]
 }
 
@@ -641,7 +639,7 @@ fn callback() -> impl Strategy<Value = Callback> {
             )
         }),
         cause().prop_map(CallbackContent::Error),
-        bulks::contents(),
+        compound::contents(),
     ];
     let resource = proptest::sample::select(&ResourceKind::ALL);
     (participant_id(), resource, reference, content).prop_map(|(target, resource, id, content)| Callback {

@@ -9,8 +9,6 @@ mod ask;
 #[path = "conversion_model/scheme.rs"]
 mod scheme;
 mod support;
-#[path = "conversion_model/tried.rs"]
-mod tried;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -30,10 +28,9 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, ConversionId, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
-use self::ask::{Ask, BEHIND, CURRENCIES, LIMIT, Member, Money, NAMES, Setup, setup, step};
+use self::ask::{Ask, BEHIND, CURRENCIES, LIMIT, Member, Money, NAMES, Setup, Tried, setup, step};
 use self::scheme::{Deal, End, Scheme, Swap};
 use self::support::{Twin, snapshot};
-use self::tried::Tried;
 
 const START_MS: i64 = 1_932_811_200_000;
 

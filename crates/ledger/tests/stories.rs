@@ -6,11 +6,11 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-/// A test per file, so that one can be run alone.
+/// A test per scheme, so that one can be run alone.
 macro_rules! stories {
     ($($name:ident),* $(,)?) => {
         $(#[test] fn $name() { tell(stringify!($name)) })*
-        const FILES: &[&str] = &[$(stringify!($name)),*];
+        const SCHEMES: &[&str] = &[$(stringify!($name)),*];
     };
 }
 
@@ -21,34 +21,43 @@ stories! {
     prepare, proxies, settlements, signature_keys, validity, windows,
 }
 
-fn tell(name: &str) {
-    let path = directory().join(name).with_extension("txt");
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    match story::run_file(&format!("tests/stories/{name}.txt"), &text) {
-        Ok(count) => assert!(count > 0, "{name} tells no story"),
+fn tell(scheme: &str) {
+    let holds =
+        |(_, text): &(String, String)| text.lines().any(|line| story::scheme_of(line) == Some(scheme));
+    let (file, text) = files().into_iter().find(holds).expect("a file with the scheme");
+    match story::run_scheme(&file, scheme, &text) {
+        Ok(count) => assert!(count > 0, "{scheme} tells no story"),
         Err(failures) => panic!("\n{failures}"),
     }
 }
 
-fn directory() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories")
+/// Their names and texts.
+fn files() -> Vec<(String, String)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories");
+    let entries = fs::read_dir(&directory).expect("the directory of stories");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let stories = names.filter(|name| name.ends_with(".txt"));
+    stories
+        .map(|name| (format!("tests/stories/{name}"), fs::read_to_string(directory.join(name)).unwrap()))
+        .collect()
 }
 
 #[test]
-fn every_file_is_told() {
-    let files = fs::read_dir(directory()).expect("the directory of stories").map(|entry| {
-        let name = entry.expect("an entry").file_name();
-        name.to_string_lossy().into_owned()
-    });
-    let mut told: Vec<_> = files.filter_map(|file| file.strip_suffix(".txt").map(str::to_owned)).collect();
-    told.sort();
-    assert_eq!(told, FILES, "list every file in stories!");
+fn every_scheme_is_told_once() {
+    let files = files();
+    let lines = files.iter().flat_map(|(_, text)| text.lines());
+    let mut told: Vec<_> = lines.filter_map(story::scheme_of).collect();
+    told.sort_unstable();
+    assert_eq!(told, SCHEMES, "list every scheme in stories!");
+    for (file, text) in &files {
+        assert!(text.starts_with("scheme "), "{file} begins with no scheme");
+    }
 }
 
 /// The stories would prove nothing if a wrong expectation went through.
 #[test]
 fn a_wrong_expectation_fails() {
-    let scheme = "create hub account HUB_RECONCILIATION KES\ncreate hub account HUB_MULTILATERAL_SETTLEMENT KES\n\
+    let scheme = "scheme it\ncreate hub account HUB_RECONCILIATION KES\ncreate hub account HUB_MULTILATERAL_SETTLEMENT KES\n\
                   create model DEFERREDNET default\nparticipant greenbank KES cap 10 funds 10\n\
                   participant bluewallet KES\nstory It\n";
     let prepare = "prepare t1 greenbank → bluewallet 5 KES\n";
@@ -63,7 +72,8 @@ fn a_wrong_expectation_fails() {
         ("→ bluewallet POST t1 forwarded\nposition greenbank 5 KES now", "not understood: \"now\""),
         ("→ bluewallet POST t1 forwarded\ndance", "no such step"),
     ] {
-        let failure = story::run_file("it", &format!("{scheme}{prepare}{wrong}")).expect_err(wrong);
+        let failure =
+            story::run_scheme("a file", "it", &format!("{scheme}{prepare}{wrong}")).expect_err(wrong);
         assert!(failure.contains(told), "{failure}");
     }
 }

@@ -2,9 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use upesi_types::Timestamp;
 
+use crate::keys::{Algorithm, KeySet};
 use crate::{Fault, ProviderConfig};
 
 /// How far the provider's clock may be from the hub's, in seconds.
@@ -113,6 +115,83 @@ impl Claims {
         match starts.into_iter().flatten().all(|start| start <= now_s.saturating_add(LEEWAY_S)) {
             true => Ok(()),
             false => Err(Fault::Early),
+        }
+    }
+}
+
+// Signed tokens (RFC 7515, RFC 7519) in their compact form.
+
+/// Longest token.
+const TOKEN_BYTES_MAX: usize = 8 * 1024;
+
+/// What is signed by which key. A member that is given twice is refused.
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    typ: Option<String>,
+    /// Extensions that must be understood: there is none.
+    crit: Option<Value>,
+}
+
+/// A token as it came; nothing of it is proven.
+pub(crate) struct Token<'a> {
+    signed: &'a str,
+    signature: Vec<u8>,
+    algorithm: Algorithm,
+    key_id: String,
+    pub(crate) claims: Claims,
+}
+
+fn decode(part: &str) -> Result<Vec<u8>, Fault> {
+    URL_SAFE_NO_PAD.decode(part).map_err(|_| Fault::Malformed)
+}
+
+/// What a text says if it is a token. Nothing of that is proven.
+pub(crate) fn claims_of(text: &str) -> Result<Claims, Fault> {
+    let is_short = text.len() <= TOKEN_BYTES_MAX;
+    let claims = text.split('.').nth(1).filter(|_| is_short).ok_or(Fault::Malformed)?;
+    Claims::read(&decode(claims)?)
+}
+
+impl<'a> Token<'a> {
+    /// Reads a token whose algorithm is taken at all.
+    pub(crate) fn read(text: &'a str) -> Result<Self, Fault> {
+        if text.len() > TOKEN_BYTES_MAX {
+            return Err(Fault::Malformed);
+        }
+        let (signed, signature) = text.rsplit_once('.').ok_or(Fault::Malformed)?;
+        let (header, claims) = signed.split_once('.').ok_or(Fault::Malformed)?;
+        let header: Header = serde_json::from_slice(&decode(header)?).map_err(|_| Fault::Malformed)?;
+        let is_token = header.typ.as_deref().is_none_or(|kind| {
+            let kind = kind.to_ascii_lowercase();
+            matches!(kind.strip_prefix("application/").unwrap_or(&kind), "jwt" | "at+jwt")
+        });
+        if header.crit.is_some() || !is_token {
+            return Err(Fault::Malformed);
+        }
+        Ok(Self {
+            signed,
+            signature: decode(signature)?,
+            algorithm: Algorithm::parse(&header.alg).ok_or(Fault::Algorithm)?,
+            key_id: header.kid.ok_or(Fault::Key)?,
+            claims: Claims::read(&decode(claims)?)?,
+        })
+    }
+
+    pub(crate) fn key_id(&self) -> &str {
+        &self.key_id
+    }
+
+    /// Whether the key that it names has signed it, by an algorithm of that key.
+    pub(crate) fn verify(&self, keys: &KeySet) -> Result<(), Fault> {
+        let key = keys.get(&self.key_id).ok_or(Fault::Key)?;
+        if !key.fits(self.algorithm) {
+            return Err(Fault::Algorithm);
+        }
+        match key.verifies(self.algorithm, self.signed.as_bytes(), &self.signature) {
+            true => Ok(()),
+            false => Err(Fault::Signature),
         }
     }
 }

@@ -6,14 +6,11 @@
 //! Reasons: `docs/decisions/0065-people-by-openid-connect.md`.
 
 mod claims;
-mod fetch;
-mod jwt;
 mod keys;
 mod provider;
 
 pub use claims::{Claims, LEEWAY_S};
-pub use fetch::is_secure_issuer;
-pub use provider::{Provider, ProviderConfig, UNKNOWN_KEY_INTERVAL};
+pub use provider::{Provider, ProviderConfig, UNKNOWN_KEY_INTERVAL, is_secure_issuer};
 
 /// Why a token is not taken. The caller of a port is not told which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! The authority: its key, what it issues and revokes.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
+use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,10 @@ use rcgen::{
     DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
     PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SerialNumber, date_time_ymd,
 };
+use serde::{Deserialize, Serialize};
 use upesi_tls::Facts;
 
 use crate::PkiError;
-use crate::index::{Entry, Index};
-use crate::request::{KeyKind, Order, Usage};
 
 const DAY_S: i64 = 24 * 3600;
 /// How long before it is issued a certificate is valid, so that clocks may differ.
@@ -278,4 +278,156 @@ fn write_with_mode(file: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
         fs::rename(&temporary, file)
     })();
     written.map_err(|source| failed(file, source))
+}
+
+// The list of what was issued.
+
+/// A certificate that was issued.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Serial number in hexadecimal.
+    pub serial: String,
+    /// Common name.
+    pub name: String,
+    /// `server` or `client`.
+    pub usage: String,
+    /// End of validity, in seconds since 1970.
+    pub not_after_s: i64,
+    /// SHA-256 of the public key, in hexadecimal: the binding of a participant.
+    pub spki_sha256: String,
+    /// Time of its revocation, in seconds since 1970.
+    pub revoked_at_s: Option<i64>,
+}
+
+impl Entry {
+    /// Whether it is neither expired nor revoked.
+    pub const fn is_in_force(&self, now_s: i64) -> bool {
+        self.revoked_at_s.is_none() && now_s <= self.not_after_s
+    }
+}
+
+/// `index.json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Index {
+    /// Number of the latest revocation list.
+    pub(crate) crl_number: u64,
+    pub(crate) certificates: Vec<Entry>,
+}
+
+impl Index {
+    pub(crate) fn read(file: &Path) -> Result<Self, PkiError> {
+        let text = std::fs::read(file).map_err(|source| PkiError::File { file: file.to_owned(), source })?;
+        serde_json::from_slice(&text)
+            .map_err(|error| PkiError::Index { file: file.to_owned(), problem: error.to_string() })
+    }
+
+    pub(crate) fn to_json(&self) -> String {
+        // Texts and numbers only.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+}
+
+// What a certificate is asked for.
+
+/// The side of a connection that a certificate is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    /// A listener's.
+    Server,
+    /// A caller's.
+    Client,
+    /// Of a node of a cluster, which is both among its like.
+    Node,
+}
+
+impl Usage {
+    /// As the index has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+            Self::Node => "node",
+        }
+    }
+}
+
+/// The kind of a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyKind {
+    /// ECDSA on P-256: small and fast.
+    #[default]
+    P256,
+    /// RSA with 2048 bits, for peers that know nothing else.
+    Rsa2048,
+}
+
+/// A certificate to be issued.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Common name, and the name of the files.
+    pub name: String,
+    /// The side that it is for.
+    pub usage: Usage,
+    /// Host names and addresses, for servers.
+    pub hosts: Vec<String>,
+    /// A signing request in PEM (PKCS#10); without one a key is made.
+    pub request: Option<String>,
+    /// The key that is made.
+    pub key: KeyKind,
+    /// Start of validity, in seconds since 1970.
+    pub from_s: i64,
+    /// Validity in days.
+    pub days: u32,
+    /// Whether the name may have a valid certificate already, as during a renewal.
+    pub replaces: bool,
+}
+
+impl Order {
+    /// A certificate valid for a year from this instant, with a new key.
+    pub fn new(name: &str, usage: Usage, from_s: i64) -> Self {
+        Self {
+            name: name.to_owned(),
+            usage,
+            hosts: Vec::new(),
+            request: None,
+            key: KeyKind::default(),
+            from_s,
+            days: 365,
+            replaces: false,
+        }
+    }
+
+    /// The same for these hosts.
+    pub fn with_hosts(mut self, hosts: &[&str]) -> Self {
+        self.hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        self
+    }
+}
+
+// Keys by which messages are signed.
+
+/// The files of a new signing key.
+#[derive(Clone, Debug)]
+pub struct SigningKey {
+    /// Its private part, readable by its owner only.
+    pub key_file: PathBuf,
+    /// Its public part, for those who verify.
+    pub public_file: PathBuf,
+}
+
+impl SigningKey {
+    /// Makes a key as `NAME.key` and `NAME.pem` in a directory, which is made if missing. Files that are there stay.
+    pub fn make(directory: &Path, name: &str, kind: KeyKind) -> Result<Self, PkiError> {
+        check_name(name)?;
+        fs::create_dir_all(directory).map_err(|source| failed(directory, source))?;
+        let file = |ending: &str| directory.join(format!("{name}.{ending}"));
+        let made = Self { key_file: file("key"), public_file: file("pem") };
+        if let Some(file) = [&made.key_file, &made.public_file].into_iter().find(|file| file.exists()) {
+            return Err(PkiError::KeyExists(file.clone()));
+        }
+        let pair = new_key(kind)?;
+        write_secret(&made.key_file, &pair.serialize_pem())?;
+        write(&made.public_file, &pair.public_key_pem())?;
+        Ok(made)
+    }
 }

@@ -9,18 +9,12 @@
 //! | `NAME.pem`, `NAME.key` | a certificate, and its key if that was made here |
 
 mod authority;
-mod index;
-mod request;
-mod signing;
 mod trial;
 
-pub use authority::{Authority, Issued};
-pub use index::Entry;
-pub use request::{KeyKind, Order, Usage};
-pub use signing::SigningKey;
-pub use trial::Trial;
-
 use std::path::PathBuf;
+
+pub use authority::{Authority, Entry, Issued, KeyKind, Order, SigningKey, Usage};
+pub use trial::Trial;
 
 /// Why nothing was issued or changed.
 #[derive(Debug, thiserror::Error)]

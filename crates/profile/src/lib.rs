@@ -9,29 +9,25 @@
 //! This is the one crate with `unsafe` code, in `signal.rs`, each block with its reason. It also brings the allocator
 //! of the process, so that the numbers are those of the memory that the program really uses.
 
-mod allocator;
-mod error;
 mod flame;
 mod gate;
-mod maps;
 pub mod memory;
 mod sampler;
 mod shares;
 mod signal;
 mod stacks;
 mod symbols;
-mod sync;
-mod unwind;
-
 #[cfg(test)]
 mod tests;
+mod unwind;
 
+use std::io;
 use std::time::Duration;
 
-pub use error::ProfileError;
 pub use memory::{Holder, MemorySummary};
 pub use shares::{StageShare, StageShares};
 pub use stacks::Profile;
+use thiserror::Error;
 
 /// Longest profile, in seconds.
 pub const SECONDS_MAX: u64 = 60;
@@ -49,4 +45,32 @@ pub fn profile(seconds: u64, is_wanted: impl Fn() -> bool) -> Result<Profile, Pr
     }
     let samples = sampler::sample(Duration::from_secs(seconds), is_wanted)?;
     Ok(stacks::resolve(&samples))
+}
+
+// Why there is no profile.
+
+/// Why no profile was taken.
+#[derive(Debug, Error)]
+pub enum ProfileError {
+    /// One at a time.
+    #[error("another profile is being taken, try again when it is done")]
+    Busy,
+    /// The time asked for.
+    #[error("a profile takes 1 to 60 seconds")]
+    Seconds,
+    /// Who asked for it went away.
+    #[error("the profile was not waited for")]
+    Abandoned,
+    /// The code knows no registers of this processor.
+    #[error("profiles can be taken on Linux on x86-64 and AArch64 only")]
+    Unsupported,
+    /// The kernel refused to send the signals.
+    #[error("the kernel sends no profiling signals: {0}")]
+    Kernel(#[source] io::Error),
+}
+
+/// What `gate` is built of. The crate `models` compiles it against Loom's, which runs it through all orders of events.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicUsize, fence};
+    pub(crate) use std::thread::yield_now;
 }

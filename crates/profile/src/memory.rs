@@ -2,8 +2,7 @@
 //! holds how much.
 
 use serde_json::{Map, Value, json};
-
-use crate::allocator;
+use tikv_jemalloc_ctl::{Error, epoch, stats};
 
 /// Something in the program that may hold much memory, or many things.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ const STATUS: [(&str, &str); 7] = [
 /// Asks kernel and allocator. Takes some microseconds.
 pub fn summary(holders: &[Holder]) -> MemorySummary {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let allocator = allocator::ask().ok().map(|allocator| {
+    let allocator = ask().ok().map(|allocator| {
         json!({
             "inUse": allocator.in_use,
             "keptFree": allocator.kept_free,
@@ -72,6 +71,35 @@ fn process(status: &str) -> Value {
 fn number(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+// The allocator of every process that has this crate in it, and what it says of itself.
+//
+// jemalloc instead of the C library's: what an edge allocates, the engine's thread or the journal's lets go of, which
+// glibc answers with locks and searches (docs/decisions/0011-profile-on-demand.md).
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Bytes as the allocator counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Allocator {
+    /// Handed out to the program.
+    pub(crate) in_use: u64,
+    /// Returned by the program and kept for its next allocations.
+    pub(crate) kept_free: u64,
+    /// What it needs for itself.
+    pub(crate) bookkeeping: u64,
+}
+
+/// Asks for the present numbers. It takes the lock of each arena in turn, for microseconds.
+fn ask() -> Result<Allocator, Error> {
+    // The numbers are those of the last epoch; each call begins one.
+    epoch::advance()?;
+    let (in_use, resident, bookkeeping) =
+        (stats::allocated::read()?, stats::resident::read()?, stats::metadata::read()?);
+    let kept_free = resident.saturating_sub(in_use).saturating_sub(bookkeeping);
+    Ok(Allocator { in_use: in_use as u64, kept_free: kept_free as u64, bookkeeping: bookkeeping as u64 })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::ProfileError;
+use crate::ProfileError;
 use crate::signal::{Ticking, zeros};
 
 /// How much of a stack is kept, in bytes; what lies deeper is not seen.

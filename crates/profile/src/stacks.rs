@@ -5,11 +5,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::flame;
-use crate::maps;
 use crate::sampler::Samples;
 use crate::symbols::Symbols;
 use crate::unwind::StackReader;
+use crate::{flame, symbols};
 
 /// Thread and functions, outermost first.
 pub(crate) type Stack = Vec<Arc<str>>;
@@ -91,7 +90,7 @@ pub(crate) fn lines(folded: &str) -> impl Iterator<Item = (&str, u64)> {
 
 /// Finds out what the copies mean.
 pub(crate) fn resolve(samples: &Samples) -> Profile {
-    let files = maps::of_this_process();
+    let files = symbols::of_this_process();
     let mut reader = StackReader::new(&files);
     let mut symbols = Symbols::new(&files);
     let mut threads: BTreeMap<i32, Arc<str>> = BTreeMap::new();

@@ -10,8 +10,8 @@ use framehop::{
 use object::read::ReadCache;
 use object::{Object, ObjectSection};
 
-use crate::maps::MappedFile;
 use crate::sampler::{Registers, Sample};
+use crate::symbols::MappedFile;
 
 /// Calls of one sample; deeper stacks are cut off.
 const FRAMES_MAX: usize = 192;

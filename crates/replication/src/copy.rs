@@ -9,10 +9,9 @@ use upesi_journal::{
 };
 
 use crate::error::ReplicationError;
-use crate::history::{History, first_in};
 use crate::partition::{Copied, Partition};
-use crate::place::Place;
-use crate::records;
+use crate::place::{History, Place, first_in};
+use crate::shared;
 
 /// How often the place is written at most. What lies behind it is read from the log once more at a start.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
@@ -69,7 +68,7 @@ impl Stream {
     /// Takes the records of an entry over. Those that are here already are compared, but for those that were deleted
     /// since: the store deletes what its tables have.
     fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
-        let Some(records) = records::decode(entry.body, entry.first_seq, entry.count) else {
+        let Some(records) = shared::decode(entry.body, entry.first_seq, entry.count) else {
             return Err(ReplicationError::Records { log: log.to_owned(), offset });
         };
         let last_seq = self.last_seq();

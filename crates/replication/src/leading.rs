@@ -1,17 +1,20 @@
 //! A node that leads: each batch goes to the log, then to the copy.
 
-use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{io, thread};
 
 use upesi_cluster::{Append, Kind, Leader, Next, NodeId, Records};
-use upesi_journal::{Appended, Batch, Damage, JournalError, Maintenance};
+use upesi_journal::{
+    Appended, Appender, Batch, Claimed, Damage, Disk, EmbeddedLog, JournalError, Log, LogReader, Maintenance,
+};
 
 use crate::copy::Copy;
-use crate::node::Clock;
 use crate::partition::{Event, Partition};
-use crate::records;
+use crate::shared;
+use crate::shared::{OfEngine, OfStore, Turns};
+use crate::standby::Clock;
 
 /// How long the leader waits for its client at a time.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -209,7 +212,7 @@ impl Leading {
     fn append_to_log(&mut self, kind: Kind, batch: &Batch) -> Result<u64, JournalError> {
         self.expect_sound()?;
         let mut body = std::mem::take(&mut self.body);
-        let times = records::encode(batch, &mut body);
+        let times = shared::encode(batch, &mut body);
         // A batch has far fewer records than 2^32.
         let records = Records { count: batch.len() as u32, times, bytes: &body };
         let append = match kind {
@@ -264,5 +267,109 @@ impl Leading {
     pub fn maintain_store(&mut self) -> Result<Maintenance, JournalError> {
         self.expect_sound()?;
         self.copy.store_writer().maintain()
+    }
+}
+
+// The journal of a node that leads, as its engine sees it.
+
+/// How often it is looked whether the log must hear of this node, until an engine does.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What an engine takes when it starts.
+struct Waiting {
+    leading: Mutex<Option<Arc<Turns<Leading>>>>,
+    taken: Condvar,
+}
+
+impl Waiting {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Turns<Leading>>>> {
+        self.leading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The journal of the node that leads. Records are read from its copy; a batch that is appended goes to the log first.
+///
+/// Until an engine claims it, a thread keeps the leadership: a recovery may take longer than other nodes are patient.
+pub struct ReplicatedLog {
+    disk: Arc<dyn Disk>,
+    copy: Arc<dyn Log>,
+    waiting: Arc<Waiting>,
+    was_called: bool,
+}
+
+impl ReplicatedLog {
+    pub(crate) fn new(leading: Leading, was_called: bool) -> Self {
+        let disk = Arc::clone(leading.copy().disk());
+        let leading = Some(Arc::new(Turns::new(leading)));
+        let waiting = Arc::new(Waiting { leading: Mutex::new(leading), taken: Condvar::new() });
+        let beating = Arc::clone(&waiting);
+        // Without it a slow recovery may lose the leadership, and nothing else.
+        let _ = thread::Builder::new()
+            .name("upesi-log-beat".to_owned())
+            .spawn(move || beat_until_taken(&beating));
+        Self { copy: EmbeddedLog::for_reading(&disk), disk, waiting, was_called }
+    }
+
+    /// Whether the leader before handed over to this node, rather than falling silent.
+    pub const fn was_called(&self) -> bool {
+        self.was_called
+    }
+
+    /// The journal of this node's store, to be taken once, before an engine claims the log.
+    ///
+    /// # Errors
+    /// An engine has claimed it.
+    pub fn store(&self) -> Result<StoreLog, JournalError> {
+        let waiting = self.waiting.lock();
+        let leading = waiting.as_ref().ok_or_else(|| JournalError::Superseded { by: String::new() })?;
+        let (last_seq, last_time_ns) = leading.turn().copy().store_end();
+        Ok(StoreLog { appender: Box::new(OfStore(Arc::clone(leading))), last_seq, last_time_ns })
+    }
+}
+
+/// Appends changes of the store to the log, and to this node's copy of them.
+pub struct StoreLog {
+    /// The right to append.
+    pub appender: Box<dyn Appender>,
+    /// The last record so far; 0 before the first.
+    pub last_seq: u64,
+    /// Its time, in nanoseconds since 1970.
+    pub last_time_ns: i64,
+}
+
+/// Ends when the leadership was taken or lost.
+fn beat_until_taken(waiting: &Waiting) {
+    let mut leading = waiting.lock();
+    while leading.as_ref().is_some_and(|leading| leading.turn().beat_if_due().is_ok()) {
+        leading = waiting.taken.wait_timeout(leading, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+impl Log for ReplicatedLog {
+    /// Once: a node that led and lost it stands by anew.
+    fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
+        let mut waiting = self.waiting.lock();
+        if let Some(leading) = &*waiting {
+            leading.turn().expect_record(known_durable_seq)?;
+        }
+        let leading = waiting.take().ok_or_else(|| JournalError::Superseded { by: String::new() })?;
+        self.waiting.taken.notify_all();
+        Ok(Claimed { appender: Box::new(OfEngine(leading)), torn: None })
+    }
+
+    fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {
+        self.copy.oldest_seq()
+    }
+
+    fn read_from(&self, seq: u64) -> Box<dyn LogReader> {
+        self.copy.read_from(seq)
+    }
+
+    fn read_once_from(&self, seq: u64) -> Box<dyn LogReader> {
+        self.copy.read_once_from(seq)
+    }
+
+    fn trim(&self, seq: u64) -> Result<usize, JournalError> {
+        upesi_journal::delete_segments_below(&*self.disk, seq)
     }
 }

@@ -11,24 +11,17 @@
 
 mod copy;
 mod error;
-mod history;
 mod leading;
-mod log;
-mod node;
 mod partition;
 mod place;
-mod records;
 mod repair;
 mod shared;
 mod standby;
-mod survey;
 
 pub use copy::{Copies, CopyOf};
 pub use error::ReplicationError;
-pub use log::{ReplicatedLog, StoreLog};
-pub use node::{Clock, NodeSettings, SystemClock};
+pub use leading::{ReplicatedLog, StoreLog};
 pub use partition::{Copied, Event, Partition};
 pub use place::PLACE_FILE;
-pub use repair::Repair;
-pub use standby::{Progress, Stood, stand_by};
-pub use survey::survey;
+pub use repair::{Repair, survey};
+pub use standby::{Clock, NodeSettings, Progress, Stood, SystemClock, stand_by};

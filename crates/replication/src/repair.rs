@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use upesi_cluster::{Fold, Kind, Leader, Role, Standby, Verdict};
+use upesi_cluster::{ClusterId, Entry, Fold, Kind, Leader, Position, Role, Standby, Verdict};
+use upesi_journal::Disk;
 
 use crate::copy::{Copies, Copy};
 use crate::error::ReplicationError;
 use crate::leading::Leading;
-use crate::node::{Clock, NodeSettings, SystemClock};
 use crate::partition::{Copied, Event, Partition};
-use crate::standby::next;
-use crate::survey::{PATIENCE, read_to};
+use crate::place::Place;
+use crate::standby::{Clock, NodeSettings, SystemClock, next};
 
 /// How long the claim may take.
 const CLAIM_MAX: Duration = Duration::from_secs(30);
@@ -130,4 +130,74 @@ fn claim(
     }
     let log = partition.name().to_owned();
     Err(ReplicationError::Client { log, reason: "the claim was not acknowledged".to_owned() })
+}
+
+// A look at the log, for operators.
+
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
+/// So often in a row there may be no entry, though the log has more.
+pub(crate) const LOOKS_MAX: u32 = 100;
+
+/// Reads the log from where a node's directory is, or from its beginning without one, up to `end`. Returns how far the
+/// directory is, and the fold at the end. Nothing is written.
+///
+/// # Errors
+/// The directory is of another cluster, the log has no such entries any more, a newer hub wrote one of them, or nothing
+/// came for ten seconds.
+pub fn survey(
+    partition: &mut dyn Partition,
+    disk: Option<&dyn Disk>,
+    cluster: ClusterId,
+    end: u64,
+) -> Result<(Option<Position>, Fold), ReplicationError> {
+    let place = disk.map(Place::load).transpose()?.flatten();
+    if let Some(place) = place.as_ref().filter(|place| place.cluster != cluster) {
+        return Err(ReplicationError::OtherCluster { found: place.cluster.0, expected: cluster.0 });
+    }
+    let needed = place.as_ref().map_or(0, |place| place.position.next_offset);
+    if let Some(begin) = partition.begin().filter(|begin| *begin > needed) {
+        return Err(ReplicationError::Deleted { log: partition.name().to_owned(), begin, needed });
+    }
+    let copied = place.as_ref().map(|place| place.position.clone());
+    let mut fold = Fold::new(cluster, place.unwrap_or(Place::start(cluster)).position);
+    read_to(partition, &mut fold, end, &mut |_, _, _| Ok(()))?;
+    Ok((copied, fold))
+}
+
+/// Reads the log from where the fold is up to `end`; `accept` is shown each entry that counts, once it is folded.
+///
+/// # Errors
+/// That of `accept`; a newer hub wrote an entry, or nothing came for ten seconds.
+fn read_to(
+    partition: &mut dyn Partition,
+    fold: &mut Fold,
+    end: u64,
+    accept: &mut dyn FnMut(&Fold, u64, &Entry<'_>) -> Result<(), ReplicationError>,
+) -> Result<(), ReplicationError> {
+    partition.read_from(fold.position().next_offset);
+    let mut looks = 0;
+    while fold.position().next_offset < end {
+        let event = next(partition, PATIENCE)?;
+        let log = || partition.name().to_owned();
+        match event {
+            Some(Event::Entry { offset, bytes }) => {
+                match fold.read(offset, &bytes) {
+                    Verdict::Accepted(entry) => accept(fold, offset, &entry)?,
+                    Verdict::Void(_) => {}
+                    Verdict::Newer(_) => return Err(ReplicationError::Newer { log: log(), offset }),
+                }
+                looks = 0;
+            }
+            _ if looks == LOOKS_MAX => {
+                return Err(ReplicationError::Silent {
+                    log: log(),
+                    offset: fold.position().next_offset,
+                    end,
+                });
+            }
+            _ => looks += 1,
+        }
+    }
+    partition.stop_reading();
+    Ok(())
 }

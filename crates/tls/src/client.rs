@@ -10,8 +10,7 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::sign::SingleCertAndKey;
 use upesi_keys::Keys;
 
-use crate::files::{Contents, Identity, Stock, TlsError, Trust};
-use crate::own::Own;
+use crate::files::{Contents, Identity, Own, Stock, TlsError, Trust};
 use crate::{Protocols, provider};
 
 /// The files of outbound connections.

@@ -1,7 +1,10 @@
 //! What a certificate says of itself.
 
-use std::fmt::{self, Debug, Display, Formatter};
+use std::fmt;
+use std::fmt::{Debug, Display, Formatter};
+use std::sync::Arc;
 
+use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use upesi_types::hex;
 use x509_parser::extensions::GeneralName;
@@ -108,6 +111,33 @@ pub(crate) fn number_in_hexadecimal(bytes: &[u8]) -> String {
     match bytes {
         [0, rest @ ..] if !rest.is_empty() => hex(rest),
         _ => hex(bytes),
+    }
+}
+
+// The other side of a connection.
+
+/// A caller that has proven to hold the key of a certificate which was trusted at the time.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub(crate) chain: Arc<[CertificateDer<'static>]>,
+    facts: Arc<Facts>,
+}
+
+impl Peer {
+    /// A peer by the chain that it sent, its own certificate first; `None` if that cannot be read.
+    pub fn new(chain: &[CertificateDer<'static>]) -> Option<Self> {
+        let facts = Facts::read(chain.first()?).ok()?;
+        Some(Self { chain: chain.into(), facts: Arc::new(facts) })
+    }
+
+    /// What its certificate says.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Its own certificate, in DER.
+    pub fn certificate(&self) -> &[u8] {
+        self.chain.first().map_or(&[], |certificate| certificate)
     }
 }
 

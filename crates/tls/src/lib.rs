@@ -11,23 +11,17 @@ mod blocked;
 mod client;
 mod facts;
 mod files;
-mod own;
-mod peer;
-mod provided;
 mod server;
-
-pub use blocked::BlockedDigest;
-pub use client::{ClientFiles, ClientTls, Unusable};
-pub use facts::{Facts, Fingerprint, NotACertificate};
-pub use files::{CRL_GRACE_S, Identity, Kind, Stock, TlsError, Trust, present_s};
-pub use peer::Peer;
-pub use server::{ServerFiles, ServerTls};
-
-pub use rustls::pki_types::CertificateDer;
 
 use std::sync::Arc;
 
+pub use blocked::BlockedDigest;
+pub use client::{ClientFiles, ClientTls, Unusable};
+pub use facts::{Facts, Fingerprint, NotACertificate, Peer};
+pub use files::{CRL_GRACE_S, Identity, Kind, Stock, TlsError, Trust, present_s};
 use rustls::crypto::CryptoProvider;
+pub use rustls::pki_types::CertificateDer;
+pub use server::{ServerFiles, ServerTls};
 
 /// The name of HTTP/2 over TLS.
 pub const HTTP_2: &[u8] = b"h2";

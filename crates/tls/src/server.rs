@@ -12,9 +12,8 @@ use rustls::sign::CertifiedKey;
 use upesi_keys::Keys;
 
 use crate::blocked::{Blocked, BlockedDigest, Blocking};
-use crate::facts::Facts;
+use crate::facts::{Facts, Peer};
 use crate::files::{Contents, Identity, Stock, TlsError, Trust};
-use crate::peer::Peer;
 use crate::{Protocols, present_s, provider};
 
 /// The files of a listener.

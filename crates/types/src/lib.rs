@@ -8,15 +8,11 @@ extern crate alloc;
 mod amount;
 mod currency;
 pub mod error_code;
-mod hex;
 mod id;
-mod present;
 mod timestamp;
 
 pub use amount::{Amount, AmountError, Money};
 pub use currency::Currency;
 pub use error_code::ErrorCode;
-pub use hex::{hex, unhex};
-pub use id::{BulkId, ConversionId, FspId, TransferId};
-pub use present::Present;
-pub use timestamp::Timestamp;
+pub use id::{BulkId, ConversionId, FspId, TransferId, hex, unhex};
+pub use timestamp::{Present, Timestamp};

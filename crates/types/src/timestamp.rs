@@ -214,10 +214,31 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
+// The present, as far as clocks agree on it.
+
+/// What the hub's clocks say of the present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// The instant that the hub goes by.
+    pub at: Timestamp,
+    /// The earliest instant that a clock says; `at` while the clocks agree.
+    pub earliest: Timestamp,
+    /// The latest instant that a clock says; `at` while the clocks agree.
+    pub latest: Timestamp,
+}
+
+impl From<Timestamp> for Present {
+    /// All clocks agree.
+    fn from(at: Timestamp) -> Self {
+        Self { at, earliest: at, latest: at }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use alloc::string::ToString;
+
+    use super::*;
 
     #[test]
     fn iso_instants_round_trip() {

@@ -19,7 +19,6 @@ pub mod plan;
 pub mod report;
 pub mod result;
 
-pub use crate::observe::hub_metrics::NoMetrics;
 pub use drive::admin_client::{AdminClient, AdminError};
 pub use drive::child::{ChildError, HubProcess, HubTls};
 pub use drive::execute::{Surroundings, execute};
@@ -27,18 +26,20 @@ pub use drive::parallel::LoadResult;
 pub use drive::run::{LabError, run};
 pub use drive::suite_run::{LeftOut, SuitePlan, SuitePoint, SuiteResult, run_suite};
 pub use drive::suite_turns::Group;
-pub use drive::target_hub::{TargetHub, TargetRecord};
+pub use drive::system::{TargetHub, TargetRecord};
 pub use judge::suite_pairs::{ClaimResult, ClaimVerdict, DifferenceResult, PairFigure, PairResult};
-pub use observe::environment::{Build, Environment, Storage};
+pub use observe::machine::{Build, Environment, Storage};
 pub use observe::process::{ProcessError, Usage, allow_many_files};
 pub use observe::tally::Exchanges;
 pub use plan::load_profile::{Load, ParallelLoad, Stage};
 pub use plan::options::{Baseline, Identity, OptionsError, Role, RunOptions};
 pub use plan::pairs::{ListedPair, PairChoice};
 pub use plan::scenario::{Scenario, phase_name};
-pub use plan::security::{Security, Signatures, Transport};
+pub use plan::section::{Security, Signatures, Transport};
 pub use result::latency::{LatencyMs, PhaseResult, Phases};
 pub use result::merge::{MergeError, merge};
 pub use result::{
     AuditSummary, BaselineResult, LabResult, OptionsEcho, ProcessResult, SCHEMA_VERSION, SliceResult,
 };
+
+pub use crate::observe::hub_metrics::NoMetrics;

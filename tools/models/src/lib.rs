@@ -49,7 +49,7 @@ mod lsm {
 mod record {
     pub(crate) use upesi_engine::Payload;
 }
-mod addresses {
+mod room {
     use std::net::{IpAddr, Ipv4Addr};
 
     /// A stranger's place: here nobody counts them.

@@ -19,7 +19,7 @@ use crate::settings::mix;
 use crate::simulator::Shared;
 use crate::table::Outgoing;
 use crate::upstream::Resource;
-use crate::{money, reply, scan};
+use crate::{exchange, reply, scan};
 
 /// Takes a `POST /fxQuotes` in and starts to answer it.
 pub(crate) fn take(shared: &Arc<Shared>, provider: u32, headers: &HeaderMap, body: &[u8]) -> StatusCode {
@@ -43,8 +43,12 @@ fn answer_to(secret: &Secret, rate_per_mille: u32, terms: &[u8]) -> Option<Bytes
     let (source, target) = (scan::member(terms, b"sourceAmount")?, scan::member(terms, b"targetAmount")?);
     let (sold, bought) = (currency_of(source)?, currency_of(target)?);
     let (told, amount, currency) = match scan::text(scan::member(terms, b"amountType")?)? {
-        b"SEND" => (&b"targetAmount"[..], money::bought(amount_of(source)?, rate_per_mille, bought)?, bought),
-        b"RECEIVE" => (&b"sourceAmount"[..], money::price(amount_of(target)?, rate_per_mille, sold)?, sold),
+        b"SEND" => {
+            (&b"targetAmount"[..], exchange::bought(amount_of(source)?, rate_per_mille, bought)?, bought)
+        }
+        b"RECEIVE" => {
+            (&b"sourceAmount"[..], exchange::price(amount_of(target)?, rate_per_mille, sold)?, sold)
+        }
         _ => return None,
     };
     let mut body = Vec::with_capacity(terms.len() + 128);
@@ -99,7 +103,7 @@ impl Originator {
     #[must_use]
     pub fn with_conversions(mut self, options: ConversionOptions) -> Option<Self> {
         let (amount, currency) = (self.options.amount, self.options.currency);
-        let bought = money::bought(amount, options.rate_per_mille, options.target);
+        let bought = exchange::bought(amount, options.rate_per_mille, options.target);
         let bought = bought.filter(|bought| *bought > Amount::ZERO && !options.fxps.is_empty())?;
         let target = options.target;
         let conversion = conversion_terms((amount, currency), (bought, target));
@@ -219,7 +223,7 @@ impl Sale {
         prepare: &[u8],
     ) -> Option<Self> {
         let PayeeConversions { currency, rate_per_mille, fxps } = shared.payee_conversions.as_ref()?;
-        let bought = money::bought(sold.0, *rate_per_mille, *currency)?;
+        let bought = exchange::bought(sold.0, *rate_per_mille, *currency)?;
         if sold.1 == *currency || bought <= Amount::ZERO {
             return None;
         }
@@ -298,10 +302,11 @@ fn sale_id(transfer: &TransferId) -> TransferId {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
     use upesi_fspiop::body::parse_fx_quote_response;
     use upesi_types::TransferId;
+
+    use super::*;
 
     const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 

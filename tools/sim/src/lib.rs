@@ -62,7 +62,6 @@ mod dfsp;
 mod exchange;
 mod message;
 mod metrics;
-mod money;
 mod oracle;
 mod order;
 mod party;
@@ -70,9 +69,7 @@ mod payee;
 mod payer;
 mod payment;
 mod quoting;
-mod registration;
 mod reply;
-mod request;
 mod route;
 mod scan;
 mod secured;
@@ -83,13 +80,11 @@ mod table;
 mod upstream;
 mod watch;
 
-pub use crate::conversion::{ConversionOptions, PayeeConversions, PendingConversion};
-pub use crate::secured::Coming;
 pub use awaited::{Answer, Awaiting};
 pub use books::ExpectedPosition;
 pub use bulk::BULK_ITEMS_MAX;
 pub use condition::{Secret, Text};
-pub use dfsp::{Counters, DfspReport, PositionReport};
+pub use dfsp::{Counters, DfspReport, PositionReport, REGISTRATION_PARTIES_MAX, Registered};
 pub use exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
 pub use message::units_text;
 pub use oracle::{
@@ -99,10 +94,12 @@ pub use oracle::{
 pub use party::{PARTIES_PER_DFSP, PartyId, owner_of, party_of, prefix_of};
 pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, transfer_id};
 pub use payment::{AmountType, PaymentOptions};
-pub use registration::{REGISTRATION_PARTIES_MAX, Registered};
 pub use secured::{SecurityError, SimSecurity, SimSignatures, SimTls};
 pub use settings::{DfspSettings, FX_RATE_PER_MILLE_USUAL, Flavour, SettingsError, mix};
 pub use simulator::{SimConfig, SimError, Simulator, TransferCounts};
 pub use table::{Finished, Outcome};
 pub use upstream::{Pools, ServiceUrls, Upstream};
 pub use watch::{Direction, SeenMessage};
+
+pub use crate::conversion::{ConversionOptions, PayeeConversions, PendingConversion};
+pub use crate::secured::Coming;

@@ -15,7 +15,7 @@ use crate::payee::fault_key;
 use crate::reply::{Reply, Saying};
 use crate::settings::DfspSettings;
 use crate::simulator::Shared;
-use crate::{money, scan};
+use crate::{exchange, scan};
 
 /// How long the terms of a quote hold.
 const QUOTE_LIFE_MS: i64 = 60_000;
@@ -63,7 +63,7 @@ impl<'body> Question<'body> {
             return None;
         }
         scan::text(self.transaction_id)?;
-        let fee = money::fee(asked, settings.fee_per_mille, currency);
+        let fee = exchange::fee(asked, settings.fee_per_mille, currency);
         let (transfer, receive) = match scan::text(self.amount_type)? {
             b"SEND" => (asked, asked.checked_sub(fee)?),
             b"RECEIVE" => (asked.checked_add(fee)?, asked),
@@ -132,7 +132,7 @@ fn push_terms(
         push_amount(out, ",\"payeeFspFee\":", terms.fee, terms.currency);
     }
     let transaction = question.transaction(terms, expiration);
-    let minor = money::minor_units(terms.transfer, terms.currency);
+    let minor = exchange::minor_units(terms.transfer, terms.currency);
     let (packet, condition) = seal(secret, &transaction, minor, expiration);
     out.extend_from_slice(b",\"ilpPacket\":\"");
     out.extend_from_slice(packet.as_bytes());
@@ -249,8 +249,9 @@ pub(crate) fn take_again(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     const TRANSACTION: &str = r#"{"amount":{"amount":"12.5","currency":"USD"},"expiration":"2030-01-01T00:00:00.000Z","payee":{"partyIdInfo":{"fspId":"greenbank","partyIdType":"MSISDN","partyIdentifier":"26097"}},"quoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11"}"#;
     const CONDITION: &str = "OamfGVXsbd2k8PiBcmCo5yFjZDiqprh-YVj8YChlsn0";

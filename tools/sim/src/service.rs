@@ -25,7 +25,7 @@ use crate::route::{Asked, Route, route};
 use crate::settings::{DfspSettings, Fault, hits};
 use crate::simulator::Shared;
 use crate::watch::{Direction, SeenMessage};
-use crate::{bulk, conversion, payee, quoting, request};
+use crate::{bulk, conversion, exchange, payee, quoting};
 
 /// Largest body that a simulator takes.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
@@ -266,12 +266,12 @@ impl SimService {
             Asked::Quote => quoting::take_quote(shared, receiver, headers, body),
             Asked::BulkQuote => quoting::take_bulk(shared, receiver, headers, body),
             Asked::FxQuote => conversion::take(shared, receiver, headers, body),
-            Asked::TransactionRequest => request::take(shared, receiver, headers, body),
+            Asked::TransactionRequest => exchange::take(shared, receiver, headers, body),
             Asked::Again { family: Family::TransactionRequests, id } => {
-                request::take_again(shared, receiver, headers, id)
+                exchange::take_again(shared, receiver, headers, id)
             }
             Asked::Again { family, id } => quoting::take_again(shared, receiver, headers, family, id),
-            Asked::Authorization { id } => request::take_authorization(shared, receiver, headers, id, query),
+            Asked::Authorization { id } => exchange::take_authorization(shared, receiver, headers, id, query),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use upesi_cluster::Append;
 
-use crate::random::Random;
+use crate::world::Random;
 
 /// A produce request on its way.
 #[derive(Clone, Debug)]

@@ -3,9 +3,7 @@
 //! `SEED=17 cargo test -p upesi-cluster --test world` runs one world, `SEEDS=20000` so many of each test.
 
 mod broker;
-mod check;
 mod node;
-mod random;
 mod world;
 
 use std::collections::BTreeMap;

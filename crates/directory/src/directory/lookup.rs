@@ -8,13 +8,13 @@ use upesi_delivery::{Accepted, Unroutable};
 use upesi_fspiop::{Resource, SyncError, check_party_path};
 use upesi_http::Bytes;
 use upesi_ledger::ParticipantId;
+use upesi_parties::party::Owner;
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::{Kind, PartyRequest, Shared, address, currency_of, to_information};
-use crate::discovery::{PROXIES_ASKED_MAX, Reception};
 use crate::metrics::LookupOutcome;
 use crate::oracle::{Inquiry, Operation};
-use upesi_parties::party::Owner;
+use crate::pending::{PROXIES_ASKED_MAX, Reception};
 
 /// DFSPs that one lookup goes to; a party with more accounts than that is nobody's.
 pub(super) const OWNERS_QUERIED_MAX: usize = 16;

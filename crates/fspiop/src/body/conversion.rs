@@ -4,9 +4,9 @@ use alloc::borrow::Cow;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-use super::extensions::parse_extension_list;
-use super::schema::{Schema, Value};
-use super::terms::{check, read_money, read_optional};
+use super::error::{check_extension_list, parse_extension_list};
+use super::quote::{AmountType, check, read_amount_type, read_money, read_optional};
+use super::schema::{Schema, Value, read_array};
 use super::transfer::{RefusedAmount, TransferState};
 use crate::SyncError;
 use crate::octets::{decode_octets, decode_octets_leniently};
@@ -124,4 +124,143 @@ pub fn parse_conversion_fulfil(body: &[u8]) -> Result<ConversionFulfilBody, Sync
         fulfilment: fulfilment.as_deref().and_then(decode_octets_leniently),
         completed_timestamp,
     })
+}
+
+// The bodies of `/fxQuotes` (FSPIOP API v2.0, currency conversion).
+
+/// Most charges of one conversion.
+const CHARGES_MAX: usize = 16;
+
+/// The body of `POST /fxQuotes`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FxQuoteRequest<'a> {
+    /// Identifies the quote in all messages about it.
+    pub conversion_request_id: TransferId,
+    /// What is asked for.
+    pub terms: ConversionTerms<'a>,
+}
+
+/// The body of `PUT /fxQuotes/{ID}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FxQuoteResponse<'a> {
+    /// The condition of the conversion, 43 base64url characters.
+    pub condition: Option<Cow<'a, str>>,
+    /// What is offered.
+    pub terms: ConversionTerms<'a>,
+}
+
+/// The terms of a currency conversion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversionTerms<'a> {
+    /// Identifies the conversion.
+    pub conversion_id: TransferId,
+    /// The transfer that the conversion is for.
+    pub determining_transfer_id: Option<TransferId>,
+    /// Who asks.
+    pub initiating_fsp: FspId,
+    /// Who converts.
+    pub counter_party_fsp: FspId,
+    /// Which amount is given.
+    pub amount_type: AmountType,
+    /// What is sold.
+    pub source: ConversionAmount<'a>,
+    /// What is bought.
+    pub target: ConversionAmount<'a>,
+    /// Until when the terms hold; it may be past, as hubs do not enforce it.
+    pub expiration: Timestamp,
+}
+
+/// One side of a conversion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversionAmount<'a> {
+    /// Of what.
+    pub currency: Currency,
+    /// How much, in the canonical form; absent where the other party is to tell.
+    pub amount: Option<Cow<'a, str>>,
+}
+
+const REQUEST: Schema<2> = Schema::open(2, ["conversionRequestId", "conversionTerms"]);
+
+/// Reads and checks the body of `POST /fxQuotes`.
+///
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema.
+pub fn parse_fx_quote_request(body: &[u8]) -> Result<FxQuoteRequest<'_>, SyncError> {
+    let object = REQUEST.read_body(body)?;
+    let conversion_request_id = object.required("conversionRequestId").transfer_id()?;
+    Ok(FxQuoteRequest { conversion_request_id, terms: read_terms(object.required("conversionTerms"))? })
+}
+
+const RESPONSE: Schema<2> = Schema::open(1, ["conversionTerms", "condition"]);
+
+/// Reads and checks the body of `PUT /fxQuotes/{ID}`.
+///
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema.
+pub fn parse_fx_quote_response(body: &[u8]) -> Result<FxQuoteResponse<'_>, SyncError> {
+    let object = RESPONSE.read_body(body)?;
+    let terms = read_terms(object.required("conversionTerms"))?;
+    let condition = read_optional(object.optional("condition"), |value| value.octets())?;
+    Ok(FxQuoteResponse { condition, terms })
+}
+
+const TERMS: Schema<10> = Schema::open(
+    7,
+    [
+        "conversionId",
+        "initiatingFsp",
+        "counterPartyFsp",
+        "amountType",
+        "sourceAmount",
+        "targetAmount",
+        "expiration",
+        "determiningTransferId",
+        "charges",
+        "extensionList",
+    ],
+);
+
+fn read_terms<'a>(value: Value<'a, '_>) -> Result<ConversionTerms<'a>, SyncError> {
+    let terms = TERMS.read(value)?;
+    let conversion_id = terms.required("conversionId").transfer_id()?;
+    let initiating_fsp = terms.required("initiatingFsp").name()?;
+    let counter_party_fsp = terms.required("counterPartyFsp").name()?;
+    let amount_type = read_amount_type(terms.required("amountType"))?;
+    let source = read_quoted_amount(terms.required("sourceAmount"))?;
+    let target = read_quoted_amount(terms.required("targetAmount"))?;
+    let expiration = terms.required("expiration").date_time()?;
+    let determining_transfer_id =
+        read_optional(terms.optional("determiningTransferId"), |value| value.transfer_id())?;
+    if let Some(charges) = terms.optional("charges") {
+        for charge in read_array(charges, 0, CHARGES_MAX)?.iter() {
+            check_charge(charge)?;
+        }
+    }
+    check(terms.optional("extensionList"), check_extension_list)?;
+    Ok(ConversionTerms {
+        conversion_id,
+        determining_transfer_id,
+        initiating_fsp,
+        counter_party_fsp,
+        amount_type,
+        source,
+        target,
+        expiration,
+    })
+}
+
+const AMOUNT: Schema<2> = Schema::open(1, ["currency", "amount"]);
+
+fn read_quoted_amount<'a>(value: Value<'a, '_>) -> Result<ConversionAmount<'a>, SyncError> {
+    let money = AMOUNT.read(value)?;
+    let currency = money.required("currency").currency()?;
+    let amount = read_optional(money.optional("amount"), |value| value.amount())?;
+    Ok(ConversionAmount { currency, amount })
+}
+
+const CHARGE: Schema<3> = Schema::open(1, ["chargeType", "sourceAmount", "targetAmount"]);
+
+fn check_charge(value: Value<'_, '_>) -> Result<(), SyncError> {
+    let charge = CHARGE.read(value)?;
+    charge.required("chargeType").bounded_text(1, 32)?;
+    check(charge.optional("sourceAmount"), read_money)?;
+    check(charge.optional("targetAmount"), read_money)
 }

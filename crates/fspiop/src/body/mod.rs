@@ -6,57 +6,49 @@
 //! tolerated, but not beside those of a quote or bulk quote. A number, `true` or `false` where a text is wanted
 //! counts as the characters it is written with, `null` as the empty text. The bytes themselves are never changed.
 
-mod bulk_quote;
 mod bulk_transfer;
-mod completed;
 mod conversion;
 mod error;
 mod every;
-mod extensions;
-mod fx_quote;
 mod json;
 mod object;
 mod participants;
-mod party;
 mod payment_request;
 mod quote;
-mod scalar;
 mod schema;
-mod terms;
+#[cfg(test)]
+mod tests;
 mod text;
 mod transfer;
 
-pub use bulk_quote::{
-    BULK_QUOTES_MAX, BulkQuoteRequest, BulkQuoteResponse, IndividualQuote, IndividualQuoteResult,
-    parse_bulk_quote_request, parse_bulk_quote_response,
+pub use bulk_transfer::{
+    BULK_QUOTES_MAX, BulkFulfilBody, BulkQuoteRequest, BulkQuoteResponse, BulkTransferBody, IndividualQuote,
+    IndividualQuoteResult, parse_bulk_fulfil, parse_bulk_quote_request, parse_bulk_quote_response,
+    parse_bulk_transfer,
 };
-pub use bulk_transfer::{BulkFulfilBody, BulkTransferBody, parse_bulk_fulfil, parse_bulk_transfer};
-pub use completed::check_completed_timestamp;
 pub use conversion::{
-    ConversionBody, ConversionFulfilBody, ConvertedAmount, parse_conversion, parse_conversion_fulfil,
-};
-pub use error::{ErrorBody, parse_error_body, parse_error_body_of};
-pub use every::refusals;
-pub(crate) use extensions::EXTENSION_ITEMS_MAX;
-pub use fx_quote::{
-    ConversionAmount, ConversionTerms, FxQuoteRequest, FxQuoteResponse, parse_fx_quote_request,
+    ConversionAmount, ConversionBody, ConversionFulfilBody, ConversionTerms, ConvertedAmount, FxQuoteRequest,
+    FxQuoteResponse, parse_conversion, parse_conversion_fulfil, parse_fx_quote_request,
     parse_fx_quote_response,
 };
+pub(crate) use error::EXTENSION_ITEMS_MAX;
+pub use error::{ErrorBody, parse_error_body, parse_error_body_of};
+pub use every::refusals;
 pub use object::JSON_DEPTH_MAX;
 pub use participants::{
-    BATCH_PARTIES_MAX, BatchParty, ParticipantPost, ParticipantPut, ParticipantsBatch,
-    parse_participant_post, parse_participant_put, parse_participants_batch,
+    BATCH_PARTIES_MAX, BatchParty, ParticipantPost, ParticipantPut, ParticipantsBatch, PartyIdInfo,
+    PartyInfo, parse_participant_post, parse_participant_put, parse_participants_batch, parse_party,
 };
-pub use party::{PartyIdInfo, PartyInfo, parse_party};
 pub use payment_request::{
     AuthenticationType, AuthorizationOutcome, AuthorizationQuery, TransactionRequest,
     TransactionRequestResponse, TransactionRequestState, parse_authorization, parse_authorization_query,
     parse_transaction_request, parse_transaction_request_response,
 };
-pub use quote::{QuoteRequest, QuoteResponse, parse_quote_request, parse_quote_response};
-pub use terms::{AmountType, QuotedMoney};
+pub use quote::{
+    AmountType, QuoteRequest, QuoteResponse, QuotedMoney, parse_quote_request, parse_quote_response,
+};
 pub(crate) use text::{ID_RULE, NOT_ALLOWED};
-pub use transfer::{FulfilBody, PrepareBody, RefusedAmount, TransferState, parse_fulfil, parse_prepare};
-
-#[cfg(test)]
-mod tests;
+pub use transfer::{
+    FulfilBody, PrepareBody, RefusedAmount, TransferState, check_completed_timestamp, parse_fulfil,
+    parse_prepare,
+};

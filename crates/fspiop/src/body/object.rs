@@ -1,14 +1,14 @@
 //! JSON objects as the properties that a schema names.
 
+use alloc::format;
 use core::fmt;
 
-use alloc::format;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use upesi_types::ErrorCode;
 
 use super::json::{Document, Kind, unescape, unquote};
 use crate::SyncError;
-use crate::fingerprint::end_of_string;
+use crate::octets::end_of_string;
 
 /// Deepest nesting of objects and arrays in a body. A transfer needs four; other parsers give up at various depths, so
 /// what goes on to a DFSP should be within everyone's.

@@ -6,18 +6,17 @@ use alloc::format;
 
 use upesi_types::{Currency, ErrorCode, Timestamp, TransferId};
 
-use super::extensions::check_extension_list;
+use super::error::check_extension_list;
 use super::json::Kind;
 use super::object::Unreadable;
-use super::party::{PartyIdInfo, PartyInfo, read_party, read_party_id_info};
-use super::scalar::are_digits;
-use super::schema::{Schema, Value};
-use super::terms::{
+use super::participants::{PartyIdInfo, PartyInfo, read_party, read_party_id_info};
+use super::quote::{
     QuotedMoney, check, check_geo_code, check_note, check_transaction_type, read_money, read_optional,
 };
-use super::text::{CURRENCIES, NOT_ALLOWED, amount_violation, names};
+use super::schema::{Schema, Value};
+use super::text::{CURRENCIES, NOT_ALLOWED, amount_violation, are_digits, names};
 use crate::SyncError;
-use crate::percent::decode_segment;
+use crate::uri::decode_segment;
 
 /// The body of `POST /transactionRequests`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,13 +2,16 @@
 //! sends before it answers.
 
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use upesi_tls::{ClientTls, HTTP_2};
@@ -175,3 +178,182 @@ impl AsyncWrite for Stream {
         of_transport!(self, poll_shutdown(context))
     }
 }
+
+// Who opens a connection to a peer that may speak HTTP/2: one request at a time, since others could share it.
+
+/// What is known of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Spoken {
+    Unknown,
+    /// HTTP/1.1, which needs a connection for each request at a time.
+    Http1,
+    Http2,
+}
+
+/// The state of one pool.
+#[derive(Debug)]
+pub(super) struct Opening {
+    spoken: AtomicU8,
+    is_opening: AtomicBool,
+    has_failed: AtomicBool,
+    ended: Notify,
+}
+
+/// What a request without a connection does.
+pub(super) enum Turn<'a> {
+    /// Opens one.
+    Opens(Opens<'a>),
+    /// Looks again: another request has opened one.
+    Opened,
+    /// Opens one beside others: another request tried to, and could not.
+    Failed,
+    /// Its deadline has come.
+    Late,
+}
+
+impl Opening {
+    /// Of a peer that may speak HTTP/2, or surely does not.
+    pub(super) const fn new(may_share: bool) -> Self {
+        let spoken = if may_share { Spoken::Unknown } else { Spoken::Http1 };
+        Self {
+            spoken: AtomicU8::new(spoken as u8),
+            is_opening: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
+            ended: Notify::const_new(),
+        }
+    }
+
+    /// Whether a connection may be shared.
+    pub(super) fn may_share(&self) -> bool {
+        self.spoken.load(Ordering::Relaxed) != Spoken::Http1 as u8
+    }
+
+    /// Notes what the peer speaks.
+    pub(super) fn note(&self, is_http2: bool) {
+        let spoken = if is_http2 { Spoken::Http2 } else { Spoken::Http1 };
+        self.spoken.store(spoken as u8, Ordering::Relaxed);
+    }
+
+    /// Takes the turn, or waits for the end of that of another.
+    pub(super) async fn turn(&self, deadline: Instant) -> Turn<'_> {
+        // Before the look, so that an end right after it is heard of.
+        let mut ended = pin!(self.ended.notified());
+        ended.as_mut().enable();
+        if !self.is_opening.swap(true, Ordering::AcqRel) {
+            return Turn::Opens(Opens { opening: self, has_failed: true });
+        }
+        match timeout_at(deadline, ended).await {
+            Err(_) => Turn::Late,
+            Ok(()) if self.has_failed.load(Ordering::Acquire) => Turn::Failed,
+            Ok(()) => Turn::Opened,
+        }
+    }
+}
+
+/// The turn of one request; given up without an outcome, it has failed.
+pub(super) struct Opens<'a> {
+    opening: &'a Opening,
+    has_failed: bool,
+}
+
+impl Opens<'_> {
+    /// Notes whether a connection was opened.
+    pub(super) fn end(mut self, is_open: bool) {
+        self.has_failed = !is_open;
+    }
+}
+
+impl Drop for Opens<'_> {
+    fn drop(&mut self) {
+        self.opening.has_failed.store(self.has_failed, Ordering::Release);
+        self.opening.is_opening.store(false, Ordering::Release);
+        self.opening.ended.notify_waiters();
+    }
+}
+
+// A bound on the connections of all pools together, and on where they lead.
+
+/// Connections up to which a pool may use the part that is kept for those that have few.
+const FEW: usize = 4;
+
+/// A bound that many pools share, so that connections to the outside leave descriptors to the rest of the process.
+///
+/// A quarter is kept for pools with fewer than four connections: peers that do not answer hold many, and must not take
+/// all. The default has no bound and leads anywhere.
+#[derive(Clone, Debug, Default)]
+pub struct Outbound {
+    parts: Option<Arc<Parts>>,
+    guard: Guard,
+}
+
+#[derive(Debug)]
+struct Parts {
+    connections_max: usize,
+    common: Arc<Semaphore>,
+    kept: Arc<Semaphore>,
+}
+
+/// The right to one connection.
+#[derive(Debug)]
+pub(super) struct Place(#[expect(dead_code, reason = "held, not read")] Option<OwnedSemaphorePermit>);
+
+impl Outbound {
+    /// So many connections at a time; at least two.
+    pub fn bounded(connections_max: usize) -> Self {
+        let connections_max = connections_max.clamp(2, Semaphore::MAX_PERMITS);
+        let kept = (connections_max / 4).max(1);
+        let parts = Parts {
+            connections_max,
+            common: Arc::new(Semaphore::new(connections_max - kept)),
+            kept: Arc::new(Semaphore::new(kept)),
+        };
+        Self { parts: Some(Arc::new(parts)), guard: Guard::default() }
+    }
+
+    /// The same, and only to where the guard allows.
+    #[must_use]
+    pub fn guarded(self, guard: Guard) -> Self {
+        Self { guard, ..self }
+    }
+
+    /// Where connections may lead.
+    pub const fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// Connections open or being opened; `None` without a bound.
+    pub fn open(&self) -> Option<usize> {
+        let parts = self.parts.as_ref()?;
+        Some(parts.connections_max - parts.common.available_permits() - parts.kept.available_permits())
+    }
+
+    /// Whether connections are so short that none should be kept idle.
+    pub(super) fn is_short(&self) -> bool {
+        self.parts.as_ref().is_some_and(|parts| parts.common.available_permits() == 0)
+    }
+
+    /// Waits for the right to one more connection of a pool that has so many.
+    pub(super) async fn place(&self, open_of_pool: usize) -> Place {
+        let Some(parts) = &self.parts else { return Place(None) };
+        if let Ok(permit) = Arc::clone(&parts.common).try_acquire_owned() {
+            return Place(Some(permit));
+        }
+        let part = if open_of_pool < FEW { &parts.kept } else { &parts.common };
+        // The semaphores are never closed.
+        Place(Arc::clone(part).acquire_owned().await.ok())
+    }
+}
+
+impl PartialEq for Outbound {
+    /// Whether both are the same bound and guard.
+    fn eq(&self, other: &Self) -> bool {
+        let is_same_bound = match (&self.parts, &other.parts) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        is_same_bound && self.guard == other.guard
+    }
+}
+
+impl Eq for Outbound {}

@@ -13,8 +13,7 @@ use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::connector::Stream;
-use super::outbound::Place;
+use super::connector::{Place, Stream};
 use super::{Answer, PoolConfig, ResponseBody, interim};
 use crate::body::Pieces;
 

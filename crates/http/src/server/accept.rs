@@ -14,10 +14,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use upesi_tls::Peer;
 
-use super::addresses::origin_of;
 use super::connection::{self, Accepted, Bounds};
 use super::proxied::{Arrived, ProxyProtocol, Reading};
-use super::room::Room;
+use super::room::{Room, origin_of};
 use super::secured::{Established, Secured};
 use super::supervision::{Order, Phase, Supervisor};
 use super::{Limits, Service, http2};

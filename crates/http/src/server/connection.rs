@@ -14,10 +14,10 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use upesi_tls::Peer;
 
-use super::streams::{self, InFlight, Streams};
-use super::supervision::{Guard, Order, Phase, Watched};
+use super::http2::{InFlight, Streams};
+use super::supervision::{Guard, Order, Phase, Supervisor, Watched};
 use super::transport::Transport;
-use super::{Limits, Service, last, strict};
+use super::{Limits, Service, connection, http2, last, strict};
 
 /// The connection that a request came by.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Connection {
 
 /// While this lives, a request waits for its peer, or is held back.
 #[derive(Debug)]
-pub struct Waiting<'a>(Result<streams::Waiting<'a>, &'a Watched>);
+pub struct Waiting<'a>(Result<http2::Waiting<'a>, &'a Watched>);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
@@ -218,4 +218,52 @@ where
         })
     })
     .await;
+}
+
+// Serving without a listening socket, for tests and fuzzers.
+
+/// Serves connections that nobody accepted, over whatever can be read and written, by the same code as a
+/// [`Server`](super::Server) those of its socket. It has no clock: time passes for them where it is told to.
+pub struct Direct<S> {
+    service: Arc<S>,
+    bounds: Bounds,
+    supervisor: Arc<Supervisor>,
+}
+
+impl<S: Service> Direct<S> {
+    /// A server of connections that are handed to it. How many there are at a time is for the caller to say.
+    pub fn new(limits: &Limits, service: Arc<S>) -> Self {
+        Self { service, bounds: Bounds::of(limits), supervisor: Arc::new(Supervisor::new(limits)) }
+    }
+
+    /// Serves one connection to its end; one over the cap is refused by [`Service::refuse`].
+    pub async fn serve<T>(&self, stream: T, is_over_cap: bool)
+    where
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        let guard = self.supervisor.watch(0, None, None);
+        let (service, bounds) = (self.service.clone(), self.bounds.clone());
+        let accepted = Accepted { service, over_cap: is_over_cap, address: None, guard, bounds };
+        connection::serve(stream, accepted).await;
+    }
+
+    /// Serves one connection of HTTP/2 to its end.
+    pub async fn serve_http2<T>(&self, stream: T)
+    where
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        let guard = self.supervisor.watch(0, None, None);
+        let (service, bounds) = (self.service.clone(), self.bounds.clone());
+        http2::serve(stream, Accepted { service, over_cap: false, address: None, guard, bounds }).await;
+    }
+
+    /// Lets the time between two looks at the connections pass: a quarter of the shorter time limit, at most 250 ms.
+    pub fn sweep(&self) {
+        self.supervisor.sweep();
+    }
+
+    /// Tells all connections to finish, as the shutdown of a server does.
+    pub fn finish_all(&self) {
+        self.supervisor.finish_all();
+    }
 }

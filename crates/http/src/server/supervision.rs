@@ -14,7 +14,7 @@ use std::time::Duration;
 use upesi_tls::Peer;
 
 use super::Limits;
-use super::addresses::Seat;
+use super::room::Seat;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Mutex, MutexGuard, OnceLock, fence};
 
 /// Longest time between two sweeps.

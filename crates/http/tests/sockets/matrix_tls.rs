@@ -3,13 +3,10 @@
 //! Each refusal: the alert that the caller gets, how the hub counts it, that the connection ends, and that no request
 //! reaches a service.
 
-use crate::common;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::common::chains::{Ca, Listener, client_hello, weak};
-use crate::common::{AMPLE, Running};
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     date_time_ymd,
@@ -25,6 +22,10 @@ use tokio_rustls::TlsConnector;
 use upesi_http::{Limits, Outcome};
 use upesi_pki::{Authority, KeyKind, Order, Usage};
 use upesi_tls::present_s;
+
+use crate::common;
+use crate::common::chains::{Ca, Listener, client_hello, weak};
+use crate::common::{AMPLE, Running};
 
 /// Group A of the matrix alone; group B is `e2e_identity` of `upesi`.
 const CASES_MIN: usize = 50;
@@ -235,7 +236,7 @@ async fn weak_cases() -> usize {
         ("signed with SHA-1", "root.pem", "sha1.pem", Some((Outcome::Untrusted, Alert::DecryptError))),
         ("by RSA of 1024 bits", "small.pem", "of-small.pem", Some((Outcome::Untrusted, Alert::DecryptError))),
     ] {
-        let listener = Listener::start(Some(&weak(anchor)));
+        let listener = Listener::start(Some(weak(anchor)));
         let leaf = CertificateDer::from_pem_slice(weak(certificate).as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(weak("caller.key").as_bytes()).unwrap();
         count += run(&listener, vec![(what, Some((vec![leaf], key)), expected)]).await;

@@ -1,12 +1,18 @@
 //! The server over real sockets: limits, refusals, time, shutdown.
 
-use crate::common;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use crate::common::{Running, ample, exchange, response, until_closed};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use upesi_http::server::Direct;
 use upesi_http::{BindError, Limits, Server};
+
+use crate::common;
+use crate::common::{ECHO_BYTES_MAX, Running, Script, ample, exchange, response, until_closed};
 
 #[tokio::test]
 async fn a_connection_serves_many_requests_also_pipelined() {
@@ -169,4 +175,324 @@ async fn bind_errors_say_what_to_do() {
     // TEST-NET-1, an address that no machine has.
     let error = Server::bind("192.0.2.1:0".parse().unwrap()).unwrap_err();
     assert!(matches!(error, BindError::NotLocal { .. }), "{error}");
+}
+
+// Request bodies over real sockets: size, time, framing.
+
+fn post(body: &str) -> String {
+    format!("POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+fn chunked(pieces: &[&str]) -> String {
+    let pieces: String = pieces.iter().map(|piece| format!("{:x}\r\n{piece}\r\n", piece.len())).collect();
+    format!("POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n{pieces}0\r\n\r\n")
+}
+
+#[tokio::test]
+async fn bodies_within_the_limit_arrive_whole() {
+    let running = Running::start(Limits::default());
+    let mut stream = running.connect().await;
+    let longest = "x".repeat(ECHO_BYTES_MAX);
+    let half = "y".repeat(ECHO_BYTES_MAX / 2);
+    for (request, expected) in [
+        (post(""), String::new()),
+        (post("hello"), "hello".to_owned()),
+        (post(&longest), longest.clone()),
+        (chunked(&[]), String::new()),
+        (chunked(&["hel", "lo"]), "hello".to_owned()),
+        (chunked(&[&half, &half]), half.repeat(2)),
+    ] {
+        let (head, body) = exchange(&mut stream, &request).await;
+        assert!(head.starts_with("http/1.1 200"), "{head}");
+        assert_eq!(String::from_utf8(body).unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_body_sent_in_two_writes_arrives_whole() {
+    let running = Running::start(Limits::default());
+    let mut stream = running.connect().await;
+    stream
+        .write_all(b"POST /echo HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n")
+        .await
+        .unwrap();
+    let (head, _) = response(&mut stream).await;
+    assert!(head.starts_with("http/1.1 100"), "{head}");
+    let (head, body) = exchange(&mut stream, "hello").await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert_eq!(body, b"hello");
+}
+
+#[tokio::test]
+async fn bodies_over_the_limit_are_refused_and_the_refusal_arrives() {
+    let running = Running::start(Limits::default());
+    let over = "x".repeat(ECHO_BYTES_MAX + 1);
+    let half = "y".repeat(ECHO_BYTES_MAX / 2);
+    for request in [
+        post(&over),
+        chunked(&[&over]),
+        chunked(&[&half, &half, "z"]),
+        // Megabytes more than will ever be read by the service.
+        post(&"x".repeat(6 * 1024 * 1024)),
+    ] {
+        let mut stream = running.connect().await;
+        let (head, _) = exchange(&mut stream, &request).await;
+        assert!(head.starts_with("http/1.1 413"), "{head}");
+    }
+    // A little too large: the rest was read, and the connection serves on.
+    let mut stream = running.connect().await;
+    for _ in 0..2 {
+        let (head, _) = exchange(&mut stream, &post(&over)).await;
+        assert!(head.starts_with("http/1.1 413"), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_body_is_given_up() {
+    let running = Running::start(Limits::default());
+    let mut stream = running.connect().await;
+    let (head, _) =
+        exchange(&mut stream, "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhel").await;
+    assert!(head.starts_with("http/1.1 408"), "{head}");
+    // Nothing can follow on a connection whose framing is open.
+    until_closed(&mut stream).await;
+}
+
+#[tokio::test]
+async fn broken_chunks_are_a_bad_request() {
+    let running = Running::start(Limits::default());
+    let mut stream = running.connect().await;
+    let request = "POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nhello\r\n";
+    let (head, _) = exchange(&mut stream, request).await;
+    assert!(head.starts_with("http/1.1 400"), "{head}");
+    until_closed(&mut stream).await;
+}
+
+#[tokio::test]
+async fn an_answer_without_reading_the_body_arrives() {
+    let running = Running::start(Limits::default());
+    let mut stream = running.connect().await;
+    let body = "x".repeat(3 * 1024 * 1024);
+    let request = format!("POST /ignore HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let (head, _) = exchange(&mut stream, &request).await;
+    assert!(head.starts_with("http/1.1 202"), "{head}");
+}
+
+// The server's loop over a pipe in memory, where time passes when it is told to.
+
+const PIPE_BYTES: usize = 64 * 1024;
+const SECOND: Duration = Duration::from_secs(1);
+/// The time limits, of which each is a second, pass in five looks; one more sees that.
+const LOOKS: usize = 6;
+
+fn in_memory() -> Direct<Script> {
+    let script =
+        Script { requests: AtomicUsize::new(0), holding: Semaphore::new(0), release: Semaphore::new(0) };
+    let limits = Limits { head_deadline: SECOND, idle_timeout: SECOND, ..Limits::default() };
+    Direct::new(&limits, Arc::new(script))
+}
+
+/// Everything that comes until the server closes.
+async fn rest(mut peer: DuplexStream) -> String {
+    let mut bytes = Vec::new();
+    peer.read_to_end(&mut bytes).await.unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[tokio::test]
+async fn requests_are_answered_until_the_peer_ends() {
+    let (in_memory, (mut peer, stream)) = (in_memory(), duplex(PIPE_BYTES));
+    let asking = async {
+        peer.write_all(b"GET /count HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2).as_slice()).await.unwrap();
+        let mut answers = Vec::new();
+        while !answers.ends_with(b"\r\n\r\n2") {
+            assert_ne!(peer.read_buf(&mut answers).await.unwrap(), 0, "closed too early");
+        }
+        peer.shutdown().await.unwrap();
+        assert_eq!(rest(peer).await, "");
+    };
+    tokio::join!(in_memory.serve(stream, false), asking);
+}
+
+#[tokio::test]
+async fn over_the_cap_one_request_is_refused() {
+    let (in_memory, (mut peer, stream)) = (in_memory(), duplex(PIPE_BYTES));
+    let asking = async {
+        peer.write_all(b"GET /count HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2).as_slice()).await.unwrap();
+        peer.shutdown().await.unwrap();
+        rest(peer).await
+    };
+    let ((), answers) = tokio::join!(in_memory.serve(stream, true), asking);
+    assert!(answers.starts_with("HTTP/1.1 503") && answers.matches("HTTP/1.1").count() == 1, "{answers}");
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_given_up_when_its_time_has_passed() {
+    let (in_memory, (mut peer, stream)) = (in_memory(), duplex(PIPE_BYTES));
+    let asking = async {
+        peer.write_all(b"GET /count HT").await.unwrap();
+        // By its second turn the server has read it.
+        for _ in 0..2 {
+            tokio::task::yield_now().await;
+        }
+        (0..LOOKS).for_each(|_| in_memory.sweep());
+        rest(peer).await
+    };
+    let ((), answers) = tokio::join!(in_memory.serve(stream, false), asking);
+    assert_eq!(answers, "");
+}
+
+#[tokio::test]
+async fn an_idle_connection_ends_when_all_are_told_to_finish() {
+    let (in_memory, (peer, stream)) = (in_memory(), duplex(PIPE_BYTES));
+    let ending = async {
+        in_memory.finish_all();
+        rest(peer).await
+    };
+    let ((), answers) = tokio::join!(in_memory.serve(stream, false), ending);
+    assert_eq!(answers, "");
+}
+
+// Whose connection makes room where there are no more.
+
+const COUNT: &str = "GET /count HTTP/1.1\r\nhost: x\r\n\r\n";
+const KNOWN: &str = "GET /known HTTP/1.1\r\nhost: x\r\n\r\n";
+
+fn start_with(connections_max: usize) -> Running {
+    Running::start(Limits { connections_max, ..Limits::default() })
+}
+
+async fn ask(stream: &mut TcpStream, request: &str) {
+    let (head, _) = exchange(stream, request).await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+}
+
+#[tokio::test]
+async fn strangers_that_idle_make_room_and_the_known_stay() {
+    let running = start_with(3);
+    let mut known = running.connect().await;
+    ask(&mut known, KNOWN).await;
+    let mut asked = running.connect().await;
+    ask(&mut asked, COUNT).await;
+    let mut silent = running.connect().await;
+    let mut next = running.connect().await;
+    ask(&mut next, COUNT).await;
+    // Of the two strangers the one that came first, though it has asked and the other never did.
+    until_closed(&mut asked).await;
+    ask(&mut known, COUNT).await;
+    ask(&mut silent, COUNT).await;
+    ask(&mut next, COUNT).await;
+    assert_eq!(running.server.connections_refused(), 0);
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_end_and_a_service_that_waits_make_room() {
+    for (begun, held) in [("GET /count HT", 0), ("GET /wait HTTP/1.1\r\nhost: x\r\n\r\n", 1)] {
+        let running = start_with(1);
+        let mut slow = running.connect().await;
+        slow.write_all(begun.as_bytes()).await.unwrap();
+        running.until_held(held).await;
+        let mut next = running.connect().await;
+        ask(&mut next, COUNT).await;
+        // Closed, with a reset where it had sent what nobody read.
+        let mut rest = Vec::new();
+        let end = slow.read_to_end(&mut rest).await;
+        assert!(end.is_ok_and(|length| length == 0) || rest.is_empty(), "{begun}: {rest:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_that_is_served_makes_room_with_its_answer() {
+    let running = start_with(1);
+    let mut busy = running.connect().await;
+    // More than one request at once, so that it is never idle.
+    busy.write_all("GET /hold HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2).as_bytes()).await.unwrap();
+    running.until_held(1).await;
+    ask(&mut running.connect().await, COUNT).await;
+    running.script.release.add_permits(2);
+    let (head, body) = common::response(&mut busy).await;
+    assert!(head.starts_with("http/1.1 200") && head.contains("connection: close"), "{head}");
+    assert_eq!(body, b"released");
+    assert_eq!(until_closed(&mut busy).await, b"");
+}
+
+#[tokio::test]
+async fn the_known_keep_their_connection_while_they_use_it() {
+    let running = start_with(1);
+    let mut known = running.connect().await;
+    ask(&mut known, KNOWN).await;
+    let (head, _) = exchange(&mut running.connect().await, COUNT).await;
+    assert!(head.starts_with("http/1.1 503"), "{head}");
+    ask(&mut known, COUNT).await;
+}
+
+#[tokio::test]
+async fn who_became_known_or_is_served_since_it_was_found_stays() {
+    let running = start_with(4);
+    let mut first = running.connect().await;
+    ask(&mut first, COUNT).await;
+    let (mut known, mut busy) = (running.connect().await, running.connect().await);
+    ask(&mut known, COUNT).await;
+    ask(&mut busy, COUNT).await;
+    let mut last = running.connect().await;
+    ask(&mut last, COUNT).await;
+    // The search for this one finds all four, and the first goes.
+    let mut next = running.connect().await;
+    ask(&mut next, KNOWN).await;
+    until_closed(&mut first).await;
+    ask(&mut known, KNOWN).await;
+    busy.write_all(b"GET /hold HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    running.until_held(1).await;
+    let mut after = running.connect().await;
+    ask(&mut after, COUNT).await;
+    until_closed(&mut last).await;
+    running.script.release.add_permits(1);
+    assert_eq!(common::response(&mut busy).await.1, b"released");
+    ask(&mut busy, COUNT).await;
+    ask(&mut known, COUNT).await;
+}
+
+#[tokio::test]
+async fn a_crowd_of_strangers_locks_nobody_out() {
+    let running = start_with(64);
+    let mut crowd = Vec::new();
+    let mut known = running.connect().await;
+    ask(&mut known, KNOWN).await;
+    for _ in 0..20 {
+        for _ in 0..20 {
+            crowd.push(running.connect().await);
+        }
+        // Who comes into a full house is served at once, and once known stays.
+        let mut next = running.connect().await;
+        ask(&mut next, KNOWN).await;
+        crowd.push(next);
+        ask(&mut known, COUNT).await;
+    }
+    assert_eq!(running.server.connections_refused(), 0);
+    for index in (20..crowd.len()).step_by(21) {
+        ask(&mut crowd[index], COUNT).await;
+    }
+    assert!(running.server.connections() <= 64 + 32 + 32, "{}", running.server.connections());
+}
+
+#[tokio::test]
+async fn strangers_of_one_address_share_a_bound_that_the_known_do_not_count_in() {
+    let running = Running::start(Limits { strangers_per_address_max: 2, ..Limits::default() });
+    let mut known = Vec::new();
+    for _ in 0..5 {
+        let mut stream = running.connect().await;
+        ask(&mut stream, KNOWN).await;
+        known.push(stream);
+    }
+    let (mut first, mut second) = (running.connect().await, running.connect().await);
+    ask(&mut first, COUNT).await;
+    ask(&mut second, COUNT).await;
+    let mut third = running.connect().await;
+    ask(&mut third, COUNT).await;
+    until_closed(&mut first).await;
+    ask(&mut second, COUNT).await;
+    for stream in &mut known {
+        ask(stream, COUNT).await;
+    }
+    assert_eq!(running.server.connections_refused(), 0);
 }

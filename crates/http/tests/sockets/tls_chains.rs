@@ -1,22 +1,27 @@
 //! Chains and handshakes that must be refused, and those beside them that must not.
 //!
-//! `weak/` holds what the library does not make: certificates that are signed with SHA-1, and by a key of 1024 bits.
+//! `weak.pem` holds what the library does not make: certificates that are signed with SHA-1, and by a key of 1024 bits.
 
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use crate::common::AMPLE;
-use crate::common::chains::{Ca, Listener, client_hello, weak};
 use rcgen::{BasicConstraints, CertificateParams, CustomExtension, IsCa};
-use rustls::HandshakeKind;
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{AlertDescription, ClientConfig, Error, HandshakeKind, RootCertStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use upesi_http::Outcome;
+use tokio_rustls::TlsConnector;
+use upesi_http::{Limits, Outcome};
 use upesi_pki::{Order, Usage};
 use upesi_tls::present_s;
+
+use crate::common::AMPLE;
+use crate::common::chains::{Ca, Listener, client_hello, weak};
+use crate::common::http2::{Scheme, until};
 
 /// Whether a caller with this leaf and these intermediates is served; if not, it is counted as untrusted.
 async fn is_served(
@@ -94,7 +99,7 @@ async fn weak_signatures_are_refused() {
         ("root.pem", "sha1.pem", false),
         ("small.pem", "of-small.pem", false),
     ] {
-        let listener = Listener::start(Some(&weak(anchor)));
+        let listener = Listener::start(Some(weak(anchor)));
         let leaf = CertificateDer::from_pem_slice(weak(certificate).as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(weak("caller.key").as_bytes()).unwrap();
         assert_eq!(is_served(&listener, (leaf, key), &[]).await, expected, "{certificate}");
@@ -163,4 +168,74 @@ async fn sessions_are_resumed_without_early_data_and_not_after_a_revocation() {
     listener.until_counted(Outcome::Revoked, 1).await;
     let (name, kind, _) = listener.ask(&other).await.unwrap();
     assert_eq!((&*name, kind), ("other", HandshakeKind::Full), "the others shake hands anew");
+}
+
+// The name that a caller calls (SNI, RFC 6066 §3) is one of the server's certificate, or there is no connection.
+
+/// The alert by which a handshake ended.
+fn alert(error: &io::Error) -> Option<AlertDescription> {
+    match error.get_ref()?.downcast_ref::<Error>()? {
+        Error::AlertReceived(alert) => Some(*alert),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn who_calls_another_name_is_not_let_in() {
+    let scheme = Scheme::new();
+    let (running, counts) = scheme.serve_counted(Limits::default(), scheme.named_server());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(scheme.file("ca.pem")).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = Arc::new(builder.unwrap().with_root_certificates(roots).with_no_client_auth());
+    let (mut served, mut refused) = (0, 0);
+    for (name, is_served) in [
+        ("hub.example", true),
+        ("hub.test", true),
+        ("HUB.Example", true),
+        // No name is sent for an address.
+        ("127.0.0.1", true),
+        ("other.example", false),
+        ("example", false),
+        ("hub.example.org", false),
+        ("a.hub.example", false),
+        ("localhost", false),
+        ("hub", false),
+    ] {
+        let socket = TcpStream::connect(running.server.local_addr()).await.unwrap();
+        let called = ServerName::try_from(name).unwrap();
+        let connect = TlsConnector::from(config.clone()).connect(called, socket);
+        match timeout(AMPLE, connect).await.unwrap() {
+            Ok(mut stream) => {
+                assert!(is_served, "{name}");
+                served += 1;
+                stream
+                    .write_all(b"GET /count HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+                    .await
+                    .unwrap();
+                let mut answer = String::new();
+                timeout(AMPLE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+                assert!(answer.starts_with("HTTP/1.1 200 "), "{name}: {answer}");
+            }
+            Err(error) => {
+                // By the server, before it shows anything.
+                assert_eq!(
+                    (is_served, alert(&error)),
+                    (false, Some(AlertDescription::AccessDenied)),
+                    "{name}"
+                );
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((served, refused), (4, 6));
+    assert_eq!(running.script.requests.load(Ordering::Relaxed), 4);
+    until("they are counted", || counts.of(Outcome::Protocol) == 6).await;
+    // A certificate without names is shown whatever is called: it is the caller's to refuse it.
+    let running = scheme.start(Limits::default());
+    let socket = TcpStream::connect(running.server.local_addr()).await.unwrap();
+    let called = ServerName::try_from("hub.example").unwrap();
+    let error = TlsConnector::from(config).connect(called, socket).await.unwrap_err();
+    assert_eq!(alert(&error), None, "{error}");
 }

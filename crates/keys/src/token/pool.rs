@@ -10,7 +10,7 @@ use cryptoki::session::{Session, UserType};
 use cryptoki::types::AuthPin;
 
 use super::TokenSettings;
-use crate::error::KeyError;
+use crate::KeyError;
 use crate::file::read_private;
 
 /// The sessions of one token.

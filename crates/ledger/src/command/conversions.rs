@@ -1,25 +1,26 @@
 //! Commands about conversions: `/fxTransfers` (FSPIOP API v2.0).
 
-mod cascade;
-mod checks;
-mod get;
-mod prepare;
 mod put;
 
 use alloc::boxed::Box;
 
-use upesi_types::{Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Timestamp, TransferId};
+pub(crate) use put::CONVERSIONS_PER_TRANSFER_MAX;
+use upesi_types::{
+    Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Present, Timestamp, TransferId,
+};
 
 use super::{ArchiveLookupNeeded, Decision, FulfilState, Fulfilment};
 use crate::Ledger;
-use crate::callback::{Callback, CallbackContent, ResourceId, Subject};
-use crate::conversion::Conversion;
+use crate::account::Account;
+use crate::callback::{Callback, CallbackContent, ResourceId, StateMethod, Subject};
+use crate::command::Reply;
+use crate::command::prepare::active;
+use crate::conversion::{Conversion, ConversionAccounts, ConversionSide, ConversionState};
+use crate::event::Event;
 use crate::facts::{Archived, Facts};
-use crate::participant::ParticipantId;
-use crate::refusal::Refusal;
-use crate::transfer::{Fingerprint, Transfer};
-
-pub(crate) use cascade::CONVERSIONS_PER_TRANSFER_MAX;
+use crate::participant::{Participant, ParticipantId};
+use crate::refusal::{Cause, Refusal};
+use crate::transfer::{Fingerprint, Transfer, TransferState};
 
 /// What DFSPs and FXPs ask about a conversion.
 #[derive(Clone, Debug)]
@@ -211,4 +212,242 @@ impl Decision {
     fn tell_conversion_error(&mut self, target: ParticipantId, id: impl Into<ResourceId>, refusal: Refusal) {
         self.tell_of_conversion(target, id, CallbackContent::Error(refusal.into()));
     }
+}
+
+// `GET /fxTransfers/{ID}`: a party asks where a conversion stands.
+
+impl Ledger {
+    /// Parties are the initiator and the FXP; those of the determining transfer are not.
+    fn decide_conversion_get(&self, get: &GetConversion, facts: &Facts<'_>, out: &mut Decision) {
+        let Some(requester) = self.participant_named(&get.source) else {
+            return out.reply = Reply::UnknownSender(get.source);
+        };
+        let found = match self.find_conversion(get.conversion.id().map(ConversionId::new), facts) {
+            Err(ArchiveLookupNeeded) => return out.reply = Reply::NeedsArchive,
+            Ok(found) => found,
+        };
+        let content = match found {
+            _ if !requester.is_active => {
+                CallbackContent::Error(Refusal::ParticipantInactive { name: requester.name }.into())
+            }
+            None => CallbackContent::Error(Refusal::ConversionUnknown.into()),
+            Some(conversion) if !conversion.has_party(requester.id) => {
+                CallbackContent::Error(Refusal::NotParty.into())
+            }
+            Some(conversion) => match &conversion.state {
+                // Another scheme is told by the callback that it knows for failures.
+                ConversionState::Aborted { cause, .. } if get.is_proxied => {
+                    CallbackContent::Error(cause.clone())
+                }
+                _ => CallbackContent::State(StateMethod::Put, conversion.view()),
+            },
+        };
+        out.tell_of_conversion(requester.id, get.conversion.clone(), content);
+    }
+}
+
+// The rules of a new conversion, in the order in which they are reported.
+
+/// An amount on an account, which its owner's refusal names.
+type Carried<'a> = (&'a Participant, &'a Account, Amount);
+
+impl Ledger {
+    /// The FXP and the accounts of a conversion that may be reserved.
+    fn check_conversion(
+        &self,
+        prepare: &PrepareConversion,
+        (initiator, fxp): (Option<&Participant>, Option<&Participant>),
+        determining: Determining<'_>,
+        present: Present,
+    ) -> Result<(ParticipantId, ConversionAccounts), Refusal> {
+        if prepare.source != prepare.initiator {
+            return Err(Refusal::SourceNotPayer);
+        }
+        let source = fitting(&prepare.source_amount)?;
+        let target = fitting(&prepare.target_amount)?;
+        let initiator = active(initiator, &prepare.initiator)?;
+        let fxp = active(fxp, &prepare.counter_party)?;
+        if prepare.destination.is_some_and(|named| !named.eq_ignore_case(&prepare.counter_party)) {
+            return Err(Refusal::DestinationNotFxp);
+        }
+        if prepare.condition.is_none() {
+            return Err(Refusal::ConditionInvalid);
+        }
+        self.check_expiration(prepare.expires_at.ok_or(Refusal::ExpirationMissing)?, present)?;
+        if self.are_one(initiator, fxp) && !self.config().on_us_transfers {
+            return Err(Refusal::PartiesEqual);
+        }
+        let (from, to) = (prepare.source_amount.currency, prepare.target_amount.currency);
+        if from == to {
+            return Err(Refusal::CurrenciesEqual);
+        }
+        let Some(transfer_id) = prepare.determining_transfer else {
+            return Err(Refusal::DeterminingTransferMissing);
+        };
+        if self.is_item_of_bulk(transfer_id) {
+            return Err(Refusal::BulkItemAlone);
+        }
+        let fxp_source = self.active_position_account(fxp, from)?;
+        let fxp_target = self.active_position_account(fxp, to)?;
+        let side = match determining {
+            Determining::Absent => ConversionSide::Payer,
+            Determining::Known(_) | Determining::Final => ConversionSide::Payee,
+        };
+        if self.conversions.linked(transfer_id, side, Some(initiator.id)).is_some() {
+            return Err(Refusal::ConversionInProgress);
+        }
+        let (initiator_source, initiator_target) = match determining {
+            Determining::Absent => {
+                let account = self.active_position_account(initiator, from)?;
+                self.check_liquidity(initiator, account, source)?;
+                check_room(&[(initiator, account, source), (fxp, fxp_source, source)])?;
+                (account, None)
+            }
+            Determining::Final => return Err(Refusal::DeterminingTransferFinal),
+            Determining::Known(transfer) => {
+                let received = self.received_account(prepare, transfer, initiator, source)?;
+                let account = self.active_position_account(initiator, to)?;
+                self.check_liquidity(fxp, fxp_target, target)?;
+                let sold = (fxp, fxp_source, source);
+                check_room(&[(fxp, fxp_target, target), (initiator, account, target), sold])?;
+                (received, Some(account.id))
+            }
+        };
+        let accounts = ConversionAccounts {
+            initiator_source: initiator_source.id,
+            initiator_target,
+            fxp_source: fxp_source.id,
+            fxp_target: fxp_target.id,
+        };
+        Ok((fxp.id, accounts))
+    }
+
+    /// The account on which a payee receives what it converts: of a reserved transfer to it, the whole amount.
+    fn received_account(
+        &self,
+        prepare: &PrepareConversion,
+        transfer: &Transfer,
+        payee: &Participant,
+        source: Amount,
+    ) -> Result<&Account, Refusal> {
+        if transfer.state != TransferState::Reserved {
+            return Err(Refusal::DeterminingTransferFinal);
+        }
+        let Some(account) = transfer.payee_account.filter(|_| transfer.payee == Some(payee.id)) else {
+            return Err(Refusal::InitiatorNotPayee);
+        };
+        if transfer.currency != prepare.source_amount.currency || transfer.amount != source {
+            return Err(Refusal::DeterminingAmountDiffers);
+        }
+        Ok(self.account_ref(account))
+    }
+}
+
+fn fitting(asked: &AskedMoney) -> Result<Amount, Refusal> {
+    match &asked.amount {
+        Err((error, text)) => Err(Refusal::AmountUnfit { text: text.clone(), error: *error }),
+        Ok(amount) if *amount <= Amount::ZERO => Err(Refusal::AmountNotPositive { amount: *amount }),
+        Ok(amount) => Ok(*amount),
+    }
+}
+
+/// Every account stays in range however what it carries ends, this conversion included. An FXP that converts for itself
+/// carries both sides on one account.
+fn check_room(carried: &[Carried<'_>]) -> Result<(), Refusal> {
+    for (owner, account, _) in carried {
+        let mut on_it = carried.iter().filter(|(_, other, _)| other.id == account.id);
+        let pending = on_it.try_fold(account.pending_credits, |sum, (_, _, amount)| sum.checked_add(*amount));
+        if pending.and_then(|pending| account.balance.checked_sub(pending)).is_none() {
+            return Err(Refusal::AccountFull { name: owner.name, currency: account.currency });
+        }
+    }
+    Ok(())
+}
+
+// `POST /fxTransfers`: reserve a conversion, or refuse it.
+
+impl Ledger {
+    fn decide_conversion_prepare(&self, prepare: &PrepareConversion, facts: &Facts<'_>, out: &mut Decision) {
+        let Some(sender) = self.participant_id(&prepare.source) else {
+            return out.reply = Reply::UnknownSender(prepare.source);
+        };
+        match self.find_conversion(Some(prepare.id), facts) {
+            Err(ArchiveLookupNeeded) => out.reply = Reply::NeedsArchive,
+            Ok(Some(original)) => answer_duplicate(prepare, sender, original, out),
+            Ok(None) => {
+                let determining = self.determining(prepare.determining_transfer, facts);
+                self.prepare_conversion(prepare, sender, determining, facts.present, out);
+            }
+        }
+    }
+
+    /// The side is that of the order in which transfer and conversion come, and never changes.
+    fn prepare_conversion(
+        &self,
+        prepare: &PrepareConversion,
+        sender: ParticipantId,
+        determining: Determining<'_>,
+        present: Present,
+        out: &mut Decision,
+    ) {
+        let now = present.at;
+        let initiator = self.participant_named(&prepare.initiator);
+        let fxp = self.participant_named(&prepare.counter_party);
+        let side = match determining {
+            Determining::Absent => ConversionSide::Payer,
+            Determining::Known(_) | Determining::Final => ConversionSide::Payee,
+        };
+        let mut conversion = Box::new(Conversion {
+            id: prepare.id,
+            determining_transfer: prepare.determining_transfer,
+            side,
+            initiator: initiator.map(|initiator| initiator.id),
+            fxp: fxp.map(|fxp| fxp.id),
+            source: as_asked(&prepare.source_amount),
+            target: as_asked(&prepare.target_amount),
+            accounts: None,
+            condition: prepare.condition.unwrap_or_default(),
+            expires_at: prepare.expires_at.unwrap_or(now),
+            prepared_at: now,
+            prepare_seq: self.last_seq() + 1,
+            prepare_fingerprint: prepare.fingerprint,
+            fulfilment: None,
+            answer: None,
+            state: ConversionState::Reserved,
+        });
+        match self.check_conversion(prepare, (initiator, fxp), determining, present) {
+            Ok((fxp, accounts)) => {
+                conversion.accounts = Some(accounts);
+                out.tell_of_conversion(fxp, prepare.id.id(), CallbackContent::ForwardPrepare);
+            }
+            Err(refusal) => {
+                let kind = refusal.kind();
+                let cause = Cause::Hub(refusal);
+                out.tell_of_conversion(sender, prepare.id.id(), CallbackContent::Error(cause.clone()));
+                conversion.state = ConversionState::Aborted { kind, cause, at: now };
+            }
+        }
+        out.events.push(Event::ConversionPrepared(conversion));
+    }
+}
+
+/// A resend is told the present state; a modified request is refused; the original is untouched either way.
+fn answer_duplicate(
+    prepare: &PrepareConversion,
+    sender: ParticipantId,
+    original: &Conversion,
+    out: &mut Decision,
+) {
+    let id = prepare.id.id();
+    if original.prepare_fingerprint != prepare.fingerprint {
+        out.tell_conversion_error(sender, id, Refusal::Modified);
+    } else if prepare.source != prepare.initiator {
+        out.tell_conversion_error(sender, id, Refusal::SourceNotPayer);
+    } else {
+        out.tell_of_conversion(sender, id, CallbackContent::State(StateMethod::Put, original.view()));
+    }
+}
+
+fn as_asked(asked: &AskedMoney) -> Money {
+    Money { amount: *asked.amount.as_ref().unwrap_or(&Amount::ZERO), currency: asked.currency }
 }

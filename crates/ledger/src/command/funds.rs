@@ -7,9 +7,9 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 use super::{AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
 use crate::account::{Account, AccountId, LedgerAccountTypeId};
-use crate::config::FundsOutGuard;
 use crate::event::Event;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer, REASON_NOT_COVERED};
+use crate::limits::FundsOutGuard;
 use crate::participant::{Participant, ParticipantId};
 use crate::transfer::Fingerprint;
 

@@ -1,61 +1,51 @@
-//! Commands: what the outside asks of the ledger, one file per kind of decision.
+//! Commands: what the outside asks of the ledger, one file for what is decided about one thing.
 
 mod abort;
 mod act;
 mod admin;
-mod admin_refusal;
 mod approvals;
 mod bindings;
-mod blocks;
 mod bulks;
 mod callbacks;
 mod conversions;
-mod expire;
 mod fees;
 mod fulfil;
 mod funds;
 mod get;
 mod operators;
 mod participants;
-mod people;
 mod prepare;
-mod proxies;
 mod put;
-mod removal;
 mod settlement_models;
 mod settlements;
 mod signature_keys;
 mod stored;
 mod tick;
-mod windows;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use upesi_types::{FspId, TransferId};
-
 pub use abort::Abort;
 pub use act::{Act, Deed};
-pub use admin::{AdminCommand, AdminOutcome};
-pub use admin_refusal::AdminRefusal;
+pub use admin::{AdminCommand, AdminOutcome, AdminRefusal};
 pub use approvals::{Verdict, VerdictKind};
 pub use bulks::{AbortBulk, BulkCommand, FulfilBulk, GetBulk, PrepareBulk};
 pub(crate) use conversions::CONVERSIONS_PER_TRANSFER_MAX;
 pub use conversions::{
     AbortConversion, AskedMoney, ConversionCommand, FulfilConversion, GetConversion, PrepareConversion,
 };
-pub use expire::Expire;
 pub use fees::{FEE_RULE_PARTIES_MAX, NewFeeRule};
 pub use fulfil::{Fulfil, FulfilState, Fulfilment};
 pub use funds::{FundsAction, FundsEnd, FundsPrepare};
 pub use get::Get;
-pub use operators::{NewCredential, NewOperator};
+pub use operators::{Entrance, EntranceKind, NewCredential, NewOperator};
 pub use participants::ENDPOINT_VALUE_BYTES_MAX;
-pub use people::{Entrance, EntranceKind};
 pub use prepare::Prepare;
 pub use settlement_models::NewSettlementModel;
 pub use settlements::{AdvanceFault, AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
 pub use signature_keys::NewSignatureKey;
+pub use tick::Expire;
+use upesi_types::{FspId, TransferId};
 
 use crate::Ledger;
 use crate::actor::Actor;
@@ -288,3 +278,16 @@ impl Ledger {
 
 /// The archive must be asked before this can be decided.
 struct ArchiveLookupNeeded;
+
+// Finished transfers leave for good.
+
+impl Ledger {
+    /// Recorded before the archive lets them go, so that every later fold of the journal knows from which record on
+    /// their ids are unknown. What is reserved stays, and so does what was removed already.
+    fn decide_removal(&self, to_seq: u64, out: &mut Decision) {
+        let to_seq = to_seq.min(self.last_seq);
+        if to_seq > self.removed_to {
+            out.events.push(Event::FinishedRemoved { to_seq });
+        }
+    }
+}

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::participant::ParticipantId;
 use crate::settlement::{Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState};
 use crate::settlement_model::{Delay, Granularity, SettlementModel};
-use crate::window::{ContentRef, SettlementId, WindowId};
+use crate::window::{ContentId, ContentRef, NewContent, SettlementId, WindowId, WindowState};
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
 
@@ -333,5 +333,42 @@ impl<'a> Movements<'a> {
         after.checked_sub(account.pending_credits).ok_or(AdminRefusal::BalanceFull)?;
         *balance = after;
         Ok(())
+    }
+}
+
+// Settlement windows are closed.
+
+impl Ledger {
+    /// Closes the open window and opens the next one, in one record. What belongs to it was added at each commit.
+    pub(super) fn decide_close_window(
+        &self,
+        id: WindowId,
+        reason: &str,
+        out: &mut Decision,
+    ) -> Result<AdminOutcome, AdminRefusal> {
+        let window = self.window(id).ok_or(AdminRefusal::WindowUnknown { window: id })?;
+        if window.state != WindowState::Open {
+            return Err(AdminRefusal::WindowNotOpen { window: id });
+        }
+        if self.windows.is_open_empty() {
+            return Err(AdminRefusal::WindowEmpty { window: id });
+        }
+        if self.windows().len() >= self.config.limits.windows {
+            return Err(AdminRefusal::WindowsFull);
+        }
+        if self.windows.are_unsettled_full() {
+            return Err(AdminRefusal::WindowsUnsettled);
+        }
+        let used = self.windows.open_pairs().into_iter().map(|pair| {
+            let account = self.account_ref(pair.payer);
+            (account.currency, account.kind)
+        });
+        let used: BTreeSet<_> = used.collect();
+        let first = self.windows.contents_len() + 1;
+        let content = |(number, (currency, kind))| NewContent { id: ContentId(number), currency, kind };
+        let contents = (first..).zip(used).map(content).collect();
+        let next = WindowId(id.0 + 1);
+        out.events.push(Event::WindowClosed { id, next, reason: Box::from(reason), contents });
+        Ok(AdminOutcome::WindowOpened(next))
     }
 }

@@ -2,21 +2,25 @@
 
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use super::{account, amount, id, kes, participant, sound, transfer};
 use crate::account::LedgerAccountTypeId;
+use crate::binding::Binding;
+use crate::callback::CallbackKey;
 use crate::command::{
     AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, FundsPrepare, NewSettlementModel, Reply,
 };
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::funds::{FundsDirection, FundsState};
-use crate::limits::Limits;
-use crate::settlement_model::SettlementModel;
+use crate::limits::{LedgerConfig, Limits};
+use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::state::Ledger;
+use crate::transfer::{Transfer, TransferState};
 
 fn decide(ledger: &Ledger, command: Command) -> Decision {
     let mut decision = Decision::default();
@@ -173,4 +177,177 @@ fn a_posting_out_of_range_is_a_fault_of_the_program() {
     let mut ledger = sound();
     let posted = Event::Posted { debit: account(1), credit: account(3), amount: Amount::MAX };
     ledger.evolve(9, Timestamp::from_ms(9), [posted], &[]);
+}
+
+// A snapshot whose parts do not fit together is refused: the rules index by what it says, without asking.
+
+/// Numbers that the sound state does not have: it has three participants and four accounts.
+const STRANGER: u32 = 4;
+const NO_ACCOUNT: u32 = 5;
+
+/// Writes a state and reads it; what the reader says against it.
+fn said_of(ledger: &Ledger) -> Option<&'static str> {
+    let mut bytes = Vec::new();
+    ledger.encode_snapshot(&mut bytes);
+    Ledger::decode_snapshot(&bytes, LedgerConfig::default()).err().map(|error| error.0)
+}
+
+fn model(number: u32) -> SettlementModel {
+    SettlementModel {
+        id: number,
+        name: number.to_string().into(),
+        is_active: true,
+        granularity: Granularity::Net,
+        interchange: Interchange::Multilateral,
+        delay: Delay::Deferred,
+        currency: None,
+        require_liquidity_check: true,
+        ledger_account_type: LedgerAccountTypeId::POSITION,
+        settlement_account_type: LedgerAccountTypeId::SETTLEMENT,
+        auto_position_reset: true,
+        created_at: Timestamp::EPOCH,
+    }
+}
+
+fn with_models(numbers: [u32; 2]) -> Ledger {
+    let mut ledger = sound();
+    ledger.models.extend(numbers.map(model));
+    ledger
+}
+
+#[test]
+fn a_sound_state_is_read() {
+    assert_eq!((said_of(&sound()), said_of(&with_models([1, 2]))), (None, None));
+}
+
+#[test]
+fn items_are_numbered_without_gaps() {
+    let gaps = Some("it numbers its items with gaps");
+    assert_eq!(said_of(&with_models([2, 1])), gaps);
+    let cases: [fn(&mut Ledger); 3] = [
+        |ledger| ledger.participants.swap(1, 2),
+        |ledger| ledger.accounts.swap(1, 2),
+        |ledger| ledger.account_types.swap(0, 1),
+    ];
+    for (at, damage) in cases.into_iter().enumerate() {
+        let mut ledger = sound();
+        damage(&mut ledger);
+        assert_eq!(said_of(&ledger), gaps, "case {at}");
+    }
+}
+
+/// Adds a transfer that is like the others but for one reference.
+fn add(ledger: &mut Ledger, change: fn(&mut Transfer), state: TransferState) {
+    let mut added = transfer(4, 1);
+    change(&mut added);
+    ledger.transfers.insert(9, added);
+    if state != TransferState::Reserved {
+        ledger.transfers.finish(9, id(4), |transfer| transfer.state = state);
+    }
+}
+
+#[test]
+fn what_is_referred_to_exists() {
+    let nothing = Some("it refers to something that it does not contain");
+    let cases: [fn(&mut Ledger); 5] = [
+        |ledger| ledger.accounts[1].participant = participant(STRANGER),
+        |ledger| ledger.participants[1].accounts[0].id = account(NO_ACCOUNT),
+        |ledger| ledger.funds.values_mut().for_each(|funds| funds.account = account(NO_ACCOUNT)),
+        |ledger| ledger.funds.values_mut().for_each(|funds| funds.hub_account = account(NO_ACCOUNT)),
+        |ledger| ledger.outbox.insert(CallbackKey { target: participant(STRANGER), seq: 3, index: 0 }, None),
+    ];
+    for (at, damage) in cases.into_iter().enumerate() {
+        let mut ledger = sound();
+        damage(&mut ledger);
+        assert_eq!(said_of(&ledger), nothing, "case {at}");
+    }
+    let of_transfers: [fn(&mut Transfer); 4] = [
+        |transfer| transfer.payer = Some(participant(STRANGER)),
+        |transfer| transfer.payee = Some(participant(STRANGER)),
+        |transfer| transfer.payer_account = Some(account(NO_ACCOUNT)),
+        |transfer| transfer.payee_account = Some(account(NO_ACCOUNT)),
+    ];
+    let aborted =
+        || sound().transfers.get(id(3)).map_or(TransferState::Reserved, |found| found.state.clone());
+    for (at, change) in of_transfers.into_iter().enumerate() {
+        for state in [TransferState::Reserved, aborted()] {
+            let mut ledger = sound();
+            add(&mut ledger, change, state);
+            assert_eq!(said_of(&ledger), nothing, "case {at}");
+        }
+    }
+}
+
+#[test]
+fn who_reserves_has_both_accounts() {
+    let nothing = Some("it refers to something that it does not contain");
+    let cases: [fn(&mut Transfer); 2] =
+        [|transfer| transfer.payer_account = None, |transfer| transfer.payee_account = None];
+    for (at, change) in cases.into_iter().enumerate() {
+        let mut ledger = sound();
+        add(&mut ledger, change, TransferState::Reserved);
+        assert_eq!(said_of(&ledger), nothing, "case {at}");
+    }
+}
+
+#[test]
+fn bindings_are_in_order_and_stand_once() {
+    let bind = |texts: &[&str]| {
+        let mut ledger = sound();
+        let bindings = texts.iter().map(|text| Binding::parse(text).expect("a binding"));
+        ledger.participants[1].bindings = bindings.collect();
+        said_of(&ledger)
+    };
+    let refused = Some("it has bindings twice or out of order");
+    assert_eq!(bind(&["san-uri:a:b", "san-dns:a.example"]), None);
+    assert_eq!(bind(&["san-dns:a.example", "san-uri:a:b"]), refused);
+    assert_eq!(bind(&["san-uri:a:b", "san-uri:a:b"]), refused);
+}
+
+/// Each section has a version of its own: a snapshot with another one is refused, which names the section.
+#[test]
+fn a_section_of_another_version_is_refused_by_name() {
+    let mut bytes = Vec::new();
+    sound().encode_snapshot(&mut bytes);
+    let read =
+        |bytes: &[u8]| Ledger::decode_snapshot(bytes, LedgerConfig::default()).err().map(|error| error.0);
+    let (mut at, mut names) = (1, Vec::new());
+    while at < bytes.len() {
+        let mismatch = format!("is missing or not of version {}; another version wrote it", bytes[at + 1]);
+        for place in [at, at + 1] {
+            let mut changed = bytes.clone();
+            changed[place] += 100;
+            let why = read(&changed).unwrap_or_default();
+            assert!(why.ends_with(&mismatch), "{why}");
+            names.extend(why.split('"').nth(1));
+        }
+        let [a, b, c, d] = [2, 3, 4, 5].map(|offset| bytes[at + offset]);
+        at += 6 + u32::from_le_bytes([a, b, c, d]) as usize;
+    }
+    names.dedup();
+    let expected = [
+        "progress",
+        "account types",
+        "settlement models",
+        "participants",
+        "accounts",
+        "funds",
+        "reserved transfers",
+        "finished transfers",
+        "outbox",
+        "settlement windows",
+        "settlements",
+        "fee rules",
+        "conversions",
+        "bulks",
+        "proxied participants",
+        "signature keys",
+        "blocks",
+        "audit trail",
+        "operators",
+        "approvals",
+    ];
+    assert_eq!(names, expected);
+    bytes[0] = 2;
+    assert_eq!(read(&bytes), Some("unknown snapshot format; another version wrote it"));
 }

@@ -1,6 +1,7 @@
 //! Stories: tables of steps and of what the ledger must answer, in a language for people who know schemes.
 //!
 //! ```text
+//! scheme payments                                    begins the stories of one scheme
 //! participant greenbank KES cap 5000 funds 3000      lines before the first story: the scheme of every story
 //! story A payment
 //! prepare t1 greenbank → bluewallet 125.5 KES        a step
@@ -14,11 +15,7 @@
 //! `stories/README.md` lists the steps and checks.
 
 mod admin;
-mod approvals;
 mod bulks;
-mod checks;
-mod conversions;
-mod fees;
 mod print;
 mod settlement;
 mod transfers;
@@ -34,13 +31,18 @@ use upesi_types::{BulkId, ConversionId, Timestamp, TransferId};
 use self::words::{Parsed, Words};
 use crate::support::Twin;
 
-/// Runs every story of a file. The answer tells how many there were, or what went wrong.
-pub fn run_file(file: &str, text: &str) -> Result<usize, String> {
-    let (setup, stories) = read(text);
+/// The scheme that begins at this line.
+pub fn scheme_of(line: &str) -> Option<&str> {
+    line.strip_prefix("scheme ")
+}
+
+/// Runs every story of a scheme in a file. Returns how many there were, or what went wrong.
+pub fn run_scheme(file: &str, scheme: &str, text: &str) -> Result<usize, String> {
+    let (setup, stories) = read(scheme, text);
     let mut failures = Vec::new();
     for (title, steps) in &stories {
         if let Err(failure) = Story::run(&setup, steps) {
-            failures.push(format!("{file}: story \"{title}\"\n{failure}"));
+            failures.push(format!("{file}: {scheme}: story \"{title}\"\n{failure}"));
         }
     }
     if failures.is_empty() { Ok(stories.len()) } else { Err(failures.join("\n")) }
@@ -55,10 +57,11 @@ struct Step {
 
 type Titled = (String, Vec<Step>);
 
-fn read(text: &str) -> (Vec<Step>, Vec<Titled>) {
+fn read(scheme: &str, text: &str) -> (Vec<Step>, Vec<Titled>) {
     let mut setup = Vec::new();
     let mut stories = Vec::<Titled>::new();
-    for (index, line) in text.lines().enumerate() {
+    let lines = text.lines().enumerate().skip_while(|(_, line)| scheme_of(line) != Some(scheme)).skip(1);
+    for (index, line) in lines.take_while(|(_, line)| scheme_of(line).is_none()) {
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         if line.is_empty() || line.starts_with('#') {
             continue;

@@ -20,7 +20,7 @@ use upesi_http::{
 };
 
 use super::connection;
-use super::connection::exchange::Exchange;
+use super::connection::Exchange;
 
 /// Of the first byte: the frames come in pieces of so many bytes times seven; zero: in one.
 pub(crate) const PIECES: u8 = 0x0F;

@@ -5,7 +5,6 @@ mod isolated;
 pub mod messages;
 mod metrics;
 mod profile;
-mod profile_tables;
 mod results;
 mod run;
 mod suite;

@@ -28,7 +28,7 @@ use upesi_tls::TlsError;
 use upesi_types::Timestamp;
 
 use self::message::Message;
-use crate::plan::security::Security;
+use crate::plan::section::Security;
 
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);

@@ -13,15 +13,13 @@ use upesi_types::Timestamp;
 use super::onboard::register;
 use crate::drive::admin_client::{AdminClient, AdminError};
 use crate::drive::child::{ChildError, HubProcess, HubTls, Process};
-use crate::drive::keys::Keys;
 use crate::drive::measure::Watch;
 use crate::drive::onboard::{
-    BULK_ENDPOINTS, CONVERSION_ENDPOINTS, OnboardError, bind, onboard, set_answer_endpoints, set_endpoints,
-    settle_gross,
+    BULK_ENDPOINTS, CONVERSION_ENDPOINTS, Keys, OnboardError, bind, onboard, set_answer_endpoints,
+    set_endpoints, settle_gross,
 };
 use crate::drive::settling::Settling;
-use crate::drive::system::Subject;
-use crate::drive::target_hub::TargetHub;
+use crate::drive::system::{Subject, TargetHub};
 use crate::isolated::IsolatedError;
 use crate::judge::answers::AnswersEvidence;
 use crate::observe::hub_metrics::{NoMetrics, Scraper};

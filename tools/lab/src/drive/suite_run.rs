@@ -12,7 +12,7 @@ use crate::drive::suite_turns::{Group, Turn};
 use crate::judge::suite_pairs::{self, ClaimResult, PairResult, judge, pairs_of};
 use crate::judge::thresholds;
 use crate::judge::validity::deserves_second_try;
-use crate::observe::profile;
+use crate::observe::process;
 use crate::plan::load_profile::percent_of;
 use crate::plan::{Claim, Plot, Point, ScenarioFile, SuiteFile, SuiteRun, Test, Work};
 use crate::report::Metric;
@@ -272,7 +272,7 @@ pub fn run_suite(
             suite.failings.insert(point.directory(), failings);
         }
         result.write(&directory).map_err(|source| unwritable(&directory, source))?;
-        profile::carry(&directory);
+        process::carry(&directory);
     }
     let pairs = plan.groups.iter().zip(&sequences).flat_map(|(group, turns)| pairs_of(group, turns));
     suite.pairs = pairs.collect();

@@ -11,7 +11,7 @@ use upesi_hub::exit::{Exit, Failure};
 
 use super::upkeep::Upkeep;
 use crate::Environment;
-use crate::judge::objective::{Objective, ObjectiveResult, part};
+use crate::judge::thresholds::{Objective, ObjectiveResult, part};
 use crate::result::evidence::Provenance;
 use crate::result::statistics::median;
 

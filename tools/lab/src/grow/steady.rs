@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::AdminClient;
-use crate::drive::onboard::onboard;
 use serde::Serialize;
 use upesi_http::Workers;
+use upesi_hub::exit::{Exit, Failure};
 use upesi_sim::{Originator, OriginatorOptions, Outcome, Pending, SimConfig, Simulator, Upstream};
 use upesi_types::{Amount, Currency};
 
-use crate::judge::objective::{part, quantile};
-use upesi_hub::exit::{Exit, Failure};
+use crate::AdminClient;
+use crate::drive::onboard::onboard;
+use crate::judge::thresholds::{part, quantile};
 
 /// Transfers without an end at a time; more are not sent, and count as not served.
 const OPEN_MAX: u64 = 50_000;

@@ -22,7 +22,7 @@ use upesi_types::Timestamp;
 
 use super::disk_bytes;
 use super::steady::{Served, SteadyLoad};
-use crate::judge::objective::part;
+use crate::judge::thresholds::part;
 
 const DAY_MS: i64 = 86_400_000;
 /// The oldest part is so much older than it need be; the next part ends later than that.

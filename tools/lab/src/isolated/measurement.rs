@@ -9,8 +9,7 @@ use hdrhistogram::Histogram;
 use upesi_types::Timestamp;
 
 use super::Context;
-use crate::observe::environment::{Environment, durability};
-use crate::observe::machine::{CoreTime, taken};
+use crate::observe::machine::{CoreTime, Environment, durability, taken};
 use crate::observe::process::Usage;
 use crate::result::latency::LatencyMs;
 use crate::result::schema::{HistogramResult, Parameter, ProcessRow, StageResult, Validity, WindowResult};

@@ -20,21 +20,19 @@ mod senders;
 mod settings;
 mod source;
 pub mod stream;
-#[cfg(test)]
-mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
-use crate::drive::child::ChildError;
-use crate::result::LabResult;
 pub(crate) use flow::start_delivering;
 use measurement::Measurement;
 pub(crate) use measurement::table;
 use settings::Keys;
 use stream::StreamError;
+use tempfile::TempDir;
+
+use crate::drive::child::ChildError;
+use crate::result::LabResult;
 
 /// What surrounds a run of one stage.
 #[derive(Clone, Debug)]
@@ -241,4 +239,269 @@ fn scratch(parent: &Path) -> Result<TempDir, IsolatedError> {
     std::fs::create_dir_all(parent).map_err(IsolatedError::io("create", parent))?;
     let made = tempfile::Builder::new().prefix("upesi-lab-").tempdir_in(parent);
     made.map_err(IsolatedError::io("create a directory in", parent))
+}
+
+/// Each stage with tiny sizes: what counts is that everything is counted.
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use toml::Table;
+
+    use super::flow::{Flow, feed};
+    use super::scheme::{Past, Scheme};
+    use super::stream::{GenerateOptions, MessageKind, RecordOptions, Stream};
+    use super::*;
+    use crate::plan::{Point, SCENARIOS, ScenarioFile, Work};
+    use crate::result::schema::Parameter;
+
+    fn context(scratch: &tempfile::TempDir) -> Context {
+        Context { scratch: scratch.path().join("scratch"), name: "tiny".to_owned(), ..Context::default() }
+    }
+
+    fn measure(kind: &str, table: &str) -> LabResult {
+        let scratch = tempfile::tempdir().unwrap();
+        let result = run(kind, &table.parse::<Table>().unwrap(), &context(&scratch)).unwrap();
+        assert_eq!((&*result.kind, &*result.scenario, result.name.as_str()), ("isolated", kind, "tiny"));
+        assert!(result.validity.valid && result.failed == 0 && result.passed(), "{:?}", result.validity);
+        assert!(result.throughput_per_s > 0.0 && result.latency_ms.max > 0.0, "{result:?}");
+        assert_eq!(result.repetitions.len(), result.slices.len());
+        let left = std::fs::read_dir(scratch.path().join("scratch")).map_or(0, Iterator::count);
+        assert_eq!(left, 0, "scratch directories are removed");
+        result
+    }
+
+    fn stage<'result>(result: &'result LabResult, name: &str) -> &'result crate::result::schema::StageResult {
+        result.stages.iter().find(|stage| stage.stage == name).unwrap()
+    }
+
+    #[test]
+    fn the_ledger_decides_every_message() {
+        let result = measure("ledger", "messages = 200\ndfsps = 4\nrepetitions = 2");
+        assert_eq!((&*result.unit, result.completed, result.repetitions.len()), ("prepare", 400, 2));
+        assert_eq!(result.parameters["dfsps"], Parameter::Number(4));
+        let result = measure("ledger", "messages = 200\nwhat = 'fulfil'\nrepetitions = 1");
+        assert_eq!(
+            (&*result.unit, result.completed, stage(&result, "position").operations),
+            ("fulfil", 200, 200)
+        );
+    }
+
+    #[test]
+    fn batches_of_positions_keep_their_bound() {
+        let result = measure(
+            "position",
+            "messages = 300\nbatch = 10\nin_flight = 100\nsubmitters = 2\nrepetitions = 2\ndurable = false",
+        );
+        assert_eq!((&*result.unit, result.completed, result.durable), ("prepare", 600, Some(false)));
+        let engine = stage(&result, "engine");
+        assert_eq!(engine.operations, 600);
+        assert!(engine.batch_mean.is_some_and(|mean| (1.0..=10.0).contains(&mean)), "{engine:?}");
+        assert_eq!(result.parameters["batch"], Parameter::Number(10));
+    }
+
+    #[test]
+    fn all_submitters_submit_however_few_dfsps_there_are() {
+        let result = measure(
+            "position",
+            "messages = 200\ndfsps = 2\nsubmitters = 8\nin_flight = 80\nrepetitions = 2\ndurable = false",
+        );
+        assert_eq!(result.completed, 400);
+        assert_eq!(result.parameters["submitting_threads"], Parameter::Number(8));
+    }
+
+    #[test]
+    fn positions_are_committed_durably() {
+        let table = "messages = 100\nwhat = 'fulfil'\ndfsps = 3\nrepetitions = 1\ndeliveries = 'reported'";
+        let result = measure("position", table);
+        assert_eq!((&*result.unit, result.completed, result.durable), ("fulfil", 100, Some(true)));
+        assert_eq!(
+            result.parameters.keys().collect::<Vec<_>>(),
+            ["deliveries", "dfsps", "messages"],
+            "as asked for"
+        );
+        assert!(stage(&result, "journal_sync").operations >= 1);
+    }
+
+    #[test]
+    fn a_hub_can_have_a_past() {
+        let result = measure("position", "messages = 50\nexisting = 120\ndurable = false\nrepetitions = 2");
+        assert_eq!((result.completed, &result.parameters["existing"]), (100, &Parameter::Number(120)));
+        let result = measure("position", "messages = 50\nexisting = 70\nwhat = 'fulfil'\nrepetitions = 1");
+        assert_eq!(result.completed, 50);
+    }
+
+    #[test]
+    fn the_journal_holds_every_record() {
+        let result = measure(
+            "journal",
+            "record_bytes = 300\nbatch = 4\nbatches = 50\nrepetitions = 3\nsegment_bytes = 65536\ndurable = false",
+        );
+        assert_eq!((&*result.unit, result.completed), ("record", 600));
+        assert!(stage(&result, "journal_bytes").operations > 600 * 300, "the records and their frames");
+        assert_eq!(stage(&result, "journal_sync").operations, 150);
+    }
+
+    #[test]
+    fn the_archive_finds_what_is_there_and_nothing_else() {
+        for (what, completed) in [("insert", 1_000), ("hit", 400), ("miss", 400)] {
+            let table =
+                format!("what = '{what}'\ntransfers = 1000\nlookups = 400\nbatch = 300\nrepetitions = 2");
+            let result = measure("archive", &table);
+            assert_eq!(result.completed, completed, "{what}");
+            for name in ["archive_insert", "archive_hit", "archive_miss", "archive_sync"] {
+                assert!(stage(&result, name).operations > 0, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_callback_arrives_with_and_without_kept_connections() {
+        for keep_alive in [true, false] {
+            let table = format!(
+                "messages = 120\ndfsps = 3\nconnections = 4\nqueued = 40\nrepetitions = 2\nkeep_alive = {keep_alive}"
+            );
+            let result = measure("notification", &table);
+            assert_eq!((&*result.unit, result.completed), ("callback", 240));
+            assert_eq!(stage(&result, "callback").operations, 240);
+        }
+        let slow =
+            "messages = 20\nconnections = 10\nreceiver_delay_ms = 2\nrepetitions = 1\nbody_bytes = 9000";
+        assert_eq!(measure("notification", slow).completed, 20);
+    }
+
+    #[test]
+    fn simulated_dfsps_take_every_callback_and_answer_it() {
+        for more in ["", "receiver_delay_ms = 2", "keep_alive = false\nreceiver_threads = 2"] {
+            let table = format!("receivers = 'dfsps'\nmessages = 60\ndfsps = 3\nrepetitions = 2\n{more}");
+            let result = measure("notification", &table);
+            assert_eq!((&*result.unit, result.completed), ("callback", 120), "{more}");
+            assert_eq!(result.parameters["receivers"], Parameter::Text("dfsps".to_owned()));
+            // Timed from being handed over to having been taken, each once.
+            let counted: u64 =
+                result.histogram.iter().flat_map(|found| &found.buckets).map(|bucket| bucket.1).sum();
+            assert_eq!(counted, 120, "{more}");
+        }
+    }
+
+    #[test]
+    fn positions_and_callbacks_alone_are_fed_with_recorded_streams() {
+        let named = |name: &str| ScenarioFile::named(name).unwrap();
+        let names = SCENARIOS.iter().map(|(name, _)| *name);
+        let replayed: Vec<&str> =
+            names.filter(|name| name.starts_with("position-") || name.starts_with("notification-")).collect();
+        assert_eq!(replayed.len(), 9);
+        for name in replayed {
+            for point in named(name).points() {
+                let Work::Isolated { table, .. } = &point.work else { panic!("{name} is no stage alone") };
+                assert_eq!(table.get("recorded"), Some(&toml::Value::Boolean(true)), "{name}");
+            }
+        }
+        let labels = |name: &str| named(name).points().iter().map(Point::label).collect::<Vec<_>>();
+        assert_eq!(labels("position-500k"), labels("position-batch"), "as many bounds and DFSPs");
+        assert_eq!(named("position-scale").repetitions, 3, "for an interval");
+    }
+
+    #[test]
+    fn every_arrival_of_a_schedule_begins_and_lateness_is_judged() {
+        let even = "rate_per_s = 400\nms = 150\nrepetitions = 2\nthreads = 2\nlate_us_max = 60000000";
+        let result = measure("generator", even);
+        assert_eq!((&*result.unit, result.completed), ("arrival", 2 * 60));
+        assert_eq!(result.parameters["rate_per_s"], Parameter::Number(400));
+        let random = measure("generator", &format!("{even}\narrivals = 'random'"));
+        assert!(
+            (60..240).contains(&random.completed),
+            "two draws of 60 in the mean, seeds 1 and 2: {}",
+            random.completed
+        );
+        // Nobody begins within a microsecond: another thread has to be woken.
+        let table: Table = "rate_per_s = 400\nms = 100\nrepetitions = 1\nlate_us_max = 1".parse().unwrap();
+        let late = run("generator", &table, &Context::default()).unwrap();
+        assert!(
+            !late.validity.valid && late.validity.findings[0].contains("1 µs are allowed"),
+            "{:?}",
+            late.validity
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named_before_anything_runs() {
+        for (kind, table, wanted) in [
+            ("positions", "", "there is no isolated kind \"positions\""),
+            ("position", "batch = 2000", "batch must not be more than in_flight"),
+            ("position", "batch = 2000\nnonsense = 1", "nonsense: isolated kind position has no such key"),
+            (
+                "position",
+                "messages = 4\nsubmitters = 5",
+                "submitters must not be more than in_flight, nor than messages",
+            ),
+            ("position", "stream = 'x'\ndfsps = 3", "a recorded stream has its own DFSPs"),
+            ("prepare", "stream = 'x'\nexisting = 3", "existing transfers are made up"),
+            ("position", "recorded = true\nexisting = 3", "existing transfers are made up"),
+            ("ledger", "recorded = true\nstream = 'x'", "leave stream out, or recorded"),
+            ("notification", "receivers = 'nobody'", "give sinks or dfsps"),
+            ("journal", "batch = 65536\nrecord_bytes = 65536", "batch × record_bytes"),
+            ("archive", "transfers = 2", "at least as many transfers"),
+            ("prepare", "callbacks = 'sent'", "give held or swallowed"),
+            ("fulfil", "messages = 3", "more messages than repetitions"),
+            ("notification", "keep_alive = 'no'", "give true or false"),
+        ] {
+            let table: Table = table.parse().unwrap();
+            let error = check(kind, &table).unwrap_err();
+            assert!(error.is_usage() && error.to_string().contains(wanted), "{kind}: {error}");
+        }
+        for (kind, _) in KINDS {
+            check(kind, &Table::new()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_missing_stream_is_told_apart() {
+        let scratch = tempfile::tempdir().unwrap();
+        let table: Table = "stream = '/nonexistent/stream'".parse().unwrap();
+        let error = run("ledger", &table, &context(&scratch)).unwrap_err();
+        assert!(error.missing_stream().is_some() && !error.is_usage(), "{error}");
+    }
+
+    #[test]
+    fn what_a_hub_took_can_be_recorded_and_replayed() {
+        let directory = tempfile::tempdir().unwrap();
+        let generated =
+            GenerateOptions { transfers: 50, dfsps: 3, fulfils: true, ..GenerateOptions::default() };
+        let stream = Stream::generate(&generated).unwrap();
+        let scratch = scratch(directory.path()).unwrap();
+        let data = scratch.path().join("data");
+        let scheme = Scheme::of(&stream, None).unwrap();
+        let reserved = Arc::new(stream.decode(MessageKind::Prepare, 50).unwrap());
+        Past { scheme, existing: 0, dfsps: 3, seed: 1, reserved }.write(&data).unwrap();
+        let options = upesi_engine::EngineOptions::new(&data);
+        let (engine, handle) =
+            flow::start_delivering(options, upesi_engine::EngineMetrics::default()).unwrap();
+        let fulfils = Arc::new(stream.decode(MessageKind::Fulfil, 40).unwrap());
+        assert_eq!(feed(&handle, &fulfils, Flow { submitters: 3, in_flight: 9 }).unwrap().submitting, 3);
+        engine.shutdown();
+
+        let record = |messages_max, fulfils| {
+            Stream::record(&RecordOptions { data: data.clone(), messages_max, fulfils }).unwrap()
+        };
+        let (recorded, skipped) = record(1_000, true);
+        assert_eq!((recorded.header.prepares, recorded.header.fulfils), (50, 40));
+        assert_eq!((skipped.unreadable, skipped.orphans), (0, 0));
+        assert!(skipped.others > 0, "operators' commands are left out");
+        let bodies = |stream: &Stream, kind| -> Vec<_> {
+            stream
+                .of_kind(kind)
+                .map(|message| (message.id, message.headers.clone(), message.body.clone()))
+                .collect()
+        };
+        assert_eq!(bodies(&recorded, MessageKind::Prepare), bodies(&stream, MessageKind::Prepare));
+        let (few, _) = record(20, false);
+        assert_eq!((few.header.prepares, few.header.fulfils), (20, 0));
+
+        let file = directory.path().join("stream");
+        recorded.write(&file).unwrap();
+        let table = format!("stream = {:?}\nwhat = 'fulfil'\nmessages = 40\nrepetitions = 1", file.display());
+        assert_eq!(measure("ledger", &table.replace("messages = 40", "messages = 10")).completed, 10);
+        assert_eq!(measure("ledger", &table).completed, 40);
+    }
 }

@@ -4,14 +4,12 @@ use upesi_types::Timestamp;
 
 use crate::drive::parallel::{loads_of, originated};
 use crate::drive::run::Run;
-use crate::drive::system::{Subject, schedule};
-use crate::drive::target_hub::TargetHub;
+use crate::drive::system::{Subject, TargetHub, schedule};
 use crate::judge::audit::{Evidence, audit};
 use crate::judge::thresholds::thresholds;
 use crate::judge::validity::judge;
-use crate::observe::environment::{Environment, durability};
 use crate::observe::hub_metrics;
-use crate::observe::machine::machine;
+use crate::observe::machine::{Environment, durability, machine};
 use crate::observe::timeline::Timeline;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::{HistogramResult, ProcessRow, StageResult, WindowResult};

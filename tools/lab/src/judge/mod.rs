@@ -4,7 +4,6 @@ pub mod answers;
 pub(crate) mod assemble;
 pub mod audit;
 pub(crate) mod drift;
-pub mod objective;
 pub(crate) mod steady;
 pub(crate) mod suite_pairs;
 pub(crate) mod thresholds;

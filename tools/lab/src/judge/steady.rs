@@ -121,7 +121,7 @@ fn under_way(options: &RunOptions, result: &LabResult) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::target_hub::TargetHub;
+    use crate::drive::system::TargetHub;
     use crate::observe::hub_metrics::{Snapshot, stages};
     use crate::plan::load_profile::Load;
     use crate::result::schema::{Queues, StageResult, TimelineResult, TimelineRow};

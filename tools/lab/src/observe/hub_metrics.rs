@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use upesi_http::ClientTls;
 
 use crate::drive::admin_client::{AdminClient, AdminError};
-use crate::drive::target_hub::TargetHub;
+use crate::drive::system::TargetHub;
 use crate::result::schema::{Queues, StageResult};
 use crate::result::statistics::{ratio, rounded};
 

@@ -1,9 +1,7 @@
 //! What is read while a hub is driven: its metrics, its processes, the machine, the second-by-second record.
 
-pub(crate) mod environment;
 pub(crate) mod hub_metrics;
 pub(crate) mod machine;
 pub(crate) mod process;
-pub mod profile;
 pub(crate) mod tally;
 pub(crate) mod timeline;

@@ -4,16 +4,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::result::schema::TimelineResult;
-use crate::{LabError, LabResult, Load, PairChoice, Role, RunOptions, Stage};
 use serde::Serialize;
+use upesi_hub::exit::Failure;
 use upesi_types::Timestamp;
 
-use super::figures::{PhaseReport, Refusals, Times, findings_of};
-use super::objectives::Measured;
+use super::figures::{Measured, PhaseReport, Refusals, Times, findings_of};
 use super::{OUTSTANDING_MAX, OverloadArguments, STEP, Tried};
-use crate::judge::objective::{Objective, part};
-use upesi_hub::exit::Failure;
+use crate::judge::thresholds::{Objective, part};
+use crate::result::schema::TimelineResult;
+use crate::{LabError, LabResult, Load, PairChoice, Role, RunOptions, Stage};
 
 /// Before, while it floods, after.
 const PHASES: u32 = 3;

@@ -5,11 +5,10 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::figures::{EDGE_S, PhaseReport, Refusals, Times, findings_of, rss_most, seconds};
-use super::objectives::Measured;
+use super::figures::{EDGE_S, Measured, PhaseReport, Refusals, Times, findings_of, rss_most, seconds};
 use super::prober::Probe;
 use crate::LabResult;
-use crate::judge::objective::{Objective, part, quantile};
+use crate::judge::thresholds::{Objective, part, quantile};
 use crate::result::schema::{TimelineResult, TimelineRow};
 
 /// Steps that are kept: seconds before the load falls, and after.

@@ -12,22 +12,21 @@ pub(crate) mod options;
 pub(crate) mod pairs;
 mod read;
 pub(crate) mod scenario;
-mod section;
-pub mod security;
+pub mod section;
 mod suite;
 mod sweep;
-pub mod targets;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::plan::options::RunOptions;
 use section::Node;
 pub use section::duration_of;
 pub use suite::{PublishedLink, Recorded, SuiteFile, SuiteQuestion, SuiteRun};
 pub use sweep::{Claim, Plot, Point};
+
+use crate::plan::options::RunOptions;
 
 /// A scenario or suite file larger than this is refused, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;

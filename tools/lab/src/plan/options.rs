@@ -12,12 +12,11 @@ use upesi_sim::{BULK_ITEMS_MAX, DfspSettings, PARTIES_PER_DFSP};
 use upesi_types::{Amount, Currency};
 
 use crate::drive::parallel::LOADS_MAX;
-use crate::drive::target_hub::TargetHub;
+use crate::drive::system::TargetHub;
 use crate::plan::load_profile::Load;
 use crate::plan::pairs::PairChoice;
 use crate::plan::scenario::Scenario;
-use crate::plan::security::Security;
-use crate::plan::targets::Target;
+use crate::plan::section::{Security, Target};
 use crate::result::schema::Parameter;
 
 /// Most virtual users, and most operations outstanding in open loop.

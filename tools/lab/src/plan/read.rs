@@ -13,8 +13,7 @@ use crate::isolated;
 use crate::plan::load_profile::Load;
 use crate::plan::options::{Baseline, FXPS_MAX, Identity, RunOptions, SLICES_MAX, Settlement};
 use crate::plan::scenario::Scenario;
-use crate::plan::security::Security;
-use crate::plan::targets::{Target, TargetKind};
+use crate::plan::section::{Security, Target, TargetKind};
 
 /// Most transfers that a hub is filled with before a run.
 const EXISTING_MAX: u64 = 1_000_000_000;

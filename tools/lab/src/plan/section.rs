@@ -5,10 +5,15 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use upesi_tls::Protocols;
 
 use super::Mistake;
+use crate::result::LabResult;
+use crate::result::schema::TargetCheck;
 
 pub(crate) type Mistakes = RefCell<Vec<Mistake>>;
 
@@ -332,5 +337,213 @@ fn convert(value: &DeValue<'_>, line_of: &dyn Fn(usize) -> usize) -> Value {
         }
         DeValue::Table(table) => convert_table(table, line_of),
         DeValue::Datetime(_) => Value::Other,
+    }
+}
+
+// How hub, DFSPs and baselines of a run prove who they are.
+
+/// Most transfers whose signatures are made before a run: about half a gigabyte of them.
+const SIGNED_AHEAD_MAX: u64 = 1_000_000;
+
+/// How hub and DFSPs connect to each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// By HTTP.
+    #[default]
+    Plain,
+    /// By mutual TLS, in both directions; every DFSP has a certificate of its own.
+    Mutual,
+    /// The same with HTTP/2 between hub and DFSPs.
+    MutualHttp2,
+}
+
+/// Whether messages are signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Signatures {
+    /// Unsigned.
+    #[default]
+    Off,
+    /// Signed by all, and refused where the signature is missing or another's.
+    Enforce,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Security {
+    pub tls: Transport,
+    pub jws: Signatures,
+    /// Transfers whose signatures DFSPs make before the load, for the hub and for each baseline. Those after them are
+    /// signed as they leave, which takes longer than all that a hub does about a transfer.
+    pub sign_ahead: u64,
+}
+
+impl Security {
+    const TRANSPORTS: [&'static str; 3] = ["plain", "mutual", "mutual-http2"];
+    const SIGNATURES: [&'static str; 2] = ["off", "enforce"];
+
+    /// Whether connections have TLS.
+    pub fn is_mutual(self) -> bool {
+        self.protocols().is_some()
+    }
+
+    /// What simulated DFSPs speak where connections have TLS. A hub offers HTTP/2 by itself; the forwarder has it not.
+    pub fn protocols(self) -> Option<Protocols> {
+        match self.tls {
+            Transport::Plain => None,
+            Transport::Mutual => Some(Protocols::Http1),
+            Transport::MutualHttp2 => Some(Protocols::Http2AndHttp1),
+        }
+    }
+
+    pub fn is_signed(self) -> bool {
+        self.jws == Signatures::Enforce
+    }
+
+    pub fn needs_keys(self) -> bool {
+        self.is_mutual() || self.is_signed()
+    }
+
+    /// Reads `[security]`.
+    pub(crate) fn read(section: &mut Section<'_>) -> Self {
+        let tls = section.choice("tls", &Self::TRANSPORTS).unwrap_or(0);
+        let jws = section.choice("jws", &Self::SIGNATURES).unwrap_or(0);
+        let sign_ahead = section.integer("sign_ahead", 0..=SIGNED_AHEAD_MAX).unwrap_or(0);
+        Self {
+            tls: [Transport::Plain, Transport::Mutual, Transport::MutualHttp2][tls],
+            jws: [Signatures::Off, Signatures::Enforce][jws],
+            sign_ahead,
+        }
+    }
+}
+
+// What a run must reach.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// Half of the operations are at most this slow, in milliseconds.
+    P50,
+    P95,
+    P99,
+    P999,
+    /// The slowest operation is at most this slow.
+    Max,
+    /// The slowest settlement beside the load, from the close of its window to SETTLED, took at most so long.
+    Settlement,
+    /// Share of operations over one second, at most so many per mille.
+    OverOneSecond,
+    /// Operations that did not complete, at most so many per mille.
+    Failed,
+    /// Accepted requests without any outcome, at most so many.
+    Lost,
+    Throughput,
+}
+
+impl TargetKind {
+    pub const ALL: [Self; 10] = [
+        Self::P50,
+        Self::P95,
+        Self::P99,
+        Self::P999,
+        Self::Max,
+        Self::Settlement,
+        Self::OverOneSecond,
+        Self::Failed,
+        Self::Lost,
+        Self::Throughput,
+    ];
+
+    /// Its key in scenario files and results.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::P50 => "p50_ms",
+            Self::P95 => "p95_ms",
+            Self::P99 => "p99_ms",
+            Self::P999 => "p999_ms",
+            Self::Max => "max_ms",
+            Self::Settlement => "settlement_ms",
+            Self::OverOneSecond => "over_1s_per_mille",
+            Self::Failed => "failed_per_mille",
+            Self::Lost => "lost",
+            Self::Throughput => "throughput_per_s",
+        }
+    }
+
+    #[expect(clippy::float_arithmetic, reason = "shares of measurements; no money")]
+    fn measured(self, result: &LabResult) -> f64 {
+        let latency = &result.latency_ms;
+        let ended = (result.completed + result.failed).max(1) as f64;
+        match self {
+            Self::P50 => latency.p50,
+            Self::P95 => latency.p95,
+            Self::P99 => latency.p99,
+            Self::P999 => latency.p999,
+            Self::Max => latency.max,
+            Self::Settlement => result.settlement.map_or(0.0, |settled| settled.slowest_ms as f64),
+            Self::OverOneSecond => latency.share_over_1s * 1e3,
+            Self::Failed => result.failed as f64 * 1e3 / ended,
+            Self::Lost => result.lost as f64,
+            Self::Throughput => result.throughput_per_s,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target {
+    pub kind: TargetKind,
+    /// The bound; it counts as met itself, except that a latency must stay below it.
+    pub limit: f64,
+}
+
+impl Target {
+    /// Compares with what was measured. Latencies of a run in which nothing completed meet nothing.
+    pub fn check(&self, result: &LabResult) -> TargetCheck {
+        let (measured, limit) = (self.kind.measured(result), self.limit);
+        let met = match self.kind {
+            TargetKind::P50 | TargetKind::P95 | TargetKind::P99 | TargetKind::P999 | TargetKind::Max => {
+                measured < limit && result.completed > 0
+            }
+            TargetKind::Settlement => {
+                measured <= limit && result.settlement.is_some_and(|settled| settled.settlements > 0)
+            }
+            TargetKind::OverOneSecond | TargetKind::Failed | TargetKind::Lost => measured <= limit,
+            TargetKind::Throughput => measured >= limit,
+        };
+        TargetCheck { name: self.kind.key().into(), limit, measured, met }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::latency::LatencyMs;
+
+    #[test]
+    fn targets_are_met_up_to_their_bound() {
+        let result = LabResult {
+            latency_ms: LatencyMs { p99: 999.0, share_over_1s: 0.01, ..LatencyMs::default() },
+            completed: 990,
+            failed: 10,
+            lost: 1,
+            throughput_per_s: 200.0,
+            ..LabResult::default()
+        };
+        for (kind, limit, met) in [
+            (TargetKind::P99, 1_000.0, true),
+            (TargetKind::P99, 999.0, false),
+            (TargetKind::OverOneSecond, 10.0, true),
+            (TargetKind::OverOneSecond, 9.0, false),
+            (TargetKind::Failed, 10.0, true),
+            (TargetKind::Failed, 9.9, false),
+            (TargetKind::Lost, 0.0, false),
+            (TargetKind::Lost, 1.0, true),
+            (TargetKind::Throughput, 200.0, true),
+            (TargetKind::Throughput, 200.1, false),
+        ] {
+            assert_eq!(Target { kind, limit }.check(&result).met, met, "{} {limit}", kind.key());
+        }
+        let nothing = LabResult::default();
+        assert!(!Target { kind: TargetKind::P50, limit: 10.0 }.check(&nothing).met);
     }
 }

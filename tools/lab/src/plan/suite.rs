@@ -8,7 +8,7 @@ use super::{
     Mistake, PlanError, Plot, REPETITIONS_MAX, SUITES, ScenarioFile, Test, Work, looks_like_path, read_text,
     stem, sweep,
 };
-use crate::observe::profile;
+use crate::observe::process;
 
 #[derive(Clone, Debug)]
 pub struct SuiteRun {
@@ -200,7 +200,7 @@ fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, 
 fn look_into(scenario: &mut ScenarioFile) -> bool {
     scenario.points.iter_mut().all(|point| match &mut point.work {
         Work::EndToEnd { options, test } => {
-            options.profile = Some(profile::LENGTH);
+            options.profile = Some(process::LENGTH);
             let is_search = matches!(test, Test::Breakpoint(_));
             !is_search && options.alone.is_none() && options.load.stages().is_empty()
         }

@@ -314,7 +314,7 @@ fn a_run_of_a_suite_is_looked_into_where_that_can_be() {
     };
     let looked = suite("payments-8", "").unwrap();
     assert!(looked.runs[0].profile);
-    assert_eq!(options(&looked.runs[0].scenario, 0).profile, Some(crate::observe::profile::LENGTH));
+    assert_eq!(options(&looked.runs[0].scenario, 0).profile, Some(crate::observe::process::LENGTH));
     for scenario in ["breakpoint", "published-ramp", "simulators-only", "ledger-alone"] {
         let error = suite(scenario, "").unwrap_err().to_string();
         assert!(error.contains("s.toml:2: ") && error.contains("only a steady load"), "{scenario}: {error}");

@@ -13,7 +13,7 @@ use crate::report::statistics::{
 };
 use crate::report::suite::Beside;
 use crate::report::verdict::verdict;
-use crate::report::{text, warnings};
+use crate::report::{text, verdict};
 use crate::result::statistics::median;
 
 /// An interval narrower than this on both sides of nothing counts as "the same": no decision rests on less.
@@ -296,7 +296,7 @@ fn beside_base(beside: &Beside, runs: &[Run]) -> Option<Pair> {
         subject: Some(other.title().to_owned()),
         decided_by: Some(deciding(&base, &other)),
         verdict: verdict(&base, &other, &differences),
-        warnings: warnings::of_pair(&base, &other),
+        warnings: verdict::of_pair(&base, &other),
         base: base.label,
         other: other.label,
         differences,
@@ -328,7 +328,7 @@ fn pair(base: &Run, other: &Run, subject: Option<String>, confidence: f64) -> Pa
         .filter(|_| comparable)
         .filter_map(|metric| difference(metric, base, other, confidence))
         .collect();
-    let warnings = warnings::of_pair(base, other);
+    let warnings = verdict::of_pair(base, other);
     let verdict = verdict(base, other, &differences);
     Pair {
         subject,

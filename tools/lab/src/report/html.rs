@@ -1,6 +1,5 @@
 //! The page: one file that loads nothing. Its tables read without the script; the script draws the plots.
 
-mod objectives;
 mod plots;
 mod run_section;
 mod sections;

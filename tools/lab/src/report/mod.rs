@@ -23,7 +23,6 @@ mod suite;
 mod summary;
 mod text;
 mod verdict;
-mod warnings;
 
 use std::path::{Path, PathBuf};
 

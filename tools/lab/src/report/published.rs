@@ -12,7 +12,7 @@ use crate::report::figures::{ABSENT, count, grouped, number, or_absent, percent,
 use crate::report::run::Run;
 pub use crate::report::summary::summary;
 use crate::report::text::{Grid, escaped, wrapped};
-use crate::report::{input, warnings};
+use crate::report::{input, verdict};
 use crate::result::statistics::ratio;
 
 /// Seconds that a figure of one moment is of.
@@ -106,7 +106,7 @@ impl Ours {
             figure: run.number(member).map(|figure| in_unit(figure, member, unit)),
             conditions: conditions::of(run),
             load: conditions::driven_with(run),
-            note: failed.into_iter().chain(warnings::doubts(run)).collect::<Vec<_>>().join("; "),
+            note: failed.into_iter().chain(verdict::doubts(run)).collect::<Vec<_>>().join("; "),
             missed: missed(run),
             vcpus: run.number("environment.cores"),
         }
@@ -199,7 +199,7 @@ fn missed(run: &Run) -> Option<String> {
     let targets = run.targets.iter().filter(|target| !target.met).map(|target| {
         format!("{} {} instead of {}", target.name, number(target.measured), number(target.limit))
     });
-    let all: Vec<String> = audit.into_iter().chain(warnings::thresholds(run)).chain(targets).collect();
+    let all: Vec<String> = audit.into_iter().chain(verdict::thresholds(run)).chain(targets).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 

@@ -9,7 +9,7 @@ use crate::report::conditions::{self, Conditions};
 use crate::report::figures::{ABSENT, count, microseconds, milliseconds, number, or_absent};
 use crate::report::input::Results;
 use crate::report::run::Run;
-use crate::report::warnings;
+use crate::report::verdict;
 
 /// Rows of cells, aligned: the first column to the left, figures to the right.
 pub(crate) struct Grid {
@@ -208,7 +208,7 @@ pub(crate) fn results(results: &Results) -> String {
     for (place, absence) in results.suites.iter().flat_map(|suite| &suite.absences).enumerate() {
         let _ = writeln!(text, "{}{absence}", if place == 0 { "\n" } else { "" });
     }
-    let warnings: BTreeSet<String> = results.runs.iter().flat_map(warnings::of_run).collect();
+    let warnings: BTreeSet<String> = results.runs.iter().flat_map(verdict::of_run).collect();
     for (place, warning) in warnings.iter().enumerate() {
         let _ = writeln!(text, "{}warning: {warning}", if place == 0 { "\n" } else { "" });
     }
@@ -283,7 +283,7 @@ pub(crate) fn markdown(results: &Results) -> String {
         text.push_str(&format!("\n**Where the hub's CPU time goes**\n\n{}", shares.markdown()));
     }
     text.push_str(&where_made(&results.runs));
-    let warnings: BTreeSet<String> = results.runs.iter().flat_map(warnings::of_run).collect();
+    let warnings: BTreeSet<String> = results.runs.iter().flat_map(verdict::of_run).collect();
     let absences = results.suites.iter().flat_map(|suite| suite.absences.iter().cloned());
     let notes: Vec<String> = warnings.into_iter().chain(absences).collect();
     if !notes.is_empty() {

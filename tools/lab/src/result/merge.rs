@@ -22,7 +22,7 @@ use crate::judge::thresholds::together;
 use crate::observe::tally::Tally;
 use crate::plan::load_profile::{Load, ParallelLoad, Stage};
 use crate::plan::scenario::phase_name;
-use crate::plan::targets::{Target, TargetKind};
+use crate::plan::section::{Target, TargetKind};
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::{HistogramResult, ProcessRow, Validity};
 use crate::result::statistics::{median, ratio, rounded};

@@ -19,12 +19,12 @@ use upesi_sim::{Counters, DfspSettings};
 use crate::drive::parallel::LoadResult;
 use crate::judge::answers::AnswerCheck;
 use crate::judge::audit::{Originated, PositionCheck};
-use crate::observe::environment::Environment;
+use crate::observe::machine::Environment;
 use crate::plan::load_profile::Load;
 use crate::plan::options::{Baseline, RunOptions, Settlement};
 use crate::plan::pairs::PairChoice;
 use crate::plan::scenario::Scenario;
-use crate::plan::security::Security;
+use crate::plan::section::Security;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::{
     BreakpointResult, DriftResult, HistogramResult, MachineResult, Name, Parameter, ProcessRow,

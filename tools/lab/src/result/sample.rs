@@ -8,16 +8,16 @@ use upesi_sim::{Counters, DfspSettings};
 
 use super::latency::written;
 use crate::drive::parallel::LoadResult;
-use crate::drive::target_hub::TargetRecord;
+use crate::drive::system::TargetRecord;
 use crate::judge::answers::AnswerCheck;
 use crate::judge::audit::{Originated, PositionCheck};
-use crate::observe::environment::{Build, Environment, Storage};
+use crate::observe::machine::{Build, Environment, Storage};
 use crate::observe::tally::Exchanges;
 use crate::observe::timeline::interval_histogram;
 use crate::plan::load_profile::Load;
 use crate::plan::options::{Baseline, Settlement};
 use crate::plan::scenario::Scenario;
-use crate::plan::security::Security;
+use crate::plan::section::Security;
 use crate::result::latency::{LatencyMs, PhaseResult, Phases};
 use crate::result::schema::{
     BreakpointResult, DriftResult, DriftRow, HistogramResult, Limit, MachineResult, Parameter, Probe,

@@ -12,8 +12,7 @@ use upesi_http::{
 };
 use upesi_types::{Currency, ErrorCode, FspId};
 
-use super::directory::{OracleFull, Owner};
-use super::{OracleReport, OracleSettings, Shared};
+use super::{OracleFull, OracleReport, OracleSettings, Owner, Shared};
 use crate::dfsp::count;
 use crate::party::decoded;
 use crate::settings::{Fault, hits};

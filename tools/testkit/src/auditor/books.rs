@@ -4,11 +4,12 @@
 mod bulks;
 mod conversions;
 mod reservations;
-mod retention;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub(crate) use bulks::BulkCounts;
+pub(crate) use conversions::ConversionCounts;
 use sha2::{Digest, Sha256};
 use upesi_ledger::{
     AbortKind, Actor, Callback, CallbackKey, Event, FundsState, FundsTransfer, Ledger, LedgerAccountTypeId,
@@ -20,8 +21,6 @@ use super::outside::SentBulk;
 use super::settling::{Accounts, Fee, SettlementBooks, SettlementCounts};
 use super::{Findings, Outside, currency_number};
 use crate::message::{Ending, number};
-pub(crate) use bulks::BulkCounts;
-pub(crate) use conversions::ConversionCounts;
 
 /// An account by the numbers of its owner, its type and its currency.
 pub(super) type AccountKey = (u32, u8, u8);

@@ -184,3 +184,176 @@ fn describe_dfsp(dfsp: &Dfsp, now_us: u64, lies: u64) -> String {
     }
     words.join(", ")
 }
+
+// What a world went through.
+
+/// What a world went through, to prove that it tried something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub starts: u64,
+    pub starts_failed: u64,
+    /// Crashes at the operation of the disk that was drawn for a start when the process before it ended: in the start,
+    /// or right after it.
+    pub starts_cut_off: u64,
+    pub quick_restarts: u64,
+    pub kills: u64,
+    pub power_losses: u64,
+    /// Those kills that hit a process at work, at a moment of their own.
+    pub sudden_kills: u64,
+    /// Those losses of power that did so.
+    pub sudden_power_losses: u64,
+    /// Crashes in the middle of an operation of the disk, but for those of starts that were cut off.
+    pub crashes_at_operation: u64,
+    /// Processes that ended themselves because of a failing disk.
+    pub disk_stops: u64,
+    pub full_disks: u64,
+    pub broken_operations: u64,
+    pub broken_reads: u64,
+    /// Writes and syncs of the archive that failed with room enough.
+    pub broken_archives: u64,
+    pub clock_jumps: u64,
+    pub clock_drifts: u64,
+    pub clock_freezes: u64,
+    pub dead_dfsps: u64,
+    pub slow_dfsps: u64,
+    pub failing_dfsps: u64,
+    /// Requests, their answers and callbacks that were lost on the way.
+    pub messages_lost: u64,
+    /// Those that came twice.
+    pub messages_doubled: u64,
+    /// Those that were held up, so that others overtook them.
+    pub messages_delayed: u64,
+    pub callback_answers_lost: u64,
+    pub faults: u64,
+    /// Those that a check of safety has followed.
+    pub faults_checked: u64,
+    pub checks: u64,
+    /// Those that compared the state with a replay, too.
+    pub replays_compared: u64,
+    pub rotten_bits: u64,
+    pub lost_writes: u64,
+    /// Writes that reported success and went to another place.
+    pub misdirected_writes: u64,
+    /// Writes that reported success and left a sector as it was.
+    pub stale_writes: u64,
+    /// Worlds that ended because a start found such damage and refused, 0 or 1.
+    pub rot_found: u64,
+    /// Running hubs and readers that found it.
+    pub rot_met: u64,
+    /// Starts that passed over a damaged newest snapshot.
+    pub snapshots_passed_over: u64,
+    /// Worlds that ended because the newest frame had vanished without a trace, which nobody can notice, 0 or 1.
+    pub rot_unseen: u64,
+    /// Worlds in which a callback stayed owed to the end because its request is damaged, 0 or 1.
+    pub rot_withheld: u64,
+    /// Worlds that went on to their end with damage that nothing depended on, 0 or 1.
+    pub rot_harmless: u64,
+    pub requests: u64,
+    pub acknowledged: u64,
+    pub refused: u64,
+    /// Lies told by DFSPs, and what comes with them, such as questions of strangers.
+    pub lies: u64,
+    /// Among them: payees' PUTs with a wrong fulfilment, destination or error code.
+    pub false_endings: u64,
+    /// PUTs of those who are not the payee.
+    pub strangers_endings: u64,
+    /// Prepares that come again with another amount.
+    pub altered_prepares: u64,
+    /// Prepares that come again from somebody else.
+    pub copied_prepares: u64,
+    /// New prepares in another payer's name.
+    pub forged_prepares: u64,
+    /// Prepares with odd amounts or cut bodies.
+    pub oddities: u64,
+    pub strangers_questions: u64,
+    /// PUTs for transfers that do not exist.
+    pub endings_of_nothing: u64,
+    /// Transfers that their payee decides both to abort and to fulfil; not among the lies.
+    pub contradictions: u64,
+    pub replays: u64,
+    /// Those whose hub had been started anew meanwhile.
+    pub replays_after_restart: u64,
+    /// Operators' changes that were made.
+    pub operations: u64,
+    pub jumps_accepted: u64,
+    pub ended_by_operator: u64,
+    /// Changes of a party of a transfer between its prepare and its end.
+    pub ambushes_in_flight: u64,
+    /// Changes a moment before a crash.
+    pub ambushes_before_crash: u64,
+    /// Changes a moment after a start.
+    pub ambushes_after_start: u64,
+    /// Callbacks that left the hub, repetitions included.
+    pub callbacks: u64,
+    pub callbacks_taken: u64,
+    /// Callbacks that operators sent again after they were given up.
+    pub recalled: u64,
+    pub removals: u64,
+    pub removed: u64,
+    /// Prepares of transfers that had been removed, sent again.
+    pub resent_after_removal: u64,
+    /// Archives that were lost between two lives and are made again.
+    pub lost_archives: u64,
+    pub windows_closed: u64,
+    pub settlements: u64,
+    pub settled: u64,
+    pub settlements_aborted: u64,
+    /// Stages that only some accounts of a settlement reached at once.
+    pub stages_in_pieces: u64,
+    pub caps_raised: u64,
+    /// Caps that were lowered again because their settlement was given up.
+    pub caps_lowered: u64,
+    pub settled_at_once: u64,
+    pub fees: u64,
+    /// Transfers committed with a party behind a proxy.
+    pub committed_through_proxy: u64,
+    pub conversions_committed: u64,
+    /// Those that were aborted after they were reserved, those expired included.
+    pub conversions_aborted: u64,
+    /// Those that expired, by themselves or with their transfer.
+    pub conversions_expired: u64,
+    /// Of all that were reserved, those on the payee's side.
+    pub conversions_of_payees: u64,
+    /// Determining transfers that came before the fulfilment of their conversion, or before the conversion itself.
+    pub determining_early: u64,
+    pub determining_never: u64,
+    /// Lies about conversions, and FXPs that do not keep to the rules.
+    pub conversion_lies: u64,
+    /// Bulks of which some items were committed.
+    pub bulks_completed: u64,
+    /// Bulks that were taken and of which no item was.
+    pub bulks_rejected: u64,
+    /// Bulks of which some items were committed and some not.
+    pub bulks_in_part: u64,
+    /// Bulks that were taken and need more than one slice of steps.
+    pub bulks_in_slices: u64,
+    pub items_committed: u64,
+    /// Items of bulks that expired, or that an operator ended.
+    pub items_expired: u64,
+    /// Bulks that no hub may take: of no item, of too many, or with one twice.
+    pub bulks_invalid: u64,
+    /// Starts that found a bulk in the middle: between two of its items.
+    pub bulks_interrupted: u64,
+    /// Answers to bulks at about their deadline.
+    pub bulk_answers_late: u64,
+    /// Lies about bulks, and payees that do not keep to the rules.
+    pub bulk_lies: u64,
+    /// Operators' requests that were refused because the ledger holds as many of a kind as it takes.
+    pub limits_met: u64,
+    /// Operators' requests about windows and settlements that were refused.
+    pub settlements_refused: u64,
+    pub committed: u64,
+    /// Transfers aborted after they were reserved, those expired included.
+    pub aborted: u64,
+    pub expired: u64,
+}
+
+impl Counts {
+    pub const fn clock_faults(&self) -> u64 {
+        self.clock_jumps + self.clock_drifts + self.clock_freezes
+    }
+
+    pub const fn outages(&self) -> u64 {
+        self.dead_dfsps + self.slow_dfsps + self.failing_dfsps
+    }
+}

@@ -1,13 +1,10 @@
 //! A world: everything that happens to one hub, event by event.
 
-mod ambush;
 mod bulks;
 mod calls;
 mod converting;
-mod counts;
 mod describe;
 mod dfsp;
-mod ending;
 mod event;
 mod operator;
 mod process;
@@ -21,6 +18,8 @@ use std::fmt::{Arguments, Write as _};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+pub use describe::Counts;
+use process::Phase;
 use tokio::time::Instant;
 use upesi_journal::sim_disk::{Random, SimDisk};
 use upesi_types::TransferId;
@@ -28,10 +27,8 @@ use upesi_types::TransferId;
 use self::bulks::Payroll;
 use self::calls::Call;
 use self::converting::Exchange;
-pub use self::counts::Counts;
 use self::dfsp::Dfsp;
 pub(crate) use self::dfsp::Remote;
-use self::ending::Phase;
 use self::event::{Event, Schedule};
 use self::operator::Operator;
 use self::process::Tuning;

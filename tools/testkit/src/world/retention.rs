@@ -16,8 +16,8 @@ use upesi_types::TransferId;
 
 use super::World;
 use super::dfsp::LASTING_MS;
-use super::ending::Phase;
 use super::event::Event;
+use super::process::Phase;
 use crate::auditor::{Finished, Seen};
 use crate::plan::Plan;
 

@@ -16,8 +16,8 @@ use upesi_journal::{Disk, Reader, SnapshotStore};
 use upesi_tables::archive::Archive as _;
 
 use super::World;
-use super::ending::Phase;
 use super::event::Event;
+use super::process::Phase;
 use crate::hub::Hub;
 
 /// How a hub, or whoever reads, says that it has found damage.

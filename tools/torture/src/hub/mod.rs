@@ -2,8 +2,6 @@
 
 pub mod life;
 pub mod scheme;
-pub mod treasury;
-pub mod verdict;
 
 use std::sync::Arc;
 use std::time::Duration;

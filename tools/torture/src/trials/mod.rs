@@ -6,18 +6,18 @@ mod disk_full;
 mod fsync;
 mod lives;
 mod table_flips;
-mod world_seeds;
 
 use std::collections::BTreeMap;
 
-use crate::evidence::Subject;
 pub use table_flips::{Judgement, Tables};
+
+use crate::evidence::Subject;
 
 /// All trials, in the order of the table.
 pub const TRIALS: [&Trial; 9] = [
     &crash_images::TRIAL,
     &crash_images::HUB_IMAGES,
-    &world_seeds::TRIAL,
+    &lives::TRIAL,
     &lives::KILL9,
     &lives::KILL9_SETTLEMENT,
     &lives::POWER_LOSS,
@@ -27,7 +27,7 @@ pub const TRIALS: [&Trial; 9] = [
 ];
 
 /// Parts of trials that have a line of their own, behind that of their trial.
-pub const PARTS: [Part; 1] = [world_seeds::WITH_ALL_MONEY];
+pub const PARTS: [Part; 1] = [lives::WITH_ALL_MONEY];
 
 pub fn named(name: &str) -> Option<&'static Trial> {
     TRIALS.into_iter().find(|trial| trial.name == name)

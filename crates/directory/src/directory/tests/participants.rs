@@ -1,11 +1,15 @@
 //! `participants/{Type}/{ID}[/{SubId}]`.
 
-use upesi_delivery::relayed::ErrorInformation;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use upesi_delivery::relayed::{ErrorInformation, RelayConfig, TransportError};
+use upesi_fspiop::PartyIdType;
 use upesi_types::ErrorCode;
 
 use crate::DirectoryConfig;
 use crate::oracle::OracleFailure;
-use crate::scripted::{Manner, Script, ScriptedOracle, World};
+use crate::scripted::{Manner, Script, ScriptedOracle, ScriptedOracles, World};
 
 fn refused(status: u16) -> Script {
     Script::Fails(OracleFailure::Refused { status })
@@ -319,4 +323,199 @@ async fn only_owners_remove_where_that_is_checked() {
         world.take("DELETE /participants/MSISDN/26097", "bluebank", None, "").await.unwrap();
         assert_eq!(world.sent().await, [sent]);
     }
+}
+
+// `services/FXP`.
+
+fn exchange_world() -> World {
+    World::new(DirectoryConfig::default(), ScriptedOracle::new(Script::Hangs, false))
+}
+
+/// Exchangers are fx-00, fx-01, … with KES and UGX. fx-idle is inactive, fx-shut has an inactive account in UGX,
+/// fx-mute no endpoint for conversions; fx-wide has TZS besides. bluebank and greenbank have KES alone.
+#[tokio::test(start_paused = true)]
+async fn providers_are_active_and_hold_both_currencies() {
+    let world = exchange_world();
+    world.add_exchangers(2);
+    for (path, providers) in [
+        ("/services/FXP/KES/UGX", r#"["fx-00","fx-01","fx-wide"]"#),
+        ("/services/FXP/UGX/KES", r#"["fx-00","fx-01","fx-wide"]"#),
+        ("/services/FXP/TZS/KES", r#"["fx-wide"]"#),
+        ("/services/FXP/TZS/XOF", "[]"),
+        ("/services/FXP/KES/KES", "[]"),
+        ("/services/FXP", r#"["fx-00","fx-01","fx-wide"]"#),
+    ] {
+        world.take(&format!("GET {path}"), "bluebank", None, "").await.unwrap();
+        let expected = format!(r#"PUT bluebank {path} from Hub: {{"providers":{providers}}}"#);
+        assert_eq!(world.sent().await, [expected]);
+    }
+    // An exchanger is told of the others.
+    world.take("GET /services/FXP/KES/UGX", "fx-00", None, "").await.unwrap();
+    let told = r#"PUT fx-00 /services/FXP/KES/UGX from Hub: {"providers":["fx-01","fx-wide"]}"#;
+    assert_eq!(world.sent().await, [told]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_sixteen_are_named() {
+    let world = exchange_world();
+    world.add_exchangers(20);
+    world.take("GET /services/FXP", "bluebank", None, "").await.unwrap();
+    let names: Vec<String> = (0..16).map(|number| format!("\"fx-{number:02}\"")).collect();
+    let names = names.join(",");
+    assert_eq!(
+        world.sent().await,
+        [format!(r#"PUT bluebank /services/FXP from Hub: {{"providers":[{names}]}}"#)]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_cannot_be_told_is_not_told_twice() {
+    let world = exchange_world();
+    world.add_exchangers(1);
+    let refusal = world.take("GET /services/FXP", "nobank", None, "").await.unwrap_err();
+    assert_eq!((refusal.status, refusal.code.number()), (400, 3200));
+    assert!(world.sent().await.is_empty());
+    // Without an endpoint, and unreachable: there is no error callback.
+    world.take("GET /services/FXP", "poorbank", None, "").await.unwrap();
+    assert!(world.sent().await.is_empty());
+    world.set_manner("bluebank", Manner::Fails(TransportError::Unreachable("refused".to_owned())));
+    world.take("GET /services/FXP", "bluebank", None, "").await.unwrap();
+    assert_eq!(world.sent().await.len(), 1);
+}
+
+// `POST /participants`.
+
+const ID: &str = "01J8ZC5Y2T3V4W5X6Y7Z8A9B0C";
+
+/// MSISDN and BUSINESS have oracles of their own.
+fn oracle_world(msisdn: &Arc<ScriptedOracle>, business: &Arc<ScriptedOracle>) -> World {
+    let oracles =
+        BTreeMap::from([(PartyIdType::Msisdn, msisdn.clone()), (PartyIdType::Business, business.clone())]);
+    let oracles = Arc::new(ScriptedOracles(oracles));
+    World::with_oracles(DirectoryConfig::default(), msisdn.clone(), oracles, RelayConfig::default())
+}
+
+fn accepting(is_kept_by_hub: bool) -> Arc<ScriptedOracle> {
+    ScriptedOracle::new(Script::Finds(Vec::new()), is_kept_by_hub)
+}
+
+fn failing() -> Arc<ScriptedOracle> {
+    let failure =
+        OracleFailure::Unusable { reason: "refused".into(), detail: "The oracle cannot be reached" };
+    ScriptedOracle::new(Script::Fails(failure), false)
+}
+
+fn body(parties: &[(&str, &str, &str)]) -> String {
+    let party = |(kind, id, fsp): &(&str, &str, &str)| {
+        format!(r#"{{"partyIdType":"{kind}","partyIdentifier":"{id}","fspId":"{fsp}"}}"#)
+    };
+    let parties: Vec<_> = parties.iter().map(party).collect();
+    format!(r#"{{"requestId":"{ID}","currency":"USD","partyList":[{}]}}"#, parties.join(","))
+}
+
+/// `26097 ok, acme 3003 text` of the one callback that was sent.
+fn results(sent: &[String]) -> String {
+    let [line] = sent else { panic!("{sent:?}") };
+    let body = line.strip_prefix(&format!("PUT bluebank /participants/{ID} from Hub: ")).expect(line);
+    let body: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["currency"], "USD");
+    let result = |entry: &serde_json::Value| {
+        let id = entry["partyId"]["partyIdentifier"].as_str().unwrap();
+        let error = &entry["errorInformation"];
+        match error["errorCode"].as_str() {
+            None => format!("{id} ok"),
+            Some(code) => format!("{id} {code} {}", error["errorDescription"].as_str().unwrap()),
+        }
+    };
+    body["partyList"].as_array().unwrap().iter().map(result).collect::<Vec<_>>().join(", ")
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_entry_has_its_own_result_in_the_order_of_the_request() {
+    let refusal = ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, "Party already exists");
+    let msisdn = ScriptedOracle::new(Script::RefusesOfBatch("26098", refusal), false);
+    let business = accepting(true);
+    let world = oracle_world(&msisdn, &business);
+    let body = body(&[
+        ("MSISDN", "26097", "bluebank"),
+        ("BUSINESS", "acme", "bluebank"),
+        ("MSISDN", "26098", "bluebank"),
+        ("MSISDN", "26099", "greenbank"),
+        ("MSISDN", "phone", "bluebank"),
+        ("ALIAS", "me", "bluebank"),
+        ("PHONE", "26101", "bluebank"),
+        ("PHONE", "26102", "greenbank"),
+        ("CONSENT", "c", "bluebank"),
+        ("MSISDN", "26100", "bluebank"),
+    ]);
+    world.take("POST /participants", "bluebank", None, &body).await.unwrap();
+    assert_eq!(
+        results(&world.sent().await),
+        "26097 ok, acme ok, 26098 3003 Add Party information error - Party already exists, \
+         26099 3204 Party not found, phone 3101 Malformed syntax - the party identifier is no MSISDN, \
+         me 3003 Add Party information error - Oracle type:ALIAS and currency:USD not found, \
+         26101 3003 Add Party information error - Oracle type:PHONE and currency:USD not found, \
+         26102 3204 Party not found, \
+         c 3003 Add Party information error - Oracle type:CONSENT and currency:USD not found, 26100 ok"
+    );
+    assert_eq!(msisdn.asked(), ["batch MSISDN 26097,26098,26100"]);
+    assert_eq!(business.asked(), ["batch BUSINESS acme"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_fails_as_a_whole_only_where_nothing_was_decided() {
+    let entries = [("MSISDN", "26097", "bluebank"), ("BUSINESS", "acme", "bluebank")];
+    let msisdn = failing();
+    let world = oracle_world(&msisdn, &accepting(false));
+    world.take("POST /participants", "bluebank", None, &body(&entries)).await.unwrap();
+    assert_eq!(
+        results(&world.sent().await),
+        "26097 1001 Destination communication error - The oracle cannot be reached, acme ok"
+    );
+    let world = oracle_world(&msisdn, &failing());
+    world.take("POST /participants", "bluebank", None, &body(&entries)).await.unwrap();
+    assert_eq!(
+        world.sent().await,
+        [format!(
+            "PUT bluebank /participants/{ID}/error from Hub: 1001 Destination communication error - The oracle cannot \
+             be reached"
+        )]
+    );
+    let all_refused = body(&[("MSISDN", "26097", "greenbank")]);
+    world.take("POST /participants", "bluebank", None, &all_refused).await.unwrap();
+    assert_eq!(results(&world.sent().await), "26097 3204 Party not found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_hub_keeps_does_not_wait_for_what_others_keep() {
+    let slow = ScriptedOracle::new(Script::Hangs, false);
+    let kept = accepting(true);
+    let world = oracle_world(&slow, &kept);
+    let entries = body(&[("MSISDN", "26097", "bluebank"), ("BUSINESS", "acme", "bluebank")]);
+    world.take("POST /participants", "bluebank", None, &entries).await.unwrap();
+    assert_eq!(kept.asked(), ["batch BUSINESS acme"], "before it is acknowledged");
+    assert!(world.sent().await.is_empty());
+    let slow_keeper = ScriptedOracle::new(Script::Hangs, true);
+    let world = oracle_world(&slow_keeper, &kept);
+    let taken = world.take("POST /participants", "bluebank", None, &entries);
+    assert!(tokio::time::timeout(std::time::Duration::from_secs(3600), taken).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_and_a_result_that_does_not_arrive() {
+    let world = oracle_world(&accepting(false), &accepting(false));
+    let entries = body(&[("MSISDN", "26097", "bluebank")]);
+    let refusal = world.take("POST /participants", "nobank", None, &entries).await.unwrap_err();
+    assert_eq!((refusal.status, refusal.code.number()), (400, 3200));
+    let refusal = world.take("POST /participants", "bluebank", None, "{}").await.unwrap_err();
+    assert_eq!((refusal.status, refusal.code.number()), (400, 3102));
+    let refusal = world.take("PUT /participants/01J8ZC5Y2T3V4W5X6Y7Z8A9B0C", "bluebank", None, "{}").await;
+    assert_eq!(refusal.unwrap_err().status, 501);
+    world.set_manner("bluebank", Manner::Answers(400, ""));
+    world.take("POST /participants", "bluebank", None, &entries).await.unwrap();
+    let sent = world.sent().await;
+    assert!(
+        sent[1].starts_with(&format!("PUT bluebank /participants/{ID}/error from Hub: 3000 ")),
+        "{sent:?}"
+    );
 }

@@ -8,11 +8,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use upesi_fspiop::{PartyIdType, PartyPath};
+use upesi_parties::party::Entry;
 use upesi_types::{Currency, ErrorCode};
 
 use super::*;
 use crate::scripted::{fsp, lock};
-use upesi_parties::party::Entry;
 
 const HEADERS: &[u8] = b"content-type: application/vnd.interoperability.participants+json;version=1.1\r\n\
                          fspiop-source: bluebank\r\nx-own: kept\r\naccept-encoding: gzip\r\nif-none-match: x\r\n";
@@ -382,8 +382,8 @@ async fn batches_get_an_answer_for_each_entry() {
 }
 
 mod cache {
-    use super::super::cache::AnswerCache;
     use super::*;
+    use crate::oracle::external::AnswerCache;
 
     #[tokio::test(start_paused = true)]
     async fn is_bounded_in_time_and_number_and_takes_nothing_outdated() {

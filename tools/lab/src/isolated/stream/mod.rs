@@ -4,16 +4,14 @@
 //! ([`Stream::read`]), taken from a hub's journal ([`Stream::record`]) or made up ([`Stream::generate`]).
 
 mod file;
-mod generate;
-mod record;
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+pub use file::{FORMAT_VERSION, RecordOptions, Skipped};
 use serde::{Deserialize, Serialize};
 use upesi_engine::Payload;
 use upesi_fspiop::body::{TransferState, parse_fulfil, parse_prepare};
@@ -21,11 +19,8 @@ use upesi_fspiop::fingerprint;
 use upesi_fspiop::headers::Block;
 use upesi_ledger::Command;
 use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, Prepare};
+use upesi_sim::mix;
 use upesi_types::{FspId, Timestamp, TransferId};
-
-pub use file::FORMAT_VERSION;
-pub use generate::{BODY_BYTES_MIN, GenerateOptions};
-pub use record::{RecordOptions, Skipped};
 
 /// Most messages of a stream. A million of the usual size take 1.3 GB of memory.
 pub const MESSAGES_MAX: usize = 10_000_000;
@@ -231,4 +226,298 @@ fn fulfil(message: &Message, source: FspId, destination: Option<FspId>) -> Resul
         fingerprint: fingerprint(&message.body),
         extensions: parsed.extensions.map(String::into_boxed_str),
     }))
+}
+
+// Made-up streams: the same for the same seed, in any number.
+
+/// The shortest body of a generated prepare, in bytes: the members that every prepare must have, and little packet.
+pub const BODY_BYTES_MIN: usize = 480;
+/// The longest, in bytes: the longest packet is 32 KiB.
+const BODY_BYTES_MAX: usize = 32 * 1024;
+/// A pair that public test tools send: what any transfer of a generated stream is fulfilled with.
+const CONDITION: &str = "GRzLaTP7DJ9t4P-a_BA0WA9wzzlsugf00-Tn6kESAfM";
+const FULFILMENT: &str = "UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA";
+/// 2026-01-01. The instant of the first message; later ones follow in milliseconds.
+const FIRST_MS: i64 = 1_767_225_600_000;
+/// 2099-01-01. Generated and recorded prepares expire from then on, so that streams never grow old.
+const EXPIRES_MS: i64 = 4_070_908_800_000;
+const CURRENCY: &str = "XXX";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GenerateOptions {
+    pub transfers: usize,
+    /// Between how many DFSPs, `dfsp-1` and so on. Each pays another one in turn.
+    pub dfsps: usize,
+    /// Whether each prepare is followed, later, by its fulfil.
+    pub fulfils: bool,
+    /// Length of a prepare's body in bytes; the packet fills it up.
+    pub body_bytes: usize,
+    pub seed: u64,
+}
+
+impl Default for GenerateOptions {
+    fn default() -> Self {
+        Self { transfers: 5_000, dfsps: 2, fulfils: false, body_bytes: 860, seed: 1 }
+    }
+}
+
+impl Stream {
+    /// Makes a stream up. Prepares come first, their fulfils after all of them. Errors: options out of range.
+    pub fn generate(options: &GenerateOptions) -> Result<Self, StreamError> {
+        let GenerateOptions { transfers, dfsps, fulfils, body_bytes, .. } = *options;
+        if !(1..=MESSAGES_MAX / 2).contains(&transfers) {
+            return Err(StreamError::Options("give 1 to 5,000,000 transfers"));
+        }
+        if !(2..=DFSPS_MAX).contains(&dfsps) {
+            return Err(StreamError::Options("give 2 to 1,000 DFSPs"));
+        }
+        if !(BODY_BYTES_MIN..=BODY_BYTES_MAX).contains(&body_bytes) {
+            return Err(StreamError::Options("give bodies of 480 to 32,768 bytes"));
+        }
+        let header = StreamHeader {
+            origin: format!("generated with seed {}", options.seed),
+            dfsps: (1..=dfsps).map(|number| format!("dfsp-{number}")).collect(),
+            currencies: vec![CURRENCY.to_owned()],
+            ..StreamHeader::default()
+        };
+        let mut messages = Vec::with_capacity(transfers * if fulfils { 2 } else { 1 });
+        messages.extend((0..transfers).map(|number| made_prepare(options, number)));
+        if fulfils {
+            messages.extend((0..transfers).map(|number| made_fulfil(options, number)));
+        }
+        let mut stream = Self { header, messages };
+        stream.recount();
+        Ok(stream)
+    }
+}
+
+/// Payer and payee of a transfer, as indexes.
+fn pair(options: &GenerateOptions, number: usize) -> (usize, usize) {
+    let payer = number % options.dfsps;
+    let drawn = mix(options.seed ^ mix(number as u64)) % (options.dfsps as u64 - 1);
+    (payer, (payer + 1 + drawn as usize) % options.dfsps)
+}
+
+fn id_of(options: &GenerateOptions, number: usize) -> TransferId {
+    let high = mix(options.seed.rotate_left(32) ^ number as u64);
+    let low = mix(high ^ options.seed);
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&high.to_be_bytes());
+    bytes[8..].copy_from_slice(&low.to_be_bytes());
+    TransferId::from_random_bytes(bytes)
+}
+
+fn made_prepare(options: &GenerateOptions, number: usize) -> Message {
+    let (payer, payee) = pair(options, number);
+    let (id, time) = (id_of(options, number), Timestamp::from_ms(FIRST_MS + number as i64));
+    let expiration = Timestamp::from_ms(EXPIRES_MS + number as i64);
+    let mut body = format!(
+        "{{\"transferId\":\"{id}\",\"payerFsp\":\"dfsp-{}\",\"payeeFsp\":\"dfsp-{}\",\
+         \"amount\":{{\"currency\":\"{CURRENCY}\",\"amount\":\"2\"}},\"condition\":\"{CONDITION}\",\
+         \"expiration\":\"{expiration}\",\"ilpPacket\":\"",
+        payer + 1,
+        payee + 1,
+    );
+    let end = "\"}";
+    let packet_bytes = options.body_bytes.saturating_sub(body.len() + end.len()).max(1);
+    push_packet(&mut body, packet_bytes, options.seed ^ number as u64);
+    body.push_str(end);
+    Message {
+        kind: MessageKind::Prepare,
+        time,
+        id,
+        headers: headers(time, payer, payee, number, true),
+        body: body.into(),
+    }
+}
+
+fn made_fulfil(options: &GenerateOptions, number: usize) -> Message {
+    let (payer, payee) = pair(options, number);
+    let time = Timestamp::from_ms(FIRST_MS + (options.transfers + number) as i64);
+    let body = format!("{{\"fulfilment\":\"{FULFILMENT}\",\"transferState\":\"COMMITTED\"}}");
+    Message {
+        kind: MessageKind::Fulfil,
+        time,
+        id: id_of(options, number),
+        headers: headers(time, payee, payer, number, false),
+        body: body.into(),
+    }
+}
+
+/// Characters of a packet. They are as hard to compress as real ones.
+fn push_packet(body: &mut String, count: usize, seed: u64) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let (mut left, mut word) = (count, seed);
+    while left > 0 {
+        word = mix(word);
+        for place in 0..left.min(10) {
+            body.push(char::from(DIGITS[(word >> (6 * place)) as usize & 63]));
+        }
+        left -= left.min(10);
+    }
+}
+
+fn headers(time: Timestamp, source: usize, destination: usize, number: usize, is_prepare: bool) -> Bytes {
+    const MEDIA_TYPE: &str = "application/vnd.interoperability.transfers+json;version=1.1";
+    let mut block = String::with_capacity(420);
+    // Writing into a String does not fail.
+    let _ = write!(block, "content-type: {MEDIA_TYPE}\r\ndate: {}\r\n", time.http_date());
+    let _ = write!(
+        block,
+        "fspiop-source: dfsp-{}\r\nfspiop-destination: dfsp-{}\r\n",
+        source + 1,
+        destination + 1
+    );
+    if is_prepare {
+        let _ = write!(block, "accept: {MEDIA_TYPE}\r\n");
+    }
+    let trace = mix(number as u64);
+    let _ = write!(block, "traceparent: 00-{trace:016x}{:016x}-{:016x}-01\r\n", mix(trace), mix(!trace) | 1);
+    let _ = write!(block, "tracestate: tx_end2end_start_ts={}\r\n", time.as_ms());
+    block.into()
+}
+
+/// Streams: made up, written, read, recorded.
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use bytes::Bytes;
+    use upesi_fspiop::body::parse_prepare;
+    use upesi_ledger::Command;
+    use upesi_types::Timestamp;
+
+    use super::file::{lasting, undated};
+    use super::*;
+
+    fn small(seed: u64) -> GenerateOptions {
+        GenerateOptions { transfers: 300, dfsps: 5, fulfils: true, seed, ..GenerateOptions::default() }
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_stream_and_another_seed_another() {
+        let stream = Stream::generate(&small(7)).unwrap();
+        assert_eq!(stream, Stream::generate(&small(7)).unwrap());
+        assert_ne!(stream, Stream::generate(&small(8)).unwrap());
+        assert_eq!((stream.header.prepares, stream.header.fulfils), (300, 300));
+        let ids: std::collections::BTreeSet<_> =
+            stream.of_kind(MessageKind::Prepare).map(|message| message.id).collect();
+        assert_eq!(ids.len(), 300, "every transfer has an id of its own");
+        assert!(stream.of_kind(MessageKind::Prepare).all(|message| message.body.len() == 860));
+    }
+
+    #[test]
+    fn every_message_is_one_that_a_hub_takes() {
+        let stream = Stream::generate(&small(1)).unwrap();
+        let prepares = stream.decode(MessageKind::Prepare, 300).unwrap();
+        let mut payers = [0; 5];
+        for ready in &prepares {
+            let Command::Prepare(prepare) = &ready.command else { panic!("not a prepare") };
+            assert_eq!(prepare.source, prepare.payer);
+            assert_ne!(prepare.payer, prepare.payee);
+            assert!(
+                prepare.condition.is_some() && prepare.expires_at > Timestamp::from_ms(4_000_000_000_000)
+            );
+            let payer = stream.header.dfsps.iter().position(|name| name == prepare.payer.as_str());
+            payers[payer.unwrap()] += 1;
+        }
+        assert_eq!(payers, [60; 5]);
+        assert_eq!(stream.decode(MessageKind::Fulfil, 300).unwrap().len(), 300);
+        let error = stream.decode(MessageKind::Fulfil, 301).unwrap_err();
+        assert_eq!(error.to_string(), "the stream holds 300 fulfils, and 301 are needed");
+    }
+
+    #[test]
+    fn options_out_of_range_are_refused() {
+        let good = small(1);
+        for options in [
+            GenerateOptions { transfers: 0, ..good },
+            GenerateOptions { transfers: MESSAGES_MAX, ..good },
+            GenerateOptions { dfsps: 1, ..good },
+            GenerateOptions { dfsps: DFSPS_MAX + 1, ..good },
+            GenerateOptions { body_bytes: BODY_BYTES_MIN - 1, ..good },
+            GenerateOptions { body_bytes: 40_000, ..good },
+        ] {
+            assert!(matches!(Stream::generate(&options), Err(StreamError::Options(_))), "{options:?}");
+        }
+        for body_bytes in [BODY_BYTES_MIN, 32_768] {
+            let stream = Stream::generate(&GenerateOptions { body_bytes, dfsps: DFSPS_MAX, ..good }).unwrap();
+            assert!(stream.of_kind(MessageKind::Prepare).all(|message| message.body.len() == body_bytes));
+            stream.decode(MessageKind::Prepare, 300).unwrap();
+        }
+    }
+
+    #[test]
+    fn streams_of_several_hubs_become_one() {
+        let mut both = Stream::default();
+        both.append(Stream::generate(&GenerateOptions { dfsps: 2, ..small(1) }).unwrap());
+        both.append(Stream::generate(&GenerateOptions { dfsps: 4, fulfils: false, ..small(2) }).unwrap());
+        assert_eq!((both.header.prepares, both.header.fulfils), (600, 300));
+        assert_eq!(both.header.dfsps, ["dfsp-1", "dfsp-2", "dfsp-3", "dfsp-4"]);
+        assert_eq!((both.header.origin.as_str(), both.header.currencies.len()), ("generated with seed 1", 1));
+        assert_eq!(both.decode(MessageKind::Prepare, 600).unwrap().len(), 600);
+    }
+
+    fn written(stream: &Stream, path: &Path) -> Vec<u8> {
+        stream.write(path).unwrap();
+        std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn a_file_gives_back_what_was_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("stream");
+        // More than one block.
+        let options = GenerateOptions { body_bytes: 5_000, ..small(3) };
+        for stream in [Stream::generate(&options).unwrap(), Stream::default()] {
+            written(&stream, &path);
+            assert_eq!(Stream::read(&path).unwrap(), stream);
+        }
+        let missing = Stream::read(&directory.path().join("none")).unwrap_err();
+        assert!(missing.missing().is_some());
+    }
+
+    #[test]
+    fn no_damage_goes_unseen() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("stream");
+        let stream = Stream::generate(&GenerateOptions { transfers: 3, fulfils: false, ..small(4) }).unwrap();
+        let sound = written(&stream, &path);
+        let read = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            Stream::read(&path)
+        };
+        for at in (0..sound.len()).step_by(7) {
+            let mut damaged = sound.clone();
+            damaged[at] ^= 0x10;
+            assert!(read(&damaged).is_err(), "byte {at} is changed");
+            assert!(matches!(read(&sound[..at]), Err(StreamError::Damaged { .. })), "cut at {at}");
+        }
+        assert!(matches!(read(&[&sound[..], b"x"].concat()), Err(StreamError::Damaged { .. })), "too long");
+        let mut newer = sound.clone();
+        newer[8] = 2;
+        assert!(matches!(read(&newer), Err(StreamError::Version { found: 2, .. })));
+        assert_eq!(read(&sound).unwrap(), stream);
+    }
+
+    #[test]
+    fn recorded_bodies_are_changed_in_one_place_only() {
+        let at = Timestamp::parse_iso("2099-01-01T00:00:00.500Z").unwrap();
+        let stream = Stream::generate(&small(1)).unwrap();
+        let body = &stream.messages[0].body;
+        let changed = lasting(body, at).unwrap();
+        assert_eq!(parse_prepare(&changed).unwrap().expiration, at);
+        assert_eq!(changed.len(), body.len());
+        assert_eq!(changed.iter().zip(&body[..]).filter(|(new, old)| new != old).count(), 1);
+        assert_eq!(lasting(b"{}", at), None);
+        assert_eq!(lasting(b"{\"expiration\":7}", at), None);
+        assert_eq!(lasting(&[0xff], at), None);
+
+        let fulfil = stream.messages[300].body.clone();
+        assert_eq!(undated(&fulfil), Some(fulfil.clone()));
+        let dated = String::from_utf8(fulfil.to_vec()).unwrap();
+        let dated = dated.replace("{", "{\"completedTimestamp\":\"2026-01-01T00:00:00.000Z\",");
+        assert_eq!(undated(dated.as_bytes()), Some(fulfil));
+        assert_eq!(undated(b"[]"), None::<Bytes>);
+    }
 }

@@ -1,7 +1,7 @@
 //! What the page says of one run.
 
-use super::objectives::{Objective, breakpoint, drift, objectives};
 use super::plots;
+use super::sections::{Objective, breakpoint, drift, objectives};
 use super::table::{Cell, Markup, findings, table, terms};
 use crate::report::figures::{
     ABSENT, capitalised, count, grouped, microseconds, milliseconds, number, or_absent, percent,
