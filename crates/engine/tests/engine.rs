@@ -163,6 +163,8 @@ async fn undelivered_callbacks_survive_and_can_be_read_back() {
     assert_eq!(pending.len(), 1);
     assert_eq!((pending[0].key, pending[0].callback()), (key, &record.callbacks[0]));
     assert_eq!(pending[0].record, record);
+    let beyond = CallbackKey { index: key.index + 1, ..key };
+    assert_eq!(handle.callbacks(vec![beyond, key]).await, Ok(pending), "the record owes no other");
     assert_eq!(
         handle.pending_callbacks(key.target, Some((key.seq, key.index)), 10).await.unwrap().callbacks,
         []
@@ -251,6 +253,9 @@ async fn each_change_of_positions_is_measured_once_however_it_comes_about() {
     assert_eq!(["prepare", "fulfil", "position"].map(of_handler), [5, 2, 4 + 1 + 2]);
     assert!(count("upesi_engine_decide_seconds_count") > 0);
     assert_eq!(count("upesi_engine_decide_seconds_count"), count("upesi_engine_batch_commands_count"));
+    let takes_time =
+        |line: &str| line.strip_prefix("upesi_engine_decide_seconds_sum ").is_some_and(|sum| sum != "0.0");
+    assert!(text.lines().any(takes_time), "{text}");
     let ends = ends.0.lock().unwrap().clone();
     let [end] = ends[..] else { panic!("one was ended by its payee: {ends:?}") };
     assert!((Duration::from_millis(249)..=Duration::from_millis(250)).contains(&end), "{end:?}");
