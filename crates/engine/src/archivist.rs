@@ -209,3 +209,19 @@ impl Archivist {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_archivist_waits_for_room_for_a_while_or_to_the_end() {
+        let (progress, began) = (ArchiveProgress::new(1, 0), Instant::now());
+        assert_eq!(progress.wait_for_room(7), (7, false));
+        assert!(began.elapsed() > Duration::from_millis(500), "it would try again and again without a break");
+        progress.close(9);
+        assert_eq!((progress.wait_for_room(7), progress.wait_for_room(12)), ((9, true), (12, true)));
+    }
+}

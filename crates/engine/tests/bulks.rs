@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use common::{PREIMAGE, TestClock, amount, id, kes, name, onboard, prepare};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use sha2::{Digest, Sha256};
 use upesi_engine::{EngineHandle, EngineMetrics, EngineOptions, NoEffects, Serving, SteppedEngine, Storage};
 use upesi_journal::sim_disk::{Kept, SimDisk};
@@ -43,7 +45,11 @@ fn items() -> impl Iterator<Item = TransferId> {
 
 impl World {
     fn new() -> Self {
-        let mut world = Self::on(SimDisk::new(5), Arc::new(MemoryArchive::new()));
+        Self::on(SimDisk::new(5), Arc::new(MemoryArchive::new())).onboarded()
+    }
+
+    fn onboarded(self) -> Self {
+        let mut world = self;
         let handle = world.handle.clone();
         let mut onboarding = pin!(onboard(&handle, &DFSPS));
         while onboarding.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
@@ -53,16 +59,25 @@ impl World {
     }
 
     fn on(disk: SimDisk, archive: Arc<MemoryArchive>) -> Self {
+        Self::with(disk, archive, 4_096, EngineMetrics::default())
+    }
+
+    fn with(
+        disk: SimDisk,
+        archive: Arc<MemoryArchive>,
+        batch_commands_max: usize,
+        metrics: EngineMetrics,
+    ) -> Self {
         let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::clone(&archive) as _ };
         let options = EngineOptions {
             storage: Some(storage),
             segment_bytes: 64 * 1024,
             batch_bytes_max: 16 * 1024,
+            batch_commands_max,
             clock: TestClock::starting_at(START_MS) as _,
             ..EngineOptions::new("nowhere")
         };
-        let (engine, handle) =
-            SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+        let (engine, handle) = SteppedEngine::start(options, metrics, Box::new(NoEffects)).unwrap();
         Self { disk, archive, engine, handle }
     }
 
@@ -269,4 +284,42 @@ fn restarted(world: World) -> World {
     let disk = disk.after_power_loss(Kept::Nothing);
     drop(engine);
     World::on(disk, archive)
+}
+
+/// The bounds of a batch hold for commands and for steps, and batches are as full as they allow.
+#[test]
+fn batches_of_commands_and_of_steps_end_at_their_bound() {
+    const BOUND: usize = 8;
+    let mut registry = Registry::default();
+    let metrics = EngineMetrics::new(&mut registry);
+    let mut world = World::with(SimDisk::new(5), Arc::new(MemoryArchive::new()), BOUND, metrics).onboarded();
+    let counts = || {
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let of = |series: &str| -> usize {
+            let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+            value.unwrap_or_else(|| panic!("no {series}")).parse().unwrap()
+        };
+        let batches = "upesi_engine_batch_commands";
+        let up_to = |most: &str| of(&format!("{batches}_bucket{{le=\"{most}\"}}"));
+        [of(&format!("{batches}_count")), up_to("8.0"), up_to("4.0")]
+    };
+    let mut before = counts();
+    let mut since = || {
+        let after = counts();
+        let [all, bounded, small] = std::array::from_fn(|each| after[each] - before[each]);
+        before = after;
+        assert_eq!(all, bounded, "larger ones");
+        (all - small, small)
+    };
+    for number in 0..64 {
+        world.submit(prepare(id(number), DFSPS[2], DFSPS[3], "2", EXPIRES_AT));
+    }
+    world.turn();
+    let (full, small) = since();
+    assert_eq!((full, small), (64 / BOUND, 0));
+    world.send_bulk();
+    world.until(World::is_accepted);
+    let (full, small) = since();
+    assert!(full >= BULK_ITEMS_MAX / BOUND && small < 64, "{full} full ones, {small} small ones");
 }

@@ -14,9 +14,10 @@ use common::{TestClock, id, onboard, prepare};
 use simulation::{Run, START_MS, soon};
 use upesi_engine::{
     Engine, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, StopReason, Storage, SubmitError,
+    follow,
 };
-use upesi_journal::Disk as _;
 use upesi_journal::sim_disk::{Fault, Kept, Operation, SimDisk};
+use upesi_journal::{Disk as _, EmbeddedLog};
 use upesi_tables::archive::MemoryArchive;
 
 const SEEDS: u64 = 300;
@@ -172,7 +173,7 @@ fn a_damaged_record_holds_up_no_callback_behind_it() {
         let keys = handle.read(|ledger| ledger.outbox().iter().map(|(key, _)| key).collect::<Vec<_>>());
         let keys = keys.await.unwrap();
         assert_eq!(keys.len(), COUNT, "one for each prepare");
-        damage(&disk, keys[1].seq);
+        change_frame(&disk, keys[1].seq, |frame| frame[HEADER_BYTES] ^= 1);
         let (mut after, mut pages) = (None, Vec::new());
         for _ in 0..COUNT {
             let page = handle.pending_callbacks(keys[0].target, after, 1).await.unwrap();
@@ -189,16 +190,41 @@ fn a_damaged_record_holds_up_no_callback_behind_it() {
     });
 }
 
-/// Changes the body of the frame that begins with this record.
-fn damage(disk: &SimDisk, seq: u64) {
-    const HEADER_BYTES: usize = 64;
+#[test]
+fn the_remains_of_a_batch_end_the_stream_and_are_told() {
+    runtime().block_on(async {
+        let disk = SimDisk::new(0);
+        let (engine, handle) = start(&disk);
+        onboard(&handle, &["greenbank", "bluewallet"]).await;
+        assert_eq!(prepare_until_refused(&handle, 0..2).await.1, None);
+        let last = handle.status().durable_seq;
+        engine.shutdown();
+        for is_torn in [false, true] {
+            if is_torn {
+                // A sector of it never came to the disk.
+                change_frame(&disk, last, |frame| frame[512..1_024].fill(0));
+            }
+            let log = EmbeddedLog::for_reading(&(Arc::new(disk.clone()) as _));
+            let mut records = follow(&log, last - 1);
+            assert_eq!(records.next_seq(), last - 1);
+            while records.next().unwrap().is_some() {}
+            assert_eq!(records.next_seq(), if is_torn { last } else { last + 1 });
+            assert_eq!(records.torn().is_some(), is_torn);
+        }
+    });
+}
+
+const HEADER_BYTES: usize = 64;
+
+/// Changes the frame that begins with this record.
+fn change_frame(disk: &SimDisk, seq: u64, change: fn(&mut [u8])) {
     let begins = [&[0xf5, b'U', b'J', 0][..], &seq.to_le_bytes()];
     for name in disk.list("journal").unwrap() {
         disk.corrupt(&format!("journal/{name}"), |bytes| {
             let at = (0..bytes.len().saturating_sub(HEADER_BYTES))
                 .find(|at| bytes[*at..].starts_with(begins[0]) && bytes[at + 16..].starts_with(begins[1]));
             if let Some(at) = at {
-                bytes[at + HEADER_BYTES] ^= 1;
+                change(&mut bytes[at..]);
             }
         });
     }

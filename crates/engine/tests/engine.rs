@@ -77,6 +77,22 @@ impl Effects for Ends {
     fn participants(&mut self, _: Arc<Participants>) {}
 }
 
+/// Keeps which callbacks are to be tried again.
+#[derive(Clone, Default)]
+struct Again(Arc<Mutex<Vec<CallbackKey>>>);
+
+impl Effects for Again {
+    fn publish(&mut self, _: &Arc<DurableRecord>) {}
+
+    fn redeliver(&mut self, keys: &[CallbackKey]) {
+        self.0.lock().unwrap().extend_from_slice(keys);
+    }
+
+    fn flush(&mut self) {}
+
+    fn participants(&mut self, _: Arc<Participants>) {}
+}
+
 #[tokio::test]
 async fn money_moves_and_survives_a_restart() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
@@ -163,6 +179,8 @@ async fn undelivered_callbacks_survive_and_can_be_read_back() {
     assert_eq!(pending.len(), 1);
     assert_eq!((pending[0].key, pending[0].callback()), (key, &record.callbacks[0]));
     assert_eq!(pending[0].record, record);
+    let beyond = CallbackKey { index: key.index + 1, ..key };
+    assert_eq!(handle.callbacks(vec![beyond, key]).await, Ok(pending), "the record owes no other");
     assert_eq!(
         handle.pending_callbacks(key.target, Some((key.seq, key.index)), 10).await.unwrap().callbacks,
         []
@@ -178,7 +196,10 @@ async fn undelivered_callbacks_survive_and_can_be_read_back() {
 #[tokio::test]
 async fn parked_callbacks_are_listed_and_put_back() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
-    let (engine, handle) = start(&directory, &clock);
+    let again = Again::default();
+    let started =
+        Engine::start(options(&directory, &clock), EngineMetrics::default(), Box::new(again.clone()));
+    let (engine, handle) = started.unwrap();
     onboard(&handle, &["greenbank", "bluewallet"]).await;
     accepted(&handle, prepare(id(1), "greenbank", "bluewallet", "1", soon()), "").await;
     let key: CallbackKey = handle.read(|ledger| ledger.outbox().iter().next().unwrap().0).await.unwrap();
@@ -186,8 +207,10 @@ async fn parked_callbacks_are_listed_and_put_back() {
     let parked = handle.read(move |ledger| ledger.outbox().get(key).cloned()).await.unwrap().unwrap();
     assert_eq!(parked.parked.map(|parked| (parked.attempts, parked.reason)), Some((7, "refused".into())));
     assert_eq!(handle.pending_callbacks(key.target, None, 10).await.unwrap().callbacks, []);
+    assert_eq!(*again.0.lock().unwrap(), []);
     let reply = handle.submit(Command::Redeliver(vec![key]), Payload::default()).await.unwrap();
     assert!(matches!(reply, Reply::Admin(Ok(_))), "{reply:?}");
+    assert_eq!(*again.0.lock().unwrap(), [key]);
     assert_eq!(handle.pending_callbacks(key.target, None, 10).await.unwrap().callbacks.len(), 1);
     engine.shutdown();
 }
@@ -250,7 +273,11 @@ async fn each_change_of_positions_is_measured_once_however_it_comes_about() {
     };
     assert_eq!(["prepare", "fulfil", "position"].map(of_handler), [5, 2, 4 + 1 + 2]);
     assert!(count("upesi_engine_decide_seconds_count") > 0);
+    assert_eq!(["upesi_conversions_live", "upesi_bulks_live", "upesi_fees_charged"].map(count), [0; 3]);
     assert_eq!(count("upesi_engine_decide_seconds_count"), count("upesi_engine_batch_commands_count"));
+    let takes_time =
+        |line: &str| line.strip_prefix("upesi_engine_decide_seconds_sum ").is_some_and(|sum| sum != "0.0");
+    assert!(text.lines().any(takes_time), "{text}");
     let ends = ends.0.lock().unwrap().clone();
     let [end] = ends[..] else { panic!("one was ended by its payee: {ends:?}") };
     assert!((Duration::from_millis(249)..=Duration::from_millis(250)).contains(&end), "{end:?}");

@@ -118,6 +118,14 @@ fn from_the_first_record_and_from_the_middle_across_segments() {
         assert_eq!(part, transfers[transfers.len() - part.len()..]);
     }
     assert_eq!(prepared(follow(&log, last + 1)), (vec![], vec![]));
+    // What is missing in the middle was not removed by retention.
+    let file = directory.path().join("journal");
+    let mut segments: Vec<_> = std::fs::read_dir(file).unwrap().map(|file| file.unwrap().path()).collect();
+    segments.retain(|path| path.extension().is_some_and(|ending| ending == "seg"));
+    segments.sort();
+    std::fs::remove_file(&segments[1]).unwrap();
+    let error = follow(&log, starts[1]).next().unwrap_err();
+    assert!(matches!(error, FollowError::Journal(_)), "{error}");
 }
 
 #[test]

@@ -257,7 +257,7 @@ fn a_look_up_that_is_older_than_what_memory_has_forgotten_is_made_again() {
 /// The journal's last frame is gone, as where a write was lost: without knowing better that looks like a torn tail.
 #[test]
 fn what_a_snapshot_or_the_archive_knows_to_be_durable_is_missed() {
-    for forgets_snapshots in [false, true] {
+    for forgotten in [None, Some("snapshots"), Some("archive")] {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("data");
         let options = || EngineOptions { data: data.clone(), ..options() };
@@ -269,13 +269,13 @@ fn what_a_snapshot_or_the_archive_knows_to_be_durable_is_missed() {
         });
         drop(handle);
         engine.shutdown();
-        if forgets_snapshots {
-            std::fs::remove_dir_all(data.join("snapshots")).unwrap();
+        if let Some(forgotten) = forgotten {
+            std::fs::remove_dir_all(data.join(forgotten)).unwrap();
         }
         lose_last_frame(&data.join("journal"));
         let refused = Engine::start(options(), EngineMetrics::default(), Box::new(NoEffects)).err();
         let is_missed = matches!(refused, Some(StartError::Journal(JournalError::Damaged { .. })));
-        assert!(is_missed, "without snapshots: {forgets_snapshots}; {refused:?}");
+        assert!(is_missed, "without {forgotten:?}: {refused:?}");
     }
 }
 

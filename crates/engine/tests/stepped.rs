@@ -1,21 +1,23 @@
 //! Engines that work turn by turn: how often snapshots are written, what a full disk holds up, how transfers are found,
-//! who may take part.
+//! what a node that stands by makes of its leader's journal.
 
 mod common;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use common::{TestClock, amount, fulfil, id, kes, name, onboard, prepare};
+use common::{TestClock, amount, fulfil, id, onboard, prepare};
 use upesi_engine::{
-    AnsweringStandby, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants, Payload, Search,
-    SearchPlace, Serving, SharedParticipants, StandbyEngine, SteppedEngine, Storage, SubmitError, rehearse,
+    AnsweringStandby, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Search, SearchPlace,
+    Serving, SharedParticipants, StandbyEngine, SteppedEngine, Storage, SubmitError, first_needed_record,
+    rehearse,
 };
 use upesi_journal::sim_disk::{Kept, SimDisk};
 use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
-use upesi_ledger::{AdminCommand, CallbackKey, Command, Ledger, PublicState, Reply, Transfer};
+use upesi_ledger::{CallbackKey, Command, Ledger, PublicState, Reply, Transfer};
 use upesi_tables::archive::{Archive as _, MemoryArchive};
 use upesi_types::{Amount, Timestamp, TransferId};
 
@@ -193,20 +195,31 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
     assert_eq!(participants.get().ids().count(), 1, "the hub");
     standby.follow_to(FOLD_EVERY - 1).unwrap();
     assert_eq!(archive.watermark_applied(), 0, "too few to be worth it");
+    standby.follow_to(FOLD_EVERY).unwrap();
+    assert_eq!(archive.watermark_applied(), FOLD_EVERY);
     for seq in FOLD_EVERY..=last_seq / 2 {
         standby.follow_to(seq).unwrap();
     }
     let (known, changes) = (participants.get().ids().count(), participants.generation());
     assert!(known > 2 && changes < last_seq / 2, "{known} participants, {changes} changes");
-    // It ends, and goes on from its snapshot.
+    let written = || {
+        let mut seqs: Vec<_> = snapshots().iter().map(|one| one.seq).collect();
+        seqs.sort();
+        let [older, newest] = seqs[..] else { panic!("two are kept: {seqs:?}") };
+        (older, newest)
+    };
+    let (older, newest) = written();
+    assert!((SNAPSHOT_EVERY..SNAPSHOT_EVERY + FOLD_EVERY).contains(&(newest - older)), "{older}, {newest}");
+    // It ends, loses its archive, and goes on from its snapshot.
     drop(standby);
-    assert!(!snapshots().is_empty());
+    archive.lose();
     let mut standby = open();
+    assert_eq!(archive.watermark(), newest);
     standby.follow_to(last_seq).unwrap();
     assert_eq!(archive.watermark_applied(), last_seq);
     let stored = |number| archive.get(&id(number)).unwrap().is_some();
     assert!((100..160).all(stored) && !stored(160));
-    assert!(last_seq - snapshots().iter().map(|one| one.seq).max().unwrap() <= SNAPSHOT_EVERY);
+    assert!(last_seq - written().1 <= SNAPSHOT_EVERY);
     // It leads: its state is what a start would bring back.
     let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
     let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
@@ -225,6 +238,42 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
         expected.last_seq()
     );
     assert_eq!(engine.ledger().last_seq(), last_seq);
+}
+
+/// The leader's journal says that transfers were removed. The archive of a node that follows lets them go too: once it
+/// has folded that record, or when the node leads.
+#[test]
+fn what_was_removed_leaves_the_archive_of_a_standby_too() {
+    for has_folded in [true, false] {
+        let mut world = World::new();
+        distances(&mut world, 100..110);
+        let leaders_archive = world.handle.archive().unwrap();
+        leaders_archive.divide().unwrap();
+        let to_seq = leaders_archive.divisions().last().unwrap().first_seq - 1;
+        assert_eq!(world.during(async |handle| handle.remove_finished(u64::MAX).await), Ok(1));
+        let (disk, archive) = (SimDisk::new(6), Arc::new(MemoryArchive::new()));
+        let options = of_standby(&disk, Arc::clone(&archive));
+        let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
+        let copy = EmbeddedLog::for_reading(&leaders);
+        let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk));
+        let mut standby = StandbyEngine::open(&options, disks, &copy, SharedParticipants::default()).unwrap();
+        standby.follow_to(to_seq).unwrap();
+        archive.divide().unwrap();
+        let stored = || archive.get(&id(100)).unwrap().is_some();
+        assert!(stored());
+        if has_folded {
+            // Payments, until the archive follows.
+            distances(&mut world, 110..120);
+            standby.follow_to(world.handle.status().durable_seq).unwrap();
+            assert!(!stored());
+        }
+        let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
+        let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
+        let options = EngineOptions { log: Some(log), ..options };
+        let (engine, _handle) = SteppedEngine::take_over(standby, options).unwrap();
+        assert_eq!((engine.ledger().removed_to(), archive.first_seq()), (to_seq, to_seq + 1));
+        assert!(!stored(), "it has folded the removal before: {has_folded}");
+    }
 }
 
 /// It answers from what it has followed, and takes no commands; what it has followed is what goes on.
@@ -367,6 +416,9 @@ fn a_search_finds_every_transfer_wherever_it_is_and_however_small_its_pages() {
         let fewest = expected.len() / limit.min(look_at_max);
         assert!((fewest..fewest + 30).contains(&count), "{count} pages of {limit}, {look_at_max} looked at");
     }
+    // One call goes on from memory to the archive, unless it takes too long, as on a busy machine.
+    let mut whole = (0..100).map(|_| pages(&mut world, &search(1_000, 1_000, |_| true)).1);
+    assert!(whole.any(|count| count == 1), "each call ends after one question");
     let committed = |transfer: &Transfer| transfer.public_state() == PublicState::Committed;
     let (found, count) = pages(&mut world, &search(4, 6, committed));
     assert_eq!(found.into_iter().collect::<Vec<_>>(), {
@@ -376,28 +428,89 @@ fn a_search_finds_every_transfer_wherever_it_is_and_however_small_its_pages() {
     assert!(count >= 7, "{count} pages");
 }
 
+/// Payments wait for a question as long as it takes to look at so many.
 #[test]
-fn who_may_transact_has_to_be_active_and_to_have_an_active_account() {
+fn a_search_lets_payments_pass_after_a_thousand_transfers() {
+    const COUNT: u64 = 1_500;
+    const PER_QUESTION_MAX: usize = 1_000;
     let mut world = World::new();
-    let may = |world: &World, dfsp: &str| {
-        let participants = Participants::of(world.engine.ledger());
-        participants.may_transact(participants.named(&name(dfsp)).unwrap(), kes())
+    let submit = |world: &mut World, command: fn(u64) -> Command| {
+        (0..COUNT).for_each(|number| world.handle.submit_quietly(command(number)).unwrap());
+        assert!(world.engine.turn(true));
     };
-    assert!(may(&world, "greenbank") && may(&world, "bluewallet"));
-    let command = AdminCommand::SetParticipantActivity { name: name("greenbank"), is_active: false };
-    world.submit(Command::Admin(command));
-    assert!(!may(&world, "greenbank") && may(&world, "bluewallet"));
-    let account = world
-        .engine
-        .ledger()
-        .participant_named(&name("bluewallet"))
-        .and_then(|participant| participant.account(kes(), upesi_ledger::LedgerAccountTypeId::POSITION));
-    let account = account.unwrap();
-    let command = AdminCommand::SetAccountActivity { name: name("bluewallet"), account, is_active: false };
-    world.submit(Command::Admin(command));
-    assert!(!may(&world, "bluewallet"));
-    let listed = Participants::of(world.engine.ledger());
-    let names: Vec<_> = listed.ids().filter_map(|id| listed.name(id)).collect();
-    assert_eq!(names, [name("Hub"), name("greenbank"), name("bluewallet")]);
-    assert_eq!(listed.hub_name(), Some(name("Hub")));
+    submit(&mut world, |number| payment(number, "1.25"));
+    for is_reserved in [true, false] {
+        if !is_reserved {
+            submit(&mut world, |number| fulfil(id(number), DFSPS[0], DFSPS[1]));
+        }
+        let ledger = world.engine.ledger();
+        let held = [ledger.reserved_len(), ledger.finished_len()];
+        assert_eq!(held.map(|count| count as u64), if is_reserved { [COUNT, 0] } else { [0, COUNT] });
+        let looked_at = Arc::new(AtomicUsize::new(0));
+        let counting = Arc::clone(&looked_at);
+        let is_sought = move |_: &Transfer| counting.fetch_add(1, Ordering::Relaxed) > usize::MAX / 2;
+        let search = Search { is_sought: Arc::new(is_sought), ..search(10, 1_000_000, |_| true) };
+        let (mut place, mut per_question) = (SearchPlace::Reserved(None), Vec::new());
+        while !matches!(place, SearchPlace::Archived(_)) {
+            let handle = world.handle.clone();
+            let mut found = pin!(handle.find(search.clone(), place));
+            let next = loop {
+                if let Poll::Ready(found) = found.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    break found.unwrap().next;
+                }
+                let before = looked_at.load(Ordering::Relaxed);
+                assert!(world.engine.turn(false));
+                per_question.push(looked_at.load(Ordering::Relaxed) - before);
+            };
+            let Some(next) = next else { break };
+            place = next;
+        }
+        assert_eq!(per_question.iter().sum::<usize>() as u64, COUNT);
+        assert!(per_question.iter().all(|count| *count <= PER_QUESTION_MAX), "{per_question:?}");
+    }
+}
+
+/// The way out where the disk is full must not take what a start or a callback needs.
+#[test]
+fn the_first_record_that_is_needed_is_that_of_the_snapshots_callbacks_and_reservations() {
+    let needed = |world: &World| {
+        let disk: Arc<dyn Disk> = Arc::new(world.disk.clone());
+        first_needed_record(&disk).unwrap()
+    };
+    let mut world = World::new();
+    world.disk = SimDisk::new(1);
+    assert_eq!(needed(&world), 1, "there is no snapshot");
+    let mut world = World::new();
+    distances(&mut world, 100..140);
+    let oldest = |world: &World| world.snapshots().into_iter().min().unwrap();
+    assert_eq!(needed(&world), oldest(&world) + 1);
+    // One is reserved and its callback delivered; then another's callbacks are owed for good.
+    let reserved = world.last_seq() + 1;
+    world.pay(1, "2.5");
+    world.deliver();
+    distances(&mut world, 140..180);
+    assert!(oldest(&world) > reserved);
+    assert_eq!(needed(&world), reserved);
+    world.end(1);
+    world.deliver();
+    let kept = world.last_seq() + 1;
+    world.pay(2, "2.5");
+    world.end(2);
+    for number in 200..240 {
+        world.pay(number, "1.25");
+        world.end(number);
+        let others = owed(&world).into_iter().filter(|key| key.seq > kept + 1).collect();
+        world.submit(Command::Delivered(others));
+    }
+    assert!(oldest(&world) > kept + 1);
+    assert_eq!(needed(&world), kept);
+}
+
+/// What an auditor is tested by.
+#[test]
+fn a_planted_mistake_is_recorded() {
+    let mut world = World::new();
+    world.engine.plant(Box::new(|decision| decision.callbacks.clear()));
+    world.pay(1, "1.25");
+    assert_eq!((world.engine.ledger().reserved_len(), owed(&world)), (1, vec![]));
 }

@@ -171,3 +171,24 @@ fn faults_are_told_in_words() {
     }
     assert!(state(1, 1).fault().unwrap().contains("; the journal's time"));
 }
+
+#[test]
+fn the_monotonic_clock_is_the_sources() {
+    /// Has one clock only, which nobody sets.
+    struct Single;
+    impl Clock for Single {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_ms(START_MS)
+        }
+    }
+    let (clocks, clock) = guarded();
+    clocks.pass(20);
+    clocks.jump(DAY_MS);
+    assert_eq!(clock.monotonic(), Duration::from_millis(7_020));
+    assert_eq!(Single.monotonic(), Duration::from_millis(START_MS.unsigned_abs()));
+}
+
+#[test]
+fn the_machines_monotonic_clock_goes_on() {
+    assert!((0..10_000_000).any(|_| SystemClock.monotonic() > Duration::ZERO));
+}

@@ -1,12 +1,14 @@
 //! A scheme with two banks, for the engine's tests and benches.
 #![allow(dead_code, reason = "each test uses a part")]
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use upesi_engine::{Clock, EngineHandle, Payload, SubmitError};
+use upesi_engine::{Clock, EngineHandle, Payload, SteppedEngine, SubmitError};
 use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare};
 use upesi_ledger::{
     AccountId, AdminCommand, Command, EndpointType, FundsDirection, LedgerAccountTypeId, Reply,
@@ -176,4 +178,17 @@ pub async fn position(engine: &EngineHandle, dfsp: &str) -> Amount {
 /// What a clock says, in milliseconds since 1970.
 pub fn ms(clock: &dyn Clock) -> i64 {
     clock.now().as_ms()
+}
+
+/// Works until a conversation with an engine that goes turn by turn is over.
+pub fn talk<T>(engine: &mut SteppedEngine, story: impl Future<Output = T>) -> T {
+    let mut story = pin!(story);
+    for _ in 0..10_000 {
+        if let Poll::Ready(outcome) = story.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return outcome;
+        }
+        engine.turn(false);
+        engine.turn_journal();
+    }
+    panic!("the engine does not answer");
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use upesi_engine::{Engine, EngineHandle, Followed, follow};
 use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
-use upesi_ledger::{Callback, Ledger, LedgerConfig, Stored as _};
-use upesi_tables::archive::Archive;
+use upesi_ledger::{Callback, Ledger, LedgerConfig};
 
 use super::Run;
 
@@ -65,8 +64,7 @@ impl Run {
     /// What the archive has is what the journal says.
     fn compare_archive(&mut self, replayed: &Ledger) {
         for (id, _) in self.known.values() {
-            let Some(bytes) = self.archive.get(id).unwrap() else { continue };
-            let archived = upesi_ledger::Transfer::decode(&mut upesi_ledger::codec::Decoder(&bytes)).unwrap();
+            let Some(archived) = super::archived(&self.archive, id) else { continue };
             if let Some(transfer) = replayed.transfer(*id) {
                 assert_eq!(&archived, transfer, "seed {}", self.seed);
             }

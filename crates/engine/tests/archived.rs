@@ -1,0 +1,242 @@
+//! What has left memory is known all the same: conversions, bulks and their items, looked up in the archive.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{PREIMAGE, TestClock, amount, fulfil, id, kes, name, onboard, prepare, talk};
+use sha2::{Digest, Sha256};
+use upesi_engine::{
+    EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, Storage, SubmitError,
+};
+use upesi_journal::sim_disk::SimDisk;
+use upesi_ledger::command::{AskedMoney, BulkCommand, ConversionCommand, PrepareBulk, PrepareConversion};
+use upesi_ledger::{
+    AskedItem, Bulk, CallbackContent, Cause, Command, Conversion, ConversionSide, ItemState, NewItems,
+    Refusal, Reply, TransferState,
+};
+use upesi_tables::archive::{Archive as _, MemoryArchive};
+use upesi_types::{BulkId, ConversionId, Currency, Timestamp};
+
+const START_MS: i64 = 1_900_000_000_000;
+const EXPIRES_AT: Timestamp = Timestamp::from_ms(START_MS + 1_000_000);
+const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
+
+struct World {
+    engine: SteppedEngine,
+    handle: EngineHandle,
+    archive: Arc<MemoryArchive>,
+    fillers: u64,
+}
+
+impl World {
+    fn new(finished_transfers_max: usize) -> Self {
+        let archive = Arc::new(MemoryArchive::new());
+        let storage = Storage { disk: Arc::new(SimDisk::new(9)), archive: Arc::clone(&archive) as _ };
+        let options = EngineOptions {
+            storage: Some(storage),
+            fold_every_records: 1,
+            finished_transfers_max,
+            clock: TestClock::starting_at(START_MS),
+            ..EngineOptions::new("nowhere")
+        };
+        let (mut engine, handle) =
+            SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+        talk(&mut engine, onboard(&handle, &DFSPS));
+        Self { engine, handle, archive, fillers: 0 }
+    }
+
+    fn try_submit(&mut self, command: Command) -> Result<Reply, SubmitError> {
+        talk(&mut self.engine, self.handle.submit(command, Payload::default()))
+    }
+
+    fn submit(&mut self, command: Command) {
+        assert_eq!(self.try_submit(command), Ok(Reply::Accepted));
+    }
+
+    fn pay(&mut self, number: u64) {
+        let [payer, payee] = DFSPS;
+        self.submit(prepare(id(number), payer, payee, "1.25", EXPIRES_AT));
+        self.submit(fulfil(id(number), payer, payee));
+    }
+
+    /// Works until all that finished so far is in the archive, and in memory no more.
+    fn forget(&mut self) {
+        let goal = self.engine.ledger().last_seq();
+        for _ in 0..4 {
+            assert!(self.engine.turn_archivist());
+            self.fillers += 1;
+            self.submit(prepare(id(900_000 + self.fillers), DFSPS[0], "nobody", "1", EXPIRES_AT));
+        }
+        assert!(self.archive.watermark_applied() >= goal);
+    }
+
+    /// What the callbacks of the last record say.
+    fn told(&mut self) -> Vec<CallbackContent> {
+        let ledger = self.engine.ledger();
+        let last = ledger.last_seq();
+        let keys = ledger.outbox().iter().map(|(key, _)| key).filter(|key| key.seq == last).collect();
+        let found = talk(&mut self.engine, self.handle.callbacks(keys)).unwrap();
+        found.iter().map(|pending| pending.callback().content.clone()).collect()
+    }
+
+    fn convert(&mut self, number: u64, determining: u64) {
+        let money = |value: &str, currency: &str| AskedMoney {
+            amount: Ok(amount(value)),
+            currency: Currency::parse(currency).unwrap(),
+        };
+        self.submit(Command::Conversion(ConversionCommand::Prepare(Box::new(PrepareConversion {
+            id: conversion_id(number),
+            determining_transfer: Some(id(determining)),
+            source: name(DFSPS[0]),
+            destination: None,
+            initiator: name(DFSPS[0]),
+            counter_party: name("nobody"),
+            source_amount: money("10", "KES"),
+            target_amount: money("1", "USD"),
+            condition: Some(Sha256::digest(PREIMAGE).into()),
+            expires_at: Some(EXPIRES_AT),
+            fingerprint: [5; 16],
+        }))));
+    }
+
+    fn conversion(&self, number: u64) -> Option<&Conversion> {
+        self.engine.ledger().conversion(conversion_id(number))
+    }
+
+    fn send_bulk(&mut self, number: u64, payee: &str, items: &[u64]) {
+        let asked = AskedItem {
+            amount: Ok(amount("1.25")),
+            currency: kes(),
+            ilp_packet: "AAAA".into(),
+            extensions: None,
+            condition: Some(Sha256::digest(PREIMAGE).into()),
+        };
+        let items = items.iter().map(|item| (id(*item), asked.clone())).collect();
+        self.submit(Command::Bulk(BulkCommand::Prepare(Box::new(PrepareBulk {
+            id: bulk_id(number),
+            quote: id(500_001),
+            source: name(DFSPS[0]),
+            destination: Some(name(payee)),
+            payer: name(DFSPS[0]),
+            payee: name(payee),
+            items: NewItems::new(items).unwrap(),
+            expires_at: EXPIRES_AT,
+            fingerprint: [3; 16],
+            extensions: None,
+        }))));
+    }
+
+    fn bulk(&mut self, number: u64) -> Option<Bulk> {
+        talk(&mut self.engine, self.handle.bulk(bulk_id(number))).unwrap()
+    }
+
+    fn item_of(&mut self, seq: u64) -> Option<(BulkId, u32)> {
+        talk(&mut self.engine, self.handle.item_of(seq)).unwrap()
+    }
+}
+
+fn conversion_id(number: u64) -> ConversionId {
+    ConversionId::new(id(number))
+}
+
+fn bulk_id(number: u64) -> BulkId {
+    BulkId::new(id(number))
+}
+
+/// One that the hub refused is as final as any other.
+#[test]
+fn a_conversion_that_was_archived_is_known() {
+    let mut world = World::new(1_000);
+    world.convert(1, 10);
+    assert_eq!(world.conversion(1).unwrap().side, ConversionSide::Payer, "its transfer is not known");
+    assert!(matches!(world.told()[..], [CallbackContent::Error(_)]));
+    world.forget();
+    assert_eq!(world.conversion(1), None);
+    world.convert(1, 10);
+    assert_eq!(world.conversion(1), None, "it is not decided anew");
+    assert!(matches!(world.told()[..], [CallbackContent::State(..)]));
+}
+
+#[test]
+fn a_conversion_for_a_transfer_that_was_archived_comes_after_it() {
+    let mut world = World::new(1_000);
+    world.pay(10);
+    world.forget();
+    assert!(world.engine.ledger().transfer(id(10)).is_none());
+    world.convert(2, 10);
+    assert_eq!(world.conversion(2).unwrap().side, ConversionSide::Payee);
+    world.convert(3, 11);
+    assert_eq!(world.conversion(3).unwrap().side, ConversionSide::Payer);
+}
+
+#[test]
+fn a_bulk_and_its_items_are_known_wherever_they_are() {
+    let mut world = World::new(1_000);
+    world.pay(10);
+    world.send_bulk(1, "nobody", &[11]);
+    let refused = world.bulk(1);
+    assert!(refused.as_ref().is_some_and(|bulk| !bulk.is_live()), "{refused:?}");
+    world.forget();
+    assert!(world.engine.ledger().bulk(bulk_id(1)).is_none());
+    assert_eq!((world.bulk(1), world.bulk(2)), (refused, None));
+    world.send_bulk(1, "nobody", &[11]);
+    assert!(world.engine.ledger().bulk(bulk_id(1)).is_none(), "it is not decided anew");
+
+    world.send_bulk(2, DFSPS[1], &[12, 10, 13]);
+    let bulk = world.bulk(2).unwrap();
+    let known = ItemState::Refused(Cause::from(Refusal::BulkItemKnown));
+    let is_known: Vec<_> = bulk.items.iter().map(|item| item.state == known).collect();
+    assert_eq!(is_known, [false, true, false], "an id that was used is not used again");
+    let prepared = |world: &World, number| {
+        let transfer = world.engine.ledger().transfer(id(number)).cloned();
+        transfer.filter(|transfer| transfer.state == TransferState::Reserved)
+    };
+    while prepared(&world, 13).is_none() {
+        assert!(world.engine.turn(false));
+    }
+    for (number, place) in [(12, 0), (13, 2)] {
+        let seq = prepared(&world, number).unwrap().prepare_seq;
+        assert_eq!(world.item_of(seq), Some((bulk_id(2), place)));
+    }
+    assert_eq!((world.item_of(bulk.prepare_seq), world.item_of(1_000_000)), (None, None));
+}
+
+#[test]
+fn transfers_conversions_and_bulks_count_together_for_what_memory_holds() {
+    let mut world = World::new(4);
+    let expect = |world: &mut World, number: u64, expected: Result<Reply, SubmitError>| {
+        let command = prepare(id(number), DFSPS[0], "nobody", "1", EXPIRES_AT);
+        assert_eq!(world.try_submit(command), expected, "{number}");
+    };
+    world.convert(1, 10);
+    world.send_bulk(1, "nobody", &[11]);
+    let ledger = world.engine.ledger();
+    assert_eq!((ledger.finished_conversions_len(), ledger.finished_bulks_len()), (1, 1));
+    expect(&mut world, 20, Ok(Reply::Accepted));
+    expect(&mut world, 21, Ok(Reply::Accepted));
+    expect(&mut world, 22, Err(SubmitError::Busy));
+    for _ in 0..3 {
+        assert!(world.engine.turn_archivist());
+        // A record, so that the archivist has something to do.
+        world.submit(fulfil(id(77), DFSPS[0], DFSPS[1]));
+    }
+    let ledger = world.engine.ledger();
+    let held = [ledger.finished_len(), ledger.finished_conversions_len(), ledger.finished_bulks_len()];
+    assert_eq!(held, [0, 0, 0], "the archive has them");
+    expect(&mut world, 22, Ok(Reply::Accepted));
+}
+
+#[test]
+fn a_handle_looks_at_the_archive_as_long_as_its_engine_is() {
+    let mut world = World::new(1_000);
+    world.pay(10);
+    world.forget();
+    let stats = world.handle.archive_stats().unwrap();
+    assert_eq!(stats, world.archive.stats());
+    assert!(stats.transfers_estimate > 1);
+    let World { engine, handle, archive, .. } = world;
+    drop(engine);
+    drop(archive);
+    assert!(handle.archive_stats().is_none() && handle.archive().is_none());
+}
