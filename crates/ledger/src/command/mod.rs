@@ -101,6 +101,8 @@ pub enum Command {
     },
     /// An operator wants parked callbacks tried again.
     Redeliver(Vec<CallbackKey>),
+    /// Retention ends a division of the archive.
+    DivideArchive,
     /// Retention is about to remove the transfers that finished up to this record from the archive.
     RemoveFinished {
         /// The last record.
@@ -125,7 +127,7 @@ impl Command {
             Self::StepBulk => Actor::Bulks,
             Self::Tick => Actor::Clock,
             Self::Delivered(_) | Self::Park { .. } => Actor::Delivery,
-            Self::RemoveFinished { .. } => Actor::Retention,
+            Self::DivideArchive | Self::RemoveFinished { .. } => Actor::Retention,
             Self::Expire(_) | Self::Redeliver(_) | Self::Admin(_) | Self::Act(_) => Actor::Operator,
         }
     }
@@ -248,6 +250,7 @@ impl Ledger {
             Command::Delivered(keys) => self.decide_delivered(keys, out),
             Command::Park { key, attempts, reason } => self.decide_park(*key, *attempts, reason, out),
             Command::Redeliver(keys) => self.decide_redeliver(keys, out),
+            Command::DivideArchive => out.events.push(Event::ArchiveDivided),
             Command::RemoveFinished { to_seq } => self.decide_removal(*to_seq, out),
             Command::Admin(command) => self.decide_change(command, facts, out),
             Command::Act(act) => self.decide_deed(act, facts, out),
