@@ -40,6 +40,7 @@ impl World {
             (dfsp.dead_until_us, dfsp.slow_until_us, dfsp.failing_until_us) = (0, 0, 0);
         }
         self.disk.clear_faults();
+        self.heal_nodes();
         // A restart would hide what this process has forgotten; where there is none, it would not be seen to come back.
         if self.hub.is_some() && self.random.one_in(2) {
             self.end_process();
@@ -122,6 +123,7 @@ impl World {
         if self.disk.lies().is_empty() {
             self.auditor.compare_replay(&disk, &ledger, self.is_rotten);
         }
+        self.compare_nodes(&ledger);
         self.auditor.process_ended();
         self.life += 1;
         self.start_process();

@@ -3,6 +3,7 @@
 mod ambush;
 mod bulks;
 mod calls;
+mod cluster;
 mod converting;
 mod counts;
 mod describe;
@@ -27,6 +28,7 @@ use upesi_types::TransferId;
 
 use self::bulks::Payroll;
 use self::calls::Call;
+use self::cluster::Cluster;
 use self::converting::Exchange;
 pub use self::counts::Counts;
 use self::dfsp::Dfsp;
@@ -139,6 +141,8 @@ pub struct World {
     treasury: Treasury,
     exchange: Exchange,
     payroll: Payroll,
+    /// The other nodes, if there are such.
+    cluster: Option<Cluster>,
 }
 
 impl World {
@@ -190,6 +194,7 @@ impl World {
             treasury: Treasury::new(seed, &plan),
             exchange: Exchange::new(seed, &plan),
             payroll: Payroll::new(seed, &plan),
+            cluster: plan.faults.nodes.then(|| Cluster::draw(seed)),
             random,
             plan,
         };
@@ -277,6 +282,8 @@ impl World {
             Event::Decay => self.decay(),
             Event::LosePower => self.lose_power(),
             Event::EndAgain { more } => self.end_again(more),
+            Event::Follow => self.follow(),
+            Event::Thaw => self.thaw(),
             Event::Relief(relief) => self.relieve(relief),
             Event::Heal => self.heal(),
             Event::Ask => self.ask(),
