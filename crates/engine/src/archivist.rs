@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use upesi_journal::{Log, SnapshotStore};
 use upesi_ledger::codec::Encoder;
-use upesi_ledger::{Ledger, Stored as _};
+use upesi_ledger::{Event, Ledger, Stored as _};
 use upesi_tables::archive::{Archive, ArchiveEntry};
 
 use crate::error::StartError;
@@ -33,6 +33,8 @@ pub(crate) struct Archivist {
     pub(crate) keep_segments: bool,
     pub(crate) metrics: EngineMetrics,
     entries: Vec<ArchiveEntry>,
+    /// Whether a division of the archive ends with the record that was folded last.
+    ends_division: bool,
     /// Whether the last attempt found no room.
     is_held_up: bool,
 }
@@ -57,6 +59,7 @@ impl Archivist {
             keep_segments: true,
             metrics: EngineMetrics::default(),
             entries: Vec::new(),
+            ends_division: false,
             is_held_up: false,
         }
     }
@@ -137,10 +140,15 @@ impl Archivist {
     pub(crate) fn fold_to(&mut self, goal: u64) -> Result<(), StartError> {
         // What an attempt without room has left comes first.
         self.archive_finished()?;
-        while self.fold.next(goal)? {
+        let mut ends_division = false;
+        while self
+            .fold
+            .next_seen(goal, |events| ends_division = matches!(events, [.., Event::ArchiveDivided]))?
+        {
+            self.ends_division = ends_division;
             let ledger = &self.fold.ledger;
             let others = ledger.finished_conversions_len() + ledger.finished_bulks_len();
-            if ledger.finished_len() + others >= ENTRIES_PER_APPLY_MAX {
+            if ends_division || ledger.finished_len() + others >= ENTRIES_PER_APPLY_MAX {
                 self.archive_finished()?;
             }
         }
@@ -171,6 +179,13 @@ impl Archivist {
             self.metrics.archive_apply_seconds.observe(started.elapsed().as_secs_f64());
         }
         self.entries.clear();
+        if self.ends_division {
+            // A fold that begins anew meets records behind which the archive has more already.
+            if self.archive.watermark_applied() == seq {
+                self.archive.divide()?;
+            }
+            self.ends_division = false;
+        }
         Ok(())
     }
 

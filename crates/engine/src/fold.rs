@@ -75,6 +75,12 @@ impl Fold {
         Ok(true)
     }
 
+    /// The archive holds, or has removed, all that finished up to a record by now.
+    pub(crate) fn skip_to(&mut self, archived_to: u64) {
+        self.archived_to = self.archived_to.max(archived_to);
+        self.forget_to(self.archived_to.min(self.ledger.last_seq()));
+    }
+
     /// Forgets what finished up to a record: the archive has it.
     pub(crate) fn forget_to(&mut self, seq: u64) {
         self.ledger.drain_finished(seq).for_each(drop);

@@ -285,15 +285,24 @@ impl EngineHandle {
         self.inner.archive.upgrade()
     }
 
+    /// Ends the division of the archive that grows: the journal says so, and the archivist does it when it comes to that
+    /// record, as on every node that follows. So what is removed later is the same everywhere.
+    pub async fn divide_archive(&self) -> Result<(), SubmitError> {
+        self.submit(Command::DivideArchive, Payload::default()).await?;
+        self.inner.shared.archive.ask(self.inner.shared.durable.get());
+        Ok(())
+    }
+
     /// Removes what finished up to a record from the archive, for good: the journal says so first, so that no later
-    /// fold takes an id that comes again for one that it knows. The division that grows stays. Returns how many
-    /// divisions left; both the record and the removal are durable then.
+    /// fold takes an id that comes again for one that it knows. What stands behind the last end of a division that the
+    /// journal has stays. Returns how many divisions left; both the record and the removal are durable then.
     pub async fn remove_finished(&self, to_seq: u64) -> Result<u64, SubmitError> {
         let archive = self.inner.archive.upgrade().ok_or(SubmitError::Stopped)?;
         let growing = archive.divisions().last().map_or(1, |growing| growing.first_seq);
         let to_seq = to_seq.min(growing.saturating_sub(1));
         self.submit(Command::RemoveFinished { to_seq }, Payload::default()).await?;
-        let removed = blocking(move || archive.remove_to(to_seq)).await?;
+        let removed_to = self.read(Ledger::removed_to).await?.min(to_seq);
+        let removed = blocking(move || archive.remove_to(removed_to)).await?;
         removed.map_err(|error| SubmitError::Archive(error.to_string()))
     }
 

@@ -69,6 +69,13 @@ impl ArchiveProgress {
         }
     }
 
+    /// Wakes the archivist, however little has gathered.
+    pub(crate) fn ask(&self, seq: u64) {
+        let mut wanted = self.wanted();
+        wanted.seq = wanted.seq.max(seq);
+        self.changed.notify_one();
+    }
+
     /// Ends the archivist after it has folded up to `seq`.
     pub(crate) fn close(&self, seq: u64) {
         let mut wanted = self.wanted();

@@ -177,6 +177,7 @@ impl StandbyEngine {
         let before = state.ledger.last_seq();
         let ledger = state.finish()?;
         archive.remove_to(ledger.removed_to())?;
+        archivist.fold.skip_to(archive.watermark());
         expect_time_is_left(&ledger)?;
         tell(&ledger, before);
         archivist.log = Arc::clone(&log);

@@ -58,8 +58,20 @@ impl SteppedEngine {
         standby: StandbyEngine,
         options: EngineOptions,
     ) -> Result<(Self, EngineHandle), StartError> {
+        Self::take_over_with(standby, options, Box::new(NoEffects))
+    }
+
+    /// The same, with effects.
+    ///
+    /// # Errors
+    /// As [`take_over`](Self::take_over).
+    pub fn take_over_with(
+        standby: StandbyEngine,
+        options: EngineOptions,
+        effects: Box<dyn Effects>,
+    ) -> Result<(Self, EngineHandle), StartError> {
         let recovered = standby.take_over(&options)?;
-        Ok(Self::start_recovered(recovered, options, EngineMetrics::default(), Box::new(NoEffects)))
+        Ok(Self::start_recovered(recovered, options, EngineMetrics::default(), effects))
     }
 
     fn start_recovered(

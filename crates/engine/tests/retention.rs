@@ -71,11 +71,22 @@ async fn archive_all(engine: &EngineHandle, next: &mut u64) {
     panic!("the archivist is stuck at {}", archive.watermark_applied());
 }
 
+/// Ends the division of the archive that grows. Returns the record that it ends with.
+async fn divide(engine: &EngineHandle) -> u64 {
+    let archive = engine.archive().unwrap();
+    let before = archive.divisions().len();
+    engine.divide_archive().await.unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while archive.divisions().len() == before {
+        assert!(std::time::Instant::now() < until, "the archivist does not divide the archive");
+        tokio::task::yield_now().await;
+    }
+    archive.divisions().last().unwrap().first_seq - 1
+}
+
 /// What finished so far leaves.
 async fn remove_all(engine: &EngineHandle) -> u64 {
-    let archive = engine.archive().unwrap();
-    archive.divide().unwrap();
-    let to_seq = archive.divisions().last().unwrap().first_seq - 1;
+    let to_seq = divide(engine).await;
     assert!(engine.remove_finished(to_seq).await.unwrap() > 0);
     to_seq
 }
@@ -206,9 +217,7 @@ fn a_removal_that_is_recorded_is_made_at_the_next_start() {
         onboard(&handle, &DFSPS).await;
         pay(&handle, 1, "12.25").await;
         archive_all(&handle, &mut 2).await;
-        let archive = handle.archive().unwrap();
-        archive.divide().unwrap();
-        let to_seq = archive.divisions().last().unwrap().first_seq - 1;
+        let to_seq = divide(&handle).await;
         submit(&handle, upesi_ledger::Command::RemoveFinished { to_seq }).await;
         to_seq
     });

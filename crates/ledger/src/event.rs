@@ -151,6 +151,8 @@ events! {
             /// The last of the records whose finished transfers are gone.
             to_seq: u64,
         } = "retention removed what finished up to record {to_seq}";
+        /// A division of the archive ends with what finished up to this record, on every node.
+        43 ArchiveDivided = "a division of the archive ends here";
         /// First in a record that was decided before its own instant: the journal's time was ahead of the hub's clock.
         41 DecidedAt(at: Timestamp) = "decided at {at} by the clock";
         /// An operator accepted that the wall clock jumped.

@@ -248,6 +248,11 @@ impl Ledger {
         self.removed_to
     }
 
+    /// The last record up to `to_seq` with which a division of the archive ends that was not removed.
+    pub fn division_up_to(&self, to_seq: u64) -> Option<u64> {
+        self.divisions.iter().rev().find(|end| **end <= to_seq).copied()
+    }
+
     pub(crate) fn due_transfers(&self, now: Timestamp) -> impl Iterator<Item = &Transfer> {
         self.transfers.due(now)
     }

@@ -58,7 +58,7 @@ macro_rules! sections {
 }
 
 sections! {
-    1 "progress" 3: write_progress, read_progress;
+    1 "progress" 4: write_progress, read_progress;
     2 "account types" 1: write_account_types, read_account_types;
     3 "settlement models" 1: write_models, read_models;
     4 "participants" 2: write_participants, read_participants;
@@ -182,6 +182,7 @@ fn write_progress(ledger: &Ledger, encoder: &mut Encoder<'_>) {
     encoder.u64(ledger.last_seq);
     encoder.timestamp(ledger.last_time);
     encoder.u64(ledger.removed_to);
+    encoder.list(ledger.divisions.iter(), |encoder, end| encoder.u64(*end));
     ledger.totals.encode(encoder);
 }
 
@@ -189,6 +190,7 @@ fn read_progress(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     ledger.last_seq = d.u64()?;
     ledger.last_time = d.timestamp()?;
     ledger.removed_to = d.u64()?;
+    ledger.divisions = d.list(Decoder::u64)?;
     ledger.totals = Stored::decode(d)?;
     Ok(())
 }

@@ -80,6 +80,8 @@ pub struct Ledger {
     pub(crate) totals: Totals,
     /// Retention has removed the transfers that finished up to this record.
     pub(crate) removed_to: u64,
+    /// The records with which divisions of the archive end, of those behind `removed_to`, in order.
+    pub(crate) divisions: Vec<u64>,
     pub(crate) last_seq: u64,
     pub(crate) last_time: Timestamp,
 }
@@ -112,6 +114,7 @@ impl Ledger {
             trail: Trail::default(),
             totals: Totals::default(),
             removed_to: 0,
+            divisions: Vec::new(),
             last_seq: 0,
             last_time: Timestamp::EPOCH,
         };
@@ -268,6 +271,7 @@ impl Ledger {
             }
             Event::FeeNotCharged { .. } => self.totals.fees_not_charged += 1,
             Event::DecidedAt(_) | Event::ClockAccepted { .. } => {}
+            Event::ArchiveDivided => self.divisions.push(seq),
             Event::CallbacksDelivered(keys) => keys.into_iter().for_each(|key| self.outbox.remove(key)),
             Event::CallbackParked { key, attempts, reason } => {
                 self.outbox.set_parked(key, Some(Parked { at: now, attempts, reason }));
@@ -277,6 +281,7 @@ impl Ledger {
             }
             Event::FinishedRemoved { to_seq } => {
                 self.removed_to = to_seq;
+                self.divisions.retain(|end| *end > to_seq);
                 // Whoever folds late may still hold them; their ids may come again from here on.
                 self.transfers.drain_finished(to_seq).for_each(drop);
                 self.conversions.drain_finished(to_seq).for_each(drop);

@@ -3,7 +3,7 @@
 use std::io;
 
 use upesi_cluster::{Chain, ClusterId, Entry, Incarnation, NodeId, Position, StorePosition};
-use upesi_journal::{Access, Disk};
+use upesi_journal::{Access, Disk, JournalError};
 
 use crate::error::ReplicationError;
 use crate::partition::{Event, Partition};
@@ -84,12 +84,13 @@ impl Place {
         let file = match disk.open(PLACE_FILE, Access::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(_) => return Err(ReplicationError::Place),
+            Err(source) => return Err(failed("open", source)),
         };
         let mut bytes = [0; BYTES];
         match file.read_at(0, &mut bytes) {
             Ok(BYTES) => Self::decode(&bytes).map(Some).ok_or(ReplicationError::Place),
-            Ok(_) | Err(_) => Err(ReplicationError::Place),
+            Ok(_) => Err(ReplicationError::Place),
+            Err(source) => Err(failed("read", source)),
         }
     }
 
@@ -97,6 +98,11 @@ impl Place {
     pub fn save(&self, disk: &dyn Disk) -> io::Result<()> {
         replace(disk, PLACE_FILE, &self.encode())
     }
+}
+
+/// A disk that fails says nothing of what it holds.
+fn failed(operation: &'static str, source: io::Error) -> ReplicationError {
+    ReplicationError::Copy(JournalError::Io { operation, file: PLACE_FILE.to_owned(), source })
 }
 
 /// Writes a file in place of the one before, at once and durably.

@@ -41,7 +41,7 @@ impl Clock for HubClock {
 }
 
 /// Sets the hub's clock as time passes: right, or off, or drifting, or frozen.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ClockKeeper {
     clock: Arc<HubClock>,
     offset_us: i64,

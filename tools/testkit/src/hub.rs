@@ -17,7 +17,7 @@ use upesi_delivery::lanes::{CallbackKey, ParticipantId, Renderer as _};
 use upesi_delivery::owed::{CallbackRenderer, OutboxBacklog, to_asker};
 use upesi_engine::{
     Answered, Clock, ClockState, DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions,
-    Participants, SharedParticipants, StartError, SteppedEngine, StopReason, SubmitError,
+    Participants, SharedParticipants, StandbyEngine, StartError, SteppedEngine, StopReason, SubmitError,
 };
 use upesi_fspiop::{SyncError, Unroutable, Version};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_request};
@@ -132,6 +132,7 @@ pub(crate) struct Hub {
     let_go: Arc<Mutex<LetGo>>,
     requests: BTreeMap<u64, Pending<Result<Reply, SubmitError>>>,
     operator: Option<Pending<Result<Reply, SubmitError>>>,
+    division: Option<Pending<Result<(), SubmitError>>>,
     removal: Option<(u64, Pending<Result<u64, SubmitError>>)>,
     pages: Vec<(ParticipantId, Pending<Fetched>)>,
     scans: Vec<(ParticipantId, Pending<Scanned>)>,
@@ -155,11 +156,32 @@ fn poll<T>(future: &mut Pending<T>) -> Option<T> {
 impl Hub {
     /// Recovers what the disk holds. `first_sending` numbers the callbacks, across all lives.
     pub(crate) fn start(setup: Setup, first_sending: u64) -> Result<Self, StartError> {
+        Self::begin(setup, first_sending, |options, effects| {
+            SteppedEngine::start(options, EngineMetrics::default(), effects)
+        })
+    }
+
+    /// Goes on from the state of a node that has followed the log and leads now.
+    pub(crate) fn take_over(
+        setup: Setup,
+        standby: StandbyEngine,
+        first_sending: u64,
+    ) -> Result<Self, StartError> {
+        Self::begin(setup, first_sending, |options, effects| {
+            SteppedEngine::take_over_with(standby, options, effects)
+        })
+    }
+
+    fn begin(
+        setup: Setup,
+        first_sending: u64,
+        start: impl FnOnce(EngineOptions, Box<dyn Effects>) -> Result<(SteppedEngine, EngineHandle), StartError>,
+    ) -> Result<Self, StartError> {
         let Setup { options, courier, bug, lives, epoch } = setup;
         let let_go = Arc::<Mutex<LetGo>>::default();
         let participants = SharedParticipants::default();
         let outlet = Outlet { let_go: Arc::clone(&let_go), participants: participants.clone() };
-        let (mut engine, handle) = SteppedEngine::start(options, EngineMetrics::default(), Box::new(outlet))?;
+        let (mut engine, handle) = start(options, Box::new(outlet))?;
         let backlog = OutboxBacklog(Arc::new(OnceLock::from(handle.clone())));
         let bugs = Bugs::new(bug, lives);
         if let Some(mistake) = bugs.in_decisions() {
@@ -179,6 +201,7 @@ impl Hub {
             let_go,
             requests: BTreeMap::new(),
             operator: None,
+            division: None,
             removal: None,
             pages: Vec::new(),
             scans: Vec::new(),
@@ -236,6 +259,12 @@ impl Hub {
         self.operator = Some(Box::pin(async move { handle.submit(command, Default::default()).await }));
     }
 
+    /// Retention ends the division of the archive that grows.
+    pub(crate) fn divide_archive(&mut self) {
+        let handle = self.handle.clone();
+        self.division = Some(Box::pin(async move { handle.divide_archive().await }));
+    }
+
     /// Retention removes what finished up to a record; there is one at a time.
     pub(crate) fn remove_finished(&mut self, to_seq: u64) {
         let handle = self.handle.clone();
@@ -275,6 +304,9 @@ impl Hub {
         if let Some(reply) = self.operator.as_mut().and_then(poll) {
             self.operator = None;
             out.push(Output::Told(reply));
+        }
+        if self.division.as_mut().and_then(poll).is_some() {
+            self.division = None;
         }
         if let Some((to_seq, outcome)) =
             self.removal.as_mut().and_then(|(to_seq, removal)| Some((*to_seq, poll(removal)?)))
@@ -471,6 +503,7 @@ impl Hub {
     pub(crate) fn waits(&self) -> bool {
         !(self.requests.is_empty() && self.pages.is_empty() && self.scans.is_empty() && self.loads.is_empty())
             || self.operator.is_some()
+            || self.division.is_some()
             || self.removal.is_some()
     }
 
@@ -484,5 +517,24 @@ impl Hub {
 
     pub(crate) fn shutdown(self) {
         self.engine.shutdown();
+    }
+
+    /// Numbers the callbacks that follow from here on, beside those of another hub.
+    pub(crate) const fn number_from(&mut self, first_sending: u64) {
+        self.next_sending = first_sending;
+    }
+
+    /// Decides what has queued up, and leaves the leadership to any other node. What is answered by then is collected.
+    pub(crate) fn hand_over(&mut self) -> StopReason {
+        let handle = self.handle.clone();
+        let mut handing: Pending<StopReason> = Box::pin(async move { handle.hand_over(None).await });
+        loop {
+            let is_running = self.engine.turn(false);
+            self.engine.turn_journal();
+            if let Some(reason) = poll(&mut handing) {
+                return reason;
+            }
+            assert!(is_running, "the engine has stopped without a word");
+        }
     }
 }

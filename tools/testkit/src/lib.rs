@@ -17,6 +17,7 @@ mod clock;
 mod hub;
 mod message;
 mod plan;
+mod shared_log;
 mod sim_log;
 pub mod stepper;
 pub mod world;

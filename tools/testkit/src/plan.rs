@@ -12,8 +12,8 @@ macro_rules! faults {
 
         impl Faults {
             pub const NONE: Self = Self { $($name: false,)* };
-            /// Everything at once but rot, which would end most worlds early.
-            pub const ALL: Self = Self { rot: false, ..Self { $($name: true,)* } };
+            /// Everything at once that may befall one machine, but rot, which would end most worlds early.
+            pub const ALL: Self = Self { rot: false, nodes: false, ..Self { $($name: true,)* } };
 
             /// Switches a kind on; false where there is none of that name.
             pub fn add(&mut self, name: &str) -> bool {
@@ -64,6 +64,10 @@ faults! {
     /// In half of the worlds one of the DFSPs is a proxy, and one or two of another scheme are behind it: what they
     /// send and receive is on its accounts.
     proxies,
+    /// The hub is one of two or three nodes that share a log, clocks apart: when its process ends another one may lead;
+    /// it hands over, or stands still and comes back when another one leads. Entries are lost, come twice or late, and
+    /// acknowledgements are lost. The nodes that follow lag, and lose their power.
+    nodes,
 }
 
 /// A mistake that a hub may be given on purpose, to prove that the auditor would find it.
@@ -156,6 +160,13 @@ impl Plan {
             faults: Faults { rot: true, retention: false, proxies: false, ..Faults::ALL },
             ..Self::default()
         }
+    }
+}
+
+impl Plan {
+    /// The mixed-fault world of a cluster.
+    pub fn of_nodes() -> Self {
+        Self { faults: Faults { nodes: true, ..Faults::ALL }, ..Self::default() }
     }
 }
 

@@ -15,6 +15,8 @@ const SEEDS: u64 = 200;
 const SEEDS_PER_BUG: u64 = 60;
 /// Worlds whose disk does not keep what was written.
 const ROTTEN_SEEDS: u64 = 120;
+/// Worlds of two or three nodes, of every test run.
+const NODES_SEEDS: u64 = 60;
 /// After so many events one looks at a world.
 const LOOKS_EVERY: u64 = 16;
 const THREADS: u64 = 2;
@@ -130,6 +132,18 @@ const FAULTS: &[Kind] = &[
     ("prepares that came again after their removal", 500, |counts| counts.resent_after_removal),
 ];
 
+/// What goes wrong in a cluster, beside the rest.
+const NODES: &[Kind] = &[
+    ("changes of the node that leads", 1_000, |counts| counts.fail_overs),
+    ("hand-overs", 100, |counts| counts.hand_overs),
+    ("former leaders", 100, |counts| counts.former_leaders),
+    ("nodes that followed", 5_000, |counts| counts.followed),
+    ("entries or acknowledgements that were lost", 5_000, |counts| counts.entries_lost),
+    ("entries that came twice or late", 5_000, |counts| counts.entries_late),
+    ("entries that were deleted", 1_000, |counts| counts.entries_deleted),
+    ("copies that were compared at the end", 1_000, |counts| counts.nodes_compared),
+];
+
 /// What else there is.
 const LIFE: &[Kind] = &[
     ("starts", 3_000, |counts| counts.starts),
@@ -238,6 +252,22 @@ fn no_rot_is_believed() {
     ];
     for (what, least_permille, count) in kinds {
         assert_tried(&outcomes, what, least_permille, count);
+    }
+}
+
+/// Worlds of two or three nodes.
+#[test]
+fn whichever_node_leads_nothing_is_lost_and_everything_finishes() {
+    let only = number("UPESI_NODES_SEED").map(|seed| seed..seed + 1);
+    let seeds = only.clone().unwrap_or(0..number("UPESI_NODES_SEEDS").unwrap_or(NODES_SEEDS));
+    let outcomes = run_all(seeds, &Plan::of_nodes());
+    assert_sound(&outcomes);
+    if only.is_some() || (outcomes.len() as u64) < NODES_SEEDS {
+        return;
+    }
+    assert_each_fault_was_checked(&outcomes);
+    for (what, least_permille, count) in NODES.iter().chain(FAULTS) {
+        assert_tried(&outcomes, what, *least_permille, *count);
     }
 }
 

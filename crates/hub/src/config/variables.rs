@@ -13,7 +13,7 @@ const OF_THE_COMMAND: [&str; 4] =
     ["UPESI_ADMIN_TOKEN", "UPESI_ADMIN_TOKEN_FILE", "UPESI_ADMIN_URL", "UPESI_CONFIG"];
 
 /// Variables of the build, the tests and the tools of this repository: whoever runs those may have them set.
-const OF_THE_TOOLS: [&str; 24] = [
+const OF_THE_TOOLS: [&str; 26] = [
     "UPESI_BENCH_DIR",
     "UPESI_BUILT_FROM",
     "UPESI_CLUSTER_TAKE_OVERS",
@@ -28,6 +28,8 @@ const OF_THE_TOOLS: [&str; 24] = [
     "UPESI_FUZZ_SEEDS",
     "UPESI_FUZZ_TARGET",
     "UPESI_FUZZ_TIMES",
+    "UPESI_NODES_SEED",
+    "UPESI_NODES_SEEDS",
     "UPESI_POWER_LIVES",
     "UPESI_POWER_SEED",
     "UPESI_PROMETHEUS",

@@ -92,6 +92,11 @@ fn attempt(policy: &Policy, handle: &EngineHandle, now: Timestamp) -> Result<(),
             let asked = handle.read(|ledger: &Ledger| Names::of(ledger));
             runtime.block_on(asked).map_err(|error| error.to_string())
         },
+        divide: &|| runtime.block_on(handle.divide_archive()).map_err(|error| error.to_string()),
+        end: &|to_seq| {
+            let asked = handle.read(move |ledger: &Ledger| ledger.division_up_to(to_seq));
+            runtime.block_on(asked).map_err(|error| error.to_string())
+        },
         remove: &|to_seq| runtime.block_on(handle.remove_finished(to_seq)).map_err(|error| error.to_string()),
     };
     pass(policy, &*archive, now, &hub).map(|_| ())
@@ -101,6 +106,10 @@ fn attempt(policy: &Policy, handle: &EngineHandle, now: Timestamp) -> Result<(),
 pub(super) struct Hub<'a> {
     /// Who is who, for exports.
     pub names: &'a dyn Fn() -> Result<Names, String>,
+    /// Ends the division that grows; see [`EngineHandle::divide_archive`].
+    pub divide: &'a dyn Fn() -> Result<(), String>,
+    /// The last record up to this one with which a division ends on every node, if there is one.
+    pub end: &'a dyn Fn(u64) -> Result<Option<u64>, String>,
     /// Removes what finished up to a record; durable when it returns. See [`EngineHandle::remove_finished`].
     pub remove: &'a dyn Fn(u64) -> Result<u64, String>,
 }
@@ -114,26 +123,22 @@ pub(super) fn pass(
 ) -> Result<u64, String> {
     let divisions = archive.divisions();
     if is_old_enough_to_close(policy, &divisions, now) {
-        archive.divide().map_err(|error| error.to_string())?;
+        (hub.divide)()?;
     }
-    let mut left = 0;
-    for pair in archive.divisions().windows(2) {
-        let [oldest, _] = pair else { break };
-        if oldest.last_time.is_none_or(|end| end.plus_ms(policy.keep_ms()) >= now) {
-            break;
+    let is_old = |division: &&Division| {
+        division.is_closed && division.last_time.is_some_and(|end| end.plus_ms(policy.keep_ms()) < now)
+    };
+    let divisions = archive.divisions();
+    let Some(last) = divisions.iter().take_while(is_old).last() else { return Ok(0) };
+    let Some(end) = (hub.end)(last.watermark)? else { return Ok(0) };
+    if let Some(directory) = &policy.export_dir {
+        for division in divisions.iter().take_while(|division| division.watermark <= end) {
+            export_division(archive, division, &(hub.names)()?, directory, policy.export_format)?;
         }
-        if let Some(directory) = &policy.export_dir {
-            export_division(archive, oldest, &(hub.names)()?, directory, policy.export_format)?;
-        }
-        if (hub.remove)(oldest.watermark)? == 0 {
-            break;
-        }
-        tracing::info!(
-            first = oldest.first_seq,
-            last = oldest.watermark,
-            "old transfers were removed from the archive"
-        );
-        left += 1;
+    }
+    let left = (hub.remove)(end)?;
+    if left > 0 {
+        tracing::info!(last = end, divisions = left, "old transfers were removed from the archive");
     }
     Ok(left)
 }
@@ -158,6 +163,8 @@ mod tests {
     fn look(policy: &Policy, archive: &FjallArchive, day: i64) -> Result<u64, String> {
         let hub = Hub {
             names: &|| Ok(Names::of(&Ledger::new(LedgerConfig::default()))),
+            divide: &|| archive.divide().map_err(|error| error.to_string()),
+            end: &|to_seq| Ok(Some(to_seq)),
             remove: &|to_seq| archive.remove_to(to_seq).map_err(|error| error.to_string()),
         };
         pass(policy, archive, Timestamp::from_ms(day * DAY), &hub)
@@ -197,6 +204,8 @@ mod tests {
         let policy = Policy { keep_days: 1, export_dir: None, export_format: Format::Csv };
         let hub = Hub {
             names: &|| unreachable!("nothing is exported"),
+            divide: &|| archive.divide().map_err(|error| error.to_string()),
+            end: &|to_seq| Ok(Some(to_seq)),
             remove: &|to_seq| Err(format!("{to_seq}: the hub has no room on its disk")),
         };
         let refused = pass(&policy, &archive, Timestamp::from_ms(100 * DAY), &hub).unwrap_err();

@@ -91,6 +91,8 @@ pub enum Command {
     },
     /// An operator wants parked callbacks tried again.
     Redeliver(Vec<CallbackKey>),
+    /// Retention ends a division of the archive.
+    DivideArchive,
     /// Retention is about to remove the transfers that finished up to this record from the archive.
     RemoveFinished {
         /// The last record.
@@ -115,7 +117,7 @@ impl Command {
             Self::StepBulk => Actor::Bulks,
             Self::Tick => Actor::Clock,
             Self::Delivered(_) | Self::Park { .. } => Actor::Delivery,
-            Self::RemoveFinished { .. } => Actor::Retention,
+            Self::DivideArchive | Self::RemoveFinished { .. } => Actor::Retention,
             Self::Expire(_) | Self::Redeliver(_) | Self::Admin(_) | Self::Act(_) => Actor::Operator,
         }
     }
@@ -238,6 +240,7 @@ impl Ledger {
             Command::Delivered(keys) => self.decide_delivered(keys, out),
             Command::Park { key, attempts, reason } => self.decide_park(*key, *attempts, reason, out),
             Command::Redeliver(keys) => self.decide_redeliver(keys, out),
+            Command::DivideArchive => out.events.push(Event::ArchiveDivided),
             Command::RemoveFinished { to_seq } => self.decide_removal(*to_seq, out),
             Command::Admin(command) => self.decide_change(command, facts, out),
             Command::Act(act) => self.decide_deed(act, facts, out),
@@ -283,10 +286,10 @@ struct ArchiveLookupNeeded;
 
 impl Ledger {
     /// Recorded before the archive lets them go, so that every later fold of the journal knows from which record on
-    /// their ids are unknown. What is reserved stays, and so does what was removed already.
+    /// their ids are unknown. What is reserved stays, and so does what was removed already. Whole divisions leave, and
+    /// only those whose end is recorded: an archive may have others of its own, which another node's has not.
     fn decide_removal(&self, to_seq: u64, out: &mut Decision) {
-        let to_seq = to_seq.min(self.last_seq);
-        if to_seq > self.removed_to {
+        if let Some(to_seq) = self.division_up_to(to_seq) {
             out.events.push(Event::FinishedRemoved { to_seq });
         }
     }

@@ -337,6 +337,7 @@ fn events_have_the_names_of_their_kinds() {
         Event::CallbacksDelivered(Vec::new()),
         Event::CallbackParked { key, attempts: 1, reason: "".into() },
         Event::CallbacksRedelivered(Vec::new()),
+        Event::ArchiveDivided,
         Event::FinishedRemoved { to_seq: 1 },
     ] {
         let shown = format!("{event:?}");
@@ -356,7 +357,11 @@ fn a_removal_frees_ids_in_every_fold() {
         decision.events
     };
     assert_eq!(decide(&live, 0), []);
-    assert_eq!(decide(&live, 100), [Event::FinishedRemoved { to_seq: 8 }], "what is to come is not removed");
+    assert_eq!(decide(&live, 100), [], "no division ends yet");
+    (live.divisions, late.divisions) = ([4, 7, 12].into(), [4, 7, 12].into());
+    assert_eq!(decide(&live, 100), [Event::FinishedRemoved { to_seq: 12 }]);
+    assert_eq!(decide(&live, 11), [Event::FinishedRemoved { to_seq: 7 }], "a division leaves as a whole");
+    assert_eq!(decide(&live, 3), []);
     let again = crate::Transfer { prepare_seq: 10, ..transfer(2, 33) };
     for ledger in [&mut live, &mut late] {
         let removal = decide(ledger, 7);
@@ -374,7 +379,7 @@ fn a_removal_frees_ids_in_every_fold() {
         bytes
     };
     assert_eq!(bytes(&live), bytes(&late));
-    let read =
-        Ledger::decode_snapshot(&bytes(&live), live.config().clone()).map(|ledger| ledger.removed_to());
-    assert_eq!(read, Ok(7));
+    let read = Ledger::decode_snapshot(&bytes(&live), live.config().clone())
+        .map(|ledger| (ledger.removed_to(), ledger.division_up_to(100)));
+    assert_eq!(read, Ok((7, Some(12))));
 }

@@ -167,6 +167,15 @@ impl Auditor {
         self.outside.callback_left(key, request, &mut self.findings);
     }
 
+    /// A callback that a node sends which leads no more: owed, or sent before, and with the same bytes.
+    pub(crate) fn former_calls(&mut self, key: CallbackKey, request: &Request) {
+        if !self.books.owes(key) && !self.outside.was_sent(key) {
+            self.findings
+                .add(format!("a former leader sends callback {key:?}, which the journal does not owe"));
+        }
+        self.outside.callback_left(key, request, &mut self.findings);
+    }
+
     /// Compares the ledger with the books, where both are at the same record.
     pub(crate) fn compare(&mut self, ledger: &Ledger) {
         if ledger.last_seq() != self.books.last_seq() {

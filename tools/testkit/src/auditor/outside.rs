@@ -257,6 +257,10 @@ impl Outside {
         }
     }
 
+    pub(crate) fn was_sent(&self, key: CallbackKey) -> bool {
+        self.looks.contains_key(&key)
+    }
+
     /// A DFSP has answered a callback with success.
     pub(crate) fn callback_taken(&mut self, key: CallbackKey) {
         self.delivered.insert(key);

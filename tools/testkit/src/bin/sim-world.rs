@@ -42,7 +42,7 @@ struct Arguments {
     #[arg(long, requires = "seed", value_parser = parse_steps)]
     step: Option<Range<u64>>,
     /// Kinds of faults, by name, separated by commas: crashes, disk, clock, network, outages, lies, operators,
-    /// ambushes, rot, retention, settlements, conversions, bulks, proxies; `all`, `none`.
+    /// ambushes, rot, retention, settlements, conversions, bulks, proxies, nodes; `all` but rot and nodes, `none`.
     #[arg(long, default_value = "all", value_parser = parse_faults)]
     faults: Faults,
     /// A mistake that the hub is given, by name.

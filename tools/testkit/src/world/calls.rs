@@ -183,6 +183,18 @@ impl World {
         self.travel(|| Event::Callback { life, number: sending, key, request: Box::new(request.clone()) });
     }
 
+    /// A callback leaves a node that leads no more, which will not hear the answer.
+    pub(super) fn former_calls(&mut self, key: CallbackKey, request: &Request) {
+        self.say(format_args!("a former leader calls: {key:?} {} {}", request.method, request.path));
+        self.auditor.former_calls(key, request);
+        self.travel(|| Event::Callback {
+            life: u64::MAX,
+            number: 0,
+            key,
+            request: Box::new(request.clone()),
+        });
+    }
+
     /// A callback reaches a DFSP, which takes it, fails, or is not there.
     pub(super) fn callback(&mut self, life: u64, sending: u64, key: CallbackKey, request: &Request) {
         let Some(to) = self.recipient(request).filter(|to| *to < self.dfsps.len()) else { return };

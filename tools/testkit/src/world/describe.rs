@@ -342,6 +342,21 @@ pub struct Counts {
     pub limits_met: u64,
     /// Operators' requests about windows and settlements that were refused.
     pub settlements_refused: u64,
+    /// Starts of a node that did not lead before.
+    pub fail_overs: u64,
+    pub hand_overs: u64,
+    /// Leaders that stood still and came back when another one led.
+    pub former_leaders: u64,
+    /// Times that a node followed the log and did not lead.
+    pub followed: u64,
+    /// Entries that did not arrive, or whose acknowledgement did not.
+    pub entries_lost: u64,
+    /// Entries that came twice, or after others had followed.
+    pub entries_late: u64,
+    /// Entries that were deleted, as no node needed them.
+    pub entries_deleted: u64,
+    /// Copies that were compared at the end.
+    pub nodes_compared: u64,
     pub committed: u64,
     /// Transfers aborted after they were reserved, those expired included.
     pub aborted: u64,

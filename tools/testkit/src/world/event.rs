@@ -104,6 +104,10 @@ pub(super) enum Event {
     EndAgain {
         more: u64,
     },
+    /// A node that does not lead follows the log.
+    Follow,
+    /// A leader that stood still goes on.
+    Thaw,
     /// Something is right again.
     Relief(Relief),
     /// From now on nothing goes wrong any more.

@@ -2,6 +2,7 @@
 
 mod bulks;
 mod calls;
+mod cluster;
 mod converting;
 mod describe;
 mod dfsp;
@@ -26,6 +27,7 @@ use upesi_types::TransferId;
 
 use self::bulks::Payroll;
 use self::calls::Call;
+use self::cluster::Cluster;
 use self::converting::Exchange;
 use self::dfsp::Dfsp;
 pub(crate) use self::dfsp::Remote;
@@ -136,6 +138,8 @@ pub struct World {
     treasury: Treasury,
     exchange: Exchange,
     payroll: Payroll,
+    /// The other nodes, if there are such.
+    cluster: Option<Cluster>,
 }
 
 impl World {
@@ -187,6 +191,7 @@ impl World {
             treasury: Treasury::new(seed, &plan),
             exchange: Exchange::new(seed, &plan),
             payroll: Payroll::new(seed, &plan),
+            cluster: plan.faults.nodes.then(|| Cluster::draw(seed)),
             random,
             plan,
         };
@@ -274,6 +279,8 @@ impl World {
             Event::Decay => self.decay(),
             Event::LosePower => self.lose_power(),
             Event::EndAgain { more } => self.end_again(more),
+            Event::Follow => self.follow(),
+            Event::Thaw => self.thaw(),
             Event::Relief(relief) => self.relieve(relief),
             Event::Heal => self.heal(),
             Event::Ask => self.ask(),

@@ -13,8 +13,9 @@ use upesi_ledger::{Bulk, BulkState, ItemState, LedgerConfig, Limits};
 use super::World;
 use super::event::Event;
 use super::rot::names_damage;
+use crate::archive::SimArchive;
 use crate::auditor::Seen;
-use crate::clock::true_time;
+use crate::clock::{ClockKeeper, true_time};
 use crate::hub::{Hub, LyingDisk, Output, Setup};
 use crate::message;
 use crate::plan::Bug;
@@ -86,20 +87,32 @@ impl World {
     }
 
     pub(super) fn start_on(&self, disk: Arc<dyn Disk>) -> Result<Hub, StartError> {
-        let storage = Storage { disk, archive: Arc::clone(&self.archive) as _ };
-        let options = EngineOptions {
-            clock: self.clock.clock() as Arc<dyn Clock>,
+        Hub::start(self.setup(disk), self.next_sending)
+    }
+
+    pub(super) fn setup(&self, disk: Arc<dyn Disk>) -> Setup {
+        let options = self.engine_options(disk, &self.archive, &self.clock);
+        let mut courier = self.tuning.courier.clone();
+        courier.seed ^= self.life;
+        Setup { options, courier, bug: self.plan.bug, lives: self.life, epoch: self.epoch }
+    }
+
+    /// An engine's options on a machine.
+    pub(super) fn engine_options(
+        &self,
+        disk: Arc<dyn Disk>,
+        archive: &Arc<SimArchive>,
+        clock: &ClockKeeper,
+    ) -> EngineOptions {
+        EngineOptions {
+            clock: clock.clock() as Arc<dyn Clock>,
             clock_jump_max: match self.plan.bug {
                 Some(Bug::FollowsJumps) => Duration::MAX,
                 _ => CLOCK_JUMP_MAX,
             },
-            storage: Some(storage),
+            storage: Some(Storage { disk, archive: Arc::clone(archive) as _ }),
             ..self.tuning.engine.clone()
-        };
-        let mut courier = self.tuning.courier.clone();
-        courier.seed ^= self.life;
-        let setup = Setup { options, courier, bug: self.plan.bug, lives: self.life, epoch: self.epoch };
-        Hub::start(setup, self.next_sending)
+        }
     }
 
     /// A process starts and recovers, and the auditor compares.
@@ -108,10 +121,14 @@ impl World {
         self.counts.starts += 1;
         let (known, mut lies) = (self.auditor.last_seq(), std::mem::take(&mut self.lies_at_start));
         lies.extend(self.records_lied_about());
-        match self.start_on(self.disk()) {
-            Err(error) => {
+        let started = if self.is_of_nodes() {
+            self.start_leading()
+        } else {
+            self.start_on(self.disk()).map_err(|error| error.to_string())
+        };
+        match started {
+            Err(reason) => {
                 self.lies_at_start = lies;
-                let reason = error.to_string();
                 self.say(format_args!("hub does not start: {reason}"));
                 self.counts.starts_failed += 1;
                 if self.is_rotten && names_damage(&reason) {
@@ -249,15 +266,20 @@ impl World {
         self.end_process_so(loses_power);
     }
 
-    pub(super) fn end_process_so(&mut self, loses_power: bool) {
-        self.note_strikes();
+    /// What a process takes with it.
+    pub(super) fn process_is_gone(&mut self) {
         self.start_cut_at = None;
-        self.hub = None;
         self.auditor.process_ended();
         self.operator_lost();
         self.life += 1;
         self.turn_due = false;
         self.lanes_due_us = None;
+    }
+
+    pub(super) fn end_process_so(&mut self, loses_power: bool) {
+        self.note_strikes();
+        self.hub = None;
+        self.process_is_gone();
         if loses_power {
             let kept = match self.random.below(3) {
                 0 => Kept::Everything,
@@ -268,6 +290,7 @@ impl World {
             self.counts.power_losses += 1;
             self.archive.crash();
             self.disk = self.disk.after_power_loss(kept);
+            self.end_store(Some(kept));
         } else {
             self.say(format_args!("process is killed"));
             self.counts.kills += 1;
@@ -277,8 +300,10 @@ impl World {
                 self.archive.survive();
             }
             self.disk = self.disk.after_kill();
+            self.end_store(None);
         }
         self.lose_archive();
+        self.change_node();
         if self.is_troubled() && self.plan.faults.crashes && self.random.one_in(4) {
             // The next start is cut off too.
             let ordinal = self.random.below(STARTING_OPERATIONS);
@@ -331,6 +356,7 @@ impl World {
             (dfsp.dead_until_us, dfsp.slow_until_us, dfsp.failing_until_us) = (0, 0, 0);
         }
         self.disk.clear_faults();
+        self.heal_nodes();
         // A restart would hide what this process has forgotten; where there is none, it would not be seen to come back.
         if self.hub.is_some() && self.random.one_in(2) {
             self.end_process();
@@ -413,6 +439,7 @@ impl World {
         if self.disk.lies().is_empty() {
             self.auditor.compare_replay(&disk, &ledger, self.is_rotten);
         }
+        self.compare_nodes(&ledger);
         self.auditor.process_ended();
         self.life += 1;
         self.start_process();

@@ -52,6 +52,14 @@ impl Retention {
     }
 }
 
+impl Retention {
+    /// The archive is made again, or another one: its divisions will be other ones.
+    pub(super) fn forget_divisions(&mut self) {
+        let removed_to = self.removed_to;
+        self.exports.retain(|(_, last), _| *last <= removed_to);
+    }
+}
+
 impl World {
     pub(super) const fn lasting_ms(&self) -> &'static [u64; 4] {
         if self.retention.is_on { &LASTING_SHORT_MS } else { &LASTING_MS }
@@ -64,13 +72,10 @@ impl World {
         }
     }
 
-    /// Retention looks: closes the division that grows, exports what has expired, and has it removed.
+    /// Retention looks: ends the division that grows, exports what has expired, and has it removed.
     pub(super) fn retain(&mut self) {
         self.plan_retention();
         if self.phase == Phase::Over || self.hub.as_ref().is_none_or(|hub| hub.is_removing()) {
-            return;
-        }
-        if self.archive.divide().is_err() {
             return;
         }
         let mut to_seq = 0;
@@ -81,9 +86,12 @@ impl World {
             self.export(division.first_seq, division.watermark);
             to_seq = division.watermark;
         }
-        let Some(hub) = self.hub.as_mut().filter(|_| to_seq > 0) else { return };
-        hub.remove_finished(to_seq);
-        self.say(format_args!("retention removes what finished up to record {to_seq}"));
+        let Some(hub) = &mut self.hub else { return };
+        hub.divide_archive();
+        if to_seq > 0 {
+            hub.remove_finished(to_seq);
+            self.say(format_args!("retention removes what finished up to record {to_seq}"));
+        }
         self.after_hub(true);
     }
 
@@ -166,9 +174,7 @@ impl World {
             self.say(format_args!("the archive is lost"));
             self.counts.lost_archives += 1;
             self.archive.lose();
-            let removed_to = self.retention.removed_to;
-            // Its divisions will be other ones.
-            self.retention.exports.retain(|(_, last), _| *last <= removed_to);
+            self.retention.forget_divisions();
         }
     }
 }

@@ -39,6 +39,8 @@ enum Kind {
     SlowDfsp,
     FailingDfsp,
     Replay,
+    HandOver,
+    FrozenLeader,
 }
 
 impl World {
@@ -70,11 +72,12 @@ impl World {
         self.plan_settlement();
         self.plan_conversions();
         self.plan_bulks();
+        self.plan_nodes();
     }
 
     fn kinds(&self) -> Vec<Kind> {
         let faults = &self.plan.faults;
-        let groups: [(bool, &[Kind]); 5] = [
+        let groups: [(bool, &[Kind]); 6] = [
             (
                 faults.crashes,
                 &[
@@ -90,6 +93,10 @@ impl World {
             (faults.clock, &[Kind::ClockJump, Kind::ClockDrift, Kind::ClockFreeze]),
             (faults.outages, &[Kind::DeadDfsp, Kind::SlowDfsp, Kind::FailingDfsp]),
             (faults.network, &[Kind::Replay, Kind::Replay]),
+            (
+                faults.nodes,
+                &[Kind::HandOver, Kind::HandOver, Kind::FrozenLeader, Kind::FrozenLeader, Kind::FrozenLeader],
+            ),
         ];
         groups.iter().filter(|(is_on, _)| *is_on).flat_map(|(_, kinds)| kinds.iter().copied()).collect()
     }
@@ -134,6 +141,8 @@ impl World {
             Kind::ClockJump | Kind::ClockDrift | Kind::ClockFreeze => self.disturb_clock(kind),
             Kind::DeadDfsp | Kind::SlowDfsp | Kind::FailingDfsp => self.disturb_dfsp(kind),
             Kind::Replay => self.replay(),
+            Kind::HandOver => self.hand_over(),
+            Kind::FrozenLeader => self.freeze(),
         }
     }
 
@@ -177,6 +186,7 @@ impl World {
             Relief::Room => {
                 self.disk.set_capacity(u64::MAX);
                 self.archive.set_full(false);
+                self.relieve_nodes();
             }
             Relief::Clock => self.clock.heal(),
         }

@@ -54,7 +54,7 @@ impl Books {
             }
             Event::FundsEnded { .. } => matches!(actor, Actor::Operator | Actor::Clock),
             Event::CallbacksDelivered(_) | Event::CallbackParked { .. } => actor == Actor::Delivery,
-            Event::FinishedRemoved { .. } => actor == Actor::Retention,
+            Event::ArchiveDivided | Event::FinishedRemoved { .. } => actor == Actor::Retention,
             // Its maker, a second person, or time.
             Event::ProposalEnded { by, .. } => {
                 actor == if by.is_some() { Actor::Operator } else { Actor::Clock }

@@ -132,7 +132,7 @@ fn only(events: Vec<Event>) -> Decision {
         Event::TransferCommitted { .. } | Event::TransferAborted { .. } => Actor::Dfsp(fsp("bluebank")),
         Event::TransferPrepared(_) => Actor::Dfsp(fsp("greenbank")),
         Event::CallbacksDelivered(_) => Actor::Delivery,
-        Event::FinishedRemoved { .. } => Actor::Retention,
+        Event::ArchiveDivided | Event::FinishedRemoved { .. } => Actor::Retention,
         _ => Actor::Operator,
     };
     Decision { actor, events, ..Decision::default() }

@@ -1,0 +1,423 @@
+//! Two or three nodes that share a log: which of them leads, what the others do meanwhile, and a leader that stands
+//! still and comes back.
+//!
+//! `World` holds the machine of the node that leads, or starts to; the other machines are here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
+use upesi_engine::{SharedParticipants, StandbyEngine};
+use upesi_journal::sim_disk::{Kept, Random, SimDisk};
+use upesi_journal::{Disk, EmbeddedLog, Options};
+use upesi_replication::{Clock as _, Copies, CopyOf, NodeSettings, ReplicatedLog, Stood, stand_by};
+
+use super::World;
+use super::event::Event;
+use super::process::Phase;
+use crate::archive::SimArchive;
+use crate::clock::ClockKeeper;
+use crate::hub::{Hub, Output};
+use crate::message;
+use crate::shared_log::{NodeClock, SharedLog};
+
+/// What tells the stream of the nodes from the others of a seed.
+const NODES: u64 = 0x6e6f_6465_735f_6f6e;
+const CLUSTER: ClusterId = ClusterId(0x5eed);
+/// How far the machines' clocks are apart, at most.
+const APART_US: u64 = 600_000;
+/// How long a node tries to lead before another one may.
+const ELECTION_MAX: Duration = Duration::from_secs(60);
+/// How long a node follows at a time, once there is nothing to read.
+const FOLLOWING: Duration = Duration::from_millis(500);
+const FOLLOW_MOST_US: u64 = 1_500_000;
+/// How long a leader stands still, at most.
+const FROZEN_MOST_US: u64 = 6_000_000;
+/// Turns in which a former leader must notice that it is one.
+const TURNS_MAX: u32 = 40;
+/// The numbers of a former leader's callbacks are far from those of the hub that leads.
+const FORMER: u64 = 1 << 40;
+
+/// A node's machine, while another one leads.
+struct Machine {
+    node: u32,
+    disk: SimDisk,
+    store: SimDisk,
+    archive: Arc<SimArchive>,
+    clock: ClockKeeper,
+}
+
+/// A leader that stands still.
+struct Frozen {
+    machine: Machine,
+    hub: Hub,
+}
+
+pub(super) struct Cluster {
+    random: Random,
+    log: SharedLog,
+    /// The node that leads, or starts to, and the disk of its store.
+    node: u32,
+    store: SimDisk,
+    others: Vec<Machine>,
+    frozen: Option<Frozen>,
+    /// Starts of nodes so far: what tells the claims of a node's lives apart.
+    starts: u64,
+    /// The node that led when the process ended.
+    led: u32,
+}
+
+impl Cluster {
+    pub(super) fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ NODES);
+        let count = 2 + random.below(2) as u32;
+        let others = (1..count).map(|node| {
+            let mut clock = ClockKeeper::new();
+            clock.jump(0, random.below(APART_US) as i64 - APART_US as i64 / 2);
+            let (disk, store) = (SimDisk::new(random.bits()), SimDisk::new(random.bits()));
+            Machine { node, disk, store, archive: Arc::default(), clock }
+        });
+        let others = others.collect();
+        let store = SimDisk::new(random.bits());
+        let log = SharedLog::new(Random::new(random.bits()), count);
+        Self { random, log, node: 0, store, others, frozen: None, starts: 0, led: 0 }
+    }
+
+    fn settings(&mut self, node: u32, may_claim: bool) -> NodeSettings {
+        self.starts += 1;
+        let (incarnation, address) = (Incarnation(self.starts), format!("node-{node}"));
+        NodeSettings {
+            cluster: CLUSTER,
+            node: NodeId(node),
+            claim: Claim { incarnation, level: 1, address },
+            patience: Patience::of_rank(node),
+            may_claim,
+            tell_every: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Where a machine keeps its copies.
+fn copies(disk: Arc<dyn Disk>, store: &SimDisk) -> Copies {
+    let options = Options { segment_bytes: 8 * 1024, identity: 9, ..Options::default() };
+    let store: Arc<dyn Disk> = Arc::new(store.clone());
+    Copies { journal: CopyOf { disk, options: options.clone() }, store: CopyOf { disk: store, options } }
+}
+
+/// A node on its machine, until it is over.
+enum Stand {
+    Leads(ReplicatedLog, StandbyEngine),
+    /// It was not let lead.
+    Follows,
+}
+
+impl World {
+    pub(super) const fn is_of_nodes(&self) -> bool {
+        self.cluster.is_some()
+    }
+
+    pub(super) fn plan_nodes(&mut self) {
+        if self.is_of_nodes() {
+            self.after(FOLLOW_MOST_US / 2, Event::Follow);
+        }
+    }
+
+    /// A node follows the log, until it leads, if it may, or has waited for long enough.
+    fn stand(&mut self, machine: &Machine, may_claim: bool) -> Result<Stand, String> {
+        let patience = if may_claim { ELECTION_MAX } else { FOLLOWING };
+        machine.clock.at(self.now_us);
+        let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
+        let options = self.engine_options(Arc::clone(&disk), &machine.archive, &machine.clock);
+        let cluster = self.cluster.as_mut().expect("a world of nodes");
+        let settings = cluster.settings(machine.node, may_claim);
+        let (clock, stops) = (NodeClock::of(machine.clock.clock()), Arc::<AtomicBool>::default());
+        let partition = cluster.log.client(machine.node, &clock, &stops, clock.now() + patience);
+        let copy = EmbeddedLog::for_reading(&disk);
+        let disks = (None, Arc::clone(&disk));
+        let mut engine = StandbyEngine::open(&options, disks, &copy, SharedParticipants::default())
+            .map_err(|error| error.to_string())?;
+        let mut failed = None;
+        let clock: Arc<dyn upesi_replication::Clock> = Arc::new(clock);
+        let stood =
+            stand_by(partition, copies(disk, &machine.store), &settings, &clock, &stops, &mut |progress| {
+                if let (None, Err(error)) = (&failed, engine.follow_to(progress.position.seq)) {
+                    failed = Some(error.to_string());
+                    stops.store(true, Ordering::Release);
+                }
+            });
+        match (failed, stood) {
+            (Some(error), _) => Err(error),
+            (None, Err(error)) => Err(error.to_string()),
+            (None, Ok(Stood::Stopped)) => Ok(Stand::Follows),
+            (None, Ok(Stood::Elected(log))) => Ok(Stand::Leads(log, engine)),
+        }
+    }
+
+    /// The node at hand stands by until it leads, and serves.
+    pub(super) fn start_leading(&mut self) -> Result<Hub, String> {
+        let machine = self.put_aside();
+        let stood = self.stand(&machine, true);
+        self.take_up(machine);
+        let Stand::Leads(log, engine) = stood? else {
+            return Err("simulated: it was not let lead".to_owned());
+        };
+        let mut setup = self.setup(self.disk());
+        setup.options.log = Some(Arc::new(log));
+        let hub = Hub::take_over(setup, engine, self.next_sending).map_err(|error| error.to_string())?;
+        let cluster = self.cluster.as_mut().expect("a world of nodes");
+        if cluster.node != cluster.led {
+            (cluster.led, self.counts.fail_overs) = (cluster.node, self.counts.fail_overs + 1);
+        }
+        Ok(hub)
+    }
+
+    /// The machine at hand, as one of the others.
+    fn put_aside(&mut self) -> Machine {
+        let cluster = self.cluster.as_ref().expect("a world of nodes");
+        Machine {
+            node: cluster.node,
+            disk: self.disk.clone(),
+            store: cluster.store.clone(),
+            archive: Arc::clone(&self.archive),
+            clock: self.clock.clone(),
+        }
+    }
+
+    fn take_up(&mut self, machine: Machine) {
+        let cluster = self.cluster.as_mut().expect("a world of nodes");
+        (cluster.node, cluster.store) = (machine.node, machine.store);
+        (self.disk, self.archive, self.clock) = (machine.disk, machine.archive, machine.clock);
+        self.clock.at(self.now_us);
+    }
+
+    /// A process has ended: perhaps another node leads from now on.
+    pub(super) fn change_node(&mut self) {
+        let Some(cluster) = &mut self.cluster else { return };
+        if !cluster.others.is_empty() && !cluster.random.one_in(3) {
+            self.leave_machine();
+        }
+    }
+
+    /// Another machine than the one at hand is that of the hub, from now on.
+    fn leave_machine(&mut self) {
+        let machine = self.put_aside();
+        self.replace_machine();
+        self.cluster.as_mut().expect("a world of nodes").others.push(machine);
+    }
+
+    fn replace_machine(&mut self) {
+        let cluster = self.cluster.as_mut().expect("a world of nodes");
+        let next = cluster.random.below(cluster.others.len() as u64) as usize;
+        let next = cluster.others.swap_remove(next);
+        self.take_up(next);
+        self.befallen = self.disk.befallen() + self.archive.befallen();
+        self.strikes_seen = self.disk.strikes().len();
+        self.retention.forget_divisions();
+    }
+
+    /// The power of the machine at hand is gone, or its process was killed.
+    pub(super) fn end_store(&mut self, kept: Option<Kept>) {
+        if let Some(cluster) = &mut self.cluster {
+            cluster.store = match kept {
+                Some(kept) => cluster.store.after_power_loss(kept),
+                None => cluster.store.after_kill(),
+            };
+        }
+    }
+
+    /// One of the other nodes follows for a moment. Then its power may be lost.
+    pub(super) fn follow(&mut self) {
+        let Some(cluster) = &mut self.cluster else { return };
+        let pause = 1 + cluster.random.below(FOLLOW_MOST_US);
+        let count = cluster.others.len() as u64;
+        let drawn = (count > 0).then(|| cluster.random.below(count) as usize);
+        self.after(pause, Event::Follow);
+        let (Some(drawn), true) = (drawn, self.phase != Phase::Over) else { return };
+        let cluster = self.cluster.as_mut().expect("a world of nodes");
+        let mut machine = cluster.others.swap_remove(drawn);
+        let stood = self.stand(&machine, false);
+        self.counts.followed += 1;
+        self.say(format_args!("node {} follows", machine.node));
+        match stood {
+            Ok(Stand::Follows) => {}
+            Ok(Stand::Leads(..)) => self.auditor.findings.add("a node led that may not".to_owned()),
+            Err(error) if error.contains("simulated") => {}
+            Err(error) => {
+                self.auditor.findings.add(format!("node {} follows no more: {error}", machine.node))
+            }
+        }
+        let is_troubled = self.is_troubled();
+        let cluster = self.cluster.as_mut().expect("a world of nodes");
+        if is_troubled && cluster.random.one_in(3) {
+            machine.lose_power(&mut cluster.random);
+        } else {
+            machine.end();
+        }
+        if cluster.random.one_in(4) {
+            cluster.log.delete_before_need();
+        }
+        cluster.others.push(machine);
+    }
+
+    /// The leader stands still, and another node takes its place.
+    pub(super) fn freeze(&mut self) {
+        let cluster = self.cluster.as_ref().expect("a world of nodes");
+        if cluster.frozen.is_some() || cluster.others.is_empty() || self.hub.is_none() {
+            return;
+        }
+        self.note_strikes();
+        let Some(mut hub) = self.hub.take() else { return };
+        hub.number_from(FORMER * (self.life + 1));
+        self.process_is_gone();
+        self.say(format_args!("the leader stands still"));
+        let machine = self.put_aside();
+        self.replace_machine();
+        let (start, thaw) = (self.between(5_000, 800_000), self.between(10_000, FROZEN_MOST_US));
+        self.cluster.as_mut().expect("a world of nodes").frozen = Some(Frozen { machine, hub });
+        let life = self.life;
+        self.after(start, Event::Start { life });
+        self.after(thaw, Event::Thaw);
+    }
+
+    /// A leader that stood still goes on where it was, and must notice that another one leads.
+    pub(super) fn thaw(&mut self) {
+        if self.hub.is_none() && self.is_troubled() {
+            return self.after(FROZEN_MOST_US / 8, Event::Thaw);
+        }
+        let cluster = self.cluster.as_mut().expect("a world of nodes");
+        let Some(Frozen { mut machine, mut hub }) = cluster.frozen.take() else { return };
+        self.say(format_args!("node {} goes on", machine.node));
+        machine.clock.at(self.now_us);
+        if self.hub.is_some() {
+            self.counts.former_leaders += 1;
+            self.run_former(&mut hub);
+        }
+        drop(hub);
+        let cluster = self.cluster.as_mut().expect("a world of nodes");
+        if cluster.random.one_in(2) {
+            machine.lose_power(&mut cluster.random);
+        } else {
+            machine.end();
+        }
+        cluster.others.push(machine);
+    }
+
+    /// A former leader gets a question, and as many turns as it needs to find out that it may not answer it.
+    fn run_former(&mut self, hub: &mut Hub) {
+        let question = u64::MAX;
+        if let Some(spec) = self.specs.last().copied() {
+            let request = message::get(spec.id, spec.payer, crate::clock::true_time(self.now_us));
+            let _ = hub.receive(question, &request);
+        }
+        let mut out = Vec::new();
+        for _ in 0..TURNS_MAX {
+            let is_running = hub.turn(true);
+            hub.turn_journal();
+            hub.turn_archivist();
+            hub.flush(self.now_us);
+            hub.collect(&mut out);
+            hub.pump(self.now_us, &mut out);
+            if !is_running {
+                break;
+            }
+        }
+        for output in out {
+            match output {
+                Output::Answer { number, outcome: Ok(()) } if number == question => {
+                    self.auditor.findings.add("a former leader answers a question".to_owned());
+                }
+                Output::Answer { number, outcome } if number != question => self.leave(number, outcome),
+                Output::Callback { key, request, .. } => self.former_calls(key, &request),
+                Output::Answer { .. } | Output::Told(_) | Output::Removed { .. } => {}
+            }
+        }
+        match hub.stop_reason().map(|reason| reason.to_string()) {
+            Some(reason) if reason.contains("leads now") || reason.contains("simulated") => {
+                self.say(format_args!("the former leader stops: {reason}"));
+            }
+            Some(reason) => self.auditor.findings.add(format!("a former leader stops: {reason}")),
+            None => {
+                self.auditor.findings.add("a former leader does not notice that another leads".to_owned())
+            }
+        }
+    }
+
+    /// The leader leaves the leadership to another node, and ends in order.
+    pub(super) fn hand_over(&mut self) {
+        let Some(mut hub) = self.hub.take() else { return };
+        let reason = hub.hand_over().to_string();
+        self.counts.hand_overs += 1;
+        self.say(format_args!("the leader hands over: {reason}"));
+        let mut out = Vec::new();
+        hub.collect(&mut out);
+        for output in out {
+            match output {
+                Output::Answer { number, outcome } => self.leave(number, outcome),
+                Output::Told(reply) => self.operator_told(reply),
+                Output::Removed { to_seq, outcome } => self.removed(to_seq, &outcome),
+                Output::Callback { .. } => {}
+            }
+        }
+        hub.shutdown();
+        self.end_process_so(false);
+    }
+
+    /// There is room again on the disks of the nodes that do not lead.
+    pub(super) fn relieve_nodes(&mut self) {
+        for machine in self.cluster.iter_mut().flat_map(|cluster| &mut cluster.others) {
+            machine.disk.set_capacity(u64::MAX);
+            machine.archive.set_full(false);
+        }
+    }
+
+    /// From now on nothing goes wrong with any node.
+    pub(super) fn heal_nodes(&mut self) {
+        self.thaw();
+        let Some(cluster) = &mut self.cluster else { return };
+        cluster.log.heal();
+        for machine in &mut cluster.others {
+            machine.clock.heal();
+            machine.archive.heal();
+            machine.disk.set_capacity(u64::MAX);
+            machine.disk.clear_faults();
+        }
+    }
+
+    /// At the end each node has what the leader has, and comes to the same state.
+    pub(super) fn compare_nodes(&mut self, ledger: &upesi_ledger::Ledger) {
+        let Some(cluster) = &mut self.cluster else { return };
+        (self.counts.entries_lost, self.counts.entries_late) = {
+            let fates = cluster.log.fates();
+            (fates.lost + fates.unacknowledged, fates.late + fates.twice)
+        };
+        self.counts.entries_deleted = cluster.log.deleted();
+        for machine in std::mem::take(&mut cluster.others) {
+            let disk: Arc<dyn Disk> = Arc::new(machine.disk.observer());
+            match self.stand(&machine, false) {
+                Ok(Stand::Follows) => self.auditor.compare_replay(&disk, ledger, false),
+                Ok(Stand::Leads(..)) => self.auditor.findings.add("a node leads at the end".to_owned()),
+                Err(error) => self.auditor.findings.add(format!("node {} at the end: {error}", machine.node)),
+            }
+            self.counts.nodes_compared += 1;
+            self.cluster.as_mut().expect("a world of nodes").others.push(machine);
+        }
+    }
+}
+
+impl Machine {
+    fn end(&mut self) {
+        (self.disk, self.store) = (self.disk.after_kill(), self.store.after_kill());
+        self.archive.survive();
+    }
+
+    fn lose_power(&mut self, random: &mut Random) {
+        let kept = match random.below(3) {
+            0 => Kept::Everything,
+            1 => Kept::Nothing,
+            _ => Kept::Some(random.bits()),
+        };
+        (self.disk, self.store) = (self.disk.after_power_loss(kept), self.store.after_power_loss(kept));
+        self.archive.crash();
+    }
+}
