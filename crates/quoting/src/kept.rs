@@ -4,9 +4,6 @@
 //! messages, each written once but for the error, of which the last one counts. Table `quotes_by_time` finds the
 //! oldest. Both change in one update, so that they always tell the same.
 
-mod codec;
-mod retention;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,10 +14,9 @@ use upesi_tables::TablesError;
 use upesi_tables::store::{Store, Table, Transaction};
 use upesi_types::{FspId, Timestamp, TransferId};
 
-use self::codec::{Counts, Head};
+use super::reading::QuoteKey;
 use crate::config::Retention;
 use crate::duplicates::{Fingerprint, Sighting};
-use crate::identity::QuoteKey;
 use crate::metrics::QuotingMetrics;
 
 /// How often old quotes are looked for.
@@ -144,7 +140,7 @@ impl KeptQuotes {
             let Some(head) = Head::decode(&head) else { continue };
             let message = |part: Part| -> Result<Option<KeptMessage>, TablesError> {
                 let value = self.tables.quotes.get(&key(quote, part as u8))?;
-                Ok(value.and_then(|value| codec::decode(&value)))
+                Ok(value.and_then(|value| decode_message(&value)))
             };
             return Ok(Some(KeptQuote {
                 resource,
@@ -182,7 +178,7 @@ impl Tables {
         let at = key(quote, message.part as u8);
         let before = if message.part == Part::Error { None } else { tx.get(&self.quotes, &at)? };
         if let Some(before) = before {
-            let is_same = codec::fingerprint(&before) == Some(message.fingerprint);
+            let is_same = fingerprint_of(&before) == Some(message.fingerprint);
             let sighting = if is_same { Sighting::Resend } else { Sighting::Modified };
             return Ok((sighting, wanted_until));
         }
@@ -200,7 +196,7 @@ impl Tables {
             head.wanted_until_ns = expires_at.as_ns();
         }
         tx.put(&self.quotes, &key(quote, HEAD), &head.encode())?;
-        tx.put(&self.quotes, &at, &codec::encode(message))?;
+        tx.put(&self.quotes, &at, &encode_message(message))?;
         Ok((Sighting::New, wanted_until))
     }
 
@@ -245,4 +241,172 @@ fn time_key(ms: i64, quote: QuoteKey) -> [u8; QuoteKey::BYTES + 8] {
 fn split_time_key(key: &[u8]) -> Option<(i64, QuoteKey)> {
     let (ms, quote) = key.split_first_chunk::<8>()?;
     Some((i64::from_be_bytes(*ms), QuoteKey::from_bytes(quote)?))
+}
+
+// What entries look like. Integers are big-endian.
+
+/// First byte of every message, so that later versions can tell.
+const FORMAT: u8 = 1;
+
+/// The head of a quote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Head {
+    began_at_ms: i64,
+    /// The end of time where nobody said.
+    wanted_until_ns: i64,
+    /// Whose answers and errors count: of the DFSP that was asked, or, where no request is kept, of the first to send
+    /// one.
+    payee: Option<FspId>,
+}
+
+impl Head {
+    fn wanted_until(self) -> Option<Timestamp> {
+        (self.wanted_until_ns != i64::MAX).then(|| Timestamp::from_ns(self.wanted_until_ns))
+    }
+
+    /// Two integers, and the name up to the end.
+    fn encode(self) -> Vec<u8> {
+        let mut value = pair(self.began_at_ms, self.wanted_until_ns).to_vec();
+        value.extend_from_slice(self.payee.as_ref().map_or("", FspId::as_str).as_bytes());
+        value
+    }
+
+    fn decode(value: &[u8]) -> Option<Self> {
+        let (began_at_ms, wanted_until_ns) = split_pair(value)?;
+        let payee = str::from_utf8(value.get(16..)?).ok().and_then(FspId::parse);
+        Some(Self { began_at_ms, wanted_until_ns, payee })
+    }
+}
+
+/// How many quotes there are, and where the latest stands in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    quotes: u64,
+    last_ms: i64,
+}
+
+impl Counts {
+    fn encode(self) -> [u8; 16] {
+        pair(self.quotes as i64, self.last_ms)
+    }
+
+    fn decode(value: &[u8]) -> Option<Self> {
+        let (quotes, last_ms) = split_pair(value)?;
+        Some(Self { quotes: quotes as u64, last_ms })
+    }
+}
+
+fn pair(first: i64, second: i64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&first.to_be_bytes());
+    bytes[8..].copy_from_slice(&second.to_be_bytes());
+    bytes
+}
+
+fn split_pair(value: &[u8]) -> Option<(i64, i64)> {
+    let (first, rest) = value.split_first_chunk::<8>()?;
+    let (second, _) = rest.split_first_chunk::<8>()?;
+    Some((i64::from_be_bytes(*first), i64::from_be_bytes(*second)))
+}
+
+/// Format, fingerprint_of, time in ns, source, destination, headers, body; names and headers with their lengths before
+/// them.
+fn encode_message(message: &MessageToKeep) -> Vec<u8> {
+    let mut value = Vec::with_capacity(100 + message.headers.len() + message.body.len());
+    value.push(FORMAT);
+    value.extend_from_slice(&message.fingerprint);
+    value.extend_from_slice(&message.at.as_ns().to_be_bytes());
+    let destination = message.destination.as_ref().map_or("", FspId::as_str);
+    for name in [message.source.as_str(), destination] {
+        value.push(name.len() as u8);
+        value.extend_from_slice(name.as_bytes());
+    }
+    value.extend_from_slice(&(message.headers.len() as u32).to_be_bytes());
+    value.extend_from_slice(&message.headers);
+    value.extend_from_slice(&message.body);
+    value
+}
+
+/// The fingerprint_of of a kept message.
+fn fingerprint_of(value: &[u8]) -> Option<Fingerprint> {
+    let (format, rest) = value.split_first()?;
+    rest.first_chunk().copied().filter(|_| *format == FORMAT)
+}
+
+fn decode_message(value: &[u8]) -> Option<KeptMessage> {
+    fingerprint_of(value)?;
+    let (at, rest) = value.get(17..)?.split_first_chunk::<8>()?;
+    let (source, rest) = split_name(rest)?;
+    let (destination, rest) = split_name(rest)?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let (headers, body) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    Some(KeptMessage {
+        at: Timestamp::from_ns(i64::from_be_bytes(*at)),
+        source: FspId::parse(source)?,
+        destination: FspId::parse(destination),
+        headers: headers.to_vec(),
+        body: body.to_vec(),
+    })
+}
+
+fn split_name(value: &[u8]) -> Option<(&str, &[u8])> {
+    let (length, rest) = value.split_first()?;
+    let (name, rest) = rest.split_at_checked(usize::from(*length))?;
+    Some((str::from_utf8(name).ok()?, rest))
+}
+
+// Deleting what is too old or too much.
+
+/// Quotes that go in one update, so that those who keep quotes wait microseconds only.
+const STEP_QUOTES: usize = 64;
+const MS_PER_DAY: i64 = 86_400_000;
+
+impl KeptQuotes {
+    /// Deletes until all is within the bounds; gives how many quotes went.
+    pub(crate) async fn drop_old(&self, now: Timestamp) -> Result<u64, TablesError> {
+        let oldest_ms = now.as_ms().saturating_sub(i64::from(self.retention.keep_days) * MS_PER_DAY);
+        let mut swept = self.swept.lock().await;
+        let mut dropped = 0;
+        loop {
+            let victims = self.victims(swept.as_deref(), oldest_ms)?;
+            let Some((last, _)) = victims.last() else { return Ok(dropped) };
+            let last = last.clone();
+            let step = self.drop_quotes(victims).await?;
+            self.metrics.dropped.inc_by(step);
+            dropped += step;
+            *swept = Some(last);
+        }
+    }
+
+    /// The oldest quotes that have to go, not more than one step's.
+    fn victims(&self, after: Option<&[u8]>, oldest_ms: i64) -> Result<Vec<(Vec<u8>, QuoteKey)>, TablesError> {
+        let surplus = self.tables.counts()?.quotes.saturating_sub(self.retention.keep_max);
+        let entries = self.tables.by_time.scan(&[], after, STEP_QUOTES)?;
+        let numbered = entries.into_iter().enumerate().map_while(|(index, (time_key, _))| {
+            let (began_at_ms, quote) = split_time_key(&time_key)?;
+            (began_at_ms < oldest_ms || (index as u64) < surplus).then_some((time_key, quote))
+        });
+        Ok(numbered.collect())
+    }
+
+    async fn drop_quotes(&self, victims: Vec<(Vec<u8>, QuoteKey)>) -> Result<u64, TablesError> {
+        let tables = Arc::clone(&self.tables);
+        let update = self.store.update(move |tx| {
+            let mut dropped = 0;
+            for (time_key, quote) in &victims {
+                tx.delete(&tables.by_time, time_key)?;
+                for part in PARTS {
+                    tx.delete(&tables.quotes, &key(*quote, part))?;
+                }
+                dropped += 1;
+            }
+            let counts = tables.counts_in(tx)?;
+            let counts = Counts { quotes: counts.quotes.saturating_sub(dropped), ..counts };
+            tx.put(&tables.quotes, COUNTS_KEY, &counts.encode())?;
+            Ok((dropped, counts))
+        });
+        let (dropped, counts) = update.await?;
+        self.metrics.kept.set(counts.quotes as i64);
+        Ok(dropped)
+    }
 }
