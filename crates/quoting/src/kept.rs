@@ -309,7 +309,7 @@ fn split_pair(value: &[u8]) -> Option<(i64, i64)> {
     Some((i64::from_be_bytes(*first), i64::from_be_bytes(*second)))
 }
 
-/// Format, fingerprint_of, time in ns, source, destination, headers, body; names and headers with their lengths before
+/// Format, fingerprint, time in ns, source, destination, headers, body; names and headers with their lengths before
 /// them.
 fn encode_message(message: &MessageToKeep) -> Vec<u8> {
     let mut value = Vec::with_capacity(100 + message.headers.len() + message.body.len());
@@ -327,7 +327,7 @@ fn encode_message(message: &MessageToKeep) -> Vec<u8> {
     value
 }
 
-/// The fingerprint_of of a kept message.
+/// The fingerprint of a kept message.
 fn fingerprint_of(value: &[u8]) -> Option<Fingerprint> {
     let (format, rest) = value.split_first()?;
     rest.first_chunk().copied().filter(|_| *format == FORMAT)

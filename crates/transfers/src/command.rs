@@ -95,7 +95,7 @@ pub(crate) const fn state(said: TransferState) -> FulfilState {
     }
 }
 
-// From a request about_bulk `/bulkTransfers` to the ledger command that it asks for.
+// From a request about `/bulkTransfers` to the ledger command that it asks for.
 
 pub(crate) fn prepare_bulk(request: Request<()>, body: &[u8]) -> Result<Command, SyncError> {
     let Message::BulkTransfer(asked) = request.message else { return Err(SyncError::not_implemented()) };
@@ -138,7 +138,7 @@ pub(crate) fn about_bulk(request: Request<()>, bulk: ResourceId, body: &[u8]) ->
     }))
 }
 
-// From a request about_conversion `/fxTransfers` to the ledger command that it asks for.
+// From a request about `/fxTransfers` to the ledger command that it asks for.
 
 pub(crate) fn prepare_conversion(request: Request<()>, body: &[u8]) -> Result<Command, SyncError> {
     let Message::Conversion(asked) = request.message else { return Err(SyncError::not_implemented()) };

@@ -167,9 +167,9 @@ fn what_is_asked_for_is_there() {
         read("crates/directory/src/metrics.rs"),
         read("crates/hub/src/hub/signatures.rs"),
         read("crates/hub/src/hub/tls.rs"),
-        read("crates/hub/src/hub/break_glass.rs"),
+        read("crates/hub/src/hub/metrics.rs"),
         read("crates/hub/src/hub/issuers.rs"),
-        read("crates/hub/src/hub/balancers.rs"),
+        read("crates/hub/src/hub/options.rs"),
         read("crates/hub/src/hub/node.rs"),
         read("crates/gateway/src/caller.rs"),
     ]

@@ -121,7 +121,7 @@ pub(crate) fn is_decimal(text: &str) -> bool {
     read(text).is_some()
 }
 
-/// How two numbers compare_decimals; `None` where one of the texts is no number.
+/// How two numbers compare; `None` where one of the texts is no number.
 pub(crate) fn compare_decimals(left: &str, right: &str) -> Option<Ordering> {
     let (left, right) = (read(left)?, read(right)?);
     Some(match (left.sign(), right.sign()) {

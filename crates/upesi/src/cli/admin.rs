@@ -8,19 +8,18 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
 use upesi_hub::{
     BOOTSTRAP_MINUTES, BREAK_GLASS_MINUTES, BreakGlassError, make_bootstrap, open_break_glass,
     seal_break_glass,
 };
 
-use super::approvals;
 use super::arguments::SettingsArguments;
-use super::people::{self, EnrolArguments, InviteArguments, LoginArguments, SessionsArguments};
+use super::people::{EnrolArguments, InviteArguments, LoginArguments, SessionsArguments};
 use super::run::settings;
 use super::tls::{TlsArguments, read_token};
+use super::{approvals, people};
 
 /// Hours that the token of a new person is good for.
 const ENROLMENT_HOURS: u32 = 24;

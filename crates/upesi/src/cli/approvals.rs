@@ -1,8 +1,7 @@
 //! `upesi admin approvals`, `approve`, `reject` and `withdraw`: what waits for a second person.
 
 use serde_json::{Value, json};
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::scheme::admin_api::AdminApi;
 
 use super::admin::{ApprovalsArguments, HubArguments, connect, failure};

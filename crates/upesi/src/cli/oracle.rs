@@ -5,14 +5,13 @@ use std::net::SocketAddr;
 use clap::Args;
 use tokio::time::Instant;
 use upesi_http::Workers;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_hub::process::stop_signal;
+use upesi_hub::values::dfsp_name;
 use upesi_sim::{OracleConfig, OracleError, OracleRule, OracleSettings, OracleSimulator};
 use upesi_types::FspId;
 
 use super::sim::{SHUTDOWN_TIMEOUT, default_names, runtime, worker_count};
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
-use upesi_hub::signals::stop_signal;
-use upesi_hub::values::dfsp_name;
 
 /// Arguments of `upesi sim oracle`.
 #[derive(Args, Clone, Debug)]

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_pki::{Authority, Entry, KeyKind, Order, PkiError, SigningKey, Usage};
 use upesi_types::Timestamp;
 
-use super::trial::{self, TrialArguments};
+use super::trial;
+use super::trial::TrialArguments;
 
 /// Subcommands of `upesi pki`.
 #[derive(Debug, Subcommand)]

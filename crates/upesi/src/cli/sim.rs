@@ -9,18 +9,18 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use upesi_http::{ClientTls, Workers, available_cores};
+use upesi_hub::await_hub;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_hub::process::stop_signal;
+use upesi_hub::scheme::{self, ApplyOptions};
+use upesi_hub::values::{WAIT_DEFAULT, currency, dfsp_name, wait};
+use upesi_lab::cli::messages::Teller;
 use upesi_sim::{DfspSettings, SeenMessage, SimConfig, SimError, Simulator, Upstream};
 use upesi_types::{Currency, FspId};
 
-use super::oracle::{self, OracleArguments};
+use super::oracle;
+use super::oracle::OracleArguments;
 use super::trial::Simulated;
-use upesi_hub::await_hub;
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
-use upesi_hub::scheme::{self, ApplyOptions};
-use upesi_hub::signals::stop_signal;
-use upesi_hub::values::{WAIT_DEFAULT, currency, dfsp_name, wait};
-use upesi_lab::cli::messages::Teller;
 
 /// How long the end waits for requests in flight.
 pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);

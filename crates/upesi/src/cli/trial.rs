@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use upesi_http::ClientTls;
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
-use upesi_hub::scheme::{self, file::Scheme};
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_hub::scheme;
+use upesi_hub::scheme::file::Scheme;
 use upesi_hub::trial::{Secured, settings};
+use upesi_hub::values::dfsp_name;
 use upesi_pki::Trial;
 use upesi_sim::{SecurityError, SimSecurity};
 use upesi_tls::{Protocols, present_s};
 use upesi_types::FspId;
-
-use upesi_hub::values::dfsp_name;
 
 use super::pki::failure;
 

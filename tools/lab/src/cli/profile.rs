@@ -10,8 +10,7 @@ use std::time::Duration;
 use clap::{Arg, Args};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 
 use super::run::{self, RunArguments, commit};
 use super::{duration, profile_tables};

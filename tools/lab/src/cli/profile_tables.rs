@@ -7,8 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use upesi_profile::StageShares;
 
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 
 /// Lines of each list.
 const SHARES_SHOWN: usize = 12;

@@ -1,18 +1,149 @@
-//! Compares the archive of finished transfers with what the journal says.
+//! What a data directory has beside the journal, compared with the replay: snapshots, archive, store.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use upesi_journal::{Disk, SnapshotStore};
 use upesi_ledger::codec::{DecodeError, Decoder, Encoder};
-use upesi_ledger::{Bulk, Conversion, Stored, Transfer, TransferState};
+use upesi_ledger::{Bulk, Conversion, Ledger, LedgerConfig, Stored, Transfer, TransferState};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
+use upesi_tables::store::{StoreDigest, digest};
 use upesi_types::{BulkId, ConversionId, TransferId};
 
-use super::Findings;
+use super::{Findings, note_damage};
+use crate::exit::Failure;
+
+// The snapshots of a data directory, decoded, for comparison with the replay.
+
+/// The sound snapshots by the record they stand for.
+#[derive(Debug, Default)]
+pub(super) struct Snapshots {
+    ledgers: BTreeMap<u64, Ledger>,
+}
+
+impl Snapshots {
+    /// Reads them all; there are only a few at a time. Unsound ones are findings.
+    pub fn read(disk: &Arc<dyn Disk>, findings: &mut Findings) -> Result<Self, Failure> {
+        let store = SnapshotStore::open_for_reading(Arc::clone(disk));
+        let mut snapshots = Self::default();
+        for info in store.list().map_err(crate::inspect::journal_failure)? {
+            let snapshot = match store.read(info.seq) {
+                Ok(snapshot) => snapshot,
+                // A hub that is using the directory has replaced it meanwhile.
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => {
+                    note_damage(error, findings)?;
+                    continue;
+                }
+            };
+            match Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default()) {
+                Ok(ledger)
+                    if ledger.last_seq() == info.seq && ledger.last_time().as_ns() == snapshot.time_ns =>
+                {
+                    snapshots.ledgers.insert(info.seq, ledger);
+                }
+                Ok(ledger) => {
+                    findings.add(format!(
+                        "{}: it holds the state of record {}",
+                        info.file,
+                        ledger.last_seq()
+                    ));
+                }
+                Err(error) => findings.add(format!("{}: {error}", info.file)),
+            }
+        }
+        Ok(snapshots)
+    }
+
+    /// The oldest snapshot at or after a record; it and older ones are no longer compared.
+    pub fn take_first_from(&mut self, seq: u64) -> Option<Ledger> {
+        let first = *self.ledgers.range(seq..).next()?.0;
+        self.ledgers = self.ledgers.split_off(&first);
+        self.ledgers.remove(&first)
+    }
+
+    /// The snapshot of a record.
+    pub fn take(&mut self, seq: u64) -> Option<Ledger> {
+        self.ledgers.remove(&seq)
+    }
+
+    /// Those that were not reached by the replay.
+    pub fn left(&self) -> impl Iterator<Item = u64> {
+        self.ledgers.keys().copied()
+    }
+
+    /// How many finished transfers the replay must keep in memory to compare with those a snapshot holds.
+    pub fn finished_len_max(&self) -> usize {
+        self.ledgers.values().map(Ledger::finished_len).max().unwrap_or(0)
+    }
+}
+
+/// Compares a replayed state with a snapshot; `Some` says how they differ.
+///
+/// How many finished transfers a state still holds depends on how far the archive was at that moment and not on the
+/// journal alone. So those are compared one by one, and the rest byte for byte.
+pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<String> {
+    let held: Vec<Transfer> = snapshot.drain_finished(u64::MAX).collect();
+    let mut replayed = replayed.clone();
+    let finished: Vec<Transfer> = replayed.drain_finished(u64::MAX).collect();
+    let same_tail = finished.len() >= held.len() && finished[finished.len() - held.len()..] == held;
+    if !same_tail {
+        return Some("its finished transfers are not those of the journal".to_owned());
+    }
+    let held: Vec<_> = snapshot.take_finished_conversions(u64::MAX).collect();
+    let finished: Vec<_> = replayed.take_finished_conversions(u64::MAX).collect();
+    if !finished.ends_with(&held) {
+        return Some("its ended conversions are not those of the journal".to_owned());
+    }
+    let held: Vec<_> = snapshot.take_finished_bulks(u64::MAX).collect();
+    let finished: Vec<_> = replayed.take_finished_bulks(u64::MAX).collect();
+    if !finished.ends_with(&held) {
+        return Some("its ended bulks are not those of the journal".to_owned());
+    }
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    replayed.encode_snapshot(&mut left);
+    snapshot.encode_snapshot(&mut right);
+    if left == right {
+        return None;
+    }
+    let at = left.iter().zip(&right).take_while(|(left, right)| left == right).count();
+    Some(format!("the state replayed from the journal differs from it at byte {at}"))
+}
+
+// The store beside the journal: what it holds, in a number that is the same on all nodes of a cluster.
+
+/// The store's place in a data directory.
+const STORE: &str = "store";
+
+/// What the store holds, or why it was not read.
+pub type StoreResult = Result<StoreDigest, String>;
+
+/// Reads the store of a data directory, unless it is to be left out. That it cannot be read is a finding; that there is
+/// none is not.
+pub(super) fn read_store_unless(
+    left_out: Option<&str>,
+    directory: &Path,
+    findings: &mut Findings,
+) -> StoreResult {
+    if let Some(why) = left_out {
+        return Err(why.to_owned());
+    }
+    let path = directory.join(STORE);
+    if !path.is_dir() {
+        return Err("there is none".to_owned());
+    }
+    digest(&path).map_err(|error| {
+        findings.add(error.to_string());
+        "it cannot be read".to_owned()
+    })
+}
+
+// Compares the archive of finished transfers with what the journal says.
 
 /// The archive's place in a data directory.
-const DIRECTORY: &str = "archive";
+const ARCHIVE: &str = "archive";
 
 /// What came of the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +158,7 @@ pub struct ArchiveResult {
     pub left_out: Option<String>,
 }
 
-pub(super) struct Comparison {
+pub(super) struct ArchiveComparison {
     archive: Option<Arc<FjallArchive>>,
     /// Whether a start would find none.
     is_absent: bool,
@@ -38,10 +169,10 @@ pub(super) struct Comparison {
     first_seq: u64,
 }
 
-impl Comparison {
+impl ArchiveComparison {
     pub fn left_out(directory: &Path, why: &str) -> Self {
         let result = ArchiveResult { left_out: Some(why.to_owned()), ..ArchiveResult::default() };
-        let first_seq = first_seq_of(&directory.join(DIRECTORY)).unwrap_or(0);
+        let first_seq = first_seq_of(&directory.join(ARCHIVE)).unwrap_or(0);
         Self { archive: None, is_absent: false, result, expected: 0, first_seq }
     }
 
@@ -65,7 +196,7 @@ impl Comparison {
 
     /// Opens the archive of a data directory. That it cannot be opened is a finding; that there is none is not.
     fn open(directory: &Path, findings: &mut Findings) -> Self {
-        let path = directory.join(DIRECTORY);
+        let path = directory.join(ARCHIVE);
         if !path.is_dir() {
             return Self { is_absent: true, ..Self::left_out(directory, "there is none") };
         }
