@@ -1,4 +1,4 @@
-//! `/participants/{name}/accounts`: balances, the hub's accounts, and activity.
+//! Accounts of participants: `/participants/{name}/accounts`, their kinds, and their positions.
 
 use axum::http::StatusCode;
 use axum::response::Response;

@@ -1,4 +1,4 @@
-//! What concerns the process and not the scheme: metadata, metrics, the log level.
+//! What concerns the process and not the scheme: metadata, metrics, log level, clock, cluster, profiles, documents.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `/participants`: the hub and the DFSPs.
+//! `/participants`: the hub and the DFSPs; what proves who they are, whom they stand for, who is blocked.
 
 use axum::http::StatusCode;
 use axum::response::Response;

@@ -1,4 +1,4 @@
-//! `/transfers/{id}`: a transfer as operators see it, and its end by an operator.
+//! `/transfers/{id}`: a transfer as operators see it, its end by an operator, and the transaction inside it.
 
 use axum::response::Response;
 use serde::Serialize;

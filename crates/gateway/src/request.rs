@@ -321,7 +321,8 @@ mod tests {
         assert_eq!(refused(&format!("PATCH /transfers/{ID}"), &parts("1.1", &[]), FULFIL), (501, 2002));
     }
 
-    /// Each line spoils one thing more, from the last check to the first: the refusal is always that of the earliest check.
+    /// Each line spoils one thing more, from the last check to the first: the refusal is always that of the earliest
+    /// check.
     #[test]
     fn the_first_failure_is_the_answer() {
         let stale = FULFIL.replace(

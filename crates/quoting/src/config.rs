@@ -1,4 +1,4 @@
-//! How quoting is set up.
+//! How quoting is set up, and why it cannot begin.
 
 use upesi_tables::TablesError;
 

@@ -1,4 +1,4 @@
-//! The quote that a message is about, and what the checks need of its body.
+//! The quote that a message is about, what its resource is, and what the checks need of its body.
 
 use upesi_delivery::Request;
 use upesi_delivery::relayed::Address;

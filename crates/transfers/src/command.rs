@@ -1,4 +1,4 @@
-//! From a request to the ledger command that it asks for.
+//! From a request to the ledger command that it asks for, and from its reply to the answer.
 
 use std::mem::take;
 

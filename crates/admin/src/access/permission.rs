@@ -1,4 +1,4 @@
-//! The permissions, and which of them a change of the ledger needs.
+//! The permissions, which of them a change of the ledger needs, and which each role has.
 
 use upesi_ledger::{AdminAction, Area, Role, Roles};
 

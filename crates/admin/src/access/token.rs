@@ -1,4 +1,4 @@
-//! Tokens: 256 random bits, of which the hub keeps only a digest.
+//! Tokens: 256 random bits, of which the hub keeps only a digest; and files that hold such digests.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};

@@ -1,4 +1,4 @@
-//! What each worker sees: how long what is ready waits for it, how much it took.
+//! What waits: for each worker, how long what is ready waits for it; for the engine, how much, and how long it will.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! Reads what the file, the environment and the flags give, without understanding it yet.
+//! Reads what the file, the environment and the flags give, without understanding it yet; where a value comes from, and
+//! what can be wrong with it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Old transfers leave while the hub serves: what is exported before, what stays, and what DFSPs are told afterwards.
+//! What is old leaves: transfers while the hub serves, segments of the journal by `upesi trim`; and what stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
