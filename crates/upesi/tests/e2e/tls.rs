@@ -485,7 +485,7 @@ fn public_keys(answer: &Answer) -> Vec<(String, String)> {
 #[test]
 fn keys_in_a_token_sign_messages_and_handshakes_in_both_directions() {
     let Some(hsm) =
-        SoftHsm::of_test("tokens::keys_in_a_token_sign_messages_and_handshakes_in_both_directions")
+        SoftHsm::of_test("tls::keys_in_a_token_sign_messages_and_handshakes_in_both_directions")
     else {
         return;
     };
@@ -550,7 +550,7 @@ fn genuine(world: &World, seen: &common::dfsp::Seen) -> Result<(), String> {
 
 #[test]
 fn a_hub_whose_token_has_not_its_keys_does_not_start() {
-    let Some(hsm) = SoftHsm::of_test("tokens::a_hub_whose_token_has_not_its_keys_does_not_start") else {
+    let Some(hsm) = SoftHsm::of_test("tls::a_hub_whose_token_has_not_its_keys_does_not_start") else {
         return;
     };
     let mut pki = Pki::new();
