@@ -1,26 +1,24 @@
 //! `/approvals`: changes that wait for a second person, its decision, and which changes need one.
 
-mod shown;
-
 use std::collections::BTreeSet;
 
 use axum::response::Response;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use upesi_fspiop::refusal::admin_detail;
 use upesi_ledger::command::{Deed, Verdict, VerdictKind};
 use upesi_ledger::{
-    AdminAction, AdminCommand, AdminRefusal, ApprovalPolicy, Change, Ledger, Proposal, ProposalState,
+    AdminAction, AdminCommand, AdminRefusal, ApprovalPolicy, Change, Ledger, Proposal, ProposalState, Shown,
     WAIVERS_MAX,
 };
 use upesi_types::{Amount, ErrorCode};
 
+use super::call::{Parameters, Segments};
 use crate::access::{Permission, forbidden, permission_of, permission_to_decide, roles_allow};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
-use crate::extract::{Parameters, Segments};
 use crate::json::{Decimal, Instant, ok};
 
 /// Proposals of a page, unless the caller says otherwise.
@@ -82,7 +80,7 @@ impl ProposalView {
     }
 
     fn in_full(proposal: &Proposal) -> Self {
-        Self { change: proposal.command.as_ref().map(shown::change), ..Self::of(proposal) }
+        Self { change: proposal.command.as_ref().map(shown_change), ..Self::of(proposal) }
     }
 }
 
@@ -294,4 +292,76 @@ pub(crate) async fn set_policy(Call(context): Call, body: JsonBody) -> Result<Re
     fields.only(&["secondPerson", "waived"])?;
     context.change(AdminCommand::SetApprovalPolicy(policy)).await?;
     get_policy(Call(context)).await
+}
+
+// A change in full, as JSON.
+
+/// The kind of a change and what it holds. Amounts are texts.
+fn shown_change(command: &AdminCommand) -> Value {
+    let mut object = Map::new();
+    object.insert("type".to_owned(), camel_case(command.name()).into());
+    add(&mut object, command.fields());
+    Value::Object(object)
+}
+
+fn add(object: &mut Map<String, Value>, fields: Vec<(&'static str, Shown<'_>)>) {
+    for (name, shown) in fields {
+        object.insert(camel_case(name), shown_value(shown));
+    }
+}
+
+/// Changes name what they are about: they hold no numbers of participants, types, callbacks or causes.
+fn shown_value(shown: Shown<'_>) -> Value {
+    match shown {
+        Shown::Flag(flag) => flag.into(),
+        Shown::Number(number) => i64::try_from(number).map_or(Value::Null, Value::from),
+        Shown::Text(text) => text.into_owned().into(),
+        Shown::Account(id) => id.number().into(),
+        Shown::List(items) => items.into_iter().map(shown_value).collect(),
+        Shown::Fields(fields) => {
+            let mut object = Map::new();
+            add(&mut object, fields);
+            Value::Object(object)
+        }
+        Shown::Absent
+        | Shown::Participant(_)
+        | Shown::AccountType(_)
+        | Shown::Callback(_)
+        | Shown::Cause(_) => Value::Null,
+    }
+}
+
+/// `net_debit_cap` and `SetLimit` as `netDebitCap` and `setLimit`.
+fn camel_case(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    let mut is_new_word = false;
+    for character in name.chars() {
+        match character {
+            '_' => is_new_word = true,
+            _ if is_new_word => {
+                text.push(character.to_ascii_uppercase());
+                is_new_word = false;
+            }
+            _ if text.is_empty() => text.push(character.to_ascii_lowercase()),
+            _ => text.push(character),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_shown_in_full() {
+        let (name, currency) =
+            (upesi_types::FspId::parse("green").unwrap(), upesi_types::Currency::parse("KES").unwrap());
+        let net_debit_cap = upesi_types::Amount::parse_decimal("12.5").unwrap();
+        let command = AdminCommand::SetLimit { name, currency, net_debit_cap, alarm_basis_points: 800 };
+        let expected = serde_json::json!({
+            "type": "setLimit", "name": "green", "currency": "KES", "netDebitCap": "12.5", "alarmBasisPoints": 800,
+        });
+        assert_eq!(shown_change(&command), expected);
+    }
 }

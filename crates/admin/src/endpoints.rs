@@ -8,10 +8,10 @@ use upesi_http::{Target, check_address};
 use upesi_ledger::command::ENDPOINT_VALUE_BYTES_MAX;
 use upesi_ledger::{AdminCommand, EndpointType};
 
+use super::call::{Parameters, Segments, participant_name};
 use crate::body::JsonBody;
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::extract::{Parameters, Segments, participant_name};
 use crate::json::{EmptyObject, empty, ok};
 
 #[derive(Serialize)]

@@ -9,12 +9,12 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, FspId, Timestamp};
 
+use super::body::Field;
+use super::call::Segments;
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
-use crate::extract::Segments;
-use crate::field::Field;
 use crate::json::{Decimal, Instant, json, ok};
 
 /// Decimals that a share is rounded to unless a rule says otherwise.

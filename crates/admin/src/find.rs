@@ -10,10 +10,10 @@ use upesi_engine::{ArchivePlace as Place, Search, SearchPlace};
 use upesi_ledger::{AbortKind, Ledger, ParticipantId, PublicState, Transfer, TransferState};
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
+use super::call::{Parameters, participant_name};
 use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
-use crate::extract::{Parameters, participant_name};
 use crate::json::ok;
 use crate::transfers::{TransferView, parties_of, view};
 

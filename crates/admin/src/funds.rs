@@ -9,11 +9,11 @@ use upesi_ledger::command::{FundsAction, FundsEnd, FundsPrepare};
 use upesi_ledger::{AdminCommand, FundsDirection, FundsState, FundsTransfer};
 use upesi_types::{Amount, ErrorCode};
 
+use super::body::Field;
+use super::call::{Segments, account_id, participant_name, transfer_id};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::extract::{Segments, account_id, participant_name, transfer_id};
-use crate::field::Field;
 use crate::json::{Decimal, Instant, empty, ok, raw};
 use crate::transfers::REASON_CHARS_MAX;
 

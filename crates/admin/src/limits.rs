@@ -6,11 +6,11 @@ use serde::Serialize;
 use upesi_ledger::{AdminCommand, Limit};
 use upesi_types::{Amount, Currency};
 
+use super::body::Field;
+use super::call::{Parameters, Segments, participant_name};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::extract::{Parameters, Segments, participant_name};
-use crate::field::Field;
 use crate::json::{Decimal, Percentage, empty, ok};
 
 /// The only kind of limit there is.

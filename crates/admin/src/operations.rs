@@ -1,17 +1,27 @@
-//! What concerns the process and not the scheme: metadata, metrics, the log level.
+//! What concerns the process and not the scheme: metadata, metrics, log level, clock, cluster, profiles, documents.
 
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use upesi_ledger::Change;
+use upesi_apidocs::Surface;
+use upesi_engine::{Clock, StopReason};
+use upesi_ledger::{AdminCommand, Change};
+use upesi_profile::{Holder, Profile, ProfileError, SECONDS_MAX, memory};
+use upesi_types::ErrorCode;
 
+use super::call::Parameters;
+use super::metrics_text::OPEN_METRICS;
 use crate::access::Permission;
 use crate::body::JsonBody;
 use crate::call::Call;
+use crate::context::AdminContext;
 use crate::error::ApiError;
-use crate::json::ok;
-use crate::metrics_service::OPEN_METRICS;
+use crate::json::{Instant, ok};
+use crate::transfers::REASON_CHARS_MAX;
 
 /// Longest log level, in characters; a level may be a list of filters.
 const LOG_LEVEL_CHARS_MAX: usize = 256;
@@ -81,4 +91,165 @@ pub(crate) async fn set_log_level(Call(context): Call, body: JsonBody) -> Result
     let set = async || context.log_level.set_level(&level).map_err(|error| field.refuse(&error));
     context.elsewhere_unlogged(Permission::ProcessLog, change, set).await?;
     ok(&Level { level, targets: None })
+}
+
+// `/clock`: the hub's time, and how it stands to the machine's clocks.
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ClockView {
+    /// The hub's time.
+    now: Instant,
+    /// How far the wall clock jumped from it; 0 when it did not.
+    jump_ms: i64,
+    /// How far the journal's time is ahead of it; 0 when it is not.
+    journal_ahead_ms: i64,
+    /// What is wrong.
+    detail: Option<String>,
+}
+
+fn clock_view(context: &AdminContext) -> ClockView {
+    let clock = context.engine.clock();
+    let state = clock.state();
+    ClockView {
+        now: Instant(clock.now()),
+        jump_ms: state.jump_ms,
+        journal_ahead_ms: state.ahead_ms,
+        detail: state.fault(),
+    }
+}
+
+pub(crate) async fn get_clock(Call(context): Call) -> Result<Response, ApiError> {
+    ok(&clock_view(&context))
+}
+
+/// The jump that there is now is right: the hub follows the wall clock, and the journal says who wanted it so.
+pub(crate) async fn accept_clock(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
+    fields.only(&["reason"])?;
+    context.change(AdminCommand::AcceptClock { reason }).await?;
+    ok(&clock_view(&context))
+}
+
+// `/cluster/hand-over`: lets another node of the cluster lead.
+
+/// Highest number of a node.
+const NODE_MAX: u32 = 1_000_000;
+
+#[derive(Serialize)]
+struct HandedOver {
+    from: u32,
+    to: Option<u32>,
+}
+
+/// Nothing is taken from here on; the answer comes when the log has the hand-over, and then this node serves no more.
+pub(crate) async fn hand_over(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let field = fields.optional("to");
+    let to = field.as_ref().map(|field| field.whole(NODE_MAX)).transpose()?;
+    fields.only(&["to"])?;
+    let Some(from) = context.node else {
+        return Err(ApiError::new(ErrorCode::NOT_IMPLEMENTED, "This hub is no node of a cluster"));
+    };
+    if let Some(field) = field.filter(|_| to == Some(from)) {
+        return Err(field.refuse("must be another node than the one that leads"));
+    }
+    let named = to.map_or_else(|| "any other".to_owned(), |to| to.to_string());
+    let change = Change::new("the node that leads", from.to_string(), named);
+    let make = async || match context.engine.hand_over(to).await {
+        StopReason::HandedOver => Ok(()),
+        reason => Err(ApiError::new(ErrorCode::UNAVAILABLE, &reason.to_string())),
+    };
+    context.elsewhere(Permission::ClusterHandOver, change, make).await?;
+    ok(&HandedOver { from, to })
+}
+
+// `/openapi.yaml` and `/docs`: this API, described.
+
+pub(crate) async fn get_docs(uri: Uri, headers: HeaderMap) -> Response {
+    match Surface::Admin.file(uri.path()) {
+        Some(file) => file.answer(&headers).map(Body::from),
+        None => ApiError::unknown_path().into_response(),
+    }
+}
+
+// `GET /debug/profile` and `GET /debug/heap`: where CPU time and memory of this process go.
+
+/// Who in the hub holds how much memory, asked for when it is shown.
+pub type Holders = Arc<dyn Fn() -> Vec<Holder> + Send + Sync>;
+
+const SECONDS_DEFAULT: usize = 10;
+/// The graph has a script and a style of its own and needs nothing from anywhere.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
+
+/// How the profile is wanted.
+#[derive(Clone, Copy)]
+enum Form {
+    FlameGraph,
+    Folded,
+}
+
+pub(crate) async fn profile(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+    holders(&context)?;
+    let seconds_max = usize::try_from(SECONDS_MAX).unwrap_or(usize::MAX);
+    let seconds = parameters.count("seconds", SECONDS_DEFAULT, seconds_max)? as u64;
+    let form = match parameters.get("format") {
+        None | Some("svg") => Form::FlameGraph,
+        Some("folded") => Form::Folded,
+        Some(_) => return Err(ApiError::malformed("\"format\" must be one of [svg, folded]")),
+    };
+    tracing::info!(seconds, "a CPU profile is being taken");
+    let version = context.version;
+    // Gone with this future, when the client goes away or the hub stops, which then need not wait for the profile's
+    // end.
+    let waiting = Arc::new(());
+    let waited_for = Arc::downgrade(&waiting);
+    let take = move || {
+        let profile = upesi_profile::profile(seconds, || waited_for.strong_count() > 0)?;
+        Ok::<_, ProfileError>(render(&profile, form, version))
+    };
+    let taken = tokio::task::spawn_blocking(take).await;
+    drop(waiting);
+    let (content_type, body) = taken.map_err(|_| ApiError::internal("The profile could not be drawn"))??;
+    let headers = [
+        (CONTENT_TYPE, content_type),
+        (CACHE_CONTROL, "no-store"),
+        (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+    ];
+    Ok((StatusCode::OK, headers, body).into_response())
+}
+
+fn render(profile: &Profile, form: Form, version: &str) -> (&'static str, String) {
+    match form {
+        Form::FlameGraph => {
+            let title = format!("upesi {version}: where CPU time goes");
+            ("image/svg+xml", profile.flame_graph(&title))
+        }
+        Form::Folded => ("text/plain; charset=utf-8", profile.folded()),
+    }
+}
+
+pub(crate) async fn heap(Call(context): Call) -> Result<Response, ApiError> {
+    let summary = memory::summary(&holders(&context)?());
+    let headers = [(CONTENT_TYPE, "application/json; charset=utf-8"), (CACHE_CONTROL, "no-store")];
+    Ok((StatusCode::OK, headers, summary.to_json()).into_response())
+}
+
+/// Without them, profiling is off.
+fn holders(context: &AdminContext) -> Result<&Holders, ApiError> {
+    let off = || ApiError::new(ErrorCode::NOT_IMPLEMENTED, "Profiling is off, as admin.profiling is false");
+    context.profiling.as_ref().ok_or_else(off)
+}
+
+impl From<ProfileError> for ApiError {
+    fn from(error: ProfileError) -> Self {
+        let code = match &error {
+            ProfileError::Busy => ErrorCode::SERVER_BUSY,
+            ProfileError::Seconds => ErrorCode::MALFORMED_SYNTAX,
+            ProfileError::Unsupported => ErrorCode::NOT_IMPLEMENTED,
+            ProfileError::Abandoned | ProfileError::Kernel(_) => ErrorCode::INTERNAL,
+        };
+        Self::new(code, &error.to_string())
+    }
 }

@@ -11,12 +11,12 @@ use upesi_ledger::{
 };
 use upesi_types::FspId;
 
+use super::call::Segments;
 use crate::access::{BOOTSTRAP, Permission, Token};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
-use crate::extract::Segments;
 use crate::json::{Instant, empty, json, ok};
 
 /// Days that a token is good for, unless its request says otherwise.
@@ -122,7 +122,7 @@ fn unknown(name: &str) -> ApiError {
 fn read_roles(fields: &Fields<'_>) -> Result<Option<Roles>, ApiError> {
     let Some(field) = fields.optional("roles") else { return Ok(None) };
     let roles = field.array(Role::ALL.len())?.into_iter();
-    let role = |item: crate::field::Field<'_>| item.one_of(Role::ALL.iter().copied(), |role| role.name());
+    let role = |item: super::body::Field<'_>| item.one_of(Role::ALL.iter().copied(), |role| role.name());
     roles.map(role).collect::<Result<Roles, _>>().map(Some)
 }
 

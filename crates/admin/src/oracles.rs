@@ -11,13 +11,13 @@ use upesi_parties::party::PartyIdType;
 use upesi_parties::registry::{Oracle, OracleChange, OracleRegistry, OracleSpec, URL_CHARS_MAX};
 use upesi_types::{Currency, ErrorCode, Timestamp};
 
+use super::body::Field;
+use super::call::{Parameters, Segments};
 use crate::access::Permission;
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::context::log_change;
 use crate::error::ApiError;
-use crate::extract::{Parameters, Segments};
-use crate::field::Field;
 use crate::json::{empty, ok};
 
 /// The only type of endpoint there is.

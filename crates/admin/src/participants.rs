@@ -1,18 +1,18 @@
-//! `/participants`: the hub and the DFSPs.
+//! `/participants`: the hub and the DFSPs; what proves who they are, whom they stand for, who is blocked.
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_fspiop::uri::encode_component;
-use upesi_ledger::{AdminCommand, Ledger, Participant};
+use upesi_ledger::{AdminCommand, Binding, BindingKind, Block, Ledger, Participant};
 use upesi_types::FspId;
 
+use super::call::{Parameters, Segments, participant_name};
 use crate::body::JsonBody;
 use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
-use crate::extract::{Parameters, Segments, participant_name};
-use crate::json::{Flag, Instant, json, ok};
+use crate::json::{Flag, Instant, empty, json, ok};
 
 /// A participant as portals know it.
 #[derive(Serialize)]
@@ -131,4 +131,152 @@ pub(crate) fn read_activity(body: &JsonBody) -> Result<bool, ApiError> {
     let is_active = fields.required("isActive")?.flag()?;
     fields.only(&["isActive"])?;
     Ok(is_active)
+}
+
+// `/participants/{name}/bindings`: what proves that a caller is a DFSP.
+
+#[derive(Serialize)]
+struct BindingView {
+    kind: &'static str,
+    value: Box<str>,
+}
+
+pub(crate) async fn list_bindings(
+    Call(context): Call,
+    Segments(name): Segments<String>,
+) -> Result<Response, ApiError> {
+    let name = participant_name(&name)?;
+    let view = |binding: &Binding| BindingView { kind: binding.kind.name(), value: binding.value.clone() };
+    let bindings = context.ask(move |ledger| {
+        let participant = ledger.participant_named(&name)?;
+        Some(participant.bindings.iter().map(view).collect::<Vec<_>>())
+    });
+    ok(&bindings.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?)
+}
+
+pub(crate) async fn add_binding(
+    Call(context): Call,
+    Segments(name): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let name = participant_name(&name)?;
+    let fields = body.fields()?;
+    let kind_field = fields.required("kind")?;
+    let kind = BindingKind::parse(&kind_field.text()?)
+        .ok_or_else(|| kind_field.refuse(&format!("must be one of [{}]", kinds())))?;
+    let value = fields.required("value")?.text()?.into();
+    fields.only(&["kind", "value"])?;
+    context.change(AdminCommand::AddBinding { name, kind, value }).await?;
+    empty(StatusCode::CREATED)
+}
+
+pub(crate) async fn remove_binding(
+    Call(context): Call,
+    Segments(name): Segments<String>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let name = participant_name(&name)?;
+    parameters.only(&["kind", "value"])?;
+    let kind = BindingKind::parse(parameters.required("kind")?)
+        .ok_or_else(|| ApiError::malformed(&format!("\"kind\" must be one of [{}]", kinds())))?;
+    let value = parameters.required("value")?.into();
+    context.change(AdminCommand::RemoveBinding { name, kind, value }).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+fn kinds() -> String {
+    BindingKind::ALL.map(BindingKind::name).join(", ")
+}
+
+// `/participants/{name}/proxied`: the DFSPs of other schemes behind a proxy.
+
+#[derive(Serialize)]
+struct ProxiedView {
+    name: String,
+    #[serde(rename = "isActive")]
+    is_active: Flag,
+}
+
+pub(crate) async fn list_proxied(
+    Call(context): Call,
+    Segments(name): Segments<String>,
+) -> Result<Response, ApiError> {
+    let name = participant_name(&name)?;
+    let proxied = context.ask(move |ledger| {
+        let proxy = ledger.participant_named(&name)?.id;
+        let behind = ledger.proxied().filter(|(_, known)| *known == proxy);
+        let views = behind.map(|(id, _)| {
+            let participant = ledger.participant(id);
+            ProxiedView { name: participant.name.to_string(), is_active: Flag(participant.is_active) }
+        });
+        Some(views.collect::<Vec<_>>())
+    });
+    ok(&proxied.await?.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?)
+}
+
+pub(crate) async fn add_proxied(
+    Call(context): Call,
+    Segments(proxy): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let proxy = participant_name(&proxy)?;
+    let fields = body.fields()?;
+    let name = fields.required("name")?.participant_name()?;
+    fields.only(&["name"])?;
+    context.change(AdminCommand::AddProxied { proxy, name }).await?;
+    empty(StatusCode::CREATED)
+}
+
+pub(crate) async fn remove_proxied(
+    Call(context): Call,
+    Segments((proxy, name)): Segments<(String, String)>,
+) -> Result<Response, ApiError> {
+    let (proxy, name) = (participant_name(&proxy)?, participant_name(&name)?);
+    context.change(AdminCommand::RemoveProxied { proxy, name }).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+// `/blocks`: certificates, keys and participants that the hub lets in no more.
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BlockView {
+    kind: &'static str,
+    value: Box<str>,
+    created_date: Instant,
+}
+
+pub(crate) async fn list_blocks(Call(context): Call) -> Result<Response, ApiError> {
+    let blocks = context.ask(|ledger| {
+        let view = |(block, at): (&Block, &_)| BlockView {
+            kind: block.kind(),
+            value: block.value(),
+            created_date: Instant(*at),
+        };
+        ledger.blocks().iter().map(view).collect::<Vec<_>>()
+    });
+    ok(&blocks.await?)
+}
+
+pub(crate) async fn set_block(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let (kind, value) = (fields.required("kind")?.text()?, fields.required("value")?.text()?);
+    fields.only(&["kind", "value"])?;
+    context.change(AdminCommand::SetBlock { block: read_block(&kind, &value)? }).await?;
+    empty(StatusCode::CREATED)
+}
+
+pub(crate) async fn lift_block(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {
+    parameters.only(&["kind", "value"])?;
+    let block = read_block(parameters.required("kind")?, parameters.required("value")?)?;
+    context.change(AdminCommand::LiftBlock { block }).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+fn read_block(kind: &str, value: &str) -> Result<Block, ApiError> {
+    if !Block::KINDS.contains(&kind) {
+        return Err(ApiError::malformed(&format!("\"kind\" must be one of [{}]", Block::KINDS.join(", "))));
+    }
+    let rule = "\"value\" must be 64 hexadecimal digits, or the name of a participant";
+    Block::parse(kind, value).ok_or_else(|| ApiError::malformed(rule))
 }

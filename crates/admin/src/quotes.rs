@@ -9,9 +9,9 @@ use upesi_fspiop::Resource;
 use upesi_fspiop::headers::Block;
 use upesi_types::{ErrorCode, FspId, Timestamp, TransferId};
 
+use super::call::Segments;
 use crate::call::Call;
 use crate::error::ApiError;
-use crate::extract::Segments;
 use crate::json::{Instant, ok};
 
 /// A kept quote as operators see it.

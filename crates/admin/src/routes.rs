@@ -6,17 +6,17 @@ use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, on};
 
-use crate::access::Permission::{self, *};
-use crate::call::Needs::{self, Identity, Nothing, OneOf};
-use crate::call::Reach::{self, Named, Own, Scheme};
-use crate::call::{Guard, admit};
+use crate::access::Permission;
+use crate::access::Permission::*;
+use crate::call::Needs::{Identity, Nothing, OneOf};
+use crate::call::Reach::{Named, Own, Scheme};
+use crate::call::{Guard, Needs, Reach, admit};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
-    account_types, accounts, approvals, audit, bindings, blocks, callbacks, clock, cluster, debug, directory,
-    docs, endpoints, enrolments, enums, fee_rules, find, funds, health, hub_keys, imports, lanes, limits,
-    operations, operators, oracles, participants, positions, proxied, quotes, sessions, settlement_models,
-    settlement_pairs, settlement_windows, settlements, signature_keys, transactions, transfers,
+    accounts, approvals, audit, callbacks, directory, endpoints, enums, fee_rules, find, funds, health,
+    limits, operations, operators, oracles, participants, quotes, sessions, settlement_models,
+    settlement_windows, settlements, signature_keys, transfers,
 };
 
 const GET: Method = Method::GET;
@@ -139,22 +139,27 @@ fn participants_table(table: Table) -> Table {
         .named(PUT, one, &[ParticipantEnable, ParticipantDisable], participants::set_activity)
         .named(GET, endpoints_of, &[ParticipantRead], endpoints::list)
         .named(POST, endpoints_of, &[EndpointSet], endpoints::set)
-        .named(GET, bindings_of, &[ParticipantRead], bindings::list)
-        .named(POST, bindings_of, &[BindingAdd], bindings::add)
-        .named(DELETE, bindings_of, &[BindingRemove], bindings::remove)
+        .named(GET, bindings_of, &[ParticipantRead], participants::list_bindings)
+        .named(POST, bindings_of, &[BindingAdd], participants::add_binding)
+        .named(DELETE, bindings_of, &[BindingRemove], participants::remove_binding)
         .named(GET, keys_of, &[ParticipantRead], signature_keys::list)
         .named(POST, keys_of, &[JwsAdd], signature_keys::add)
         .named(DELETE, "/participants/{name}/signatureKeys/{sha256}", &[JwsRevoke], signature_keys::revoke)
-        .scheme(GET, "/blocks", &[ParticipantRead], blocks::list)
-        .scheme(POST, "/blocks", &[BlockSet], blocks::set)
-        .scheme(DELETE, "/blocks", &[BlockLift], blocks::lift)
-        .scheme(GET, proxied_by, &[ParticipantRead], proxied::list)
-        .scheme(POST, proxied_by, &[ParticipantCreate], proxied::add)
-        .scheme(DELETE, "/participants/{name}/proxied/{proxied}", &[ParticipantDisable], proxied::remove)
+        .scheme(GET, "/blocks", &[ParticipantRead], participants::list_blocks)
+        .scheme(POST, "/blocks", &[BlockSet], participants::set_block)
+        .scheme(DELETE, "/blocks", &[BlockLift], participants::lift_block)
+        .scheme(GET, proxied_by, &[ParticipantRead], participants::list_proxied)
+        .scheme(POST, proxied_by, &[ParticipantCreate], participants::add_proxied)
+        .scheme(
+            DELETE,
+            "/participants/{name}/proxied/{proxied}",
+            &[ParticipantDisable],
+            participants::remove_proxied,
+        )
         .named(POST, "/participants/{name}/initialPositionAndLimits", &[LimitRaise], limits::open)
         .named(GET, limits_of, &[ParticipantRead], limits::list)
         .named(PUT, limits_of, &[LimitRaise, LimitLower], limits::set)
-        .named(GET, "/participants/{name}/positions", &[ParticipantRead], positions::list)
+        .named(GET, "/participants/{name}/positions", &[ParticipantRead], accounts::list_positions)
         .named(GET, accounts_of, &[ParticipantRead], accounts::list)
         .named(POST, accounts_of, &[AccountCreate], accounts::create)
         .named(PUT, account, &[AccountEnable, AccountDisable], accounts::set_activity)
@@ -174,8 +179,8 @@ fn scheme_table(table: Table) -> Table {
         .scheme(POST, "/feeRules", &[ModelManage], fee_rules::create)
         .scheme(GET, "/feeRules/{name}", &[SettlementRead], fee_rules::get)
         .scheme(PUT, "/feeRules/{name}", &[ModelManage], fee_rules::end)
-        .scheme(GET, "/ledgerAccountTypes", &[SettlementRead], account_types::list)
-        .scheme(POST, "/ledgerAccountTypes", &[ModelManage], account_types::create)
+        .scheme(GET, "/ledgerAccountTypes", &[SettlementRead], accounts::list_types)
+        .scheme(POST, "/ledgerAccountTypes", &[ModelManage], accounts::create_type)
         .add(("/enums", GET), (Identity, Scheme), enums::get)
 }
 
@@ -188,7 +193,7 @@ fn settlement_table(table: Table) -> Table {
         .scheme(GET, "/v2/settlementWindows", &[SettlementRead], settlement_windows::list)
         .scheme(GET, "/v2/settlementWindows/{id}", &[SettlementRead], settlement_windows::get)
         .scheme(POST, "/v2/settlementWindows/{id}", &[WindowClose], settlement_windows::close)
-        .scheme(GET, "/v2/settlementWindows/{id}/pairs", &[SettlementRead], settlement_pairs::list)
+        .scheme(GET, "/v2/settlementWindows/{id}/pairs", &[SettlementRead], settlement_windows::list_pairs)
         .scheme(GET, "/v2/settlements", &[SettlementRead], settlements::list)
         .scheme(POST, "/v2/settlements", &[SettlementCreate], settlements::create)
         .scheme(GET, one, &[SettlementRead], settlements::get)
@@ -214,8 +219,8 @@ fn directory_table(table: Table) -> Table {
         .scheme(GET, party, &[PartyRead], directory::get)
         .scheme(PUT, party, &[PartyManage], directory::put)
         .scheme(DELETE, party, &[PartyManage], directory::delete)
-        .scheme(GET, "/directory/imports/{importId}", &[PartyManage], imports::get)
-        .scheme(POST, "/directory/imports/{importId}/chunks", &[PartyManage], imports::take)
+        .scheme(GET, "/directory/imports/{importId}", &[PartyManage], directory::get_import)
+        .scheme(POST, "/directory/imports/{importId}/chunks", &[PartyManage], directory::take_import)
 }
 
 /// Transfers, quotes, positions and callbacks.
@@ -224,13 +229,13 @@ fn payments_table(table: Table) -> Table {
         .add(("/transfers", GET), (OneOf(&[TransferSearch]), Own), find::list)
         .add(("/transfers/{id}", GET), (OneOf(&[TransferRead]), Own), transfers::get)
         .scheme(PUT, "/transfers/{id}", &[TransferEnd], transfers::end)
-        .scheme(GET, "/transactions/{id}", &[TransferMessages], transactions::get)
+        .scheme(GET, "/transactions/{id}", &[TransferMessages], transfers::get_transaction)
         .scheme(GET, "/quotes/{id}", &[TransferMessages], quotes::get)
-        .scheme(GET, "/positions", &[ParticipantRead], positions::summary)
+        .scheme(GET, "/positions", &[ParticipantRead], accounts::summary_of_positions)
         .scheme(GET, "/callbacks", &[CallbackRead], callbacks::list)
         .scheme(POST, "/callbacks/redeliver", &[CallbackRedeliver], callbacks::redeliver)
         .scheme(GET, "/callbacks/{key}", &[CallbackRead], callbacks::get)
-        .scheme(GET, "/lanes", &[CallbackRead], lanes::list)
+        .scheme(GET, "/lanes", &[CallbackRead], callbacks::list_lanes)
 }
 
 /// The process and its documents.
@@ -239,26 +244,26 @@ fn process_table(table: Table) -> Table {
         .add(("/", GET), (Nothing, Scheme), operations::metadata)
         .add(("/health", GET), (Nothing, Scheme), health::get)
         .add(("/live", GET), (Nothing, Scheme), health::live)
-        .add(("/openapi.yaml", GET), (Nothing, Scheme), docs::get)
-        .add(("/docs", GET), (Nothing, Scheme), docs::get)
-        .add(("/docs/{file}", GET), (Nothing, Scheme), docs::get)
+        .add(("/openapi.yaml", GET), (Nothing, Scheme), operations::get_docs)
+        .add(("/docs", GET), (Nothing, Scheme), operations::get_docs)
+        .add(("/docs/{file}", GET), (Nothing, Scheme), operations::get_docs)
         .scheme(GET, "/log-level", &[ProcessRead], operations::log_level)
         .scheme(PUT, "/log-level", &[ProcessLog], operations::set_log_level)
-        .scheme(GET, "/clock", &[ProcessRead], clock::get)
-        .scheme(POST, "/clock/accept", &[ProcessClock], clock::accept)
-        .scheme(POST, "/cluster/hand-over", &[ClusterHandOver], cluster::hand_over)
-        .scheme(GET, "/signatures/keys", &[ProcessRead], hub_keys::list)
+        .scheme(GET, "/clock", &[ProcessRead], operations::get_clock)
+        .scheme(POST, "/clock/accept", &[ProcessClock], operations::accept_clock)
+        .scheme(POST, "/cluster/hand-over", &[ClusterHandOver], operations::hand_over)
+        .scheme(GET, "/signatures/keys", &[ProcessRead], signature_keys::list_hub_keys)
         .add(("/signatures/participants", GET), (Identity, Scheme), signature_keys::list_all)
         .scheme(GET, "/metrics", &[ProcessMetrics], operations::metrics)
-        .scheme(GET, "/debug/profile", &[ProcessProfile], debug::profile)
-        .scheme(GET, "/debug/heap", &[ProcessProfile], debug::heap)
+        .scheme(GET, "/debug/profile", &[ProcessProfile], operations::profile)
+        .scheme(GET, "/debug/heap", &[ProcessProfile], operations::heap)
 }
 
 /// How the hub's own people enrol, log in and out.
 fn people_table(table: Table) -> Table {
     table
-        .add(("/enrolments", POST), (Nothing, Scheme), enrolments::begin)
-        .add(("/enrolments/confirm", POST), (Nothing, Scheme), enrolments::confirm)
+        .add(("/enrolments", POST), (Nothing, Scheme), sessions::begin_enrolment)
+        .add(("/enrolments/confirm", POST), (Nothing, Scheme), sessions::confirm_enrolment)
         .add(("/sessions", POST), (Nothing, Scheme), sessions::open)
         .add(("/sessions", GET), (Identity, Own), sessions::list)
         .add(("/sessions/current/code", POST), (Identity, Own), sessions::renew)

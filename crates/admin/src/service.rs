@@ -22,9 +22,9 @@ use upesi_http::{
 };
 use upesi_types::ErrorCode;
 
+use super::hosts;
 use crate::access::{Access, unauthenticated};
 use crate::context::AdminContext;
-use crate::cross_site;
 use crate::error::ApiError;
 use crate::follower::FollowedNow;
 use crate::hosts::AllowedHosts;
@@ -108,7 +108,7 @@ impl AdminService {
         if let Some(Err(error)) = self.hosts.as_ref().map(|hosts| hosts.check(&request)) {
             return error.into_response();
         }
-        if let Err(error) = cross_site::check(&request) {
+        if let Err(error) = hosts::check_site(&request) {
             return last(error.into_response());
         }
         if is_paced(request.uri().path()) {

@@ -6,11 +6,11 @@ use serde::Serialize;
 use upesi_ledger::command::NewSettlementModel;
 use upesi_ledger::{AdminCommand, Delay, Granularity, Interchange, Ledger, SettlementModel};
 
+use super::call::Segments;
 use crate::body::JsonBody;
 use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
-use crate::extract::Segments;
 use crate::json::{empty, ok};
 use crate::participants::read_activity;
 

@@ -11,12 +11,12 @@ use upesi_ledger::{
 };
 use upesi_types::ErrorCode;
 
+use super::body::Field;
+use super::call::{Parameters, Segments};
 use crate::body::{Fields, JsonBody};
 use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
-use crate::extract::{Parameters, Segments};
-use crate::field::Field;
 use crate::json::{Decimal, Instant, ok};
 use crate::settlement_windows::{
     ContentView, FOUND_MAX, Period, check_filters, number, one_of, positive, refuse,

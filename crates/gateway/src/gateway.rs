@@ -12,25 +12,23 @@ use tokio::time::{Instant, sleep};
 use upesi_admission::{ORDINARY_BODY_BYTES_MAX, SourceId};
 use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
-use upesi_fspiop::{Operation, Route, SyncError, Unroutable};
+use upesi_fspiop::{Operation, Route, Segments, SyncError, Unroutable};
 use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, Pace, Service, body, server};
 use upesi_oidc::Provider;
 use upesi_types::{ErrorCode, Timestamp};
 
-use crate::access::Access;
+use super::caller::{Authenticator, TrustEveryone};
+use super::large_bodies::{Seat, Sender, StrangersBodies};
 use crate::admission::{AdmissionGate, class_of};
-use crate::answer::{self, Answer};
-use crate::authenticator::{Authenticator, TrustEveryone};
+use crate::answer::Answer;
 use crate::caller::{Caller, Callers, Denial, Proof, Tokens};
 use crate::config::GatewayConfig;
 use crate::large_bodies::{LargeBodies, SMALL_BODY_BYTES_MAX, Unread};
 use crate::metrics::{GatewayMetrics, Labels};
-use crate::operations::{self, FollowerHealth, Health, OperatorEndpoint};
+use crate::operations::{FollowerHealth, Health, OperatorEndpoint};
 use crate::rates::{RateSettings, Rates, Refused};
-use crate::request;
-use crate::route::{self, Endpoint, NoEndpoint};
-use crate::senders::Sender;
-use crate::strangers::{Seat, StrangersBodies};
+use crate::route::{Endpoint, NoEndpoint};
+use crate::{answer, operations, request, route};
 
 /// Bodies over 64 KiB, or of unknown length, that strangers of one address may be sending at a time.
 const STRANGERS_BODIES_MAX: usize = 16;
@@ -494,5 +492,42 @@ impl<H: Handler> Service for Gateway<H> {
         let error = answer::busy();
         self.metrics.count_refusal(&error);
         answer::refusal(&error)
+    }
+}
+
+// The access log: one line per request, for those who ask for it.
+//
+// A line names what was asked, by whom, how it was answered and how long that took. Party identifiers are personal, so
+// of paths only those of transfers show their ids, which are not; bodies never show.
+
+/// The target of the lines, for directives such as `upesi_access=off`.
+const ACCESS_LOG_TARGET: &str = "upesi_access";
+
+/// A request whose line is to be written. `None` costs nothing.
+#[derive(Debug)]
+pub(crate) struct Access {
+    source: Box<str>,
+    id: Box<str>,
+}
+
+impl Access {
+    /// Of a request, where lines are wanted.
+    pub(crate) fn of(is_wanted: bool, caller: Caller<'_>, route: Option<Route<'_>>) -> Option<Self> {
+        if !is_wanted {
+            return None;
+        }
+        let id = match route {
+            Some(Route { operation, segments: Segments::Id(id) }) if operation.resource().moves_money() => id,
+            _ => "-",
+        };
+        Some(Self { source: caller.name().into(), id: id.into() })
+    }
+
+    /// Writes the line.
+    pub(crate) fn log(self, labels: Labels, status: StatusCode, received: Instant) {
+        let Self { source, id } = self;
+        let duration_us = u64::try_from(received.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let (Labels { method, resource }, status) = (labels, status.as_u16());
+        tracing::info!(target: ACCESS_LOG_TARGET, method, resource, %source, %id, status, duration_us, "answered");
     }
 }

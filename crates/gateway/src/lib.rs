@@ -1,13 +1,10 @@
 #![doc = include_str!("../README.md")]
 
-mod access;
 mod admission;
 mod answer;
-mod authenticator;
 mod caller;
 mod config;
 mod gateway;
-mod headers;
 mod large_bodies;
 mod metrics;
 pub mod nodes;
@@ -15,12 +12,10 @@ mod operations;
 mod rates;
 mod request;
 mod route;
-mod senders;
-mod strangers;
 
 pub use admission::AdmissionSettings;
-pub use authenticator::{Authenticator, TrustEveryone};
 pub use caller::{AddressLists, IPV6_PREFIX_MAX};
+pub use caller::{Authenticator, TrustEveryone};
 pub use config::GatewayConfig;
 pub use gateway::{Gateway, GatewayContext};
 pub use http::request::Parts;

@@ -1,16 +1,17 @@
 //! From head and body to a typed request, or to the error that it is answered with at once.
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http::request::Parts;
 use upesi_delivery::Request;
 use upesi_fspiop::body::{check_completed_timestamp, parse_authorization_query};
-use upesi_fspiop::headers::{check_headers, check_parties};
+use upesi_fspiop::headers::{HeaderLookup, check_headers, check_parties};
 use upesi_fspiop::{Message, Method, Resource, Route, SyncError, Unroutable};
-use upesi_types::Present;
+use upesi_http::header_block;
+use upesi_types::{ErrorCode, Present};
 
-use crate::authenticator::Authenticator;
+use super::caller::Authenticator;
 use crate::config::GatewayConfig;
-use crate::headers::{Lookup, beside_headers, refuse_repeated};
 
 /// Reads a whole request, head and body, as the gateway does. The present is asked for only if a check needs it.
 ///
@@ -70,5 +71,390 @@ pub(crate) fn read(
     Ok(Request { operation, ids, query, parties, version: checked.content_type, message, headers, body })
 }
 
+// The headers of a request: read by the protocol's rules, kept as a block.
+
+/// Headers by which the hub decides. A second one would let two readers of one request see two different requests, so
+/// it is refused, even where both say the same.
+const SINGLE: [&str; 11] = [
+    "accept",
+    "content-type",
+    "date",
+    "fspiop-source",
+    "fspiop-destination",
+    "fspiop-proxy",
+    "fspiop-uri",
+    "fspiop-http-method",
+    "fspiop-signature",
+    "traceparent",
+    "x-client-id",
+];
+
+/// Bodies up to this many bytes are copied next to their headers. That frees the connection's buffer, of which the body
+/// is a slice, and holds no more memory than the request has; above it the copy would cost more than it saves.
+const COPIED_BODY_BYTES_MAX: usize = 16 * 1024;
+
+pub(crate) struct Lookup<'a>(pub(crate) &'a HeaderMap);
+
+impl HeaderLookup for Lookup<'_> {
+    fn get(&self, lower_case_name: &str) -> Option<&[u8]> {
+        self.0.get(lower_case_name).map(http::HeaderValue::as_bytes)
+    }
+}
+
+/// Refuses a header of [`SINGLE`] that occurs more than once: 400 with 3101. All others may repeat and are forwarded.
+pub(crate) fn refuse_repeated(headers: &HeaderMap) -> Result<(), SyncError> {
+    if headers.keys_len() == headers.len() {
+        return Ok(());
+    }
+    let repeated = SINGLE.iter().find(|name| headers.get_all(**name).iter().nth(1).is_some());
+    match repeated {
+        None => Ok(()),
+        Some(name) => {
+            let detail = format!("/header/{name} must occur only once");
+            Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail))
+        }
+    }
+}
+
+/// A request's header block and its exact body, in one allocation if that is cheap.
+pub(crate) fn beside_headers(headers: &HeaderMap, body: Bytes) -> (Bytes, Bytes) {
+    let copied = if body.len() <= COPIED_BODY_BYTES_MAX { body.len() } else { 0 };
+    let mut bytes = Vec::with_capacity(block_bytes(headers) + copied);
+    header_block::to_block(headers, &mut bytes);
+    let block_end = bytes.len();
+    if copied == 0 {
+        return (Bytes::from(bytes), body);
+    }
+    bytes.extend_from_slice(&body);
+    let mut block = Bytes::from(bytes);
+    let body = block.split_off(block_end);
+    (block, body)
+}
+
+/// The exact length of the block.
+fn block_bytes(headers: &HeaderMap) -> usize {
+    let line = |(name, value): (&http::HeaderName, &http::HeaderValue)| name.as_str().len() + value.len() + 4;
+    header_block::passed_on(headers).map(line).sum()
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use http::{HeaderName, HeaderValue};
+    use upesi_fspiop::headers::HeaderRules;
+    use upesi_fspiop::{Operation, fingerprint};
+    use upesi_ledger::command::{FulfilState, Fulfilment};
+    use upesi_ledger::{Command, ResourceId};
+    use upesi_types::{Amount, AmountError, ErrorCode, FspId, Timestamp, TransferId};
+
+    use super::*;
+    use crate::caller::TrustEveryone;
+
+    const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
+    const PREPARE: &str = r#"{"transferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d","payerFsp":"greenbank","payeeFsp":"bluewallet",
+"amount":{"currency":"KES","amount":"125.5"},"ilpPacket":"AYICexample","condition":"zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s",
+"expiration":"2031-04-01T12:00:30.000Z","extensionList":{"extension":[{"key":"k","value":"v"}]}}"#;
+    const FULFIL: &str =
+        r#"{"fulfilment":"BwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSY","transferState":"RESERVED"}"#;
+    const ERROR: &str = r#"{"errorInformation":{"errorCode":"5104","errorDescription":"frozen"}}"#;
+
+    /// Headers that suit every request about transfers, with changes: a value replaces, `None` removes.
+    fn parts(version: &str, changes: &[(&'static str, Option<&'static [u8]>)]) -> Parts {
+        let (mut parts, ()) = http::Request::new(()).into_parts();
+        let media = format!("application/vnd.interoperability.transfers+json;version={version}");
+        let media = HeaderValue::from_str(&media).unwrap();
+        parts.headers.insert("content-type", media.clone());
+        parts.headers.insert("accept", media);
+        parts.headers.insert("date", HeaderValue::from_static("Tue, 01 Apr 2031 12:00:00 GMT"));
+        parts.headers.insert("fspiop-source", HeaderValue::from_static("greenbank"));
+        parts.headers.insert("fspiop-destination", HeaderValue::from_static("bluewallet"));
+        for &(name, value) in changes {
+            match value {
+                Some(value) => {
+                    let value = HeaderValue::from_bytes(value).unwrap();
+                    parts.headers.insert(HeaderName::from_static(name), value);
+                }
+                None => {
+                    parts.headers.remove(name);
+                }
+            }
+        }
+        parts
+    }
+
+    fn now() -> Timestamp {
+        Timestamp::parse_iso("2031-04-01T12:00:00.000Z").unwrap()
+    }
+
+    fn put(id: &str) -> String {
+        format!("PUT /transfers/{id}")
+    }
+
+    /// The command that a request becomes.
+    fn read(line: &str, parts: &Parts, body: &str) -> Result<Command, SyncError> {
+        read_by(line, parts, body, &GatewayConfig::default(), &TrustEveryone)
+    }
+
+    fn read_by(
+        line: &str,
+        parts: &Parts,
+        body: &str,
+        config: &GatewayConfig,
+        authenticator: &dyn Authenticator,
+    ) -> Result<Command, SyncError> {
+        let (method, path) = line.split_once(' ').unwrap();
+        let mut parts = parts.clone();
+        (parts.method, parts.uri) = (method.parse().unwrap(), path.parse().unwrap());
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        let request = read_request(&parts, body.clone(), config, authenticator, || now().into())?;
+        let (command, payload) = upesi_transfers::into_command(request)?;
+        assert_eq!(payload.body, body);
+        Ok(command)
+    }
+
+    fn refused(line: &str, parts: &Parts, body: &str) -> (u16, u16) {
+        let error = read(line, parts, body).expect_err("the request was taken");
+        (error.status, error.code.number())
+    }
+
+    fn name(text: &str) -> FspId {
+        FspId::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_prepare_carries_what_the_body_says() {
+        let Ok(Command::Prepare(prepare)) = read("POST /transfers", &parts("1.1", &[]), PREPARE) else {
+            panic!("no prepare")
+        };
+        assert_eq!(prepare.id, TransferId::parse(ID).unwrap());
+        assert_eq!(
+            (prepare.source, prepare.payer, prepare.payee),
+            (name("greenbank"), name("greenbank"), name("bluewallet"))
+        );
+        assert_eq!(prepare.destination, Some(name("bluewallet")));
+        assert_eq!(prepare.amount, Ok(Amount::parse_wire("125.5").unwrap()));
+        assert_eq!(prepare.currency.to_string(), "KES");
+        assert!(prepare.condition.is_some());
+        assert_eq!(prepare.expires_at, Timestamp::parse_iso("2031-04-01T12:00:30.000Z").unwrap());
+        assert_eq!(prepare.fingerprint, fingerprint(PREPARE.as_bytes()));
+        assert_eq!(prepare.extensions.as_deref(), Some(r#"[{"key":"k","value":"v"}]"#));
+    }
+
+    #[test]
+    fn what_the_ledger_refuses_by_callback_reaches_it() {
+        let body = PREPARE
+            .replace("125.5", "1234567890123456.78")
+            .replace(
+                "zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s",
+                "zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51t",
+            )
+            .replace("greenbank", "bluewallet");
+        let Ok(Command::Prepare(prepare)) = read("POST /transfers", &parts("1.0", &[]), &body) else {
+            panic!("no prepare")
+        };
+        let (error, text) = prepare.amount.unwrap_err();
+        assert_eq!((error, &*text), (AmountError::Precision, "1234567890123456.78"));
+        assert_eq!(prepare.condition, None);
+        assert_eq!((prepare.source, prepare.payer), (name("greenbank"), name("bluewallet")));
+    }
+
+    #[test]
+    fn a_fulfil_carries_state_version_and_preimage() {
+        for (state, expected) in [
+            ("RECEIVED", FulfilState::Received),
+            ("RESERVED", FulfilState::Reserved),
+            ("COMMITTED", FulfilState::Committed),
+            ("ABORTED", FulfilState::Aborted),
+        ] {
+            for (version, may_reserve) in [("1.0", false), ("1.1", true), ("2.0", true)] {
+                let body = FULFIL.replace("RESERVED", state);
+                let Ok(Command::Fulfil(fulfil)) = read(&put(ID), &parts(version, &[]), &body) else {
+                    panic!("no fulfil")
+                };
+                assert_eq!((fulfil.state, fulfil.may_reserve), (expected, may_reserve));
+                assert_eq!(fulfil.transfer, TransferId::parse(ID).unwrap().into());
+                assert_eq!(fulfil.destination, Some(name("bluewallet")));
+                assert_eq!(fulfil.fulfilment, Fulfilment::Preimage(std::array::from_fn(|at| at as u8 + 7)));
+                assert_eq!(fulfil.fingerprint, fingerprint(body.as_bytes()));
+            }
+        }
+        let bare = read(
+            &put("no-id"),
+            &parts("1.1", &[("fspiop-destination", None)]),
+            r#"{"transferState":"COMMITTED"}"#,
+        );
+        let Ok(Command::Fulfil(fulfil)) = bare else { panic!("no fulfil") };
+        assert_eq!(fulfil.transfer, ResourceId::Text("no-id".into()));
+        assert_eq!((fulfil.fulfilment, fulfil.destination), (Fulfilment::Missing, None));
+    }
+
+    #[test]
+    fn an_abort_carries_any_code() {
+        for code in [5104_u16, 7000, 9999] {
+            let body = ERROR.replace("5104", &code.to_string());
+            let Ok(Command::Abort(abort)) = read(&(put(ID) + "/error"), &parts("1.1", &[]), &body) else {
+                panic!("no abort")
+            };
+            assert_eq!(abort.code, ErrorCode::from_number(code).unwrap());
+            assert_eq!(&*abort.description, "frozen");
+            assert_eq!(abort.source, name("greenbank"));
+            assert_eq!(abort.fingerprint, fingerprint(body.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_get_needs_no_body_and_a_content_type_unless_its_absence_is_tolerated() {
+        let Ok(Command::Get(get)) = read(&format!("GET /transfers/{ID}"), &parts("1.1", &[]), "ignored")
+        else {
+            panic!("no get")
+        };
+        let bare = parts("1.1", &[("content-type", None)]);
+        assert_eq!(refused(&format!("GET /transfers/{ID}"), &bare, ""), (400, 3102));
+        let headers = HeaderRules { content_type_required: false, ..HeaderRules::default() };
+        let line = format!("GET /transfers/{ID}");
+        let tolerant = GatewayConfig { headers, ..GatewayConfig::default() };
+        assert!(read_by(&line, &bare, "", &tolerant, &TrustEveryone).is_ok());
+        assert_eq!((get.transfer, get.source), (TransferId::parse(ID).unwrap().into(), name("greenbank")));
+    }
+
+    #[test]
+    fn a_patch_is_never_taken() {
+        assert_eq!(refused(&format!("PATCH /transfers/{ID}"), &parts("1.1", &[]), FULFIL), (501, 2002));
+    }
+
+    /// Each line spoils one thing more, from the last check to the first: the refusal is always that of the earliest
+    /// check.
+    #[test]
+    fn the_first_failure_is_the_answer() {
+        let stale = FULFIL.replace(
+            r#""transferState""#,
+            r#""completedTimestamp":"2031-04-01T11:00:00.000Z","transferState""#,
+        );
+        let long_id = "x".repeat(129);
+        let mut changes: Vec<(&'static str, Option<&'static [u8]>)> = Vec::new();
+        let step = |id: &str, changes: &[_], body: &str| {
+            read(&put(id), &parts("1.1", changes), body).unwrap_err().description
+        };
+        let mut seen = vec![step(ID, &changes, &stale)];
+        changes.push(("fspiop-source", Some(b"caf\xe9")));
+        seen.push(step(ID, &changes, &stale));
+        seen.push(step(&long_id, &changes, &stale));
+        seen.push(step(&long_id, &changes, "[]"));
+        changes.push(("content-type", None));
+        seen.push(step(&long_id, &changes, "[]"));
+        changes.push(("date", None));
+        seen.push(step(&long_id, &changes, "[]"));
+        changes.push(("accept", Some(b"*/*")));
+        seen.push(step(&long_id, &changes, "[]"));
+        changes.push(("x-client-id", Some(b"other")));
+        seen.push(step(&long_id, &changes, "[]"));
+        let expected = [
+            "exceeded the maximum timeout duration",
+            "/header/fspiop-source",
+            "/path/ID",
+            "/requestBody must be object",
+            "Content-type is required",
+            "Missing required date header",
+            "Invalid accept header",
+            "Invalid fspiop-source header",
+        ];
+        for (seen, expected) in seen.iter().zip(expected) {
+            assert!(seen.contains(expected), "{seen} instead of {expected}");
+        }
+        assert_eq!(seen.len(), expected.len());
+        let mut spoiled = parts("1.1", &changes);
+        spoiled.headers.append("date", HeaderValue::from_static("x"));
+        spoiled.headers.append("date", HeaderValue::from_static("y"));
+        let error = read(&put(&long_id), &spoiled, "[]").unwrap_err();
+        assert!(error.description.contains("/header/date must occur only once"), "{error}");
+    }
+
+    #[test]
+    fn completed_timestamps_are_held_against_the_clock() {
+        let body = |time: &str| {
+            FULFIL.replace(r#""transferState""#, &format!(r#""completedTimestamp":"{time}","transferState""#))
+        };
+        for (time, taken) in [
+            ("2031-04-01T12:00:00.200Z", true),
+            ("2031-04-01T12:00:00.201Z", false),
+            ("2031-04-01T11:55:00.000Z", true),
+            ("2031-04-01T11:54:59.999Z", false),
+            ("2031-04-01T15:00:00.000+03:00", true),
+        ] {
+            let answer = read(&put(ID), &parts("1.1", &[]), &body(time));
+            assert_eq!(answer.is_ok(), taken, "{time}");
+            let proxied = parts("1.1", &[("fspiop-proxy", Some(b"bridge"))]);
+            assert!(read(&put(ID), &proxied, &body(time)).is_ok(), "{time}");
+        }
+    }
+
+    /// Refuses every request, to see when it is asked.
+    struct RefuseEveryone;
+
+    impl Authenticator for RefuseEveryone {
+        fn authenticate(&self, _operation: Operation, _parts: &Parts, body: &[u8]) -> Result<(), SyncError> {
+            Err(SyncError::new(ErrorCode::INVALID_SIGNATURE, &format!("{} bytes", body.len())))
+        }
+    }
+
+    #[test]
+    fn the_sender_is_judged_between_headers_and_body() {
+        let ask = |parts: &Parts| {
+            let config = GatewayConfig::default();
+            read_by("POST /transfers", parts, "[]", &config, &RefuseEveryone).unwrap_err()
+        };
+        let error = ask(&parts("1.1", &[]));
+        assert_eq!((error.status, &*error.description), (400, "Invalid signature - 2 bytes"));
+        assert_eq!(ask(&parts("1.1", &[("date", None)])).code, ErrorCode::MISSING_ELEMENT);
+    }
+
+    #[test]
+    fn header_values_need_not_be_text() {
+        for (header, code) in [
+            ("accept", 3101),
+            ("date", 3101),
+            ("content-type", 3101),
+            ("fspiop-source", 3100),
+            ("fspiop-destination", 3100),
+        ] {
+            let spoiled = parts("1.1", &[(header, Some(b"\xff\xfe"))]);
+            assert_eq!(refused("POST /transfers", &spoiled, PREPARE), (400, code), "{header}");
+        }
+        assert!(read("POST /transfers", &parts("1.1", &[("x-own", Some(b"\xff\xfe"))]), PREPARE).is_ok());
+    }
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn single_headers_may_not_repeat_and_others_may() {
+        for name in SINGLE {
+            let error = refuse_repeated(&headers(&[(name, "a"), ("host", "h"), (name, "a")])).unwrap_err();
+            assert_eq!((error.status, error.code), (400, ErrorCode::MALFORMED_SYNTAX), "{name}");
+            assert!(error.description.contains(name), "{}", error.description);
+            assert_eq!(refuse_repeated(&headers(&[(name, "a"), ("x-a", "1"), ("x-a", "2")])), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_request_is_kept_as_the_block_and_the_exact_body() {
+        let headers = headers(&[
+            ("host", "hub"),
+            ("fspiop-source", "greenbank"),
+            ("content-length", "7"),
+            ("x-twice", "1"),
+            ("x-twice", ""),
+        ]);
+        let mut block = Vec::new();
+        header_block::to_block(&headers, &mut block);
+        assert_eq!(block.len(), block_bytes(&headers));
+        for length in [0, 1, COPIED_BODY_BYTES_MAX, COPIED_BODY_BYTES_MAX + 1] {
+            let body = Bytes::from(vec![b'x'; length]);
+            assert_eq!(beside_headers(&headers, body.clone()), (Bytes::from(block.clone()), body));
+        }
+    }
+}

@@ -12,19 +12,16 @@ pub mod exposition;
 mod hub;
 pub mod inspect;
 pub mod logging;
-pub mod output;
-pub mod panics;
+pub mod process;
 mod reserve;
 pub mod scheme;
 pub mod settlement;
-pub mod signals;
 pub mod trial;
 pub mod trim;
 pub mod values;
-pub mod version;
 
 pub use await_hub::await_hub;
-pub use hub::{Hub, HubError, cluster, raise_limit, repair, serve};
+pub use hub::{Hub, HubError, cluster, raise_limit, serve};
 pub use upesi_admin::{
     BOOTSTRAP_MINUTES, BREAK_GLASS_MINUTES, BreakGlassError, make_bootstrap, open_break_glass,
     replace_private, seal_break_glass,

@@ -10,5 +10,41 @@ pub mod builtin;
 pub mod import;
 pub mod party;
 pub mod registry;
+
 #[cfg(test)]
-mod test_support;
+mod test_support {
+    //! Stores and entries for the tests of this crate.
+
+    use std::path::Path;
+
+    use upesi_tables::store::{Store, StoreOptions};
+    use upesi_types::{Currency, FspId};
+
+    use crate::party::{Entry, PartyIdType};
+
+    /// A store that flushes often and makes no demands on the disk's room.
+    pub(crate) fn open_store(path: &Path) -> Store {
+        let options = StoreOptions {
+            pending_bytes: 8 << 10,
+            segment_bytes: 64 << 10,
+            free_bytes_min: 0,
+            ..StoreOptions::default()
+        };
+        Store::open(path, &options).unwrap()
+    }
+
+    pub(crate) fn fsp(name: &str) -> FspId {
+        FspId::parse(name).unwrap()
+    }
+
+    /// `-` stands for no sub id and no currency.
+    pub(crate) fn entry(id: &str, sub_id: &str, currency: &str, owner: &str) -> Entry {
+        Entry {
+            kind: PartyIdType::Msisdn,
+            id: id.into(),
+            sub_id: (sub_id != "-").then(|| sub_id.into()),
+            currency: (currency != "-").then(|| Currency::parse(currency).unwrap()),
+            fsp: fsp(owner),
+        }
+    }
+}

@@ -1,4 +1,6 @@
-//! How quoting is set up.
+//! How quoting is set up, and why it cannot begin.
+
+use upesi_tables::TablesError;
 
 /// Quotes that the duplicate check remembers where nothing else is configured.
 pub const DUPLICATE_ENTRIES_DEFAULT: usize = 200_000;
@@ -35,4 +37,17 @@ impl Default for QuotingConfig {
     fn default() -> Self {
         Self { duplicate_entries: DUPLICATE_ENTRIES_DEFAULT, refuse_expired: false, keep: None }
     }
+}
+
+// Why quoting cannot begin.
+
+/// Why quoting cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum QuotingError {
+    /// Quotes are to be kept and there is nowhere to keep them.
+    #[error("quotes.persist is on, but there is no store: configure a data directory or turn it off")]
+    NoStore,
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] TablesError),
 }

@@ -3,18 +3,14 @@
 mod checks;
 mod config;
 mod duplicates;
-mod error;
-mod family;
-mod identity;
 mod kept;
 mod metrics;
-mod query;
 mod reading;
 pub mod rules;
 mod service;
 
+pub use config::QuotingError;
 pub use config::{DUPLICATE_ENTRIES_DEFAULT, QuotingConfig, Retention};
-pub use error::QuotingError;
 pub use kept::{KeptMessage, KeptQuote};
 pub use metrics::QuotingMetrics;
 pub use rules::{Rules, RulesError};

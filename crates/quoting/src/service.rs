@@ -11,13 +11,14 @@ use upesi_tables::TablesError;
 use upesi_tables::store::Store;
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
+use super::reading;
+use super::reading::QuoteKey;
 use crate::duplicates::{DuplicateTable, Fingerprint, Sight, Sighting, Stage};
-use crate::identity::QuoteKey;
 use crate::kept::{KeptQuote, KeptQuotes, MessageToKeep, Part};
 use crate::metrics::Outcome;
 use crate::reading::{Ask, Reading};
 use crate::rules::{Facts, Verdict};
-use crate::{QuotingConfig, QuotingError, QuotingMetrics, Rules, checks, family, query};
+use crate::{QuotingConfig, QuotingError, QuotingMetrics, Rules, checks};
 
 /// Quotes of all kinds, transaction requests and authorizations. Cheap to clone.
 #[derive(Clone)]
@@ -113,7 +114,7 @@ impl Quoting {
 
 impl Handler for Quoting {
     fn serves(&self, resource: Resource) -> bool {
-        family::address(resource).is_some()
+        reading::address(resource).is_some()
     }
 
     fn handle(&self, request: Request) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
@@ -124,7 +125,7 @@ impl Handler for Quoting {
 
 impl Shared {
     async fn handle(self: Arc<Self>, mut request: Request) -> Result<Accepted, SyncError> {
-        let Some(address) = family::address(request.resource()) else {
+        let Some(address) = reading::address(request.resource()) else {
             return Err(SyncError::not_implemented());
         };
         let permit = self.relay.admit(&request.parties.source, request.bytes())?;
@@ -163,7 +164,7 @@ impl Shared {
             self.check_expiry(reading.ask.expires_at())?;
         }
         if request.resource() == Resource::Authorizations && request.operation.method() == Method::Get {
-            outgoing.query = outgoing.query.map(|text| query::reencode(&text).into());
+            outgoing.query = outgoing.query.map(|text| reading::reencode_query(&text).into());
         }
         Ok(outgoing)
     }
@@ -367,7 +368,7 @@ fn told(failure: &Failure, request: &Request, reading: &Reading, receiver: &FspI
     match failure {
         Failure::Unroutable(Unroutable::NoEndpoint { endpoint_type }) => {
             let side = if request.operation.method() == Method::Put { "PAYER" } else { "PAYEE" };
-            let (noun, id) = (family::noun(request.resource()), &reading.path_id);
+            let (noun, id) = (reading::noun(request.resource()), &reading.path_id);
             let detail = format!("No {endpoint_type} found for {noun} {id}, {side} party {receiver}");
             ErrorInformation::new(ErrorCode::DESTINATION_FSP, &detail)
         }

@@ -1,15 +1,18 @@
-//! From a request to the ledger command that it asks for.
+//! From a request to the ledger command that it asks for, and from its reply to the answer.
 
 use std::mem::take;
 
-use upesi_delivery::Request;
-use upesi_engine::Payload;
+use upesi_delivery::{Accepted, Request};
+use upesi_engine::{Payload, SubmitError};
 use upesi_fspiop::body::TransferState;
 use upesi_fspiop::{Ids, Message, PathId, Resource, SyncError, Version, fingerprint, message};
-use upesi_ledger::command::{Abort, Fulfil, FulfilState, Fulfilment, Get, Prepare};
-use upesi_ledger::{Command, ResourceId};
-
-use crate::{bulk, conversion};
+use upesi_ledger::command::{
+    Abort, AbortBulk, AbortConversion, AskedMoney, BulkCommand, ConversionCommand, Fulfil, FulfilBulk,
+    FulfilConversion, FulfilState, Fulfilment, Get, GetBulk, GetConversion, Prepare, PrepareBulk,
+    PrepareConversion,
+};
+use upesi_ledger::{Command, Reply, ResourceId};
+use upesi_types::{BulkId, ConversionId, ErrorCode};
 
 /// The command of a request about transfers, conversions or bulks, and what the journal keeps of it.
 ///
@@ -18,12 +21,12 @@ pub fn into_command(mut request: Request) -> Result<(Command, Payload), SyncErro
     let (headers, body) = (take(&mut request.headers), take(&mut request.body));
     let resource = request.resource();
     let command = match (resource, request.with_ids(())) {
-        (Resource::FxTransfers, (request, Ids::Family)) => conversion::prepare(request, &body)?,
+        (Resource::FxTransfers, (request, Ids::Family)) => prepare_conversion(request, &body)?,
         (Resource::FxTransfers, (request, Ids::Id(id))) => {
-            conversion::about(request, transfer_ref(id), &body)?
+            about_conversion(request, transfer_ref(id), &body)?
         }
-        (Resource::BulkTransfers, (request, Ids::Family)) => bulk::prepare(request, &body)?,
-        (Resource::BulkTransfers, (request, Ids::Id(id))) => bulk::about(request, transfer_ref(id), &body)?,
+        (Resource::BulkTransfers, (request, Ids::Family)) => prepare_bulk(request, &body)?,
+        (Resource::BulkTransfers, (request, Ids::Id(id))) => about_bulk(request, transfer_ref(id), &body)?,
         (_, (request, Ids::Family)) => prepare(request, &body)?,
         (_, (request, Ids::Id(id))) => about(request, transfer_ref(id), &body)?,
         (_, (_, Ids::Party(_) | Ids::Providers(_))) => return Err(SyncError::not_implemented()),
@@ -92,10 +95,127 @@ pub(crate) const fn state(said: TransferState) -> FulfilState {
     }
 }
 
+// From a request about `/bulkTransfers` to the ledger command that it asks for.
+
+pub(crate) fn prepare_bulk(request: Request<()>, body: &[u8]) -> Result<Command, SyncError> {
+    let Message::BulkTransfer(asked) = request.message else { return Err(SyncError::not_implemented()) };
+    Ok(Command::Bulk(BulkCommand::Prepare(Box::new(PrepareBulk {
+        id: BulkId::new(asked.bulk_transfer_id),
+        quote: asked.bulk_quote_id,
+        source: request.parties.source,
+        destination: request.parties.destination,
+        payer: asked.payer,
+        payee: asked.payee,
+        items: asked.items,
+        expires_at: asked.expiration,
+        fingerprint: fingerprint(body),
+        extensions: asked.extensions,
+    }))))
+}
+
+pub(crate) fn about_bulk(request: Request<()>, bulk: ResourceId, body: &[u8]) -> Result<Command, SyncError> {
+    let (source, destination) = (request.parties.source, request.parties.destination);
+    Ok(Command::Bulk(match request.message {
+        Message::BulkFulfil(fulfil) => BulkCommand::Fulfil(Box::new(FulfilBulk {
+            bulk,
+            source,
+            destination,
+            state: fulfil.state,
+            results: fulfil.results,
+            fingerprint: fingerprint(body),
+            extensions: fulfil.extensions,
+        })),
+        Message::Abort(message::Abort { code, description }) => BulkCommand::Abort(AbortBulk {
+            bulk,
+            source,
+            destination,
+            code,
+            description,
+            fingerprint: fingerprint(body),
+        }),
+        Message::Other => BulkCommand::Get(GetBulk { bulk, source }),
+        _ => return Err(SyncError::not_implemented()),
+    }))
+}
+
+// From a request about `/fxTransfers` to the ledger command that it asks for.
+
+pub(crate) fn prepare_conversion(request: Request<()>, body: &[u8]) -> Result<Command, SyncError> {
+    let Message::Conversion(asked) = request.message else { return Err(SyncError::not_implemented()) };
+    let money = |side: message::ConversionMoney| AskedMoney { amount: side.amount, currency: side.currency };
+    Ok(Command::Conversion(ConversionCommand::Prepare(Box::new(PrepareConversion {
+        id: ConversionId::new(asked.commit_request_id),
+        determining_transfer: asked.determining_transfer_id,
+        source: request.parties.source,
+        destination: request.parties.destination,
+        initiator: asked.initiating_fsp,
+        counter_party: asked.counter_party_fsp,
+        source_amount: money(asked.source),
+        target_amount: money(asked.target),
+        condition: asked.condition,
+        expires_at: asked.expires_at,
+        fingerprint: fingerprint(body),
+    }))))
+}
+
+pub(crate) fn about_conversion(
+    request: Request<()>,
+    conversion: ResourceId,
+    body: &[u8],
+) -> Result<Command, SyncError> {
+    let (source, destination) = (request.parties.source, request.parties.destination);
+    Ok(Command::Conversion(match request.message {
+        Message::ConversionFulfil(fulfil) => ConversionCommand::Fulfil(FulfilConversion {
+            conversion,
+            source,
+            destination,
+            state: state(fulfil.conversion_state),
+            fulfilment: fulfil.fulfilment.map_or(Fulfilment::Missing, Fulfilment::Preimage),
+            fingerprint: fingerprint(body),
+        }),
+        Message::Abort(message::Abort { code, description }) => ConversionCommand::Abort(AbortConversion {
+            conversion,
+            source,
+            destination,
+            code,
+            description,
+            fingerprint: fingerprint(body),
+        }),
+        Message::Other => {
+            ConversionCommand::Get(GetConversion { conversion, source, is_proxied: request.parties.proxied })
+        }
+        _ => return Err(SyncError::not_implemented()),
+    }))
+}
+
+// From the engine's reply to the answer.
+
+/// The answer to the sender for the engine's reply. Details of the hub's inside are logged, never sent.
+pub fn outcome(reply: Result<Reply, SubmitError>) -> Result<Accepted, SyncError> {
+    match reply {
+        Ok(Reply::Accepted) => Ok(Accepted),
+        Ok(Reply::UnknownSender(name)) => {
+            let detail = format!("invalid fspiop-source header: no participant '{name}'");
+            Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail))
+        }
+        Ok(Reply::NeedsArchive | Reply::Admin(_)) => {
+            tracing::error!("the engine gave a reply that no FSPIOP request can have");
+            Err(SyncError::new(ErrorCode::INTERNAL, ""))
+        }
+        Err(SubmitError::Busy) => Err(SyncError::new(ErrorCode::SERVER_BUSY, "try again later")),
+        Err(SubmitError::Full | SubmitError::Stopped) => Err(SyncError::new(ErrorCode::UNAVAILABLE, "")),
+        Err(SubmitError::Archive(reason) | SubmitError::Journal(reason)) => {
+            tracing::error!(%reason, "the disk could not be asked for a transfer");
+            Err(SyncError::new(ErrorCode::INTERNAL, ""))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use upesi_fspiop::headers::Parties;
     use upesi_fspiop::{Method, Route};
+    use upesi_ledger::AdminOutcome;
     use upesi_types::{FspId, TransferId};
 
     use super::*;
@@ -162,5 +282,25 @@ mod tests {
         unread.message = Message::TransactionRequest { id: TransferId::parse(ID).unwrap() };
         assert_eq!(into_command(unread).unwrap_err().status, 501);
         assert!(Resource::Transfers.moves_money());
+    }
+
+    #[test]
+    fn the_engines_replies_become_statuses() {
+        assert_eq!(outcome(Ok(Reply::Accepted)), Ok(Accepted));
+        let ghost = upesi_types::FspId::parse("ghost").unwrap();
+        for (reply, status, code) in [
+            (Ok(Reply::UnknownSender(ghost)), 400, ErrorCode::MALFORMED_SYNTAX),
+            (Ok(Reply::NeedsArchive), 500, ErrorCode::INTERNAL),
+            (Ok(Reply::Admin(Ok(AdminOutcome::Done))), 500, ErrorCode::INTERNAL),
+            (Err(SubmitError::Busy), 503, ErrorCode::SERVER_BUSY),
+            (Err(SubmitError::Full), 503, ErrorCode::UNAVAILABLE),
+            (Err(SubmitError::Stopped), 503, ErrorCode::UNAVAILABLE),
+            (Err(SubmitError::Archive("secret".into())), 500, ErrorCode::INTERNAL),
+            (Err(SubmitError::Journal("secret".into())), 500, ErrorCode::INTERNAL),
+        ] {
+            let error = outcome(reply).unwrap_err();
+            assert_eq!((error.status, error.code), (status, code));
+            assert!(!error.description.contains("secret"));
+        }
     }
 }

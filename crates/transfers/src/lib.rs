@@ -1,9 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-mod bulk;
 mod command;
-mod conversion;
-mod outcome;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, ready};
@@ -12,7 +9,7 @@ use upesi_engine::EngineHandle;
 use upesi_fspiop::{Resource, SyncError};
 
 pub use command::into_command;
-pub use outcome::outcome;
+pub use command::outcome;
 
 /// Takes requests about transfers, conversions and bulks. Cheap to clone.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    upesi_hub::panics::end_the_process();
+    upesi_hub::process::end_the_process();
     upesi_hub::raise_limit();
     upesi::cli::run(std::env::args_os()).into()
 }

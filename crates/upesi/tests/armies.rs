@@ -11,9 +11,10 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use support_crash::hub::{Hub, PATIENCE, upesi};
 use support_crash::scene::block_on;
 use support_crash::verdict;
-use support_crash::world::World;
 use tempfile::TempDir;
 use upesi_lab::AdminClient;
+
+use self::support_crash::scene::World;
 
 /// The usual soft limit of open files, here the hard one too.
 const LIMIT: u64 = 1_024;

@@ -10,9 +10,10 @@ use std::process::Command;
 use support_crash::hub::{Hub, SERVING, contents, upesi};
 use support_crash::scene::{Scene, block_on};
 use support_crash::verdict;
-use support_crash::world::World;
 use tempfile::TempDir;
 use upesi_hub::exit::Exit;
+
+use self::support_crash::scene::World;
 
 /// Starts what must not come to serve; its exit code and everything on stderr.
 fn fails(command: Command) -> (i32, String) {

@@ -376,7 +376,7 @@ fn a_hub_takes_a_scheme_stops_in_order_and_can_be_audited() {
 
 #[test]
 fn the_version_names_what_the_binary_was_built_from() {
-    let (version, commit) = (env!("CARGO_PKG_VERSION"), upesi_hub::version::commit());
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), upesi_hub::process::commit());
     let built_from = commit.unwrap_or("debug build");
     assert_eq!(stdout(&run(&["--version"])), format!("upesi {version} ({built_from})\n"));
 }

@@ -6,11 +6,12 @@ mod support_registrations;
 
 use std::sync::Arc;
 
-use common::client::Client;
 use support_crash::verdict;
-use support_crash::world::World;
 use support_registrations::{Told, are_there, operate, start};
 use tempfile::TempDir;
+
+use self::common::dfsp::Client;
+use self::support_crash::scene::World;
 
 /// Acknowledgements after which each life of the hub ends.
 const LIVES: [u64; 5] = [1, 7, 40, 150, 400];

@@ -16,11 +16,12 @@ use support_crash::events::{FileEvents, Waited};
 use support_crash::hub::SERVING;
 use support_crash::keeping::Keeping;
 use support_crash::load::Load;
-use support_crash::moments::Moment;
 use support_crash::scene::block_on;
-use support_crash::world::World;
 use support_crash::{Chance, setting, verdict};
 use tempfile::TempDir;
+
+use self::support_crash::events::Moment;
+use self::support_crash::scene::World;
 
 const KILLS: u64 = 50;
 /// Of a hub whose transfers leave.

@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support_crash::events::{FileEvents, patience};
 use support_crash::scene::block_on;
-use support_crash::world::World;
 use support_crash::{Chance, setting, verdict};
 use tempfile::TempDir;
 use upesi_hub::settlement::{Action, HubOptions, Job, SettlementState, run};
 use upesi_lab::AdminClient;
 use upesi_types::Amount;
+
+use self::support_crash::scene::World;
 
 const KILLS: u64 = 12;
 /// Lives at most, for each kill that was asked for.

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use support_crash::hub::{Hub, PATIENCE};
 use support_crash::load::Load;
 use support_crash::scene::{Scene, block_on};
-use support_crash::small_disk::SmallDisk;
 use support_crash::verdict;
-use support_crash::world::World;
 use upesi_hub::exit::Exit;
 use upesi_lab::AdminClient;
 use upesi_types::Timestamp;
+
+use self::support_crash::scene::{SmallDisk, World};
 
 const MIB: u64 = 1 << 20;
 /// Room for the archive's first files, some segments and snapshots, and for two segments of the store.

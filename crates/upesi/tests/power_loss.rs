@@ -19,12 +19,13 @@ use support_crash::events::FileEvents;
 use support_crash::hub::PATIENCE;
 use support_crash::keeping::Keeping;
 use support_crash::load::Load;
-use support_crash::moments::Moment;
 use support_crash::scene::block_on;
-use support_crash::world::World;
 use support_crash::{Chance, setting, verdict};
 use support_power::{Loss, Lost, Power};
 use tempfile::TempDir;
+
+use self::support_crash::events::Moment;
+use self::support_crash::scene::World;
 
 /// Of each hub under load.
 const LIVES: u64 = 5;

@@ -8,17 +8,18 @@ mod support_faults;
 use std::path::Path;
 use std::time::Instant;
 
-use common::client::Client;
 use common::message::Message;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use support_crash::hub::{Hub, PATIENCE, upesi};
 use support_crash::load::Load;
 use support_crash::scene::block_on;
 use support_crash::verdict;
-use support_crash::world::World;
 use support_faults::{Fault, INPUT_OUTPUT, NO_SPACE, SHORT, Shim, UNNOTICED};
 use tempfile::TempDir;
 use upesi_hub::exit::Exit;
+
+use self::common::dfsp::Client;
+use self::support_crash::scene::World;
 
 /// Transfers that are accepted between two faults.
 const BETWEEN: u64 = 60;

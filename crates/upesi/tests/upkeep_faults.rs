@@ -14,7 +14,6 @@ use std::process::Command;
 use support_crash::hub::{Hub, contents, upesi};
 use support_crash::scene::block_on;
 use support_crash::verdict;
-use support_crash::world::World;
 use support_faults::{Fault, INPUT_OUTPUT, NO_SPACE, Shim};
 use tempfile::TempDir;
 use upesi_engine::{Clock, Engine, EngineMetrics, EngineOptions, NoEffects, Payload, SystemClock};
@@ -23,6 +22,8 @@ use upesi_hub::exit::Exit;
 use upesi_ledger::CallbackKey;
 use upesi_tables::archive::first_seq_of;
 use upesi_tables::store::{Store, StoreOptions};
+
+use self::support_crash::scene::World;
 
 const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
 /// Transfers of [`past_life`].

@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use serde_json::Value;
 use support_crash::hub::PATIENCE;
-use support_crash::library::compile;
 use support_crash::scene::block_on;
 use support_crash::verdict;
-use support_crash::world::World;
 use tempfile::TempDir;
 use upesi_lab::AdminClient;
+
+use self::support_crash::compile;
+use self::support_crash::scene::World;
 
 const HOUR_S: i64 = 3_600;
 /// More than the clock needs until it is compared.

@@ -17,7 +17,6 @@ use upesi_types::ErrorCode;
 use super::caller::{Caller, Rights, SharedCaller, unauthenticated};
 use super::oidc::{Issuer, Vouched};
 use super::people::People;
-use super::refusals::Refusals;
 use super::{Token, bootstrap, break_glass};
 use crate::error::ApiError;
 
@@ -366,4 +365,72 @@ fn reason(head: &Parts) -> Option<Box<str>> {
 fn too_many() -> ApiError {
     let error = ApiError::new(ErrorCode::SERVER_BUSY, "Too many wrong credentials from this address");
     ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..error }
+}
+
+// Attempts that were refused: counted, and a bounded number of them kept in the audit trail.
+
+/// Refusals of a burst that are kept.
+const REFUSALS_BURST: u32 = 30;
+/// How long it takes until a further one is kept.
+const REFUSALS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Decides which refusals are kept, so that whoever is refused cannot fill the disk.
+#[derive(Debug)]
+pub(super) struct Refusals(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    left: u32,
+    since: Instant,
+    passed_over: u64,
+}
+
+impl Refusals {
+    pub(super) fn new(now: Instant) -> Self {
+        Self(Mutex::new(State { left: REFUSALS_BURST, since: now, passed_over: 0 }))
+    }
+
+    /// Whether this one is kept: with the number of those before it that were not.
+    pub(super) fn keep(&self, now: Instant) -> Option<u64> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.left < REFUSALS_BURST && now.saturating_duration_since(state.since) >= REFUSALS_INTERVAL {
+            state.left += 1;
+            state.since += REFUSALS_INTERVAL;
+        }
+        if state.left == REFUSALS_BURST {
+            state.since = now;
+        }
+        if state.left == 0 {
+            state.passed_over += 1;
+            return None;
+        }
+        state.left -= 1;
+        Some(std::mem::take(&mut state.passed_over))
+    }
+
+    /// So many that were to be kept could not be: the next one that is tells of them.
+    pub(super) fn lose(&self, count: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).passed_over += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_kept_then_one_per_interval() {
+        let start = Instant::now();
+        let refusals = Refusals::new(start);
+        let kept = (0..100).filter(|_| refusals.keep(start).is_some()).count();
+        assert_eq!(kept, REFUSALS_BURST as usize);
+        assert_eq!(refusals.keep(start + REFUSALS_INTERVAL / 2), None);
+        // 70 of the burst, and the one after it.
+        assert_eq!(refusals.keep(start + REFUSALS_INTERVAL), Some(71));
+        assert_eq!(refusals.keep(start + REFUSALS_INTERVAL), None);
+        assert_eq!(refusals.keep(start + 1_000 * REFUSALS_INTERVAL), Some(1));
+        refusals.lose(3);
+        assert_eq!(refusals.keep(start + 1_001 * REFUSALS_INTERVAL), Some(3));
+        assert_eq!(refusals.keep(start + 1_002 * REFUSALS_INTERVAL), Some(0));
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use upesi_types::hex;
 
 use super::Token;
-use super::secret_file::{is_good, now_s, read, replace_private};
+use super::token::{is_secret_good, now_s, read_secret, replace_private};
 
 /// The file of the data directory that has the digest of the token, and until when it is good.
 pub const BOOTSTRAP_FILE: &str = "bootstrap";
@@ -44,12 +44,12 @@ pub fn make_bootstrap(data: &Path) -> Result<String, BootstrapError> {
 
 /// Whether a token is that of the file, and the file is young enough.
 pub(super) fn is_token_of(file: &Path, token: &Token) -> bool {
-    read(file).is_ok_and(|text| is_token_at(&text, token, now_s()))
+    read_secret(file).is_ok_and(|text| is_token_at(&text, token, now_s()))
 }
 
 fn is_token_at(text: &str, token: &Token, now_s: u64) -> bool {
     let Some((digest, until_s)) = text.trim_end().split_once(' ') else { return false };
-    digest == hex(&token.digest()) && is_good(until_s, now_s, LIFETIME_S)
+    digest == hex(&token.digest()) && is_secret_good(until_s, now_s, LIFETIME_S)
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use upesi_ledger::{AdminCommand, Ledger, Role};
 use upesi_types::hex;
 
-use super::Permission::{self, *};
-use super::Token;
-use super::secret_file::{is_good, now_s, read, replace_private};
+use super::Permission::*;
+use super::token::{is_secret_good, now_s, read_secret, replace_private};
+use super::{Permission, Token};
 
 /// The file of the data directory that has the digest of the code, or of the token and until when that is good.
 pub const BREAK_GLASS_FILE: &str = "break-glass";
@@ -89,7 +89,7 @@ pub fn open_break_glass(data: &Path, code: &str) -> Result<String, BreakGlassErr
     let code = Token::received(code.trim()).ok_or(BreakGlassError::Code)?;
     let file = data.join(BREAK_GLASS_FILE);
     let refuse = |source| BreakGlassError::File { file: file.clone(), source };
-    let text = read(&file).map_err(refuse)?;
+    let text = read_secret(&file).map_err(refuse)?;
     if text.trim_end() != format!("sealed {}", hex(&code.digest())) {
         return Err(BreakGlassError::Code);
     }
@@ -100,18 +100,18 @@ pub fn open_break_glass(data: &Path, code: &str) -> Result<String, BreakGlassErr
 
 /// Whether the file has a token that is good now.
 pub fn is_break_glass_open(file: &Path) -> bool {
-    read(file).is_ok_and(|text| opened(&text, now_s()).is_some())
+    read_secret(file).is_ok_and(|text| opened(&text, now_s()).is_some())
 }
 
 /// Whether a token is that of the file, and young enough.
 pub(super) fn is_token_of(file: &Path, token: &Token) -> bool {
-    read(file).is_ok_and(|text| opened(&text, now_s()) == Some(hex(&token.digest()).as_str()))
+    read_secret(file).is_ok_and(|text| opened(&text, now_s()) == Some(hex(&token.digest()).as_str()))
 }
 
 /// The digest of the open token, if it is good at this second.
 fn opened(text: &str, now_s: u64) -> Option<&str> {
     let (digest, until_s) = text.trim_end().strip_prefix("open ")?.split_once(' ')?;
-    is_good(until_s, now_s, LIFETIME_S).then_some(digest)
+    is_secret_good(until_s, now_s, LIFETIME_S).then_some(digest)
 }
 
 /// Writes the file anew.

@@ -7,7 +7,7 @@ use upesi_ledger::{Attribution, Roles};
 use upesi_types::{ErrorCode, FspId};
 
 use super::break_glass::EMERGENCY;
-use super::{Permission, Session, roles};
+use super::{Permission, Session, permission};
 use crate::error::ApiError;
 
 /// What a caller may do at all.
@@ -69,7 +69,7 @@ impl Caller {
     pub(crate) fn may(&self, permission: Permission) -> bool {
         match self.rights {
             Rights::All => true,
-            Rights::Roles(roles) => roles::allow(roles, permission),
+            Rights::Roles(roles) => permission::roles_allow(roles, permission),
             Rights::Emergency => EMERGENCY.contains(&permission),
             Rights::None => false,
         }

@@ -7,9 +7,6 @@ mod caller;
 mod oidc;
 mod people;
 mod permission;
-mod refusals;
-mod roles;
-mod secret_file;
 mod token;
 
 pub(crate) use authenticate::BOOTSTRAP;
@@ -25,9 +22,8 @@ pub(crate) use caller::{Rights, SharedCaller, forbidden, unauthenticated};
 pub use oidc::{Issuer, IssuerConfig};
 pub(crate) use people::{
     IDLE_MS, Opened, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, People, Seed, Session, address_of,
-    base32, id_of, step_of, uri,
+    base32, device_uri, id_of, step_of,
 };
-pub(crate) use permission::{Permission, permission_of, permission_to_decide};
-pub(crate) use roles::allow as roles_allow;
-pub use secret_file::replace_private;
+pub(crate) use permission::{Permission, permission_of, permission_to_decide, roles_allow};
 pub(crate) use token::Token;
+pub use token::replace_private;

@@ -1,6 +1,8 @@
-//! The permissions, and which of them a change of the ledger needs.
+//! The permissions, which of them a change of the ledger needs, and which each role has.
 
-use upesi_ledger::{AdminAction, Area};
+use upesi_ledger::{AdminAction, Area, Role, Roles};
+
+use self::Permission as P;
 
 /// Rows are `Name "name";`.
 macro_rules! permissions {
@@ -134,8 +136,99 @@ pub(crate) const fn permission_to_decide(area: Area) -> Permission {
     }
 }
 
+// What each role may do.
+
+/// What every role of the hub reads.
+const READS: &[Permission] = &[
+    P::ParticipantRead,
+    P::SettlementRead,
+    P::TransferSearch,
+    P::TransferRead,
+    P::DirectoryRead,
+    P::CallbackRead,
+    P::ProcessRead,
+    P::ProcessMetrics,
+    P::ApprovalRead,
+];
+
+/// What a role may do besides.
+const fn own(role: Role) -> &'static [Permission] {
+    match role {
+        Role::Viewer => &[],
+        Role::OperationsApprover => &[P::ApprovalOperations],
+        Role::TreasuryApprover => &[P::ApprovalTreasury],
+        Role::Monitor => &[P::ProcessRead, P::ProcessMetrics],
+        Role::Support => &[P::TransferMessages, P::PartyRead, P::CallbackRedeliver],
+        Role::Operations => &[
+            P::ParticipantCreate,
+            P::ParticipantEnable,
+            P::ParticipantDisable,
+            P::AccountCreate,
+            P::AccountEnable,
+            P::AccountDisable,
+            P::EndpointSet,
+            P::BindingAdd,
+            P::BindingRemove,
+            P::JwsAdd,
+            P::JwsRevoke,
+            P::BlockSet,
+            P::BlockLift,
+            P::WindowClose,
+            P::ModelManage,
+            P::TransferEnd,
+            P::PartyRead,
+            P::PartyManage,
+            P::OracleManage,
+            P::CallbackRedeliver,
+            P::ClusterHandOver,
+        ],
+        Role::Treasury => &[
+            P::LimitRaise,
+            P::LimitLower,
+            P::FundsIn,
+            P::FundsOutReserve,
+            P::FundsOutCommit,
+            P::FundsOutAbort,
+            P::WindowClose,
+            P::SettlementCreate,
+            P::SettlementAdvance,
+            P::SettlementFinalise,
+            P::SettlementAbort,
+        ],
+        Role::SecurityOfficer => &[
+            P::ParticipantDisable,
+            P::BindingAdd,
+            P::BindingRemove,
+            P::JwsAdd,
+            P::JwsRevoke,
+            P::BlockSet,
+            P::BlockLift,
+            P::ProcessProfile,
+            P::ProcessLog,
+            P::ProcessClock,
+            P::AuditRead,
+            P::IamRead,
+        ],
+        Role::IamAdmin => &[P::IamRead, P::IamUser, P::ApprovalRead, P::ApprovalIam, P::ApprovalPolicy],
+        Role::Auditor => &[P::TransferMessages, P::PartyRead, P::AuditRead, P::IamRead],
+        Role::DfspUser | Role::DfspMachine => &[P::ParticipantRead, P::TransferSearch, P::TransferRead],
+    }
+}
+
+/// Whether a role reads what all of the hub's roles read.
+const fn reads(role: Role) -> bool {
+    !matches!(role, Role::Monitor | Role::IamAdmin | Role::DfspUser | Role::DfspMachine)
+}
+
+/// Whether one of the roles has a permission.
+pub(crate) fn roles_allow(roles: Roles, permission: Permission) -> bool {
+    roles.iter().any(|role| own(role).contains(&permission) || reads(role) && READS.contains(&permission))
+}
+
 #[cfg(test)]
 mod tests {
+    use upesi_ledger::EXCLUSIONS;
+
     use super::*;
 
     /// The audit trail and the policy name an action as the roles do.
@@ -143,6 +236,49 @@ mod tests {
     fn a_permission_has_the_name_of_its_action() {
         for action in AdminAction::ALL {
             assert_eq!(permission_of(*action).name(), action.name());
+        }
+    }
+
+    fn of(role: Role) -> Vec<Permission> {
+        let roles = Roles::from_iter([role]);
+        Permission::ALL.iter().copied().filter(|permission| roles_allow(roles, *permission)).collect()
+    }
+
+    fn is_read(permission: &Permission) -> bool {
+        let name = permission.name();
+        name.ends_with(".read")
+            || ["transfer.search", "transfer.messages", "process.metrics", "process.profile"].contains(&name)
+    }
+
+    #[test]
+    fn every_permission_is_of_some_role() {
+        for permission in Permission::ALL {
+            assert!(Role::ALL.iter().any(|role| of(*role).contains(permission)), "{}", permission.name());
+        }
+    }
+
+    /// What [`EXCLUSIONS`] keeps apart by role is apart by permission.
+    #[test]
+    fn no_role_moves_money_and_manages_operators_or_audits_and_changes() {
+        let moves = |permission: &Permission| {
+            ["funds.", "limit.", "settlement."].iter().any(|area| permission.name().starts_with(area))
+                && !is_read(permission)
+        };
+        for role in Role::ALL {
+            let all = of(role);
+            let manages = all.contains(&Permission::IamUser);
+            assert!(!(manages && all.iter().any(moves)), "{role:?}");
+            let partners =
+                EXCLUSIONS.iter().filter(|(one, _)| *one == Role::Auditor).map(|(_, other)| *other);
+            let is_excluded = partners.into_iter().any(|other| other == role);
+            assert_eq!(all.iter().any(|permission| !is_read(permission)), is_excluded, "{role:?}");
+        }
+    }
+
+    #[test]
+    fn dfsps_and_monitors_only_read() {
+        for role in [Role::DfspUser, Role::DfspMachine, Role::Monitor, Role::Viewer, Role::Auditor] {
+            assert!(of(role).iter().all(is_read), "{role:?}");
         }
     }
 }

@@ -13,14 +13,14 @@ use upesi_engine::{Clock as _, EngineHandle, FollowError, Followed};
 use upesi_ledger::{Event, Record};
 use upesi_types::{ErrorCode, Timestamp, hex};
 
-pub use checkpoint::{AuditKey, AuditKeyError, AuditPublicKey, Checkpoint, CheckpointError, log_checkpoints};
-pub use entry::{AuditEntryView, EntryFilter, ExportedEntry, Outcome};
-
+use super::call::Parameters;
 use crate::call::Call;
 use crate::context::AdminContext;
 use crate::error::ApiError;
-use crate::extract::Parameters;
 use crate::json::{Instant, ok};
+
+pub use checkpoint::{AuditKey, AuditKeyError, AuditPublicKey, Checkpoint, CheckpointError, log_checkpoints};
+pub use entry::{AuditEntryView, EntryFilter, ExportedEntry, Outcome};
 
 /// Entries of a page, unless the caller says otherwise.
 const PAGE_DEFAULT: usize = 100;

@@ -1,12 +1,16 @@
 //! Who may do what: callers by their tokens, permissions by role, and what is kept of refusals.
 
-use crate::common;
-use crate::common::guarded::{call, expect, guarded, send, service, with_admin};
-use crate::common::{Hub, id, name, prepare};
-use upesi_admin::{Operation, make_bootstrap};
+use serde_json::Value;
+use upesi_admin::{BREAK_GLASS_FILE, Operation, make_bootstrap, open_break_glass, seal_break_glass};
 use upesi_engine::Payload;
 use upesi_ledger::command::NewOperator;
 use upesi_ledger::{AdminCommand, Command, Role, Roles};
+
+use super::common::people::{
+    approved_service, call, expect, expect_because, guarded, send, service, with_admin, with_approvals,
+};
+use crate::common;
+use crate::common::{Hub, START, id, name, prepare};
 
 const DAY_MS: i64 = 24 * 3_600_000;
 
@@ -238,4 +242,204 @@ async fn the_bootstrap_token_makes_operators_and_nothing_else() {
     assert_eq!(call(&hub, &bootstrap, "GET", "/self", "").await.0, 401);
     let again = make_bootstrap(hub.directory.path()).unwrap();
     assert_eq!(call(&hub, &again, "GET", "/self", "").await.0, 200);
+}
+
+// The audit trail by the API: paged, filtered, within a time, with signed checkpoints or without.
+
+async fn page(hub: &Hub, query: &str) -> (Vec<u64>, Option<String>) {
+    let body: Value = serde_json::from_str(&hub.get(&format!("/audit{query}")).await).unwrap();
+    let numbers = body["entries"].as_array().unwrap().iter().map(|entry| entry["number"].as_u64().unwrap());
+    (numbers.collect(), body["next"].as_str().map(str::to_owned))
+}
+
+async fn numbers(hub: &Hub, query: &str) -> Vec<u64> {
+    page(hub, query).await.0
+}
+
+/// Entries 1 to 9 of two DFSPs and their scheme, one payment, then one an hour later.
+async fn with_entries() -> Hub {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    hub.submit(prepare(common::id(1), "green", "blue", "1"), "").await;
+    hub.clock.advance(3_600_000);
+    hub.expect("PUT", "/participants/green", r#"{"isActive":false}"#, 200).await;
+    hub
+}
+
+#[tokio::test]
+async fn entries_are_found_by_what_they_say() {
+    let hub = with_entries().await;
+    let (all, next) = page(&hub, "").await;
+    assert_eq!(next, None);
+    assert_eq!(all, (1..=10).collect::<Vec<_>>());
+    let body: Value = serde_json::from_str(&hub.get("/audit?action=participant.disable").await).unwrap();
+    let entry = &body["entries"][0];
+    assert_eq!(entry["operator"], "anonymous");
+    assert_eq!(entry["object"], "participant green");
+    assert_eq!((&entry["before"], &entry["after"]), (&"active".into(), &"inactive".into()));
+    assert_eq!(entry["outcome"], "done");
+    assert_eq!(entry["at"], "2031-04-01T11:00:00.000Z");
+    let head = hub.handle.read(|ledger| ledger.trail().head).await.unwrap();
+    let hex: String = head.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(entry["chain"], hex);
+
+    assert_eq!(numbers(&hub, "?object=green").await.last(), Some(&10));
+    assert_eq!(numbers(&hub, "?operator=amina").await, [0; 0]);
+    assert_eq!(numbers(&hub, "?action=participant").await.last(), Some(&10));
+    assert_eq!(numbers(&hub, "?outcome=refused").await, [0; 0]);
+    assert_eq!(numbers(&hub, "?from=2031-04-01T10:30:00.000Z").await, [10]);
+    assert_eq!(numbers(&hub, "?from=2031-04-01T11:00:00.001Z").await, [0; 0]);
+    assert_eq!(numbers(&hub, "?to=2031-04-01T10:30:00.000Z").await.len(), 9);
+    assert_eq!(numbers(&hub, &format!("?from={START}")).await.len(), 10);
+    for wrong in ["?from=x", "?outcome=maybe", "?limit=0", "?limit=1001", "?cursor=x", "?cursor=0", "?who=x"]
+    {
+        hub.expect("GET", &format!("/audit{wrong}"), "", 400).await;
+    }
+}
+
+#[tokio::test]
+async fn pages_have_every_entry_once() {
+    let hub = with_entries().await;
+    let (mut seen, mut next) = page(&hub, "?limit=3").await;
+    let mut pages = 1;
+    while let Some(cursor) = next {
+        let (more, further) = page(&hub, &format!("?limit=3&cursor={cursor}")).await;
+        assert!(more.len() <= 3);
+        seen.extend(more);
+        next = further;
+        pages += 1;
+    }
+    assert_eq!((seen, pages), ((1..=10).collect(), 4));
+}
+
+#[tokio::test]
+async fn without_a_key_nothing_is_signed() {
+    let hub = Hub::start();
+    let answer = hub.expect("GET", "/audit/checkpoint", "", 400).await;
+    assert!(answer.contains("admin.audit_key_file is not set"), "{answer}");
+}
+
+// Break-glass: what the token of a sealed code may do, and what it may not.
+
+/// What it may do besides reading; of operators only the one change below.
+const DOES: [&str; 9] = [
+    "participant.disable",
+    "account.disable",
+    "binding.remove",
+    "jws.revoke",
+    "block.set",
+    "callback.redeliver",
+    "process.log",
+    "iam.user",
+    "process.metrics",
+];
+
+fn is_allowed(operation: &Operation) -> bool {
+    let allowed = |permission: &&&str| {
+        let is_read = permission.ends_with(".read") && **permission != "party.read";
+        is_read || **permission == "transfer.search" || DOES.contains(permission)
+    };
+    operation.permissions.is_empty() || operation.permissions.iter().any(|permission| allowed(&permission))
+}
+
+#[tokio::test]
+async fn it_stops_harm_and_does_nothing_else() {
+    let (hub, ines, ivan) = with_approvals().await;
+    let operations = approved_service(&hub, (&ines, &ivan), "deploy", &["operations"]).await;
+    for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {
+        let body = format!(r#"{{"currency":"KES","type":"{kind}"}}"#);
+        expect(&hub, &operations, "POST", "/participants/Hub/accounts", &body, 201).await;
+    }
+    expect(&hub, &operations, "POST", "/settlementModels", common::MODEL, 201).await;
+    let green = r#"{"name":"green","currency":"KES"}"#;
+    let waiting = expect_because(&hub, &operations, "POST", "/participants", green, 202).await;
+
+    let data = hub.directory.path();
+    let code = seal_break_glass(data).unwrap();
+    // The code itself is no token.
+    assert_eq!(call(&hub, &code, "GET", "/self", "").await.0, 401);
+    let token = open_break_glass(data, &code).unwrap();
+    let own = expect(&hub, &token, "GET", "/self", "", 200).await;
+    assert_eq!((&own["operator"], &own["knownBy"]), (&"break-glass".into(), &"break-glass".into()));
+    let mut refused = 0;
+    for operation in hub.operations.clone() {
+        let mut path = operation.path.replace("{name}", "nosuch").replace("{operator}", "nosuch");
+        while let (Some(from), Some(to)) = (path.find('{'), path.find('}')) {
+            path.replace_range(from..=to, "1");
+        }
+        let (status, body) = call(&hub, &token, operation.method.as_str(), &path, "{}").await;
+        // Of operators it makes one change only, by what is asked; see below.
+        if status == 403 && operation.permissions == ["iam.user"] {
+            assert!(body.contains("break-glass"), "{operation:?}: {body}");
+            continue;
+        }
+        assert_eq!(status == 403, !is_allowed(&operation), "{operation:?}: {status} {body}");
+        refused += usize::from(status == 403);
+    }
+    assert!(refused > 25, "{refused}");
+    // It approves nothing, and enables nobody.
+    let path = format!("/approvals/{}/approve", waiting["approvalId"]);
+    assert_eq!(call(&hub, &token, "POST", &path, "{}").await.0, 403);
+    let security = approved_service(&hub, (&ines, &ivan), "approver", &["operations-approver"]).await;
+    expect(&hub, &security, "POST", &path, "{}", 200).await;
+    expect(&hub, &token, "PUT", "/participants/green", r#"{"isActive":false}"#, 200).await;
+    assert_eq!(call(&hub, &token, "PUT", "/participants/green", r#"{"isActive":true}"#).await.0, 403);
+    operators_it_lets_in(&hub, &token, &ines, &ivan).await;
+
+    // A further code ends the token.
+    seal_break_glass(data).unwrap();
+    assert_eq!(call(&hub, &token, "GET", "/self", "").await.0, 401);
+    assert!(data.join(BREAK_GLASS_FILE).exists());
+}
+
+/// An administrator who was made inactive is there again as before, and that is all.
+async fn operators_it_lets_in(hub: &common::Hub, token: &str, ines: &str, ivan: &str) {
+    let off = r#"{"isActive":false}"#;
+    let waiting = expect_because(hub, ines, "PUT", "/operators/ivan", off, 202).await;
+    let path = format!("/approvals/{}/approve", waiting["approvalId"]);
+    expect(hub, ivan, "POST", &path, "{}", 200).await;
+    expect(hub, ines, "PUT", "/operators/approver", off, 200).await;
+    assert_eq!(call(hub, ivan, "GET", "/self", "").await.0, 401);
+    for (method, path, body) in [
+        ("POST", "/operators", r#"{"name":"eve","roles":["iam-admin"]}"#),
+        ("PUT", "/operators/approver", r#"{"isActive":true}"#),
+        ("PUT", "/operators/ivan", r#"{"isActive":true,"roles":["iam-admin","viewer"]}"#),
+        ("PUT", "/operators/ines", off),
+        ("POST", "/operators/ines/tokens", "{}"),
+        ("POST", "/operators/ines/enrolments", "{}"),
+        ("DELETE", "/operators/ines/credentials/1", ""),
+    ] {
+        let (status, body) = call(hub, token, method, path, body).await;
+        assert!(status == 403 && body.contains("break-glass"), "{method} {path}: {status} {body}");
+    }
+    expect(hub, token, "PUT", "/operators/ivan", r#"{"isActive":true}"#, 200).await;
+    assert_eq!(call(hub, ivan, "GET", "/self", "").await.0, 200);
+}
+
+/// Its use is in the trail before anything is done, and all of it is of the area `emergency`.
+#[tokio::test]
+async fn all_that_it_does_is_in_the_trail() {
+    let (hub, ines, ivan) = with_approvals().await;
+    let auditor = approved_service(&hub, (&ines, &ivan), "auditor", &["auditor"]).await;
+    let data = hub.directory.path();
+    let token = open_break_glass(data, &seal_break_glass(data).unwrap()).unwrap();
+    for _ in 0..3 {
+        expect(&hub, &token, "GET", "/participants", "", 200).await;
+    }
+    expect(&hub, &token, "PUT", "/log-level", r#"{"level":"debug"}"#, 200).await;
+    call(&hub, &token, "PUT", "/transfers/1", r#"{"action":"expire","reason":"x"}"#).await;
+    let page = expect(&hub, &auditor, "GET", "/audit?action=emergency", "", 200).await;
+    let entries = page["entries"].as_array().unwrap();
+    let told: Vec<_> = entries
+        .iter()
+        .map(|one| format!("{} {} {}", one["action"], one["operator"], one["outcome"]).replace('"', ""))
+        .collect();
+    let expected = [
+        "emergency.open break-glass done",
+        "emergency.process.log break-glass done",
+        "emergency.transfer.end break-glass refused",
+    ];
+    assert_eq!(told, expected);
+    // The bootstrap token has a file of its own.
+    assert_ne!(make_bootstrap(data).unwrap(), token);
+    expect(&hub, &token, "GET", "/participants", "", 200).await;
 }

@@ -1,9 +1,10 @@
 //! Changes by two people, over sockets: proposed, decided by another one, made once, and what is refused.
 
-use crate::common;
-use crate::common::guarded::{approve, approved_service, call, expect, expect_because, send, with_approvals};
-use crate::common::{Hub, funds_in, id};
 use serde_json::{Value, json};
+
+use super::common::people::{approve, approved_service, call, expect, expect_because, send, with_approvals};
+use crate::common;
+use crate::common::{Hub, funds_in, id};
 
 const HOUR_MS: i64 = 3_600_000;
 

@@ -2,15 +2,9 @@
 
 mod access;
 mod approvals;
-mod audit;
-mod break_glass;
 mod common;
 mod directory;
-mod failures;
-mod fee_rules;
 mod find;
-mod follower;
-mod funds;
 #[path = "../../../engine/tests/common/held.rs"]
 mod held;
 mod matrix_admin;
@@ -20,7 +14,6 @@ mod onboarding;
 mod operators;
 mod people;
 mod process;
-mod quotes;
 mod redelivery;
 mod refusals;
 mod settlement;

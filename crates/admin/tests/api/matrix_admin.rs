@@ -1,10 +1,11 @@
 //! What must be refused at the admin port, for every operation there is: a new one is tried without anybody adding it.
 
+use upesi_admin::Operation;
+
+use super::common::people::{call, expect, send, service, with_admin};
 use crate::common;
-use crate::common::guarded::{call, expect, send, service, with_admin};
 use crate::common::people::{logged_in, person};
 use crate::common::{Hub, id};
-use upesi_admin::Operation;
 
 const MINUTE_MS: i64 = 60_000;
 

@@ -1,12 +1,8 @@
 //! Callers whom an OpenID Connect provider vouches for: every fault of a token, rotation of keys, and a provider that
 //! is down.
 
-use crate::common;
 use std::time::Duration;
 
-use crate::common::guarded::{call, expect, send};
-use crate::common::identity_provider::{Key, Provider, encode};
-use crate::common::{Hub, Settings, name};
 use serde_json::{Value, json};
 use upesi_admin::{Issuer, IssuerConfig};
 use upesi_http::Outbound;
@@ -14,6 +10,11 @@ use upesi_ledger::command::{Act, Deed, NewOperator, NewSettlementModel};
 use upesi_ledger::{AdminCommand, Attribution, Command, Event, Ledger, Role};
 use upesi_oidc::{ProviderConfig, UNKNOWN_KEY_INTERVAL};
 use upesi_types::{Currency, Timestamp};
+
+use super::common::people::{call, expect, send};
+use crate::common;
+use crate::common::identity_provider::{Key, Provider, encode};
+use crate::common::{Hub, Settings, name};
 
 const AUDIENCE: &str = "https://hub.example/admin";
 

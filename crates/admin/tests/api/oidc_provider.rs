@@ -1,15 +1,12 @@
 //! A real OpenID Connect provider: node-oidc-provider, as `.ci/tools` installs it, started here on loopback. Its tokens
 //! are taken, its new keys are found, and its absence stops nobody.
 
-use crate::common;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::common::guarded::{call, expect};
-use crate::common::{Hub, Settings};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -18,6 +15,10 @@ use upesi_http::Outbound;
 use upesi_ledger::Role;
 use upesi_oidc::ProviderConfig;
 use upesi_types::Timestamp;
+
+use super::common::people::{call, expect};
+use crate::common;
+use crate::common::{Hub, Settings};
 
 const AUDIENCE: &str = "https://hub.example/admin";
 

@@ -1,12 +1,13 @@
 //! People of the hub's own: enrolment, log-in, sessions, and who tries to be one of them.
 
-use crate::common;
-use crate::common::guarded::{call, expect, send, service, with_admin, with_approvals};
-use crate::common::people::{PASSWORD, ask, enrolled, invited, log_in, logged_in, person};
-use crate::common::{Hub, Settings};
 use serde_json::{Value, json};
 use upesi_admin::make_bootstrap;
 use upesi_engine::Clock as _;
+
+use super::common::people::{call, expect, send, service, with_admin, with_approvals};
+use crate::common;
+use crate::common::people::{PASSWORD, ask, enrolled, invited, log_in, logged_in, person};
+use crate::common::{Hub, Settings};
 
 const MINUTE_MS: i64 = 60_000;
 const SELF: (&str, &str) = ("GET", "/self");

@@ -1,14 +1,15 @@
 //! What a request proves of its sender beside its connection's certificate: a token, or that a gateway vouches for it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Display, Formatter};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use sha2::{Digest as _, Sha256};
 use upesi_engine::{Clock, Participants};
-use upesi_http::{Connection, Facts, PeerIdentity};
+use upesi_http::{Connection, Facts, Network, PeerIdentity};
 use upesi_ledger::{Binding, BindingKind};
 use upesi_oidc::{Claims, Fault, Provider};
 
@@ -237,4 +238,83 @@ fn spoken_for(
     let identity = found.and_then(|id| identity_of(participants, id));
     headers.remove(CLIENT_ID);
     identity.map(Some).ok_or(Denial::Gateway(Flaw::UnknownName))
+}
+
+// From where participants may call.
+
+/// Longest prefix of an IPv6 network: callers are known by the first 64 bits of their address.
+pub const IPV6_PREFIX_MAX: u8 = 64;
+
+/// The networks of participants that have such a list; others may call from anywhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressLists(BTreeMap<String, List>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct List {
+    participant: String,
+    networks: Vec<Network>,
+}
+
+impl AddressLists {
+    /// Adds a network to a participant's list.
+    pub fn add(&mut self, participant: &str, network: Network) {
+        let list = || List { participant: participant.to_owned(), networks: Vec::new() };
+        self.0.entry(participant.to_ascii_lowercase()).or_insert_with(list).networks.push(network);
+    }
+
+    /// Whether no participant has a list.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The participant whose list forbids a call from an address, as the list has its name; `None` if it may call.
+    /// Names are compared in any case, as a sender's may be.
+    pub(super) fn forbids(&self, participant: &str, address: Option<IpAddr>) -> Option<&str> {
+        // Mostly there are none, and every request comes here.
+        if self.is_empty() {
+            return None;
+        }
+        let list = self.0.get(&participant.to_ascii_lowercase())?;
+        let is_allowed = |address| list.networks.iter().any(|network| network.contains(address));
+        if address.is_some_and(is_allowed) { None } else { Some(&list.participant) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_of_one_participant_and_all_of_its_networks_count() {
+        let mut lists = AddressLists::default();
+        assert!(lists.is_empty() && lists.forbids("greenbank", None).is_none());
+        for (name, network) in [
+            ("greenbank", "192.0.2.0/24"),
+            ("greenbank", "2001:db8:1::/48"),
+            ("bluewallet", "198.51.100.7/32"),
+        ] {
+            lists.add(name, network.parse().unwrap());
+        }
+        for (name, address, allowed) in [
+            ("greenbank", "192.0.2.255", true),
+            ("GreenBank", "192.0.2.1", true),
+            ("greenbank", "::ffff:192.0.2.1", true),
+            ("greenbank", "2001:db8:1:ffff::", true),
+            ("greenbank", "192.0.3.0", false),
+            ("GREENBANK", "192.0.3.0", false),
+            ("greenbank", "2001:db8:2::", false),
+            ("greenbank", "::ffff:192.0.3.1", false),
+            ("greenbank", "::192.0.2.1", false),
+            ("greenbank", "198.51.100.7", false),
+            ("bluewallet", "198.51.100.7", true),
+            ("bluewallet", "198.51.100.8", false),
+            ("redmoney", "198.51.100.8", true),
+        ] {
+            let forbidden = lists.forbids(name, Some(address.parse().unwrap()));
+            // The name is that of the list: what senders write must not become a label.
+            let expected = (!allowed).then(|| name.to_ascii_lowercase());
+            assert_eq!(forbidden, expected.as_deref(), "{name} {address}");
+        }
+        assert_eq!(lists.forbids("greenbank", None), Some("greenbank"), "an address that nobody knows");
+    }
 }

@@ -5,8 +5,6 @@ mod common;
 mod exchange;
 #[path = "../../../engine/tests/common/held.rs"]
 mod held;
-mod journalled;
-mod large_bodies;
 mod limits;
 mod messages;
 mod nodes;

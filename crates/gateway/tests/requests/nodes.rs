@@ -17,7 +17,7 @@ use upesi_http::{Limits, Origin, Server, Workers};
 use upesi_ledger::{AdminCommand, Block, Command};
 use upesi_transfers::Transfers;
 
-use crate::common::scheme::{name, position};
+use super::common::{name, position};
 use crate::common::{
     AMPLE, Answer, Client, ERROR_BODY, ID, Others, Recorder, Running, Settings, fulfil_body, get, post,
     prepare_body, put, put_error, request,

@@ -2,11 +2,12 @@
 
 use std::sync::mpsc;
 
-use crate::common::scheme::position;
+use upesi_gateway::{AdmissionSettings, GatewayConfig};
+
+use super::common::position;
 use crate::common::{
     Answer, Client, ID, Running, Settings, fulfil_body, get, post, prepare_body, put, request, two_banks,
 };
-use upesi_gateway::{AdmissionSettings, GatewayConfig};
 
 const FLOOD: usize = 300;
 

@@ -1,24 +1,21 @@
 //! Backups of a data directory, beside a running hub or without one, and the way back.
 
-mod apart;
 mod files;
-mod manifest;
-pub(crate) mod mark;
-mod restore;
+pub(crate) mod restore;
 mod staging;
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use upesi_journal::durable;
 use upesi_types::Timestamp;
 
-pub(crate) use apart::check_apart;
+use self::files::{Entry, Manifest};
+use crate::exit::{Exit, Failure, Outcome};
+
 pub use restore::{RestoreArguments, RestoreReport, restore};
 pub(crate) use staging::Staging;
-
-use crate::exit::{Exit, Failure};
-use manifest::{Entry, Manifest};
 
 /// Where the copied data directory lies within a backup.
 const DATA: &str = "data";
@@ -116,7 +113,7 @@ fn is_empty_or_unfinished(to: &Path) -> std::io::Result<bool> {
     let mut names = std::fs::read_dir(to)?.map(|file| file.map(|file| file.file_name()));
     names.try_fold(true, |is, name| {
         let name = name?;
-        Ok(is && (name == DATA || name == manifest::UNFINISHED))
+        Ok(is && (name == DATA || name == files::UNFINISHED_MANIFEST))
     })
 }
 
@@ -152,4 +149,92 @@ fn is_as(target: &Path, entry: &Entry) -> bool {
 /// A time as the manifest has it.
 fn time_text(time: Timestamp) -> String {
     time.to_string()
+}
+
+// Whether two directories are apart: neither is, or lies within, the other, however they are written.
+
+/// Refuses a target that is, or lies within, a directory, and one that holds it.
+///
+/// # Errors
+/// 64 where they are not apart, 73 where a path cannot be followed.
+pub(crate) fn check_apart(directory: &Path, target: &Path) -> Outcome {
+    let cannot = |path: &Path, error: io::Error| {
+        Failure::new(Exit::CannotCreate, format!("{}: {error}", path.display()))
+    };
+    let real_directory = real(directory).map_err(|error| cannot(directory, error))?;
+    let real_target = real(target).map_err(|error| cannot(target, error))?;
+    let how = if real_target == real_directory {
+        "is the same as"
+    } else if real_target.starts_with(&real_directory) {
+        "lies within"
+    } else if real_directory.starts_with(&real_target) {
+        "holds"
+    } else {
+        return Ok(());
+    };
+    let (target, directory) = (target.display(), directory.display());
+    Err(Failure::new(
+        Exit::Usage,
+        format!("{target} {how} {directory}: name a place of its own, outside of it"),
+    ))
+}
+
+/// A path without links and dots. What does not exist yet is taken as it is written below what does.
+fn real(path: &Path) -> io::Result<PathBuf> {
+    let mut found = PathBuf::new();
+    for component in std::path::absolute(path)?.components() {
+        match component {
+            Component::ParentDir => {
+                found.pop();
+            }
+            Component::CurDir => {}
+            component => {
+                found.push(component);
+                match found.canonicalize() {
+                    Ok(real) => found = real,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn directories_are_told_apart_however_they_are_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path();
+        let data = base.join("data");
+        fs::create_dir_all(data.join("journal")).unwrap();
+        fs::create_dir(base.join("else")).unwrap();
+        symlink(data.join("journal"), base.join("else/link")).unwrap();
+        symlink("nowhere", base.join("else/dangling")).unwrap();
+        for (target, how) in [
+            ("data", "is the same as"),
+            ("data/.", "is the same as"),
+            ("else/../data", "is the same as"),
+            ("data/backup", "lies within"),
+            ("data/new/backup", "lies within"),
+            ("new/../data/backup", "lies within"),
+            ("else/link", "lies within"),
+            ("else/link/new", "lies within"),
+            (".", "holds"),
+            ("", "holds"),
+        ] {
+            let failure = check_apart(&data, &base.join(target)).expect_err(target);
+            assert_eq!(failure.exit, Exit::Usage);
+            assert!(failure.message.contains(&format!(" {how} {}", data.display())), "{target}: {failure}");
+        }
+        for target in ["else", "database", "data-backup/data", "new", "else/dangling", "data/../backup"] {
+            assert_eq!(check_apart(&data, &base.join(target)), Ok(()), "{target}");
+        }
+    }
 }

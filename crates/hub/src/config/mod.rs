@@ -3,41 +3,32 @@
 
 mod catalogue;
 mod checks;
-mod issuers;
-mod networks;
-mod origin;
-mod print;
-mod profile;
-mod rates;
 mod setting;
-mod signatures;
-mod similar;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod values;
 mod variables;
 
 use std::collections::BTreeMap;
+
+use serde_json::json;
+use setting::Values;
+use sources::Gathered;
 
 pub use catalogue::{
     Admin, AdminTls, Admission, BrokerSasl, BrokerTls, CATALOGUE, Callbacks, Cluster, Data, Engine, Fspiop,
     FspiopTls, Hub, Jws, Log, Lookup, Metrics, Oidc, OidcDfsps, Oracles, OutboundTls, Pkcs11, Quotes, Relay,
     SECTIONS, Security, Settings, Shutdown, Store, Tls,
 };
-pub(crate) use issuers::{listed, roles_of_groups};
-pub(crate) use networks::{address_lists, guard_rules, networks, peers};
-pub use origin::{Mistake, Origin};
-pub use print::{reference, to_json, to_toml};
-pub use profile::missing_for_production;
-pub(crate) use rates::rate_exceptions;
+pub use checks::missing_for_production;
 pub use setting::{Kind, Raw, Setting, Value};
-pub use signatures::{SignatureMode, SignatureModes};
-pub use similar::nearest;
-pub use sources::{Sources, VARIABLE_PREFIX};
+pub use sources::{Mistake, Origin, Sources, VARIABLE_PREFIX, nearest};
+pub use values::{SignatureMode, SignatureModes};
+pub(crate) use values::{
+    address_lists, guard_rules, listed, networks, peers, rate_exceptions, roles_of_groups,
+};
 pub use variables::mistakes as environment_mistakes;
-
-use setting::Values;
-use sources::Gathered;
 
 /// The settings in effect, with where each came from.
 #[derive(Clone, Debug)]
@@ -74,7 +65,7 @@ pub fn load(sources: &Sources) -> Result<Effective, Vec<Mistake>> {
     let settings = Settings::from_values(&Values(&values));
     let origin_of = |key: &str| understood.get(key).map_or(Origin::Default, |(_, origin)| origin.clone());
     let (profile, relaxed) = (origin_of("security.profile"), origin_of("security.relaxed"));
-    let mistakes = profile::contradictions(&settings, &profile, &relaxed);
+    let mistakes = checks::short_of_production(&settings, &profile, &relaxed);
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
@@ -108,4 +99,83 @@ pub fn describe(mistakes: &[Mistake]) -> String {
         count => format!("{count} mistakes"),
     };
     format!("the configuration has {count}; nothing was started\n  {}", lines.join("\n  "))
+}
+
+// Shows settings: as a TOML file with origins, as JSON, as the reference of all settings.
+
+/// Width at which the origins stand in the TOML form.
+const ORIGIN_COLUMN: usize = 48;
+
+/// A TOML file that has exactly this effect, with the origin of each value as a comment.
+pub fn to_toml(effective: &Effective) -> String {
+    let mut page = String::new();
+    for (section, _) in SECTIONS {
+        if !page.is_empty() {
+            page.push('\n');
+        }
+        page.push_str(&format!("[{section}]\n"));
+        for (setting, value, origin) in
+            effective.entries.iter().filter(|(setting, ..)| setting.section == *section)
+        {
+            let line = format!("{} = {}", setting.name, value.to_toml());
+            page.push_str(&format!("{line:<ORIGIN_COLUMN$} # {origin}\n"));
+        }
+    }
+    page
+}
+
+/// One JSON array; each element has `key`, `value` and `origin`.
+pub fn to_json(effective: &Effective) -> String {
+    let entries: Vec<_> = effective
+        .entries
+        .iter()
+        .map(|(setting, value, origin)| {
+            let origin = match origin {
+                Origin::Default => json!({"kind": "default"}),
+                Origin::File { path, line } => json!({"kind": "file", "path": path, "line": line}),
+                Origin::Environment(name) => json!({"kind": "environment", "name": name}),
+                Origin::Flag(flag) => json!({"kind": "flag", "flag": flag}),
+            };
+            json!({"key": setting.key, "value": value.to_json(), "origin": origin})
+        })
+        .collect();
+    format!("{:#}\n", serde_json::Value::from(entries))
+}
+
+/// Every setting with its default, values and meaning, as Markdown.
+pub fn reference() -> String {
+    let mut page = String::from(
+        "# Configuration\n\n\
+         `upesi serve` needs no configuration. Settings come from, later ones winning:\n\n\
+         1. the defaults below;\n\
+         2. a TOML file, named with `--config FILE` or the variable `UPESI_CONFIG`;\n\
+         3. environment variables `UPESI__SECTION__NAME`, such as `UPESI__FSPIOP__LISTEN=0.0.0.0:4000`;\n\
+         4. flags: `--data`, `--fspiop`, `--admin`, `--log-level`, `--log-format`, and `--set section.name=value` for \
+         any\n   setting.\n\n\
+         Everything is validated before a port is bound or a file is made. Every mistake is named with its place, and\n\
+         the command ends with code 64.\n\n\
+         `upesi config` prints the settings in effect with the origin of each, as a TOML file that can be used again;\n\
+         `--json` prints them for programs.\n\n\
+         Units stand in the names: `_ms` milliseconds, `_s` seconds, `_bytes` bytes. Numbers may have underscores: \
+         `5_242_880`.\n",
+    );
+    for (section, help) in SECTIONS {
+        let help: Vec<_> = help.iter().map(|line| line.trim()).collect();
+        page.push_str(&format!("\n## [{section}]\n\n{}\n\n", help.join("\n")));
+        page.push_str("| name | default | values | meaning |\n|---|---|---|---|\n");
+        for setting in CATALOGUE.iter().filter(|setting| setting.section == *section) {
+            page.push_str(&reference_row(setting));
+        }
+    }
+    page
+}
+
+fn reference_row(setting: &Setting) -> String {
+    let default = match setting.kind.read(&Raw::Plain(setting.default.to_owned())) {
+        Ok(value) => value.to_toml(),
+        Err(_) => setting.default.to_owned(),
+    };
+    let values =
+        setting.kind.to_string().replace("a whole number from ", "").replace("a text of at most ", "text, ");
+    format!("| `{}` | `{default}` | {values} | {} |\n", setting.name, setting.help_text())
 }

@@ -1,15 +1,15 @@
-//! Reads what the file, the environment and the flags give, without understanding it yet.
+//! Reads what the file, the environment and the flags give, without understanding it yet; where a value comes from, and
+//! what can be wrong with it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::origin::{Mistake, Origin};
 use super::setting::{Raw, Setting};
-use super::similar::nearest;
 use super::{CATALOGUE, SECTIONS, variables};
 
 /// Prefix of the environment variables that are settings.
@@ -187,4 +187,104 @@ fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
 /// The line of a byte, from 1.
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}
+
+// Where a setting's value comes from, and what can be wrong with it.
+
+/// Where a value was given. Later ones win over earlier ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nowhere: the default.
+    Default,
+    /// A line of a file.
+    File {
+        /// The file, as it was named.
+        path: String,
+        /// The line, from 1; 0 when it is not known.
+        line: usize,
+    },
+    /// An environment variable.
+    Environment(String),
+    /// A flag of the command line.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line: 0 } => f.write_str(path),
+            Self::File { path, line } => write!(f, "{path}:{line}"),
+            Self::Environment(name) => write!(f, "env {name}"),
+            Self::Flag(flag) => write!(f, "flag {flag}"),
+        }
+    }
+}
+
+/// A mistake in the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Where it was made.
+    pub origin: Origin,
+    /// What is wrong and what to write instead.
+    pub text: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.origin, self.text)
+    }
+}
+
+// "Did you mean": finds the known name that a misspelt one is closest to.
+
+/// The candidate nearest to `name`, if it is near enough to be meant.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let near_enough = 1 + name.len() / 4;
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= near_enough)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many letters must be added, removed, replaced or swapped with their neighbour.
+fn distance(left: &str, right: &str) -> usize {
+    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
+    let mut before = vec![0; right.len() + 1];
+    let mut previous: Vec<usize> = (0..=right.len()).collect();
+    for (row, from) in left.iter().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, to) in right.iter().enumerate() {
+            let replaced = previous[column] + usize::from(from != to);
+            let mut cost = replaced.min(previous[column + 1] + 1).min(current[column] + 1);
+            if row > 0 && column > 0 && *from == right[column - 1] && left[row - 1] == *to {
+                cost = cost.min(before[column - 1] + 1);
+            }
+            current.push(cost);
+        }
+        before = std::mem::replace(&mut previous, current);
+    }
+    previous[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_names_find_theirs_and_others_none() {
+        let known = ["listen", "workers", "body_bytes_max", "head_bytes_max"];
+        for (name, expected) in [
+            ("listne", Some("listen")),
+            ("worker", Some("workers")),
+            ("body_byte_max", Some("body_bytes_max")),
+            ("head_max", None),
+            ("port", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(name, known), expected, "{name}");
+        }
+    }
 }

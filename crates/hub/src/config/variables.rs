@@ -1,8 +1,6 @@
 //! Which environment variables that begin with `UPESI_` mean something.
 
-use super::origin::{Mistake, Origin};
-use super::similar::nearest;
-use super::sources::{VARIABLE_PREFIX, suggestion};
+use super::sources::{Mistake, Origin, VARIABLE_PREFIX, nearest, suggestion};
 use super::{CATALOGUE, Setting};
 
 /// What all of ours begin with.

@@ -7,27 +7,24 @@
 //! per few hundred megabytes; a name from length and a few bytes would take an edited file for the old one and skip its
 //! lines.
 
-mod hub;
-mod lines;
 #[cfg(test)]
 mod tests;
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use upesi_http::ClientTls;
+use upesi_http::{Bytes, ClientTls};
 use upesi_parties::import::{CHUNK_LINES_MAX, Columns, IMPORT_ID_CHARS_MAX, ImportId, LINE_BYTES_MAX};
 use upesi_types::hex;
 
 use crate::await_hub::await_hub;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::scheme::admin_api::{AdminApi, AdminToken};
-use hub::{HubImport, RefusedLine};
+use crate::scheme::admin_api::{AdminApi, AdminError, AdminToken};
 
 /// Bytes of a chunk: with its last line it stays below the largest body that the admin API reads.
 const CHUNK_BYTES_MAX: usize = upesi_admin::BODY_BYTES_MAX - 2 * LINE_BYTES_MAX;
@@ -114,7 +111,7 @@ pub async fn get(
     json: bool,
     output: &mut (dyn Write + Send),
 ) -> Outcome {
-    let party = hub::get(api, kind, id).await?;
+    let party = get_party(api, kind, id).await?;
     if json {
         let json = serde_json::to_string(&party).map_err(|error| Failure::new(Exit::Software, error))?;
         write(output, &format!("{json}\n"))?;
@@ -137,7 +134,7 @@ pub async fn get(
 
 async fn send(options: &ImportOptions) -> Result<Summary, Failure> {
     let api = AdminApi::with_tls(&options.admin_url, options.admin_tls.clone())
-        .map_err(|error| hub::failure(&error))?;
+        .map_err(|error| failure_of(&error))?;
     let unreadable = |error: io::Error| {
         Failure::new(Exit::NoInput, format!("{} cannot be read: {error}", options.file.display()))
     };
@@ -154,7 +151,7 @@ async fn send(options: &ImportOptions) -> Result<Summary, Failure> {
     let length = file.metadata().map_err(unreadable)?.len();
     let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, file);
     let mut header = Vec::new();
-    let header_bytes = lines::read_line(&mut reader, &mut header, LINE_BYTES_MAX).map_err(unreadable)?;
+    let header_bytes = read_line(&mut reader, &mut header, LINE_BYTES_MAX).map_err(unreadable)?;
     let header = check_header(&options.file, header)?;
     await_hub(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
     let import = HubImport::new(api, &name, &header, options.replace);
@@ -199,7 +196,7 @@ impl Chunk {
         while count < CHUNK_LINES_MAX && chunk.lines.len() < CHUNK_BYTES_MAX {
             let is_wanted = *line >= next_line;
             let into = if is_wanted { &mut chunk.lines } else { &mut passed_over };
-            let taken = lines::read_line(reader, into, LINE_BYTES_MAX)?;
+            let taken = read_line(reader, into, LINE_BYTES_MAX)?;
             if taken == 0 {
                 break;
             }
@@ -259,4 +256,149 @@ fn write(output: &mut (dyn Write + Send), text: &str) -> Outcome {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|error| Failure::new(Exit::InputOutput, format!("cannot write: {error}"))),
     }
+}
+
+// Lines of a file, without trust in their length.
+
+/// Reads the next line without its line break, appending it to `line`. Of a line longer than `bytes_max` so much is
+/// kept and one byte more, which says that it is too long. Gives how many bytes of the file it took; 0 at the end.
+fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>, bytes_max: usize) -> io::Result<u64> {
+    let (mut taken, mut room) = (0, bytes_max + 1);
+    loop {
+        let buffer = match reader.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other?,
+        };
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let part = &buffer[..end.unwrap_or(buffer.len())];
+        let kept = part.len().min(room);
+        line.extend_from_slice(&part[..kept]);
+        room -= kept;
+        let used = part.len() + usize::from(end.is_some());
+        taken += used as u64;
+        reader.consume(used);
+        if end.is_some() || used == 0 {
+            return Ok(taken);
+        }
+    }
+}
+
+// What the hub is asked, and what it answers.
+
+/// How often a chunk is sent before the import gives up for now.
+const ATTEMPTS_MAX: u32 = 8;
+/// The wait after the first attempt; it doubles each time.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// How far an import got.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Progress {
+    next_line: u64,
+    taken: u64,
+    refused: u64,
+    #[serde(default)]
+    chunk: Option<ChunkAnswer>,
+}
+
+/// What became of a chunk.
+#[derive(Debug, Deserialize)]
+struct ChunkAnswer {
+    refusals: Vec<RefusedLine>,
+}
+
+/// A line that was refused.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+pub struct RefusedLine {
+    /// Its number in the file.
+    pub line: u64,
+    /// The reason.
+    pub reason: String,
+}
+
+/// An identifier's entries.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Party {
+    party_id_type: String,
+    party_identifier: String,
+    entries: Vec<PartyEntry>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PartyEntry {
+    fsp_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    currency: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    party_sub_id_or_type: Option<String>,
+}
+
+/// An import into a hub.
+struct HubImport {
+    api: AdminApi,
+    name: String,
+    /// What follows `from` in the query of every chunk.
+    query: String,
+}
+
+impl HubImport {
+    fn new(api: AdminApi, name: &str, header: &str, replace: bool) -> Self {
+        let replace = if replace { "&replace=true" } else { "" };
+        let query = format!("&columns={}{replace}", encode(header));
+        Self { api, name: encode(name), query }
+    }
+
+    async fn progress(&self) -> Result<Progress, Failure> {
+        self.api.get(&format!("/directory/imports/{}", self.name)).await.map_err(|error| failure_of(&error))
+    }
+
+    /// Sends a chunk, again if need be: a chunk that was taken already is answered the same.
+    async fn take(&self, from: u64, lines: Bytes) -> Result<Progress, Failure> {
+        let path = format!("/directory/imports/{}/chunks?from={from}{}", self.name, self.query);
+        let mut delay = RETRY_DELAY;
+        for _ in 1..ATTEMPTS_MAX {
+            match self.api.post(&path, "text/csv", lines.clone()).await {
+                Err(AdminError::Send { .. } | AdminError::Refused { status: 503, .. }) => {}
+                other => return other.map_err(|error| failure_of(&error)),
+            }
+            tokio::time::sleep(delay).await;
+            delay *= 2;
+        }
+        self.api.post(&path, "text/csv", lines).await.map_err(|error| {
+            let failure = failure_of(&error);
+            let again = "what was taken is kept: the same command goes on from there";
+            Failure::new(failure.exit, format!("{failure}\n{again}"))
+        })
+    }
+}
+
+async fn get_party(api: &AdminApi, kind: &str, id: &str) -> Result<Party, Failure> {
+    let path = format!("/directory/parties/{}/{}", encode(kind), encode(id));
+    api.get(&path).await.map_err(|error| failure_of(&error))
+}
+
+fn failure_of(error: &AdminError) -> Failure {
+    let exit = match error {
+        AdminError::Url(_) => Exit::Usage,
+        AdminError::Refused { status: 503, .. } => Exit::Temporary,
+        AdminError::Send { .. } | AdminError::Malformed { .. } => Exit::Unavailable,
+        AdminError::Refused { .. } => Exit::Failure,
+        AdminError::Waiting { .. } => Exit::Temporary,
+    };
+    Failure::new(exit, error)
+}
+
+/// As a part of a URL (RFC 3986 §2.1).
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
 }

@@ -218,3 +218,19 @@ fn chunks_keep_to_their_limits_and_pass_over_what_was_taken() {
     let chunk = Chunk::read(&mut reader, &mut 2, 2).unwrap();
     assert!(chunk.lines.len() > CHUNK_BYTES_MAX && chunk.lines.len() <= upesi_admin::BODY_BYTES_MAX);
 }
+
+#[test]
+fn lines_end_at_breaks_and_at_the_end_and_are_cut_where_they_are_too_long() {
+    for capacity in [1, 3, 100] {
+        let mut reader = io::BufReader::with_capacity(capacity, &b"a\n\nabcdefgh\r\nlast"[..]);
+        let mut read = || {
+            let mut line = Vec::new();
+            let taken = read_line(&mut reader, &mut line, 4).unwrap();
+            (String::from_utf8(line).unwrap(), taken)
+        };
+        let expected = [("a", 2), ("", 1), ("abcde", 10), ("last", 4), ("", 0)];
+        for (line, taken) in expected {
+            assert_eq!(read(), (line.to_owned(), taken), "capacity {capacity}");
+        }
+    }
+}

@@ -19,8 +19,8 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use upesi_types::Timestamp;
 
-use super::kind::Kind;
-use super::value::{self, Row, Type, Value};
+use super::kind;
+use super::kind::{Kind, Row, Type, Value};
 
 /// Rows of a row group; with texts of the usual lengths they take about 20 MiB until they are written.
 const GROUP_ROWS_MAX: usize = 32_768;
@@ -54,7 +54,7 @@ struct Values<T: DataType> {
 }
 
 impl<T: DataType> Values<T> {
-    fn of(column: &value::Column) -> Self {
+    fn of(column: &kind::Column) -> Self {
         Self { values: Vec::new(), levels: column.is_optional.then(Vec::new) }
     }
 
@@ -91,7 +91,7 @@ enum Column {
 }
 
 impl Column {
-    fn of(column: &value::Column) -> Self {
+    fn of(column: &kind::Column) -> Self {
         match column.kind {
             Type::Text => Self::Text(Values::of(column)),
             Type::Amount | Type::Number | Type::Instant => Self::Long(Values::of(column)),

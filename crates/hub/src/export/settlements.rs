@@ -7,7 +7,7 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, Timestamp};
 
-use super::value::{Row, Value};
+use super::kind::{Row, Value};
 use super::{ExportArguments, Table};
 
 /// A content in its window.

@@ -1,12 +1,11 @@
-use upesi_ledger::WindowId;
+use reader::read_parquet;
 use upesi_ledger::{
     AbortKind, BulkItem, BulkState, Cause, ConversionSide, ConversionState, ItemState, ParticipantId,
-    Refusal, TransferState,
+    Refusal, TransferState, WindowId,
 };
 use upesi_types::{Amount, BulkId, ConversionId, Currency, ErrorCode, Money, TransferId};
 
 use super::*;
-use reader::read_parquet;
 
 mod reader;
 
@@ -294,7 +293,7 @@ fn csv_quotes_what_it_must() {
         ("two\nlines", "\"two\nlines\""),
     ] {
         let mut line = String::new();
-        text::push_csv(text, &mut line);
+        row::push_csv(text, &mut line);
         assert_eq!(line, expected);
     }
 }

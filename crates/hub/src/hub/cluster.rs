@@ -5,6 +5,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
@@ -12,11 +14,11 @@ use upesi_engine::{AnsweringStandby, StandbyEngine, StartError};
 use upesi_gateway::nodes::Lead;
 use upesi_journal::{DataDirectory, Disk, EmbeddedLog, JournalError, Log, Options};
 use upesi_kafka::{
-    ConnectError, KafkaPartition, KafkaSettings, LastFailure, Members, Replicas, Sasl,
+    ConnectError, Deletion, KafkaPartition, KafkaSettings, LastFailure, Members, Replicas, Sasl,
     Security as BrokerSecurity, TopicError, check_topic, create_topic,
 };
 use upesi_replication::{
-    Copied, Copies, CopyOf, NodeSettings, PLACE_FILE, Partition, Progress, ReplicatedLog, ReplicationError,
+    Copies, CopyOf, NodeSettings, PLACE_FILE, Partition, Progress, Repair, ReplicatedLog, ReplicationError,
     Stood, SystemClock, stand_by as follow, survey,
 };
 use upesi_tables::TablesError;
@@ -24,11 +26,12 @@ use upesi_tables::store::{Store, StoreEnd, StoreFollower};
 use upesi_tls::{ClientFiles, Identity, Trust};
 
 use super::following::Read;
-use super::node::Node;
-use super::resources::STORE;
-use super::{exit_of, exit_of_store, options};
+use super::node::{Node, NodeMetrics};
+use super::{STORE, exit_of, exit_of_store, options};
 use crate::config::{Cluster, Settings};
 use crate::exit::Exit;
+
+pub use upesi_replication::Copied;
 
 /// The form of records that this version writes.
 const LEVEL: u32 = 1;
@@ -380,4 +383,145 @@ pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
         needs: members.iter().map(|(node, told)| (*node, told.needs)).collect(),
         told: members.iter().filter_map(|(node, told)| Some((*node, told.has?))).collect(),
     })
+}
+
+// Keeps the topic of a cluster short while this node leads: entries leave that no node needs any more.
+
+/// The thread that does it. It ends with this value, once the brokers have answered what it asked last.
+pub(super) struct TopicKeeper {
+    _lives: SyncSender<()>,
+}
+
+impl TopicKeeper {
+    pub(super) fn start(settings: &Settings, metrics: &Arc<NodeMetrics>) -> Result<Self, ClusterError> {
+        let mut members = members(settings)?;
+        let keep = Duration::from_secs(settings.cluster.keep_hours.saturating_mul(3600));
+        let interval = Duration::from_secs(settings.cluster.trim_interval_s);
+        let (lives, ended) = sync_channel(1);
+        let metrics = Arc::clone(metrics);
+        metrics.topic_held_by(None);
+        let work = move || keep_short(&mut members, keep, interval, (&ended, &metrics));
+        // Without it the topic grows, and nothing else.
+        if let Err(error) = thread::Builder::new().name("upesi-topic".to_owned()).spawn(work) {
+            tracing::warn!(%error, "nothing is deleted from the topic");
+        }
+        Ok(Self { _lives: lives })
+    }
+}
+
+fn keep_short(
+    members: &mut Members,
+    keep: Duration,
+    interval: Duration,
+    (ended, metrics): (&Receiver<()>, &NodeMetrics),
+) {
+    while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+        note_deletion(members.delete_before_need(keep), metrics);
+    }
+}
+
+/// Says and shows what came of a look. Without an answer of the brokers what it showed stays.
+fn note_deletion(found: Result<Deletion, TopicError>, metrics: &NodeMetrics) {
+    match found {
+        Ok(Deletion { begin, held_by }) => {
+            if let Some(begin) = begin {
+                tracing::info!(begin, "entries that every node has were deleted from the topic");
+            }
+            metrics.topic_held_by(held_by);
+            if let Some(node) = held_by {
+                tracing::warn!(
+                    node,
+                    "the topic keeps old entries for a node that is away: start it, or `upesi cluster remove` it"
+                );
+            }
+        }
+        Err(error) => tracing::warn!(%error, "nothing was deleted from the topic; it is tried again"),
+    }
+}
+
+// What the log of a cluster lost, appended again from the copy of this node.
+
+/// The log beside the copy of this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The offset from which on both were compared, and where the log ended.
+    pub compared: (u64, u64),
+    /// The last records of the log, before anything was appended.
+    pub log: Copied,
+    /// Those of this node.
+    pub here: Copied,
+    /// What other nodes told last; those of an older version told nothing.
+    pub others: BTreeMap<u32, Option<Copied>>,
+    /// Whether the log has now what it lacked.
+    pub is_repaired: bool,
+}
+
+impl Found {
+    /// Whether the log lacks records of this node.
+    pub fn is_lacking(&self) -> bool {
+        !self.log.has_all_of(&self.here)
+    }
+
+    /// The first node that told of more records than this one has.
+    pub fn longer(&self) -> Option<(u32, Copied)> {
+        let told = self.others.iter().filter_map(|(node, told)| Some((*node, (*told)?)));
+        { told }.find(|(_, told)| !self.here.has_all_of(told))
+    }
+}
+
+/// Compares the log with the copy of this node, whose hub must not run. If `writes`, appends what the log lacks.
+///
+/// # Errors
+/// The settings, the directory, the brokers or the log say why not; to write, another node has more.
+pub fn repair(settings: &Settings, writes: bool) -> Result<Found, ClusterError> {
+    let kafka = log_of(settings)?;
+    let node = node_of(settings)?;
+    if !settings.data.dir.join(PLACE_FILE).exists() {
+        let text = format!("{} is not the copy of a node of a cluster", settings.data.dir.display());
+        return Err(ClusterError::Settings(text));
+    }
+    check_topic(&kafka, replicas_of(&settings.cluster))?;
+    let told = Members::new(kafka.clone(), id_of(&settings.cluster)?).told()?;
+    let others = told.into_iter().filter(|(number, _)| *number != node.node.0);
+    let others = others.map(|(number, told)| (number, told.has)).collect();
+    let directory = DataDirectory::open(&settings.data.dir).map_err(upesi_engine::StartError::Data)?;
+    let store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
+    let copies = copies(settings, directory.disk(), &store);
+    let failure = kafka.failure.clone();
+    let mut partition = Box::new(KafkaPartition::connect(kafka, None)?);
+    if partition.end().is_none() {
+        return Err(ClusterError::Unreachable { log: partition.name().to_owned(), last: failure.told() });
+    }
+    let repair = Repair::examine(partition, copies, &node)?;
+    let (compared, log, here) = (repair.compared(), repair.log(), repair.copy());
+    let mut found = Found { compared, log, here, others, is_repaired: false };
+    if writes {
+        if let Some((node, Copied { seq, store_seq })) = found.longer() {
+            return Err(ClusterError::LongerCopy { node, seq, store_seq });
+        }
+        repair.run(&node)?;
+        found.is_repaired = true;
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_keeper_finds_is_shown() {
+        let metrics = NodeMetrics::default();
+        metrics.elected(true, 0);
+        let shows = |found| {
+            note_deletion(found, &metrics);
+            let mut text = String::new();
+            metrics.write(&mut text, None);
+            text.contains("upesi_cluster_topic_held{node=\"3\"} 1\n")
+        };
+        let held = Deletion { begin: Some(70), held_by: Some(3) };
+        assert!(shows(Ok(held)));
+        assert!(shows(Err(TopicError::Missing("upesi-journal".to_owned()))), "the brokers did not answer");
+        assert!(!shows(Ok(Deletion { held_by: None, ..held })), "it came back");
+    }
 }

@@ -1,5 +1,6 @@
 //! What a node of a cluster serves while it follows: requests of DFSPs, which it hands on, and metrics.
 
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -9,20 +10,24 @@ use prometheus_client::registry::Registry;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use upesi_admin::{AdminContext, AdminService, Followed, MetricsText, not_yet};
 use upesi_engine::{EngineHandle, SharedParticipants, SystemClock};
 use upesi_gateway::nodes::{HandOn, Lead, Peers};
 use upesi_gateway::{Gateway, GatewayContext, Rates};
-use upesi_http::{BoundServer, Outbound, Server, WorkerHandle, Workers};
+use upesi_http::server::Refusal;
+use upesi_http::{
+    BoundServer, Bytes, Connection, Full, Incoming, Outbound, Request, Response, Server, Service,
+    WorkerHandle, Workers,
+};
 
 use super::descriptors::Descriptors;
 use super::issuers::Providers;
 use super::node::NodeMetrics;
 use super::process::write_follower;
 use super::signatures::Signatures;
-use super::standby_admin::StandbyAdmin;
 use super::start::{PORTS_PATIENCE, bind, serve_admin, serve_fspiop, serve_metrics};
 use super::tls::{Servers, Tls};
-use super::{HubError, options};
+use super::{HubError, cluster, options};
 use crate::config::Settings;
 use crate::exposition::gauge;
 use crate::logging::LogControl;
@@ -238,4 +243,85 @@ fn text(
         text
     };
     upesi_admin::MetricsText::new(Duration::from_millis(settings.metrics.interval_ms), render)
+}
+
+// Operators' port of a node that follows: what it has read, as soon as it has a state to read from.
+
+/// Makes the service once there is a state.
+type Make = Box<dyn Fn(EngineHandle) -> AdminService + Send + Sync>;
+
+/// The admin API of a node that follows.
+pub(super) struct StandbyAdmin {
+    read: Read,
+    make: Make,
+    service: OnceLock<AdminService>,
+}
+
+impl Debug for StandbyAdmin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StandbyAdmin").field("service", &self.service).finish_non_exhaustive()
+    }
+}
+
+impl StandbyAdmin {
+    pub(super) fn new(
+        settings: &Settings,
+        read: &Read,
+        (signatures, providers): (&Signatures, &Providers),
+        (metrics, log): (MetricsText, LogControl),
+    ) -> Self {
+        let (settings, followed, providers) = (settings.clone(), read.clone(), providers.clone());
+        let (hub_keys, signature_keys) = (signatures.hub_keys(), signatures.participants_keys(&settings));
+        let log: Arc<dyn upesi_admin::LogLevel> = Arc::new(log);
+        let make = move |engine: EngineHandle| {
+            let mut context = AdminContext::new(engine);
+            context.hostname = settings.admin.hostname.as_str().into();
+            context.metrics = metrics.clone();
+            // Nothing here has a list of what it holds.
+            context.profiling = settings.admin.profiling.then(|| Arc::new(Vec::new) as upesi_admin::Holders);
+            context.log_level = Arc::clone(&log);
+            context.allowed_hosts = Some(options::allowed_hosts(&settings));
+            context.provider_of_clients = providers.of_clients.clone();
+            context.hub_keys = Arc::clone(&hub_keys);
+            context.signature_keys = signature_keys.clone();
+            context.node = cluster::number_of(&settings);
+            let followed = followed.clone();
+            context.followed = Some(Arc::new(move || followed.now()));
+            // Nobody logs in here, so second factors are not opened.
+            let access = options::access(&settings, providers.issuers.clone(), None);
+            AdminService::new(context.with_access(access))
+        };
+        Self { read: read.clone(), make: Box::new(make), service: OnceLock::new() }
+    }
+
+    fn service(&self) -> Option<&AdminService> {
+        let engine = self.read.engine.get()?;
+        Some(self.service.get_or_init(|| (self.make)(engine.clone())))
+    }
+}
+
+impl Service for StandbyAdmin {
+    async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
+        match self.service() {
+            Some(service) => service.call(request, connection).await,
+            None => not_yet(),
+        }
+    }
+
+    fn reject(&self, request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
+        self.service().map_or_else(not_yet, |service| service.reject(request, refusal))
+    }
+
+    fn refuse(&self) -> Response<Full<Bytes>> {
+        self.service().map_or_else(not_yet, Service::refuse)
+    }
+}
+
+impl Read {
+    /// How far this node is, for operators.
+    fn now(&self) -> Followed {
+        let leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let record = self.engine.get().map_or(0, |engine| engine.status().durable_seq);
+        Followed { leader, age_ms: self.metrics.behind_ms(), record }
+    }
 }

@@ -1,13 +1,14 @@
 //! The text of `/metrics`: what the parts count, and what is read from them at the moment of asking.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use upesi_admin::{BREAK_GLASS_FILE, is_break_glass_open};
 use upesi_delivery::lanes::{Courier, Histogram, LaneMetrics, LaneStatus};
 use upesi_engine::{Clock as _, EngineHandle, EngineMetrics, SharedParticipants};
 use upesi_http::{BreakerState, Outbound, ProxyCounts, Server};
@@ -18,11 +19,12 @@ use upesi_types::Amount;
 
 use super::issuers::Providers;
 use super::node::Node;
+use super::options;
 use super::process::ProcessMetrics;
 use super::settlement_metrics::SettlementSample;
 use super::signatures::Signatures;
 use super::tls::Tls;
-use super::{balancers, break_glass};
+use crate::config::Settings;
 use crate::exposition::{counter, gauge, head};
 
 /// Labels by which Mojaloop's dashboards select deliveries.
@@ -184,8 +186,8 @@ impl MetricsText {
             ports.tls.write(&mut text);
             ports.signatures.write(&mut text);
             ports.providers.write(&mut text);
-            balancers::write(ports.balancers.as_deref(), &mut text);
-            break_glass::write(ports.break_glass_file.as_deref(), &mut text);
+            options::write_proxy_counts(ports.balancers.as_deref(), &mut text);
+            write_break_glass(ports.break_glass_file.as_deref(), &mut text);
             if let Some(node) = &ports.node {
                 let written = (self.engine.status().durable_seq, self.store.stats().batches);
                 node.metrics.write(&mut text, Some(written));
@@ -488,6 +490,27 @@ fn tell_alarms(before: &[PositionSample], now: &[PositionSample]) {
 /// A label value of the OpenMetrics text format.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+// Break-glass: where its file is, and the metric of it.
+
+/// The file of a hub.
+pub(super) fn break_glass_file(settings: &Settings) -> PathBuf {
+    settings.data.dir.join(BREAK_GLASS_FILE)
+}
+
+/// The same, if callers say who they are: only then anything is opened by it.
+pub(super) fn watched_break_glass(settings: &Settings) -> Option<PathBuf> {
+    (settings.admin.authentication == "required").then(|| break_glass_file(settings))
+}
+
+/// The metric, of a file that is watched.
+pub(super) fn write_break_glass(file: Option<&Path>, text: &mut String) {
+    let Some(file) = file else { return };
+    let name = "upesi_break_glass_open";
+    head(text, name, "gauge", "1 while a token of break-glass is good");
+    // Writing into a String does not fail.
+    let _ = writeln!(text, "{name} {}", u64::from(is_break_glass_open(file)));
 }
 
 #[cfg(test)]

@@ -1,8 +1,5 @@
 //! The hub: gateway, engine, courier and admin API put together.
 
-mod balancers;
-mod break_glass;
-mod clock;
 pub mod cluster;
 mod descriptors;
 mod following;
@@ -11,41 +8,46 @@ mod metrics;
 mod node;
 mod options;
 mod process;
-pub mod repair;
-mod resources;
 mod retention;
 mod serve;
 mod settlement_metrics;
 mod signatures;
-mod signing;
-mod standby_admin;
 mod start;
 mod tls;
-mod topic;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use tokio::time::Instant;
+use upesi_admin::{FindQuote, MessageView, QuoteView};
+use upesi_delivery::Handler;
 use upesi_delivery::lanes::Courier;
-use upesi_engine::{Engine, EngineHandle, StartError, StopReason};
-use upesi_http::{BindError, Server, Workers, WorkersError};
+use upesi_delivery::relayed::{Relay, RelayMetrics};
+use upesi_directory::oracle::{BuiltInOracle, RegisteredOracles};
+use upesi_directory::{Directory, DirectoryMetrics, OnMiss};
+use upesi_engine::{Clock, Engine, EngineHandle, SharedParticipants, StartError, StopReason};
+use upesi_gateway::Rates;
+use upesi_http::{BindError, ClientTls, Outbound, Server, WorkerHandle, Workers, WorkersError};
 use upesi_jws::KeyFileError;
 use upesi_keys::KeyError;
-use upesi_quoting::QuotingError;
+use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
+use upesi_parties::registry::OracleRegistry;
+use upesi_quoting::{KeptMessage, KeptQuote, Quoting, QuotingError, QuotingMetrics};
 use upesi_tables::TablesError;
+use upesi_tables::store::Store;
 use upesi_tls::TlsError;
+use upesi_transfers::Transfers;
 
-use self::cluster::ClusterError;
+use self::cluster::{ClusterError, TopicKeeper};
 use self::descriptors::TooFewDescriptors;
 use self::node::Node;
-use self::resources::Resources;
 use self::retention::Retention;
 use self::signatures::Signatures;
 use self::tls::Tls;
-use self::topic::TopicKeeper;
+use crate::config::{Settings, quote_rules};
 use crate::exit::Exit;
 
 pub use descriptors::raise_limit;
@@ -260,4 +262,126 @@ impl Hub {
             tracing::error!("the threads of the hub did not stop in order");
         }
     }
+}
+
+// The handlers of all resources put together: transfers, the directory with its oracles, quoting, and the store and
+// the relay under them.
+
+/// Directory of the store inside the data directory.
+const STORE: &str = "store";
+
+/// What answers requests about anything but transfers, and what is under it.
+struct Resources {
+    store: Store,
+    built_in: BuiltInDirectory,
+    oracles: OracleRegistry,
+    quoting: Quoting,
+    relay: Relay,
+    directory: Directory,
+}
+
+impl Resources {
+    /// Opens the store, whose directory the engine has locked with everything around it, if it was not opened before,
+    /// and puts the rest over it.
+    fn start(
+        settings: &Settings,
+        store: Option<Store>,
+        registry: &mut Registry,
+        (participants, rates): (SharedParticipants, &Arc<Rates>),
+        courier: Courier,
+        (outbound, tls): (&Outbound, Option<ClientTls>),
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, HubError> {
+        let store = match store {
+            Some(store) => store,
+            None => Store::open(settings.data.dir.join(STORE), &options::store(settings))?,
+        };
+        let metrics = RelayMetrics::register(registry);
+        let relay = Relay::new(options::relay(settings), participants, Arc::new(courier), clock, metrics);
+        let built_in = BuiltInDirectory::open(
+            &store,
+            BuiltInOptions {
+                ownership_check: settings.lookup.ownership_check,
+                memory_bytes_max: settings.lookup.directory_memory_bytes_max,
+            },
+        )?;
+        let schemes = options::schemes(settings, outbound);
+        let oracles = OracleRegistry::open(&store, settings.lookup.builtin_directory, schemes)?;
+        let config = options::directory(settings, outbound, tls);
+        let metrics = DirectoryMetrics::register(registry);
+        let source = RegisteredOracles::new(
+            oracles.clone(),
+            Arc::new(BuiltInOracle::new(built_in.clone())),
+            config.oracle.clone(),
+            metrics.clone(),
+        );
+        let directory = Directory::new(config, relay.clone(), Arc::new(source), metrics, on_miss(rates))
+            .map_err(|mistakes| {
+                let texts: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+                HubError::Settings(texts.join("; "))
+            })?;
+        let rules = quote_rules(&settings.quotes.rules_file).map_err(HubError::Settings)?;
+        let quoting = Quoting::new(
+            &options::quoting(settings),
+            relay.clone(),
+            Some(store.clone()),
+            rules,
+            QuotingMetrics::register(registry),
+        )?;
+        Ok(Self { store, built_in, oracles, quoting, relay, directory })
+    }
+
+    /// The handler of each resource. A new resource is served once its handler stands here.
+    fn handlers(&self, engine: EngineHandle) -> impl Handler + use<> {
+        (Transfers::new(engine), (self.directory.clone(), self.quoting.clone()))
+    }
+
+    /// Forgets what oracles answered.
+    fn clear_caches(&self) -> impl Fn() + Send + Sync + use<> {
+        let directory = self.directory.clone();
+        move || directory.clear_caches()
+    }
+
+    /// What lets operators look at kept quotes, if quotes are kept.
+    fn find_quotes(&self) -> Option<FindQuote> {
+        let quoting = self.quoting.clone();
+        quoting
+            .keeps_quotes()
+            .then(|| Arc::new(move |id: &str| Ok(quoting.find(id)?.map(quote_view))) as FindQuote)
+    }
+
+    /// Starts what time has to do: deadlines of lookups, retention of quotes.
+    fn keep(&self, worker: &WorkerHandle) {
+        worker.spawn(self.directory.expiry());
+        let quoting = self.quoting.clone();
+        worker.spawn(async move { quoting.run_retention().await });
+    }
+
+    /// Waits until what was accepted is passed on, or for the deadline; gives how many requests are left.
+    async fn drain(&self, deadline: Instant) -> usize {
+        self.relay.drain(deadline).await
+    }
+
+    /// Stops the store's writer. Waits for the disk.
+    fn close(&self) {
+        self.store.close();
+    }
+}
+
+/// Counts lookups of parties that nobody serves.
+fn on_miss(rates: &Arc<Rates>) -> OnMiss {
+    let rates = Arc::clone(rates);
+    Arc::new(move |source| rates.missed(source))
+}
+
+/// A kept quote for operators.
+fn quote_view(quote: KeptQuote) -> QuoteView {
+    let message = |kept: KeptMessage| {
+        MessageView::new(kept.at, kept.source, kept.destination, &kept.headers, kept.body)
+    };
+    let mut view = QuoteView::new(quote.resource, quote.id, quote.began_at, quote.wanted_until);
+    view.request = quote.request.map(message);
+    view.response = quote.response.map(message);
+    view.error = quote.error.map(message);
+    view
 }

@@ -1,7 +1,9 @@
 //! From settings to what the parts are set up with.
 
+use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use upesi_admin::{Access, AccessOptions, AllowedHosts, BOOTSTRAP_FILE, Issuer};
@@ -14,7 +16,8 @@ use upesi_fspiop::headers::HeaderRules;
 use upesi_gateway::nodes::CONNECTIONS_PER_NODE;
 use upesi_gateway::{AdmissionSettings, GatewayConfig, RateLimits, RateSettings};
 use upesi_http::{
-    ClientTls, Guard, Limits, Origin, Outbound, PaceLimits, Schemes, Workers, WorkersError, available_cores,
+    ClientTls, Guard, Limits, Origin, Outbound, PaceLimits, ProxyCounts, ProxyProtocol, ProxyRefusal,
+    Schemes, Workers, WorkersError, available_cores,
 };
 use upesi_journal::Durability;
 use upesi_keys::{Keys, Secret, TokenSettings, Tokens};
@@ -25,9 +28,10 @@ use upesi_tables::store::{StoreOptions, VALUE_BYTES_MAX};
 
 use super::descriptors::Descriptors;
 use super::retention::Policy;
-use super::{HubError, break_glass};
-use crate::config::{Settings, address_lists, guard_rules, rate_exceptions};
+use super::{HubError, metrics};
+use crate::config::{Settings, address_lists, guard_rules, networks, rate_exceptions};
 use crate::export::Format;
+use crate::exposition::head;
 
 const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -336,7 +340,7 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
 /// How callers of the admin port are known.
 pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>, people_secret: Option<Secret>) -> Access {
     let bootstrap_file = settings.data.dir.join(BOOTSTRAP_FILE);
-    let break_glass_file = break_glass::file(settings);
+    let break_glass_file = metrics::break_glass_file(settings);
     let is_by_two = settings.admin.approvals == "required";
     let approvers_are_people = settings.admin.approvers == "people";
     match settings.admin.authentication {
@@ -356,6 +360,31 @@ pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>, people_secret: O
 pub(super) fn allowed_hosts(settings: &Settings) -> AllowedHosts {
     let hosts = settings.admin.allowed_hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
     AllowedHosts::new(settings.admin.listen, hosts)
+}
+
+// The load balancers before the FSPIOP port, by the settings.
+
+/// Those that are named, if there are any.
+pub(super) fn proxy_protocol(settings: &Settings) -> Option<ProxyProtocol> {
+    // The settings were checked.
+    let from = networks(&settings.fspiop.proxy_protocol_from).unwrap_or_default();
+    (!from.is_empty()).then(|| ProxyProtocol {
+        from,
+        header_timeout: Duration::from_millis(settings.tls.handshake_deadline_ms),
+        counts: Arc::default(),
+    })
+}
+
+/// Their metric, if there are any.
+pub(super) fn write_proxy_counts(counts: Option<&ProxyCounts>, text: &mut String) {
+    let Some(counts) = counts else { return };
+    let name = "upesi_proxy_protocol_refused";
+    head(text, name, "counter", "Connections closed for want of a listed balancer's header, by reason");
+    for refusal in ProxyRefusal::ALL {
+        let (count, reason) = (counts.of(refusal), refusal.name());
+        // Writing into a String does not fail.
+        let _ = writeln!(text, "{name}_total{{reason=\"{reason}\"}} {count}");
+    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,11 @@ use std::sync::{Mutex, PoisonError};
 
 use upesi_engine::{EngineStatus, Serving};
 
-use super::descriptors::{self, Descriptors};
+use super::descriptors;
+use super::descriptors::Descriptors;
 use crate::config::Settings;
 use crate::exposition::{gauge, head};
-use crate::{reserve, version};
+use crate::{process, reserve};
 
 /// Reads `/proc` and the file system at each scrape; keeps nothing but what must not go back.
 pub(super) struct ProcessMetrics {
@@ -92,7 +93,7 @@ pub(super) fn write_follower(data: &Path, text: &mut String) {
 
 fn write_build(text: &mut String) {
     head(text, "upesi_build", "info", "What runs here");
-    let (version, commit) = (env!("CARGO_PKG_VERSION"), version::commit().unwrap_or_default());
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), process::commit().unwrap_or_default());
     let _ = writeln!(text, "upesi_build_info{{version=\"{version}\",commit=\"{commit}\"}} 1");
 }
 

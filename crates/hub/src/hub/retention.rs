@@ -13,7 +13,7 @@ use upesi_tables::archive::{Archive, Division};
 use upesi_types::Timestamp;
 
 use crate::export::{Format, export_division};
-use crate::inspect::names::Names;
+use crate::inspect::print::Names;
 
 /// How often it is looked at.
 const INTERVAL: Duration = Duration::from_secs(3600);

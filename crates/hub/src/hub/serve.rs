@@ -11,14 +11,14 @@ use tokio::runtime::{Builder, Runtime};
 use tracing::Level;
 use upesi_engine::{StopReason, SystemClock};
 
-use super::cluster::{self, Elected};
+use super::cluster::Elected;
 use super::following::{Following, Read};
 use super::node::NodeMetrics;
-use super::{Hub, HubError};
+use super::{Hub, HubError, cluster};
 use crate::config::{Settings, missing_for_production};
 use crate::exit::Exit;
 use crate::logging::LogControl;
-use crate::signals::{at_hang_up, stop_signal};
+use crate::process::{at_hang_up, stop_signal};
 
 /// Runs a hub until it is told to stop or its disk fails. A node of a cluster follows the log until it leads, serves
 /// while it does, and follows again.
@@ -116,7 +116,7 @@ fn tell_that_it_serves(hub: &Hub, settings: &Settings) {
         admin = %hub.admin_address(),
         data = %settings.data.dir.display(),
         durable = settings.engine.durable,
-        version = crate::version::VERSION,
+        version = crate::process::VERSION,
         "the hub is serving"
     );
     tell_what_is_missing(settings);

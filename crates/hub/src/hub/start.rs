@@ -23,24 +23,23 @@ use upesi_http::{
     BindError, BoundServer, ClientTls, Limits, Outbound, ProxyCounts, Server, Service, Workers,
 };
 use upesi_keys::{Keys, Place, Secret};
+use upesi_types::Timestamp;
 
-use super::clock::HubClock;
-use super::cluster::Elected;
+use super::cluster::{Elected, TopicKeeper};
 use super::descriptors::Descriptors;
 use super::issuers::Providers;
 use super::metrics::{MetricsText, Ports};
 use super::node::Node;
 use super::process::ProcessMetrics;
-use super::resources::Resources;
 use super::retention::Retention;
 use super::signatures::Signatures;
 use super::tls::{Servers, Tls};
-use super::topic::TopicKeeper;
-use super::{Hub, HubError, balancers, break_glass, cluster, options};
-use crate::backup::mark;
+use super::{Hub, HubError, Resources, cluster, metrics, options};
+use crate::backup::restore;
 use crate::config::Settings;
 use crate::logging::LogControl;
-use crate::reserve::{self, Kept};
+use crate::reserve;
+use crate::reserve::Kept;
 
 /// How often positions are read for the metrics.
 const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
@@ -159,7 +158,7 @@ impl Base {
         let _ = engine_slot.set(handle.clone());
         self.clock.follow(handle.clock());
         let (data, noted) = (settings.data.dir.clone(), handle.clone());
-        self.admin_workers.get(0).spawn(async move { mark::enter(&data, &noted).await });
+        self.admin_workers.get(0).spawn(async move { restore::enter_in_the_trail(&data, &noted).await });
         Ok(Core { registry, metrics, engine, handle, courier })
     }
 
@@ -290,7 +289,7 @@ impl Hub {
             signatures: signatures.clone(),
             balancers,
             providers,
-            break_glass_file: break_glass::watched(settings),
+            break_glass_file: metrics::watched_break_glass(settings),
             node: node.clone(),
         });
         let topic = node.as_ref().map(|node| TopicKeeper::start(settings, &node.metrics)).transpose()?;
@@ -368,7 +367,7 @@ pub(super) fn serve_fspiop(
     service: impl Service,
     tls: &Tls,
 ) -> (Arc<Server>, Option<Arc<ProxyCounts>>) {
-    let balancers = balancers::of(settings);
+    let balancers = options::proxy_protocol(settings);
     let counts = balancers.as_ref().map(|balancers| Arc::clone(&balancers.counts));
     let before = (tls.fspiop(), balancers);
     (Arc::new(Server::serve_behind(bound, limits, workers, Arc::new(service), before)), counts)
@@ -522,6 +521,32 @@ fn keep_positions(workers: &Workers, text: Arc<MetricsText>) {
             text.refresh().await;
         }
     });
+}
+
+// The hub's time, for what is made before the engine that keeps it.
+
+/// The hub's time once there is an engine that keeps it, the machine's before. A wall clock that jumped makes no
+/// message too old.
+pub(super) struct HubClock {
+    machine: Arc<dyn Clock>,
+    hub: OnceLock<Arc<dyn Clock>>,
+}
+
+impl HubClock {
+    pub(super) fn new(machine: Arc<dyn Clock>) -> Self {
+        Self { machine, hub: OnceLock::new() }
+    }
+
+    /// From now on time is what the engine keeps.
+    pub(super) fn follow(&self, clock: Arc<dyn Clock>) {
+        let _ = self.hub.set(clock);
+    }
+}
+
+impl Clock for HubClock {
+    fn now(&self) -> Timestamp {
+        self.hub.get().unwrap_or(&self.machine).now()
+    }
 }
 
 #[cfg(test)]

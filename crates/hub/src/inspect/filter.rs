@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use upesi_ledger::{CallbackKey, Event, ParticipantId, Record, TransferState};
 use upesi_types::{BulkId, ConversionId, FspId, Timestamp, TransferId};
 
-use super::names::Names;
+use super::print::Names;
 
 #[cfg(test)]
 mod tests;

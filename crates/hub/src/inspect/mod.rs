@@ -1,11 +1,7 @@
 //! Reading a data directory without a hub: `upesi journal` and `upesi audit`.
 
 pub mod audit;
-pub mod describe;
-pub mod exported;
 pub mod filter;
-pub mod json;
-pub mod names;
 pub mod print;
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,23 @@
 //! `upesi journal`: prints records for people or for programs.
 
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde_json::{Map, Value, json};
 use upesi_engine::{FollowError, follow};
+use upesi_fspiop::refusal;
 use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, SnapshotStore};
-use upesi_ledger::{Ledger, LedgerConfig};
+use upesi_ledger::{
+    AccountId, Actor, BindingKind, Block, Callback, CallbackContent, Cause, Event, Ledger,
+    LedgerAccountTypeId, LedgerConfig, Participant, ParticipantId, Record, Shown,
+};
+use upesi_types::{Currency, FspId, Timestamp};
 
 use super::filter::{Filter, Sieve};
-use super::names::Names;
-use super::{describe, follow_failure, journal_failure, json, open};
+use super::{follow_failure, journal_failure, open};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// What to print.
@@ -62,9 +69,9 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
             continue;
         }
         let line = if options.json {
-            json::record(found.seq, found.time, &record, &names, options.payload).to_string()
+            record_json(found.seq, found.time, &record, &names, options.payload).to_string()
         } else {
-            describe::line(found.seq, found.time, &record, &names)
+            describe(found.seq, found.time, &record, &names)
         };
         match writeln!(output, "{line}") {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
@@ -108,4 +115,293 @@ fn names_before(disk: &Arc<dyn Disk>, log: &Arc<dyn Log>, from: u64, oldest: u64
         found.record.events.iter().for_each(|event| names.learn(event));
     }
     Ok(names)
+}
+
+// Names of participants and accounts, gathered from snapshots and records, so that prints need no running hub.
+
+/// Who is who in a journal.
+#[derive(Clone, Debug)]
+pub struct Names {
+    participants: BTreeMap<ParticipantId, FspId>,
+    accounts: BTreeMap<AccountId, (ParticipantId, Currency, LedgerAccountTypeId)>,
+    account_types: BTreeMap<u8, String>,
+    /// Keys and certificates by which participants are, or were, known.
+    bound: BTreeMap<Block, ParticipantId>,
+}
+
+/// What would block the certificates of a binding.
+fn block_of(kind: BindingKind, value: &str) -> Option<Block> {
+    Block::parse(kind.name(), value)
+}
+
+impl Names {
+    /// What a ledger knows.
+    pub fn of(ledger: &Ledger) -> Self {
+        let participants = ledger.participants().iter().map(|one| (one.id, one.name));
+        let accounts =
+            ledger.accounts().iter().map(|one| (one.id, (one.participant, one.currency, one.kind)));
+        let bindings = |one: &Participant| {
+            let id = one.id;
+            let blocks = one.bindings.iter().filter_map(|binding| block_of(binding.kind, &binding.value));
+            blocks.map(move |block| (block, id)).collect::<Vec<_>>()
+        };
+        let bound = ledger.participants().iter().flat_map(bindings);
+        let account_types = ledger.account_types().iter().map(|kind| (kind.id.0, kind.name.to_string()));
+        Self {
+            participants: participants.collect(),
+            accounts: accounts.collect(),
+            account_types: account_types.collect(),
+            bound: bound.collect(),
+        }
+    }
+
+    /// Takes in what an event names.
+    pub fn learn(&mut self, event: &Event) {
+        match event {
+            Event::ParticipantCreated { id, name, .. } => {
+                self.participants.insert(*id, *name);
+            }
+            Event::AccountCreated { id, participant, currency, kind, .. } => {
+                self.accounts.insert(*id, (*participant, *currency, *kind));
+            }
+            Event::LedgerAccountTypeCreated { id, name, .. } => {
+                self.account_types.insert(id.0, name.to_string());
+            }
+            Event::BindingAdded { participant, kind, value } => {
+                self.bound.extend(block_of(*kind, value).map(|block| (block, *participant)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whom a block concerns: the participant, or whose key or certificate it is, or was at last.
+    pub fn blocked(&self, block: &Block) -> Option<ParticipantId> {
+        match block {
+            Block::Participant(name) => self.id_of(*name),
+            Block::Key(_) | Block::Certificate(_) => self.bound.get(block).copied(),
+        }
+    }
+
+    /// A participant's name, or its number where the name is unknown.
+    pub fn participant(&self, id: ParticipantId) -> String {
+        self.participants.get(&id).map_or_else(|| format!("#{}", id.number()), ToString::to_string)
+    }
+
+    /// The same for an optional participant; `?` where a refused prepare named an unknown one.
+    pub fn party(&self, id: Option<ParticipantId>) -> String {
+        id.map_or_else(|| "?".to_owned(), |id| self.participant(id))
+    }
+
+    /// `greenbank KES POSITION`, or the account's number.
+    pub fn account(&self, id: AccountId) -> String {
+        match self.accounts.get(&id) {
+            Some((owner, currency, kind)) => {
+                format!("{} {currency} {}", self.participant(*owner), self.account_type(*kind))
+            }
+            None => format!("account {}", id.number()),
+        }
+    }
+
+    /// The participant of this name.
+    pub fn id_of(&self, name: FspId) -> Option<ParticipantId> {
+        self.participants.iter().find(|(_, known)| **known == name).map(|(id, _)| *id)
+    }
+
+    /// Whose account it is.
+    pub fn owner(&self, id: AccountId) -> Option<ParticipantId> {
+        self.accounts.get(&id).map(|(owner, ..)| *owner)
+    }
+
+    /// The name of a ledger account type.
+    pub fn account_type(&self, kind: LedgerAccountTypeId) -> String {
+        self.account_types.get(&kind.0).cloned().unwrap_or_else(|| format!("type {}", kind.0))
+    }
+}
+
+impl upesi_ledger::Names for Names {
+    fn participant(&self, id: ParticipantId) -> String {
+        Self::participant(self, id)
+    }
+
+    fn account(&self, id: AccountId) -> String {
+        Self::account(self, id)
+    }
+
+    fn account_type(&self, id: LedgerAccountTypeId) -> String {
+        Self::account_type(self, id)
+    }
+
+    fn cause(&self, cause: &Cause) -> String {
+        let (code, description) = upesi_fspiop::refusal::cause(cause);
+        format!("{code} {description:?}")
+    }
+}
+
+// Journal records in words, one line each.
+
+/// A record as one line: sequence, time, who caused it, what changed, who is told, size of the request.
+pub fn describe(seq: u64, time: Timestamp, record: &Record<'_>, names: &Names) -> String {
+    let mut parts: Vec<String> =
+        record.events.iter().map(|event| Described(event, names).to_string()).collect();
+    parts.extend(record.callbacks.iter().map(|callback| describe_callback(callback, names)));
+    if parts.is_empty() {
+        parts.push("nothing".to_owned());
+    }
+    let bytes = record.payload.headers.len() + record.payload.body.len();
+    let payload = if bytes == 0 { String::new() } else { format!(" ({bytes} bytes)") };
+    format!("{seq:>8}  {time}  {}: {}{payload}", record.actor, parts.join("; "))
+}
+
+struct Described<'a>(&'a Event, &'a Names);
+
+impl Display for Described<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.describe(self.1, f)
+    }
+}
+
+fn describe_callback(callback: &Callback, names: &Names) -> String {
+    let target = names.participant(callback.target);
+    let what = match &callback.content {
+        CallbackContent::ForwardPrepare | CallbackContent::ForwardFulfil | CallbackContent::ForwardAbort => {
+            "forwarded".to_owned()
+        }
+        CallbackContent::ConfirmFulfil | CallbackContent::ConfirmAbort => "confirmed".to_owned(),
+        CallbackContent::State(_, view) => view.state.as_str().to_owned(),
+        CallbackContent::BulkRequest(request) => format!("a bulk of {} items", request.items.len()),
+        CallbackContent::BulkState(view) => {
+            format!("{} with {} items", view.state.as_str(), view.items.len())
+        }
+        CallbackContent::Error(cause) => format!("error {}", refusal::cause(cause).0),
+    };
+    format!("tell {target} {} {what}", callback.content.method())
+}
+
+// Journal records as JSON, one object each. Amounts are strings, as on the wire, so that no reader rounds them.
+
+/// A record as a JSON object. `with_payload` adds the request's headers and body, which hold personal data.
+pub fn record_json(
+    seq: u64,
+    time: Timestamp,
+    record: &Record<'_>,
+    names: &Names,
+    with_payload: bool,
+) -> Value {
+    let mut object = json!({
+        "seq": seq,
+        "time": time.to_string(),
+        "timeNs": time.as_ns(),
+        "actor": actor_json(record.actor),
+        "events": record.events.iter().map(|event| event_json(event, names)).collect::<Vec<_>>(),
+        "callbacks": record.callbacks.iter().map(|callback| callback_json(callback, names)).collect::<Vec<_>>(),
+        "payload": {
+            "headerBytes": record.payload.headers.len(),
+            "bodyBytes": record.payload.body.len(),
+        },
+    });
+    if with_payload {
+        object["payload"]["headers"] = String::from_utf8_lossy(record.payload.headers).into();
+        object["payload"]["body"] = String::from_utf8_lossy(record.payload.body).into();
+    }
+    object
+}
+
+fn actor_json(actor: Actor) -> Value {
+    match actor {
+        Actor::Dfsp(name) => json!({"kind": actor.kind(), "name": name.as_str()}),
+        _ => json!({"kind": actor.kind()}),
+    }
+}
+
+fn event_json(event: &Event, names: &Names) -> Value {
+    let mut object = Map::new();
+    object.insert("type".to_owned(), camel_case(event.name()).into());
+    add(&mut object, event.fields(), names);
+    Value::Object(object)
+}
+
+/// Adds fields. A cause becomes an error code and a description.
+fn add(object: &mut Map<String, Value>, fields: Vec<(&'static str, Shown<'_>)>, names: &Names) {
+    for (name, shown) in fields {
+        match shown {
+            Shown::Cause(cause) => add_cause(object, cause),
+            shown => {
+                object.insert(camel_case(name), shown_json(shown, names));
+            }
+        }
+    }
+}
+
+fn add_cause(object: &mut Map<String, Value>, cause: &Cause) {
+    let (code, description) = refusal::cause(cause);
+    object.insert("errorCode".to_owned(), code.to_string().into());
+    object.insert("errorDescription".to_owned(), (*description).into());
+}
+
+fn shown_json(shown: Shown<'_>, names: &Names) -> Value {
+    match shown {
+        Shown::Absent => Value::Null,
+        Shown::Flag(flag) => flag.into(),
+        Shown::Number(number) => i64::try_from(number)
+            .map(Value::from)
+            .or_else(|_| u64::try_from(number).map(Value::from))
+            .unwrap_or_else(|_| number.to_string().into()),
+        Shown::Text(text) => text.into_owned().into(),
+        Shown::Participant(id) => names.participant(id).into(),
+        Shown::Account(id) => id.number().into(),
+        Shown::AccountType(id) => names.account_type(id).into(),
+        Shown::Callback(key) => {
+            json!({"target": names.participant(key.target), "seq": key.seq, "index": key.index})
+        }
+        Shown::List(items) => items.into_iter().map(|item| shown_json(item, names)).collect(),
+        Shown::Cause(cause) => {
+            let mut object = Map::new();
+            add_cause(&mut object, cause);
+            Value::Object(object)
+        }
+        Shown::Fields(fields) => {
+            let mut object = Map::new();
+            add(&mut object, fields, names);
+            Value::Object(object)
+        }
+    }
+}
+
+/// `SomeName` and `some_name` as `someName`.
+fn camel_case(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    let mut is_next_upper = false;
+    for character in name.chars() {
+        match character {
+            '_' => is_next_upper = true,
+            _ if text.is_empty() => text.push(character.to_ascii_lowercase()),
+            _ if is_next_upper => {
+                text.push(character.to_ascii_uppercase());
+                is_next_upper = false;
+            }
+            _ => text.push(character),
+        }
+    }
+    text
+}
+
+fn callback_json(callback: &Callback, names: &Names) -> Value {
+    let mut object = json!({
+        "target": names.participant(callback.target),
+        "resource": callback.subject.resource.as_str(),
+        "id": callback.subject.id.to_string(),
+        "method": callback.content.method(),
+        "endpointType": callback.endpoint_type().name(),
+        "isForwarded": callback.content.is_forwarded(),
+    });
+    match &callback.content {
+        CallbackContent::State(_, view) => object["transferState"] = view.state.as_str().into(),
+        CallbackContent::Error(cause) => {
+            let (code, description) = refusal::cause(cause);
+            object["errorCode"] = code.to_string().into();
+            object["errorDescription"] = (*description).into();
+        }
+        _ => {}
+    }
+    object
 }

@@ -11,10 +11,9 @@ use upesi_ledger::{FEE_DECIMALS_MAX, FeePayer, FeeTerms, RATE_WHOLE};
 use upesi_types::{Amount, Currency, Timestamp};
 
 use super::admin_api::{AdminApi, AdminError, ApiAmount};
-use super::file::{Dfsp, Place, Scheme};
+use super::file::{DecimalText, Dfsp, Place, Scheme, Section};
 use super::plan::{Change, Plan};
 use super::reading::Reading;
-use super::sections::{DecimalText, Section};
 use super::state::HubState;
 
 /// Decimals that a share is rounded to unless a rule says otherwise.

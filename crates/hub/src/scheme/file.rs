@@ -1,12 +1,18 @@
 //! What a scheme file says, expanded into what each DFSP must have.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 use upesi_ledger::Binding;
 use upesi_types::{Amount, Currency};
 
 use super::fees::FeeRule;
 use super::reading::Reading;
+use crate::config::nearest;
 
 /// A scheme file larger than this is refused, in bytes.
 const FILE_BYTES_MAX: usize = 16 << 20;
@@ -113,4 +119,250 @@ pub fn parse(path: &str, text: &str) -> Result<Scheme, Vec<String>> {
         return Err(vec![format!("{path}: it is longer than {FILE_BYTES_MAX} bytes")]);
     }
     Reading::new(path, text).read(text)
+}
+
+// What a DFSP's base URL expands into: one endpoint per type, with the placeholders that hubs fill in.
+
+/// Type, and path behind the base URL. Types whose callers append the path themselves have the base alone.
+const TEMPLATES: &[(&str, &str)] = &[
+    ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),
+    ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "/transfers/{{transferId}}"),
+    ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/transfers/{{transferId}}/error"),
+    ("FSPIOP_CALLBACK_URL_QUOTES", ""),
+    ("FSPIOP_CALLBACK_URL_PARTIES_GET", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
+    (
+        "FSPIOP_CALLBACK_URL_PARTIES_SUB_ID_GET",
+        "/parties/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
+    ),
+    ("FSPIOP_CALLBACK_URL_PARTIES_PUT", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
+    (
+        "FSPIOP_CALLBACK_URL_PARTIES_SUB_ID_PUT",
+        "/parties/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
+    ),
+    ("FSPIOP_CALLBACK_URL_PARTIES_PUT_ERROR", "/parties/{{partyIdType}}/{{partyIdentifier}}/error"),
+    (
+        "FSPIOP_CALLBACK_URL_PARTIES_SUB_ID_PUT_ERROR",
+        "/parties/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}/error",
+    ),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_PUT", "/participants/{{partyIdType}}/{{partyIdentifier}}"),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_PUT_ERROR", "/participants/{{partyIdType}}/{{partyIdentifier}}/error"),
+    (
+        "FSPIOP_CALLBACK_URL_PARTICIPANT_SUB_ID_PUT",
+        "/participants/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
+    ),
+    (
+        "FSPIOP_CALLBACK_URL_PARTICIPANT_SUB_ID_PUT_ERROR",
+        "/participants/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}/error",
+    ),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_DELETE", "/participants/{{partyIdType}}/{{partyIdentifier}}"),
+    (
+        "FSPIOP_CALLBACK_URL_PARTICIPANT_SUB_ID_DELETE",
+        "/participants/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}",
+    ),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT", "/participants/{{requestId}}"),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT_ERROR", "/participants/{{requestId}}/error"),
+    ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_POST", "/bulkTransfers"),
+    ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_PUT", "/bulkTransfers/{{id}}"),
+    ("FSPIOP_CALLBACK_URL_BULK_TRANSFER_ERROR", "/bulkTransfers/{{id}}/error"),
+    ("FSPIOP_CALLBACK_URL_BULK_QUOTES", ""),
+    ("FSPIOP_CALLBACK_URL_FX_QUOTES", ""),
+    ("FSPIOP_CALLBACK_URL_FX_TRANSFER_POST", "/fxTransfers"),
+    ("FSPIOP_CALLBACK_URL_FX_TRANSFER_PUT", "/fxTransfers/{{commitRequestId}}"),
+    ("FSPIOP_CALLBACK_URL_FX_TRANSFER_ERROR", "/fxTransfers/{{commitRequestId}}/error"),
+    ("FSPIOP_CALLBACK_URL_AUTHORIZATIONS", ""),
+    ("FSPIOP_CALLBACK_URL_TRX_REQ_SERVICE", ""),
+    ("FSPIOP_CALLBACK_URL_SERVICES", ""),
+];
+
+/// The endpoints of a DFSP that serves everything below one base URL.
+pub fn endpoints_of(base_url: &str) -> impl Iterator<Item = (String, String)> {
+    let base = base_url.trim_end_matches('/').to_owned();
+    TEMPLATES.iter().map(move |(kind, path)| ((*kind).to_owned(), format!("{base}{path}")))
+}
+
+/// A template with a letter in place of each `{{placeholder}}`, so that it can be checked as a URL.
+pub fn without_placeholders(template: &str) -> String {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        text.push_str(before);
+        text.push('x');
+        rest = after.split_once("}}").map_or("", |(_, behind)| behind);
+    }
+    text + rest
+}
+
+// The tables of a scheme file, read key by key, so that one mistake does not hide another.
+
+/// A table from which keys are taken; what is left at the end are keys that do not belong there.
+pub(super) struct Section<'t> {
+    table: DeTable<'t>,
+    /// Where it begins.
+    pub(super) start: usize,
+    /// What was asked for.
+    known: Vec<&'static str>,
+}
+
+impl<'t> Section<'t> {
+    pub(super) fn new(table: DeTable<'t>, start: usize) -> Self {
+        Self { table, start, known: Vec::new() }
+    }
+
+    /// The value of a key, as it stands.
+    fn take(&mut self, key: &'static str) -> Option<Spanned<DeValue<'t>>> {
+        self.known.push(key);
+        self.table.remove(key)
+    }
+
+    /// The value of a key, or nothing if it is absent or of another kind.
+    pub(super) fn optional<T: for<'de> Deserialize<'de>>(
+        &mut self,
+        key: &'static str,
+        reading: &mut Reading<'_>,
+    ) -> Option<Spanned<T>> {
+        let value = self.take(key)?;
+        let span = value.span();
+        match T::deserialize(ValueDeserializer::from(value)) {
+            Ok(value) => Some(Spanned::new(span, value)),
+            Err(error) => {
+                reading.mistake(span.start, format!("{key}: {}", error.message().trim_end()));
+                None
+            }
+        }
+    }
+
+    /// The value of a key that must be there; `None` after a mistake.
+    pub(super) fn required<T: for<'de> Deserialize<'de>>(
+        &mut self,
+        key: &'static str,
+        reading: &mut Reading<'_>,
+    ) -> Option<Spanned<T>> {
+        if !self.table.contains_key(key) {
+            self.known.push(key);
+            reading.mistake(self.start, format!("{key:?} is missing"));
+            return None;
+        }
+        self.optional(key, reading)
+    }
+
+    /// A table below this one.
+    pub(super) fn section(&mut self, key: &'static str, reading: &mut Reading<'_>) -> Option<Self> {
+        let value = self.take(key)?;
+        Self::of(value, key, reading)
+    }
+
+    /// A list of tables: `[[key]]`.
+    pub(super) fn sections(&mut self, key: &'static str, reading: &mut Reading<'_>) -> Vec<Self> {
+        let Some(value) = self.take(key) else { return Vec::new() };
+        let start = value.span().start;
+        match value.into_inner() {
+            DeValue::Array(items) => {
+                items.into_iter().filter_map(|item| Self::of(item, key, reading)).collect()
+            }
+            _ => {
+                reading.mistake(start, format!("{key:?} is a list of tables: write [[{key}]]"));
+                Vec::new()
+            }
+        }
+    }
+
+    /// The entries of a table whose keys are names: a text for each.
+    pub(super) fn texts(
+        &mut self,
+        key: &'static str,
+        reading: &mut Reading<'_>,
+    ) -> Vec<(String, Spanned<String>)> {
+        let Some(section) = self.section(key, reading) else { return Vec::new() };
+        let mut texts = Vec::new();
+        for (name, value) in section.table {
+            let span = value.span();
+            match value.into_inner() {
+                DeValue::String(text) => {
+                    texts.push((name.into_inner().into_owned(), Spanned::new(span, text.into_owned())));
+                }
+                _ => reading.mistake(span.start, format!("{}: it must be a string", name.get_ref())),
+            }
+        }
+        texts
+    }
+
+    /// The entries of a table whose keys are names: a table for each. `None` if there is no such table.
+    pub(super) fn tables(
+        &mut self,
+        key: &'static str,
+        reading: &mut Reading<'_>,
+    ) -> Option<Vec<(String, Self)>> {
+        let section = self.section(key, reading)?;
+        let mut tables = Vec::new();
+        for (name, value) in section.table {
+            let name = name.into_inner().into_owned();
+            if let Some(table) = Self::of(value, &name, reading) {
+                tables.push((name, table));
+            }
+        }
+        Some(tables)
+    }
+
+    fn of(value: Spanned<DeValue<'t>>, key: &str, reading: &mut Reading<'_>) -> Option<Self> {
+        let start = value.span().start;
+        match value.into_inner() {
+            DeValue::Table(table) => Some(Self::new(table, start)),
+            _ => {
+                reading.mistake(start, format!("{key:?} must be a table"));
+                None
+            }
+        }
+    }
+
+    /// Reports the keys that nothing asked for.
+    pub(super) fn end(self, reading: &mut Reading<'_>) {
+        for (key, _) in &self.table {
+            let name = key.get_ref().as_ref();
+            let hint = match nearest(name, self.known.iter().copied()) {
+                Some(meant) => format!("did you mean {meant:?}?"),
+                None => format!("there are {}", self.known.join(", ")),
+            };
+            reading.mistake(key.span().start, format!("{name:?} is not a key here; {hint}"));
+        }
+    }
+}
+
+/// An amount as a string, or as an integer. Fractions must be strings: a TOML float would be rounded.
+pub(super) struct DecimalText(pub(super) String);
+
+impl<'de> Deserialize<'de> for DecimalText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct DecimalVisitor;
+        impl Visitor<'_> for DecimalVisitor {
+            type Value = DecimalText;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an amount: a whole number, or a string such as \"12.50\"")
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<DecimalText, E> {
+                Ok(DecimalText(number.to_string()))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<DecimalText, E> {
+                Ok(DecimalText(text.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(DecimalVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use upesi_ledger::EndpointType;
+
+    #[test]
+    fn every_template_is_of_a_known_type_and_a_url() {
+        for (kind, url) in endpoints_of("http://127.0.0.1:5000/greenbank/") {
+            assert!(EndpointType::parse(&kind).is_some_and(EndpointType::is_url), "{kind}");
+            assert!(url.starts_with("http://127.0.0.1:5000/greenbank"), "{url}");
+            let plain = without_placeholders(&url);
+            assert!(upesi_http::Target::parse(&plain).is_ok() && !plain.contains('{'), "{plain}");
+        }
+        let put = endpoints_of("http://a").find(|(kind, _)| kind.ends_with("TRANSFER_PUT"));
+        assert_eq!(put.unwrap().1, "http://a/transfers/{{transferId}}");
+    }
 }

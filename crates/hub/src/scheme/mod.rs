@@ -5,11 +5,8 @@ pub mod apply;
 pub mod fees;
 pub mod file;
 pub mod plan;
-mod proxied;
 mod reading;
-mod sections;
 pub mod state;
-mod templates;
 #[cfg(test)]
 mod tests;
 

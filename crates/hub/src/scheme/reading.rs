@@ -7,13 +7,13 @@ use toml::Spanned;
 use toml::de::DeTable;
 use upesi_http::{Target, check_address};
 use upesi_jws::SubmittedKey;
-use upesi_ledger::Limits;
-use upesi_ledger::{Binding, BindingKind, Delay, EndpointType, Granularity, Interchange, SettlementModel};
+use upesi_ledger::{
+    Binding, BindingKind, Delay, EndpointType, Granularity, Interchange, Limits, SettlementModel,
+};
 use upesi_types::{Amount, Currency};
 
-use super::file::{AccountTerms, Dfsp, Model, Place, Scheme, SigningKey};
-use super::sections::{DecimalText, Section};
-use super::templates;
+use super::file;
+use super::file::{AccountTerms, DecimalText, Dfsp, Model, Place, Scheme, Section, SigningKey};
 use crate::config::nearest;
 
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=30;
@@ -430,7 +430,7 @@ impl<'a> Reading<'a> {
             self.mistake(start, error);
             return Vec::new();
         }
-        let endpoints: Vec<_> = templates::expand(&url).collect();
+        let endpoints: Vec<_> = file::endpoints_of(&url).collect();
         let refused = endpoints.iter().find_map(|(kind, value)| {
             let refusal = upesi_admin::check_endpoint(EndpointType::parse(kind)?, value).err()?;
             Some(format!("{value:?} {refusal}"))
@@ -473,7 +473,7 @@ fn kinds_of_bindings() -> String {
 /// What is wrong with the braces of a URL in which `{name}` is filled in. The hub fills in `{{these}}`, if they are
 /// allowed.
 fn stray_brace(url: &str, are_filled_in: bool) -> Option<String> {
-    let rest = if are_filled_in { templates::without_placeholders(url) } else { url.to_owned() };
+    let rest = if are_filled_in { file::without_placeholders(url) } else { url.to_owned() };
     let from = rest.find(['{', '}'])?;
     let name: String = rest[from..].trim_start_matches('{').chars().take_while(|c| *c != '}').collect();
     Some(if are_filled_in {

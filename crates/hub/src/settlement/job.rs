@@ -9,8 +9,7 @@ use std::str::FromStr;
 
 use upesi_ledger::SettlementState;
 
-use super::advance::Advance;
-use super::api::{Content, Model, Settlement, Window};
+use super::api::{Account, Content, Model, Settlement, SettlementApi, Step, Window};
 use super::{Done, Hub, Job, SettlementError, Waiting};
 use crate::scheme::admin_api::AdminError;
 
@@ -142,4 +141,86 @@ pub(super) fn governing<'a>(models: &'a [Model], content: &Content) -> Option<&'
             && model.settlement_granularity == "NET"
             && model.settlement_delay == "DEFERRED"
     })
+}
+
+// Accounts of a settlement, advanced stage by stage.
+
+/// How accounts advance.
+pub(super) struct Advance<'a> {
+    /// The state to reach.
+    pub(super) goal: SettlementState,
+    /// Only these accounts.
+    pub(super) only: Option<Vec<u32>>,
+    /// The reason of each stage.
+    pub(super) reason: &'a str,
+    /// The bank's reference for an account.
+    pub(super) reference: &'a (dyn Fn(u32) -> Option<String> + Sync),
+}
+
+/// The state after the one that a settlement stands in; its own if it is final or unknown.
+pub(super) fn following(settlement: &Settlement) -> SettlementState {
+    match settlement.stage() {
+        Ok(SettlementState::Settling) => SettlementState::Settled,
+        Ok(state) => state.next().unwrap_or(state),
+        Err(_) => SettlementState::Settled,
+    }
+}
+
+impl Advance<'_> {
+    /// Advances until the settlement is in the wanted state. What is there already stays as it is, so that a call after
+    /// a crash continues.
+    pub(super) async fn run(&self, api: &SettlementApi, mut settlement: Settlement) -> Done<Settlement> {
+        loop {
+            let stage = settlement.stage()?;
+            if stage == SettlementState::Aborted {
+                return Err(stopped(&settlement, "it was aborted"));
+            }
+            if stage.number() >= self.goal.number() {
+                return Ok(settlement);
+            }
+            let next = following(&settlement);
+            let steps: Vec<Step> = self.steps(&settlement, next).collect();
+            let faults = api.advance(settlement.id, &steps).await?;
+            if !faults.is_empty() {
+                let list: Vec<String> =
+                    faults.iter().map(|(account, fault)| format!("account {account}: {fault}")).collect();
+                let text = format!("these accounts cannot be {}\n{}", next.as_str(), list.join("\n"));
+                return Err(stopped(&settlement, &text));
+            }
+            settlement = api.settlement(settlement.id).await?;
+            // Other accounts must follow before these can go on.
+            if self.only.is_some() {
+                return Ok(settlement);
+            }
+            if settlement.stage()? == stage {
+                return Err(stopped(
+                    &settlement,
+                    &format!("it stays {}: is it advanced elsewhere?", stage.as_str()),
+                ));
+            }
+        }
+    }
+
+    /// The accounts that are not in a state yet.
+    fn steps<'a>(
+        &'a self,
+        settlement: &'a Settlement,
+        state: SettlementState,
+    ) -> impl Iterator<Item = Step> + 'a {
+        let is_wanted = |account: &Account| self.only.as_ref().is_none_or(|only| only.contains(&account.id));
+        let behind = settlement
+            .accounts()
+            .filter(move |(_, account)| account.state != state.as_str() && is_wanted(account));
+        behind.map(move |(participant, account)| Step {
+            participant,
+            account: account.id,
+            state,
+            reason: self.reason.to_owned(),
+            reference: (self.reference)(account.id),
+        })
+    }
+}
+
+fn stopped(settlement: &Settlement, text: &str) -> SettlementError {
+    SettlementError::Stopped(format!("settlement {}: {text}", settlement.id))
 }

@@ -1,32 +1,31 @@
 //! `upesi settlement`: windows closed and settled through the admin API, whole settlements as one job, reports, and
 //! what the settlement bank sends back.
 
-mod advance;
 mod api;
 mod bank;
 mod job;
 mod report;
 mod shown;
-#[cfg(test)]
-mod tests;
 
 use std::io::Write;
 use std::time::Duration;
 
+use api::{Settlement, SettlementApi, Window};
+use shown::Shown;
 use upesi_http::ClientTls;
-pub use upesi_ledger::SettlementState;
 use upesi_types::FspId;
 
+use self::job::Advance;
 use crate::await_hub::await_hub;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::admin_api::{AdminApi, AdminError, AdminToken};
 use crate::scheme::{admin_failure, write};
-use advance::Advance;
-use api::{Settlement, SettlementApi, Window};
+
+pub use upesi_ledger::SettlementState;
+
 pub use bank::{Reconcile, reconcile};
 pub use job::JobName;
 pub use report::{Report, ReportKind, matrix, report};
-use shown::Shown;
 
 /// The hub to call, and the form of the output.
 #[derive(Clone, Debug)]
@@ -241,7 +240,7 @@ impl Hub {
             }
             Action::Advance { settlement, goal, dfsp, reason, reference } => {
                 let found = self.api.settlement(*settlement).await?;
-                let goal = goal.unwrap_or_else(|| advance::following(&found));
+                let goal = goal.unwrap_or_else(|| job::following(&found));
                 let only = self.accounts_of(dfsp.as_ref()).await?;
                 let reference = |_| reference.clone();
                 let advance = Advance { goal, only, reason, reference: &reference };
@@ -314,5 +313,69 @@ impl Hub {
         }
         let open = self.api.close(id, reason).await?;
         Ok(vec![self.api.window(id).await?, open])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::job::governing;
+    use super::{JobName, api};
+
+    fn model(name: &str, currency: Option<&str>, kind: &str, granularity: &str) -> api::Model {
+        let text = serde_json::json!({
+            "name": name,
+            "settlementGranularity": granularity,
+            "settlementDelay": "DEFERRED",
+            "currency": currency,
+            "ledgerAccountTypeId": kind,
+        });
+        serde_json::from_value(text).unwrap()
+    }
+
+    /// As the ledger chooses: a currency with models of its own is governed by none for all currencies.
+    #[test]
+    fn a_content_has_the_model_of_its_currency_else_the_one_of_all() {
+        let models = [
+            model("ALL", None, "POSITION", "NET"),
+            model("ALLFEES", None, "INTERCHANGE_FEE", "NET"),
+            model("KENYA", Some("KES"), "POSITION", "NET"),
+            model("TANZANIA", Some("TZS"), "POSITION", "GROSS"),
+        ];
+        for (currency, kind, expected) in [
+            ("KES", "POSITION", Some("KENYA")),
+            ("KES", "INTERCHANGE_FEE", None),
+            ("TZS", "POSITION", None),
+            ("ZMW", "POSITION", Some("ALL")),
+            ("ZMW", "INTERCHANGE_FEE", Some("ALLFEES")),
+            ("ZMW", "ESCROW", None),
+        ] {
+            let content = serde_json::json!({"state": "CLOSED", "ledgerAccountType": kind, "currencyId": currency, "createdDate": ""});
+            let content = serde_json::from_value(content).unwrap();
+            let found = governing(&models, &content).map(|model| &*model.name);
+            assert_eq!(found, expected, "{currency} {kind}");
+        }
+        assert!(
+            governing(
+                &models[..0],
+                &serde_json::from_value(serde_json::json!({
+                    "state": "CLOSED", "ledgerAccountType": "POSITION", "currencyId": "KES", "createdDate": ""
+                }))
+                .unwrap()
+            )
+            .is_none()
+        );
+    }
+
+    #[test]
+    fn names_of_jobs_fit_references() {
+        for name in ["2026-11-23", "eod.KES_1", &"a".repeat(26)] {
+            assert_eq!(name.parse::<JobName>().unwrap().to_string(), name);
+        }
+        for name in ["", "a b", "é", "a/b", &"a".repeat(27)] {
+            assert!(
+                name.parse::<JobName>().unwrap_err().starts_with("give a name of 1 to 26 letters"),
+                "{name}"
+            );
+        }
     }
 }

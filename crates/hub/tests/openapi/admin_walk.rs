@@ -3,9 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::client::{Answer, Client};
-use crate::common::hub::{Hub, StandingClock};
-use crate::common::{Document, Operation, to_text};
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 use upesi_admin::{Access, AccessOptions};
@@ -14,6 +11,10 @@ use upesi_engine::Payload;
 use upesi_ledger::command::{Act, Deed};
 use upesi_ledger::{AdminCommand, Attribution, CallbackKey, Command, ParticipantId};
 use upesi_types::{Amount, Currency, FspId};
+
+use super::common::hub::{Answer, Client};
+use crate::common::hub::{Hub, StandingClock};
+use crate::common::{Document, Operation, to_text};
 
 /// Answers that hold what no document can know: how long the process has been up, a token, the whole audit trail.
 const DIFFERENT_EACH_TIME: [&str; 5] =

@@ -4,4 +4,3 @@ mod admin_walk;
 mod common;
 mod document;
 mod fspiop_bodies;
-mod fspiop_routes;

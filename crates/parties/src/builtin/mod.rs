@@ -7,17 +7,13 @@
 //! Sub id and currency tell entries of one identifier apart, and each such combination has one owner at most. An entry
 //! without a currency stands for all of them: DFSPs cannot register what another's entry covers already; operators can.
 
-mod error;
-mod record;
-pub(crate) mod rules;
+pub(crate) mod owners;
 #[cfg(test)]
 mod tests;
 
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, Table, Transaction, Value};
-use upesi_types::{Currency, FspId};
-
-pub use error::RegisterError;
+use upesi_types::{Currency, ErrorCode, FspId};
 
 use crate::party::{Entry, Owner, PartyIdType};
 
@@ -70,14 +66,14 @@ impl BuiltInDirectory {
     /// [`BuiltInOptions::memory_bytes_max`], a point read of microseconds, which may wait for the disk, and for a sync
     /// of a small file while the store takes in many changes.
     pub fn find(&self, kind: PartyIdType, id: &str) -> Result<Vec<Owner>, TablesError> {
-        owners_of(self.parties.get(&record::key(kind, id))?)
+        owners_of(self.parties.get(&owners::key(kind, id))?)
     }
 
     /// Registers a party. Registering again what is registered already is a success, whoever repeats it.
     pub async fn register(&self, entry: &Entry) -> Result<(), RegisterError> {
         let entry = entry.clone();
         let (kind, id) = (entry.kind, entry.id.clone());
-        let changed = self.change_owners(kind, id, move |owners| rules::register(owners, &entry));
+        let changed = self.change_owners(kind, id, move |owners| owners::register(owners, &entry));
         changed.await.map(drop)
     }
 
@@ -96,7 +92,7 @@ impl BuiltInDirectory {
             let mut answers = Vec::with_capacity(entries.len());
             for entry in &entries {
                 let answer = change_in(transaction, &parties, entry.kind, &entry.id, |owners| {
-                    rules::register(owners, entry)
+                    owners::register(owners, entry)
                 })?;
                 answers.push(answer.map(drop));
             }
@@ -115,7 +111,7 @@ impl BuiltInDirectory {
     pub async fn change(&self, entry: &Entry, by: Option<&FspId>) -> Result<(), RegisterError> {
         let (entry, by) = (entry.clone(), self.checked(by));
         let (kind, id) = (entry.kind, entry.id.clone());
-        let changed = self.change_owners(kind, id, move |owners| rules::change(owners, &entry, by.as_ref()));
+        let changed = self.change_owners(kind, id, move |owners| owners::change(owners, &entry, by.as_ref()));
         changed.await.map(drop)
     }
 
@@ -123,7 +119,7 @@ impl BuiltInDirectory {
     pub async fn put(&self, entry: &Entry) -> Result<(), RegisterError> {
         let entry = entry.clone();
         let (kind, id) = (entry.kind, entry.id.clone());
-        self.change_owners(kind, id, move |owners| rules::put(owners, &entry)).await.map(drop)
+        self.change_owners(kind, id, move |owners| owners::put(owners, &entry)).await.map(drop)
     }
 
     /// Removes the entries with this sub id (`None`: those without one), of one currency or of all. Returns how many
@@ -142,7 +138,7 @@ impl BuiltInDirectory {
     ) -> Result<usize, RegisterError> {
         let (sub_id, by) = (sub_id.map(Box::<str>::from), self.checked(by));
         let remove =
-            move |owners: &mut Vec<Owner>| rules::remove(owners, sub_id.as_deref(), currency, by.as_ref());
+            move |owners: &mut Vec<Owner>| owners::remove(owners, sub_id.as_deref(), currency, by.as_ref());
         self.change_owners(kind, id.into(), remove).await
     }
 
@@ -203,13 +199,13 @@ pub(crate) fn change_in<T: Changed>(
     id: &str,
     rule: impl FnOnce(&mut Vec<Owner>) -> Result<T, RegisterError>,
 ) -> Result<Result<T, RegisterError>, TablesError> {
-    let key = record::key(kind, id);
+    let key = owners::key(kind, id);
     let mut owners = owners_of(transaction.get(parties, &key)?)?;
     let outcome = rule(&mut owners);
     if outcome.as_ref().is_ok_and(Changed::is_change) {
         match owners.is_empty() {
             true => transaction.delete(parties, &key)?,
-            false => transaction.put(parties, &key, &record::encode(&owners))?,
+            false => transaction.put(parties, &key, &owners::encode(&owners))?,
         }
     }
     Ok(outcome)
@@ -219,7 +215,51 @@ fn owners_of(value: Option<Value>) -> Result<Vec<Owner>, TablesError> {
     match value {
         None => Ok(Vec::new()),
         Some(value) => {
-            record::decode(&value).ok_or_else(|| TablesError::content("an entry of the directory"))
+            owners::decode(&value).ok_or_else(|| TablesError::content("an entry of the directory"))
+        }
+    }
+}
+
+// Why the built-in directory refuses.
+
+/// A registration, change or removal that was refused. Nothing was changed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// Another DFSP is registered for this identifier, sub id and currency.
+    #[error("Party already exists [id: {id}]")]
+    AlreadyRegistered {
+        /// The identifier.
+        id: Box<str>,
+        /// Who is registered; not for the eyes of other DFSPs.
+        fsp: FspId,
+    },
+    /// The identifier has as many sub ids and currencies as it may have.
+    #[error("The party has {} entries, which is the most", OWNERS_MAX)]
+    TooManyOwners,
+    /// There is no such entry to change.
+    #[error("Party not found")]
+    NotRegistered,
+    /// The entry belongs to another DFSP, and the directory checks that.
+    #[error("The party is registered by another DFSP")]
+    NotOwner {
+        /// 3003 for a change, 3040 for a removal.
+        code: ErrorCode,
+    },
+    /// The store failed or was busy.
+    #[error(transparent)]
+    Store(#[from] TablesError),
+}
+
+impl RegisterError {
+    /// The FSPIOP code to answer with; the error's text is the detail.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::AlreadyRegistered { .. } | Self::TooManyOwners | Self::NotRegistered => {
+                ErrorCode::ADD_PARTY_INFORMATION
+            }
+            Self::NotOwner { code } => *code,
+            Self::Store(error) => error.code(),
         }
     }
 }

@@ -2,18 +2,18 @@
 //! batch. So an import that was interrupted anywhere goes on at [`Progress::next_line`], and a chunk whose answer was
 //! lost can be sent again.
 
-mod line;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, Table, Transaction};
-use upesi_types::FspId;
+use upesi_types::{Currency, FspId};
 
-pub use line::{COLUMNS, Columns, LINE_BYTES_MAX};
-
-use crate::builtin::{BuiltInDirectory, RegisterError, change_in, rules};
-use crate::party::Entry;
+use super::builtin::owners;
+use crate::builtin::{BuiltInDirectory, RegisterError, change_in};
+use crate::party::{Entry, PartyIdType, check_identifier};
 
 /// Lines of one chunk: the writer of the store is busy with a chunk for some tens of milliseconds.
 pub const CHUNK_LINES_MAX: usize = 10_000;
@@ -238,8 +238,8 @@ fn register_line(
     is_new: bool,
 ) -> Result<Result<(), String>, TablesError> {
     let rule = match conflict {
-        Conflict::Refuse => rules::register,
-        Conflict::Replace => rules::put,
+        Conflict::Refuse => owners::register,
+        Conflict::Replace => owners::put,
     };
     let registered = change_in(transaction, parties, entry.kind, &entry.id, |owners| match is_new {
         true => rule(owners, entry),
@@ -266,6 +266,134 @@ impl Progress {
                 refused: u64::from_le_bytes(*refused),
             }),
             _ => Err(TablesError::content("the progress of an import")),
+        }
+    }
+}
+
+// One line of a file of parties.
+
+/// Longest line, in bytes: five fields of their greatest length, quoted and in four-byte characters, stay below.
+pub const LINE_BYTES_MAX: usize = 4096;
+
+/// The columns of a file of parties, in the order that is taken for granted when none is given.
+pub const COLUMNS: [&str; 5] = ["partyIdType", "partyIdentifier", "partySubIdOrType", "currency", "fspId"];
+
+const KIND: usize = 0;
+const ID: usize = 1;
+const SUB_ID: usize = 2;
+const CURRENCY: usize = 3;
+const FSP: usize = 4;
+
+/// Which field of a line is which column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Columns {
+    /// For each of [`COLUMNS`] its place in the line; `None`: not in the file, so always empty.
+    places: [Option<usize>; COLUMNS.len()],
+    /// How many fields a line has.
+    count: usize,
+}
+
+impl Default for Columns {
+    fn default() -> Self {
+        Self { places: std::array::from_fn(Some), count: COLUMNS.len() }
+    }
+}
+
+impl Columns {
+    /// Reads a header line. Sub id and currency may be missing; names are compared without regard to case.
+    ///
+    /// Errors: what is wrong with the header.
+    pub fn parse(header: &str) -> Result<Self, String> {
+        let header = header.strip_prefix('\u{feff}').unwrap_or(header);
+        let fields = split(header.trim_end_matches(['\r', '\n'])).map_err(str::to_owned)?;
+        let mut places = [None; COLUMNS.len()];
+        for (place, name) in fields.iter().enumerate() {
+            let known = COLUMNS.iter().position(|column| column.eq_ignore_ascii_case(name.trim()));
+            let column = known.ok_or_else(|| format!("there is no column {name:?}; {EXPECTED}"))?;
+            if places[column].replace(place).is_some() {
+                return Err(format!("the column {} is there twice", COLUMNS[column]));
+            }
+        }
+        match [KIND, ID, FSP].into_iter().find(|column| places[*column].is_none()) {
+            Some(missing) => Err(format!("the column {} is missing; {EXPECTED}", COLUMNS[missing])),
+            None => Ok(Self { places, count: fields.len() }),
+        }
+    }
+
+    /// Reads a line; `None` when it is blank.
+    ///
+    /// Errors: why it is no entry, for people.
+    pub fn entry(&self, line: &str) -> Option<Result<Entry, String>> {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        if line.trim().is_empty() { None } else { Some(self.read(line)) }
+    }
+
+    fn read(&self, line: &str) -> Result<Entry, String> {
+        if line.len() > LINE_BYTES_MAX {
+            return Err(format!("the line has more than {LINE_BYTES_MAX} bytes"));
+        }
+        let fields = split(line)?;
+        if fields.len() != self.count {
+            return Err(format!("the line has {} fields instead of {}", fields.len(), self.count));
+        }
+        let field = |column: usize| self.places[column].map_or("", |place| fields[place].trim());
+        let kind = PartyIdType::parse(field(KIND))
+            .ok_or_else(|| format!("partyIdType {:?} is none of the FSPIOP types", field(KIND)))?;
+        let sub_id = Some(field(SUB_ID)).filter(|text| !text.is_empty());
+        check_identifier(kind, field(ID), sub_id)?;
+        let currency = match field(CURRENCY) {
+            "" => None,
+            text => Some(
+                Currency::parse(text)
+                    .ok_or_else(|| format!("currency {text:?} is no ISO 4217 code in capital letters"))?,
+            ),
+        };
+        let fsp = FspId::parse(field(FSP))
+            .ok_or_else(|| format!("fspId {:?} cannot be the name of a DFSP", field(FSP)))?;
+        Ok(Entry { kind, id: field(ID).into(), sub_id: sub_id.map(Into::into), currency, fsp })
+    }
+}
+
+const EXPECTED: &str = "expected are partyIdType,partyIdentifier,partySubIdOrType,currency,fspId";
+
+/// The fields of a line of comma-separated values (RFC 4180, without line breaks in fields).
+fn split(line: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
+    let mut fields = Vec::with_capacity(COLUMNS.len());
+    let mut rest = line;
+    loop {
+        let (field, after) = match rest.strip_prefix('"') {
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                (Cow::Borrowed(&rest[..end]), &rest[end..])
+            }
+            Some(quoted) => unquote(quoted)?,
+        };
+        fields.push(field);
+        match after.strip_prefix(',') {
+            Some(next) => rest = next,
+            None if after.is_empty() => return Ok(fields),
+            None => return Err("there is something between a closing quote and the next comma"),
+        }
+    }
+}
+
+/// The field that begins behind an opening quote, and what follows its closing one.
+fn unquote(mut rest: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
+    let mut field = Cow::Borrowed("");
+    loop {
+        let end = rest.find('"').ok_or("a quote is not closed in its line")?;
+        match &mut field {
+            Cow::Borrowed("") => field = Cow::Borrowed(&rest[..end]),
+            other => other.to_mut().push_str(&rest[..end]),
+        }
+        rest = &rest[end + 1..];
+        match rest.strip_prefix('"') {
+            // Two quotes stand for one.
+            Some(after) => {
+                field.to_mut().push('"');
+                rest = after;
+            }
+            None => return Ok((field, rest)),
         }
     }
 }

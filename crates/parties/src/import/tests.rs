@@ -173,3 +173,70 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn lines_split_into_fields() {
+    for (line, fields) in [
+        ("a,b,c", Ok(vec!["a", "b", "c"])),
+        ("", Ok(vec![""])),
+        (",", Ok(vec!["", ""])),
+        (r#""a","b,c","""d"" e""#, Ok(vec!["a", "b,c", "\"d\" e"])),
+        (r#""""#, Ok(vec![""])),
+        (r#"a"b,c"#, Ok(vec!["a\"b", "c"])),
+        (r#""a"#, Err(())),
+        (r#""a"b,c"#, Err(())),
+    ] {
+        let found = split(line).map_err(drop);
+        let found = found.map(|fields| fields.iter().map(|field| field.to_string()).collect::<Vec<_>>());
+        assert_eq!(found, fields.map(|fields| fields.into_iter().map(str::to_owned).collect()), "{line}");
+    }
+}
+
+#[test]
+fn headers_say_which_column_is_where() {
+    assert_eq!(Columns::parse(&COLUMNS.join(",")), Ok(Columns::default()));
+    assert_eq!(Columns::parse(&format!("\u{feff}{}\r\n", COLUMNS.join(","))), Ok(Columns::default()));
+    let columns = Columns::parse("FSPID, partyidtype ,\"partyIdentifier\"").unwrap();
+    let entry = columns.entry("greenbank,MSISDN,26097\r").unwrap().unwrap();
+    assert_eq!(
+        (entry.fsp.as_str(), &*entry.id, entry.sub_id, entry.currency),
+        ("greenbank", "26097", None, None)
+    );
+    for (header, said) in [
+        ("", "no column \"\""),
+        ("partyIdType,partyIdentifier", "fspId is missing"),
+        ("partyIdType,partyIdentifier,fspId,fspId", "twice"),
+        ("MSISDN,26097,,,greenbank", "no column \"MSISDN\""),
+        ("\"partyIdType", "not closed"),
+    ] {
+        let error = Columns::parse(header).unwrap_err();
+        assert!(error.contains(said), "{header}: {error}");
+    }
+}
+
+#[test]
+fn a_line_is_an_entry_or_says_why_not() {
+    let columns = Columns::default();
+    let entry = columns.entry("BUSINESS, acme ,till-7,USD,greenbank").unwrap().unwrap();
+    assert_eq!(
+        (entry.kind, &*entry.id, entry.sub_id.as_deref()),
+        (PartyIdType::Business, "acme", Some("till-7"))
+    );
+    assert_eq!(entry.currency, Currency::parse("USD"));
+    assert!(columns.entry("  \r").is_none());
+    for (line, said) in [
+        ("MSISDN,26097,,greenbank", "4 fields instead of 5"),
+        ("PHONE,26097,,,greenbank", "partyIdType \"PHONE\""),
+        ("MSISDN,twelve,,,greenbank", "MSISDN"),
+        ("MSISDN,,,,greenbank", "ID"),
+        ("MSISDN,26097,a\u{7}b,,greenbank", "SubId"),
+        ("MSISDN,26097,,usd,greenbank", "currency \"usd\""),
+        ("MSISDN,26097,,,", "fspId \"\""),
+        ("MSISDN,26097,,,\"greenbank", "not closed"),
+    ] {
+        let error = columns.entry(line).unwrap().unwrap_err();
+        assert!(error.contains(said), "{line}: {error}");
+    }
+    let long = format!("MSISDN,{},,,greenbank", "7".repeat(LINE_BYTES_MAX));
+    assert!(columns.entry(&long).unwrap().unwrap_err().contains("4096 bytes"));
+}

@@ -15,22 +15,19 @@
 //! - A deleted oracle is kept, marked, and never asked; its place is free again.
 //! - Every change is durable before it is answered and holds for the next lookup: nothing is cached.
 
-mod error;
-mod record;
-mod snapshot;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use serde::{Deserialize, Serialize};
 use upesi_http::{Schemes, Target, check_address};
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, Table};
-use upesi_types::{Currency, Timestamp};
-
-pub use error::OracleError;
-pub use snapshot::{Oracle, OracleKind, Oracles};
+use upesi_types::{Currency, ErrorCode, Timestamp};
 
 use crate::party::PartyIdType;
 
@@ -108,7 +105,7 @@ impl OracleRegistry {
         loop {
             let page = table.scan(&[], after.as_deref(), PAGE_RECORDS)?;
             for (key, value) in &page {
-                oracles.set(record::decode(key, value).ok_or_else(|| TablesError::content("an oracle"))?);
+                oracles.set(decode_oracle(key, value).ok_or_else(|| TablesError::content("an oracle"))?);
             }
             match page.into_iter().next_back() {
                 Some((last, _)) => after = Some(last),
@@ -177,7 +174,7 @@ impl OracleRegistry {
                 Ok(oracle) => oracle,
                 Err(refusal) => return Ok(Err(refusal)),
             };
-            transaction.put(&table, &record::key(oracle.id), &record::encode(&oracle))?;
+            transaction.put(&table, &oracle_key(oracle.id), &encode_oracle(&oracle))?;
             decided.set(oracle.clone());
             let (now, views) = (Arc::new(decided.clone()), Arc::clone(&views));
             transaction.once_durable(move || {
@@ -237,4 +234,196 @@ fn check_url(text: &str, schemes: &Schemes) -> Result<(), OracleError> {
         }
     };
     Err(OracleError::BadUrl { reason })
+}
+
+// Why the registry of oracles refuses.
+
+/// A change of the registry that was refused. Nothing was changed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OracleError {
+    /// Another oracle is active for this type and currency.
+    #[error("Oracle {id} is active for {kind}{} already", for_currency(.currency))]
+    Duplicate {
+        /// The other oracle.
+        id: u32,
+        /// Its type.
+        kind: PartyIdType,
+        /// Its currency.
+        currency: Option<Currency>,
+    },
+    /// There is no such active oracle.
+    #[error("Oracle not found")]
+    NotFound {
+        /// The number that was given.
+        id: u32,
+    },
+    /// The address cannot be called.
+    #[error("The oracle's address {reason}")]
+    BadUrl {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The registry is full.
+    #[error("There are {} oracles, which is the most; delete one first", ORACLES_MAX)]
+    TooMany,
+    /// The store failed or was busy.
+    #[error(transparent)]
+    Store(#[from] TablesError),
+}
+
+fn for_currency(currency: &Option<Currency>) -> String {
+    currency.map_or_else(|| " without a currency".to_owned(), |currency| format!(" in {currency}"))
+}
+
+impl OracleError {
+    /// The code to answer with; the error's text is the detail. What the operator can mend is a 4xx.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Duplicate { .. } | Self::NotFound { .. } | Self::TooMany => {
+                ErrorCode::ADD_PARTY_INFORMATION
+            }
+            Self::BadUrl { .. } => ErrorCode::MALFORMED_SYNTAX,
+            Self::Store(error) => error.code(),
+        }
+    }
+}
+
+// How an oracle is stored: by its number, as JSON that people can read.
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Stored<'a> {
+    #[serde(borrow)]
+    kind: std::borrow::Cow<'a, str>,
+    #[serde(borrow)]
+    currency: Option<std::borrow::Cow<'a, str>>,
+    #[serde(borrow)]
+    url: std::borrow::Cow<'a, str>,
+    is_default: bool,
+    created_at_ms: i64,
+    is_active: bool,
+}
+
+fn oracle_key(id: u32) -> [u8; 4] {
+    id.to_be_bytes()
+}
+
+fn encode_oracle(oracle: &Oracle) -> Vec<u8> {
+    let stored = Stored {
+        kind: oracle.spec.kind.as_str().into(),
+        currency: oracle.spec.currency.as_ref().map(|currency| currency.as_str().into()),
+        url: (&*oracle.spec.url).into(),
+        is_default: oracle.spec.is_default,
+        created_at_ms: oracle.created_at.as_ms(),
+        is_active: oracle.is_active,
+    };
+    // Texts, numbers and flags always have a JSON form.
+    serde_json::to_vec(&stored).unwrap_or_default()
+}
+
+/// `None` when this is not what [`encode_oracle`] made.
+fn decode_oracle(oracle_key: &[u8], value: &[u8]) -> Option<Oracle> {
+    let id = u32::from_be_bytes(oracle_key.try_into().ok()?);
+    let stored: Stored<'_> = serde_json::from_slice(value).ok()?;
+    let currency = match &stored.currency {
+        Some(text) => Some(Currency::parse(text)?),
+        None => None,
+    };
+    let spec = OracleSpec {
+        kind: PartyIdType::parse(&stored.kind)?,
+        currency,
+        url: stored.url.into(),
+        is_default: stored.is_default,
+    };
+    let created_at = Timestamp::from_ms(stored.created_at_ms);
+    Some(Oracle { id, spec, created_at, is_active: stored.is_active })
+}
+
+// The oracles at some moment, and which of them is asked.
+
+/// A registered oracle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Oracle {
+    /// Its number, given at registration and never used again.
+    pub id: u32,
+    /// What the operator said about it.
+    pub spec: OracleSpec,
+    /// When it was registered.
+    pub created_at: Timestamp,
+    /// Whether it is asked; `false` once deleted.
+    pub is_active: bool,
+}
+
+/// Who answers for a type and currency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OracleKind<'a> {
+    /// The hub's own directory.
+    BuiltIn,
+    /// An oracle behind HTTP.
+    External(&'a Oracle),
+}
+
+/// The active oracles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Oracles {
+    by_id: BTreeMap<u32, Oracle>,
+    next_id: u32,
+    builtin_enabled: bool,
+}
+
+impl Oracles {
+    /// With these ever registered.
+    pub fn new(oracles: impl IntoIterator<Item = Oracle>, builtin_enabled: bool) -> Self {
+        let mut all = Self { by_id: BTreeMap::new(), next_id: 1, builtin_enabled };
+        oracles.into_iter().for_each(|oracle| all.set(oracle));
+        all
+    }
+
+    /// Who is asked about a party of this type; `None`: nobody can be, which a lookup answers with 3003.
+    pub fn select(&self, kind: PartyIdType, currency: Option<Currency>) -> Option<OracleKind<'_>> {
+        let of_kind = self.by_id.values().filter(|oracle| oracle.spec.kind == kind);
+        let chosen = match currency {
+            Some(_) => of_kind
+                .filter(|oracle| oracle.spec.currency.is_none() || oracle.spec.currency == currency)
+                .max_by_key(|oracle| oracle.spec.currency.is_some()),
+            None => of_kind.max_by_key(|oracle| {
+                (oracle.spec.is_default, oracle.spec.currency.is_none(), Reverse(oracle.id))
+            }),
+        };
+        let built_in = self.builtin_enabled.then_some(OracleKind::BuiltIn);
+        chosen.map(OracleKind::External).or(built_in)
+    }
+
+    /// The active oracles in order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = &Oracle> {
+        self.by_id.values()
+    }
+
+    /// An active oracle.
+    pub fn get(&self, id: u32) -> Option<&Oracle> {
+        self.by_id.get(&id)
+    }
+
+    /// How many are active.
+    pub fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether the built-in directory answers where no oracle fits.
+    pub fn builtin_enabled(&self) -> bool {
+        self.builtin_enabled
+    }
+
+    fn next_id(&self) -> u32 {
+        self.next_id
+    }
+
+    fn set(&mut self, oracle: Oracle) {
+        self.next_id = self.next_id.max(oracle.id.saturating_add(1));
+        match oracle.is_active {
+            true => drop(self.by_id.insert(oracle.id, oracle)),
+            false => drop(self.by_id.remove(&oracle.id)),
+        }
+    }
 }

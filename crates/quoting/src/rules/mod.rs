@@ -15,7 +15,6 @@
 //! They are read and checked as a whole at the start ([`Rules::parse`]); without rules nothing of a request is parsed
 //! for them. The crate's README has the reference.
 
-mod decimal;
 mod facts;
 mod json;
 mod operator;
@@ -162,4 +161,116 @@ impl Test {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    const PAYLOAD: &str = r#"{"amount":{"amount":"12.5","currency":"USD"},"amountType":"SEND","note":"","count":3,
+    "big":"100000000000000000001","payer":{"partyIdInfo":{"fspId":"bluebank"},"supportedCurrencies":["USD","KES"]},
+    "flags":[true],"nothing":null}"#;
+    const PAYER: &str = r#"{"name":"bluebank","isActive":1,"accounts":[
+    {"ledgerAccountType":"POSITION","currency":"USD","isActive":1},
+    {"ledgerAccountType":"POSITION","currency":"KES","isActive":1},
+    {"ledgerAccountType":"POSITION","currency":"EUR","isActive":0},
+    {"ledgerAccountType":"SETTLEMENT","currency":"USD"}]}"#;
+    const PAYEE: &str = r#"{"name":"greenbank","isActive":1,"accounts":[
+    {"ledgerAccountType":"POSITION","currency":"USD","isActive":1}]}"#;
+    const HEADERS: &str = r#"{"fspiop-source":"bluebank","fspiop-destination":"greenbank","x-hops":"2"}"#;
+
+    const EVENT: &str =
+        r#"{"type":"INVALID_QUOTE_REQUEST","params":{"FSPIOPError":"PAYEE_ERROR","message":"no"}}"#;
+    const TEST: &str = r#"{"fact":"operation","operator":"equal","value":"quoteRequest"}"#;
+
+    fn facts() -> Facts {
+        Facts::for_test(
+            [r#""quoteRequest""#, PAYER, PAYEE, PAYLOAD, HEADERS].map(|text| Json::read(text).unwrap()),
+        )
+    }
+
+    fn lines(table: &str) -> impl Iterator<Item = &str> {
+        table.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+    }
+
+    fn refusal(code: ErrorCode, message: &str) -> Verdict {
+        Verdict::Refuse(ErrorInformation::new(code, message))
+    }
+
+    fn judge(rules: &[(&str, &str)]) -> Verdict {
+        let rules: Vec<String> = rules
+            .iter()
+            .map(|(more, event)| format!(r#"{{"conditions":{{"all":[{TEST}]}},{more}"event":{event}}}"#))
+            .collect();
+        Rules::parse(&format!("[{}]", rules.join(","))).unwrap().judge(&facts())
+    }
+
+    #[test]
+    fn conditions_hold_or_not() {
+        let mut used = Vec::new();
+        for line in lines(include_str!("conditions.txt")) {
+            let (expected, condition) = line.split_once(' ').unwrap();
+            let rules = format!(r#"[{{"conditions":{{"all":[{condition}]}},"event":{EVENT}}}]"#);
+            let rules = Rules::parse(&rules).unwrap_or_else(|error| panic!("{condition}: {error}"));
+            let refused = rules.judge(&facts()) == refusal(ErrorCode::PAYEE, "no");
+            assert_eq!(refused, expected == "yes", "{condition}");
+            used.extend(
+                Operator::ALL
+                    .iter()
+                    .filter(|operator| condition.contains(&format!(r#""operator":"{}""#, operator.as_str()))),
+            );
+        }
+        for operator in Operator::ALL {
+            assert!(used.contains(&operator), "{operator:?} is in no line");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named_and_refuse_the_whole_file() {
+        for line in lines(include_str!("mistakes.txt")) {
+            let (expected, rules) = line.split_once('|').unwrap();
+            let rules = rules.replace("EVENT", EVENT).replace("TEST", TEST);
+            let error = Rules::parse(&rules).map(|rules| rules.len()).unwrap_err().to_string();
+            let expected = expected.trim();
+            assert!(
+                error == expected || (expected.ends_with(':') && error.starts_with(expected)),
+                "{error}\n{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn files_are_bounded() {
+        let rule = format!(r#"{{"conditions":{{"all":[{TEST}]}},"event":{EVENT}}}"#);
+        let rules = |count| format!("[{}]", vec![rule.as_str(); count].join(","));
+        assert_eq!(Rules::parse(&rules(RULES_MAX)).unwrap().len(), RULES_MAX);
+        assert!(matches!(Rules::parse(&rules(RULES_MAX + 1)), Err(RulesError::NotAList)));
+        let blank = " ".repeat(RULES_BYTES_MAX);
+        assert!(matches!(Rules::parse(&format!("[]{blank}")), Err(RulesError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn the_first_refusal_counts_and_beats_a_new_destination() {
+        let payee = EVENT;
+        let limit = r#"{"type":"INVALID_QUOTE_REQUEST","params":{"FSPIOPError":4200}}"#;
+        let reroute = r#"{"type":"INTERCEPT_QUOTE","params":{"rerouteToFsp":"fxp","sourceCurrency":"EUR",
+        "rerouteToFspCurrency":"XOF","additionalHeaders":{"X-Hop":"1"}}}"#;
+        let to_fxp = Verdict::Reroute {
+            receiver: FspId::parse("fxp").unwrap(),
+            headers: Some(Arc::new(HeaderMap::from_iter([("x-hop".parse().unwrap(), "1".parse().unwrap())]))),
+        };
+        assert_eq!(Rules::default().judge(&facts()), Verdict::Pass);
+        assert_eq!(judge(&[("", payee), ("", limit)]), refusal(ErrorCode::PAYEE, "no"));
+        assert_eq!(judge(&[("", limit), ("", payee)]), refusal(ErrorCode::PAYER_LIMIT, ""));
+        assert_eq!(judge(&[("", payee), (r#""priority":2,"#, limit)]), refusal(ErrorCode::PAYER_LIMIT, ""));
+        assert_eq!(judge(&[(r#""name":"n","#, reroute)]), to_fxp);
+        assert_eq!(judge(&[("", reroute), ("", payee)]), refusal(ErrorCode::PAYEE, "no"));
+        let ambiguous = "several rules name a destination for the quote";
+        assert_eq!(judge(&[("", reroute), ("", reroute)]), refusal(ErrorCode::INTERNAL, ambiguous));
+    }
+
+    #[test]
+    fn what_lies_too_deep_counts_as_nothing() {
+        let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+        let Json::Array(_) = Json::read(&deep).unwrap() else { panic!("it is a list") };
+        let nested = Json::read(&format!(r#"{{"a":{deep}}}"#)).unwrap();
+        assert!(Path::read("$.a[0]").unwrap().find(&nested).is_some());
+    }
+}

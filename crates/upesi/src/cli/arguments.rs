@@ -17,9 +17,9 @@ use crate::demo::DemoArguments;
 use upesi_hub::backup::{BackupArguments, RestoreArguments};
 use upesi_hub::config::Sources;
 use upesi_hub::export::ExportArguments;
+use upesi_hub::process::VERSION;
 use upesi_hub::trim::TrimArguments;
 use upesi_hub::values;
-use upesi_hub::version::VERSION;
 use upesi_lab::cli::LabCommand;
 
 const AFTER_HELP: &str = "\

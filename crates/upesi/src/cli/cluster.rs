@@ -4,12 +4,11 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use upesi_hub::cluster::{self, ClusterError, Status};
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
-use upesi_hub::repair::{self, Copied, Found};
+use upesi_hub::cluster::{self, ClusterError, Copied, Found, Status};
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 
-use super::admin::{self, HubArguments};
+use super::admin;
+use super::admin::HubArguments;
 use super::arguments::SettingsArguments;
 use super::run::settings;
 
@@ -97,7 +96,7 @@ pub(super) fn run(command: ClusterCommand) -> Outcome {
             }
         }
         ClusterCommand::Repair(RepairArguments { settings: arguments, write, json }) => {
-            let found = repair::repair(&settings(&arguments)?.settings, write).map_err(failure)?;
+            let found = cluster::repair(&settings(&arguments)?.settings, write).map_err(failure)?;
             write_out(&if json { found_as_json(&found) } else { found_as_text(&found) })
         }
         ClusterCommand::HandOver(HandOverArguments { to, hub }) => hand_over(to, hub),

@@ -1,15 +1,13 @@
 //! What an installation needs besides the binary, made from the table of arguments: completions for shells, man pages.
 
-use std::fs;
-use std::io;
 use std::path::PathBuf;
+use std::{fs, io};
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 
 use super::arguments::Cli;
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
 
 /// Arguments of `upesi completions`.
 #[derive(Args, Clone, Debug)]

@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 use upesi_http::Method;
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::replace_private;
 use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
 

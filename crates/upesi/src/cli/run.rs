@@ -5,25 +5,22 @@ use std::io;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use upesi_hub::backup::{self, BackupArguments, RestoreArguments};
+use upesi_hub::config::{self, Effective};
+use upesi_hub::exit::{Exit, Failure, Outcome, flush, write_out};
+use upesi_hub::inspect::audit::{self, AuditOptions};
+use upesi_hub::inspect::filter::Filter;
+use upesi_hub::inspect::print::{PrintOptions, print};
+use upesi_hub::inspect::trail::{self, EntryFilter, ExportOptions, TrailOptions, verify_export};
+use upesi_hub::trim::trim;
+use upesi_hub::{export, logging};
+use upesi_lab::cli as lab;
 
 use super::arguments::{
     AuditArguments, AuditPart, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments,
     TrailArguments, VerifyArguments,
 };
 use super::{admin, cluster, directory, install, pki, scheme, settlement, sim};
-use upesi_hub::backup::{self, BackupArguments, RestoreArguments};
-use upesi_hub::config::{self, Effective};
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::inspect::audit::{self, AuditOptions};
-use upesi_hub::inspect::exported::{ExportOptions, verify_export};
-use upesi_hub::inspect::filter::Filter;
-use upesi_hub::inspect::print::{PrintOptions, print};
-use upesi_hub::inspect::trail::{self, EntryFilter, TrailOptions};
-use upesi_hub::output::{flush, write_out};
-use upesi_hub::trim::trim;
-use upesi_hub::{export, logging};
-use upesi_lab::cli as lab;
-
 use crate::demo;
 
 /// Runs the command and returns its exit code. Failures are printed on stderr.

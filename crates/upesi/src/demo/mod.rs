@@ -10,6 +10,13 @@ use clap::Args;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use upesi_http::{ClientTls, Workers};
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::process::stop_signal;
+use upesi_hub::scheme::file::Scheme;
+use upesi_hub::scheme::{self, ApplyOptions};
+use upesi_hub::settlement::{self, Action, HubOptions, Job, JobName, SettlementState};
+use upesi_hub::trial::{self, Secured};
+use upesi_lab::cli::messages::{self, Teller};
 use upesi_lab::{
     Baseline, HubProcess, HubTls, RunOptions, Scenario, Security, Signatures, TargetHub, Transport,
     phase_name,
@@ -21,13 +28,6 @@ use upesi_sim::{
 };
 use upesi_tls::{Protocols, present_s};
 use upesi_types::{Amount, Currency};
-
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::scheme::{self, ApplyOptions, file::Scheme};
-use upesi_hub::settlement::{self, Action, HubOptions, Job, JobName, SettlementState};
-use upesi_hub::signals::stop_signal;
-use upesi_hub::trial::{self, Secured};
-use upesi_lab::cli::messages::{self, Teller};
 
 /// The scheme of the demo is the example that users copy.
 const SCHEME: &str = include_str!("../../../../examples/scheme.toml");

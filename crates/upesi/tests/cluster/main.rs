@@ -19,7 +19,6 @@ mod store;
 mod support_crash;
 #[path = "../support_registrations/mod.rs"]
 mod support_registrations;
-mod topic;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -31,9 +30,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support_crash::hub::{Hub, PATIENCE, SERVING, free_ports, upesi};
 use support_crash::scene::block_on;
-use support_crash::world::World;
 use support_crash::{setting, verdict};
 use tempfile::TempDir;
+
+use self::support_crash::scene::World;
 
 const TAKE_OVERS: u64 = 4;
 const FOLLOWS: &str = "follows the cluster's log";

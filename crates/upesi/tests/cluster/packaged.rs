@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 
+use super::support_crash::scene::World;
 use crate::broker::Broker;
 use crate::support_crash::hub::{PATIENCE, SERVING, free_ports, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
-use crate::support_crash::world::World;
 use crate::{TRANSFERS, answer, asked, stops};
 
 /// The host of all of them here.

@@ -9,10 +9,10 @@ use std::time::Instant;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::support_crash::scene::World;
 use crate::support_crash::hub::{PATIENCE, SERVING};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
-use crate::support_crash::world::World;
 use crate::{follows, makes_topic, nodes_at, stops, told};
 
 const COUNT: u16 = 3;

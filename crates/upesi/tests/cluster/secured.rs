@@ -10,11 +10,11 @@ use tempfile::TempDir;
 use upesi_pki::{Authority, KeyKind, Order, Usage};
 use upesi_tls::present_s;
 
+use super::support_crash::scene::World;
 use crate::broker::Broker;
 use crate::support_crash::hub::{Hub, PATIENCE, SERVING, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
-use crate::support_crash::world::World;
 use crate::{follows, metrics, nodes, stops, told};
 
 const PASSWORD: &str = "canary-of-the-brokers";

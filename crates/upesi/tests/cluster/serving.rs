@@ -13,11 +13,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 use upesi_pki::Usage;
 
+use super::support_crash::scene::World;
 use crate::broker::Broker;
 use crate::common::secure::Pki;
 use crate::support_crash::hub::{Hub, PATIENCE, SERVING, free_ports, upesi};
 use crate::support_crash::scene::block_on;
-use crate::support_crash::world::World;
 use crate::support_crash::{setting, verdict};
 use crate::{
     FOLLOWS, TRANSFERS, answer, asked, end, follows, follows_again, freeze, makes_topic, metrics, node,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sha2::{Digest, Sha256};
 use upesi_types::Timestamp;
 
-use super::client::request;
+use super::dfsp::request;
 
 /// The media type of a family of messages in a version.
 pub fn media_type(family: &str, version: &str) -> String {

@@ -1,14 +1,11 @@
 //! A whole hub in this process, on sockets of its own and a data directory of its own, with scripted DFSPs around it.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-pub mod client;
 pub mod dfsp;
 pub mod dialogue;
 pub mod exposition;
-pub mod identity;
 pub mod message;
 pub mod oracle;
-pub mod pages;
 pub mod secure;
 pub mod signed;
 pub mod simulation;
@@ -22,6 +19,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use dfsp::Dfsp;
+use message::{Message, Sent, Terms};
 use serde_json::Value;
 use tempfile::TempDir;
 use upesi_engine::{Clock, SystemClock};
@@ -31,9 +30,7 @@ use upesi_hub::logging::LogControl;
 use upesi_hub::{Hub, HubError};
 use upesi_types::{Timestamp, TransferId};
 
-use client::{Answer, Client, request};
-use dfsp::Dfsp;
-use message::{Message, Sent, Terms};
+use self::dfsp::{Answer, Client, request};
 
 /// Long enough never to be reached by a test that passes.
 pub const AMPLE: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use upesi_sim::{DfspSettings, Originator, SimConfig, Simulator, Upstream};
 use upesi_types::{Amount, Currency};
 
 use super::World;
-use super::client::{Answer, Client, request};
+use super::dfsp::{Answer, Client, request};
 use super::exposition::Exposition;
 
 pub const DFSPS: usize = 4;

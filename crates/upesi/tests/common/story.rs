@@ -29,6 +29,15 @@ use super::oracle::{Expected, Place, check};
 
 const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redmoney"];
 
+/// The part of a text under the heading `# name`: stories, or dialogues, that are played in one world.
+pub fn part<'t>(text: &'t str, name: &str) -> &'t str {
+    let parts = text.split("\n# ").map(|part| part.trim_start_matches("# "));
+    let mut parts = parts.filter_map(|part| part.strip_prefix(name)?.strip_prefix("\n\n"));
+    let part = parts.next().unwrap_or_else(|| panic!("there is no part {name:?}"));
+    assert_eq!(parts.next(), None, "{name:?} is there twice");
+    part
+}
+
 /// Plays stories, one after the other; panics at the first line that does not hold.
 pub fn tell(world: &World, text: &str) {
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

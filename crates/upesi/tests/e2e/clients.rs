@@ -7,13 +7,6 @@ mod identity_provider;
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::common::World;
-use crate::common::client::{Answer, Client};
-use crate::common::identity::{
-    answered, last_record, nothing_was_changed, of_every_operation, pay_with, source_of,
-};
-use crate::common::message::{Message, Sent, Terms};
-use crate::common::secure::{Caller, Pki};
 use identity_provider::{Key, Provider, encode};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -22,6 +15,13 @@ use tokio::runtime::Runtime;
 use upesi_fspiop::Operation;
 use upesi_pki::Usage;
 use upesi_tls::{Facts, Protocols, present_s};
+
+use crate::common::World;
+use crate::common::dfsp::{Answer, Client};
+use crate::common::message::{Message, Sent, Terms};
+use crate::common::secure::{
+    Caller, Pki, answered, last_record, nothing_was_changed, of_every_operation, pay_with, source_of,
+};
 
 const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redmoney"];
 const AUDIENCE: &str = "https://hub.example/fspiop";

@@ -2,17 +2,17 @@
 
 use std::fs;
 
-use crate::common::World;
-use crate::common::identity::{
-    answered, last_record, nothing_was_changed, of_every_operation, pay, source_of,
-};
-use crate::common::message::{Message, Terms};
-use crate::common::secure::{Caller, Pki};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use upesi_fspiop::Operation;
 use upesi_pki::{Order, Usage};
 use upesi_tls::{Facts, present_s};
+
+use crate::common::World;
+use crate::common::message::{Message, Terms};
+use crate::common::secure::{
+    Caller, Pki, answered, last_record, nothing_was_changed, of_every_operation, pay, source_of,
+};
 
 const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redmoney"];
 

@@ -4,15 +4,16 @@ use crate::common::World;
 use crate::common::dfsp::Dfsp;
 use crate::common::dialogue::hold;
 use crate::common::message::Message;
+use crate::common::story::part;
 
 #[test]
 fn parties_are_looked_up() {
-    hold(&mut World::with_lookups(&[]), include_str!("dialogues/lookups.txt"));
+    hold(&mut World::with_lookups(&[]), part(include_str!("dialogues/lookups.txt"), "lookups"));
 }
 
 #[test]
 fn parties_are_registered() {
-    hold(&mut World::with_lookups(&[]), include_str!("dialogues/participants.txt"));
+    hold(&mut World::with_lookups(&[]), part(include_str!("dialogues/lookups.txt"), "participants"));
 }
 
 /// Where the scheme trusts its DFSPs with each other's parties.
@@ -51,7 +52,7 @@ fn extended_types_are_taken_where_the_scheme_has_them() {
 #[test]
 fn nobody_knows_the_type() {
     let mut world = World::with_lookups(&[("lookup.builtin_directory", "false")]);
-    hold(&mut world, include_str!("dialogues/no_directory.txt"));
+    hold(&mut world, part(include_str!("dialogues/lookups.txt"), "no directory"));
 }
 
 #[test]
@@ -62,7 +63,7 @@ fn what_cannot_be_delivered_is_told_to_its_sender() {
         ("callbacks.connect_timeout_ms", "1500"),
     ]);
     world.onboard("newcomer");
-    hold(&mut world, include_str!("dialogues/undelivered_lookups.txt"));
+    hold(&mut world, part(include_str!("dialogues/lookups.txt"), "undelivered lookups"));
 }
 
 /// Some clients send one with a GET; nobody expects it.

@@ -1,13 +1,10 @@
 //! A hub in this process, over real sockets, and its command.
 
 mod answer_first;
-mod bulks;
 mod clients;
 #[path = "../common/mod.rs"]
 mod common;
-mod conversions;
 mod delivery;
-mod edge;
 mod identity;
 mod lookups;
 mod matrix_rotation;
@@ -17,13 +14,9 @@ mod operations;
 mod operators;
 mod oracles;
 mod outbound;
-mod outcome;
 mod payment;
-mod proxies;
 mod quotes;
-mod rates;
 mod relays;
-mod requests;
 mod retention;
 mod settlement;
 mod signatures;
@@ -34,7 +27,16 @@ mod softhsm;
 mod support_command;
 mod time;
 mod tls;
-mod tokens;
-mod torture_outages;
 mod transfers;
-mod trim;
+
+use std::process::Output;
+
+// How a command ended.
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}

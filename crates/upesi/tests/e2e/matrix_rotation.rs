@@ -2,21 +2,22 @@
 //! honest message fails. Payments go on by kept and by new connections; each message is signed, and each receiver
 //! verifies it. Wrong clocks: `wrong_clock.rs`; a provider's keys: `upesi-admin`, `oidc`.
 
-use crate::common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use upesi_jws::{KeyRing, PrivateKey, SIGNATURE};
+use upesi_pki::{Authority, KeyKind, SigningKey, Usage};
+use upesi_tls::present_s;
+
+use crate::common;
 use crate::common::World;
 use crate::common::dfsp::Dfsp;
 use crate::common::message::{Message, Sent, Terms};
 use crate::common::secure::{Caller, Pki};
 use crate::common::signed::{Keys, is_genuine, signed_by};
-use upesi_jws::{KeyRing, PrivateKey, SIGNATURE};
-use upesi_pki::{Authority, KeyKind, SigningKey, Usage};
-use upesi_tls::present_s;
 
 /// Replacements and faults under load, and faults at a start.
 const CASES_MIN: usize = 120;
@@ -41,7 +42,7 @@ struct Load {
     failed: Mutex<Vec<String>>,
 }
 
-fn expect(answer: Result<common::client::Answer, upesi_http::SendError>, status: u16) -> Result<(), String> {
+fn expect(answer: Result<common::dfsp::Answer, upesi_http::SendError>, status: u16) -> Result<(), String> {
     match answer {
         Ok(answer) if answer.status == status => Ok(()),
         other => Err(format!("{other:?} instead of {status}")),

@@ -4,12 +4,8 @@
 //! Each is refused with 400 and 3105, the connection goes on, and in the end nothing was recorded and no DFSP has heard
 //! of anything.
 
-use crate::common;
 use std::fs;
 
-use crate::common::World;
-use crate::common::client::Client;
-use crate::common::message::{Message, Sent, Terms};
 use aws_lc_rs::digest::{Context, SHA256, SHA384, SHA512};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -18,6 +14,11 @@ use tempfile::TempDir;
 use upesi_jws::SIGNATURE;
 use upesi_keys::{FileKey, Hash, Key as _, Scheme};
 use upesi_pki::{KeyKind, SigningKey};
+
+use crate::common;
+use crate::common::World;
+use crate::common::dfsp::Client;
+use crate::common::message::{Message, Sent, Terms};
 
 const CASES_MIN: usize = 200;
 
@@ -445,7 +446,7 @@ impl Bench {
 
 fn exchange(client: &mut Client, message: Message) -> (u16, String) {
     let Sent { method, path, headers, body } = message.into_sent();
-    let answer = client.exchange(&common::client::request(&format!("{method} {path}"), &headers, &body));
+    let answer = client.exchange(&common::dfsp::request(&format!("{method} {path}"), &headers, &body));
     assert!(!answer.head.contains("connection: close"), "{answer:?}");
     (answer.status, answer.body)
 }

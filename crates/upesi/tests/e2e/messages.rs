@@ -1,7 +1,7 @@
 //! Messages of odd shapes and sizes over the whole path: whatever is accepted arrives at the other DFSP byte for byte.
 
 use crate::common::World;
-use crate::common::client::Client;
+use crate::common::dfsp::Client;
 use crate::common::message::{Message, Sent, Terms, fulfilment};
 use crate::common::oracle::{Expected, Place, check};
 

@@ -1,8 +1,6 @@
 //! Operators as the command makes them: the first token on the machine itself, others by it, people who log in, and no
 //! secret anywhere but where it is handed out.
 
-mod by_two;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,10 +10,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::outcome::{code, text};
-use crate::support_command::upesi;
 use aws_lc_rs::hmac;
 use upesi_pki::{KeyKind, SigningKey};
+
+use super::{code, text};
+use crate::support_command::upesi;
 
 /// A hub that asks operators who they are.
 struct Hub {

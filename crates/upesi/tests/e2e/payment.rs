@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::common::dialogue::hold;
-use crate::common::simulation::{DFSPS, Scene};
-use crate::common::{AMPLE, World};
 use upesi_sim::{
     DfspSettings, ExchangeError, Flavour, OracleConfig, OracleSettings, OracleSimulator, Originator,
     OriginatorOptions, PaymentOptions, Phase,
 };
 use upesi_types::{Amount, Currency, ErrorCode};
+
+use crate::common::dialogue::hold;
+use crate::common::simulation::{DFSPS, Scene};
+use crate::common::story::part;
+use crate::common::{AMPLE, World};
 
 /// Of each DFSP.
 const PARTIES: u64 = 5;
@@ -19,7 +21,7 @@ const PARTIES: u64 = 5;
 #[test]
 fn a_payment_message_by_message() {
     let mut world = World::with_lookups(&[]);
-    hold(&mut world, include_str!("dialogues/payment.txt"));
+    hold(&mut world, part(include_str!("dialogues/payment.txt"), "payment"));
     assert_eq!((world.position("greenbank"), world.position("bluewallet")), ("20".into(), "-20".into()));
     world.stop_and_audit();
 }
@@ -153,4 +155,62 @@ fn payments_among_dfsps_with_faults() {
     assert_eq!(pay(&scene, 3, 20), BTreeMap::from([(None, 20)]));
     scene.check();
     scene.end();
+}
+
+// Payments with DFSPs of another scheme, through their proxy: from a telephone number to the money.
+
+/// bridge is a proxy; farbank and farwallet are behind it.
+fn world() -> World {
+    let mut world = World::with_lookups(&[]);
+    world.join_proxy("bridge");
+    let base_url = world.dfsp("bridge").base_url();
+    world.set_all_endpoints("bridge", &base_url);
+    for name in ["farbank", "farwallet"] {
+        world.operate("POST", "/participants/bridge/proxied", &format!(r#"{{"name":"{name}"}}"#));
+    }
+    world
+}
+
+/// Of payer or payee of this scheme, and of the proxy.
+fn positions(world: &World) -> [String; 3] {
+    ["greenbank", "bluewallet", "bridge"].map(|name| world.position(name))
+}
+
+#[test]
+fn payments_through_a_proxy_message_by_message() {
+    let mut world = world();
+    hold(&mut world, part(include_str!("dialogues/payment.txt"), "proxies"));
+    // greenbank paid 10, 4, and 10 of a bulk to DFSPs behind the proxy; they paid 10, and 10 of a bulk, to bluewallet
+    // and 3 to greenbank.
+    assert_eq!(positions(&world), ["21", "-20", "-1"]);
+    let listed = world.operate("GET", "/participants/bridge/proxied", "");
+    assert_eq!(listed.to_string(), r#"[{"isActive":1,"name":"farbank"},{"isActive":1,"name":"farwallet"}]"#);
+    world.stop_and_audit();
+}
+
+/// bridge has both currencies, as has bluewallet; forex is another FXP, of this scheme.
+fn converting_world() -> World {
+    let mut world = world();
+    world.join("forex");
+    let base_url = world.dfsp("forex").base_url();
+    world.set_all_endpoints("forex", &base_url);
+    world.open_account("bluewallet", "USD");
+    for name in ["bridge", "forex"] {
+        world.join_currency(name, "USD");
+    }
+    world
+}
+
+#[test]
+fn conversions_through_a_proxy_message_by_message() {
+    let mut world = converting_world();
+    hold(&mut world, part(include_str!("dialogues/conversions.txt"), "proxied conversions"));
+    // greenbank paid 130 KES twice. bluewallet has 1 USD of each: of the first by its payer's conversion, of the second
+    // by its own.
+    assert_eq!(positions(&world), ["260", "0", "-260"]);
+    assert_eq!(
+        (world.position_in("bridge", "USD"), world.position_in("bluewallet", "USD")),
+        ("2".into(), "-2".into())
+    );
+    world.stop_and_audit();
 }

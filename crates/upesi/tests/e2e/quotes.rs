@@ -1,7 +1,8 @@
 //! Quotes of all kinds, as DFSPs see them: passed on, refused, remembered, kept, judged by a scheme's rules.
 
-use crate::common::World;
 use crate::common::dialogue::hold;
+use crate::common::story::part;
+use crate::common::{World, dialogue};
 
 const NEVER_PAUSES: (&str, &str) = ("callbacks.breaker_threshold", "1000000");
 
@@ -13,7 +14,7 @@ fn world(settings: &[(&str, &str)]) -> World {
 
 #[test]
 fn quotes_are_passed_on() {
-    hold(&mut world(&[]), include_str!("dialogues/quotes.txt"));
+    hold(&mut world(&[]), part(include_str!("dialogues/quotes.txt"), "quotes"));
 }
 
 #[test]
@@ -24,7 +25,7 @@ fn what_cannot_be_delivered_is_told_to_its_sender() {
         ("callbacks.connect_timeout_ms", "1500"),
     ]);
     world.onboard("newcomer");
-    hold(&mut world, include_str!("dialogues/undelivered_quotes.txt"));
+    hold(&mut world, part(include_str!("dialogues/quotes.txt"), "undelivered quotes"));
 }
 
 #[test]
@@ -185,4 +186,22 @@ fn rules_refuse_and_reroute() {
           → greenbank PUT sent
         "#,
     );
+}
+
+// Requests to be paid, and authorizations: passed on and nothing else. And the exchanges on the pages of all
+// resources.
+
+#[test]
+fn requests_and_authorizations_are_passed_on() {
+    hold(&mut World::with_lookups(&[]), part(include_str!("dialogues/quotes.txt"), "requests"));
+}
+
+/// Whoever types what the pages of `docs/resources` show gets what they show.
+#[test]
+fn the_exchanges_of_the_pages_hold() {
+    let mut world = World::with_lookups(&[]);
+    world.join("fxmaker");
+    world.set_all_endpoints("fxmaker", &world.dfsp("fxmaker").base_url());
+    world.open_account("fxmaker", "UGX");
+    assert!(dialogue::play_pages(&world) > 30);
 }

@@ -4,13 +4,14 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::common::client::{Client, request};
-use crate::common::message::media_type;
-use crate::common::simulation::{Scene, SimProcess};
-use crate::common::{AMPLE, World};
 use tokio::time::timeout;
 use upesi_sim::{DfspSettings, Flavour, Originator, OriginatorOptions, Outcome};
 use upesi_types::{Amount, Currency};
+
+use crate::common::dfsp::{Client, request};
+use crate::common::message::media_type;
+use crate::common::simulation::{Scene, SimProcess};
+use crate::common::{AMPLE, World};
 
 /// Sends so many transfers between all pairs and waits for each one's outcome; gives how many were committed.
 fn run(scene: &Scene, nonce: u64, count: u64, expiry: Duration) -> u64 {

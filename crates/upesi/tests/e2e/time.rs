@@ -1,9 +1,10 @@
 //! Time as DFSPs and operators see it: a clock that jumps, and reservations that an operator ends.
 
-use crate::common::World;
-use crate::common::client::{Client, request};
-use crate::common::message::{Message, Terms};
 use serde_json::{Value, json};
+
+use crate::common::World;
+use crate::common::dfsp::{Client, request};
+use crate::common::message::{Message, Terms};
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;

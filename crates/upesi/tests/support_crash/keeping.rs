@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
 
 use super::hub::PATIENCE;
-use super::library::compile;
 use super::load::{Accepted, Load};
-use super::verdict::{self, Facts};
-use super::world::World;
+use super::scene::World;
+use super::verdict::Facts;
+use super::{compile, verdict};
 
 /// Longer than it takes for a division to be closed, so that one leaves on each such day from the second on.
 const DAY_S: u64 = 95_000;

@@ -1,17 +1,17 @@
 //! What the tests of crashes and bad luck are made of.
+
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub mod events;
 pub mod hub;
 pub mod keeping;
-pub mod library;
 pub mod load;
-pub mod may_skip;
-pub mod moments;
 pub mod scene;
-pub mod small_disk;
 pub mod verdict;
-pub mod world;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A number that the environment gives.
 pub fn setting(name: &str) -> Option<u64> {
@@ -37,4 +37,35 @@ impl Chance {
         let bits = self.below(u64::from(max.ilog2()) + 1);
         (1 << bits) + self.below(1 << bits)
     }
+}
+
+// Libraries that are loaded in front of the C library's.
+
+/// Compiles one into a directory. `None` where there is no C compiler and the test may be left out.
+pub fn compile(directory: &Path, name: &str, source: &str) -> Option<PathBuf> {
+    let (file, library) = (directory.join(format!("{name}.c")), directory.join(format!("{name}.so")));
+    fs::write(directory.join("files.h"), include_str!("files.h")).unwrap();
+    fs::write(&file, source).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", "-pthread", "-o"]).arg(&library).arg(&file).arg("-ldl");
+    match compiler.output() {
+        Ok(output) if output.status.success() => Some(library),
+        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => {
+            leave_out(&format!("a C compiler (cc) cannot be run: {error}"));
+            None
+        }
+    }
+}
+
+// Tests that need something of the system.
+
+const VARIABLE: &str = "UPESI_TESTS_MAY_SKIP";
+
+/// A test cannot be run for want of something: it fails, unless whoever runs it has said that it may be left out.
+#[allow(clippy::print_stdout, reason = "a test that is left out must say so")]
+pub fn leave_out(why: &str) {
+    let is_allowed = std::env::var_os(VARIABLE).is_some_and(|value| value == "1");
+    assert!(is_allowed, "{why}. Where that cannot be had, {VARIABLE}=1 leaves such tests out");
+    println!("left out, as {VARIABLE} allows: {why}");
 }

@@ -1,14 +1,20 @@
 //! A data directory that has lived: segments, snapshots and an archive, and what they hold.
 
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
+use upesi_lab::AdminClient;
+use upesi_lab::drive::onboard::onboard;
 
-use super::hub::Hub;
-use super::load::Accepted;
-use super::world::World;
+use super::hub::{Hub, free_ports, upesi};
+use super::leave_out;
+use super::load::{Accepted, Load, currency};
 
 /// Enough for several segments and snapshots.
 const TRANSFERS: u64 = 1_200;
@@ -108,5 +114,179 @@ fn copy(from: &Path, to: &Path) {
         } else {
             fs::copy(entry.path(), target).unwrap();
         }
+    }
+}
+
+// One data directory with its ports, for as many hubs as it takes.
+
+/// Small enough for a run to roll segments, fold, archive and write snapshots many times; quick to repeat callbacks.
+pub const SETTINGS: &[&str] = &[
+    "data.segment_bytes=1048576",
+    "data.reserve_bytes=65536",
+    "data.snapshot_every_records=1000",
+    "engine.batch_bytes_max=65536",
+    "fspiop.workers=2",
+    "callbacks.backoff_min_ms=20",
+    "callbacks.backoff_max_ms=200",
+    "callbacks.breaker_pause_min_ms=20",
+    "callbacks.breaker_pause_max_ms=200",
+];
+
+pub struct World {
+    pub data: PathBuf,
+    pub log: Option<PathBuf>,
+    pub ports: [SocketAddr; 2],
+    /// Beside the usual ones; the last of two for one key counts.
+    pub settings: Vec<&'static str>,
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl World {
+    /// On a directory that exists.
+    pub fn new(data: &Path) -> Self {
+        let (settings, environment) = (Vec::new(), Vec::new());
+        Self { data: data.to_owned(), log: None, ports: free_ports(), settings, environment }
+    }
+
+    /// The arguments of a hub of this world.
+    pub fn serve(&self, mut command: Command) -> Command {
+        let [fspiop, admin] = self.ports.map(|port| port.to_string());
+        command.arg("serve").arg("--data").arg(&self.data).args(["--fspiop", &fspiop, "--admin", &admin]);
+        command.args(SETTINGS.iter().chain(&self.settings).flat_map(|setting| ["--set", setting]));
+        command.envs(self.environment.clone());
+        command
+    }
+
+    pub fn start(&self) -> Hub {
+        Hub::spawn(self.serve(upesi()), self.log.clone())
+    }
+
+    pub fn fspiop_url(&self) -> String {
+        format!("http://{}", self.ports[0])
+    }
+
+    pub fn admin(&self) -> AdminClient {
+        AdminClient::new(&format!("http://{}", self.ports[1])).unwrap()
+    }
+
+    /// DFSPs that are known to the hub, which must be serving.
+    pub async fn load(&self, seed: u64) -> Load {
+        self.onboarded(Load::new(&self.fspiop_url(), seed), seed).await
+    }
+
+    /// The same whose transfers last; see [`Load::lasting`].
+    pub async fn lasting_load(&self, seed: u64) -> Load {
+        self.onboarded(Load::lasting(&self.fspiop_url(), seed), seed).await
+    }
+
+    async fn onboarded(&self, load: Load, seed: u64) -> Load {
+        onboard(&self.admin(), &load.simulator, currency(), seed).await.unwrap();
+        load
+    }
+}
+
+// A disk that is soon full: a tmpfs in a mount namespace of its own, which needs no privileges and vanishes by itself.
+
+/// The directory that the disk is mounted on, inside the namespace.
+const PLACE: &str = "/mnt";
+const CHUNK_BYTES: usize = 64 * 1024;
+
+pub struct SmallDisk {
+    /// Keeps the namespace alive until its stdin is closed.
+    holder: Child,
+}
+
+impl SmallDisk {
+    /// An empty disk. `None` where the system does not allow namespaces and the test may be left out.
+    pub fn of_bytes(bytes: u64) -> Option<Self> {
+        Self::mounted(&format!("mount -t tmpfs -o size={bytes} upesi-test {PLACE}"))
+    }
+
+    /// A directory that can only be read, in the disk's place; as above.
+    pub fn read_only(directory: &Path) -> Option<Self> {
+        let directory = directory.display();
+        Self::mounted(&format!("mount --bind {directory} {PLACE} && mount -o remount,ro,bind {PLACE}"))
+    }
+
+    fn mounted(mount: &str) -> Option<Self> {
+        let script = format!("{mount} && echo mounted && read -r _");
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut holder = match spawned {
+            Ok(holder) => holder,
+            Err(error) => {
+                leave_out(&format!("unshare (util-linux) cannot be run: {error}"));
+                return None;
+            }
+        };
+        let mut said = [0; 8];
+        if holder.stdout.take().is_some_and(|mut stdout| stdout.read_exact(&mut said).is_ok()) {
+            return Some(Self { holder });
+        }
+        let mut why = String::new();
+        let _ = holder.stderr.take().map(|mut stderr| stderr.read_to_string(&mut why));
+        let _ = holder.wait();
+        leave_out(&format!(
+            "a mount in a user namespace of its own is not allowed here ({}); containers forbid it by default, and some \
+             systems to all but root (kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)",
+            why.trim()
+        ));
+        None
+    }
+
+    /// The data directory, as the hub knows it.
+    pub fn data(&self) -> PathBuf {
+        Path::new(PLACE).join("data")
+    }
+
+    /// The disk, as this process sees it.
+    pub fn root(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{PLACE}", self.holder.id()))
+    }
+
+    /// The binary, to be run where the disk is.
+    pub fn upesi(&self) -> Command {
+        let inner = upesi();
+        let mut command = Command::new("nsenter");
+        command.args([
+            "--target",
+            &self.holder.id().to_string(),
+            "--user",
+            "--mount",
+            "--preserve-credentials",
+        ]);
+        command.arg(inner.get_program()).stdin(Stdio::null());
+        inner.get_envs().filter(|(_, value)| value.is_none()).for_each(|(name, _)| {
+            command.env_remove(name);
+        });
+        command
+    }
+
+    /// Takes all the room there is; gives how many bytes that were.
+    pub fn fill(&self) -> usize {
+        let mut file = File::options().create(true).append(true).open(self.root().join("filler")).unwrap();
+        let (chunk, mut bytes, mut taken) = (vec![1; CHUNK_BYTES], CHUNK_BYTES, 0);
+        while bytes > 0 {
+            match file.write(&chunk[..bytes]) {
+                Ok(written) => taken += written,
+                Err(error) if error.kind() == ErrorKind::StorageFull => bytes /= 2,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        taken
+    }
+
+    /// Gives it back.
+    pub fn make_room(&self) {
+        fs::remove_file(self.root().join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Its shell reads the end of its input, and ends.
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
     }
 }

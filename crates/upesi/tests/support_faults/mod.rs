@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::support_crash::library::compile;
+use super::support_crash::compile;
 
 /// What a call sets `errno` to.
 pub const INPUT_OUTPUT: i32 = 5;

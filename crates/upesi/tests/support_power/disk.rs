@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use upesi_sim::mix;
 
-use super::Loss;
-use super::log::{Change, Name, NameChange, Pending};
+use super::{Change, Loss, Name, NameChange, Pending};
 use crate::support_crash::Chance;
 
 const SECTOR_BYTES: u64 = 512;

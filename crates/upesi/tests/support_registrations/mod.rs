@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 
 use upesi_types::TransferId;
 
+use super::common::dfsp::{Client, request};
 use crate::common::AMPLE;
-use crate::common::client::{Client, request};
 use crate::common::message::Message;
 
 const SENDERS: u64 = 4;

@@ -6,8 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args};
 use toml::{Table, Value};
 use upesi_engine::FollowError;
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_journal::JournalError;
 
 use crate::isolated::stream::{GenerateOptions, RecordOptions, Skipped, Stream, StreamError};
@@ -52,7 +51,7 @@ pub fn run(arguments: &IsolatedArguments) -> Outcome {
         hub_arguments: arguments.hub_argument.clone(),
         logs: out.cloned(),
         seed: arguments.seed,
-        commit: upesi_hub::version::commit().map(str::to_owned),
+        commit: upesi_hub::process::commit().map(str::to_owned),
         ..Context::default()
     };
     let table: Table = arguments.with.iter().cloned().collect();

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::Value;
 
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 
 /// Arguments of `upesi lab metrics`.
 #[derive(Args, Clone, Debug)]

@@ -12,8 +12,7 @@ use clap::{Arg, Args};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_profile::StageShares;
 
 use super::duration;

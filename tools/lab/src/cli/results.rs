@@ -10,8 +10,7 @@ use clap::Args;
 
 use super::characterize;
 use super::run::plan_failure;
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 
 /// Arguments of `upesi lab list`.
 #[derive(Args, Clone, Debug)]

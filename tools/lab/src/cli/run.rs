@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use upesi_hub::config::{self, Sources};
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::output::write_out;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_sim::DfspSettings;
 use upesi_types::{Amount, Currency};
 
@@ -243,7 +242,7 @@ impl RunArguments {
 }
 
 pub fn commit() -> Option<String> {
-    upesi_hub::version::commit().map(str::to_owned)
+    upesi_hub::process::commit().map(str::to_owned)
 }
 
 /// Settings that the hub would refuse are better refused before it is started.

@@ -100,7 +100,7 @@ pub fn run(arguments: &GrowArguments) -> Outcome {
         Evidence::add(directory, &SUBJECT, curve.evidence(&Provenance::now(started.elapsed()))?)?;
     }
     let text = if arguments.json { curve.to_json()? } else { curve.markdown() };
-    upesi_hub::output::write_out(&text)?;
+    upesi_hub::exit::write_out(&text)?;
     let missed = curve.missed();
     if missed.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, missed.join("\n"))) }
 }
@@ -113,7 +113,7 @@ fn grow(arguments: &GrowArguments) -> Result<Curve, Failure> {
     let cannot = |error: std::io::Error| Failure::new(Exit::CannotCreate, error);
     fs::create_dir_all(&arguments.data).map_err(cannot)?;
     let started_at = SystemClock.now().to_string();
-    let commit = upesi_hub::version::commit().map(str::to_owned);
+    let commit = upesi_hub::process::commit().map(str::to_owned);
     let mut curve = Curve {
         environment: Environment::detect(commit, started_at, &arguments.data),
         dfsps: arguments.dfsps,

@@ -178,7 +178,7 @@ fn repeat<R: Measured>(
     if let Some(directory) = &arguments.report {
         Evidence::add(directory, &SUBJECT, report.evidence().map_err(software)?)?;
     }
-    upesi_hub::output::write_out(&if arguments.json { format!("{json}\n") } else { report.table() })?;
+    upesi_hub::exit::write_out(&if arguments.json { format!("{json}\n") } else { report.table() })?;
     let missed = report.missed();
     if missed.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, missed.join("\n"))) }
 }
@@ -220,7 +220,7 @@ impl Tried {
                 durable: Some(true),
                 ..TargetHub::at(self.hub.fspiop_url(), self.hub.admin_url())
             }),
-            commit: upesi_hub::version::commit().map(str::to_owned),
+            commit: upesi_hub::process::commit().map(str::to_owned),
             ..RunOptions::default()
         }
     }

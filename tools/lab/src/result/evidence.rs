@@ -65,7 +65,7 @@ impl Provenance {
     pub fn now(duration: Duration) -> Self {
         let environment = Environment::detect(None, String::new(), Path::new("."));
         Self {
-            commit: upesi_hub::version::commit().unwrap_or("unknown").to_owned(),
+            commit: upesi_hub::process::commit().unwrap_or("unknown").to_owned(),
             machine: environment.machine(),
             build: environment.build.profile.into_owned(),
             command: Environment::command(),

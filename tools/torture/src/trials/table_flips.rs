@@ -226,7 +226,7 @@ fn judged(program: &Path, tables: Tables, directory: &Path) -> Result<&'static s
 
 /// What the end of a process that judged counts as; `None` where it is wrong. The embedded store finds its own files
 /// absurd with a panic, 101, or, where it is built so or panics on its way out of one, with SIGABRT. A start of the hub
-/// takes neither for data: it ends with 65 (`crates/hub/src/panics.rs`). Any other end is none of a judge: a wrong
+/// takes neither for data: it ends with 65 (`crates/hub/src/process.rs`). Any other end is none of a judge: a wrong
 /// command line, a lack of memory, a wild access.
 fn kind(status: &ExitStatus) -> Option<&'static str> {
     match (status.code(), status.signal()) {

@@ -3,7 +3,6 @@
 mod attempts;
 mod sealing;
 mod sessions;
-mod totp;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,8 +17,8 @@ use self::attempts::Attempts;
 pub(crate) use self::sealing::{Opened, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, Password, Seed};
 use self::sessions::Sessions;
 pub(crate) use self::sessions::{IDLE_MS, Session, id_of};
-pub(crate) use self::totp::{base32, step_of, uri};
 use super::Token;
+pub(crate) use sealing::{base32, device_uri, step_of};
 
 /// Passwords that are hashed at a time: each takes 19 MiB and a core for some tens of milliseconds.
 const HASHED_AT_ONCE: usize = 1;

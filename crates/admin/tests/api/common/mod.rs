@@ -1,6 +1,5 @@
 //! A hub with the operator's API on a port of its own, and a client that writes requests by hand.
 
-pub mod guarded;
 pub mod identity_provider;
 pub mod people;
 

@@ -14,11 +14,9 @@ use upesi_types::{Amount, Timestamp, TransferId};
 use super::bodies::{Compared, compare_error, compare_fulfilment};
 use super::bulks::BulkBooks;
 use super::conversions::ConversionBooks;
-use super::fees::FeeDue;
-use super::judge::{InFlight, Place, judge_abort, judge_commit, not_due};
+use super::judge::{InFlight, Place, Request, judge_abort, judge_commit, not_due};
 use super::operators::OperatorBooks;
-use super::refusals::Request;
-use super::scheme::SchemeBooks;
+use super::scheme::{FeeDue, SchemeBooks};
 use super::settlements::SettlementBooks;
 
 /// A withdrawal in flight.

@@ -1,39 +1,32 @@
 //! `upesi audit`: replays a data directory and proves, or disproves, that it is in order.
 
-mod actors;
-mod archived;
 mod bodies;
 mod books;
 mod bulks;
 mod conversions;
-mod fees;
 mod judge;
+mod kept;
 mod operators;
-mod refusals;
-mod rehearsal;
 mod replay;
 mod report;
 mod scheme;
 mod settlements;
-mod snapshots;
-mod stored;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use replay::Replay;
 use upesi_engine::{Follow, FollowError, Followed, follow, follow_once};
 use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, TornTail};
 use upesi_ledger::{Ledger, LedgerConfig, Totals};
 
-pub use archived::ArchiveResult;
-pub use books::Counts;
-pub use report::{to_json, to_text};
-pub use stored::StoreResult;
-
+use self::kept::Snapshots;
 use crate::exit::{Exit, Failure};
 use crate::inspect::{journal_failure, open};
-use replay::Replay;
-use snapshots::Snapshots;
+
+pub use books::Counts;
+pub use kept::{ArchiveResult, StoreResult};
+pub use report::{to_json, to_text};
 
 /// Most findings that are kept and shown; the rest is counted.
 pub const FINDINGS_KEPT_MAX: usize = 100;
@@ -160,7 +153,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         ));
         (Ledger::new(LedgerConfig::default()), None)
     });
-    let archive = archived::Comparison::open_unless(left_out, &options.directory, &mut findings);
+    let archive = kept::ArchiveComparison::open_unless(left_out, &options.directory, &mut findings);
     let log = EmbeddedLog::for_reading(&disk);
     let early_records = match started_from {
         Some(seq) => read_early(&log, first_seq..=seq, is_live.is_some(), &mut findings)?,
@@ -179,11 +172,11 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     let mut is_rehearsed = false;
     if let (0, Some(archive)) = (findings.total, replay.archive_of_start()) {
         // What is contradictory would end a start, and this.
-        rehearsal::run(&options.directory, directory.disk(), archive, &replay.ledger, &mut findings);
+        replay::rehearse_start(&options.directory, directory.disk(), archive, &replay.ledger, &mut findings);
         is_rehearsed = true;
     }
     let archive = replay.finish(started_from.is_none(), &mut findings);
-    let store = stored::read_unless(left_out, &options.directory, &mut findings);
+    let store = kept::read_store_unless(left_out, &options.directory, &mut findings);
     Ok(AuditReport {
         directory: options.directory.clone(),
         first_seq,

@@ -1,15 +1,20 @@
 //! The replay: the ledger and the auditor's books, record by record, with everything that is compared on the way.
 
+use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use upesi_engine::{EngineOptions, Rehearsal, Storage, rehearse};
+use upesi_journal::{Disk, ScratchDisk};
 use upesi_ledger::{Event, Ledger, Record};
-use upesi_tables::archive::FjallArchive;
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, Division, FjallArchive};
 use upesi_types::{Timestamp, TransferId};
 
-use super::Findings;
-use super::archived::{ArchiveResult, Comparison};
 use super::books::Books;
-use super::snapshots::{self, Snapshots};
+use super::kept::{ArchiveComparison, ArchiveResult, Snapshots};
+use super::{Findings, kept};
 
 /// Finished transfers leave memory in groups of this many.
 const FINISHED_GROUP: usize = 4_096;
@@ -20,14 +25,14 @@ pub(super) struct Replay {
     /// The snapshots that were compared.
     pub compared: Vec<u64>,
     snapshots: Snapshots,
-    archive: Comparison,
+    archive: ArchiveComparison,
     finished_kept: usize,
     /// A record contradicted the books, which hold a part of it now.
     is_broken: bool,
 }
 
 impl Replay {
-    pub fn new(ledger: Ledger, snapshots: Snapshots, archive: Comparison) -> Self {
+    pub fn new(ledger: Ledger, snapshots: Snapshots, archive: ArchiveComparison) -> Self {
         Self {
             books: Books::of(&ledger),
             finished_kept: snapshots.finished_len_max(),
@@ -74,7 +79,7 @@ impl Replay {
         self.ledger.evolve(seq, time, record.events, &record.callbacks);
         self.is_broken = false;
         if let Some(snapshot) = self.snapshots.take(seq) {
-            if let Some(difference) = snapshots::difference(&self.ledger, snapshot) {
+            if let Some(difference) = kept::difference(&self.ledger, snapshot) {
                 findings.add(format!("snapshot of record {seq}: {difference}"));
             }
             self.compared.push(seq);
@@ -137,5 +142,97 @@ fn prepared_twice<'a>(ledger: &Ledger, event: &'a Event) -> Option<&'a TransferI
     match event {
         Event::TransferPrepared(transfer) if ledger.transfer(transfer.id).is_some() => Some(&transfer.id),
         _ => None,
+    }
+}
+
+// The very recovery that a start runs, on the files of a data directory and beside them: nothing is changed.
+
+/// Starts on a data directory, and compares the states that the engine and the archivist come to with the replayed one.
+/// What is archived meanwhile is dropped; `archive` is absent where the directory has none.
+pub(super) fn rehearse_start(
+    directory: &Path,
+    disk: Arc<dyn Disk>,
+    archive: Option<Arc<FjallArchive>>,
+    replayed: &Ledger,
+    findings: &mut Findings,
+) {
+    let storage =
+        Storage { disk: Arc::new(ScratchDisk::new(disk)), archive: Arc::new(ScratchArchive::new(archive)) };
+    let options = EngineOptions { storage: Some(storage), ..EngineOptions::new(directory) };
+    match rehearse(&options) {
+        Err(error) => findings.add(format!("a hub would not start: {error}")),
+        Ok(Rehearsal { ledger, archived }) => {
+            let expected = replayed.encode_unfinished();
+            for (who, ledger) in [("the engine", &ledger), ("the archivist", &archived)] {
+                if ledger.encode_unfinished() != expected {
+                    findings.add(format!("a start would bring {who} to another state than the replay"));
+                }
+            }
+        }
+    }
+}
+
+/// An archive that is read and not written.
+struct ScratchArchive {
+    below: Option<Arc<FjallArchive>>,
+    watermark: AtomicU64,
+    removed_to: AtomicU64,
+}
+
+impl ScratchArchive {
+    fn new(below: Option<Arc<FjallArchive>>) -> Self {
+        let watermark = below.as_ref().map_or(0, |archive| archive.watermark());
+        Self { below, watermark: AtomicU64::new(watermark), removed_to: AtomicU64::new(0) }
+    }
+}
+
+impl Archive for ScratchArchive {
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError> {
+        self.below.as_ref().map_or(Ok(None), |archive| archive.get(id))
+    }
+
+    fn may_contain(&self, id: &TransferId) -> bool {
+        self.below.as_ref().is_some_and(|archive| archive.may_contain(id))
+    }
+
+    fn apply(&self, _entries: &[ArchiveEntry], watermark: u64) -> Result<(), TablesError> {
+        self.watermark.fetch_max(watermark, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<u64, TablesError> {
+        Ok(self.watermark())
+    }
+
+    fn watermark(&self) -> u64 {
+        self.watermark.load(Ordering::Relaxed)
+    }
+
+    fn watermark_applied(&self) -> u64 {
+        self.watermark()
+    }
+
+    fn stats(&self) -> ArchiveStats {
+        self.below.as_ref().map_or_else(ArchiveStats::default, |archive| archive.stats())
+    }
+
+    fn for_each(
+        &self,
+        visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), TablesError> {
+        self.below.as_ref().map_or(Ok(()), |archive| archive.for_each(visit))
+    }
+
+    fn divisions(&self) -> Vec<Division> {
+        let removed_to = self.removed_to.load(Ordering::Relaxed);
+        let mut divisions = self.below.as_ref().map_or_else(Vec::new, |archive| archive.divisions());
+        divisions.retain(|division| !division.is_closed || division.watermark > removed_to);
+        divisions
+    }
+
+    fn remove_to(&self, seq: u64) -> Result<u64, TablesError> {
+        self.removed_to.fetch_max(seq, Ordering::Relaxed);
+        self.watermark.fetch_max(seq, Ordering::Relaxed);
+        Ok(0)
     }
 }

@@ -3,7 +3,6 @@
 mod audit;
 mod bulks;
 mod conversions;
-mod exported;
 mod journal;
 mod print;
 mod settlement;

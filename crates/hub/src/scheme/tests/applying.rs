@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::scripted::ScriptedHub;
+use super::ScriptedHub;
 use crate::exit::{Exit, Failure};
 use crate::scheme::{ApplyOptions, run};
 

@@ -6,10 +6,9 @@ use upesi_types::Amount;
 
 use super::super::report::tests::{PAIRS, figures, settlement};
 use super::super::report::{Figures, ReportKind, render_to};
-use super::caps::Caps;
-use super::check::{Cover, warnings};
+use super::apply::Caps;
 use super::file::{BankFile, cells_of_csv, read};
-use super::{checked, repeated};
+use super::{Cover, checked, repeated, warnings_of};
 use crate::exit::Exit;
 
 fn own() -> Figures {
@@ -212,14 +211,14 @@ fn balances_that_the_hub_does_not_expect_are_warnings() {
     let cover = |text: &str, is_moved| Cover { amount: amount(text), is_moved };
     let [red, _, green, zero, _] = &file.lines[..] else { panic!("{file:?}") };
     // red receives 20, green pays 70.
-    assert_eq!(warnings(red, cover("480", false)), Vec::<String>::new());
-    assert_eq!(warnings(red, cover("500", true)), Vec::<String>::new());
+    assert_eq!(warnings_of(red, cover("480", false)), Vec::<String>::new());
+    assert_eq!(warnings_of(red, cover("500", true)), Vec::<String>::new());
     let differs = "row 7: =red has 500 KES at the bank, 520 by the hub: find the reason, and record it as a deposit or \
                    withdrawal";
-    assert_eq!(warnings(red, cover("500", false)), [differs]);
+    assert_eq!(warnings_of(red, cover("500", false)), [differs]);
     let nothing = "row 9: green has nothing left in KES: consider its net debit cap";
-    assert_eq!(warnings(green, cover("40", false)), [nothing]);
-    assert_eq!(warnings(zero, cover("0", false)).len(), 2);
+    assert_eq!(warnings_of(green, cover("40", false)), [nothing]);
+    assert_eq!(warnings_of(zero, cover("0", false)).len(), 2);
 }
 
 #[test]

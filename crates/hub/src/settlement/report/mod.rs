@@ -2,11 +2,9 @@
 //! agree with the nets of the settlement, or there is no report.
 
 mod figures;
-mod screen;
 mod tables;
 #[cfg(test)]
 pub(super) mod tests;
-mod xlsx;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -86,7 +84,7 @@ pub async fn matrix(options: &HubOptions, job: &JobName, output: &mut (dyn Write
     for settlement in settlements.iter().filter(|settlement| settlement.state != "ABORTED") {
         let figures = hub.figures(settlement.id).await.map_err(SettlementError::into_failure)?;
         figures.check().map_err(|text| Failure::new(Exit::Data, text))?;
-        write(output, &screen::of(&figures))?;
+        write(output, &tables::for_a_terminal(&figures))?;
     }
     Ok(())
 }
@@ -119,7 +117,7 @@ pub(super) fn render_to(figures: &Figures, kind: &ReportKind, is_sheet: bool) ->
     if !is_sheet {
         return Ok(to_csv(&rows).into_bytes());
     }
-    xlsx::to_xlsx(&rows, &figures.changed).map_err(|error| Failure::new(Exit::Software, error))
+    tables::to_xlsx(&rows, &figures.changed).map_err(|error| Failure::new(Exit::Software, error))
 }
 
 fn render(figures: &Figures, kind: &ReportKind) -> Result<Vec<Vec<Cell>>, Failure> {

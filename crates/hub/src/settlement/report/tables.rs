@@ -1,5 +1,8 @@
 //! The tables of each report.
 
+use std::fmt::Write;
+
+use rust_xlsxwriter::{DocProperties, ExcelDateTime, Workbook, XlsxError};
 use upesi_ledger::Sum;
 
 use super::figures::{Figures, Party};
@@ -206,4 +209,86 @@ pub(super) fn bank(figures: &Figures) -> Rows {
         }
     }
     rows
+}
+
+// The matrix for a terminal: who pays whom, in columns.
+
+/// Blanks between columns.
+const GAP: usize = 2;
+
+/// Per currency: senders in rows, receivers in columns, the nets, and the check value in a line of its own.
+pub(super) fn for_a_terminal(figures: &Figures) -> String {
+    let rows = matrix(figures);
+    let text_of = |cell: &Cell| cell.to_csv();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(text_of).collect()).collect();
+    let mut text = String::new();
+    // Each currency has a row of names, a row per account, and two of sums.
+    for block in rows.chunk_by(|_, next| !is_head(next)) {
+        let Some(((head, rows), check)) = block.split_first().zip(block.last().and_then(|row| row.last()))
+        else {
+            continue;
+        };
+        let _ = writeln!(text, "settlement {}, {}", figures.id, head[0]);
+        let width = |column: usize| {
+            let names = if column == 0 { 0 } else { head[column].len() };
+            rows.iter().map(|row| row[column].len()).chain([names]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..head.len()).map(width).collect();
+        let blank = String::new();
+        let named = [&blank].into_iter().chain(&head[1..]);
+        write_row(&mut text, named, &widths);
+        let Some((nets, rows)) = rows.split_last() else { continue };
+        for row in rows {
+            write_row(&mut text, row.iter(), &widths);
+        }
+        write_row(&mut text, nets[..nets.len() - 1].iter(), &widths);
+        let _ = writeln!(text, "check value {check}");
+    }
+    text
+}
+
+fn is_head(row: &[String]) -> bool {
+    row[0].ends_with(" sender by receiver")
+}
+
+fn write_row<'a>(text: &mut String, cells: impl Iterator<Item = &'a String>, widths: &[usize]) {
+    let mut line = String::new();
+    for (column, (cell, width)) in cells.zip(widths).enumerate() {
+        let _ = match column {
+            0 => write!(line, "{cell:<width$}"),
+            _ => write!(line, "{:GAP$}{cell:>width$}", ""),
+        };
+    }
+    let _ = writeln!(text, "{line}");
+}
+
+// Reports as XLSX, for spreadsheets. The same settlement gives the same bytes.
+
+/// Digits that a spreadsheet's number holds exactly.
+const DIGITS_MAX: usize = 15;
+
+/// One sheet of cells. Amounts that a number holds are numbers; longer ones, and those of the bank's file, are texts.
+pub(super) fn to_xlsx(rows: &[Vec<Cell>], as_of: &str) -> Result<Vec<u8>, XlsxError> {
+    let mut workbook = Workbook::new();
+    let created = ExcelDateTime::parse_from_str(as_of.trim_end_matches('Z'))?;
+    workbook.set_properties(&DocProperties::new().set_creation_datetime(&created));
+    let sheet = workbook.add_worksheet();
+    for (row, cells) in (0..).zip(rows) {
+        for (column, cell) in (0..).zip(cells) {
+            match cell {
+                Cell::Text(text) => sheet.write_string(row, column, text)?,
+                Cell::Number(_) | Cell::Amount(_) => match number(&cell.to_csv()) {
+                    Some(number) => sheet.write_number(row, column, number)?,
+                    None => sheet.write_string(row, column, cell.to_csv())?,
+                },
+                Cell::Grouped(_) => sheet.write_string(row, column, cell.to_csv())?,
+            };
+        }
+    }
+    workbook.save_to_buffer()
+}
+
+fn number(text: &str) -> Option<f64> {
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    (digits <= DIGITS_MAX).then(|| text.parse().ok()).flatten()
 }

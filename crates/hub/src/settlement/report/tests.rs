@@ -1,12 +1,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-
 use upesi_types::FspId;
 
 use super::figures::Figures;
 use super::tables::Cell;
-use super::{ReportKind, render, render_to, screen, to_csv};
+use super::{ReportKind, render, render_to, tables, to_csv};
 use crate::exit::Exit;
 
 fn name(text: &str) -> FspId {
@@ -258,5 +257,5 @@ total received       0   1234.5      1234.5
 aggregated net  1234.5  -1234.5
 check value 0
 ";
-    assert_eq!(screen::of(&figures(settlement(), &PAIRS)), expected);
+    assert_eq!(tables::for_a_terminal(&figures(settlement(), &PAIRS)), expected);
 }

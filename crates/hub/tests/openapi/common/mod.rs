@@ -1,6 +1,5 @@
 //! The documents as JSON values, with their references resolved where a test looks.
 
-pub mod client;
 pub mod hub;
 
 use jsonschema::Validator;

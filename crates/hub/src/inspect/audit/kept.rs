@@ -1,0 +1,332 @@
+//! What a data directory has beside the journal, compared with the replay: snapshots, archive, store.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use upesi_journal::{Disk, SnapshotStore};
+use upesi_ledger::codec::{DecodeError, Decoder, Encoder};
+use upesi_ledger::{Bulk, Conversion, Ledger, LedgerConfig, Stored, Transfer, TransferState};
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
+use upesi_tables::store::{StoreDigest, digest};
+use upesi_types::{BulkId, ConversionId, TransferId};
+
+use super::{Findings, note_damage};
+use crate::exit::Failure;
+
+// The snapshots of a data directory, decoded, for comparison with the replay.
+
+/// The sound snapshots by the record they stand for.
+#[derive(Debug, Default)]
+pub(super) struct Snapshots {
+    ledgers: BTreeMap<u64, Ledger>,
+}
+
+impl Snapshots {
+    /// Reads them all; there are only a few at a time. Unsound ones are findings.
+    pub fn read(disk: &Arc<dyn Disk>, findings: &mut Findings) -> Result<Self, Failure> {
+        let store = SnapshotStore::open_for_reading(Arc::clone(disk));
+        let mut snapshots = Self::default();
+        for info in store.list().map_err(crate::inspect::journal_failure)? {
+            let snapshot = match store.read(info.seq) {
+                Ok(snapshot) => snapshot,
+                // A hub that is using the directory has replaced it meanwhile.
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => {
+                    note_damage(error, findings)?;
+                    continue;
+                }
+            };
+            match Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default()) {
+                Ok(ledger)
+                    if ledger.last_seq() == info.seq && ledger.last_time().as_ns() == snapshot.time_ns =>
+                {
+                    snapshots.ledgers.insert(info.seq, ledger);
+                }
+                Ok(ledger) => {
+                    findings.add(format!(
+                        "{}: it holds the state of record {}",
+                        info.file,
+                        ledger.last_seq()
+                    ));
+                }
+                Err(error) => findings.add(format!("{}: {error}", info.file)),
+            }
+        }
+        Ok(snapshots)
+    }
+
+    /// The oldest snapshot at or after a record; it and older ones are no longer compared.
+    pub fn take_first_from(&mut self, seq: u64) -> Option<Ledger> {
+        let first = *self.ledgers.range(seq..).next()?.0;
+        self.ledgers = self.ledgers.split_off(&first);
+        self.ledgers.remove(&first)
+    }
+
+    /// The snapshot of a record.
+    pub fn take(&mut self, seq: u64) -> Option<Ledger> {
+        self.ledgers.remove(&seq)
+    }
+
+    /// Those that were not reached by the replay.
+    pub fn left(&self) -> impl Iterator<Item = u64> {
+        self.ledgers.keys().copied()
+    }
+
+    /// How many finished transfers the replay must keep in memory to compare with those a snapshot holds.
+    pub fn finished_len_max(&self) -> usize {
+        self.ledgers.values().map(Ledger::finished_len).max().unwrap_or(0)
+    }
+}
+
+/// Compares a replayed state with a snapshot; `Some` says how they differ.
+///
+/// How many finished transfers a state still holds depends on how far the archive was at that moment and not on the
+/// journal alone. So those are compared one by one, and the rest byte for byte.
+pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<String> {
+    let held: Vec<Transfer> = snapshot.drain_finished(u64::MAX).collect();
+    let mut replayed = replayed.clone();
+    let finished: Vec<Transfer> = replayed.drain_finished(u64::MAX).collect();
+    let same_tail = finished.len() >= held.len() && finished[finished.len() - held.len()..] == held;
+    if !same_tail {
+        return Some("its finished transfers are not those of the journal".to_owned());
+    }
+    let held: Vec<_> = snapshot.take_finished_conversions(u64::MAX).collect();
+    let finished: Vec<_> = replayed.take_finished_conversions(u64::MAX).collect();
+    if !finished.ends_with(&held) {
+        return Some("its ended conversions are not those of the journal".to_owned());
+    }
+    let held: Vec<_> = snapshot.take_finished_bulks(u64::MAX).collect();
+    let finished: Vec<_> = replayed.take_finished_bulks(u64::MAX).collect();
+    if !finished.ends_with(&held) {
+        return Some("its ended bulks are not those of the journal".to_owned());
+    }
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    replayed.encode_snapshot(&mut left);
+    snapshot.encode_snapshot(&mut right);
+    if left == right {
+        return None;
+    }
+    let at = left.iter().zip(&right).take_while(|(left, right)| left == right).count();
+    Some(format!("the state replayed from the journal differs from it at byte {at}"))
+}
+
+// The store beside the journal: what it holds, in a number that is the same on all nodes of a cluster.
+
+/// The store's place in a data directory.
+const STORE: &str = "store";
+
+/// What the store holds, or why it was not read.
+pub type StoreResult = Result<StoreDigest, String>;
+
+/// Reads the store of a data directory, unless it is to be left out. That it cannot be read is a finding; that there is
+/// none is not.
+pub(super) fn read_store_unless(
+    left_out: Option<&str>,
+    directory: &Path,
+    findings: &mut Findings,
+) -> StoreResult {
+    if let Some(why) = left_out {
+        return Err(why.to_owned());
+    }
+    let path = directory.join(STORE);
+    if !path.is_dir() {
+        return Err("there is none".to_owned());
+    }
+    digest(&path).map_err(|error| {
+        findings.add(error.to_string());
+        "it cannot be read".to_owned()
+    })
+}
+
+// Compares the archive of finished transfers with what the journal says.
+
+/// The archive's place in a data directory.
+const ARCHIVE: &str = "archive";
+
+/// What came of the comparison.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveResult {
+    /// Transfers of the journal that were compared with the archive.
+    pub compared: u64,
+    /// Transfers in the archive.
+    pub stored: u64,
+    /// The record up to which it is complete.
+    pub watermark: u64,
+    /// Why it was not compared.
+    pub left_out: Option<String>,
+}
+
+pub(super) struct ArchiveComparison {
+    archive: Option<Arc<FjallArchive>>,
+    /// Whether a start would find none.
+    is_absent: bool,
+    result: ArchiveResult,
+    /// Finished transfers of the journal that the archive must hold.
+    expected: u64,
+    /// The record from which on the archive has what finished; what was before has left by retention.
+    first_seq: u64,
+}
+
+impl ArchiveComparison {
+    pub fn left_out(directory: &Path, why: &str) -> Self {
+        let result = ArchiveResult { left_out: Some(why.to_owned()), ..ArchiveResult::default() };
+        let first_seq = first_seq_of(&directory.join(ARCHIVE)).unwrap_or(0);
+        Self { archive: None, is_absent: false, result, expected: 0, first_seq }
+    }
+
+    /// What a start would find; `None` where that is not known.
+    pub fn of_start(&self) -> Option<Option<Arc<FjallArchive>>> {
+        (self.is_absent || self.archive.is_some()).then(|| self.archive.clone())
+    }
+
+    /// The record from which on the archive has what finished.
+    pub fn first_seq(&self) -> u64 {
+        self.first_seq
+    }
+
+    /// Opens the archive, unless it is to be left out.
+    pub fn open_unless(left_out: Option<&str>, directory: &Path, findings: &mut Findings) -> Self {
+        match left_out {
+            Some(why) => Self::left_out(directory, why),
+            None => Self::open(directory, findings),
+        }
+    }
+
+    /// Opens the archive of a data directory. That it cannot be opened is a finding; that there is none is not.
+    fn open(directory: &Path, findings: &mut Findings) -> Self {
+        let path = directory.join(ARCHIVE);
+        if !path.is_dir() {
+            return Self { is_absent: true, ..Self::left_out(directory, "there is none") };
+        }
+        match FjallArchive::open(&path, &ArchiveOptions::default()) {
+            Ok(archive) => {
+                let watermark = archive.watermark();
+                let result = ArchiveResult { watermark, ..ArchiveResult::default() };
+                let first_seq = archive.first_seq();
+                Self { archive: Some(Arc::new(archive)), is_absent: false, result, expected: 0, first_seq }
+            }
+            Err(error) => {
+                findings.add(error.to_string());
+                Self::left_out(directory, "it cannot be opened")
+            }
+        }
+    }
+
+    /// Compares a transfer that a record finished.
+    pub fn compare(&mut self, finished_at: u64, transfer: &Transfer, findings: &mut Findings) {
+        let name = format_args!("transfer {}", transfer.id);
+        self.compare_entry(finished_at, transfer.id, transfer, name, findings);
+    }
+
+    /// Compares a conversion that a record ended.
+    pub fn compare_conversion(&mut self, finished_at: u64, conversion: &Conversion, findings: &mut Findings) {
+        let name = format_args!("conversion {}", conversion.id);
+        self.compare_entry(finished_at, conversion.id.archive_key(), conversion, name, findings);
+    }
+
+    /// Compares a bulk that a record ended.
+    pub fn compare_bulk(&mut self, finished_at: u64, bulk: &Bulk, findings: &mut Findings) {
+        let name = format_args!("bulk {}", bulk.id);
+        self.compare_entry(finished_at, bulk.id.archive_key(), bulk, name, findings);
+    }
+
+    fn compare_entry(
+        &mut self,
+        finished_at: u64,
+        key: TransferId,
+        entry: &impl Stored,
+        name: std::fmt::Arguments<'_>,
+        findings: &mut Findings,
+    ) {
+        let Some(archive) = &self.archive else { return };
+        // What was older has left by retention, although the journal may still have it.
+        if finished_at > self.result.watermark || finished_at < self.first_seq {
+            return;
+        }
+        self.expected += 1;
+        let mut encoded = Vec::new();
+        entry.encode(&mut Encoder(&mut encoded));
+        match archive.get(&key) {
+            Ok(Some(stored)) if stored == encoded => self.result.compared += 1,
+            Ok(Some(_)) => {
+                findings.add(format!("{name}: the archive holds something else than the journal"));
+            }
+            Ok(None) => {
+                findings.add(format!("{name}: finished with record {finished_at} and not in the archive"))
+            }
+            Err(error) => findings.add(format!("{name}: {error}")),
+        }
+    }
+
+    /// Looks at everything that the archive holds.
+    pub fn finish(
+        &mut self,
+        last_seq: u64,
+        from_the_beginning: bool,
+        findings: &mut Findings,
+    ) -> ArchiveResult {
+        let Some(archive) = self.archive.take() else { return self.result.clone() };
+        let watermark = self.result.watermark;
+        if watermark > last_seq {
+            findings.add(format!(
+                "the archive is complete to record {watermark}, but the journal ends with {last_seq}"
+            ));
+        }
+        let mut stored = 0;
+        let visited = archive.for_each(&mut |id, bytes| {
+            stored += 1;
+            let mut decoder = Decoder(bytes);
+            if let Some(conversion) = id.as_conversion() {
+                check_conversion(conversion, Conversion::decode(&mut decoder), findings);
+                return ControlFlow::Continue(());
+            }
+            if let Some(bulk) = id.as_bulk() {
+                check_bulk(bulk, Bulk::decode(&mut decoder), findings);
+                return ControlFlow::Continue(());
+            }
+            match Transfer::decode(&mut decoder) {
+                Err(error) => findings.add(format!("transfer {id} in the archive: {error}")),
+                Ok(transfer) if transfer.id != id || transfer.state == TransferState::Reserved => {
+                    findings
+                        .add(format!("transfer {id} in the archive is not a finished transfer of that id"));
+                }
+                Ok(_) => {}
+            }
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = visited {
+            findings.add(error.to_string());
+        }
+        // Beyond its watermark an archive may hold more: what was applied before a crash is applied again.
+        if from_the_beginning && stored < self.expected {
+            let expected = self.expected;
+            findings.add(format!(
+                "the archive holds {stored} transfers of the {expected} that finished by its watermark"
+            ));
+        }
+        self.result.stored = stored;
+        self.result.clone()
+    }
+}
+
+fn check_conversion(id: ConversionId, found: Result<Conversion, DecodeError>, findings: &mut Findings) {
+    match found {
+        Err(error) => findings.add(format!("conversion {id} in the archive: {error}")),
+        Ok(conversion) if conversion.id != id || conversion.is_live() => {
+            findings.add(format!("conversion {id} in the archive is not an ended conversion of that id"));
+        }
+        Ok(_) => {}
+    }
+}
+
+fn check_bulk(id: BulkId, found: Result<Bulk, DecodeError>, findings: &mut Findings) {
+    match found {
+        Err(error) => findings.add(format!("bulk {id} in the archive: {error}")),
+        Ok(bulk) if bulk.id != id || bulk.is_live() => {
+            findings.add(format!("bulk {id} in the archive is not an ended bulk of that id"));
+        }
+        Ok(_) => {}
+    }
+}

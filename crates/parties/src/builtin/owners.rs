@@ -1,0 +1,214 @@
+//! The owners of one identifier: the rules of registration, and how they are stored.
+
+use upesi_types::{Currency, ErrorCode, FspId};
+
+use super::{OWNERS_MAX, RegisterError};
+use crate::party::{Entry, Owner, PartyIdType};
+
+// The rules of registration, over the owners of one identifier. Pure; the store is elsewhere.
+
+/// Adds an owner. `false`: it was there already, from an earlier registration by the same DFSP.
+///
+/// An entry without a currency claims all of them: nobody else may then take one of them away, nor claim all where
+/// others have some.
+pub(crate) fn register(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
+    if let Some(other) = owners.iter().find(|owner| owner.fsp != entry.fsp && owner.overlaps(entry)) {
+        return Err(RegisterError::AlreadyRegistered { id: entry.id.clone(), fsp: other.fsp });
+    }
+    insert(owners, entry)
+}
+
+/// Adds an owner where its place is free.
+fn insert(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
+    match position(owners, entry) {
+        Ok(_) => Ok(false),
+        Err(_) if owners.len() == OWNERS_MAX => Err(RegisterError::TooManyOwners),
+        Err(at) => {
+            owners.insert(at, entry.owner());
+            Ok(true)
+        }
+    }
+}
+
+/// Adds an owner, or replaces whoever was in its place. `false`: nothing changed.
+pub(crate) fn put(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
+    match position(owners, entry) {
+        Ok(at) if owners[at].fsp != entry.fsp => {
+            owners[at].fsp = entry.fsp;
+            Ok(true)
+        }
+        _ => insert(owners, entry),
+    }
+}
+
+/// Gives an entry that exists another DFSP or, if it is the only one of its sub id, another currency.
+pub(crate) fn change(owners: &mut [Owner], entry: &Entry, by: Option<&FspId>) -> Result<bool, RegisterError> {
+    let at = match position(owners, entry) {
+        Ok(at) => at,
+        Err(_) => only_one_of(owners, entry.sub_id.as_deref()).ok_or(RegisterError::NotRegistered)?,
+    };
+    if by.is_some_and(|by| owners[at].fsp != *by) {
+        return Err(RegisterError::NotOwner { code: ErrorCode::ADD_PARTY_INFORMATION });
+    }
+    let owner = entry.owner();
+    if owners[at] == owner {
+        return Ok(false);
+    }
+    // The only one of its sub id, or in its own place: the order stays.
+    owners[at] = owner;
+    Ok(true)
+}
+
+/// Removes the entries of one sub id: those of one currency, or all. Returns how many.
+pub(crate) fn remove(
+    owners: &mut Vec<Owner>,
+    sub_id: Option<&str>,
+    currency: Option<Currency>,
+    by: Option<&FspId>,
+) -> Result<usize, RegisterError> {
+    let before = owners.len();
+    let is_meant = |owner: &Owner| {
+        owner.sub_id.as_deref() == sub_id && (currency.is_none() || owner.currency == currency)
+    };
+    let is_allowed = |owner: &Owner| by.is_none_or(|by| owner.fsp == *by);
+    let meant = owners.iter().filter(|owner| is_meant(owner)).count();
+    owners.retain(|owner| !(is_meant(owner) && is_allowed(owner)));
+    match before - owners.len() {
+        0 if meant > 0 => Err(RegisterError::NotOwner { code: ErrorCode::DELETE_PARTY_INFORMATION }),
+        removed => Ok(removed),
+    }
+}
+
+fn position(owners: &[Owner], entry: &Entry) -> Result<usize, usize> {
+    owners.binary_search_by(|owner| owner.slot().cmp(&entry.slot()))
+}
+
+fn only_one_of(owners: &[Owner], sub_id: Option<&str>) -> Option<usize> {
+    let mut found = (0..owners.len()).filter(|at| owners[*at].sub_id.as_deref() == sub_id);
+    found.next().filter(|_| found.next().is_none())
+}
+
+// How a party is stored: one key for the identifier, one value with all its owners.
+//
+// All owners of an identifier lie in one value, so a lookup is one point read, which the store answers from its
+// filters and at most one block, however many parties there are.
+
+/// The numbers of the types on disk; they never change.
+const KIND_TAGS: [(PartyIdType, u8); 10] = [
+    (PartyIdType::Msisdn, 1),
+    (PartyIdType::Email, 2),
+    (PartyIdType::PersonalId, 3),
+    (PartyIdType::Business, 4),
+    (PartyIdType::Device, 5),
+    (PartyIdType::AccountId, 6),
+    (PartyIdType::Iban, 7),
+    (PartyIdType::Alias, 8),
+    (PartyIdType::Consent, 9),
+    (PartyIdType::ThirdPartyLink, 10),
+];
+
+const HAS_CURRENCY: u8 = 1;
+const HAS_SUB_ID: u8 = 2;
+
+/// The key: the type's number and the identifier, byte by byte as it was given.
+pub(crate) fn key(kind: PartyIdType, id: &str) -> Vec<u8> {
+    let tag = KIND_TAGS.iter().find(|(of, _)| *of == kind).map_or(0, |(_, tag)| *tag);
+    let mut key = Vec::with_capacity(1 + id.len());
+    key.push(tag);
+    key.extend_from_slice(id.as_bytes());
+    key
+}
+
+/// The value: for each owner a byte of flags, the DFSP's name, the currency, the sub id.
+pub(crate) fn encode(owners: &[Owner]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(owners.len() * 24);
+    for owner in owners {
+        let flags = if owner.currency.is_some() { HAS_CURRENCY } else { 0 }
+            | if owner.sub_id.is_some() { HAS_SUB_ID } else { 0 };
+        bytes.push(flags);
+        push_text(&mut bytes, owner.fsp.as_str());
+        if let Some(currency) = owner.currency {
+            bytes.extend_from_slice(&currency.to_bytes());
+        }
+        if let Some(sub_id) = &owner.sub_id {
+            push_text(&mut bytes, sub_id);
+        }
+    }
+    bytes
+}
+
+/// The owners of a value; `None` when it is not what [`encode`] made.
+pub(crate) fn decode(mut bytes: &[u8]) -> Option<Vec<Owner>> {
+    let mut owners = Vec::with_capacity(1);
+    while let Some((flags, rest)) = bytes.split_first() {
+        bytes = rest;
+        if flags & !(HAS_CURRENCY | HAS_SUB_ID) != 0 || owners.len() == OWNERS_MAX {
+            return None;
+        }
+        let fsp = FspId::parse(take_text(&mut bytes)?)?;
+        let currency = match flags & HAS_CURRENCY {
+            0 => None,
+            _ => Some(Currency::parse(std::str::from_utf8(take(&mut bytes, 3)?).ok()?)?),
+        };
+        let sub_id = match flags & HAS_SUB_ID {
+            0 => None,
+            _ => Some(take_text(&mut bytes)?.into()),
+        };
+        owners.push(Owner { fsp, currency, sub_id });
+    }
+    Some(owners)
+}
+
+fn push_text(bytes: &mut Vec<u8>, text: &str) {
+    // Names have at most 32 characters and sub ids 128, checked where they come in; 512 bytes at most.
+    bytes.extend_from_slice(&(text.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+fn take_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
+    let length = take(bytes, 2)?;
+    let length = u16::from_le_bytes([length[0], length[1]]);
+    std::str::from_utf8(take(bytes, usize::from(length))?).ok()
+}
+
+fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+    let (taken, rest) = bytes.split_at_checked(count)?;
+    *bytes = rest;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_has_a_number_of_its_own() {
+        assert_eq!(KIND_TAGS.len(), PartyIdType::ALL.len());
+        for kind in PartyIdType::ALL {
+            assert_ne!(key(*kind, "x")[0], 0, "{kind} has no number");
+        }
+        let mut tags: Vec<_> = KIND_TAGS.iter().map(|(_, tag)| *tag).collect();
+        tags.dedup();
+        assert_eq!(tags, (1..=10).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn owners_come_back_as_they_were() {
+        let fsp = |name| FspId::parse(name).unwrap();
+        let owners = vec![
+            Owner { fsp: fsp("greenbank"), currency: None, sub_id: None },
+            Owner { fsp: fsp("bluebank"), currency: Currency::parse("USD"), sub_id: None },
+            Owner { fsp: fsp("a"), currency: Currency::parse("KES"), sub_id: Some("café-7".into()) },
+            Owner { fsp: fsp("greenbank"), currency: None, sub_id: Some("shop".into()) },
+        ];
+        let bytes = encode(&owners);
+        assert_eq!(decode(&bytes), Some(owners));
+        assert_eq!(decode(&[]), Some(Vec::new()));
+        for cut in 1..bytes.len() {
+            // A value that was cut is refused, or is cut between two owners.
+            assert!(decode(&bytes[..cut]).is_none_or(|owners| owners.len() < 4));
+        }
+        assert_eq!(decode(&[4, 1, 0, b'a']), None, "unknown flag");
+        assert_eq!(decode(&[HAS_CURRENCY, 1, 0, b'a', b'u', b's', b'd']), None, "no currency");
+    }
+}
