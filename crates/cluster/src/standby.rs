@@ -15,8 +15,11 @@ pub struct Patience {
     pub silence: Duration,
     /// After a hand-over to any node, for so long.
     pub turn: Duration,
-    /// A node whose clock is behind the last record by more does not claim: its records would all have one time.
+    /// A node whose clock is behind the last record by more leaves the claim to others: its records would all have one
+    /// time.
     pub behind_max: Duration,
+    /// It claims after so long without an accepted entry: then the clocks of all are behind.
+    pub behind_silence: Duration,
 }
 
 impl Patience {
@@ -24,6 +27,7 @@ impl Patience {
     const PER_RANK: Duration = Duration::from_millis(300);
     const TURN: Duration = Duration::from_millis(25);
     const BEHIND_MAX: Duration = Duration::from_secs(2);
+    const BEHIND_SILENCE: Duration = Duration::from_secs(30);
 
     /// That of the node which is to lead in the `rank`-th place, beginning with 0.
     pub const fn of_rank(rank: u32) -> Self {
@@ -31,6 +35,7 @@ impl Patience {
             silence: Self::SILENCE.saturating_add(Self::PER_RANK.saturating_mul(rank)),
             turn: Self::TURN.saturating_mul(rank),
             behind_max: Self::BEHIND_MAX,
+            behind_silence: Self::BEHIND_SILENCE.saturating_add(Self::PER_RANK.saturating_mul(rank)),
         }
     }
 }
@@ -58,6 +63,8 @@ pub struct Standby {
     next_tag: u64,
     /// Since when there is silence, by this node's clock without jumps.
     quiet_since: Duration,
+    /// Since when no entry was accepted, though the log could be reached.
+    unled_since: Duration,
     /// Whether the end of the log was asked for.
     asks_end: bool,
     /// The hand-over that this node has claimed after: once, then it is silence that counts.
@@ -81,6 +88,7 @@ impl Standby {
             patience,
             next_tag: 1,
             quiet_since: now,
+            unled_since: now,
             asks_end: false,
             followed: None,
             may_claim: false,
@@ -131,10 +139,11 @@ impl Standby {
         }
         let next_offset = self.fold.position().next_offset;
         let behind_ns = self.fold.position().time_ns.saturating_sub(clock_ns);
-        let is_behind = behind_ns > i64::try_from(self.patience.behind_max.as_nanos()).unwrap_or(i64::MAX);
+        let is_behind = behind_ns > i64::try_from(self.patience.behind_max.as_nanos()).unwrap_or(i64::MAX)
+            && now.saturating_sub(self.unled_since) < self.patience.behind_silence;
         match end {
             // Silence of a log that cannot be reached is nobody's end; what was not read yet may be the leader's word.
-            None => self.quiet_since = now,
+            None => (self.quiet_since, self.unled_since) = (now, now),
             Some(end) if end > next_offset => {}
             Some(_) if is_behind => self.quiet_since = now,
             Some(_) => {
@@ -165,7 +174,7 @@ impl Standby {
             Verdict::Void(_) => (Role::Standby(self), verdict),
             Verdict::Newer(_) => (Role::Newer(self), verdict),
             Verdict::Accepted(entry) => {
-                self.quiet_since = now;
+                (self.quiet_since, self.unled_since) = (now, now);
                 if self.claims.contains(&entry.chain) {
                     let leader = Leader::new(self.fold, self.me, self.next_tag, now);
                     return (Role::Leader(leader), verdict);

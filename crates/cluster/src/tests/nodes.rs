@@ -209,6 +209,33 @@ fn a_node_that_may_not_or_whose_clock_is_behind_does_not_claim() {
     }
 }
 
+/// Say a leader's clock was an hour ahead, an operator accepted that, and the clock was set right. Then the clocks of all
+/// nodes are behind the last record.
+#[test]
+fn a_node_whose_clock_is_behind_claims_when_nobody_else_does() {
+    let (mut leader, bytes) = leader();
+    let append = leader.append(records(10));
+    let Role::Standby(node) = standby(2).read(0, &bytes, NOW).0 else { panic!("led at once") };
+    let Role::Standby(mut node) = node.read(1, &append.bytes, NOW).0 else { panic!("led at once") };
+    let behind_ns = i64::MIN / 2;
+    let mut now = NOW;
+    let mut wait = |node: &mut Standby, end, until: Duration| {
+        while now < until {
+            now += PATIENCE.silence;
+            if node.asks_for_end(now) && node.end(end, now, behind_ns).is_some() {
+                return Some(now);
+            }
+        }
+        None
+    };
+    // While the log cannot be reached, others may be heard there.
+    assert_eq!(wait(&mut node, None, NOW + PATIENCE.behind_silence * 2), None);
+    let reached = NOW + PATIENCE.behind_silence * 2;
+    let claimed = wait(&mut node, Some(2), reached * 2).expect("a claim");
+    let silence = claimed - reached;
+    assert!(silence >= PATIENCE.behind_silence && silence < PATIENCE.behind_silence + 2 * PATIENCE.silence);
+}
+
 #[test]
 fn every_accepted_entry_ends_the_silence_and_void_ones_do_not() {
     let (mut leader, bytes) = leader();

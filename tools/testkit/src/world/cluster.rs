@@ -105,9 +105,14 @@ fn copies(disk: Arc<dyn Disk>, store: &SimDisk) -> Copies {
     Copies { journal: CopyOf { disk, options: options.clone() }, store: CopyOf { disk: store, options } }
 }
 
+/// Whether a fault that was made is the reason.
+pub(super) fn is_explained(reason: &str) -> bool {
+    reason.contains("simulated") || reason.contains("no room on the disk")
+}
+
 /// A node on its machine, until it is over.
 enum Stand {
-    Leads(ReplicatedLog, StandbyEngine),
+    Leads(Box<(ReplicatedLog, StandbyEngine)>),
     /// It was not let lead.
     Follows,
 }
@@ -150,7 +155,7 @@ impl World {
             (Some(error), _) => Err(error),
             (None, Err(error)) => Err(error.to_string()),
             (None, Ok(Stood::Stopped)) => Ok(Stand::Follows),
-            (None, Ok(Stood::Elected(log))) => Ok(Stand::Leads(log, engine)),
+            (None, Ok(Stood::Elected(log))) => Ok(Stand::Leads(Box::new((log, engine)))),
         }
     }
 
@@ -159,9 +164,10 @@ impl World {
         let machine = self.put_aside();
         let stood = self.stand(&machine, true);
         self.take_up(machine);
-        let Stand::Leads(log, engine) = stood? else {
+        let Stand::Leads(leads) = stood? else {
             return Err("simulated: it was not let lead".to_owned());
         };
+        let (log, engine) = *leads;
         let mut setup = self.setup(self.disk());
         setup.options.log = Some(Arc::new(log));
         let hub = Hub::take_over(setup, engine, self.next_sending).map_err(|error| error.to_string())?;
@@ -242,7 +248,7 @@ impl World {
         match stood {
             Ok(Stand::Follows) => {}
             Ok(Stand::Leads(..)) => self.auditor.findings.add("a node led that may not".to_owned()),
-            Err(error) if error.contains("simulated") => {}
+            Err(error) if is_explained(&error) => {}
             Err(error) => {
                 self.auditor.findings.add(format!("node {} follows no more: {error}", machine.node))
             }
@@ -333,7 +339,7 @@ impl World {
             }
         }
         match hub.stop_reason().map(|reason| reason.to_string()) {
-            Some(reason) if reason.contains("leads now") || reason.contains("simulated") => {
+            Some(reason) if reason.contains("leads now") || is_explained(&reason) => {
                 self.say(format_args!("the former leader stops: {reason}"));
             }
             Some(reason) => self.auditor.findings.add(format!("a former leader stops: {reason}")),
@@ -351,6 +357,8 @@ impl World {
         self.say(format_args!("the leader hands over: {reason}"));
         let mut out = Vec::new();
         hub.collect(&mut out);
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
+        self.auditor.read_journal(&disk, hub.durable_seq());
         for output in out {
             match output {
                 Output::Answer { number, outcome } => self.leave(number, outcome),
