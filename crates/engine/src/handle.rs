@@ -285,8 +285,8 @@ impl EngineHandle {
         self.inner.archive.upgrade()
     }
 
-    /// Ends the division of the archive that grows: the journal says so, and the archivist does it when it comes to that
-    /// record, as on every node that follows. So what is removed later is the same everywhere.
+    /// Ends the division of the archive that grows: the journal says so, and the archivist does it when it comes to
+    /// that record, as on every node that follows. So what is removed later is the same everywhere.
     pub async fn divide_archive(&self) -> Result<(), SubmitError> {
         self.submit(Command::DivideArchive, Payload::default()).await?;
         self.inner.shared.archive.ask(self.inner.shared.durable.get());

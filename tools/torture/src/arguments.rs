@@ -31,6 +31,8 @@ enum Command {
     HubImages(TrialArguments),
     /// Whole worlds with faults of every kind, an independent auditor, and liveness at the end.
     WorldSeeds(TrialArguments),
+    /// Whole worlds of two or three hubs that share a log: fail-overs, hand-overs, leaders that come back.
+    NodeSeeds(TrialArguments),
     /// Syncs that fail: nothing is acknowledged after the first.
     Fsync(TrialArguments),
     /// Flipped bits, lost, stale and misdirected writes: each is detected or harmless.
@@ -91,6 +93,7 @@ impl Arguments {
             Command::CrashImages(trial) => trial.run("crash-images"),
             Command::HubImages(trial) => trial.run("hub-images"),
             Command::WorldSeeds(trial) => trial.run("world-seeds"),
+            Command::NodeSeeds(trial) => trial.run("node-seeds"),
             Command::Fsync(trial) => trial.run("fsync"),
             Command::BitFlips(trial) => trial.run("bit-flips"),
             Command::DiskFull(trial) => trial.run("disk-full"),

@@ -187,6 +187,21 @@ fn a_few_worlds() {
 }
 
 #[test]
+fn a_few_worlds_of_nodes() {
+    let outcome = reach("node-seeds", 4, 2);
+    assert_met(
+        &outcome,
+        &[
+            ("changes of the node that leads", 4),
+            ("times that a node followed", 20),
+            ("entries or acknowledgements that were lost", 20),
+            ("copies compared at the end", 4),
+            ("acknowledged", 50),
+        ],
+    );
+}
+
+#[test]
 fn full_disks_and_room_again() {
     let outcome = reach("disk-full", 300, 2);
     assert_met(&outcome, &[("refused", 50), ("single operations", 5), ("acknowledged", 3_000)]);

@@ -209,8 +209,8 @@ fn a_node_that_may_not_or_whose_clock_is_behind_does_not_claim() {
     }
 }
 
-/// Say a leader's clock was an hour ahead, an operator accepted that, and the clock was set right. Then the clocks of all
-/// nodes are behind the last record.
+/// Say a leader's clock was an hour ahead, an operator accepted that, and the clock was set right. Then the clocks of
+/// all nodes are behind the last record.
 #[test]
 fn a_node_whose_clock_is_behind_claims_when_nobody_else_does() {
     let (mut leader, bytes) = leader();

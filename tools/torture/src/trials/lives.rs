@@ -235,6 +235,42 @@ fn run(seed: u64) -> Tally {
     tally
 }
 
+/// The same of a hub that is one of two or three nodes.
+pub(super) const NODES: Trial = Trial {
+    name: "node-seeds",
+    what: "simulated worlds of two or three hubs that share a log, full audit and liveness",
+    goal: 10_000,
+    build: trials::own_build,
+    run: run_nodes,
+};
+
+fn run_nodes(seed: u64) -> Tally {
+    let outcome = world::run(seed, &Plan::of_nodes());
+    assert_sound(&outcome, " of nodes");
+    let mut tally = Tally::default();
+    let counts = outcome.counts;
+    tally.add(Tally::UNITS, 1);
+    for (name, count) in [
+        ("events", outcome.events),
+        ("starts", counts.starts),
+        ("changes of the node that leads", counts.fail_overs),
+        ("hand-overs", counts.hand_overs),
+        ("leaders that came back when another one led", counts.former_leaders),
+        ("times that a node followed", counts.followed),
+        ("entries or acknowledgements that were lost", counts.entries_lost),
+        ("entries that came twice or late", counts.entries_late),
+        ("entries that were deleted", counts.entries_deleted),
+        ("copies compared at the end", counts.nodes_compared),
+        ("clock faults", counts.clock_faults()),
+        ("faults", counts.faults),
+        ("checks of safety", counts.checks),
+        ("acknowledged", counts.acknowledged),
+    ] {
+        tally.add(name, count);
+    }
+    tally
+}
+
 fn assert_sound(outcome: &Outcome, world: &str) {
     let told = outcome.findings.iter().take(FINDINGS_TOLD_MAX).cloned().collect::<Vec<_>>().join("; ");
     assert!(outcome.is_sound(), "seed {}{world}: {} findings: {told}", outcome.seed, outcome.findings.len());

@@ -14,10 +14,11 @@ pub use table_flips::{Judgement, Tables};
 use crate::evidence::Subject;
 
 /// All trials, in the order of the table.
-pub const TRIALS: [&Trial; 9] = [
+pub const TRIALS: [&Trial; 10] = [
     &crash_images::TRIAL,
     &crash_images::HUB_IMAGES,
     &lives::TRIAL,
+    &lives::NODES,
     &lives::KILL9,
     &lives::KILL9_SETTLEMENT,
     &lives::POWER_LOSS,
