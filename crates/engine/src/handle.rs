@@ -294,15 +294,14 @@ impl EngineHandle {
     }
 
     /// Removes what finished up to a record from the archive, for good: the journal says so first, so that no later
-    /// fold takes an id that comes again for one that it knows. What stands behind the last end of a division that the
-    /// journal has stays. Returns how many divisions left; both the record and the removal are durable then.
+    /// fold takes an id that comes again for one that it knows. The division that grows stays. Returns how many
+    /// divisions left; both the record and the removal are durable then.
     pub async fn remove_finished(&self, to_seq: u64) -> Result<u64, SubmitError> {
         let archive = self.inner.archive.upgrade().ok_or(SubmitError::Stopped)?;
         let growing = archive.divisions().last().map_or(1, |growing| growing.first_seq);
         let to_seq = to_seq.min(growing.saturating_sub(1));
         self.submit(Command::RemoveFinished { to_seq }, Payload::default()).await?;
-        let removed_to = self.read(Ledger::removed_to).await?.min(to_seq);
-        let removed = blocking(move || archive.remove_to(removed_to)).await?;
+        let removed = blocking(move || archive.remove_to(to_seq)).await?;
         removed.map_err(|error| SubmitError::Archive(error.to_string()))
     }
 

@@ -247,8 +247,8 @@ fn what_was_removed_leaves_the_archive_of_a_standby_too() {
     for has_folded in [true, false] {
         let mut world = World::new();
         distances(&mut world, 100..110);
+        world.during(async |handle| handle.divide_archive().await).unwrap();
         let leaders_archive = world.handle.archive().unwrap();
-        leaders_archive.divide().unwrap();
         let to_seq = leaders_archive.divisions().last().unwrap().first_seq - 1;
         assert_eq!(world.during(async |handle| handle.remove_finished(u64::MAX).await), Ok(1));
         let (disk, archive) = (SimDisk::new(6), Arc::new(MemoryArchive::new()));
@@ -258,7 +258,6 @@ fn what_was_removed_leaves_the_archive_of_a_standby_too() {
         let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk));
         let mut standby = StandbyEngine::open(&options, disks, &copy, SharedParticipants::default()).unwrap();
         standby.follow_to(to_seq).unwrap();
-        archive.divide().unwrap();
         let stored = || archive.get(&id(100)).unwrap().is_some();
         assert!(stored());
         if has_folded {

@@ -11,7 +11,7 @@ const OF_THE_COMMAND: [&str; 4] =
     ["UPESI_ADMIN_TOKEN", "UPESI_ADMIN_TOKEN_FILE", "UPESI_ADMIN_URL", "UPESI_CONFIG"];
 
 /// Variables of the build, the tests and the tools of this repository: whoever runs those may have them set.
-const OF_THE_TOOLS: [&str; 26] = [
+const OF_THE_TOOLS: [&str; 27] = [
     "UPESI_BENCH_DIR",
     "UPESI_BUILT_FROM",
     "UPESI_CLUSTER_TAKE_OVERS",
@@ -31,6 +31,7 @@ const OF_THE_TOOLS: [&str; 26] = [
     "UPESI_POWER_LIVES",
     "UPESI_POWER_SEED",
     "UPESI_PROMETHEUS",
+    "UPESI_RELAYS_ALONE",
     "UPESI_TABLES_CRASH_DIRECTORY",
     "UPESI_TESTS_MAY_SKIP",
     "UPESI_VERSION",

@@ -89,7 +89,13 @@ pub(super) fn retention(settings: &Settings) -> Option<Policy> {
     let archive = &settings.archive;
     let export_dir = (!archive.export_dir.is_empty()).then(|| PathBuf::from(&*archive.export_dir));
     let export_format = Format::of_ending(archive.export_format).unwrap_or(Format::Csv);
-    (archive.keep_days > 0).then_some(Policy { keep_days: archive.keep_days, export_dir, export_format })
+    let is_shared = settings.cluster.log != "none";
+    (archive.keep_days > 0).then_some(Policy {
+        keep_days: archive.keep_days,
+        export_dir,
+        export_format,
+        is_shared,
+    })
 }
 
 pub(super) fn versions(settings: &Settings) -> Versions {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use upesi_engine::{Clock, EngineHandle};
 use upesi_ledger::Ledger;
@@ -17,6 +17,8 @@ use crate::inspect::print::Names;
 
 /// How often it is looked at.
 const INTERVAL: Duration = Duration::from_secs(3600);
+/// How long the archivist may take to end a division.
+const DIVIDED_WITHIN: Duration = Duration::from_secs(10);
 const DAY_MS: i64 = 86_400_000;
 /// A division spans this share of the time that transfers are kept, so that they leave at most so much late.
 const SHARE: i64 = 8;
@@ -30,6 +32,8 @@ pub(super) struct Policy {
     pub export_dir: Option<PathBuf>,
     /// The format of these exports.
     pub export_format: Format,
+    /// Whether other nodes keep the same transfers: then divisions end, and transfers leave, at records.
+    pub is_shared: bool,
 }
 
 impl Policy {
@@ -92,9 +96,24 @@ fn attempt(policy: &Policy, handle: &EngineHandle, now: Timestamp) -> Result<(),
             let asked = handle.read(|ledger: &Ledger| Names::of(ledger));
             runtime.block_on(asked).map_err(|error| error.to_string())
         },
-        divide: &|| runtime.block_on(handle.divide_archive()).map_err(|error| error.to_string()),
-        end: &|to_seq| {
-            let asked = handle.read(move |ledger: &Ledger| ledger.division_up_to(to_seq));
+        divide: &|| {
+            if !policy.is_shared {
+                return archive.divide().map_err(|error| error.to_string());
+            }
+            let before = archive.divisions().len();
+            runtime.block_on(handle.divide_archive()).map_err(|error| error.to_string())?;
+            // If the archivist has no room for it, the next look is within the hour.
+            let until = Instant::now() + DIVIDED_WITHIN;
+            while archive.divisions().len() == before && Instant::now() < until {
+                thread::sleep(Duration::from_millis(10));
+            }
+            Ok(())
+        },
+        ends: &|seq| {
+            if !policy.is_shared {
+                return Ok(true);
+            }
+            let asked = handle.read(move |ledger: &Ledger| ledger.division_up_to(seq) == Some(seq));
             runtime.block_on(asked).map_err(|error| error.to_string())
         },
         remove: &|to_seq| runtime.block_on(handle.remove_finished(to_seq)).map_err(|error| error.to_string()),
@@ -108,8 +127,8 @@ pub(super) struct Hub<'a> {
     pub names: &'a dyn Fn() -> Result<Names, String>,
     /// Ends the division that grows; see [`EngineHandle::divide_archive`].
     pub divide: &'a dyn Fn() -> Result<(), String>,
-    /// The last record up to this one with which a division ends on every node, if there is one.
-    pub end: &'a dyn Fn(u64) -> Result<Option<u64>, String>,
+    /// Whether a division ends with this record on every node.
+    pub ends: &'a dyn Fn(u64) -> Result<bool, String>,
     /// Removes what finished up to a record; durable when it returns. See [`EngineHandle::remove_finished`].
     pub remove: &'a dyn Fn(u64) -> Result<u64, String>,
 }
@@ -122,23 +141,32 @@ pub(super) fn pass(
     hub: &Hub<'_>,
 ) -> Result<u64, String> {
     let divisions = archive.divisions();
-    if is_old_enough_to_close(policy, &divisions, now) {
+    let closed: u64 = divisions.iter().filter(|it| it.is_closed).map(|it| it.transfers_estimate).sum();
+    let is_empty = archive.stats().transfers_estimate <= closed;
+    if !is_empty && is_old_enough_to_close(policy, &divisions, now) {
         (hub.divide)()?;
     }
-    let is_old = |division: &&Division| {
-        division.is_closed && division.last_time.is_some_and(|end| end.plus_ms(policy.keep_ms()) < now)
-    };
     let divisions = archive.divisions();
-    let Some(last) = divisions.iter().take_while(is_old).last() else { return Ok(0) };
-    let Some(end) = (hub.end)(last.watermark)? else { return Ok(0) };
-    if let Some(directory) = &policy.export_dir {
-        for division in divisions.iter().take_while(|division| division.watermark <= end) {
+    let old = divisions.iter().take_while(|division| {
+        division.is_closed && division.last_time.is_some_and(|end| end.plus_ms(policy.keep_ms()) < now)
+    });
+    let old = old.map(|division| Ok((division, (hub.ends)(division.watermark)?)));
+    let old = old.collect::<Result<Vec<_>, String>>()?;
+    let leaving = old.iter().rposition(|(_, ends)| *ends).map_or(0, |last| last + 1);
+    let mut left = 0;
+    for (division, ends) in &old[..leaving] {
+        if let Some(directory) = &policy.export_dir {
             export_division(archive, division, &(hub.names)()?, directory, policy.export_format)?;
         }
-    }
-    let left = (hub.remove)(end)?;
-    if left > 0 {
-        tracing::info!(last = end, divisions = left, "old transfers were removed from the archive");
+        if !ends {
+            continue;
+        }
+        let removed = (hub.remove)(division.watermark)?;
+        if removed == 0 {
+            break;
+        }
+        tracing::info!(last = division.watermark, "old transfers were removed from the archive");
+        left += removed;
     }
     Ok(left)
 }
@@ -164,7 +192,7 @@ mod tests {
         let hub = Hub {
             names: &|| Ok(Names::of(&Ledger::new(LedgerConfig::default()))),
             divide: &|| archive.divide().map_err(|error| error.to_string()),
-            end: &|to_seq| Ok(Some(to_seq)),
+            ends: &|_| Ok(true),
             remove: &|to_seq| archive.remove_to(to_seq).map_err(|error| error.to_string()),
         };
         pass(policy, archive, Timestamp::from_ms(day * DAY), &hub)
@@ -179,7 +207,7 @@ mod tests {
     fn transfers_leave_at_most_a_share_of_their_time_late() {
         let directory = tempfile::tempdir().unwrap();
         let archive = FjallArchive::open(directory.path(), &ArchiveOptions::default()).unwrap();
-        let policy = Policy { keep_days: 16, export_dir: None, export_format: Format::Csv };
+        let policy = Policy { keep_days: 16, export_dir: None, export_format: Format::Csv, is_shared: false };
         let mut first = Vec::new();
         for day in 1..=40 {
             apply(&archive, day as u64, day);
@@ -201,11 +229,11 @@ mod tests {
         apply(&archive, 1, 1);
         archive.divide().unwrap();
         apply(&archive, 2, 2);
-        let policy = Policy { keep_days: 1, export_dir: None, export_format: Format::Csv };
+        let policy = Policy { keep_days: 1, export_dir: None, export_format: Format::Csv, is_shared: false };
         let hub = Hub {
             names: &|| unreachable!("nothing is exported"),
             divide: &|| archive.divide().map_err(|error| error.to_string()),
-            end: &|to_seq| Ok(Some(to_seq)),
+            ends: &|_| Ok(true),
             remove: &|to_seq| Err(format!("{to_seq}: the hub has no room on its disk")),
         };
         let refused = pass(&policy, &archive, Timestamp::from_ms(100 * DAY), &hub).unwrap_err();
@@ -222,7 +250,7 @@ mod tests {
         archive.divide().unwrap();
         apply(&archive, 2, 2);
         let export_dir = Some(directory.path().join("export"));
-        let policy = Policy { keep_days: 1, export_dir, export_format: Format::Parquet };
+        let policy = Policy { keep_days: 1, export_dir, export_format: Format::Parquet, is_shared: false };
         // Its bytes are no transfer.
         look(&policy, &archive, 100).unwrap_err();
         assert_eq!(archive.first_seq(), 1);

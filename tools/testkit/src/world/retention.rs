@@ -78,6 +78,9 @@ impl World {
         if self.phase == Phase::Over || self.hub.as_ref().is_none_or(|hub| hub.is_removing()) {
             return;
         }
+        if !self.is_of_nodes() && self.archive.divide().is_err() {
+            return;
+        }
         let mut to_seq = 0;
         for division in self.archive.divisions() {
             if !division.is_closed || !self.auditor.has_expired(division.watermark) {
@@ -86,8 +89,11 @@ impl World {
             self.export(division.first_seq, division.watermark);
             to_seq = division.watermark;
         }
+        let is_of_nodes = self.is_of_nodes();
         let Some(hub) = &mut self.hub else { return };
-        hub.divide_archive();
+        if is_of_nodes {
+            hub.divide_archive();
+        }
         if to_seq > 0 {
             hub.remove_finished(to_seq);
             self.say(format_args!("retention removes what finished up to record {to_seq}"));

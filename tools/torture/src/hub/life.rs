@@ -136,7 +136,7 @@ impl Memory {
     /// Retention: what is archived is to leave. Whatever the archive holds of a division leaves together.
     async fn retain(&mut self, engine: &EngineHandle) {
         let Some(archive) = engine.archive() else { return };
-        if engine.divide_archive().await.is_err() {
+        if archive.divide().is_err() {
             return;
         }
         let Some(division) = archive.divisions().into_iter().find(|division| division.is_closed) else {
