@@ -519,6 +519,14 @@ impl Hub {
         self.engine.shutdown();
     }
 
+    /// Asks for the last record; the future is polled after each turn.
+    pub(crate) fn last_record(&self) -> impl FnMut() -> Option<Result<u64, SubmitError>> + use<> {
+        let handle = self.handle.clone();
+        let mut asked: Pending<Result<u64, SubmitError>> =
+            Box::pin(async move { handle.read(|ledger| ledger.last_seq()).await });
+        move || poll(&mut asked)
+    }
+
     /// Numbers the callbacks that follow from here on, beside those of another hub.
     pub(crate) const fn number_from(&mut self, first_sending: u64) {
         self.next_sending = first_sending;

@@ -312,18 +312,28 @@ impl World {
     /// A former leader gets a question, and as many turns as it needs to find out that it may not answer it.
     fn run_former(&mut self, hub: &mut Hub) {
         let question = u64::MAX;
-        if let Some(spec) = self.specs.last().copied() {
+        let cluster = self.cluster.as_mut().expect("a world of nodes");
+        // A read records nothing, a question of a DFSP does.
+        let mut read = cluster.random.one_in(2).then(|| hub.last_record());
+        if let (Some(spec), None) = (self.specs.last().copied(), &read) {
             let request = message::get(spec.id, spec.payer, crate::clock::true_time(self.now_us));
             let _ = hub.receive(question, &request);
         }
         let mut out = Vec::new();
-        for _ in 0..TURNS_MAX {
-            let is_running = hub.turn(true);
+        for turn in 0..TURNS_MAX {
+            // Deadlines that have passed are recorded, too.
+            let is_running = hub.turn(turn > TURNS_MAX / 2);
             hub.turn_journal();
             hub.turn_archivist();
             hub.flush(self.now_us);
             hub.collect(&mut out);
             hub.pump(self.now_us, &mut out);
+            if let Some(answer) = read.as_mut().and_then(|read| read()) {
+                read = None;
+                if answer.is_ok() {
+                    self.auditor.findings.add("a former leader answers a read".to_owned());
+                }
+            }
             if !is_running {
                 break;
             }
