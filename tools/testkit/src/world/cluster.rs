@@ -391,6 +391,9 @@ impl World {
 
     /// From now on nothing goes wrong with any node.
     pub(super) fn heal_nodes(&mut self) {
+        if !self.is_of_nodes() {
+            return;
+        }
         self.thaw();
         let Some(cluster) = &mut self.cluster else { return };
         cluster.log.heal();
