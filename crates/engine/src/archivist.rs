@@ -140,15 +140,13 @@ impl Archivist {
     pub(crate) fn fold_to(&mut self, goal: u64) -> Result<(), StartError> {
         // What an attempt without room has left comes first.
         self.archive_finished()?;
-        let mut ends_division = false;
         while self
             .fold
-            .next_seen(goal, |events| ends_division = matches!(events, [.., Event::ArchiveDivided]))?
+            .next_seen(goal, |events| self.ends_division = matches!(events, [.., Event::ArchiveDivided]))?
         {
-            self.ends_division = ends_division;
             let ledger = &self.fold.ledger;
             let others = ledger.finished_conversions_len() + ledger.finished_bulks_len();
-            if ends_division || ledger.finished_len() + others >= ENTRIES_PER_APPLY_MAX {
+            if self.ends_division || ledger.finished_len() + others >= ENTRIES_PER_APPLY_MAX {
                 self.archive_finished()?;
             }
         }

@@ -16,7 +16,7 @@ use crate::handle::EngineHandle;
 use crate::metrics::EngineMetrics;
 use crate::options::EngineOptions;
 use crate::queue::Submission;
-use crate::record::{Effects, NoEffects};
+use crate::record::Effects;
 use crate::recovery::{Recovered, StandbyEngine, recover};
 use crate::shared::SharedState;
 
@@ -55,17 +55,6 @@ impl SteppedEngine {
     /// # Errors
     /// The log was lost to another node, or the copy cannot be read.
     pub fn take_over(
-        standby: StandbyEngine,
-        options: EngineOptions,
-    ) -> Result<(Self, EngineHandle), StartError> {
-        Self::take_over_with(standby, options, Box::new(NoEffects))
-    }
-
-    /// The same, with effects.
-    ///
-    /// # Errors
-    /// As [`take_over`](Self::take_over).
-    pub fn take_over_with(
         standby: StandbyEngine,
         options: EngineOptions,
         effects: Box<dyn Effects>,

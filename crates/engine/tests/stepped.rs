@@ -225,7 +225,7 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
     let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
     let options = EngineOptions { log: Some(log), ..options.clone() };
     let expected = rehearse(&options).unwrap().ledger;
-    let (engine, _handle) = SteppedEngine::take_over(standby, options).unwrap();
+    let (engine, _handle) = SteppedEngine::take_over(standby, options, Box::new(NoEffects)).unwrap();
     let state = |ledger: &Ledger| {
         let mut bytes = Vec::new();
         ledger.encode_snapshot(&mut bytes);
@@ -269,7 +269,7 @@ fn what_was_removed_leaves_the_archive_of_a_standby_too() {
         let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
         let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
         let options = EngineOptions { log: Some(log), ..options };
-        let (engine, _handle) = SteppedEngine::take_over(standby, options).unwrap();
+        let (engine, _handle) = SteppedEngine::take_over(standby, options, Box::new(NoEffects)).unwrap();
         assert_eq!((engine.ledger().removed_to(), archive.first_seq()), (to_seq, to_seq + 1));
         assert!(!stored(), "it has folded the removal before: {has_folded}");
     }
@@ -308,7 +308,7 @@ fn a_standby_answers_questions() {
     let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
     let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
     let options = EngineOptions { log: Some(log), ..options };
-    let (engine, _handle) = SteppedEngine::take_over(standby, options).unwrap();
+    let (engine, _handle) = SteppedEngine::take_over(standby, options, Box::new(NoEffects)).unwrap();
     assert_eq!(engine.ledger().last_seq(), last_seq);
 }
 

@@ -168,7 +168,7 @@ impl Hub {
         first_sending: u64,
     ) -> Result<Self, StartError> {
         Self::begin(setup, first_sending, |options, effects| {
-            SteppedEngine::take_over_with(standby, options, effects)
+            SteppedEngine::take_over(standby, options, effects)
         })
     }
 

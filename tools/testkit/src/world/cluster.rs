@@ -15,7 +15,7 @@ use upesi_replication::{Clock as _, Copies, CopyOf, NodeSettings, ReplicatedLog,
 
 use super::World;
 use super::event::Event;
-use super::process::Phase;
+use super::process::{Phase, draw_kept};
 use crate::archive::SimArchive;
 use crate::clock::ClockKeeper;
 use crate::hub::{Hub, Output};
@@ -369,14 +369,7 @@ impl World {
         hub.collect(&mut out);
         let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
         self.auditor.read_journal(&disk, hub.durable_seq());
-        for output in out {
-            match output {
-                Output::Answer { number, outcome } => self.leave(number, outcome),
-                Output::Told(reply) => self.operator_told(reply),
-                Output::Removed { to_seq, outcome } => self.removed(to_seq, &outcome),
-                Output::Callback { .. } => {}
-            }
-        }
+        self.hand_out(out);
         hub.shutdown();
         self.end_process_so(false);
     }
@@ -433,11 +426,7 @@ impl Machine {
     }
 
     fn lose_power(&mut self, random: &mut Random) {
-        let kept = match random.below(3) {
-            0 => Kept::Everything,
-            1 => Kept::Nothing,
-            _ => Kept::Some(random.bits()),
-        };
+        let kept = draw_kept(random);
         (self.disk, self.store) = (self.disk.after_power_loss(kept), self.store.after_power_loss(kept));
         self.archive.crash();
     }

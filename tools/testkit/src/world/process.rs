@@ -76,6 +76,15 @@ impl Tuning {
     }
 }
 
+/// What a loss of power leaves.
+pub(super) fn draw_kept(random: &mut Random) -> Kept {
+    match random.below(3) {
+        0 => Kept::Everything,
+        1 => Kept::Nothing,
+        _ => Kept::Some(random.bits()),
+    }
+}
+
 /// Between a jump of some seconds, which is followed, and one of an hour, which is not.
 const CLOCK_JUMP_MAX: Duration = Duration::from_secs(3);
 
@@ -213,14 +222,7 @@ impl World {
         self.next_sending = hub.next_sending();
         let stopped = hub.stop_reason();
         let waits = hub.waits();
-        for output in out {
-            match output {
-                Output::Answer { number, outcome } => self.leave(number, outcome),
-                Output::Told(reply) => self.operator_told(reply),
-                Output::Removed { to_seq, outcome } => self.removed(to_seq, &outcome),
-                Output::Callback { number, key, request } => self.callback_leaves(number, key, request),
-            }
-        }
+        self.hand_out(out);
         if let Some(reason) = stopped {
             let reason = reason.to_string();
             self.say(format_args!("hub stops: {reason}"));
@@ -239,6 +241,18 @@ impl World {
             self.turn_due = true;
             let delay = self.between(20, 400);
             self.after(delay, Event::Turn { life });
+        }
+    }
+
+    /// What leaves the hub goes on its way.
+    pub(super) fn hand_out(&mut self, out: Vec<Output>) {
+        for output in out {
+            match output {
+                Output::Answer { number, outcome } => self.leave(number, outcome),
+                Output::Told(reply) => self.operator_told(reply),
+                Output::Removed { to_seq, outcome } => self.removed(to_seq, &outcome),
+                Output::Callback { number, key, request } => self.callback_leaves(number, key, request),
+            }
         }
     }
 
@@ -282,11 +296,7 @@ impl World {
         self.hub = None;
         self.process_is_gone();
         if loses_power {
-            let kept = match self.random.below(3) {
-                0 => Kept::Everything,
-                1 => Kept::Nothing,
-                _ => Kept::Some(self.random.bits()),
-            };
+            let kept = draw_kept(&mut self.random);
             self.say(format_args!("power is lost, kept: {kept:?}"));
             self.counts.power_losses += 1;
             self.archive.crash();
