@@ -359,7 +359,7 @@ const COUNT: &str = "GET /count HTTP/1.1\r\nhost: x\r\n\r\n";
 const KNOWN: &str = "GET /known HTTP/1.1\r\nhost: x\r\n\r\n";
 
 fn start_with(connections_max: usize) -> Running {
-    Running::start(Limits { connections_max, ..Limits::default() })
+    Running::start_on(1, Limits { connections_max, ..Limits::default() }, (None, None))
 }
 
 async fn ask(stream: &mut TcpStream, request: &str) {
@@ -477,7 +477,8 @@ async fn a_crowd_of_strangers_locks_nobody_out() {
 
 #[tokio::test]
 async fn strangers_of_one_address_share_a_bound_that_the_known_do_not_count_in() {
-    let running = Running::start(Limits { strangers_per_address_max: 2, ..Limits::default() });
+    let limits = Limits { strangers_per_address_max: 2, ..Limits::default() };
+    let running = Running::start_on(1, limits, (None, None));
     let mut known = Vec::new();
     for _ in 0..5 {
         let mut stream = running.connect().await;

@@ -103,14 +103,24 @@ impl Running {
     }
 
     pub fn start_behind(limits: Limits, secured: Option<Secured>, balancers: Option<ProxyProtocol>) -> Self {
-        let workers = Workers::start(2, "test").unwrap();
+        Self::start_on(2, limits, (secured, balancers))
+    }
+
+    /// With one worker connections come in order. Each worker counts its own ticks, of which connections of two may
+    /// differ by one.
+    pub fn start_on(
+        workers: usize,
+        limits: Limits,
+        options: (Option<Secured>, Option<ProxyProtocol>),
+    ) -> Self {
+        let workers = Workers::start(workers, "test").unwrap();
         let script = Arc::new(Script {
             requests: AtomicUsize::new(0),
             holding: Semaphore::new(0),
             release: Semaphore::new(0),
         });
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let server = Server::serve_behind(bound, limits, &workers, script.clone(), (secured, balancers));
+        let server = Server::serve_behind(bound, limits, &workers, script.clone(), options);
         Self { server, script, workers }
     }
 
