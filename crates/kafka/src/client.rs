@@ -292,8 +292,11 @@ impl KafkaPartition {
         self.producer.send(record).map_err(|(error, _)| ConnectError::Client(error))
     }
 
+    /// Asked for over the producer's connection: that of the consumer answers only once its long poll has ended, and a
+    /// node that is to lead would wait for that.
     fn bounds(&self) -> Option<(u64, u64)> {
-        let bounds = self.consumer.fetch_watermarks(&self.settings.topic, PARTITION, END_TIMEOUT).ok()?;
+        let client = self.producer.client();
+        let bounds = client.fetch_watermarks(&self.settings.topic, PARTITION, END_TIMEOUT).ok()?;
         Some((u64::try_from(bounds.0).ok()?, u64::try_from(bounds.1).ok()?))
     }
 
