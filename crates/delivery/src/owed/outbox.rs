@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use upesi_engine::{EngineHandle, PendingCallback};
+use upesi_engine::{EngineHandle, PendingCallback, SubmitError};
 use upesi_ledger::{CallbackKey, Command, ParticipantId};
 
 use crate::lanes::{Backlog, BacklogError, BacklogFuture, OwedCallback, Page, Position, Room};
@@ -22,7 +22,7 @@ impl OutboxBacklog {
         after: Option<Position>,
         room: Room,
     ) -> Result<Page, BacklogError> {
-        let failed = |error: upesi_engine::SubmitError| BacklogError { reason: error.to_string() };
+        let failed = |error: SubmitError| BacklogError { reason: error.to_string() };
         let found =
             self.engine()?.pending_callbacks(target, after, room.items.max(1)).await.map_err(failed)?;
         let mut page =
@@ -41,10 +41,11 @@ impl OutboxBacklog {
     }
 
     fn report(&self, command: Command) {
-        let reported = self.0.get().map(|engine| engine.submit_quietly(command));
-        if let Some(Err(error)) = reported {
-            // The callback stays in the outbox and is repeated after a restart.
-            tracing::warn!(%error, "a delivery report was lost");
+        // What is lost stays in the outbox, and is repeated after a start or by the node that leads next.
+        match self.0.get().map(|engine| engine.submit_quietly(command)) {
+            None | Some(Ok(())) => {}
+            Some(Err(error @ SubmitError::Stopped)) => tracing::debug!(%error, "a delivery report was lost"),
+            Some(Err(error)) => tracing::warn!(%error, "a delivery report was lost"),
         }
     }
 }
@@ -68,7 +69,7 @@ impl Backlog for OutboxBacklog {
 
     fn load(&self, keys: Vec<CallbackKey>) -> BacklogFuture<'_, Vec<OwedCallback>> {
         Box::pin(async move {
-            let failed = |error: upesi_engine::SubmitError| BacklogError { reason: error.to_string() };
+            let failed = |error: SubmitError| BacklogError { reason: error.to_string() };
             let engine = self.engine()?;
             let still_owed = move |ledger: &upesi_ledger::Ledger| {
                 let is_owed =
