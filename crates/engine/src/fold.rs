@@ -92,8 +92,13 @@ impl Fold {
     ///
     /// # Errors
     /// As [`Fold::next`].
-    pub fn finish(mut self) -> Result<Ledger, StartError> {
-        while self.next(END)? {}
+    pub fn finish(self) -> Result<Ledger, StartError> {
+        self.finish_at(END)
+    }
+
+    /// The same of a log whose last record is known: what it has prepared behind that may be much, and is not read.
+    pub(crate) fn finish_at(mut self, last_seq: u64) -> Result<Ledger, StartError> {
+        while self.next(last_seq)? {}
         Ok(self.ledger)
     }
 }

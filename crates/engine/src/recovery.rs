@@ -41,7 +41,7 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     let snapshot = latest_snapshot(&snapshots, &config)?;
     let archive = open_archive(options)?;
     let log = open_log(options, disk);
-    let Claimed { mut appender, torn } = log.claim(snapshot.last_seq().max(archive.watermark()))?;
+    let Claimed { mut appender, last_seq, torn } = log.claim(snapshot.last_seq().max(archive.watermark()))?;
     // So that the first batches find a segment that is written already.
     while appender.maintain()? == Maintenance::Advanced {}
     if let Some(torn) = &torn {
@@ -52,7 +52,7 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
             "removed what was left of a batch that was never acknowledged"
         );
     }
-    let ledger = Fold::new(&log, snapshot.clone(), archive.watermark()).finish()?;
+    let ledger = Fold::new(&log, snapshot.clone(), archive.watermark()).finish_at(last_seq)?;
     // A removal that is recorded, but that a crash kept from the archive; or this archive was lost and is made again.
     let removed_to = ledger.removed_to();
     if archive.remove_to(removed_to)? > 0 {
@@ -172,10 +172,11 @@ impl StandbyEngine {
         let Self { directory, disk, mut archivist, state, .. } = self;
         let log = open_log(options, disk);
         let archive = Arc::clone(&archivist.archive);
-        let Claimed { mut appender, .. } = log.claim(archivist.snapshot_seq.max(archive.watermark()))?;
+        let Claimed { mut appender, last_seq, .. } =
+            log.claim(archivist.snapshot_seq.max(archive.watermark()))?;
         while appender.maintain()? == Maintenance::Advanced {}
         let before = state.ledger.last_seq();
-        let ledger = state.finish()?;
+        let ledger = state.finish_at(last_seq)?;
         archive.remove_to(ledger.removed_to())?;
         archivist.fold.skip_to(archive.watermark());
         expect_time_is_left(&ledger)?;

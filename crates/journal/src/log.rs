@@ -9,7 +9,7 @@ use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::JournalError;
 use crate::reader::{Reader, Record};
-use crate::recovery::open;
+use crate::recovery::{Recovered, open};
 use crate::retention::delete_segments_below;
 use crate::segment;
 use crate::tail::TornTail;
@@ -42,6 +42,8 @@ pub trait Log: Send + Sync {
 pub struct Claimed {
     /// Appends behind the last record.
     pub appender: Box<dyn Appender>,
+    /// The last record; 0 when there is none.
+    pub last_seq: u64,
     /// The removed remains of a batch that was never acknowledged.
     pub torn: Option<TornTail>,
 }
@@ -113,7 +115,8 @@ impl Log for EmbeddedLog {
     fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
         let options = Options { known_durable_seq, ..self.options.clone() };
         let opened = open(Arc::clone(&self.disk), options)?;
-        Ok(Claimed { appender: Box::new(opened.writer), torn: opened.recovered.torn })
+        let Recovered { last_seq, torn, .. } = opened.recovered;
+        Ok(Claimed { appender: Box::new(opened.writer), last_seq, torn })
     }
 
     fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {

@@ -64,11 +64,11 @@ impl Leading {
         &self.copy
     }
 
-    /// Whether the copy, and so the log, has the record.
-    pub fn expect_record(&self, seq: u64) -> Result<(), JournalError> {
+    /// The last record of the copy, and so of the log, which must have this one.
+    pub fn expect_record(&self, seq: u64) -> Result<u64, JournalError> {
         let last_seq = self.copy.last_seq();
         if last_seq >= seq {
-            return Ok(());
+            return Ok(last_seq);
         }
         let file = self.partition.name().to_owned();
         Err(JournalError::Damaged { file, offset: 0, reason: Damage::Missing(last_seq + 1) })
@@ -349,12 +349,11 @@ impl Log for ReplicatedLog {
     /// Once: a node that led and lost it stands by anew.
     fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
         let mut waiting = self.waiting.lock();
-        if let Some(leading) = &*waiting {
-            leading.turn().expect_record(known_durable_seq)?;
-        }
-        let leading = waiting.take().ok_or_else(|| JournalError::Superseded { by: String::new() })?;
+        let leading = waiting.clone().ok_or_else(|| JournalError::Superseded { by: String::new() })?;
+        let last_seq = leading.turn().expect_record(known_durable_seq)?;
+        *waiting = None;
         self.waiting.taken.notify_all();
-        Ok(Claimed { appender: Box::new(OfEngine(leading)), torn: None })
+        Ok(Claimed { appender: Box::new(OfEngine(leading)), last_seq, torn: None })
     }
 
     fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {

@@ -96,7 +96,7 @@ impl Log for Node {
         state.epoch += 1;
         state.appender.clone_from(&self.name);
         let appender = SimAppender { log: self.log.clone(), epoch: state.epoch, is_poisoned: false };
-        Ok(Claimed { appender: Box::new(appender), torn: None })
+        Ok(Claimed { appender: Box::new(appender), last_seq: state.last_seq(), torn: None })
     }
 
     fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {

@@ -29,8 +29,9 @@ struct Volume {
 
 impl Log for Volume {
     fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
-        let Claimed { appender, torn } = self.log.claim(known_durable_seq)?;
-        Ok(Claimed { appender: Box::new(Bounded { appender, room: Arc::clone(&self.room) }), torn })
+        let claimed = self.log.claim(known_durable_seq)?;
+        let appender = Box::new(Bounded { appender: claimed.appender, room: Arc::clone(&self.room) });
+        Ok(Claimed { appender, ..claimed })
     }
 
     fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {

@@ -333,7 +333,7 @@ impl Node {
 
 /// The right to append of a log that was not claimed before.
 pub fn claim(log: &ReplicatedLog) -> Box<dyn upesi_journal::Appender> {
-    let Claimed { appender, torn } = log.claim(0).expect("the leadership");
+    let Claimed { appender, torn, .. } = log.claim(0).expect("the leadership");
     assert!(torn.is_none());
     appender
 }
