@@ -16,7 +16,9 @@ use upesi_engine::{
     rehearse,
 };
 use upesi_journal::sim_disk::{Kept, SimDisk};
-use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
+use upesi_journal::{
+    Claimed, Disk, END, EmbeddedLog, JournalError, Log, LogReader, Record, SnapshotStore, TornTail,
+};
 use upesi_ledger::{CallbackKey, Command, Ledger, PublicState, Reply, Transfer};
 use upesi_tables::archive::{Archive as _, MemoryArchive};
 use upesi_types::{Amount, Timestamp, TransferId};
@@ -238,6 +240,67 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
         expected.last_seq()
     );
     assert_eq!(engine.ledger().last_seq(), last_seq);
+}
+
+/// A log that nobody may read to its end: behind its last record there is what it has prepared.
+struct Prepared(Arc<dyn Log>);
+
+struct UpToRecords(Box<dyn LogReader>);
+
+impl Log for Prepared {
+    fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError> {
+        self.0.claim(known_durable_seq)
+    }
+
+    fn oldest_seq(&self) -> Result<Option<u64>, JournalError> {
+        self.0.oldest_seq()
+    }
+
+    fn read_from(&self, seq: u64) -> Box<dyn LogReader> {
+        Box::new(UpToRecords(self.0.read_from(seq)))
+    }
+
+    fn trim(&self, seq: u64) -> Result<usize, JournalError> {
+        self.0.trim(seq)
+    }
+}
+
+impl LogReader for UpToRecords {
+    fn next_record(&mut self, durable_seq: u64) -> Result<Option<Record<'_>>, JournalError> {
+        assert_ne!(durable_seq, END);
+        self.0.next_record(durable_seq)
+    }
+
+    fn read_record(&mut self, seq: u64) -> Result<Record<'_>, JournalError> {
+        self.0.read_record(seq)
+    }
+
+    fn next_seq(&self) -> u64 {
+        self.0.next_seq()
+    }
+
+    fn torn(&self) -> Option<&TornTail> {
+        self.0.torn()
+    }
+}
+
+#[test]
+fn a_start_and_a_take_over_read_no_further_than_the_last_record() {
+    let mut world = World::new();
+    distances(&mut world, 100..110);
+    let image: Arc<dyn Disk> = Arc::new(world.disk.after_power_loss(Kept::Everything));
+    let last_seq = upesi_journal::verify(Arc::clone(&image)).unwrap().last_seq;
+    let log = EmbeddedLog::new(image, upesi_journal::Options::default());
+    let log: Arc<dyn Log> = Arc::new(Prepared(Arc::new(log)));
+    let disk = SimDisk::new(6);
+    let options =
+        EngineOptions { log: Some(Arc::clone(&log)), ..of_standby(&disk, Arc::new(MemoryArchive::new())) };
+    let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk));
+    let mut standby = StandbyEngine::open(&options, disks, &log, SharedParticipants::default()).unwrap();
+    standby.follow_to(last_seq / 2).unwrap();
+    let (engine, _) = SteppedEngine::take_over(standby, options.clone(), Box::new(NoEffects)).unwrap();
+    assert_eq!(engine.ledger().last_seq(), last_seq, "what it had not followed is read");
+    assert_eq!(rehearse(&options).unwrap().ledger.last_seq(), last_seq);
 }
 
 /// The leader's journal says that transfers were removed. The archive of a node that follows lets them go too: once it
