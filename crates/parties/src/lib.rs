@@ -11,6 +11,9 @@ pub mod import;
 pub mod party;
 pub mod registry;
 
+/// Names of the tables that a store keeps for this crate.
+pub const TABLES: [&str; 3] = [builtin::TABLE, registry::TABLE, import::TABLE];
+
 #[cfg(test)]
 mod test_support {
     //! Stores and entries for the tests of this crate.

@@ -30,6 +30,11 @@ pub(crate) enum Part {
     Error = 3,
 }
 
+/// Names of the tables that a store keeps for this crate.
+pub const TABLES: [&str; 2] = [QUOTES, BY_TIME];
+const QUOTES: &str = "quotes";
+const BY_TIME: &str = "quotes_by_time";
+
 /// Where the head of a quote is.
 const HEAD: u8 = 0;
 const PARTS: [u8; 4] = [HEAD, Part::Request as u8, Part::Response as u8, Part::Error as u8];
@@ -108,7 +113,7 @@ impl KeptQuotes {
         retention: Retention,
         metrics: QuotingMetrics,
     ) -> Result<Self, TablesError> {
-        let tables = Tables { quotes: store.table("quotes")?, by_time: store.table("quotes_by_time")? };
+        let tables = Tables { quotes: store.table(QUOTES)?, by_time: store.table(BY_TIME)? };
         let kept = Self { store, tables: Arc::new(tables), retention, swept: Mutex::new(None), metrics };
         kept.metrics.kept.set(kept.tables.counts()?.quotes as i64);
         Ok(kept)

@@ -11,7 +11,7 @@ mod service;
 
 pub use config::QuotingError;
 pub use config::{DUPLICATE_ENTRIES_DEFAULT, QuotingConfig, Retention};
-pub use kept::{KeptMessage, KeptQuote};
+pub use kept::{KeptMessage, KeptQuote, TABLES};
 pub use metrics::QuotingMetrics;
 pub use rules::{Rules, RulesError};
 pub use service::Quoting;

@@ -23,7 +23,7 @@ pub const OWNERS_MAX: usize = 1024;
 /// Entries of one batch, as the schema of POST /participants has it in hubs in use.
 pub const BATCH_ENTRIES_MAX: usize = 10_000;
 
-const TABLE: &str = "parties";
+pub(crate) const TABLE: &str = "parties";
 
 /// How the built-in directory behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ pub const REFUSALS_LISTED_MAX: usize = 100;
 /// Longest name of an import, in characters.
 pub const IMPORT_ID_CHARS_MAX: usize = 64;
 
-const TABLE: &str = "imports";
+pub(crate) const TABLE: &str = "imports";
 
 /// The name of an import, chosen by who imports; the same file should have the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -36,7 +36,7 @@ pub const ORACLES_MAX: usize = 256;
 /// Longest address of an oracle, in characters.
 pub const URL_CHARS_MAX: usize = 512;
 
-const TABLE: &str = "oracles";
+pub(crate) const TABLE: &str = "oracles";
 /// Records read at once when the registry is opened.
 const PAGE_RECORDS: usize = 1024;
 

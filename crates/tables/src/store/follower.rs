@@ -46,6 +46,14 @@ impl StoreFollower {
         Ok(Self { path, options, disk, tables, reader, watermark, shown: watermark })
     }
 
+    /// Makes the tables that whoever leads will ask for: each is several syncs of the disk.
+    ///
+    /// # Errors
+    /// A table cannot be made.
+    pub fn prepare(&self, tables: &[&str]) -> Result<(), TablesError> {
+        tables.iter().try_for_each(|name| self.tables.table(name).map(drop))
+    }
+
     /// The disk of the log.
     pub fn disk(&self) -> Arc<dyn Disk> {
         Arc::clone(&self.disk)

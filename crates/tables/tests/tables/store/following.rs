@@ -97,6 +97,25 @@ fn contents(store: &Store) -> [Vec<Entry>; 2] {
     ["counted", "other"].map(|name| all(store.table(name).unwrap()))
 }
 
+/// Directories of tables, of the library's own too.
+fn keyspaces(path: &Path) -> usize {
+    std::fs::read_dir(path.join("tables/keyspaces")).unwrap().count()
+}
+
+#[test]
+fn tables_that_were_prepared_are_not_made_when_the_node_leads() {
+    let directory = tempfile::tempdir().unwrap();
+    let follower = StoreFollower::open(directory.path(), &small_options()).unwrap();
+    let before = keyspaces(directory.path());
+    follower.prepare(&["counted", "other"]).unwrap();
+    assert_eq!(keyspaces(directory.path()), before + 2);
+    let store = lead(follower);
+    assert_eq!(contents(&store), [vec![], vec![]]);
+    write_one(&store).unwrap();
+    assert_eq!(keyspaces(directory.path()), before + 2);
+    store.close();
+}
+
 fn segments(disk: &dyn Disk) -> usize {
     upesi_journal::segments(disk).unwrap().len()
 }
