@@ -134,7 +134,7 @@ impl Core {
         if self.catch_up.is_behind() || self.recall.is_some() {
             self.actions.wake_keeper |= self.has_room();
         }
-        self.actions.wake_keeper |= !self.loads.is_empty() && self.room().items > 0;
+        self.actions.wake_keeper |= !self.loads.is_empty();
     }
 
     // ---- beside the callbacks ----

@@ -45,7 +45,7 @@ fn send(core: &mut Core, now: Instant) -> Vec<u64> {
     sent
 }
 
-fn keys(seqs: impl IntoIterator<Item = u64>) -> Vec<CallbackKey> {
+pub(super) fn keys(seqs: impl IntoIterator<Item = u64>) -> Vec<CallbackKey> {
     seqs.into_iter().map(|seq| key((seq, 0))).collect()
 }
 

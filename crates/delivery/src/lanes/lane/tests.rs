@@ -12,7 +12,7 @@ use upesi_ledger::{CallbackKey, ParticipantId};
 use upesi_types::Timestamp;
 
 use super::catch_up::PageRequest;
-use super::core::Core;
+use super::core::{Core, Follower};
 use super::entry::{Entry, Outcome};
 use super::recall::Scan;
 use crate::lanes::CourierConfig;
@@ -41,6 +41,18 @@ pub(super) fn config() -> CourierConfig {
         report_interval: Duration::from_millis(5),
         ..CourierConfig::default()
     }
+}
+
+/// Any small bounds.
+fn configs() -> impl Strategy<Value = CourierConfig> {
+    let bounds = (3..=12_usize, 1..=6_usize, BYTES_OF_ONE_MAX..=80, 1..=4_usize);
+    bounds.prop_map(|(queue_max, retrying_max, queue_bytes_max, concurrency_max)| CourierConfig {
+        queue_max,
+        retrying_max,
+        queue_bytes_max,
+        concurrency_max,
+        ..config()
+    })
 }
 
 #[derive(Clone, Debug)]
@@ -150,9 +162,9 @@ pub(super) fn owed_callback(position: Position, (order, bytes): (u64, usize)) ->
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(config: CourierConfig, seed: u64) -> Self {
         Self {
-            core: Core::new(config(), seed),
+            core: Core::new(config, seed),
             now: Instant::now(),
             durable: BTreeMap::new(),
             next_seq: 1,
@@ -208,6 +220,8 @@ impl World {
             Step::Time(ms) => {
                 self.now += Duration::from_millis(ms);
                 self.core.at(self.now);
+                let next = self.core.next_time(self.now);
+                assert!(next.is_none_or(|next| next > self.now), "the keeper would not sleep");
             }
             Step::RecallParked => {
                 let parked = std::mem::take(&mut self.parked);
@@ -242,14 +256,39 @@ impl World {
             }
         }
         self.outside();
+        self.weigh();
+    }
+
+    /// What the lane counts is what is there, and within its bounds.
+    fn weigh(&self) {
+        let core = &self.core;
+        let weigh = |entries: Vec<&Entry>| {
+            (entries.len(), entries.iter().map(|entry| entry.callback.bytes).sum::<usize>())
+        };
+        let followers = || core.busy.values().flatten();
+        let behind = |follower| match follower {
+            &Follower::Here(ref entry) => Some(entry),
+            Follower::Away(_) => None,
+        };
+        let waiting = weigh(followers().filter_map(behind).collect());
+        assert_eq!((core.followers.here, core.followers.here_bytes), waiting);
+        assert_eq!(core.followers.away, followers().count() - waiting.0);
+        let repeats = weigh(core.repeats.here().collect());
+        let new = weigh(core.ready.iter().chain(&core.released).chain(core.holds.entries()).collect());
+        let in_hand = weigh(self.in_hand.iter().collect());
+        let all = [waiting, repeats, new, in_hand];
+        let sum = all.iter().fold((0, 0), |(items, bytes), part| (items + part.0, bytes + part.1));
+        assert_eq!((core.items(), core.bytes()), sum);
+        assert_eq!(core.in_flight(), in_hand.0);
+        let repeated = self.in_hand.iter().filter(|entry| entry.is_repeated()).count();
+        assert_eq!(core.repeats_in_flight, repeated);
         // Each of the two that are loaded together may exceed the bounds, and so may the callback that reaches that
         // of bytes.
-        assert!(self.core.items() <= ITEMS_MAX + 2, "{} callbacks in memory", self.core.items());
-        assert!(
-            self.core.bytes() <= BYTES_MAX + 3 * BYTES_OF_ONE_MAX,
-            "{} bytes in memory",
-            self.core.bytes()
-        );
+        let CourierConfig { queue_max, queue_bytes_max, retrying_max, .. } = core.config;
+        assert!(core.items() <= queue_max + 2, "{} callbacks in memory", core.items());
+        assert!(core.bytes() <= queue_bytes_max + 3 * BYTES_OF_ONE_MAX, "{} bytes in memory", core.bytes());
+        let share = retrying_max.min(queue_max / 4);
+        assert!(waiting.0 <= share && waiting.1 <= queue_bytes_max / 4, "{waiting:?} wait behind others");
     }
 
     fn offer(&mut self, count: usize) {
@@ -293,7 +332,12 @@ impl World {
 
     fn take(&mut self) {
         let had_work = self.core.has_work(self.now);
-        let Some(entry) = self.core.take(self.now) else { return };
+        let Some(entry) = self.core.take(self.now) else {
+            return assert!(
+                !self.core.has_work(self.now),
+                "slots would be woken for nothing again and again"
+            );
+        };
         assert!(had_work, "work that nobody would have been woken for");
         let position = entry.callback.position();
         let order = entry.callback.order;
@@ -383,8 +427,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_missed_doubled_or_overtaken(seed in any::<u64>(), steps in steps()) {
-        let mut world = World::new(seed);
+    fn nothing_is_missed_doubled_or_overtaken(
+        config in configs(),
+        seed in any::<u64>(),
+        steps in steps(),
+    ) {
+        let mut world = World::new(config, seed);
         for step in steps {
             world.step(step);
         }
@@ -392,7 +440,9 @@ proptest! {
     }
 }
 
+mod bounds;
 mod budget;
+mod repeats;
 mod wakes;
 
 /// A lane that is level from the start.
