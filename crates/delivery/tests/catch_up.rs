@@ -70,6 +70,25 @@ async fn a_burst_beyond_the_bound_is_neither_lost_nor_kept_in_memory() {
     world.outbox.until_delivered(COUNT as usize + 1).await;
 }
 
+/// More than the keeper looks through at a time, and half of its reads fail at first.
+#[tokio::test]
+async fn any_number_of_parked_callbacks_can_be_sent_again() {
+    const COUNT: u64 = 1_100;
+    let mut world = World::start(config());
+    let target = participant(2);
+    world.notify(target, 1, &(1..=COUNT).collect::<Vec<_>>());
+    world.outbox.until_parked(COUNT as usize).await;
+    world.until_level(target).await;
+    let dfsp = world.dfsp(target, Dfsp::open(), |_, _| 200);
+    let parked = world.outbox.unpark();
+    world.outbox.failures.store(4, Ordering::Relaxed);
+    world.courier.redeliver(&parked);
+    world.outbox.until_delivered(COUNT as usize).await;
+    assert_eq!(dfsp.received().len(), COUNT as usize);
+    let status = world.courier.lane(target).unwrap();
+    assert_eq!((status.backlog_failures, status.parked), (4, COUNT));
+}
+
 #[tokio::test]
 async fn draining_finishes_what_is_in_flight_and_leaves_the_rest_to_the_outbox() {
     let config = CourierConfig { concurrency_max: 2, report_interval: AMPLE, ..config() };

@@ -279,6 +279,12 @@ impl World {
         let all = [waiting, repeats, new, in_hand];
         let sum = all.iter().fold((0, 0), |(items, bytes), part| (items + part.0, bytes + part.1));
         assert_eq!((core.items(), core.bytes()), sum);
+        if core.recalls == 0 {
+            let here = core.ready.iter().chain(&core.released).chain(core.holds.entries());
+            let here = here.chain(core.repeats.here()).chain(&self.in_hand).map(|entry| entry.callback.key);
+            let oldest = here.chain(core.repeats.away().map(|(key, _)| key)).min();
+            assert_eq!(core.oldest(), oldest);
+        }
         assert_eq!(core.in_flight(), in_hand.0);
         let repeated = self.in_hand.iter().filter(|entry| entry.is_repeated()).count();
         assert_eq!(core.repeats_in_flight, repeated);
@@ -390,6 +396,12 @@ impl World {
         }
     }
 
+    fn is_settled(&self) -> bool {
+        let is_ended = |position| self.succeeded.contains(position) || self.parked.contains(position);
+        let is_idle = self.core.items() == 0 && !self.core.is_behind() && self.core.recall.is_none();
+        is_idle && self.asked.is_none() && self.scan.is_none() && self.durable.keys().all(is_ended)
+    }
+
     /// A DFSP that answers and a backlog that can be read: everything must come to an end.
     fn settle(&mut self) {
         let rounds_max = 20 * (self.durable.len() + 10);
@@ -408,6 +420,9 @@ impl World {
                 Step::Time(20),
             ] {
                 self.step(step);
+            }
+            if self.is_settled() {
+                break;
             }
         }
         self.core.report_all();
@@ -442,6 +457,7 @@ proptest! {
 
 mod bounds;
 mod budget;
+mod outcomes;
 mod repeats;
 mod wakes;
 

@@ -147,7 +147,7 @@ fn room_for_what_is_sent_again_wakes_the_keeper() {
     offer(&mut core, 2..=5, |seq| seq, now);
     core.recall(keys([1]));
     assert!(core.actions().wake_keeper);
-    let mut end = |core: &mut Core| {
+    let end = |core: &mut Core| {
         let entry = core.take(now).unwrap();
         core.finish(entry, Outcome::Unroutable("no endpoint".to_owned()), now);
         core.actions().wake_keeper
