@@ -85,6 +85,7 @@ fn a_probe_that_says_nothing_is_followed_by_another() {
 fn a_trial_that_says_nothing_is_followed_by_another() {
     let (mut core, now) = lane(2, 9);
     let [early, first, second, third] = std::array::from_fn(|_| core.take(now).unwrap());
+    let mut early = Some(early);
     // It is due again long before the others.
     end(&mut core, first, Outcome::refused("answered 500"), now);
     assert!(!end(&mut core, second, refused_for_good(), now), "nothing new to wait for");
@@ -97,13 +98,16 @@ fn a_trial_that_says_nothing_is_followed_by_another() {
     for outcome in [unroutable(), unreachable()] {
         let trial = core.take(now).unwrap();
         assert!(trial.is_trial && core.take(now).is_none());
+        if let Some(early) = early.take() {
+            assert!(!end(&mut core, early, unroutable(), now));
+            assert!(core.take(now).is_none(), "the trial is still under way");
+        }
         assert!(end(&mut core, trial, outcome, now));
         assert!(core.refuses_new());
     }
     let trial = core.take(now).unwrap();
     assert!(end(&mut core, trial, refused_for_good(), now));
     assert!(core.take(now).is_none(), "the next after another pause");
-    assert!(!end(&mut core, early, unroutable(), now));
     let now = now + PAUSE;
     let trial = std::iter::from_fn(|| core.take(now)).find(|entry| entry.is_trial).unwrap();
     assert!(end(&mut core, trial, Outcome::Delivered, now));
