@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{AMPLE, Dfsp, World, config, participant};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use upesi_delivery::lanes::CourierConfig;
 
 #[tokio::test]
@@ -70,6 +70,29 @@ async fn a_burst_beyond_the_bound_is_neither_lost_nor_kept_in_memory() {
     world.outbox.until_delivered(COUNT as usize + 1).await;
 }
 
+#[tokio::test]
+async fn an_outbox_that_cannot_be_read_is_left_alone_for_a_while() {
+    let config = CourierConfig { backlog_retry_wait: 1_000 * AMPLE, ..config() };
+    let mut world = World::start(config);
+    let [target, other] = [2, 3].map(participant);
+    world.dfsp(target, Dfsp::open(), |_, _| 200);
+    world.dfsp(other, Dfsp::open(), |_, _| 200);
+    let key = world.outbox.add(target, 1, 1).key;
+    world.outbox.failures.store(1, Ordering::Relaxed);
+    world.courier.open(target);
+    let failed = async {
+        while world.courier.lane(target).unwrap().backlog_failures == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(AMPLE, failed).await.unwrap();
+    // The keeper wakes, and does so before another lane has delivered anything.
+    world.courier.redeliver(&[key]);
+    world.notify(other, 2, &[2]);
+    world.outbox.until_delivered(1).await;
+    assert_eq!(world.outbox.pages(target), 1);
+}
+
 /// More than the keeper looks through at a time, and half of its reads fail at first.
 #[tokio::test]
 async fn any_number_of_parked_callbacks_can_be_sent_again() {
@@ -104,7 +127,7 @@ async fn draining_finishes_what_is_in_flight_and_leaves_the_rest_to_the_outbox()
     );
     world.notify(target, 6, &[6]);
     dfsp.gate.add_permits(Dfsp::open());
-    assert_eq!(world.courier.drain(Instant::now() + AMPLE).await, 0);
+    assert_eq!(world.courier.drain(Instant::now() + 10 * AMPLE).await, 0);
     assert_eq!(dfsp.received().len(), 2);
     assert_eq!(world.outbox.delivered().len(), 2, "reported although not yet due");
     // A lane that is opened now takes nothing either.

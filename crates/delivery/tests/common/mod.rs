@@ -69,6 +69,8 @@ struct Inner {
     delivered: Vec<CallbackKey>,
     parked: Vec<(CallbackKey, String, u32)>,
     page_items_max: usize,
+    /// Whose pages were asked for.
+    pages: Vec<ParticipantId>,
 }
 
 fn callback(key: CallbackKey, record: &Arc<DurableRecord>) -> OwedCallback {
@@ -107,6 +109,11 @@ impl Outbox {
         self.inner.lock().unwrap().page_items_max
     }
 
+    /// How often a page was asked for, in vain or not.
+    pub fn pages(&self, target: ParticipantId) -> usize {
+        self.inner.lock().unwrap().pages.iter().filter(|of| **of == target).count()
+    }
+
     /// Makes all parked callbacks undelivered again, as the ledger does before the courier is told.
     pub fn unpark(&self) -> Vec<CallbackKey> {
         self.inner.lock().unwrap().parked.drain(..).map(|(key, _, _)| key).collect()
@@ -137,6 +144,7 @@ impl Outbox {
 impl Backlog for Outbox {
     fn pending(&self, target: ParticipantId, after: Option<Position>, room: Room) -> BacklogFuture<'_, Page> {
         Box::pin(async move {
+            self.inner.lock().unwrap().pages.push(target);
             let mut inner = self.read()?;
             let pending = inner.undelivered.iter().filter(|(key, _)| {
                 key.target == target

@@ -480,7 +480,9 @@ fn a_full_lane_falls_behind_once_and_becomes_level_again() {
     let mut fell_behind = 0;
     for seq in 1..=10 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);
-        fell_behind += usize::from(core.actions().fell_behind);
+        let actions = core.actions();
+        fell_behind += usize::from(actions.fell_behind);
+        assert_eq!(actions.wake_keeper, actions.fell_behind);
     }
     assert_eq!((core.items(), fell_behind, core.is_behind()), (ITEMS_MAX, 1, true));
     assert!(core.ask().is_none(), "there is no room yet");
