@@ -98,14 +98,14 @@ async fn what_waits_and_what_failed_is_shown() {
         ..config()
     });
     let target = participant(2);
-    let dfsp = world.dfsp(target, 4, |_, _| 500);
-    world.notify(target, 1, &[1, 2, 3, 4, 5, 6]);
-    dfsp.until_at_gate(5).await;
+    let dfsp = world.dfsp(target, 5, |_, _| 500);
+    world.notify(target, 1, &[1, 2, 3, 4, 5, 6, 7]);
+    dfsp.until_at_gate(6).await;
     let status = world.courier.lane(target).unwrap();
-    assert_eq!((status.in_flight, status.queued, status.failed), (1, 1, 4));
-    assert_eq!((status.retrying, status.retrying_on_disk, status.bytes), (4, 2, 4 * 3));
+    assert_eq!((status.in_flight, status.queued, status.failed), (1, 1, 5));
+    assert_eq!((status.retrying, status.retrying_on_disk, status.bytes), (5, 3, 4 * 3));
     assert_eq!((status.refused, status.refuses_new), (0, false));
-    let keys: Vec<_> = [2, 3, 6].into_iter().map(|seq| CallbackKey { target, seq, index: 0 }).collect();
+    let keys: Vec<_> = [2, 3, 7].into_iter().map(|seq| CallbackKey { target, seq, index: 0 }).collect();
     let mut failures = world.courier.failures(&keys);
     failures.sort_by_key(|failure| failure.key);
     let reason = "answered 500 Internal Server Error".to_owned();

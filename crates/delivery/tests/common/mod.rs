@@ -11,7 +11,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 use upesi_delivery::lanes::{
     Backlog, BacklogError, BacklogFuture, CallbackKey, Courier, CourierConfig, HopTiming, Outlet,
-    OwedCallback, Page, ParticipantId, Position, Renderer, Room,
+    OwedCallback, Page, ParticipantId, Position, Refusal, Renderer, Repetition, Room,
 };
 use upesi_delivery::{OutgoingRequest, Unroutable};
 use upesi_engine::{DurableRecord, Payload};
@@ -235,6 +235,14 @@ impl Renderer for Endpoints {
             body: record.payload.body.clone(),
             is_hub_made: false,
         })
+    }
+
+    fn name(&self, target: ParticipantId) -> String {
+        target.number().to_string()
+    }
+
+    fn refusal(&self, status: StatusCode, _body: &[u8]) -> Refusal {
+        Refusal { reason: format!("answered {status}"), repetition: Repetition::UntilDeadline }
     }
 
     fn is_moot(&self, key: CallbackKey, _record: &DurableRecord) -> Option<String> {

@@ -140,6 +140,29 @@ fn what_could_not_be_loaded_is_loaded_later_and_what_is_no_longer_owed_is_forgot
     assert_eq!(load(&mut core, now), [2]);
 }
 
+#[test]
+fn the_outbox_is_looked_through_from_where_the_last_look_ended() {
+    let (mut core, now) = (Core::new(config(), 1), Instant::now());
+    page(&mut core, [], now);
+    let all = [(0, 0), (1, 254), (1, u8::MAX), (3, 0), (3, 1)].map(key);
+    core.recall(all);
+    // Behind nothing, behind one of the same record, behind the last of a record, and behind the last that is sought.
+    for (after, found, more) in [
+        (None, 0..1, true),
+        (Some((0, 0)), 1..2, true),
+        (Some((1, 254)), 2..3, true),
+        (Some((1, u8::MAX)), 3..5, true),
+    ] {
+        let scan = core.scan().unwrap();
+        assert_eq!(scan.after(), after);
+        core.scanned(scan, &all[found.clone()], more);
+        let asked = core.take_loads(16, now);
+        assert_eq!(asked, all[found]);
+        core.loaded(&asked, Vec::new(), now);
+    }
+    assert!(core.scan().is_none());
+}
+
 /// What was read before an operator's last call may lack what that call sends again.
 #[test]
 fn a_call_while_the_outbox_is_read_is_heard() {

@@ -477,6 +477,7 @@ fn unreachable() -> Outcome {
 #[test]
 fn a_full_lane_falls_behind_once_and_becomes_level_again() {
     let (mut core, now) = level(config());
+    core.actions();
     let mut fell_behind = 0;
     for seq in 1..=10 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);

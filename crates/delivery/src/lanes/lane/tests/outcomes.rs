@@ -115,6 +115,15 @@ fn a_trial_that_says_nothing_is_followed_by_another() {
 }
 
 #[test]
+fn the_keeper_wakes_for_what_comes_due_before_all_others() {
+    let (mut core, now) = lane(99, 3);
+    let [first, earlier, later] = std::array::from_fn(|_| core.take(now).unwrap());
+    assert!(end(&mut core, first, refused_for_good(), now));
+    assert!(end(&mut core, earlier, Outcome::refused("answered 500"), now));
+    assert!(!end(&mut core, later, refused_for_good(), now));
+}
+
+#[test]
 fn waits_grow_with_the_attempts_and_end_at_the_deadline() {
     let refused = || Outcome::refused("answered 500");
     for (outcome, attempts, from, to) in [
@@ -180,5 +189,12 @@ fn what_left_memory_comes_back_after_the_longest_wait() {
     );
     let longest = now + 2 * BACKOFF_MAX;
     assert!(core.take_loads(16, now + BACKOFF_MAX - Duration::from_nanos(1)).is_empty());
+    core.draining = true;
+    assert!(core.take_loads(16, longest).is_empty());
+    core.draining = false;
+    for _ in 0..99 {
+        core.end_direct(false, Some(Err("no connection".to_owned())), longest - PAUSE);
+    }
+    assert!(core.take_loads(16, longest - PAUSE / 2).is_empty(), "not while the lane pauses");
     assert_eq!(core.take_loads(16, longest).len(), 2);
 }
