@@ -98,7 +98,8 @@ impl Core {
     fn keep_within_budget(&mut self, now: Instant) {
         while let Some((due, entry)) = self.repeats.excess() {
             let wait = self.jitter.pause(2 * self.config.backoff_max, 2 * self.config.backoff_max, 0);
-            let later = entry.tries.deadline.map_or(now + wait, |deadline| deadline.min(now + wait));
+            let later = now + wait;
+            let later = entry.tries.deadline.map_or(later, |deadline| deadline.min(later));
             self.items -= 1;
             self.bytes -= entry.callback.bytes;
             self.repeats.leave(entry.callback.key, entry.callback.order, entry.tries, due.max(later));

@@ -240,6 +240,7 @@ impl World {
             }
             Step::Load => {
                 let keys = self.core.take_loads(2, self.now);
+                assert!(keys.len() <= 2);
                 let owed: BTreeMap<_, _> = self.pending(None).collect();
                 let load = |key: &CallbackKey| {
                     let position = (key.seq, key.index);

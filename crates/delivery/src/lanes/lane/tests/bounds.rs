@@ -8,7 +8,7 @@ use upesi_http::BreakerState;
 use super::{config, key, level, owed_callback};
 use crate::lanes::CourierConfig;
 use crate::lanes::backlog::Page;
-use crate::lanes::callback::OwedCallback;
+use crate::lanes::callback::{OwedCallback, Refusal, Repetition};
 use crate::lanes::lane::core::Core;
 use crate::lanes::lane::entry::{Outcome, ParkedCallback};
 use crate::lanes::lane::recall_tests::keys;
@@ -187,6 +187,16 @@ fn the_end_of_a_pause_wakes_a_lane_that_has_something_to_send() {
     core.offer(owed_callback((1, 0), (1, 1)), now);
     assert!(is_end(core.next_time(now), now), "it waits");
     assert!(!core.has_work(now) && core.has_work(now + pause));
+
+    // The same while new ones are held back, until another is tried.
+    let (mut core, now) = level(CourierConfig { concurrency_max: 1, ..config.clone() });
+    core.offer(owed_callback((1, 0), (1, 1)), now);
+    let entry = core.take(now).unwrap();
+    let refusal = Refusal { reason: "answered 400".to_owned(), repetition: Repetition::AFewTimes };
+    core.finish(entry, Outcome::Refused(refusal), now);
+    assert!(core.refuses_new() && core.next_time(now).unwrap() > now + pause);
+    core.offer(owed_callback((2, 0), (2, 1)), now);
+    assert!(is_end(core.next_time(now), now));
 
     // Only one that has left memory waits.
     let (mut core, now) = level(CourierConfig { breaker_threshold: 9, ..config });

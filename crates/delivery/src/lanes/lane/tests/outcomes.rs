@@ -123,6 +123,31 @@ fn the_keeper_wakes_for_what_comes_due_before_all_others() {
     assert!(!end(&mut core, later, refused_for_good(), now));
 }
 
+/// As many as are reported together, or those that have waited so long.
+#[test]
+fn what_is_delivered_is_reported_together() {
+    let (mut core, now) = lane(99, 6);
+    let CourierConfig { report_items, report_interval, .. } = core.config;
+    let deliver = |core: &mut Core, now| {
+        let entry = core.take(now).unwrap();
+        core.finish(entry, Outcome::Delivered, now);
+        core.actions()
+    };
+    assert!(deliver(&mut core, now).wake_keeper);
+    for delivered in 2..report_items {
+        let actions = deliver(&mut core, now);
+        assert!(actions.delivered.is_empty() && !actions.wake_keeper, "{delivered} wait already");
+    }
+    assert_eq!(core.next_time(now), Some(now + report_interval));
+    assert_eq!(deliver(&mut core, now).delivered.len(), report_items);
+    assert_eq!(core.next_time(now), None);
+    deliver(&mut core, now);
+    core.at(now + report_interval - Duration::from_nanos(1));
+    assert!(core.actions().delivered.is_empty());
+    core.at(now + report_interval);
+    assert_eq!((core.actions().delivered.len(), core.next_time(now)), (1, None));
+}
+
 #[test]
 fn waits_grow_with_the_attempts_and_end_at_the_deadline() {
     let refused = || Outcome::refused("answered 500");
