@@ -267,11 +267,11 @@ impl World {
             (entries.len(), entries.iter().map(|entry| entry.callback.bytes).sum::<usize>())
         };
         let followers = || core.busy.values().flatten();
-        let behind = |follower| match follower {
-            &Follower::Here(ref entry) => Some(entry),
+        let here = followers().filter_map(|follower| match follower {
+            Follower::Here(entry) => Some(entry),
             Follower::Away(_) => None,
-        };
-        let waiting = weigh(followers().filter_map(behind).collect());
+        });
+        let waiting = weigh(here.collect());
         assert_eq!((core.followers.here, core.followers.here_bytes), waiting);
         assert_eq!(core.followers.away, followers().count() - waiting.0);
         let repeats = weigh(core.repeats.here().collect());
