@@ -115,6 +115,17 @@ fn a_trial_that_says_nothing_is_followed_by_another() {
 }
 
 #[test]
+fn one_that_is_refused_again_and_again_says_nothing_about_new_ones() {
+    let (mut core, mut now) = lane(1, 1);
+    for _ in 0..5 {
+        let entry = core.take(now).unwrap();
+        core.finish(entry, Outcome::refused("answered 500"), now);
+        now = core.next_time(now).unwrap();
+    }
+    assert!(!core.refuses_new());
+}
+
+#[test]
 fn the_keeper_wakes_for_what_comes_due_before_all_others() {
     let (mut core, now) = lane(99, 3);
     let [first, earlier, later] = std::array::from_fn(|_| core.take(now).unwrap());
