@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{AMPLE, Dfsp, World, config, participant};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use upesi_delivery::lanes::CourierConfig;
 
 #[tokio::test]
@@ -71,6 +71,48 @@ async fn a_burst_beyond_the_bound_is_neither_lost_nor_kept_in_memory() {
 }
 
 #[tokio::test]
+async fn an_outbox_that_cannot_be_read_is_left_alone_for_a_while() {
+    let config = CourierConfig { backlog_retry_wait: 1_000 * AMPLE, ..config() };
+    let mut world = World::start(config);
+    let [target, other] = [2, 3].map(participant);
+    world.dfsp(target, Dfsp::open(), |_, _| 200);
+    world.dfsp(other, Dfsp::open(), |_, _| 200);
+    let key = world.outbox.add(target, 1, 1).key;
+    world.outbox.failures.store(1, Ordering::Relaxed);
+    world.courier.open(target);
+    let failed = async {
+        while world.courier.lane(target).unwrap().backlog_failures == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(AMPLE, failed).await.unwrap();
+    // The keeper wakes, and does so before another lane has delivered anything.
+    world.courier.redeliver(&[key]);
+    world.notify(other, 2, &[2]);
+    world.outbox.until_delivered(1).await;
+    assert_eq!(world.outbox.pages(target), 1);
+}
+
+/// More than the keeper looks through at a time, and half of its reads fail at first.
+#[tokio::test]
+async fn any_number_of_parked_callbacks_can_be_sent_again() {
+    const COUNT: u64 = 1_100;
+    let mut world = World::start(config());
+    let target = participant(2);
+    world.notify(target, 1, &(1..=COUNT).collect::<Vec<_>>());
+    world.outbox.until_parked(COUNT as usize).await;
+    world.until_level(target).await;
+    let dfsp = world.dfsp(target, Dfsp::open(), |_, _| 200);
+    let parked = world.outbox.unpark();
+    world.outbox.failures.store(4, Ordering::Relaxed);
+    world.courier.redeliver(&parked);
+    world.outbox.until_delivered(COUNT as usize).await;
+    assert_eq!(dfsp.received().len(), COUNT as usize);
+    let status = world.courier.lane(target).unwrap();
+    assert_eq!((status.backlog_failures, status.parked), (4, COUNT));
+}
+
+#[tokio::test]
 async fn draining_finishes_what_is_in_flight_and_leaves_the_rest_to_the_outbox() {
     let config = CourierConfig { concurrency_max: 2, report_interval: AMPLE, ..config() };
     let mut world = World::start(config);
@@ -85,7 +127,7 @@ async fn draining_finishes_what_is_in_flight_and_leaves_the_rest_to_the_outbox()
     );
     world.notify(target, 6, &[6]);
     dfsp.gate.add_permits(Dfsp::open());
-    assert_eq!(world.courier.drain(Instant::now() + AMPLE).await, 0);
+    assert_eq!(world.courier.drain(Instant::now() + 10 * AMPLE).await, 0);
     assert_eq!(dfsp.received().len(), 2);
     assert_eq!(world.outbox.delivered().len(), 2, "reported although not yet due");
     // A lane that is opened now takes nothing either.

@@ -90,7 +90,8 @@ async fn a_dfsp_that_is_back_is_found_by_the_first_message_after_the_pause() {
     };
     let answer = timeout(AMPLE, until_back).await.expect("it stays barred").unwrap();
     assert_eq!(answer.status, 200);
-    assert_eq!(world.courier.lane(participant(2)).unwrap().breaker, BreakerState::Closed);
+    let status = world.courier.lane(participant(2)).unwrap();
+    assert_eq!((status.breaker, status.breaker_opened), (BreakerState::Closed, 1));
 }
 
 #[tokio::test]

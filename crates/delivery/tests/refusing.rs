@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use upesi_delivery::lanes::{
-    CallbackKey, CourierConfig, Done, OwedCallback, Page, ParticipantId, Refusal, Repetition, Sending,
-    SteppedLane,
+    CallbackKey, CourierConfig, Done, OwedCallback, Page, ParticipantId, Position, Refusal, Repetition,
+    Sending, SteppedLane,
 };
 use upesi_engine::{DurableRecord, Payload};
+use upesi_http::BreakerState;
 use upesi_types::Timestamp;
 
 /// How long the DFSP takes to answer.
@@ -56,6 +57,8 @@ struct World {
     alarm: Option<Instant>,
     begun: u64,
     came: u64,
+    /// Of the outbox; every third fails.
+    reads: u64,
 }
 
 impl World {
@@ -76,25 +79,49 @@ impl World {
             alarm: None,
             begun: 0,
             came: 0,
+            reads: 0,
         };
         world.pump();
         world
     }
 
+    fn can_read(&mut self) -> bool {
+        self.reads += 1;
+        !self.reads.is_multiple_of(3)
+    }
+
+    /// The keys of what is owed behind a position, so many, and whether there are more.
+    fn owed(&self, after: Option<Position>, limit: usize) -> (Vec<CallbackKey>, bool) {
+        let after = after.map_or(Bound::Unbounded, |(seq, _)| Bound::Excluded(seq));
+        let mut behind = self.outbox.range((after, Bound::Unbounded)).map(|(seq, _)| key(*seq));
+        (behind.by_ref().take(limit).collect(), behind.next().is_some())
+    }
+
     /// What the keeper and the slots do between two waits.
     fn pump(&mut self) {
-        if let Some((after, room)) = self.lane.ask() {
-            let after = after.map_or(Bound::Unbounded, |(seq, _)| Bound::Excluded(seq));
-            let mut behind = self.outbox.range((after, Bound::Unbounded)).map(|(seq, _)| *seq);
-            let items: Vec<_> = behind.by_ref().take(room.items).map(callback).collect();
-            let more = behind.next().is_some();
+        while let Some((after, room)) = self.lane.ask() {
+            let (keys, more) = self.owed(after, room.items);
+            let items: Vec<_> = keys.iter().map(|key| callback(key.seq)).collect();
             let more_after = items.last().filter(|_| more).map(OwedCallback::position);
-            self.lane.page(Some(Page { items, more_after }), self.now);
+            let page = self.can_read().then_some(Page { items, more_after });
+            self.lane.page(page, self.now);
         }
-        let keys = self.lane.take_loads(16, self.now);
-        let owed = keys.iter().filter(|key| self.outbox.contains_key(&key.seq));
-        let loaded = owed.map(|key| callback(key.seq)).collect();
-        self.lane.loaded(&keys, Some(loaded), self.now);
+        loop {
+            let scan = self.lane.scan();
+            if let Some((after, limit)) = scan {
+                let (keys, _) = self.owed(after, limit);
+                let keys = self.can_read().then_some(keys);
+                self.lane.scanned(keys.as_deref());
+            }
+            let keys = self.lane.take_loads(16, self.now);
+            if keys.is_empty() && scan.is_none() {
+                break;
+            }
+            let owed = keys.iter().filter(|key| self.outbox.contains_key(&key.seq));
+            let loaded = owed.map(|key| callback(key.seq)).collect();
+            let loaded = self.can_read().then_some(loaded);
+            self.lane.loaded(&keys, loaded, self.now);
+        }
         while let Some(sending) = self.lane.take(self.now) {
             self.begun += 1;
             let seq = sending.callback().key.seq;
@@ -112,6 +139,14 @@ impl World {
             self.parked.insert(key.seq, (reason, attempts));
         }
         self.items_max = self.items_max.max(self.lane.items());
+    }
+
+    /// An operator sends again what was parked.
+    fn redeliver(&mut self) {
+        let parked: Vec<_> = std::mem::take(&mut self.parked).into_keys().collect();
+        self.outbox.extend(parked.iter().map(|seq| (*seq, self.now)));
+        self.lane.recall(parked.into_iter().map(key));
+        self.pump();
     }
 
     fn answer(&mut self) {
@@ -242,4 +277,33 @@ fn what_only_somebody_could_change_is_tried_a_few_times() {
     assert_eq!(world.parked.len() as u64, world.came / 4);
     assert!(world.parked.values().all(|(_, attempts)| *attempts == 5));
     assert!(world.outbox.is_empty());
+    // The DFSP's operator has done something, and the hub's sends them again.
+    world.manner = |_, _, _| None;
+    world.redeliver();
+    world.run(0, Duration::from_secs(60));
+    assert_eq!(world.delivered.len() as u64, world.came);
+    assert!(world.parked.is_empty() && world.outbox.is_empty());
+}
+
+#[test]
+fn what_is_sent_waits_for_an_answer_and_may_fail_in_any_way() {
+    let mut world = World::new(|_, _, _| None);
+    let (lane, now) = (&mut world.lane, world.now);
+    lane.offer(OwedCallback { awaits_answer: true, ..callback(1) }, now);
+    assert!(lane.take(now).is_none());
+    lane.answered(key(1));
+    let sending = lane.take(now).unwrap();
+    lane.finish(sending, Done::Unroutable("no endpoint".to_owned()), now);
+    assert_eq!(lane.settled().parked, [(key(1), "no endpoint".to_owned(), 1)]);
+    for seq in 2..=50 {
+        lane.offer(callback(seq), now);
+    }
+    let mut taken: Vec<_> = std::iter::from_fn(|| lane.take(now)).collect();
+    let CourierConfig { concurrency_max, breaker_threshold, .. } = CourierConfig::default();
+    assert_eq!(taken.len(), concurrency_max);
+    for sending in taken.drain(..breaker_threshold as usize) {
+        assert_eq!(lane.breaker(), BreakerState::Closed);
+        lane.finish(sending, Done::Unreachable("no connection".to_owned()), now);
+    }
+    assert_eq!((lane.breaker(), lane.items()), (BreakerState::Open, 49));
 }

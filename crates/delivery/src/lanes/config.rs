@@ -130,6 +130,7 @@ impl CourierConfig {
             ("retrying_max", self.retrying_max == 0),
             ("request_timeout", self.request_timeout.is_zero()),
             ("connect_timeout", self.connect_timeout.is_zero()),
+            ("idle_timeout", self.idle_timeout.is_zero()),
             ("deadline", self.deadline.is_zero()),
             ("breaker_threshold", self.breaker_threshold == 0),
             ("report_items", self.report_items == 0),

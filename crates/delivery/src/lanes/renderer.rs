@@ -4,7 +4,7 @@ use upesi_engine::DurableRecord;
 use upesi_http::StatusCode;
 use upesi_ledger::{CallbackKey, ParticipantId};
 
-use crate::lanes::callback::{HopTiming, Refusal, Repetition};
+use crate::lanes::callback::{HopTiming, Refusal};
 use crate::{OutgoingRequest, Unroutable};
 
 /// Makes the request of a callback, anew at each attempt, so that a changed endpoint counts for repetitions too.
@@ -14,24 +14,16 @@ pub trait Renderer: Send + Sync + 'static {
     fn render(&self, key: CallbackKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable>;
 
     /// The name of a target, for the log.
-    fn name(&self, target: ParticipantId) -> String {
-        format!("participant {}", target.number())
-    }
+    fn name(&self, target: ParticipantId) -> String;
 
-    /// The meaning of an answer other than 2xx. By default, everything is repeated until the deadline.
-    fn refusal(&self, status: StatusCode, _body: &[u8]) -> Refusal {
-        Refusal { reason: format!("answered {status}"), repetition: Repetition::UntilDeadline }
-    }
+    /// The meaning of an answer other than 2xx.
+    fn refusal(&self, status: StatusCode, body: &[u8]) -> Refusal;
 
     /// The reason for which the callback `key` of `record` need not be sent any more, if any. Asked before it is
     /// repeated to a DFSP that refused it; must be quick and must not block.
-    fn is_moot(&self, _key: CallbackKey, _record: &DurableRecord) -> Option<String> {
-        None
-    }
+    fn is_moot(&self, key: CallbackKey, record: &DurableRecord) -> Option<String>;
 
     /// The hop that the callback `key` of `record` ends, if it brings one party's message to the other. Asked when it
     /// has just been delivered; must be quick and must not block.
-    fn hop_timing(&self, _key: CallbackKey, _record: &DurableRecord) -> Option<HopTiming> {
-        None
-    }
+    fn hop_timing(&self, key: CallbackKey, record: &DurableRecord) -> Option<HopTiming>;
 }

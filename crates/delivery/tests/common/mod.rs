@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 use upesi_delivery::lanes::{
     Backlog, BacklogError, BacklogFuture, CallbackKey, Courier, CourierConfig, HopTiming, Outlet,
-    OwedCallback, Page, ParticipantId, Position, Renderer, Room,
+    OwedCallback, Page, ParticipantId, Position, Refusal, Renderer, Repetition, Room,
 };
 use upesi_delivery::{OutgoingRequest, Unroutable};
 use upesi_engine::{DurableRecord, Payload};
@@ -23,6 +23,9 @@ use upesi_types::Timestamp;
 
 /// Long enough never to be reached by a test that passes.
 pub const AMPLE: Duration = Duration::from_secs(60);
+
+/// From here on callbacks are not worth a repetition.
+pub const MOOT_SEQ: u64 = 100_000;
 
 pub const ENDPOINT: &str = "FSPIOP_CALLBACK_URL_TRANSFER_PUT";
 
@@ -55,8 +58,9 @@ pub fn participant(number: u32) -> ParticipantId {
 pub struct Outbox {
     inner: Mutex<Inner>,
     changed: Notify,
-    /// Reads that fail before one succeeds.
+    /// So many reads fail: every other one.
     pub failures: AtomicUsize,
+    reads: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -65,6 +69,8 @@ struct Inner {
     delivered: Vec<CallbackKey>,
     parked: Vec<(CallbackKey, String, u32)>,
     page_items_max: usize,
+    /// Whose pages were asked for.
+    pages: Vec<ParticipantId>,
 }
 
 fn callback(key: CallbackKey, record: &Arc<DurableRecord>) -> OwedCallback {
@@ -73,6 +79,16 @@ fn callback(key: CallbackKey, record: &Arc<DurableRecord>) -> OwedCallback {
 }
 
 impl Outbox {
+    fn read(&self) -> Result<MutexGuard<'_, Inner>, BacklogError> {
+        let fails = |left: usize| left.checked_sub(1);
+        if self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
+            && self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fails).is_ok()
+        {
+            return Err(BacklogError { reason: "the disk is busy".to_owned() });
+        }
+        Ok(self.inner.lock().unwrap())
+    }
+
     pub fn add(&self, target: ParticipantId, seq: u64, transfer: u64) -> OwedCallback {
         let key = CallbackKey { target, seq, index: 0 };
         let record = record(seq, transfer);
@@ -91,6 +107,11 @@ impl Outbox {
     /// The largest page that was given.
     pub fn page_items_max(&self) -> usize {
         self.inner.lock().unwrap().page_items_max
+    }
+
+    /// How often a page was asked for, in vain or not.
+    pub fn pages(&self, target: ParticipantId) -> usize {
+        self.inner.lock().unwrap().pages.iter().filter(|of| **of == target).count()
     }
 
     /// Makes all parked callbacks undelivered again, as the ledger does before the courier is told.
@@ -123,11 +144,8 @@ impl Outbox {
 impl Backlog for Outbox {
     fn pending(&self, target: ParticipantId, after: Option<Position>, room: Room) -> BacklogFuture<'_, Page> {
         Box::pin(async move {
-            let fails = |left: usize| left.checked_sub(1);
-            if self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fails).is_ok() {
-                return Err(BacklogError { reason: "the disk is busy".to_owned() });
-            }
-            let mut inner = self.inner.lock().unwrap();
+            self.inner.lock().unwrap().pages.push(target);
+            let mut inner = self.read()?;
             let pending = inner.undelivered.iter().filter(|(key, _)| {
                 key.target == target
                     && after.is_none_or(|after| (key.seq, key.index) > after)
@@ -150,7 +168,7 @@ impl Backlog for Outbox {
         limit: usize,
     ) -> BacklogFuture<'_, Vec<CallbackKey>> {
         Box::pin(async move {
-            let inner = self.inner.lock().unwrap();
+            let inner = self.read()?;
             let pending = inner.undelivered.keys().filter(|key| {
                 key.target == target
                     && after.is_none_or(|after| (key.seq, key.index) > after)
@@ -162,7 +180,7 @@ impl Backlog for Outbox {
 
     fn load(&self, keys: Vec<CallbackKey>) -> BacklogFuture<'_, Vec<OwedCallback>> {
         Box::pin(async move {
-            let inner = self.inner.lock().unwrap();
+            let inner = self.read()?;
             let find = |key| inner.undelivered.get(&key).map(|record| callback(key, record));
             Ok(keys.into_iter().filter_map(find).collect())
         })
@@ -217,6 +235,18 @@ impl Renderer for Endpoints {
             body: record.payload.body.clone(),
             is_hub_made: false,
         })
+    }
+
+    fn name(&self, target: ParticipantId) -> String {
+        target.number().to_string()
+    }
+
+    fn refusal(&self, status: StatusCode, _body: &[u8]) -> Refusal {
+        Refusal { reason: format!("answered {status}"), repetition: Repetition::UntilDeadline }
+    }
+
+    fn is_moot(&self, key: CallbackKey, _record: &DurableRecord) -> Option<String> {
+        (key.seq >= MOOT_SEQ).then(|| "too late".to_owned())
     }
 
     /// Of three callbacks in a row one brings a prepare, one a fulfil, and one is the hub's own.
@@ -353,6 +383,16 @@ impl World {
         self.endpoints.set(target, bound.local_addr());
         Server::serve(bound, Limits::default(), &self.workers, dfsp.clone());
         dfsp
+    }
+
+    /// Until the lane takes live what comes in.
+    pub async fn until_level(&self, target: ParticipantId) {
+        let level = async {
+            while self.courier.lane(target).is_none_or(|lane| lane.catching_up) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(AMPLE, level).await.expect("the lane never became level");
     }
 
     /// Callbacks about the given transfers become durable from `first_seq` on and are offered as one batch.

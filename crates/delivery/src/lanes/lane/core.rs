@@ -199,7 +199,7 @@ impl Core {
         let mut has_room = true;
         for callback in page.items {
             let room = self.room();
-            has_room = room.items > 0 && (room.bytes > 0 || self.items == 0);
+            has_room = room.items > 0 && room.bytes > 0;
             if !has_room {
                 break;
             }
@@ -407,7 +407,6 @@ impl Core {
                 until.into_iter().chain(self.repeats.next_deadline(now)).min()
             }
         };
-        let next = next.filter(|next| *next > now);
         next.into_iter().chain(self.reports_due).min()
     }
 }

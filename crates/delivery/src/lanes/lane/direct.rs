@@ -148,3 +148,36 @@ impl Drop for Attempt<'_> {
         self.lane.perform(actions, wake);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_messages_may_be_on_their_way_and_so_many_bytes() {
+        let direct = Direct::new(&CourierConfig {
+            relay_concurrency_max: 1,
+            relay_waiting_max: 2,
+            relay_waiting_bytes_max: 10,
+            ..CourierConfig::default()
+        });
+        for (begun, another, expected) in [
+            (&[0, 0][..], 0, true),
+            (&[0, 0, 0], 0, false),
+            (&[4], 6, true),
+            (&[4], 7, false),
+            (&[4, 6], 0, true),
+            (&[4, 6], 1, false),
+            // Alone, one may be larger than all.
+            (&[], 11, true),
+            (&[11], 1, false),
+        ] {
+            let held: Vec<_> = begun.iter().map(|bytes| direct.begin(*bytes).ok().unwrap()).collect();
+            // What was refused holds nothing.
+            for _ in 0..2 {
+                assert_eq!(direct.begin(another).is_ok(), expected, "{begun:?} {another}");
+            }
+            drop(held);
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::Lane;
 use super::recall::SCANNED_KEYS_MAX;
@@ -15,23 +15,16 @@ const LOADED_ITEMS_MAX: usize = 16;
 
 pub(super) async fn run(lane: Arc<Lane>) {
     let mut backlog_rests_until = None;
-    let mut sweep = Instant::now() + lane.config.idle_timeout;
+    let mut sweep = interval(lane.config.idle_timeout);
+    sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let now = Instant::now();
-        if backlog_rests_until.is_none_or(|until| until <= now) {
+        if backlog_rests_until.is_none_or(|until| until <= Instant::now()) {
             backlog_rests_until = match lane.fetch().await {
                 Ok(()) => None,
                 Err(error) => Some(lane.backlog_failed(&error)),
             };
         }
-        let now = Instant::now();
-        if sweep <= now {
-            lane.pools.close_expired();
-            lane.direct.close_expired();
-            sweep = now + lane.config.idle_timeout;
-        }
-        let next = lane.keep(now);
-        let next = [next, backlog_rests_until, Some(sweep)].into_iter().flatten().min();
+        let next = lane.keep(Instant::now()).into_iter().chain(backlog_rests_until).min();
         let sleep = async {
             match next {
                 Some(next) => sleep_until(next).await,
@@ -40,6 +33,10 @@ pub(super) async fn run(lane: Arc<Lane>) {
         };
         tokio::select! {
             biased;
+            _ = sweep.tick() => {
+                lane.pools.close_expired();
+                lane.direct.close_expired();
+            }
             () = lane.keeper.notified() => {}
             () = sleep => {}
         }

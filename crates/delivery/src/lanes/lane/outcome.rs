@@ -98,7 +98,8 @@ impl Core {
     fn keep_within_budget(&mut self, now: Instant) {
         while let Some((due, entry)) = self.repeats.excess() {
             let wait = self.jitter.pause(2 * self.config.backoff_max, 2 * self.config.backoff_max, 0);
-            let later = entry.tries.deadline.map_or(now + wait, |deadline| deadline.min(now + wait));
+            let later = now + wait;
+            let later = entry.tries.deadline.map_or(later, |deadline| deadline.min(later));
             self.items -= 1;
             self.bytes -= entry.callback.bytes;
             self.repeats.leave(entry.callback.key, entry.callback.order, entry.tries, due.max(later));
@@ -134,7 +135,7 @@ impl Core {
         if self.catch_up.is_behind() || self.recall.is_some() {
             self.actions.wake_keeper |= self.has_room();
         }
-        self.actions.wake_keeper |= !self.loads.is_empty() && self.room().items > 0;
+        self.actions.wake_keeper |= !self.loads.is_empty();
     }
 
     // ---- beside the callbacks ----

@@ -9,7 +9,9 @@ use super::core::Core;
 use super::entry::Outcome;
 use super::recall::SCANNED_KEYS_MAX;
 use super::tests::{ITEMS_MAX, config, key, owed_callback};
+use crate::lanes::CourierConfig;
 use crate::lanes::backlog::Page;
+use crate::lanes::callback::OwedCallback;
 
 /// Looks through an outbox that holds these callbacks, as the keeper does.
 fn scan(core: &mut Core, outbox: &[CallbackKey]) {
@@ -45,7 +47,7 @@ fn send(core: &mut Core, now: Instant) -> Vec<u64> {
     sent
 }
 
-fn keys(seqs: impl IntoIterator<Item = u64>) -> Vec<CallbackKey> {
+pub(super) fn keys(seqs: impl IntoIterator<Item = u64>) -> Vec<CallbackKey> {
     seqs.into_iter().map(|seq| key((seq, 0))).collect()
 }
 
@@ -80,11 +82,11 @@ fn a_recalled_callback_is_sent_once_whether_a_page_brings_it_or_not() {
     let now = Instant::now();
     // A page has brought it.
     let mut core = Core::new(config(), 1);
-    page(&mut core, 1..=3, now);
+    page(&mut core, 1..=2, now);
     core.recall(keys([2]));
-    scan(&mut core, &keys(1..=3));
+    scan(&mut core, &keys(1..=2));
     assert_eq!(load(&mut core, now), Vec::<u64>::new(), "it is on its way");
-    assert_eq!(send(&mut core, now), [1, 2, 3]);
+    assert_eq!(send(&mut core, now), [1, 2]);
 
     // The next page will bring it.
     let mut core = Core::new(config(), 1);
@@ -138,6 +140,59 @@ fn what_could_not_be_loaded_is_loaded_later_and_what_is_no_longer_owed_is_forgot
     core.recall(keys([2]));
     scan(&mut core, &keys([2]));
     assert_eq!(load(&mut core, now), [2]);
+}
+
+/// Wherever in the lane it is.
+#[test]
+fn what_a_lane_has_in_hand_is_not_loaded_again() {
+    let config = CourierConfig { concurrency_max: 9, queue_max: 40, retrying_max: 1, ..config() };
+    let (mut core, now) = (Core::new(config, 1), Instant::now());
+    page(&mut core, [], now);
+    for seq in 1..=9 {
+        let (order, awaits_answer) = (seq.max(3), seq == 6 || seq == 7);
+        core.offer(OwedCallback { awaits_answer, ..owed_callback((seq, 0), (order, 1)) }, now);
+    }
+    // The first is under way, with one that waits behind it here and one in the outbox; of two that failed one has left
+    // memory, of two that waited for an answer one has got it, one is delivered, and the last is not begun.
+    let taken: Vec<_> = (0..4).map(|_| core.take(now).unwrap()).collect();
+    let mut taken = taken.into_iter();
+    let _first = taken.next().unwrap();
+    for _ in 0..2 {
+        core.finish(taken.next().unwrap(), Outcome::refused("answered 500"), now);
+    }
+    core.finish(taken.next().unwrap(), Outcome::Delivered, now);
+    core.answered(key((7, 0)));
+    assert_eq!((core.followers.here, core.followers.away), (1, 1));
+    assert_eq!(
+        (core.retrying(), core.retrying_on_disk(), core.ready.len(), core.released.len()),
+        (1, 1, 1, 1)
+    );
+    core.recall(keys(1..=9));
+    scan(&mut core, &keys(1..=9));
+    assert!(core.recall.is_none() && core.loads.is_empty(), "{:?}", core.loads);
+}
+
+#[test]
+fn the_outbox_is_looked_through_from_where_the_last_look_ended() {
+    let (mut core, now) = (Core::new(config(), 1), Instant::now());
+    page(&mut core, [], now);
+    let all = [(0, 0), (1, 254), (1, u8::MAX), (3, 0), (3, 1)].map(key);
+    core.recall(all);
+    // Behind nothing, behind one of the same record, behind the last of a record, and behind the last that is sought.
+    for (after, found, more) in [
+        (None, 0..1, true),
+        (Some((0, 0)), 1..2, true),
+        (Some((1, 254)), 2..3, true),
+        (Some((1, u8::MAX)), 3..5, true),
+    ] {
+        let scan = core.scan().unwrap();
+        assert_eq!(scan.after(), after);
+        core.scanned(scan, &all[found.clone()], more);
+        let asked = core.take_loads(16, now);
+        assert_eq!(asked, all[found]);
+        core.loaded(&asked, Vec::new(), now);
+    }
+    assert!(core.scan().is_none());
 }
 
 /// What was read before an operator's last call may lack what that call sends again.

@@ -169,16 +169,16 @@ impl Repeats {
 
     /// The earliest deadline; of callbacks out of memory, a lower bound.
     pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
-        let here = self.here.values().filter_map(|entry| entry.tries.deadline).min();
+        let here = self.here().filter_map(|entry| entry.tries.deadline).min();
         here.into_iter().chain(self.next_away(now)).min()
     }
 
-    /// The number in memory.
+    /// Those in memory.
     pub(super) fn here(&self) -> impl Iterator<Item = &Entry> {
         self.here.values().chain(&self.loaded)
     }
 
-    /// The number out of memory.
+    /// Those out of memory.
     pub(super) fn away(&self) -> impl Iterator<Item = (CallbackKey, &Away)> {
         self.away.iter().map(|(key, away)| (*key, away))
     }

@@ -12,7 +12,7 @@ use upesi_ledger::{CallbackKey, ParticipantId};
 use upesi_types::Timestamp;
 
 use super::catch_up::PageRequest;
-use super::core::Core;
+use super::core::{Core, Follower};
 use super::entry::{Entry, Outcome};
 use super::recall::Scan;
 use crate::lanes::CourierConfig;
@@ -41,6 +41,18 @@ pub(super) fn config() -> CourierConfig {
         report_interval: Duration::from_millis(5),
         ..CourierConfig::default()
     }
+}
+
+/// Any small bounds.
+fn configs() -> impl Strategy<Value = CourierConfig> {
+    let bounds = (3..=12_usize, 1..=6_usize, BYTES_OF_ONE_MAX..=80, 1..=4_usize);
+    bounds.prop_map(|(queue_max, retrying_max, queue_bytes_max, concurrency_max)| CourierConfig {
+        queue_max,
+        retrying_max,
+        queue_bytes_max,
+        concurrency_max,
+        ..config()
+    })
 }
 
 #[derive(Clone, Debug)]
@@ -150,9 +162,9 @@ pub(super) fn owed_callback(position: Position, (order, bytes): (u64, usize)) ->
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(config: CourierConfig, seed: u64) -> Self {
         Self {
-            core: Core::new(config(), seed),
+            core: Core::new(config, seed),
             now: Instant::now(),
             durable: BTreeMap::new(),
             next_seq: 1,
@@ -208,6 +220,8 @@ impl World {
             Step::Time(ms) => {
                 self.now += Duration::from_millis(ms);
                 self.core.at(self.now);
+                let next = self.core.next_time(self.now);
+                assert!(next.is_none_or(|next| next > self.now), "the keeper would not sleep");
             }
             Step::RecallParked => {
                 let parked = std::mem::take(&mut self.parked);
@@ -226,6 +240,7 @@ impl World {
             }
             Step::Load => {
                 let keys = self.core.take_loads(2, self.now);
+                assert!(keys.len() <= 2);
                 let owed: BTreeMap<_, _> = self.pending(None).collect();
                 let load = |key: &CallbackKey| {
                     let position = (key.seq, key.index);
@@ -242,14 +257,45 @@ impl World {
             }
         }
         self.outside();
+        self.weigh();
+    }
+
+    /// What the lane counts is what is there, and within its bounds.
+    fn weigh(&self) {
+        let core = &self.core;
+        let weigh = |entries: Vec<&Entry>| {
+            (entries.len(), entries.iter().map(|entry| entry.callback.bytes).sum::<usize>())
+        };
+        let followers = || core.busy.values().flatten();
+        let here = followers().filter_map(|follower| match follower {
+            Follower::Here(entry) => Some(entry),
+            Follower::Away(_) => None,
+        });
+        let waiting = weigh(here.collect());
+        assert_eq!((core.followers.here, core.followers.here_bytes), waiting);
+        assert_eq!(core.followers.away, followers().count() - waiting.0);
+        let repeats = weigh(core.repeats.here().collect());
+        let new = weigh(core.ready.iter().chain(&core.released).chain(core.holds.entries()).collect());
+        let in_hand = weigh(self.in_hand.iter().collect());
+        let all = [waiting, repeats, new, in_hand];
+        let sum = all.iter().fold((0, 0), |(items, bytes), part| (items + part.0, bytes + part.1));
+        assert_eq!((core.items(), core.bytes()), sum);
+        if core.recalls == 0 {
+            let here = core.ready.iter().chain(&core.released).chain(core.holds.entries());
+            let here = here.chain(core.repeats.here()).chain(&self.in_hand).map(|entry| entry.callback.key);
+            let oldest = here.chain(core.repeats.away().map(|(key, _)| key)).min();
+            assert_eq!(core.oldest(), oldest);
+        }
+        assert_eq!(core.in_flight(), in_hand.0);
+        let repeated = self.in_hand.iter().filter(|entry| entry.is_repeated()).count();
+        assert_eq!(core.repeats_in_flight, repeated);
         // Each of the two that are loaded together may exceed the bounds, and so may the callback that reaches that
         // of bytes.
-        assert!(self.core.items() <= ITEMS_MAX + 2, "{} callbacks in memory", self.core.items());
-        assert!(
-            self.core.bytes() <= BYTES_MAX + 3 * BYTES_OF_ONE_MAX,
-            "{} bytes in memory",
-            self.core.bytes()
-        );
+        let CourierConfig { queue_max, queue_bytes_max, retrying_max, .. } = core.config;
+        assert!(core.items() <= queue_max + 2, "{} callbacks in memory", core.items());
+        assert!(core.bytes() <= queue_bytes_max + 3 * BYTES_OF_ONE_MAX, "{} bytes in memory", core.bytes());
+        let share = retrying_max.min(queue_max / 4);
+        assert!(waiting.0 <= share && waiting.1 <= queue_bytes_max / 4, "{waiting:?} wait behind others");
     }
 
     fn offer(&mut self, count: usize) {
@@ -293,7 +339,12 @@ impl World {
 
     fn take(&mut self) {
         let had_work = self.core.has_work(self.now);
-        let Some(entry) = self.core.take(self.now) else { return };
+        let Some(entry) = self.core.take(self.now) else {
+            return assert!(
+                !self.core.has_work(self.now),
+                "slots would be woken for nothing again and again"
+            );
+        };
         assert!(had_work, "work that nobody would have been woken for");
         let position = entry.callback.position();
         let order = entry.callback.order;
@@ -346,6 +397,12 @@ impl World {
         }
     }
 
+    fn is_settled(&self) -> bool {
+        let is_ended = |position| self.succeeded.contains(position) || self.parked.contains(position);
+        let is_idle = self.core.items() == 0 && !self.core.is_behind() && self.core.recall.is_none();
+        is_idle && self.asked.is_none() && self.scan.is_none() && self.durable.keys().all(is_ended)
+    }
+
     /// A DFSP that answers and a backlog that can be read: everything must come to an end.
     fn settle(&mut self) {
         let rounds_max = 20 * (self.durable.len() + 10);
@@ -365,6 +422,9 @@ impl World {
             ] {
                 self.step(step);
             }
+            if self.is_settled() {
+                break;
+            }
         }
         self.core.report_all();
         self.outside();
@@ -383,8 +443,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_missed_doubled_or_overtaken(seed in any::<u64>(), steps in steps()) {
-        let mut world = World::new(seed);
+    fn nothing_is_missed_doubled_or_overtaken(
+        config in configs(),
+        seed in any::<u64>(),
+        steps in steps(),
+    ) {
+        let mut world = World::new(config, seed);
         for step in steps {
             world.step(step);
         }
@@ -392,7 +456,10 @@ proptest! {
     }
 }
 
+mod bounds;
 mod budget;
+mod outcomes;
+mod repeats;
 mod wakes;
 
 /// A lane that is level from the start.
@@ -411,10 +478,13 @@ fn unreachable() -> Outcome {
 #[test]
 fn a_full_lane_falls_behind_once_and_becomes_level_again() {
     let (mut core, now) = level(config());
+    core.actions();
     let mut fell_behind = 0;
     for seq in 1..=10 {
         core.offer(owed_callback((seq, 0), (seq, 1)), now);
-        fell_behind += usize::from(core.actions().fell_behind);
+        let actions = core.actions();
+        fell_behind += usize::from(actions.fell_behind);
+        assert_eq!(actions.wake_keeper, actions.fell_behind);
     }
     assert_eq!((core.items(), fell_behind, core.is_behind()), (ITEMS_MAX, 1, true));
     assert!(core.ask().is_none(), "there is no room yet");

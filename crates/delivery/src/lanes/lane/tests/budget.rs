@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{config, key, level, owed_callback};
+use super::{config, key, level, owed_callback, unreachable};
 use crate::lanes::CourierConfig;
 use crate::lanes::callback::OwedCallback;
 use crate::lanes::lane::core::Core;
@@ -91,6 +91,8 @@ fn attempts_and_reasons_are_seen_while_a_callback_is_pending() {
         let entry = core.take(now).unwrap();
         core.finish(entry, Outcome::refused(&format!("answered {}", 500 + seq)), now);
     }
+    let unanswered = core.take(now).unwrap();
+    assert_eq!(core.refused_long(now + Duration::from_secs(10)), 3, "a first attempt is not refused");
     let seen = |core: &Core| {
         let mut seen: Vec<_> =
             core.failed().map(|(key, attempts, reason)| (key.seq, attempts, reason.to_string())).collect();
@@ -99,14 +101,16 @@ fn attempts_and_reasons_are_seen_while_a_callback_is_pending() {
     };
     let all: Vec<_> = (1..=3).map(|seq| (seq, 1, format!("answered {}", 500 + seq))).collect();
     assert_eq!((seen(&core), core.retrying(), core.retrying_on_disk()), (all.clone(), 1, 2));
-    assert_eq!(core.refused_long(now), 0);
-    assert_eq!(core.refused_long(now + Duration::from_secs(10)), 3);
+    let long = now + Duration::from_secs(10);
+    assert_eq!((core.refused_long(long - Duration::from_nanos(1)), core.refused_long(long)), (0, 3));
     // Under way again, it is still the last failure that is seen.
     now += Duration::from_millis(50);
     let entry = std::iter::from_fn(|| core.take(now)).find(|entry| entry.is_repeated()).unwrap();
-    assert_eq!(seen(&core), all);
+    assert_eq!((seen(&core), core.refused_long(long)), (all, 3));
     core.finish(entry, Outcome::Delivered, now);
-    assert_eq!(seen(&core).len(), 2);
+    assert_eq!((seen(&core).len(), core.refused_long(long)), (2, 2));
+    core.finish(unanswered, unreachable(), now);
+    assert_eq!((seen(&core).len(), core.refused_long(long)), (3, 2), "not answered is not refused");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::{ITEMS_MAX, config, owed_callback};
+use super::{ITEMS_MAX, config, owed_callback, unreachable};
 use crate::lanes::CourierConfig;
 use crate::lanes::backlog::Page;
 use crate::lanes::lane::core::Core;
@@ -19,10 +19,33 @@ struct Wakes {
     in_hand: Vec<(Instant, Entry)>,
     /// Attempts so far.
     begun: u64,
+    /// Which of them are answered, by their number.
+    answers: fn(u64) -> bool,
     parked: usize,
 }
 
 impl Wakes {
+    /// So many callbacks come in to a lane that is level.
+    fn start(config: CourierConfig, seed: u64, count: usize, answers: fn(u64) -> bool) -> Self {
+        let (mut core, now) = (Core::new(config, seed), Instant::now());
+        let (asked, _) = core.ask().unwrap();
+        core.page(asked, Page { items: Vec::new(), more_after: None }, now);
+        for seq in 1..=count as u64 {
+            core.offer(owed_callback((seq, 0), (seq, 1)), now);
+        }
+        let mut wakes = Self { core, now, alarm: None, in_hand: Vec::new(), begun: 0, answers, parked: 0 };
+        wakes.keep();
+        wakes
+    }
+
+    fn until_parked(&mut self, count: usize, end: Instant) -> Result<(), TestCaseError> {
+        while self.parked < count {
+            prop_assert!(self.next(), "{} callbacks wait for ever", count - self.parked);
+            prop_assert!(self.now <= end, "nobody woke in time");
+        }
+        Ok(())
+    }
+
     /// As the keeper does: slots are woken, but take only after it has set its alarm.
     fn keep(&mut self) {
         let keys = self.core.take_loads(16, self.now);
@@ -67,7 +90,9 @@ impl Wakes {
         match self.in_hand.iter().position(|(at, _)| *at <= self.now) {
             Some(index) => {
                 let (_, entry) = self.in_hand.swap_remove(index);
-                self.core.finish(entry, Outcome::refused("answered 500"), self.now);
+                let outcome =
+                    if (self.answers)(self.begun) { Outcome::refused("answered 500") } else { unreachable() };
+                self.core.finish(entry, outcome, self.now);
                 self.work();
                 self.outside();
             }
@@ -84,20 +109,25 @@ proptest! {
     fn somebody_always_wakes_for_what_is_to_be_repeated(seed in any::<u64>(), count in 1..=ITEMS_MAX) {
         // New ones are not held back here.
         let config = CourierConfig { retrying_max: ITEMS_MAX, breaker_threshold: 1_000, ..config() };
-        let deadline = config.deadline;
-        let mut core = Core::new(config, seed);
-        let (asked, _) = core.ask().unwrap();
-        let start = Instant::now();
-        core.page(asked, Page { items: Vec::new(), more_after: None }, start);
-        for seq in 1..=count as u64 {
-            core.offer(owed_callback((seq, 0), (seq, 1)), start);
-        }
-        let mut wakes = Wakes { core, now: start, alarm: None, in_hand: Vec::new(), begun: 0, parked: 0 };
-        wakes.keep();
-        while wakes.parked < count {
-            prop_assert!(wakes.next(), "{} callbacks wait for ever", count - wakes.parked);
-            // A first attempt may have to wait for a slot, and a last one may begin just before the deadline.
-            prop_assert!(wakes.now <= start + deadline + Duration::from_millis(100), "nobody woke in time");
-        }
+        // A first attempt may have to wait for a slot, and a last one may begin just before the deadline.
+        let longest = config.deadline + Duration::from_millis(100);
+        let mut wakes = Wakes::start(config, seed, count, |_| true);
+        wakes.until_parked(count, wakes.now + longest)?;
+    }
+
+    /// New ones are begun one by one then, each perhaps only when the one before it is given up.
+    #[test]
+    fn somebody_always_wakes_after_a_pause(
+        seed in any::<u64>(),
+        count in 1..=ITEMS_MAX,
+        breaker_threshold in 1..4_u32,
+        answers in prop::sample::select(vec![
+            (|_| true) as fn(u64) -> bool, |_| false, |begun| begun % 2 == 0, |begun| begun % 5 == 0,
+        ]),
+    ) {
+        let config = CourierConfig { breaker_threshold, ..config() };
+        let each = config.deadline + 2 * config.breaker_pause_max;
+        let mut wakes = Wakes::start(config, seed, count, answers);
+        wakes.until_parked(count, wakes.now + each * count as u32)?;
     }
 }

@@ -1,0 +1,218 @@
+//! How much a lane takes into memory, and when it looks for more.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use upesi_http::BreakerState;
+
+use super::{config, key, level, owed_callback};
+use crate::lanes::CourierConfig;
+use crate::lanes::backlog::Page;
+use crate::lanes::callback::{OwedCallback, Refusal, Repetition};
+use crate::lanes::lane::core::Core;
+use crate::lanes::lane::entry::{Outcome, ParkedCallback};
+use crate::lanes::lane::recall_tests::keys;
+use crate::lanes::lane::repeats::AWAY_MAX;
+
+fn bounded(queue_max: usize, queue_bytes_max: usize) -> CourierConfig {
+    CourierConfig { queue_max, queue_bytes_max, retrying_max: queue_max, ..config() }
+}
+
+/// Callbacks of these sizes, each of a transfer of its own.
+fn sized(sizes: &[usize]) -> Vec<OwedCallback> {
+    (1..).zip(sizes).map(|(seq, bytes)| owed_callback((seq, 0), (seq, *bytes))).collect()
+}
+
+/// Callbacks of this transfer come in, one after the other.
+fn offer(core: &mut Core, seqs: std::ops::RangeInclusive<u64>, order: impl Fn(u64) -> u64, now: Instant) {
+    for seq in seqs {
+        core.offer(owed_callback((seq, 0), (order(seq), 1)), now);
+    }
+}
+
+#[test]
+fn a_lane_takes_what_fits_and_leaves_the_rest_to_the_outbox() {
+    // How many come in live, and how many of a page: the last of a page may exceed the bound of bytes.
+    for (queue_max, bytes_max, sizes, live, paged) in [
+        (3, 100, &[1, 1, 1][..], 3, 3),
+        (3, 100, &[1, 1, 1, 1], 3, 3),
+        (9, 10, &[4, 6], 2, 2),
+        (9, 10, &[4, 6, 1], 2, 2),
+        (9, 10, &[4, 7, 1], 1, 2),
+        // Alone, one may be larger than all.
+        (9, 10, &[11], 1, 1),
+        (9, 10, &[11, 1], 1, 1),
+    ] {
+        let what = format!("{queue_max}, {bytes_max}, {sizes:?}");
+        let bytes = |count| sizes[..count].iter().sum::<usize>();
+        let (mut core, now) = level(bounded(queue_max, bytes_max));
+        for callback in sized(sizes) {
+            core.offer(callback, now);
+        }
+        let seen = (core.items(), core.bytes(), core.is_behind());
+        assert_eq!(seen, (live, bytes(live), live < sizes.len()), "live: {what}");
+
+        let mut core = Core::new(bounded(queue_max, bytes_max), 1);
+        let (asked, room) = core.ask().unwrap();
+        assert_eq!((room.items, room.bytes), (queue_max, bytes_max));
+        core.page(asked, Page { items: sized(sizes), more_after: None }, now);
+        let seen = (core.items(), core.bytes(), core.is_behind());
+        assert_eq!(seen, (paged, bytes(paged), paged < sizes.len()), "a page: {what}");
+    }
+}
+
+/// Those behind others of their transfer have a quarter of the memory; the others are left to the outbox, and are
+/// given up if they are too many.
+#[test]
+fn those_that_wait_behind_others_have_a_share_of_the_memory() {
+    for (queue_max, retrying_max, bytes_max, bytes, here) in
+        [(14, 9, 400, 1, 3), (14, 2, 400, 1, 2), (23, 23, 54, 4, 3), (23, 23, 54, 5, 2), (23, 23, 24, 6, 1)]
+    {
+        let (mut core, now) = level(CourierConfig { retrying_max, ..bounded(queue_max, bytes_max) });
+        core.offer(owed_callback((1, 0), (9, 1)), now);
+        let first = core.take(now).unwrap();
+        for seq in 2..=6 {
+            core.offer(owed_callback((seq, 0), (9, bytes)), now);
+            assert!(core.take(now).is_none());
+        }
+        let away = 5 - here;
+        assert_eq!((core.followers.here, core.followers.away), (here, away), "{queue_max} {bytes_max}");
+        assert_eq!((core.items(), core.bytes()), (1 + here, 1 + here * bytes));
+        core.finish(first, Outcome::Delivered, now);
+        let mut sent = vec![1];
+        while let Some(entry) = core.take(now) {
+            sent.push(entry.callback.key.seq);
+            core.finish(entry, Outcome::Delivered, now);
+            let keys = core.take_loads(16, now);
+            let loaded = keys.iter().map(|key| owed_callback((key.seq, 0), (9, bytes))).collect();
+            core.loaded(&keys, loaded, now);
+        }
+        assert_eq!((sent, core.items()), ((1..=6).collect(), 0));
+    }
+
+    let (mut core, now) = level(bounded(4, 400));
+    core.offer(owed_callback((1, 0), (9, 1)), now);
+    let _first = core.take(now).unwrap();
+    let most = 2 + AWAY_MAX as u64;
+    for seq in 2..=most + 1 {
+        core.offer(owed_callback((seq, 0), (9, 1)), now);
+        assert!(core.take(now).is_none());
+    }
+    assert_eq!((core.followers.here, core.followers.away, core.items()), (1, AWAY_MAX, 2));
+    let reason = "too many callbacks wait behind others of the same transfer".to_owned();
+    let parked = ParkedCallback { key: key((most + 1, 0)), reason, attempts: 0 };
+    assert_eq!(core.actions().parked, [parked]);
+}
+
+/// The outbox is read on once half of the memory is free, but for what waits for something else.
+#[test]
+fn a_lane_reads_on_once_half_of_its_memory_is_free() {
+    for (queue_max, followers, repeats, items_max) in
+        [(16, 0, 0, 8), (17, 0, 0, 8), (16, 4, 0, 10), (16, 0, 4, 10), (17, 4, 4, 12), (16, 3, 1, 10)]
+    {
+        let config = CourierConfig { breaker_threshold: 99, ..bounded(queue_max, 4_000) };
+        let (mut core, now) = level(config);
+        // One is under way while the others of its transfer wait, and some are refused.
+        offer(&mut core, 1..=followers + 1, |_| 1, now);
+        let first = core.take(now).unwrap();
+        offer(&mut core, 21..=20 + repeats, |seq| seq, now);
+        while let Some(entry) = core.take(now) {
+            core.finish(entry, Outcome::refused("answered 500"), now);
+        }
+        assert_eq!((core.followers.here as u64, core.retrying() as u64), (followers, repeats));
+        offer(&mut core, 101..=199, |seq| seq, now);
+        assert_eq!((core.items(), core.is_behind()), (queue_max, true));
+        core.actions();
+        while core.items() > items_max {
+            assert!(core.ask().is_none() && !core.actions().wake_keeper, "{} of {queue_max}", core.items());
+            let entry = core.take(now).unwrap();
+            core.finish(entry, Outcome::Unroutable("no endpoint".to_owned()), now);
+        }
+        assert!(core.actions().wake_keeper);
+        assert!(core.ask().is_some());
+        drop(first);
+    }
+    // Not as long as there is no room for a single byte.
+    let (mut core, now) = level(bounded(16, 10));
+    for callback in sized(&[10, 1]) {
+        core.offer(callback, now);
+    }
+    assert!(core.is_behind() && core.ask().is_none());
+}
+
+/// What an operator sends again is looked for as soon as there is room, even in a lane that is level.
+#[test]
+fn room_for_what_is_sent_again_wakes_the_keeper() {
+    let (mut core, now) = level(bounded(4, 400));
+    offer(&mut core, 2..=5, |seq| seq, now);
+    core.recall(keys([1]));
+    assert!(core.actions().wake_keeper);
+    let end = |core: &mut Core| {
+        let entry = core.take(now).unwrap();
+        core.finish(entry, Outcome::Unroutable("no endpoint".to_owned()), now);
+        core.actions().wake_keeper
+    };
+    assert!(core.scan().is_none() && !end(&mut core));
+    assert!(end(&mut core));
+    let scan = core.scan().unwrap();
+    core.scanned(scan, &keys([1]), false);
+    offer(&mut core, 6..=7, |seq| seq, now);
+    assert!(core.take_loads(16, now).is_empty(), "others have come in since");
+    assert!(end(&mut core));
+    assert_eq!(core.take_loads(16, now), keys([1]));
+}
+
+/// A pause ends by the clock where anything waits; where nothing does, nobody is woken for it.
+#[test]
+fn the_end_of_a_pause_wakes_a_lane_that_has_something_to_send() {
+    let pause = Duration::from_secs(10);
+    let config = CourierConfig {
+        breaker_threshold: 1,
+        breaker_pause_min: pause,
+        breaker_pause_max: pause,
+        backoff_min: pause * 9,
+        backoff_max: pause * 9,
+        deadline: pause * 99,
+        ..bounded(4, 400)
+    };
+    let pauses = |core: &mut Core, now| {
+        core.end_direct(false, Some(Err("no connection".to_owned())), now);
+        assert_eq!(core.breaker(), BreakerState::Open);
+        core.next_time(now)
+    };
+    let is_end = |next: Option<Instant>, now| (now + pause / 2..=now + pause).contains(&next.unwrap());
+    let (mut core, now) = level(config.clone());
+    assert_eq!(pauses(&mut core, now), None);
+    assert!(!core.has_work(now) && !core.has_work(now + pause));
+    core.offer(owed_callback((1, 0), (1, 1)), now);
+    assert!(is_end(core.next_time(now), now), "it waits");
+    assert!(!core.has_work(now) && core.has_work(now + pause));
+
+    // The same while new ones are held back, until another is tried.
+    let (mut core, now) = level(CourierConfig { concurrency_max: 1, ..config.clone() });
+    core.offer(owed_callback((1, 0), (1, 1)), now);
+    let entry = core.take(now).unwrap();
+    let refusal = Refusal { reason: "answered 400".to_owned(), repetition: Repetition::AFewTimes };
+    core.finish(entry, Outcome::Refused(refusal), now);
+    assert!(core.refuses_new() && core.next_time(now).unwrap() > now + pause);
+    core.offer(owed_callback((2, 0), (2, 1)), now);
+    assert!(is_end(core.next_time(now), now));
+
+    // Only one that has left memory waits.
+    let (mut core, now) = level(CourierConfig { breaker_threshold: 9, ..config });
+    offer(&mut core, 1..=2, |seq| seq, now);
+    for _ in 0..2 {
+        let entry = core.take(now).unwrap();
+        core.finish(entry, Outcome::refused("answered 500"), now);
+    }
+    let soon = now + pause * 9;
+    let entry = core.take(soon).unwrap();
+    core.finish(entry, Outcome::Delivered, soon);
+    core.report_all();
+    for _ in 0..9 {
+        core.end_direct(false, Some(Err("no connection".to_owned())), soon);
+    }
+    assert_eq!((core.items(), core.retrying_on_disk(), core.breaker()), (0, 1, BreakerState::Open));
+    assert!(is_end(core.next_time(soon), soon));
+    assert!(!core.has_work(soon + pause), "it is not in memory yet");
+}
