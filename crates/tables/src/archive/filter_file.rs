@@ -174,6 +174,24 @@ mod tests {
     }
 
     #[test]
+    fn every_segment_and_the_room_in_the_last_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("filter");
+        // Several portions of words, the last not full, and a second segment.
+        let filter = Filter::with_capacity(200_000);
+        filter.insert(&(0..200_300).map(id).collect::<Vec<_>>());
+        save(&path, IDENTITY, &filter).unwrap();
+        let loaded = load(&path, IDENTITY).unwrap();
+        let words = |filter: &Filter| -> Vec<Vec<u32>> {
+            let of = |words: &[AtomicU32]| words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+            filter.segments().map(of).collect()
+        };
+        assert_eq!(words(&loaded).iter().map(Vec::len).collect::<Vec<_>>(), [100_000, 100_000]);
+        assert!(words(&loaded) == words(&filter));
+        assert_eq!((loaded.room_left(), filter.room_left()), (199_700, 199_700));
+    }
+
+    #[test]
     fn a_filter_of_another_state_is_not_taken() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("filter");

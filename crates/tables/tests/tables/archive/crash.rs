@@ -30,6 +30,8 @@ fn a_reopened_archive_has_what_was_synced() {
     for round in 0..4 {
         let archive = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
         assert_eq!(assert_complete(&archive), round * 500);
+        // What came behind the watermark, without moving it.
+        assert!((0..round).all(|round| archive.get(&entry(1_000_000 + round).0).unwrap().is_some()));
         archive.apply(&entries(round * 500..(round + 1) * 500), (round + 1) * 500).unwrap();
         archive.apply(&[entry(1_000_000 + round)], (round + 1) * 500).unwrap();
         assert_eq!(archive.sync().unwrap(), (round + 1) * 500);
@@ -150,6 +152,7 @@ fn a_large_archive_answers_before_and_after_its_filter_is_rebuilt() {
     assert_eq!(archive.watermark(), count);
     loop {
         let ready = archive.stats().filter_ready;
+        assert!(!ready || !archive.may_contain(&entry(1 << 40).0));
         for index in (0..count).step_by(100) {
             assert_eq!(archive.get(&entry(index).0).unwrap(), Some(entry(index).1));
             assert_eq!(archive.get(&entry(1_000_000 + index).0).unwrap(), None);

@@ -116,6 +116,9 @@ fn the_message_says_that_deleting_helps_and_deleting_does() {
     inflict(Damage::Cut, &files[0]);
     let message = read_all(&path).unwrap_err().to_string();
     assert!(message.contains("derived data") && message.contains("delete that directory"), "{message}");
+    let where_it_is =
+        format!("the archive in {} is damaged (division 00000000000000000001: ", path.display());
+    assert!(message.starts_with(&where_it_is), "{message}");
     std::fs::remove_dir_all(&path).unwrap();
     whole_archive(&path);
     assert_eq!(read_all(&path).unwrap(), COUNT);
