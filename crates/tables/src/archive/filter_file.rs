@@ -17,8 +17,6 @@ const MAGIC: &[u8; 8] = b"UPESIFLT";
 /// Also stands for the hash and the layout of the blocks: a filter of another version finds nothing.
 const VERSION: u64 = 1;
 const BUFFER_WORDS: usize = 64 * 1024;
-/// No filter of this version has more: 32 segments.
-const SEGMENTS_MAX: u64 = 32;
 
 /// What a filter belongs to. A division in any other state has a filter of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,9 +81,6 @@ pub(crate) fn load(path: &Path, identity: Identity) -> Option<Filter> {
         }
     }
     let (room, segments) = (source.number()?, source.number()?);
-    if segments > SEGMENTS_MAX {
-        return None;
-    }
     let lengths = (0..segments).map(|_| source.number()).collect::<Option<Vec<_>>>()?;
     let words = lengths.iter().try_fold(0_u64, |sum, words| sum.checked_add(*words))?;
     // Before room is made for what a damaged length asks for.

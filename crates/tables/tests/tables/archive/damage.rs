@@ -131,4 +131,10 @@ fn a_path_that_cannot_be_a_directory_is_told() {
     std::fs::write(&file, b"in the way").unwrap();
     let error = FjallArchive::open(file.join("archive"), &small_options(200)).map(|_| ()).unwrap_err();
     assert!(matches!(error, TablesError::Io { .. }), "{error}");
+    // Where the file of a filter belongs.
+    let archive = directory.path().join("archive");
+    whole_archive(&archive);
+    std::fs::create_dir(archive.join("00000000000000000001.filter")).unwrap();
+    let error = read_all(&archive).unwrap_err();
+    assert!(matches!(error, TablesError::Io { .. }), "{error}");
 }

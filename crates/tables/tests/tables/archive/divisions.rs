@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::support::{entries, entry, small_options};
 use crate::support::copy_directory;
@@ -67,6 +68,7 @@ fn divisions_follow_each_other_and_are_one_archive() {
     let archive = open(directory.path());
     assert_eq!(archive.watermark(), 350);
     assert_eq!(firsts(&archive), [1, 101, 201, 301]);
+    assert!(archive.stats().filter_ready, "so few are read at once");
     expect_exactly(&archive, 0, 350);
     let second = archive.divisions()[1];
     let expected = Division {
@@ -310,6 +312,27 @@ fn divisions_of_many_tables_are_put_in_order() {
         let passed = (1 << 32..(1 << 32) + 1_000).filter(|index| archive.may_contain(&entry(*index).0));
         assert!(passed.count() < 20, "its filter is whole and tells ids apart");
     }
+}
+
+/// Closed, and stopped before it was in order.
+#[test]
+fn a_start_puts_divisions_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let [path, other] = ["archive", "other"].map(|name| directory.path().join(name));
+    let options = ArchiveOptions { division_transfers: 10_000, ..options() };
+    let archive = FjallArchive::open(&path, &options).unwrap();
+    apply(&archive, 0, 120);
+    drop(archive);
+    // An empty division to follow it.
+    assert_eq!(open(&other).remove_to(120).unwrap(), 1);
+    copy_directory(&directory_of(&other, 121), &directory_of(&path, 121));
+    let archive = FjallArchive::open(&path, &options).unwrap();
+    let until = Instant::now() + Duration::from_secs(120);
+    while !path.join("00000000000000000001.sorted").exists() {
+        assert!(Instant::now() < until, "it stays as it is");
+        std::thread::yield_now();
+    }
+    expect_exactly(&archive, 0, 120);
 }
 
 #[test]
