@@ -131,6 +131,10 @@ fn divisions_leave_whole_and_what_follows_begins_behind_them() {
         assert_eq!((archive.watermark(), archive.watermark_applied(), all(archive).len()), (90, 90, 0));
         archive.apply_at(&entries(90..95), 95, second(95)).unwrap();
         assert_eq!((archive.sync().unwrap(), all(archive)), (95, sorted(entries(90..95))));
+        archive.divide().unwrap();
+        archive.apply_at(&entries(95..99), 99, second(99)).unwrap();
+        assert_eq!(archive.remove_to(97).unwrap(), 1, "what grows goes on beyond that");
+        assert_eq!(all(archive), sorted(entries(95..99)));
     });
 }
 

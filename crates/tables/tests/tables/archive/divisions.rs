@@ -83,6 +83,17 @@ fn divisions_follow_each_other_and_are_one_archive() {
     assert!(!archive.divisions()[3].is_closed);
 }
 
+#[test]
+fn the_time_of_an_empty_division_is_that_of_the_one_before() {
+    let directory = tempfile::tempdir().unwrap();
+    apply(&open(directory.path()), 0, 100);
+    let archive = open(directory.path());
+    assert_eq!(archive.divisions()[1].last_time, None);
+    // Without a time of its own.
+    archive.apply(&entries(100..110), 110).unwrap();
+    assert_eq!(archive.divisions()[1].last_time, Some(Timestamp::from_ms(100_000)));
+}
+
 /// Visits what finished at that second or later, as far as divisions tell: one after the other.
 #[test]
 fn a_visit_passes_over_divisions_that_are_older() {
