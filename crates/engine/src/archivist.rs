@@ -230,6 +230,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn there_is_more_to_fold_behind_the_last_record_that_was_folded() {
+        let progress = ArchiveProgress::new(1, 0);
+        assert_eq!(progress.more(0), None);
+        progress.ask(9);
+        assert_eq!([8, 9, 10].map(|seq| progress.more(seq)), [Some((9, false)), None, None]);
+        progress.close(9);
+        assert_eq!([8, 9, 10].map(|seq| progress.more(seq)), [9, 9, 10].map(|goal| Some((goal, true))));
+    }
+
+    #[test]
     fn the_archivist_waits_for_room_for_a_while_or_to_the_end() {
         let (progress, began) = (ArchiveProgress::new(1, 0), Instant::now());
         assert_eq!(progress.wait_for_room(7), (7, false));

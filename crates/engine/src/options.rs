@@ -47,6 +47,8 @@ pub struct EngineOptions {
     pub snapshot_every_records: u64,
     /// Most finished transfers in memory; over it prepares are refused until the archive has caught up.
     pub finished_transfers_max: usize,
+    /// Most that bulks may hold in memory until their payees are asked, in bytes; over it new ones are refused.
+    pub bulk_bytes_max: usize,
     /// Whether journal segments are kept once archived and covered by a snapshot.
     pub keep_segments: bool,
     /// The archive's settings.
@@ -77,6 +79,7 @@ impl EngineOptions {
             fold_every_records: 16_384,
             snapshot_every_records: 262_144,
             finished_transfers_max: 1_000_000,
+            bulk_bytes_max: 128 * 1024 * 1024,
             keep_segments: true,
             archive: ArchiveOptions::default(),
             clock: Arc::new(SystemClock),

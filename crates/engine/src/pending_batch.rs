@@ -129,3 +129,25 @@ impl PendingBatch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_before_a_batch_counts_for_none() {
+        let counted = |pending: &mut PendingBatch| {
+            pending.decided = Duration::from_secs(9);
+            pending.resume();
+            pending.decided.as_secs()
+        };
+        let mut pending = PendingBatch::new(1);
+        assert_eq!(counted(&mut pending), 0);
+        pending.batch.push(1, |_| ());
+        assert_eq!(counted(&mut pending), 9, "it holds a record");
+        pending.reset(2);
+        assert_eq!(counted(&mut pending), 0);
+        pending.waiters.push(Waiter::Question(Box::new(|_| ())));
+        assert_eq!(counted(&mut pending), 9, "somebody waits for it");
+    }
+}

@@ -294,3 +294,21 @@ fn rebuild_archive(
     archive.sync()?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Storage;
+
+    #[test]
+    fn nobody_can_know_how_ids_are_hashed_but_a_simulation() {
+        let options = EngineOptions::new("nowhere");
+        let drawn = [hash_seed(&options), hash_seed(&options)];
+        assert_ne!(drawn[0], drawn[1]);
+        let disk = Arc::new(upesi_journal::sim_disk::SimDisk::new(1));
+        let archive = Arc::new(upesi_tables::archive::MemoryArchive::new());
+        let ledger = LedgerConfig { hash_seed: 7, ..LedgerConfig::default() };
+        let simulated = EngineOptions { storage: Some(Storage { disk, archive }), ledger, ..options };
+        assert_eq!(hash_seed(&simulated), 7);
+    }
+}

@@ -1,10 +1,11 @@
-//! What has left memory is known all the same: conversions, bulks and their items, looked up in the archive.
+//! What has left memory is known all the same: conversions, bulks and their items, looked up in the archive. What
+//! memory holds has bounds, and so has what the journal keeps of requests.
 
 mod common;
 
 use std::sync::Arc;
 
-use common::{PREIMAGE, TestClock, amount, fulfil, id, kes, name, onboard, prepare, talk};
+use common::{PREIMAGE, TestClock, amount, fulfil, id, kes, name, onboard, onboard_in, prepare, talk};
 use sha2::{Digest, Sha256};
 use upesi_engine::{
     EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, Storage, SubmitError,
@@ -30,16 +31,15 @@ struct World {
 }
 
 impl World {
-    fn new(finished_transfers_max: usize) -> Self {
+    fn new() -> Self {
+        Self::with(EngineOptions::new("nowhere"))
+    }
+
+    fn with(options: EngineOptions) -> Self {
         let archive = Arc::new(MemoryArchive::new());
         let storage = Storage { disk: Arc::new(SimDisk::new(9)), archive: Arc::clone(&archive) as _ };
-        let options = EngineOptions {
-            storage: Some(storage),
-            fold_every_records: 1,
-            finished_transfers_max,
-            clock: TestClock::starting_at(START_MS),
-            ..EngineOptions::new("nowhere")
-        };
+        let clock = TestClock::starting_at(START_MS);
+        let options = EngineOptions { storage: Some(storage), fold_every_records: 1, clock, ..options };
         let (mut engine, handle) =
             SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
         talk(&mut engine, onboard(&handle, &DFSPS));
@@ -80,24 +80,9 @@ impl World {
         found.iter().map(|pending| pending.callback().content.clone()).collect()
     }
 
+    /// Asks nobody for a conversion.
     fn convert(&mut self, number: u64, determining: u64) {
-        let money = |value: &str, currency: &str| AskedMoney {
-            amount: Ok(amount(value)),
-            currency: Currency::parse(currency).unwrap(),
-        };
-        self.submit(Command::Conversion(ConversionCommand::Prepare(Box::new(PrepareConversion {
-            id: conversion_id(number),
-            determining_transfer: Some(id(determining)),
-            source: name(DFSPS[0]),
-            destination: None,
-            initiator: name(DFSPS[0]),
-            counter_party: name("nobody"),
-            source_amount: money("10", "KES"),
-            target_amount: money("1", "USD"),
-            condition: Some(Sha256::digest(PREIMAGE).into()),
-            expires_at: Some(EXPIRES_AT),
-            fingerprint: [5; 16],
-        }))));
+        self.submit(conversion(number, "nobody", determining));
     }
 
     fn conversion(&self, number: u64) -> Option<&Conversion> {
@@ -105,26 +90,7 @@ impl World {
     }
 
     fn send_bulk(&mut self, number: u64, payee: &str, items: &[u64]) {
-        let asked = AskedItem {
-            amount: Ok(amount("1.25")),
-            currency: kes(),
-            ilp_packet: "AAAA".into(),
-            extensions: None,
-            condition: Some(Sha256::digest(PREIMAGE).into()),
-        };
-        let items = items.iter().map(|item| (id(*item), asked.clone())).collect();
-        self.submit(Command::Bulk(BulkCommand::Prepare(Box::new(PrepareBulk {
-            id: bulk_id(number),
-            quote: id(500_001),
-            source: name(DFSPS[0]),
-            destination: Some(name(payee)),
-            payer: name(DFSPS[0]),
-            payee: name(payee),
-            items: NewItems::new(items).unwrap(),
-            expires_at: EXPIRES_AT,
-            fingerprint: [3; 16],
-            extensions: None,
-        }))));
+        self.submit(new_bulk(number, payee, items.iter().copied()));
     }
 
     fn bulk(&mut self, number: u64) -> Option<Bulk> {
@@ -144,10 +110,54 @@ fn bulk_id(number: u64) -> BulkId {
     BulkId::new(id(number))
 }
 
+fn usd() -> Currency {
+    Currency::parse("USD").unwrap()
+}
+
+fn conversion(number: u64, fxp: &str, determining: u64) -> Command {
+    let money = |value: &str, currency| AskedMoney { amount: Ok(amount(value)), currency };
+    Command::Conversion(ConversionCommand::Prepare(Box::new(PrepareConversion {
+        id: conversion_id(number),
+        determining_transfer: Some(id(determining)),
+        source: name(DFSPS[0]),
+        destination: None,
+        initiator: name(DFSPS[0]),
+        counter_party: name(fxp),
+        source_amount: money("10", kes()),
+        target_amount: money("1", usd()),
+        condition: Some(Sha256::digest(PREIMAGE).into()),
+        expires_at: Some(EXPIRES_AT),
+        fingerprint: [5; 16],
+    })))
+}
+
+fn new_bulk(number: u64, payee: &str, items: impl Iterator<Item = u64>) -> Command {
+    let asked = AskedItem {
+        amount: Ok(amount("1.25")),
+        currency: kes(),
+        ilp_packet: "AAAA".into(),
+        extensions: None,
+        condition: Some(Sha256::digest(PREIMAGE).into()),
+    };
+    let items = items.map(|item| (id(item), asked.clone())).collect();
+    Command::Bulk(BulkCommand::Prepare(Box::new(PrepareBulk {
+        id: bulk_id(number),
+        quote: id(500_001),
+        source: name(DFSPS[0]),
+        destination: Some(name(payee)),
+        payer: name(DFSPS[0]),
+        payee: name(payee),
+        items: NewItems::new(items).unwrap(),
+        expires_at: EXPIRES_AT,
+        fingerprint: [3; 16],
+        extensions: None,
+    })))
+}
+
 /// One that the hub refused is as final as any other.
 #[test]
 fn a_conversion_that_was_archived_is_known() {
-    let mut world = World::new(1_000);
+    let mut world = World::new();
     world.convert(1, 10);
     assert_eq!(world.conversion(1).unwrap().side, ConversionSide::Payer, "its transfer is not known");
     assert!(matches!(world.told()[..], [CallbackContent::Error(_)]));
@@ -160,7 +170,7 @@ fn a_conversion_that_was_archived_is_known() {
 
 #[test]
 fn a_conversion_for_a_transfer_that_was_archived_comes_after_it() {
-    let mut world = World::new(1_000);
+    let mut world = World::new();
     world.pay(10);
     world.forget();
     assert!(world.engine.ledger().transfer(id(10)).is_none());
@@ -172,7 +182,7 @@ fn a_conversion_for_a_transfer_that_was_archived_comes_after_it() {
 
 #[test]
 fn a_bulk_and_its_items_are_known_wherever_they_are() {
-    let mut world = World::new(1_000);
+    let mut world = World::new();
     world.pay(10);
     world.send_bulk(1, "nobody", &[11]);
     let refused = world.bulk(1);
@@ -204,7 +214,7 @@ fn a_bulk_and_its_items_are_known_wherever_they_are() {
 
 #[test]
 fn transfers_conversions_and_bulks_count_together_for_what_memory_holds() {
-    let mut world = World::new(4);
+    let mut world = World::with(EngineOptions { finished_transfers_max: 3, ..EngineOptions::new("nowhere") });
     let expect = |world: &mut World, number: u64, expected: Result<Reply, SubmitError>| {
         let command = prepare(id(number), DFSPS[0], "nobody", "1", EXPIRES_AT);
         assert_eq!(world.try_submit(command), expected, "{number}");
@@ -214,8 +224,7 @@ fn transfers_conversions_and_bulks_count_together_for_what_memory_holds() {
     let ledger = world.engine.ledger();
     assert_eq!((ledger.finished_conversions_len(), ledger.finished_bulks_len()), (1, 1));
     expect(&mut world, 20, Ok(Reply::Accepted));
-    expect(&mut world, 21, Ok(Reply::Accepted));
-    expect(&mut world, 22, Err(SubmitError::Busy));
+    expect(&mut world, 21, Err(SubmitError::Busy));
     for _ in 0..3 {
         assert!(world.engine.turn_archivist());
         // A record, so that the archivist has something to do.
@@ -224,12 +233,74 @@ fn transfers_conversions_and_bulks_count_together_for_what_memory_holds() {
     let ledger = world.engine.ledger();
     let held = [ledger.finished_len(), ledger.finished_conversions_len(), ledger.finished_bulks_len()];
     assert_eq!(held, [0, 0, 0], "the archive has them");
-    expect(&mut world, 22, Ok(Reply::Accepted));
+    expect(&mut world, 21, Ok(Reply::Accepted));
+}
+
+/// Bulks of more items than one turn decides.
+#[test]
+fn bulks_wait_while_others_hold_much_until_their_payees_are_asked() {
+    let ask = |world: &mut World, number: u64| {
+        let items = (0..200).map(|item| 1_000 * number + item);
+        world.try_submit(new_bulk(number, DFSPS[1], items))
+    };
+    let mut world = World::new();
+    assert_eq!(ask(&mut world, 1), Ok(Reply::Accepted));
+    let held = world.engine.ledger().bulk_bytes_held();
+    assert!(held > 0);
+    for (bulk_bytes_max, second) in [(held, Ok(Reply::Accepted)), (held - 1, Err(SubmitError::Busy))] {
+        let mut world = World::with(EngineOptions { bulk_bytes_max, ..EngineOptions::new("nowhere") });
+        assert_eq!(ask(&mut world, 1), Ok(Reply::Accepted));
+        assert_eq!(world.engine.ledger().bulk_bytes_held(), held);
+        assert_eq!(ask(&mut world, 2), second);
+        // Nothing else waits for bulks.
+        world.pay(10);
+        while world.engine.ledger().bulk_bytes_held() > 0 {
+            assert!(world.engine.turn(false));
+        }
+        assert_eq!(ask(&mut world, 3), Ok(Reply::Accepted));
+    }
+}
+
+/// Refusals cannot fill the disk.
+#[test]
+fn of_what_is_refused_the_journal_keeps_no_body_and_no_long_headers() {
+    const HEADERS_MAX: usize = 8 * 1024;
+    let mut world = World::new();
+    let handle = world.handle.clone();
+    talk(&mut world.engine, onboard_in(&handle, DFSPS[1], usd()));
+    let commands: [fn(u64, &str) -> Command; 3] = [
+        |number, dfsp| prepare(id(number), DFSPS[0], dfsp, "1.25", EXPIRES_AT),
+        |number, dfsp| conversion(number, dfsp, number + 100),
+        |number, dfsp| new_bulk(number, dfsp, [number + 100].into_iter()),
+    ];
+    let mut number = 1_000;
+    for command in commands {
+        for (dfsp, length, keeps_body, keeps_headers) in [
+            (DFSPS[1], HEADERS_MAX + 1, true, true),
+            ("nobody", HEADERS_MAX, false, true),
+            ("nobody", HEADERS_MAX + 1, false, false),
+        ] {
+            number += 1_000;
+            let payload = Payload { headers: "h".repeat(length).into(), body: "body".into() };
+            let seq = world.engine.ledger().last_seq() + 1;
+            let command = command(number, dfsp);
+            let what = format!("{length} with {command:?}");
+            let submitted = world.handle.submit(command, payload.clone());
+            assert_eq!(talk(&mut world.engine, submitted), Ok(Reply::Accepted));
+            let kept = talk(&mut world.engine, world.handle.payload(seq)).unwrap().unwrap();
+            assert_eq!(
+                (kept.body == payload.body, kept.body.is_empty()),
+                (keeps_body, !keeps_body),
+                "{what}"
+            );
+            assert_eq!(kept.headers.len(), if keeps_headers { length } else { 0 }, "{what}");
+        }
+    }
 }
 
 #[test]
 fn a_handle_looks_at_the_archive_as_long_as_its_engine_is() {
-    let mut world = World::new(1_000);
+    let mut world = World::new();
     world.pay(10);
     world.forget();
     let stats = world.handle.archive_stats().unwrap();

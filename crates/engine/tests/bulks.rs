@@ -5,18 +5,23 @@ mod common;
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use common::{PREIMAGE, TestClock, amount, id, kes, name, onboard, prepare};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use sha2::{Digest, Sha256};
-use upesi_engine::{EngineHandle, EngineMetrics, EngineOptions, NoEffects, Serving, SteppedEngine, Storage};
+use upesi_engine::{
+    DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants,
+    Payload, Serving, SteppedEngine, Storage,
+};
 use upesi_journal::sim_disk::{Kept, SimDisk};
 use upesi_ledger::command::{BulkCommand, FulfilBulk, PrepareBulk};
 use upesi_ledger::{
-    AskedItem, BULK_ITEMS_MAX, Bulk, BulkState, Command, ItemResult, ItemState, LedgerAccountTypeId,
-    NewItems, PublicBulkState, TransferState,
+    AskedItem, BULK_ITEMS_MAX, Bulk, BulkState, CallbackContent, CallbackKey, Command, ItemResult, ItemState,
+    LedgerAccountTypeId, NewItems, PublicBulkState, Reply, TransferState,
 };
 use upesi_tables::archive::MemoryArchive;
 use upesi_types::{Amount, BulkId, Timestamp, TransferId};
@@ -41,6 +46,32 @@ fn bulk_id() -> BulkId {
 
 fn items() -> impl Iterator<Item = TransferId> {
     (0..BULK_ITEMS_MAX as u64).map(|number| id(1_000 + number))
+}
+
+fn new_bulk() -> Command {
+    let items = items().map(|item| {
+        let asked = AskedItem {
+            amount: Ok(amount("1.25")),
+            currency: kes(),
+            ilp_packet: "AAAA".into(),
+            // So large that the room which is reserved ahead does not last for all items.
+            extensions: Some(format!(r#"[{{"key":"note","value":"{}"}}]"#, "x".repeat(1_000)).into()),
+            condition: Some(Sha256::digest(PREIMAGE).into()),
+        };
+        (item, asked)
+    });
+    Command::Bulk(BulkCommand::Prepare(Box::new(PrepareBulk {
+        id: bulk_id(),
+        quote: id(500_001),
+        source: name(DFSPS[0]),
+        destination: Some(name(DFSPS[1])),
+        payer: name(DFSPS[0]),
+        payee: name(DFSPS[1]),
+        items: NewItems::new(items.collect()).unwrap(),
+        expires_at: EXPIRES_AT,
+        fingerprint: [3; 16],
+        extensions: None,
+    })))
 }
 
 impl World {
@@ -92,29 +123,7 @@ impl World {
 
     /// Sends the bulk, and waits until it is taken.
     fn send_bulk(&mut self) {
-        let items = items().map(|item| {
-            let asked = AskedItem {
-                amount: Ok(amount("1.25")),
-                currency: kes(),
-                ilp_packet: "AAAA".into(),
-                // So large that the room which is reserved ahead does not last for all items.
-                extensions: Some(format!(r#"[{{"key":"note","value":"{}"}}]"#, "x".repeat(1_000)).into()),
-                condition: Some(Sha256::digest(PREIMAGE).into()),
-            };
-            (item, asked)
-        });
-        self.submit(Command::Bulk(BulkCommand::Prepare(Box::new(PrepareBulk {
-            id: bulk_id(),
-            quote: id(500_001),
-            source: name(DFSPS[0]),
-            destination: Some(name(DFSPS[1])),
-            payer: name(DFSPS[0]),
-            payee: name(DFSPS[1]),
-            items: NewItems::new(items.collect()).unwrap(),
-            expires_at: EXPIRES_AT,
-            fingerprint: [3; 16],
-            extensions: None,
-        }))));
+        self.submit(new_bulk());
         self.until(|world| world.engine.ledger().bulk(bulk_id()).is_some());
     }
 
@@ -322,4 +331,44 @@ fn batches_of_commands_and_of_steps_end_at_their_bound() {
     world.until(World::is_accepted);
     let (full, small) = since();
     assert!(full >= BULK_ITEMS_MAX / BOUND && small < 64, "{full} full ones, {small} small ones");
+}
+
+/// Passes on what is published.
+struct Told(Sender<Arc<DurableRecord>>);
+
+impl Effects for Told {
+    fn publish(&mut self, record: &Arc<DurableRecord>) {
+        let _ = self.0.send(Arc::clone(record));
+    }
+
+    fn redeliver(&mut self, _: &[CallbackKey]) {}
+
+    fn flush(&mut self) {}
+
+    fn participants(&mut self, _: Arc<Participants>) {}
+}
+
+/// Its payee is asked although nobody else asks the engine for anything, and no tick comes.
+#[test]
+fn a_bulk_takes_all_its_steps_by_itself() {
+    let storage = Storage { disk: Arc::new(SimDisk::new(5)), archive: Arc::new(MemoryArchive::new()) };
+    let options = EngineOptions {
+        storage: Some(storage),
+        tick_interval: Duration::from_secs(1_000_000),
+        clock: TestClock::starting_at(START_MS) as _,
+        ..EngineOptions::new("nowhere")
+    };
+    let (told, to_hear) = channel();
+    let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(Told(told))).unwrap();
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+        onboard(&handle, &DFSPS).await;
+        assert_eq!(handle.submit(new_bulk(), Payload::default()).await, Ok(Reply::Accepted));
+    });
+    loop {
+        let record = to_hear.recv_timeout(Duration::from_secs(120)).expect("the payee is asked");
+        if record.callbacks.iter().any(|one| matches!(one.content, CallbackContent::BulkRequest(_))) {
+            break;
+        }
+    }
+    engine.shutdown();
 }

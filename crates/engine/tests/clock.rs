@@ -177,6 +177,9 @@ fn deadlines_go_by_the_monotonic_clock_while_the_wall_clock_is_not_believed() {
         hub.tick();
         assert_eq!(hub.state_of(1), PublicState::Reserved, "{jump}");
         hub.clock.advance(2_000);
+        for _ in 0..2 {
+            assert_eq!(hub.state_of(1), PublicState::Reserved, "nothing expires between two ticks");
+        }
         hub.tick();
         assert_eq!(hub.state_of(1), PublicState::Aborted, "{jump}");
     }

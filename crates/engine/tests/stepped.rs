@@ -191,6 +191,10 @@ fn a_standby_has_the_leaders_archive_and_snapshots() {
         StandbyEngine::open(&options, disks, &copy, participants.clone()).unwrap()
     };
     let open = || open_with(&SharedParticipants::default());
+    let of_new_leader = EmbeddedLog::for_reading(&(Arc::new(SimDisk::new(8)) as _));
+    let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk.clone()));
+    let opened = StandbyEngine::open(&options, disks, &of_new_leader, SharedParticipants::default());
+    assert!(opened.is_ok(), "no record has come yet");
     let participants = SharedParticipants::default();
     let snapshots = || SnapshotStore::open(Arc::new(disk.clone())).unwrap().list().unwrap();
     let mut standby = open_with(&participants);

@@ -11,9 +11,6 @@ use crate::record::Payload;
 /// Most steps of bulks between two looks at the queue: about as long as deciding so many prepares.
 const STEPS_PER_TURN_MAX: usize = 64;
 
-/// Most that bulks may hold in memory until their payees are asked, in bytes, before new ones are refused as busy.
-const BYTES_HELD_MAX: usize = 128 * 1024 * 1024;
-
 impl<H: CommitThread> Decider<H> {
     /// Whether a bulk has a step to take and the disk had room when it was asked last.
     pub(super) fn has_bulk_to_step(&self) -> bool {
@@ -23,7 +20,7 @@ impl<H: CommitThread> Decider<H> {
     /// Whether memory has no room for another bulk.
     pub(super) fn is_full_of_bulks(&self, command: &Command) -> bool {
         matches!(command, Command::Bulk(BulkCommand::Prepare(_)))
-            && self.ledger.bulk_bytes_held() > BYTES_HELD_MAX
+            && self.ledger.bulk_bytes_held() > self.options.bulk_bytes_max
     }
 
     /// Takes some steps of the bulks that have steps to take. Each is a record; a large one gets a batch of its own.

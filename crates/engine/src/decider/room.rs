@@ -62,3 +62,42 @@ impl<H: CommitThread> Decider<H> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use upesi_ledger::command::{AbortBulk, BulkCommand};
+    use upesi_ledger::{Archived, CallbackKey, Command, ParticipantId};
+    use upesi_types::ErrorCode;
+
+    use super::*;
+    use crate::record::Payload;
+
+    fn bytes_of(command: Command) -> usize {
+        let payload = Payload { headers: "0123456789".into(), body: "x".repeat(1_000).into() };
+        let (answer, _) = tokio::sync::oneshot::channel();
+        let (archived, archive_epoch, arrived) = (Archived::Unknown, 0, Instant::now());
+        let batcher = None;
+        Submission::Command { command, payload, archived, archive_epoch, arrived, answer, batcher }.bytes()
+    }
+
+    #[test]
+    fn room_is_sought_for_requests_and_for_the_keys_of_reports() {
+        let key = CallbackKey { target: ParticipantId::HUB, seq: 1, index: 0 };
+        let keys = || vec![key; 100];
+        for report in [Command::Delivered, Command::Redeliver] {
+            assert_eq!((bytes_of(report(keys())), Submission::Quiet(report(keys())).bytes()), (2_610, 1_600));
+        }
+        let bulk = Command::Bulk(BulkCommand::Abort(AbortBulk {
+            bulk: upesi_ledger::ResourceId::from(upesi_types::TransferId::from_random_bytes([1; 16])),
+            source: upesi_types::FspId::parse("greenbank").unwrap(),
+            destination: None,
+            code: ErrorCode::PAYEE_REJECTION,
+            description: "no".into(),
+            fingerprint: [4; 16],
+        }));
+        assert_eq!((bytes_of(Command::Tick), bytes_of(bulk)), (1_010, 3_010));
+        assert_eq!(Submission::Quiet(Command::Tick).bytes(), 0);
+    }
+}

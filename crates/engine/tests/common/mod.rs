@@ -86,34 +86,53 @@ pub async fn onboard(engine: &EngineHandle, dfsps: &[&str]) {
 
 /// The same, where the engine may stop; whether everything was new. Can be repeated until it is done.
 pub async fn try_onboard(engine: &EngineHandle, dfsps: &[&str]) -> Result<bool, SubmitError> {
-    let mut is_new = true;
-    for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
-        let account =
-            AdminCommand::CreateHubAccount { name: name("Hub"), currency: kes(), kind: kind.into() };
-        is_new &= admin(engine, account).await?;
-    }
+    let mut is_new = open_currency(engine, kes()).await?;
     let model = NewSettlementModel::deferred_net("DEFERREDNET", None);
     is_new &= admin(engine, AdminCommand::CreateSettlementModel(model)).await?;
     for (index, dfsp) in dfsps.iter().enumerate() {
-        is_new &= onboard_dfsp(engine, name(dfsp), index as u64).await?;
+        is_new &= onboard_dfsp(engine, name(dfsp), kes(), index as u64).await?;
     }
     Ok(is_new)
 }
 
-async fn onboard_dfsp(engine: &EngineHandle, dfsp: FspId, index: u64) -> Result<bool, SubmitError> {
+/// A DFSP that was onboarded gets a second currency.
+pub async fn onboard_in(engine: &EngineHandle, dfsp: &str, currency: Currency) {
+    assert_eq!(open_currency(engine, currency).await, Ok(true));
+    onboard_dfsp(engine, name(dfsp), currency, 1_000).await.unwrap();
+}
+
+async fn open_currency(engine: &EngineHandle, currency: Currency) -> Result<bool, SubmitError> {
+    let mut is_new = true;
+    for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
+        let account = AdminCommand::CreateHubAccount { name: name("Hub"), currency, kind: kind.into() };
+        is_new &= admin(engine, account).await?;
+    }
+    Ok(is_new)
+}
+
+async fn onboard_dfsp(
+    engine: &EngineHandle,
+    dfsp: FspId,
+    currency: Currency,
+    index: u64,
+) -> Result<bool, SubmitError> {
     let plenty = amount("1000000000");
-    let participant = AdminCommand::CreateParticipant { name: dfsp, currency: kes(), is_proxy: false };
+    let participant = AdminCommand::CreateParticipant { name: dfsp, currency, is_proxy: false };
     let mut is_new = admin(engine, participant).await?;
     let open = AdminCommand::OpenAccounts {
         name: dfsp,
-        currency: kes(),
+        currency,
         net_debit_cap: plenty,
         initial_position: Amount::ZERO,
     };
     is_new &= admin(engine, open).await?;
     let settlement = engine
         .read(move |ledger| {
-            ledger.participant_named(&dfsp).unwrap().account(kes(), LedgerAccountTypeId::SETTLEMENT).unwrap()
+            ledger
+                .participant_named(&dfsp)
+                .unwrap()
+                .account(currency, LedgerAccountTypeId::SETTLEMENT)
+                .unwrap()
         })
         .await?;
     let funds = FundsPrepare {
@@ -122,7 +141,7 @@ async fn onboard_dfsp(engine: &EngineHandle, dfsp: FspId, index: u64) -> Result<
         name: dfsp,
         account: settlement,
         amount: plenty,
-        currency: kes(),
+        currency,
         external_reference: "bank".into(),
         reason: "prefund".into(),
         extensions: None,

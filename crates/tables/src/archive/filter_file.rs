@@ -17,8 +17,6 @@ const MAGIC: &[u8; 8] = b"UPESIFLT";
 /// Also stands for the hash and the layout of the blocks: a filter of another version finds nothing.
 const VERSION: u64 = 1;
 const BUFFER_WORDS: usize = 64 * 1024;
-/// No filter of this version has more: 32 segments.
-const SEGMENTS_MAX: u64 = 32;
 
 /// What a filter belongs to. A division in any other state has a filter of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,9 +81,6 @@ pub(crate) fn load(path: &Path, identity: Identity) -> Option<Filter> {
         }
     }
     let (room, segments) = (source.number()?, source.number()?);
-    if segments > SEGMENTS_MAX {
-        return None;
-    }
     let lengths = (0..segments).map(|_| source.number()).collect::<Option<Vec<_>>>()?;
     let words = lengths.iter().try_fold(0_u64, |sum, words| sum.checked_add(*words))?;
     // Before room is made for what a damaged length asks for.
@@ -171,6 +166,24 @@ mod tests {
         let loaded = load(&path, IDENTITY).unwrap();
         assert!((0..500).all(|index| loaded.may_contain(&id(index))));
         assert!((500..50_000).all(|index| loaded.may_contain(&id(index)) == filter.may_contain(&id(index))));
+    }
+
+    #[test]
+    fn every_segment_and_the_room_in_the_last_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("filter");
+        // Several portions of words, the last not full, and a second segment.
+        let filter = Filter::with_capacity(200_000);
+        filter.insert(&(0..200_300).map(id).collect::<Vec<_>>());
+        save(&path, IDENTITY, &filter).unwrap();
+        let loaded = load(&path, IDENTITY).unwrap();
+        let words = |filter: &Filter| -> Vec<Vec<u32>> {
+            let of = |words: &[AtomicU32]| words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+            filter.segments().map(of).collect()
+        };
+        assert_eq!(words(&loaded).iter().map(Vec::len).collect::<Vec<_>>(), [100_000, 100_000]);
+        assert!(words(&loaded) == words(&filter));
+        assert_eq!((loaded.room_left(), filter.room_left()), (199_700, 199_700));
     }
 
     #[test]

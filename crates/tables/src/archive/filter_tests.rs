@@ -20,7 +20,11 @@ fn finds_everything_that_was_inserted_across_segments() {
     let filter = growing();
     let ids: Vec<_> = (0..SEGMENT_KEYS_MIN as u64 * 5 / 2).map(id).collect();
     filter.insert(&ids);
-    assert_eq!(filter.segments_used(), 3);
+    assert_eq!(
+        (filter.segments_used(), filter.bytes()),
+        (3, (2 + 2 + 4) << 20),
+        "each as large as all before it"
+    );
     assert!(ids.iter().all(|id| filter.may_contain(id)));
 }
 
@@ -45,4 +49,22 @@ fn a_known_size_takes_one_segment() {
     filter.insert(&(0..3_000_000).map(id).collect::<Vec<_>>());
     assert_eq!(filter.segments_used(), 1);
     assert_eq!(Filter::with_capacity(100).bytes(), 7 * 32, "sixteen ids share a block of 32 bytes");
+}
+
+#[test]
+fn a_filter_takes_only_what_segments_are() {
+    let of = |segments: Vec<Vec<u32>>| Filter::from_segments(segments, 3);
+    for none in [vec![vec![]], vec![vec![0; 8], vec![0; 7]], vec![vec![0; 8]; 33]] {
+        assert!(of(none).is_none());
+    }
+    let filter = of(vec![vec![0; 8]; 32]).unwrap();
+    let ids: Vec<_> = (0..10).map(id).collect();
+    filter.insert(&ids);
+    assert_eq!((filter.segments_used(), filter.room_left()), (32, 0), "the last takes what comes");
+    assert!(ids.iter().all(|id| filter.may_contain(id)));
+    let filter = of(vec![vec![0; 8]]).unwrap();
+    filter.insert(&ids[..3]);
+    assert_eq!((filter.segments_used(), filter.room_left()), (1, 0));
+    filter.insert(&ids[3..4]);
+    assert_eq!((filter.segments_used(), filter.room_left()), (2, SEGMENT_KEYS_MIN as u64 - 1));
 }

@@ -157,7 +157,9 @@ mod tests {
             std::fs::create_dir(division_path(directory.path(), first_seq)).unwrap();
             assert_eq!(first_seq_of(directory.path()), Some(oldest));
         }
-        std::fs::create_dir(settled_path(&division_path(directory.path(), 60))).unwrap();
+        let settled = settled_path(&division_path(directory.path(), 60));
+        assert_eq!(settled_path(&settled), settled);
+        std::fs::create_dir(settled).unwrap();
         assert_eq!(first_seq_of(directory.path()), Some(60));
         for (begins, oldest) in [(60, 60), (80, 80), (70, 80)] {
             std::fs::write(directory.path().join(format!("{begins:020}.begins")), "").unwrap();

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use super::support::{entries, entry, small_options};
 use upesi_tables::TablesError;
-use upesi_tables::archive::{Archive, FjallArchive, MemoryArchive, VALUE_BYTES_MAX};
+use upesi_tables::archive::{Archive, FjallArchive, MemoryArchive, Place, VALUE_BYTES_MAX};
 use upesi_types::{Timestamp, TransferId};
 
 /// Runs a check on both archives; the one on disk with tables of ten transfers, so that pending and stored ones mix.
@@ -19,7 +19,7 @@ fn an_empty_archive_knows_nothing() {
     on_both(|archive| {
         assert_eq!((archive.watermark(), archive.watermark_applied()), (0, 0));
         assert_eq!(archive.sync().unwrap(), 0);
-        assert!(!archive.may_contain(&entry(1).0));
+        assert!(archive.stats().filter_ready && !archive.may_contain(&entry(1).0));
         assert_eq!(archive.get(&entry(1).0).unwrap(), None);
     });
 }
@@ -90,6 +90,9 @@ fn a_batch_with_an_oversized_value_is_refused_whole() {
         );
         assert_eq!(archive.watermark_applied(), 0);
         assert_eq!(all(archive), []);
+        batch[3].1.pop();
+        archive.apply(&batch, 4).unwrap();
+        assert_eq!(archive.get(&entry(3).0).unwrap().map(|value| value.len()), Some(VALUE_BYTES_MAX));
     });
 }
 
@@ -128,6 +131,10 @@ fn divisions_leave_whole_and_what_follows_begins_behind_them() {
         assert_eq!((archive.watermark(), archive.watermark_applied(), all(archive).len()), (90, 90, 0));
         archive.apply_at(&entries(90..95), 95, second(95)).unwrap();
         assert_eq!((archive.sync().unwrap(), all(archive)), (95, sorted(entries(90..95))));
+        archive.divide().unwrap();
+        archive.apply_at(&entries(95..99), 99, second(99)).unwrap();
+        assert_eq!(archive.remove_to(97).unwrap(), 1, "what grows goes on beyond that");
+        assert_eq!(all(archive), sorted(entries(95..99)));
     });
 }
 
@@ -162,14 +169,56 @@ fn a_visitor_may_stop() {
 }
 
 #[test]
+fn a_visit_goes_on_where_the_last_one_stopped() {
+    on_both(|archive| {
+        for (from, to) in [(0, 25), (25, 60)] {
+            archive.apply(&entries(from..to), to).unwrap();
+            archive.divide().unwrap();
+        }
+        archive.apply(&entries(60..67), 67).unwrap();
+        for limit in [1, 7, 66, 67, 1_000] {
+            let (mut place, mut found) = (Place::default(), Vec::new());
+            for visits in 1.. {
+                let (mut next, mut seen) = (place, 0);
+                let mut visit = |here: Place, value: &[u8]| {
+                    if seen == limit {
+                        return ControlFlow::Break(());
+                    }
+                    (next, seen) = (here, seen + 1);
+                    found.push((here.after.unwrap(), value.to_vec()));
+                    ControlFlow::Continue(())
+                };
+                archive.visit_behind(place, Timestamp::EPOCH, &mut visit).unwrap();
+                place = next;
+                if seen < limit {
+                    assert_eq!(visits, 67 / limit + 1, "{limit} at once");
+                    break;
+                }
+            }
+            assert_eq!(sorted(found), sorted(entries(0..67)), "{limit} at once");
+        }
+    });
+}
+
+#[test]
 fn what_was_not_synced_in_memory_is_lost_by_a_crash() {
     let archive = MemoryArchive::new();
     archive.apply(&entries(0..5), 5).unwrap();
     archive.sync().unwrap();
     archive.apply(&entries(5..9), 9).unwrap();
+    let told = |archive: &MemoryArchive| {
+        (archive.watermark(), archive.watermark_applied(), archive.stats().transfers_estimate)
+    };
+    assert_eq!(told(&archive), (5, 9, 9));
+    let copy = archive.after_crash();
+    assert_eq!((told(&archive), told(&copy)), ((5, 9, 9), (5, 5, 5)));
+    archive.open_again();
+    assert_eq!(told(&archive), (9, 9, 9), "its process alone was killed");
     archive.crash();
-    assert_eq!((archive.watermark(), archive.watermark_applied()), (5, 5));
-    assert_eq!(all(&archive), sorted(entries(0..5)));
+    assert_eq!(told(&archive), (5, 5, 5));
+    assert_eq!((all(&archive), all(&copy)), (sorted(entries(0..5)), sorted(entries(0..5))));
+    archive.lose();
+    assert_eq!((told(&archive), all(&archive)), ((0, 0, 0), vec![]));
 }
 
 fn all(archive: &dyn Archive) -> Vec<(TransferId, Vec<u8>)> {

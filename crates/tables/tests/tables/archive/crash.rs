@@ -1,6 +1,7 @@
 //! Restarts, crashes and readers beside a writer, on disk.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use super::support::{entries, entry, small_options};
 use crate::support::{copy_directory, crash_directory, report_durable, run_and_kill};
@@ -30,6 +31,8 @@ fn a_reopened_archive_has_what_was_synced() {
     for round in 0..4 {
         let archive = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
         assert_eq!(assert_complete(&archive), round * 500);
+        // What came behind the watermark, without moving it.
+        assert!((0..round).all(|round| archive.get(&entry(1_000_000 + round).0).unwrap().is_some()));
         archive.apply(&entries(round * 500..(round + 1) * 500), (round + 1) * 500).unwrap();
         archive.apply(&[entry(1_000_000 + round)], (round + 1) * 500).unwrap();
         assert_eq!(archive.sync().unwrap(), (round + 1) * 500);
@@ -112,8 +115,16 @@ fn killed_at_any_moment_the_watermark_holds() {
 fn readers_beside_the_writer_find_all_that_is_applied() {
     let directory = tempfile::tempdir().unwrap();
     let archive = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
+    /// Ends the readers, also where the writer panics.
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _ends = Ends(&done);
         for reader in 0..2 {
             let (archive, done) = (&archive, &done);
             scope.spawn(move || {
@@ -132,7 +143,6 @@ fn readers_beside_the_writer_find_all_that_is_applied() {
         for batch in 0..150 {
             archive.apply(&entries(batch * BATCH..(batch + 1) * BATCH), (batch + 1) * BATCH).unwrap();
         }
-        done.store(true, Ordering::Relaxed);
     });
 }
 
@@ -144,12 +154,18 @@ fn a_large_archive_answers_before_and_after_its_filter_is_rebuilt() {
     let archive = FjallArchive::open(directory.path(), &options).unwrap();
     archive.apply(&entries(0..count), count).unwrap();
     drop(archive);
+    let kept = directory.path().join("00000000000000000001.filter");
+    std::fs::remove_file(&kept).unwrap();
     // Closed while the filter is being rebuilt, then opened again.
     drop(FjallArchive::open(directory.path(), &options).unwrap());
+    let _ = std::fs::remove_file(&kept);
     let archive = FjallArchive::open(directory.path(), &options).unwrap();
     assert_eq!(archive.watermark(), count);
+    let until = Instant::now() + Duration::from_secs(120);
     loop {
+        assert!(Instant::now() < until, "the filter is not rebuilt");
         let ready = archive.stats().filter_ready;
+        assert!(!ready || !archive.may_contain(&entry(1 << 40).0));
         for index in (0..count).step_by(100) {
             assert_eq!(archive.get(&entry(index).0).unwrap(), Some(entry(index).1));
             assert_eq!(archive.get(&entry(1_000_000 + index).0).unwrap(), None);

@@ -116,6 +116,9 @@ fn the_message_says_that_deleting_helps_and_deleting_does() {
     inflict(Damage::Cut, &files[0]);
     let message = read_all(&path).unwrap_err().to_string();
     assert!(message.contains("derived data") && message.contains("delete that directory"), "{message}");
+    let where_it_is =
+        format!("the archive in {} is damaged (division 00000000000000000001: ", path.display());
+    assert!(message.starts_with(&where_it_is), "{message}");
     std::fs::remove_dir_all(&path).unwrap();
     whole_archive(&path);
     assert_eq!(read_all(&path).unwrap(), COUNT);
@@ -127,5 +130,11 @@ fn a_path_that_cannot_be_a_directory_is_told() {
     let file = directory.path().join("file");
     std::fs::write(&file, b"in the way").unwrap();
     let error = FjallArchive::open(file.join("archive"), &small_options(200)).map(|_| ()).unwrap_err();
+    assert!(matches!(error, TablesError::Io { .. }), "{error}");
+    // Where the file of a filter belongs.
+    let archive = directory.path().join("archive");
+    whole_archive(&archive);
+    std::fs::create_dir(archive.join("00000000000000000001.filter")).unwrap();
+    let error = read_all(&archive).unwrap_err();
     assert!(matches!(error, TablesError::Io { .. }), "{error}");
 }

@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::support::{entries, entry, small_options};
 use crate::support::copy_directory;
 use upesi_tables::TablesError;
-use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, Division, FjallArchive};
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, Division, FjallArchive, Place};
 use upesi_types::Timestamp;
 
 /// Tables of 10 transfers, divisions of 100, not merged while they grow.
@@ -67,6 +68,7 @@ fn divisions_follow_each_other_and_are_one_archive() {
     let archive = open(directory.path());
     assert_eq!(archive.watermark(), 350);
     assert_eq!(firsts(&archive), [1, 101, 201, 301]);
+    assert!(archive.stats().filter_ready, "so few are read at once");
     expect_exactly(&archive, 0, 350);
     let second = archive.divisions()[1];
     let expected = Division {
@@ -79,6 +81,50 @@ fn divisions_follow_each_other_and_are_one_archive() {
     assert_eq!(second, expected);
     assert!((100..=110).contains(&second.transfers_estimate));
     assert!(!archive.divisions()[3].is_closed);
+}
+
+#[test]
+fn the_time_of_an_empty_division_is_that_of_the_one_before() {
+    let directory = tempfile::tempdir().unwrap();
+    apply(&open(directory.path()), 0, 100);
+    let archive = open(directory.path());
+    assert_eq!(archive.divisions()[1].last_time, None);
+    // Without a time of its own.
+    archive.apply(&entries(100..110), 110).unwrap();
+    assert_eq!(archive.divisions()[1].last_time, Some(Timestamp::from_ms(100_000)));
+}
+
+/// Visits what finished at that second or later, as far as divisions tell: one after the other.
+#[test]
+fn a_visit_passes_over_divisions_that_are_older() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    apply(&archive, 0, 350);
+    let firsts = [1, 101, 201, 301];
+    let of = |first_seq: u64| sorted(entries(first_seq - 1..(first_seq + 99).min(350)));
+    for (place, since, visited) in [
+        (0, 0, 0..4),
+        (0, 100, 0..4),
+        (0, 101, 1..4),
+        (0, 200, 1..4),
+        (0, 201, 2..4),
+        (0, 350, 3..4),
+        (0, 351, 4..4),
+        (101, 0, 1..4),
+        (101, 201, 2..4),
+        (301, 0, 3..4),
+    ] {
+        let mut found = Vec::new();
+        let place = Place { division: place, after: None };
+        let mut visit = |here: Place, value: &[u8]| {
+            found.push((here.division, (here.after.unwrap(), value.to_vec())));
+            ControlFlow::Continue(())
+        };
+        archive.visit_behind(place, Timestamp::from_ms(since * 1000), &mut visit).unwrap();
+        let expected =
+            firsts[visited].iter().flat_map(|first| of(*first).into_iter().map(|one| (*first, one)));
+        assert_eq!(found, expected.collect::<Vec<_>>(), "since {since} s from {place:?}");
+    }
 }
 
 #[test]
@@ -254,8 +300,95 @@ fn a_division_can_be_closed_before_it_is_full() {
     archive.divide().unwrap();
     assert_eq!(firsts(&archive), [1, 38]);
     assert_eq!(archive.watermark(), 37, "what was pending is written first");
-    apply(&archive, 37, 60);
+    apply(&archive, 37, 38);
+    archive.divide().unwrap();
+    assert_eq!(firsts(&archive), [1, 38, 39], "one transfer is enough");
+    apply(&archive, 38, 60);
     expect_exactly(&archive, 0, 60);
+}
+
+/// A division of few tables is left as it is.
+#[test]
+fn divisions_of_many_tables_are_put_in_order() {
+    for (tables, is_settled) in [(8, false), (60, true)] {
+        let directory = tempfile::tempdir().unwrap();
+        let options =
+            ArchiveOptions { division_transfers: 10_000, unmerged_tables: 250, ..small_options(10) };
+        let archive = FjallArchive::open(directory.path(), &options).unwrap();
+        apply(&archive, 0, tables * 10);
+        archive.divide().unwrap();
+        archive.finish_upkeep().unwrap();
+        assert_eq!(directory.path().join("00000000000000000001.sorted").exists(), is_settled, "{tables}");
+        expect_exactly(&archive, 0, tables * 10);
+        let passed = (1 << 32..(1 << 32) + 1_000).filter(|index| archive.may_contain(&entry(*index).0));
+        assert!(passed.count() < 20, "its filter is whole and tells ids apart");
+    }
+}
+
+/// Closed, and stopped before it was in order.
+#[test]
+fn a_start_puts_divisions_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let [path, other] = ["archive", "other"].map(|name| directory.path().join(name));
+    let options = ArchiveOptions { division_transfers: 10_000, ..options() };
+    let archive = FjallArchive::open(&path, &options).unwrap();
+    apply(&archive, 0, 120);
+    drop(archive);
+    // An empty division to follow it.
+    assert_eq!(open(&other).remove_to(120).unwrap(), 1);
+    copy_directory(&directory_of(&other, 121), &directory_of(&path, 121));
+    let archive = FjallArchive::open(&path, &options).unwrap();
+    let until = Instant::now() + Duration::from_secs(120);
+    while !path.join("00000000000000000001.sorted").exists() {
+        assert!(Instant::now() < until, "it stays as it is");
+        std::thread::yield_now();
+    }
+    expect_exactly(&archive, 0, 120);
+}
+
+#[test]
+fn an_archive_tells_its_size() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    let empty = archive.stats();
+    apply(&archive, 0, 65);
+    let first = archive.stats();
+    assert_eq!(first.transfers_estimate, 65, "five are pending");
+    // The store may move the first of its tables, at any time.
+    assert!((5..=6).contains(&first.unmerged_tables), "{first:?}");
+    assert!(first.disk_bytes > empty.disk_bytes && first.filter_ready);
+    archive.sync().unwrap();
+    let synced = archive.stats().unmerged_tables;
+    archive.sync().unwrap();
+    assert!(archive.stats().unmerged_tables <= synced, "nothing is written where nothing is pending");
+    archive.divide().unwrap();
+    apply(&archive, 65, 105);
+    let second = archive.stats();
+    assert_eq!(
+        (second.transfers_estimate, second.filter_bytes),
+        (105, 2 * 7 * 32),
+        "16 of 100 share 32 bytes"
+    );
+    assert!(second.disk_bytes > first.disk_bytes);
+}
+
+/// A division's filter has room for as many as it will take, from the second one on; what a start finds is that.
+#[test]
+fn filters_have_the_size_of_divisions() {
+    const MIB: u64 = 1 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let options = ArchiveOptions { division_transfers: 3 * MIB, ..small_options(10) };
+    let bytes = |archive: &FjallArchive| archive.stats().filter_bytes;
+    let archive = FjallArchive::open(directory.path(), &options).unwrap();
+    assert_eq!(bytes(&archive), 2 * MIB);
+    apply(&archive, 0, 30);
+    archive.divide().unwrap();
+    assert_eq!(bytes(&archive), (2 + 6) * MIB);
+    drop(archive);
+    let archive = FjallArchive::open(directory.path(), &options).unwrap();
+    archive.finish_upkeep().unwrap();
+    assert_eq!(bytes(&archive), (2 + 6) * MIB, "the first was kept when it was closed");
+    expect_exactly(&archive, 0, 30);
 }
 
 #[test]
@@ -302,7 +435,7 @@ fn filters_are_kept_and_never_stale() {
     let (mut at, mut kept) = (0, 0);
     for round in 0..4 {
         let archive = FjallArchive::open(directory.path(), &options).unwrap();
-        kept += u64::from(archive.stats().filter_ready);
+        kept += u64::from(round < 3 && archive.stats().filter_ready);
         // In every other round something is written that the kept filter does not have.
         let end = at + if round % 2 == 0 { 55_000 } else { 0 };
         archive.apply(&entries(at..end), end).unwrap();
@@ -314,6 +447,6 @@ fn filters_are_kept_and_never_stale() {
         waits.take_while(|()| !archive.stats().filter_ready).for_each(drop);
         assert!(!archive.may_contain(&entry(1 << 40).0));
     }
-    assert!(kept >= 1, "the first is empty and ready at once");
+    assert_eq!(kept, 3, "the first is empty, two have what was kept, and the last has two divisions");
     assert!(directory.path().join("00000000000000000001.filter").exists());
 }
