@@ -7,14 +7,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use upesi_delivery::lanes::{
-    Backlog, BacklogFuture, CallbackKey, Courier, CourierConfig, Outlet, OwedCallback, Page, ParticipantId,
-    Position, Renderer, Room,
+    Backlog, BacklogFuture, CallbackKey, Courier, CourierConfig, HopTiming, Outlet, OwedCallback, Page,
+    ParticipantId, Position, Refusal, Renderer, Room,
 };
 use upesi_delivery::owed::CallbackRenderer;
 use upesi_delivery::{OutgoingRequest, Unroutable};
 use upesi_engine::{DurableRecord, Participants, Payload, SharedParticipants, SystemClock};
 use upesi_fspiop::Version;
-use upesi_http::{HeaderName, HeaderValue, Workers};
+use upesi_http::{HeaderName, HeaderValue, StatusCode, Workers};
 
 use super::ledger::Folded;
 use super::measurement::{Measurement, ThreadTimes, UsedCpu, parts_of_this_process};
@@ -369,6 +369,22 @@ impl Renderer for Numbered {
         let number = number_of(record.seq);
         request.headers.insert(HeaderName::from_static(NUMBER_HEADER), HeaderValue::from(number));
         Ok(request)
+    }
+
+    fn name(&self, target: ParticipantId) -> String {
+        self.0.name(target)
+    }
+
+    fn refusal(&self, status: StatusCode, body: &[u8]) -> Refusal {
+        self.0.refusal(status, body)
+    }
+
+    fn is_moot(&self, key: CallbackKey, record: &DurableRecord) -> Option<String> {
+        self.0.is_moot(key, record)
+    }
+
+    fn hop_timing(&self, key: CallbackKey, record: &DurableRecord) -> Option<HopTiming> {
+        self.0.hop_timing(key, record)
     }
 }
 
