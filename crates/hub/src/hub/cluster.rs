@@ -227,7 +227,8 @@ pub(super) fn stand_by(
     let (standby, answers) = AnsweringStandby::start(standby, &engine, &copy)?;
     let _ = read.engine.set(answers);
     let mut store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
-    [&upesi_parties::TABLES[..], &upesi_quoting::TABLES].iter().try_for_each(|names| store.prepare(names))?;
+    store.prepare(&upesi_parties::TABLES)?;
+    store.prepare(&upesi_quoting::TABLES)?;
     let copies = copies(settings, disk, &store);
     let mut leader = None;
     let mut failed: Option<ClusterError> = None;

@@ -476,45 +476,6 @@ fn unreachable() -> Outcome {
 }
 
 #[test]
-fn a_full_lane_falls_behind_once_and_becomes_level_again() {
-    let (mut core, now) = level(config());
-    core.actions();
-    let mut fell_behind = 0;
-    for seq in 1..=10 {
-        core.offer(owed_callback((seq, 0), (seq, 1)), now);
-        let actions = core.actions();
-        fell_behind += usize::from(actions.fell_behind);
-        assert_eq!(actions.wake_keeper, actions.fell_behind);
-    }
-    assert_eq!((core.items(), fell_behind, core.is_behind()), (ITEMS_MAX, 1, true));
-    assert!(core.ask().is_none(), "there is no room yet");
-    for _ in 0..3 {
-        let entry = core.take(now).unwrap();
-        core.finish(entry, Outcome::Delivered, now);
-    }
-    assert!(core.actions().wake_keeper);
-    let (asked, room) = core.ask().unwrap();
-    assert_eq!((asked.after, room.items), (Some((5, 0)), 3));
-    let rest = (6..=8).map(|seq| owed_callback((seq, 0), (seq, 1))).collect();
-    core.page(asked, Page { items: rest, more_after: Some((8, 0)) }, now);
-    assert!(core.is_behind());
-}
-
-#[test]
-fn the_outbox_is_read_on_behind_what_is_damaged() {
-    let (mut core, now) = (Core::new(config(), 1), Instant::now());
-    let (asked, _) = core.ask().unwrap();
-    core.page(asked, Page { items: Vec::new(), more_after: Some((3, 0)) }, now);
-    let (asked, _) = core.ask().unwrap();
-    assert_eq!(asked.after, Some((3, 0)));
-    core.page(asked, Page { items: vec![owed_callback((4, 0), (4, 1))], more_after: Some((6, 0)) }, now);
-    let (asked, _) = core.ask().unwrap();
-    assert_eq!((asked.after, core.items(), core.is_behind()), (Some((6, 0)), 1, true));
-    core.page(asked, Page { items: Vec::new(), more_after: None }, now);
-    assert!(!core.is_behind());
-}
-
-#[test]
 fn live_callbacks_while_a_page_is_on_its_way_are_neither_lost_nor_doubled() {
     let mut core = Core::new(config(), 1);
     let now = Instant::now();

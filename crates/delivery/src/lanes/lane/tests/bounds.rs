@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use upesi_http::BreakerState;
 
-use super::{config, key, level, owed_callback};
+use super::{ITEMS_MAX, config, key, level, owed_callback};
 use crate::lanes::CourierConfig;
 use crate::lanes::backlog::Page;
 use crate::lanes::callback::{OwedCallback, Refusal, Repetition};
@@ -215,4 +215,43 @@ fn the_end_of_a_pause_wakes_a_lane_that_has_something_to_send() {
     assert_eq!((core.items(), core.retrying_on_disk(), core.breaker()), (0, 1, BreakerState::Open));
     assert!(is_end(core.next_time(soon), soon));
     assert!(!core.has_work(soon + pause), "it is not in memory yet");
+}
+
+#[test]
+fn a_full_lane_falls_behind_once_and_becomes_level_again() {
+    let (mut core, now) = level(config());
+    core.actions();
+    let mut fell_behind = 0;
+    for seq in 1..=10 {
+        core.offer(owed_callback((seq, 0), (seq, 1)), now);
+        let actions = core.actions();
+        fell_behind += usize::from(actions.fell_behind);
+        assert_eq!(actions.wake_keeper, actions.fell_behind);
+    }
+    assert_eq!((core.items(), fell_behind, core.is_behind()), (ITEMS_MAX, 1, true));
+    assert!(core.ask().is_none(), "there is no room yet");
+    for _ in 0..3 {
+        let entry = core.take(now).unwrap();
+        core.finish(entry, Outcome::Delivered, now);
+    }
+    assert!(core.actions().wake_keeper);
+    let (asked, room) = core.ask().unwrap();
+    assert_eq!((asked.after, room.items), (Some((5, 0)), 3));
+    let rest = (6..=8).map(|seq| owed_callback((seq, 0), (seq, 1))).collect();
+    core.page(asked, Page { items: rest, more_after: Some((8, 0)) }, now);
+    assert!(core.is_behind());
+}
+
+#[test]
+fn the_outbox_is_read_on_behind_what_is_damaged() {
+    let (mut core, now) = (Core::new(config(), 1), Instant::now());
+    let (asked, _) = core.ask().unwrap();
+    core.page(asked, Page { items: Vec::new(), more_after: Some((3, 0)) }, now);
+    let (asked, _) = core.ask().unwrap();
+    assert_eq!(asked.after, Some((3, 0)));
+    core.page(asked, Page { items: vec![owed_callback((4, 0), (4, 1))], more_after: Some((6, 0)) }, now);
+    let (asked, _) = core.ask().unwrap();
+    assert_eq!((asked.after, core.items(), core.is_behind()), (Some((6, 0)), 1, true));
+    core.page(asked, Page { items: Vec::new(), more_after: None }, now);
+    assert!(!core.is_behind());
 }
