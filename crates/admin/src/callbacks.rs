@@ -80,8 +80,8 @@ struct CallbackView {
 }
 
 impl CallbackView {
-    fn of(ledger: &Ledger, key: CallbackKey, entry: &OutboxEntry) -> Self {
-        let parked = entry.parked.as_deref();
+    fn of(ledger: &Ledger, key: CallbackKey, entry: OutboxEntry<'_>) -> Self {
+        let parked = entry.parked;
         Self {
             key: Key(key),
             participant: ledger.participant(key.target).name.to_string(),
@@ -141,7 +141,10 @@ impl Selection {
     }
 
     /// The callbacks selected, in order of their keys.
-    fn select(self, ledger: &Ledger) -> Result<impl Iterator<Item = (CallbackKey, &OutboxEntry)>, ApiError> {
+    fn select(
+        self,
+        ledger: &Ledger,
+    ) -> Result<impl Iterator<Item = (CallbackKey, OutboxEntry<'_>)>, ApiError> {
         let target = match self.participant {
             None => None,
             Some(name) => {

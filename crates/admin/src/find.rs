@@ -104,7 +104,7 @@ impl WantedState {
         match self {
             Self::Public(state) => transfer.public_state() == state,
             Self::Aborted(wanted) => {
-                matches!(&transfer.state, TransferState::Aborted { kind, .. } if *kind == wanted)
+                matches!(&transfer.state, TransferState::Aborted(end) if end.kind == wanted)
             }
         }
     }

@@ -118,14 +118,14 @@ fn octets(bytes: &[u8; 32]) -> String {
 pub(crate) fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party>) -> TransferView {
     let (internal_state, fulfilment, error_information, operator_reason) = match &transfer.state {
         TransferState::Reserved => ("RESERVED", None, None, None),
-        TransferState::Committed { fulfilment, .. } => ("COMMITTED", Some(octets(fulfilment)), None, None),
-        TransferState::Aborted { kind, cause, operator_reason, .. } => {
-            let (code, description) = upesi_fspiop::refusal::cause(cause);
+        TransferState::Committed(end) => ("COMMITTED", Some(octets(&end.fulfilment)), None, None),
+        TransferState::Aborted(end) => {
+            let (code, description) = upesi_fspiop::refusal::cause(&end.cause);
             let error = ErrorInformation {
                 error_code: code.to_string(),
                 error_description: description.into_owned().into(),
             };
-            (kind.as_str(), None, Some(error), operator_reason.clone())
+            (end.kind.as_str(), None, Some(error), end.operator_reason.clone())
         }
     };
     TransferView {

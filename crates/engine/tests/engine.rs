@@ -204,8 +204,8 @@ async fn parked_callbacks_are_listed_and_put_back() {
     accepted(&handle, prepare(id(1), "greenbank", "bluewallet", "1", soon()), "").await;
     let key: CallbackKey = handle.read(|ledger| ledger.outbox().iter().next().unwrap().0).await.unwrap();
     handle.submit_quietly(Command::Park { key, attempts: 7, reason: "refused".into() }).unwrap();
-    let parked = handle.read(move |ledger| ledger.outbox().get(key).cloned()).await.unwrap().unwrap();
-    assert_eq!(parked.parked.map(|parked| (parked.attempts, parked.reason)), Some((7, "refused".into())));
+    let parked = handle.read(move |ledger| ledger.outbox().get(key).unwrap().parked.cloned()).await.unwrap();
+    assert_eq!(parked.map(|parked| (parked.attempts, parked.reason)), Some((7, "refused".into())));
     assert_eq!(handle.pending_callbacks(key.target, None, 10).await.unwrap().callbacks, []);
     assert_eq!(*again.0.lock().unwrap(), []);
     let reply = handle.submit(Command::Redeliver(vec![key]), Payload::default()).await.unwrap();

@@ -90,6 +90,11 @@ stored_by_number! {
 }
 
 impl CallbackKey {
+    /// Its place in the order of one target's callbacks.
+    pub(crate) const fn age(self) -> (u64, u8) {
+        (self.seq, self.index)
+    }
+
     /// The key of the callback at a place of a record.
     ///
     /// No record owes more than [`CALLBACKS_PER_RECORD_MAX`](crate::CALLBACKS_PER_RECORD_MAX), as `limits.rs` proves of

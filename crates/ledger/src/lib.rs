@@ -92,7 +92,9 @@ pub use snapshot::SnapshotError;
 pub use state::{Ledger, Totals};
 pub use stored::Stored;
 pub use trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail, effects_of};
-pub use transfer::{AbortKind, Fingerprint, PublicState, Settled, Transfer, TransferState};
+pub use transfer::{
+    AbortKind, Aborted, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState,
+};
 pub use window::{
     Content, ContentId, ContentRef, Net, NewContent, Pair, SettlementId, Sum, Window, WindowId, WindowState,
 };

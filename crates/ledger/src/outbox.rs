@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use core::mem;
 use core::ops::Bound;
 
 use upesi_types::Timestamp;
@@ -14,10 +15,10 @@ use crate::stored::stored_struct;
 const PLACES_COMPACTED_MIN: usize = 64;
 
 /// An undelivered callback. Its content is in the journal, at the key's sequence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutboxEntry {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutboxEntry<'a> {
     /// Present when delivery was given up and an operator must look.
-    pub parked: Option<Box<Parked>>,
+    pub parked: Option<&'a Parked>,
 }
 
 /// Why and when delivery was given up.
@@ -50,89 +51,110 @@ struct Queue {
     places: VecDeque<Place>,
     /// Places whose callback is still owed.
     owed: usize,
+    /// Of those that are parked.
+    parked: BTreeMap<Age, Parked>,
 }
 
-#[derive(Clone, Debug)]
+/// The sequence of a callback's record, and the callback's place in it.
+type Age = (u64, u8);
+
+/// Small: there is one for each callback of a participant that takes none.
+#[derive(Clone, Copy, Debug)]
 struct Place {
     seq: u64,
     index: u8,
-    entry: Option<OutboxEntry>,
+    is_owed: bool,
 }
 
-impl Place {
-    fn age(&self) -> (u64, u8) {
-        (self.seq, self.index)
-    }
+const _: () = assert!(size_of::<Place>() == 16);
 
-    fn owed(&self, target: ParticipantId) -> Option<(CallbackKey, &OutboxEntry)> {
-        let key = CallbackKey { target, seq: self.seq, index: self.index };
-        self.entry.as_ref().map(|entry| (key, entry))
+impl Place {
+    const fn age(&self) -> Age {
+        (self.seq, self.index)
     }
 }
 
 impl Queue {
-    fn find(&self, age: (u64, u8)) -> Result<usize, usize> {
+    fn find(&self, age: Age) -> Result<usize, usize> {
         self.places.binary_search_by_key(&age, Place::age)
     }
 
-    fn get_mut(&mut self, key: CallbackKey) -> Option<&mut Option<OutboxEntry>> {
-        let at = self.find((key.seq, key.index)).ok()?;
-        Some(&mut self.places[at].entry)
+    /// The place of a callback that is owed.
+    fn owed_at(&self, age: Age) -> Option<usize> {
+        self.find(age).ok().filter(|at| self.places[*at].is_owed)
     }
 
-    /// Puts an entry into its place, which is nearly always the last; gives back what was there.
-    fn insert(&mut self, key: CallbackKey, entry: OutboxEntry) -> Option<OutboxEntry> {
-        let place = Place { seq: key.seq, index: key.index, entry: Some(entry) };
-        let replaced = if self.places.back().is_none_or(|last| last.age() < place.age()) {
+    fn entry(&self, age: Age) -> OutboxEntry<'_> {
+        OutboxEntry { parked: self.parked.get(&age) }
+    }
+
+    /// Puts a callback into its place, which is nearly always the last; false if it was owed already.
+    fn insert(&mut self, (seq, index): Age) -> bool {
+        let place = Place { seq, index, is_owed: true };
+        let was_owed = if self.places.back().is_none_or(|last| last.age() < place.age()) {
             self.places.push_back(place);
-            None
+            false
         } else {
             match self.find(place.age()) {
-                Ok(at) => core::mem::replace(&mut self.places[at], place).entry,
+                Ok(at) => mem::replace(&mut self.places[at].is_owed, true),
                 Err(at) => {
                     self.places.insert(at, place);
-                    None
+                    false
                 }
             }
         };
-        self.owed += usize::from(replaced.is_none());
-        replaced
+        self.owed += usize::from(!was_owed);
+        !was_owed
     }
 
-    fn remove(&mut self, key: CallbackKey) -> Option<OutboxEntry> {
-        let removed = self.get_mut(key)?.take()?;
+    /// Takes a callback that is owed out.
+    fn remove(&mut self, at: usize) {
+        self.places[at].is_owed = false;
         self.owed -= 1;
-        while self.places.pop_front_if(|place| place.entry.is_none()).is_some() {}
+        while self.places.pop_front_if(|place| !place.is_owed).is_some() {}
         if self.places.len() >= PLACES_COMPACTED_MIN.max(2 * self.owed) {
-            self.places.retain(|place| place.entry.is_some());
+            self.places.retain(|place| place.is_owed);
         }
-        Some(removed)
+    }
+
+    /// Parks a callback that is owed, or has it tried again; tells whether it was parked.
+    fn set_parked(&mut self, age: Age, parked: Option<Parked>) -> bool {
+        match parked {
+            Some(parked) => self.parked.insert(age, parked).is_some(),
+            None => self.parked.remove(&age).is_some(),
+        }
+    }
+
+    /// The entries that are younger than `after`, oldest first.
+    fn entries(&self, after: Option<Age>) -> impl Iterator<Item = (Age, OutboxEntry<'_>)> {
+        let start = after.map_or(0, |after| self.places.partition_point(|place| place.age() <= after));
+        let owed = self.places.range(start..).filter(|place| place.is_owed);
+        owed.map(|place| (place.age(), self.entry(place.age())))
     }
 }
 
 impl Outbox {
     pub(crate) fn insert(&mut self, key: CallbackKey, parked: Option<Parked>) {
-        let entry = OutboxEntry { parked: parked.map(Box::new) };
-        self.parked_len += usize::from(entry.parked.is_some());
-        match self.queues.entry(key.target).or_default().insert(key, entry) {
-            None => self.len += 1,
-            Some(replaced) => self.parked_len -= usize::from(replaced.parked.is_some()),
-        }
+        self.parked_len += usize::from(parked.is_some());
+        let queue = self.queues.entry(key.target).or_default();
+        self.len += usize::from(queue.insert(key.age()));
+        self.parked_len -= usize::from(queue.set_parked(key.age(), parked));
     }
 
     pub(crate) fn remove(&mut self, key: CallbackKey) {
-        if let Some(entry) = self.queues.get_mut(&key.target).and_then(|queue| queue.remove(key)) {
+        let Some(queue) = self.queues.get_mut(&key.target) else { return };
+        if let Some(at) = queue.owed_at(key.age()) {
+            queue.remove(at);
             self.len -= 1;
-            self.parked_len -= usize::from(entry.parked.is_some());
+            self.parked_len -= usize::from(queue.set_parked(key.age(), None));
         }
     }
 
     pub(crate) fn set_parked(&mut self, key: CallbackKey, parked: Option<Parked>) {
         let Some(queue) = self.queues.get_mut(&key.target) else { return };
-        if let Some(entry) = queue.get_mut(key).and_then(Option::as_mut) {
-            self.parked_len -= usize::from(entry.parked.is_some());
+        if queue.owed_at(key.age()).is_some() {
             self.parked_len += usize::from(parked.is_some());
-            entry.parked = parked.map(Box::new);
+            self.parked_len -= usize::from(queue.set_parked(key.age(), parked));
         }
     }
 
@@ -152,13 +174,13 @@ impl Outbox {
     }
 
     /// One entry.
-    pub fn get(&self, key: CallbackKey) -> Option<&OutboxEntry> {
+    pub fn get(&self, key: CallbackKey) -> Option<OutboxEntry<'_>> {
         let queue = self.queues.get(&key.target)?;
-        queue.places[queue.find((key.seq, key.index)).ok()?].entry.as_ref()
+        queue.owed_at(key.age()).map(|_| queue.entry(key.age()))
     }
 
     /// All entries, by target, then age.
-    pub fn iter(&self) -> impl Iterator<Item = (CallbackKey, &OutboxEntry)> {
+    pub fn iter(&self) -> impl Iterator<Item = (CallbackKey, OutboxEntry<'_>)> {
         self.iter_after(None)
     }
 
@@ -166,23 +188,19 @@ impl Outbox {
     pub fn iter_after(
         &self,
         after: Option<CallbackKey>,
-    ) -> impl Iterator<Item = (CallbackKey, &OutboxEntry)> {
+    ) -> impl Iterator<Item = (CallbackKey, OutboxEntry<'_>)> {
         let start = after.map_or(Bound::Unbounded, |key| Bound::Included(key.target));
         self.queues.range((start, Bound::Unbounded)).flat_map(move |(&target, queue)| {
-            let after = after.filter(|key| key.target == target).map(|key| (key.seq, key.index));
-            entries_of(target, queue, after)
+            let after = after.filter(|key| key.target == target).map(CallbackKey::age);
+            queue.entries(after).map(move |((seq, index), entry)| (CallbackKey { target, seq, index }, entry))
         })
     }
 
     /// The undelivered, unparked callbacks of one target that are younger than `after`, oldest first.
-    pub fn pending(
-        &self,
-        target: ParticipantId,
-        after: Option<(u64, u8)>,
-    ) -> impl Iterator<Item = CallbackKey> {
-        let entries = self.queues.get(&target).into_iter();
-        let entries = entries.flat_map(move |queue| entries_of(target, queue, after));
-        entries.filter(|(_, entry)| entry.parked.is_none()).map(|(key, _)| key)
+    pub fn pending(&self, target: ParticipantId, after: Option<Age>) -> impl Iterator<Item = CallbackKey> {
+        let entries = self.queues.get(&target).into_iter().flat_map(move |queue| queue.entries(after));
+        let pending = entries.filter(|(_, entry)| entry.parked.is_none());
+        pending.map(move |((seq, index), _)| CallbackKey { target, seq, index })
     }
 
     /// The lowest journal sequence that an undelivered callback still needs.
@@ -190,16 +208,6 @@ impl Outbox {
         // The first place of a queue is never empty.
         self.queues.values().filter_map(|queue| queue.places.front()).map(|place| place.seq).min()
     }
-}
-
-/// The entries of a queue that are younger than `after`, oldest first.
-fn entries_of(
-    target: ParticipantId,
-    queue: &Queue,
-    after: Option<(u64, u8)>,
-) -> impl Iterator<Item = (CallbackKey, &OutboxEntry)> {
-    let start = after.map_or(0, |after| queue.places.partition_point(|place| place.age() <= after));
-    queue.places.range(start..).filter_map(move |place| place.owed(target))
 }
 
 #[cfg(test)]
@@ -225,23 +233,26 @@ mod tests {
     }
 
     /// Compares all that can be asked with a plain map.
-    fn compare(outbox: &Outbox, map: &BTreeMap<CallbackKey, OutboxEntry>, probe: CallbackKey) {
-        assert!(outbox.iter().eq(map.iter().map(|(key, entry)| (*key, entry))));
+    fn compare(outbox: &Outbox, map: &BTreeMap<CallbackKey, Option<Parked>>, probe: CallbackKey) {
+        fn entry(parked: &Option<Parked>) -> OutboxEntry<'_> {
+            OutboxEntry { parked: parked.as_ref() }
+        }
+        assert!(outbox.iter().eq(map.iter().map(|(key, parked)| (*key, entry(parked)))));
         let behind = map.range((Bound::Excluded(probe), Bound::Unbounded));
-        assert!(outbox.iter_after(Some(probe)).eq(behind.map(|(key, entry)| (*key, entry))));
+        assert!(outbox.iter_after(Some(probe)).eq(behind.map(|(key, parked)| (*key, entry(parked)))));
         for after in [None, Some((probe.seq, probe.index))] {
-            let is_pending = |(key, entry): &(&CallbackKey, &OutboxEntry)| {
+            let is_pending = |(key, parked): &(&CallbackKey, &Option<Parked>)| {
                 key.target == probe.target
-                    && entry.parked.is_none()
+                    && parked.is_none()
                     && after.is_none_or(|after| (key.seq, key.index) > after)
             };
             assert!(
                 outbox.pending(probe.target, after).eq(map.iter().filter(is_pending).map(|(key, _)| *key))
             );
         }
-        assert_eq!(outbox.get(probe), map.get(&probe));
+        assert_eq!(outbox.get(probe), map.get(&probe).map(entry));
         assert_eq!((outbox.len(), outbox.is_empty()), (map.len(), map.is_empty()));
-        assert_eq!(outbox.parked_len(), map.values().filter(|entry| entry.parked.is_some()).count());
+        assert_eq!(outbox.parked_len(), map.values().flatten().count());
         assert_eq!(outbox.oldest_seq(), map.keys().map(|key| key.seq).min());
     }
 
@@ -259,7 +270,7 @@ mod tests {
                         let new = key(random(state, 3), step, random(state, 2));
                         let new = if random(state, 50) == 0 { any } else { new };
                         outbox.insert(new, None);
-                        map.insert(new, OutboxEntry { parked: None });
+                        map.insert(new, None);
                     }
                     4..8 => {
                         outbox.remove(any);
@@ -267,11 +278,11 @@ mod tests {
                     }
                     8 => {
                         outbox.set_parked(any, parked(step));
-                        map.entry(any).and_modify(|entry| entry.parked = parked(step).map(Box::new));
+                        map.entry(any).and_modify(|entry| *entry = parked(step));
                     }
                     _ => {
                         outbox.set_parked(any, None);
-                        map.entry(any).and_modify(|entry| entry.parked = None);
+                        map.entry(any).and_modify(|entry| *entry = None);
                     }
                 }
                 if step % 10 == 0 {
@@ -282,6 +293,7 @@ mod tests {
             assert!(places <= 2 * outbox.len() + 4 * PLACES_COMPACTED_MIN, "seed {seed}: {places} places");
         }
     }
+
     /// Empty places cost room, getting rid of them costs time: it is done once they are half of all.
     #[test]
     fn empty_places_go_when_they_are_half() {

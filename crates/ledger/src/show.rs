@@ -246,8 +246,8 @@ impl Show for Transfer {
             ("expiration", self.expires_at.show()),
             ("state", Shown::Text(Cow::Borrowed(self.public_state().as_str()))),
         ];
-        if let TransferState::Aborted { kind, cause, .. } = &self.state {
-            fields.extend([("kind", kind.show()), ("cause", cause.show())]);
+        if let TransferState::Aborted(end) = &self.state {
+            fields.extend([("kind", end.kind.show()), ("cause", end.cause.show())]);
         }
         Shown::Fields(fields)
     }
@@ -259,10 +259,8 @@ impl Show for Transfer {
         write!(f, "{} {payer} → {payee} {} {} ", self.id, self.amount, self.currency)?;
         match &self.state {
             TransferState::Reserved => write!(f, "RESERVED until {}", self.expires_at),
-            TransferState::Committed { .. } => f.write_str("COMMITTED"),
-            TransferState::Aborted { kind, cause, .. } => {
-                write!(f, "{} {}", kind.as_str(), names.cause(cause))
-            }
+            TransferState::Committed(_) => f.write_str("COMMITTED"),
+            TransferState::Aborted(end) => write!(f, "{} {}", end.kind.as_str(), names.cause(&end.cause)),
         }
     }
 }

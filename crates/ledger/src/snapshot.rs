@@ -293,7 +293,7 @@ fn write_outbox(ledger: &Ledger, encoder: &mut Encoder<'_>) {
     encoder.u32(ledger.outbox.len() as u32);
     for (key, entry) in ledger.outbox.iter() {
         key.encode(encoder);
-        encoder.option(entry.parked.as_deref(), |encoder, parked| parked.encode(encoder));
+        encoder.option(entry.parked, |encoder, parked| parked.encode(encoder));
     }
 }
 

@@ -26,7 +26,7 @@ use crate::settlement::{Settlement, SettlementNet};
 use crate::settlement_model::SettlementModel;
 use crate::signature_key::SignatureKeys;
 use crate::trail::Trail;
-use crate::transfer::{Settled, Transfer, TransferState};
+use crate::transfer::{Aborted, Committed, Settled, Transfer, TransferState};
 use crate::transfer_table::TransferTable;
 use crate::window::{ContentRef, SettlementId, WindowState, Windows};
 
@@ -163,12 +163,12 @@ impl Ledger {
             Event::TransferPrepared(transfer) => self.apply_prepared(seq, now, transfer),
             Event::TransferCommitted { id, fulfilment, fingerprint, extensions, settled } => {
                 let window = (settled == Settled::InWindow).then(|| self.windows.open_id());
-                let state = TransferState::Committed { fulfilment, fingerprint, at: now, window };
-                self.end_transfer(seq, now, id, state, (extensions, settled));
+                let end = Committed { fulfilment, fingerprint, at: now, window };
+                self.end_transfer(seq, now, id, end.into(), (extensions, settled));
             }
             Event::TransferAborted { id, kind, cause, fingerprint, operator_reason } => {
-                let state = TransferState::Aborted { kind, cause, fingerprint, operator_reason, at: now };
-                self.end_transfer(seq, now, id, state, (None, Settled::InWindow));
+                let end = Aborted { kind, cause, fingerprint, operator_reason, at: now };
+                self.end_transfer(seq, now, id, end.into(), (None, Settled::InWindow));
             }
             Event::ParticipantCreated { id, name, is_proxy } => {
                 self.add_participant(now, id, name, is_proxy);
@@ -364,13 +364,13 @@ impl Ledger {
         let (payer, payee) = accounts_of(transfer);
         let amount = transfer.amount.negated();
         let credited = match &state {
-            TransferState::Committed { .. } => {
+            TransferState::Committed(_) => {
                 self.totals.committed += 1;
                 self.settle_commit(now, (payer, payee), amount.negated(), settled)
             }
-            TransferState::Aborted { kind, .. } => {
+            TransferState::Aborted(end) => {
                 self.totals.aborted += 1;
-                self.totals.expired += u64::from(*kind == crate::AbortKind::Expired);
+                self.totals.expired += u64::from(end.kind == crate::AbortKind::Expired);
                 payer
             }
             TransferState::Reserved => unreachable!("a transfer ends committed or aborted"),
@@ -379,7 +379,7 @@ impl Ledger {
         self.add_pending(payer, amount);
         self.add_pending(payee, amount);
         self.transfers.finish(seq, id, |transfer| {
-            if let TransferState::Committed { .. } = state {
+            if let TransferState::Committed(_) = state {
                 transfer.extensions = extensions;
             }
             transfer.state = state;

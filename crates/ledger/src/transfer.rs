@@ -55,30 +55,53 @@ pub enum TransferState {
     /// The payer's position carries the amount; the payee has been asked.
     Reserved,
     /// Both positions carry the amount. Final.
-    Committed {
-        /// Preimage of the condition.
-        fulfilment: [u8; 32],
-        /// Fingerprint of the fulfil.
-        fingerprint: Fingerprint,
-        /// When.
-        at: Timestamp,
-        /// The settlement window that it belongs to; absent if its commit settled it, or if a hub kept it that did not
-        /// note windows yet.
-        window: Option<WindowId>,
-    },
+    Committed(Box<Committed>),
     /// No position carries the amount. Final.
-    Aborted {
-        /// How it came to this.
-        kind: AbortKind,
-        /// What the parties are told.
-        cause: Cause,
-        /// Fingerprint of the PUT that ended it, to tell resends from modified requests.
-        fingerprint: Option<Fingerprint>,
-        /// Why an operator ended it, in the operator's words; absent when none did.
-        operator_reason: Option<Box<str>>,
-        /// When.
-        at: Timestamp,
-    },
+    Aborted(Box<Aborted>),
+}
+
+// What lies behind a pointer takes no room in a transfer in flight, of which there may be millions.
+const _: () = assert!(size_of::<Transfer>() <= 152);
+
+/// How a transfer was committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Preimage of the condition.
+    pub fulfilment: [u8; 32],
+    /// Fingerprint of the fulfil.
+    pub fingerprint: Fingerprint,
+    /// When.
+    pub at: Timestamp,
+    /// The settlement window that it belongs to; absent if its commit settled it, or if a hub kept it that did not note
+    /// windows yet.
+    pub window: Option<WindowId>,
+}
+
+/// How a transfer was aborted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aborted {
+    /// How it came to this.
+    pub kind: AbortKind,
+    /// What the parties are told.
+    pub cause: Cause,
+    /// Fingerprint of the PUT that ended it, to tell resends from modified requests.
+    pub fingerprint: Option<Fingerprint>,
+    /// Why an operator ended it, in the operator's words; absent when none did.
+    pub operator_reason: Option<Box<str>>,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl From<Committed> for TransferState {
+    fn from(committed: Committed) -> Self {
+        Self::Committed(Box::new(committed))
+    }
+}
+
+impl From<Aborted> for TransferState {
+    fn from(aborted: Aborted) -> Self {
+        Self::Aborted(Box::new(aborted))
+    }
 }
 
 /// How a committed transfer is settled.
@@ -132,16 +155,17 @@ impl Transfer {
     pub const fn public_state(&self) -> PublicState {
         match self.state {
             TransferState::Reserved => PublicState::Reserved,
-            TransferState::Committed { .. } => PublicState::Committed,
-            TransferState::Aborted { .. } => PublicState::Aborted,
+            TransferState::Committed(_) => PublicState::Committed,
+            TransferState::Aborted(_) => PublicState::Aborted,
         }
     }
 
     /// When it reached its final state.
-    pub const fn completed_at(&self) -> Option<Timestamp> {
-        match self.state {
+    pub fn completed_at(&self) -> Option<Timestamp> {
+        match &self.state {
             TransferState::Reserved => None,
-            TransferState::Committed { at, .. } | TransferState::Aborted { at, .. } => Some(at),
+            TransferState::Committed(end) => Some(end.at),
+            TransferState::Aborted(end) => Some(end.at),
         }
     }
 
@@ -154,8 +178,8 @@ impl Transfer {
     pub fn view(&self) -> TransferView {
         let (fulfilment, cause) = match &self.state {
             TransferState::Reserved => (None, None),
-            TransferState::Committed { fulfilment, .. } => (Some(*fulfilment), None),
-            TransferState::Aborted { cause, .. } => (None, Some(cause.clone())),
+            TransferState::Committed(end) => (Some(end.fulfilment), None),
+            TransferState::Aborted(end) => (None, Some(end.cause.clone())),
         };
         let extensions = self.extensions.clone();
         TransferView {
@@ -172,14 +196,16 @@ impl Stored for TransferState {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         match self {
             Self::Reserved => encoder.u8(0),
-            Self::Committed { fulfilment, fingerprint, at, window } => {
+            Self::Committed(end) => {
+                let Committed { fulfilment, fingerprint, at, window } = &**end;
                 encoder.u8(if window.is_some() { 3 } else { 1 });
                 encoder.raw(fulfilment);
                 encoder.raw(fingerprint);
                 encoder.timestamp(*at);
                 window.iter().for_each(|window| window.encode(encoder));
             }
-            Self::Aborted { kind, cause, fingerprint, operator_reason, at } => {
+            Self::Aborted(end) => {
+                let Aborted { kind, cause, fingerprint, operator_reason, at } = &**end;
                 encoder.u8(2);
                 kind.encode(encoder);
                 cause.encode(encoder);
@@ -193,19 +219,19 @@ impl Stored for TransferState {
     fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
         Ok(match decoder.u8()? {
             0 => Self::Reserved,
-            tag @ (1 | 3) => Self::Committed {
+            tag @ (1 | 3) => Self::from(Committed {
                 fulfilment: decoder.array()?,
                 fingerprint: decoder.array()?,
                 at: decoder.timestamp()?,
                 window: if tag == 3 { Some(Stored::decode(decoder)?) } else { None },
-            },
-            2 => Self::Aborted {
+            }),
+            2 => Self::from(Aborted {
                 kind: Stored::decode(decoder)?,
                 cause: Stored::decode(decoder)?,
                 fingerprint: Stored::decode(decoder)?,
                 operator_reason: Stored::decode(decoder)?,
                 at: decoder.timestamp()?,
-            },
+            }),
             _ => return Err(DecodeError("unknown state of transfer")),
         })
     }

@@ -141,8 +141,8 @@ impl Scheme {
         match self.twin.live.transfer(id).map(|transfer| &transfer.state) {
             None => "unknown",
             Some(TransferState::Reserved) => "RESERVED",
-            Some(TransferState::Committed { .. }) => "COMMITTED",
-            Some(TransferState::Aborted { kind, .. }) => kind.as_str(),
+            Some(TransferState::Committed(_)) => "COMMITTED",
+            Some(TransferState::Aborted(end)) => end.kind.as_str(),
         }
     }
 

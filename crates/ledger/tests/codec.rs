@@ -5,14 +5,14 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{
-    AbortKind, AccountId, Actor, Attribution, AuditEntry, BindingKind, Block, Callback, CallbackContent,
-    CallbackKey, Cause, ContentId, ContentRef, Conversion, ConversionAccounts, ConversionAnswer,
-    ConversionSide, ConversionState, Credential, Delay, EndpointType, Event, FeePayer, FeeRule, FeeTerms,
-    FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger, LedgerAccountTypeId,
-    LedgerConfig, NewContent, NoFee, ParticipantId, Payload, Person, PublicKeyDer, PublicState, Record,
-    Refusal, ResourceId, ResourceKind, Role, SEALED_BYTES, Sealed, Secret, Settled, SettlementId,
-    SettlementModel, SettlementNet, SettlementStage, SettlementState, SignatureKey, StateMethod, Stored,
-    Subject, Transfer, TransferState, TransferView, WindowId,
+    AbortKind, Aborted, AccountId, Actor, Attribution, AuditEntry, BindingKind, Block, Callback,
+    CallbackContent, CallbackKey, Cause, Committed, ContentId, ContentRef, Conversion, ConversionAccounts,
+    ConversionAnswer, ConversionSide, ConversionState, Credential, Delay, EndpointType, Event, FeePayer,
+    FeeRule, FeeTerms, FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger,
+    LedgerAccountTypeId, LedgerConfig, NewContent, NoFee, ParticipantId, Payload, Person, PublicKeyDer,
+    PublicState, Record, Refusal, ResourceId, ResourceKind, Role, SEALED_BYTES, Sealed, Secret, Settled,
+    SettlementId, SettlementModel, SettlementNet, SettlementStage, SettlementState, SignatureKey,
+    StateMethod, Stored, Subject, Transfer, TransferState, TransferView, WindowId,
 };
 use upesi_types::{
     Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Timestamp, TransferId,
@@ -171,22 +171,15 @@ fn every_refusal_is_tried() {
 fn transfer_state() -> impl Strategy<Value = TransferState> {
     let window = proptest::option::of(any::<u32>().prop_map(WindowId));
     let committed = (any::<[u8; 32]>(), any::<[u8; 16]>(), timestamp(), window).prop_map(
-        |(fulfilment, fingerprint, at, window)| TransferState::Committed {
-            fulfilment,
-            fingerprint,
-            at,
-            window,
+        |(fulfilment, fingerprint, at, window)| {
+            TransferState::from(Committed { fulfilment, fingerprint, at, window })
         },
     );
     let kind = proptest::sample::select(AbortKind::ALL);
     let cause = (kind, cause(), any::<Option<[u8; 16]>>());
     let aborted = (cause, proptest::option::of(text()), timestamp()).prop_map(
-        |((kind, cause, fingerprint), operator_reason, at)| TransferState::Aborted {
-            kind,
-            cause,
-            fingerprint,
-            operator_reason,
-            at,
+        |((kind, cause, fingerprint), operator_reason, at)| {
+            TransferState::from(Aborted { kind, cause, fingerprint, operator_reason, at })
         },
     );
     prop_oneof![Just(TransferState::Reserved), committed, aborted]

@@ -366,8 +366,8 @@ impl Run {
             let transfer = ledger.transfer(id).or_else(|| self.twin.archive.get(&id));
             let end = match &transfer.expect("every prepare is kept").state {
                 TransferState::Reserved => End::Open,
-                TransferState::Committed { .. } => End::Committed(deal.end.window().unwrap_or(0)),
-                TransferState::Aborted { kind, .. } => End::Aborted(*kind),
+                TransferState::Committed(_) => End::Committed(deal.end.window().unwrap_or(0)),
+                TransferState::Aborted(end) => End::Aborted(end.kind),
             };
             assert_eq!(end, deal.end, "{id} after {ask:?}: {deal:?}");
         }

@@ -8,7 +8,8 @@ use upesi_journal::sim_disk::script::dynamic;
 use upesi_journal::{Batch, Options, SnapshotStore};
 use upesi_ledger::codec::Encoder;
 use upesi_ledger::{
-    AbortKind, Cause, Event, Record, Refusal, Stored as _, Transfer, TransferState, WindowId,
+    AbortKind, Aborted, Cause, Committed, Event, Record, Refusal, Stored as _, Transfer, TransferState,
+    WindowId,
 };
 use upesi_types::{ErrorCode, Timestamp};
 
@@ -322,21 +323,21 @@ pub(crate) fn archived_transfers() -> Vec<Vec<u8>> {
         _ => None,
     });
     let window = Some(WindowId(3));
-    let committed = TransferState::Committed { fulfilment: [1; 32], fingerprint: [2; 16], at, window };
-    let aborted = TransferState::Aborted {
+    let committed = TransferState::from(Committed { fulfilment: [1; 32], fingerprint: [2; 16], at, window });
+    let aborted = TransferState::from(Aborted {
         kind: AbortKind::Rejected,
         cause: Cause::Payee { code: ErrorCode::PAYEE_REJECTION, description: "no".into() },
         fingerprint: Some([3; 16]),
         operator_reason: None,
         at,
-    };
-    let by_operator = TransferState::Aborted {
+    });
+    let by_operator = TransferState::from(Aborted {
         kind: AbortKind::Expired,
         cause: Refusal::Expired.into(),
         fingerprint: None,
         operator_reason: Some("stuck".into()),
         at,
-    };
+    });
     let states = prepared.flat_map(|transfer| {
         let ends = [committed.clone(), aborted.clone(), by_operator.clone()];
         let ended = ends.map(|state| Transfer { state, ..transfer.clone() });

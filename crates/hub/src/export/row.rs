@@ -34,10 +34,8 @@ impl<'a> Finished<'a> {
 
     /// The settlement window of a transfer, if it is known.
     pub(super) fn window(self) -> Option<u32> {
-        let Self::Transfer(Transfer { state: TransferState::Committed { window, .. }, .. }) = self else {
-            return None;
-        };
-        window.map(|window| window.0)
+        let Self::Transfer(Transfer { state: TransferState::Committed(end), .. }) = self else { return None };
+        end.window.map(|window| window.0)
     }
 
     /// Whether a participant is payer or payee of a transfer.
@@ -80,8 +78,8 @@ fn error(cause: Option<&Cause>) -> [Value<'_>; 2] {
 fn of_transfer<'a>(transfer: &'a Transfer, names: &Names) -> Row<'a> {
     let (state, cause, fulfilment, window) = match &transfer.state {
         TransferState::Reserved => ("RESERVED", None, None, None),
-        TransferState::Committed { fulfilment, window, .. } => ("COMMITTED", None, Some(fulfilment), *window),
-        TransferState::Aborted { kind, cause, .. } => (kind.as_str(), Some(cause), None, None),
+        TransferState::Committed(end) => ("COMMITTED", None, Some(&end.fulfilment), end.window),
+        TransferState::Aborted(end) => (end.kind.as_str(), Some(&end.cause), None, None),
     };
     let [code, description] = error(cause);
     vec![

@@ -1,7 +1,7 @@
 use reader::read_parquet;
 use upesi_ledger::{
-    AbortKind, BulkItem, BulkState, Cause, ConversionSide, ConversionState, ItemState, ParticipantId,
-    Refusal, TransferState, WindowId,
+    AbortKind, Aborted, BulkItem, BulkState, Cause, Committed, ConversionSide, ConversionState, ItemState,
+    ParticipantId, Refusal, TransferState, WindowId,
 };
 use upesi_types::{Amount, BulkId, ConversionId, Currency, ErrorCode, Money, TransferId};
 
@@ -238,7 +238,7 @@ fn odd_transfers() -> [Transfer; 2] {
         prepare_seq: 1,
         prepare_fingerprint: [0; 16],
         extensions: None,
-        state: TransferState::Aborted {
+        state: TransferState::from(Aborted {
             kind: AbortKind::Invalid,
             cause: Cause::Payee {
                 code: ErrorCode::VALIDATION,
@@ -247,19 +247,19 @@ fn odd_transfers() -> [Transfer; 2] {
             fingerprint: None,
             operator_reason: None,
             at,
-        },
+        }),
     };
     let committed = Transfer {
         payer: ParticipantId::new(7),
         amount: Amount::MAX,
         condition: [0xab; 32],
         extensions: Some(r#"[{"key":"a","value":"日本, \"x\""}]"#.into()),
-        state: TransferState::Committed {
+        state: TransferState::from(Committed {
             fulfilment: [0xcd; 32],
             fingerprint: [0; 16],
             at,
             window: Some(WindowId(4)),
-        },
+        }),
         ..refused.clone()
     };
     [refused, committed]

@@ -354,13 +354,13 @@ impl Ledger {
             let item = &mut entry.bulk.items[place as usize];
             assert!(item.state == ItemState::Accepted, "item {place} of bulk {id} ends twice");
             item.state = match &transfer.state {
-                TransferState::Committed { fulfilment, .. } => {
+                TransferState::Committed(end) => {
                     is_committed = true;
                     let extensions = transfer.extensions.clone();
-                    ItemState::Committed { fulfilment: *fulfilment, extensions }
+                    ItemState::Committed { fulfilment: end.fulfilment, extensions }
                 }
-                TransferState::Aborted { cause, .. } if was_asked => ItemState::Aborted(cause.clone()),
-                TransferState::Aborted { cause, .. } => ItemState::Refused(cause.clone()),
+                TransferState::Aborted(end) if was_asked => ItemState::Aborted(end.cause.clone()),
+                TransferState::Aborted(end) => ItemState::Refused(end.cause.clone()),
                 TransferState::Reserved => unreachable!("a transfer ends committed or aborted"),
             };
             entry.open -= 1;

@@ -46,8 +46,8 @@ impl Ledger {
             Some(transfer) => {
                 let content = match &transfer.state {
                     // Another scheme is told by the callback that it knows for failures.
-                    TransferState::Aborted { cause, .. } if get.is_proxied => {
-                        CallbackContent::Error(cause.clone())
+                    TransferState::Aborted(end) if get.is_proxied => {
+                        CallbackContent::Error(end.cause.clone())
                     }
                     _ => CallbackContent::State(StateMethod::Put, transfer.view()),
                 };

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::facts::Facts;
 use crate::participant::{Participant, ParticipantId};
 use crate::refusal::{Cause, Refusal};
-use crate::transfer::{Fingerprint, Transfer, TransferState};
+use crate::transfer::{Aborted, Fingerprint, Transfer, TransferState};
 
 /// A prepare as the gateway read it.
 #[derive(Clone, Debug)]
@@ -120,8 +120,8 @@ impl Ledger {
                 let kind = refusal.kind();
                 let cause = Cause::Hub(refusal);
                 let reason = cause.clone();
-                transfer.state =
-                    TransferState::Aborted { kind, cause, fingerprint: None, operator_reason: None, at: now };
+                let end = Aborted { kind, cause, fingerprint: None, operator_reason: None, at: now };
+                transfer.state = end.into();
                 Err(reason)
             }
         };

@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::limits::UnknownTransfer;
 use crate::participant::ParticipantId;
 use crate::refusal::{Cause, Refusal};
-use crate::transfer::{AbortKind, Fingerprint, Transfer, TransferState};
+use crate::transfer::{AbortKind, Aborted, Fingerprint, Transfer, TransferState};
 
 /// A PUT that wants to end a transfer.
 pub(super) struct Put {
@@ -143,14 +143,8 @@ pub(super) fn end(
 ) {
     let Ending { kind, cause, operator_reason } = ending;
     if let (true, Some(payee)) = (reserves, transfer.payee) {
-        let state = TransferState::Aborted {
-            kind,
-            cause: cause.clone(),
-            fingerprint,
-            operator_reason: None,
-            at: now,
-        };
-        let ended = Transfer { state, ..transfer.clone() };
+        let end = Aborted { kind, cause: cause.clone(), fingerprint, operator_reason: None, at: now };
+        let ended = Transfer { state: end.into(), ..transfer.clone() };
         out.tell(payee, transfer.id, CallbackContent::State(StateMethod::Patch, ended.view()));
     }
     let id = transfer.id;
@@ -173,10 +167,10 @@ fn tell_sender(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decis
 /// The fingerprint of the PUT that ended a transfer, if it was of this kind.
 fn fingerprint_that_ended(transfer: &Transfer, kind: PutKind) -> Option<&Fingerprint> {
     match (&transfer.state, kind) {
-        (TransferState::Committed { fingerprint, .. }, PutKind::Fulfil) => Some(fingerprint),
-        (TransferState::Aborted { kind: ended, fingerprint, .. }, kind) => {
-            let by_abort = matches!(ended, AbortKind::ByPayee | AbortKind::InvalidAbort);
-            fingerprint.as_ref().filter(|_| by_abort == (kind == PutKind::Abort))
+        (TransferState::Committed(end), PutKind::Fulfil) => Some(&end.fingerprint),
+        (TransferState::Aborted(end), kind) => {
+            let by_abort = matches!(end.kind, AbortKind::ByPayee | AbortKind::InvalidAbort);
+            end.fingerprint.as_ref().filter(|_| by_abort == (kind == PutKind::Abort))
         }
         _ => None,
     }

@@ -76,9 +76,11 @@ impl Ledger {
                 put::end(transfer, ending, None, false, now, out);
                 return Ok(AdminOutcome::Done);
             }
-            TransferState::Aborted { operator_reason: Some(_), .. } => return Ok(AdminOutcome::AlreadyDone),
-            TransferState::Aborted { kind, .. } => kind.as_str(),
-            TransferState::Committed { .. } => "COMMITTED",
+            TransferState::Aborted(end) if end.operator_reason.is_some() => {
+                return Ok(AdminOutcome::AlreadyDone);
+            }
+            TransferState::Aborted(end) => end.kind.as_str(),
+            TransferState::Committed(_) => "COMMITTED",
         };
         Err(AdminRefusal::TransferFinal { state })
     }

@@ -48,13 +48,13 @@ fn totals_and_lengths_count_what_happened() {
         operator_reason: None,
     };
     let refused = crate::Transfer {
-        state: TransferState::Aborted {
+        state: TransferState::from(crate::Aborted {
             kind: crate::AbortKind::Invalid,
             cause: Refusal::ConditionInvalid.into(),
             fingerprint: None,
             operator_reason: None,
             at: Timestamp::from_ms(9),
-        },
+        }),
         ..transfer(4, 1)
     };
     ledger.evolve(9, Timestamp::from_ms(9), [late, Event::TransferPrepared(refused)], &[]);

@@ -357,11 +357,10 @@ fn a_commit_notes_its_window() {
             &mut ledger,
             vec![Event::TransferCommitted { id, fulfilment, fingerprint, extensions: None, settled }],
         );
-        let Some(TransferState::Committed { window, .. }) = ledger.transfer(id).map(|found| &found.state)
-        else {
+        let Some(TransferState::Committed(end)) = ledger.transfer(id).map(|found| &found.state) else {
             panic!("{number} is not committed")
         };
-        assert_eq!(*window, expected);
+        assert_eq!(end.window, expected);
     }
 }
 

@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 use upesi_types::{Timestamp, TransferId};
 
 use super::transfer;
-use crate::transfer::{AbortKind, Transfer, TransferState};
+use crate::transfer::{AbortKind, Aborted, Transfer, TransferState};
 use crate::transfer_table::TransferTable;
 
 const HASH_SEED: u64 = 7;
@@ -28,13 +28,13 @@ fn colliding() -> [TransferId; 2] {
 }
 
 fn end(transfer: &mut Transfer) {
-    transfer.state = TransferState::Aborted {
+    transfer.state = TransferState::from(Aborted {
         kind: AbortKind::ByPayee,
         cause: super::declined(),
         fingerprint: None,
         operator_reason: None,
         at: Timestamp::EPOCH,
-    };
+    });
 }
 
 #[test]

@@ -137,8 +137,8 @@ fn extensions(view: &TransferView) -> Option<String> {
 pub fn state(transfer: &Transfer) -> &'static str {
     match &transfer.state {
         TransferState::Reserved => "RESERVED",
-        TransferState::Committed { .. } => "COMMITTED",
-        TransferState::Aborted { kind, .. } => kind.as_str(),
+        TransferState::Committed(_) => "COMMITTED",
+        TransferState::Aborted(end) => end.kind.as_str(),
     }
 }
 
@@ -257,10 +257,10 @@ impl Story {
         let id = self.id(&words.next("a transfer")?);
         let found = self.twin.live.transfer(id).or_else(|| self.twin.archive.get(&id));
         let reason = match found.map(|transfer| &transfer.state) {
-            Some(TransferState::Aborted { operator_reason: Some(reason), .. }) => reason.to_string(),
-            _ => "none".to_owned(),
+            Some(TransferState::Aborted(end)) => end.operator_reason.as_deref(),
+            _ => None,
         };
-        Ok((words.next("a reason")?, reason))
+        Ok((words.next("a reason")?, reason.unwrap_or("none").to_owned()))
     }
 
     /// `accounts greenbank POSITION KES active, SETTLEMENT KES inactive`.

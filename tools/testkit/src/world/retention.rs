@@ -192,6 +192,6 @@ fn finished(transfer: &Transfer) -> Finished {
         id: transfer.id,
         parties: (number(transfer.payer), number(transfer.payee)),
         amount: i128::from(transfer.amount.units()),
-        is_committed: matches!(transfer.state, TransferState::Committed { .. }),
+        is_committed: matches!(transfer.state, TransferState::Committed(_)),
     }
 }

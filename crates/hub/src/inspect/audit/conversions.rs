@@ -353,7 +353,7 @@ fn ended_by(place: Place<'_>) -> impl Iterator<Item = Ended> {
         Event::TransferCommitted { id, .. } => Some(Ended { id: *id, abort: None }),
         Event::TransferAborted { id, kind, .. } => Some(Ended { id: *id, abort: Some(*kind) }),
         Event::TransferPrepared(transfer) => match &transfer.state {
-            TransferState::Aborted { kind, .. } => Some(Ended { id: transfer.id, abort: Some(*kind) }),
+            TransferState::Aborted(end) => Some(Ended { id: transfer.id, abort: Some(end.kind) }),
             _ => None,
         },
         _ => None,

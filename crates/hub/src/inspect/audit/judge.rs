@@ -3,8 +3,8 @@
 use sha2::{Digest, Sha256};
 use upesi_fspiop::refusal;
 use upesi_ledger::{
-    AbortKind, AccountId, Callback, CallbackContent, Event, Granularity, LedgerAccountTypeId, ParticipantId,
-    Payload, PublicState, Settled, Transfer, TransferState,
+    AbortKind, Aborted, AccountId, Callback, CallbackContent, Event, Granularity, LedgerAccountTypeId,
+    ParticipantId, Payload, PublicState, Settled, Transfer, TransferState,
 };
 use upesi_types::{Amount, Timestamp, TransferId};
 
@@ -209,10 +209,11 @@ impl Books {
         let mut find = |text: String| {
             findings.push(format!("record {}: transfer {} {text}", place.seq, transfer.id));
         };
-        let TransferState::Aborted { kind, cause, .. } = &transfer.state else {
+        let TransferState::Aborted(end) = &transfer.state else {
             find("is committed without having been reserved".to_owned());
             return findings;
         };
+        let Aborted { kind, cause, .. } = &**end;
         let code = refusal::cause(cause).0;
         let is_right = match (kind, code.number()) {
             (AbortKind::Invalid, VALIDATION) => self.is_invalid(place, request),

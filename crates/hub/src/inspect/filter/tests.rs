@@ -1,8 +1,8 @@
 use upesi_ledger::{
-    AbortKind, AccountId, Actor, BindingKind, Block, Bulk, BulkAnswer, BulkItem, BulkState, Callback,
-    CallbackContent, Cause, Conversion, ConversionAnswer, ConversionSide, ConversionState, EndpointType,
-    FundsDirection, FundsState, FundsTransfer, ItemState, Ledger, LedgerAccountTypeId, LedgerConfig, NoFee,
-    Payload, Refusal, Settled, Subject, Transfer,
+    AbortKind, Aborted, AccountId, Actor, BindingKind, Block, Bulk, BulkAnswer, BulkItem, BulkState,
+    Callback, CallbackContent, Cause, Conversion, ConversionAnswer, ConversionSide, ConversionState,
+    EndpointType, FundsDirection, FundsState, FundsTransfer, ItemState, Ledger, LedgerAccountTypeId,
+    LedgerConfig, NoFee, Payload, Refusal, Settled, Subject, Transfer,
 };
 use upesi_types::{Amount, Currency, Money};
 
@@ -266,7 +266,7 @@ fn the_end_of_what_a_participant_began_concerns_it_once() {
         let cause = Cause::Hub(Refusal::Expired);
         let (fingerprint, operator_reason) = (None, None);
         let kind = AbortKind::Invalid;
-        transfer(number, TransferState::Aborted { kind, cause, fingerprint, operator_reason, at: AT })
+        transfer(number, Aborted { kind, cause, fingerprint, operator_reason, at: AT }.into())
     };
     let mut sieve = Sieve::new(Filter::default());
     let mut concerns = |event: &Event| sieve.event_concerns(participant(2), event, &names());

@@ -651,10 +651,8 @@ fn a_refusal_that_nothing_explains_is_found() {
         let command = journal.prepare_command(4, "10.5");
         let mut decision = journal.decide(&command);
         let Event::TransferPrepared(transfer) = &mut decision.events[0] else { unreachable!() };
-        let TransferState::Aborted { kind: as_what, cause: with, .. } = &mut transfer.state else {
-            unreachable!()
-        };
-        (*as_what, *with) = (kind, refusal.into());
+        let TransferState::Aborted(end) = &mut transfer.state else { unreachable!() };
+        (end.kind, end.cause) = (kind, refusal.into());
         let body = prepare_body(&command);
         journal.write(&decision, Payload { headers: SOURCE, body: body.as_bytes() });
         let findings = audited(&mut journal).findings;

@@ -296,11 +296,11 @@ impl Ledger {
                 (*id, Some((*kind, cause.clone())), self.parties_of(*id))
             }
             Event::TransferPrepared(transfer) => match &transfer.state {
-                TransferState::Aborted { kind, cause, .. } => {
+                TransferState::Aborted(end) => {
                     let payer = transfer.payer.filter(|payer| {
                         matches!(out.actor, Actor::Dfsp(source) if self.participant(*payer).name == source)
                     });
-                    (transfer.id, Some((*kind, cause.clone())), (payer, None))
+                    (transfer.id, Some((end.kind, end.cause.clone())), (payer, None))
                 }
                 _ => (transfer.id, None, (None, None)),
             },
