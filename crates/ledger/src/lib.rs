@@ -24,6 +24,7 @@ mod event;
 mod facts;
 mod fee;
 mod funds;
+mod index;
 mod limits;
 mod operator;
 mod outbox;

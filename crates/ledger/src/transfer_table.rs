@@ -6,9 +6,9 @@ use core::hash::BuildHasher;
 use core::ops::{Bound, RangeBounds as _};
 
 use foldhash::fast::FixedState;
-use hashbrown::hash_table::{Entry, HashTable};
 use upesi_types::{Timestamp, TransferId};
 
+use crate::index::Index;
 use crate::transfer::{Transfer, TransferState};
 
 /// Transfers by id, by deadline while reserved, and by age once finished.
@@ -18,32 +18,17 @@ use crate::transfer::{Transfer, TransferState};
 #[derive(Clone, Debug)]
 pub(crate) struct TransferTable {
     slots: Slots<Transfer>,
-    index: HashTable<Indexed>,
+    index: Index,
     hash: FixedState,
     deadlines: Deadlines,
     finished: VecDeque<(u64, u32)>,
-}
-
-/// An entry of the index.
-#[derive(Clone, Copy, Debug)]
-struct Indexed {
-    /// The lower half of the id's hash.
-    hash: u32,
-    slot: u32,
-}
-
-impl Indexed {
-    /// The hash under which the index keeps this entry. It takes the place from one end and a tag from the other.
-    fn spread(&self) -> u64 {
-        u64::from(self.hash) << 32 | u64::from(self.hash)
-    }
 }
 
 impl TransferTable {
     pub(crate) fn new(hash_seed: u64) -> Self {
         Self {
             slots: Slots::new(),
-            index: HashTable::new(),
+            index: Index::new(),
             hash: FixedState::with_seed(hash_seed),
             deadlines: Deadlines::Kept(BTreeSet::new()),
             finished: VecDeque::new(),
@@ -55,15 +40,13 @@ impl TransferTable {
         self.deadlines = Deadlines::Counted(self.deadlines.len());
     }
 
-    /// The index's entry for an id that is in `slot`.
-    fn indexed(&self, id: TransferId, slot: u32) -> Indexed {
-        Indexed { hash: self.hash.hash_one(id) as u32, slot }
+    /// The hash under which the index has an id.
+    fn hash_of(&self, id: TransferId) -> u32 {
+        self.hash.hash_one(id) as u32
     }
 
     fn slot_of(&self, id: TransferId) -> Option<u32> {
-        let sought = self.indexed(id, 0);
-        let is_it = |entry: &Indexed| entry.hash == sought.hash && holds(&self.slots, entry.slot, id);
-        self.index.find(sought.spread(), is_it).map(|entry| entry.slot)
+        self.index.find(self.hash_of(id), |slot| holds(&self.slots, slot, id))
     }
 
     pub(crate) fn get(&self, id: TransferId) -> Option<&Transfer> {
@@ -75,12 +58,9 @@ impl TransferTable {
         let (id, expires_at) = (transfer.id, transfer.expires_at);
         let is_reserved = transfer.state == TransferState::Reserved;
         let slot = self.slots.fill(transfer);
-        let entry = self.indexed(id, slot);
-        let is_it = |found: &Indexed| found.hash == entry.hash && holds(&self.slots, found.slot, id);
-        match self.index.entry(entry.spread(), is_it, Indexed::spread) {
-            Entry::Vacant(place) => place.insert(entry),
-            Entry::Occupied(_) => panic!("transfer {id} is prepared twice"),
-        };
+        let hash = self.hash_of(id);
+        let is_new = self.index.insert(hash, slot, |found| holds(&self.slots, found, id));
+        assert!(is_new, "transfer {id} is prepared twice");
         if is_reserved {
             self.deadlines.insert((expires_at, slot));
         } else {
@@ -105,10 +85,7 @@ impl TransferTable {
         core::iter::from_fn(move || {
             let (finished_seq, slot) = self.finished.pop_front_if(|(finished, _)| *finished <= seq)?;
             let transfer = self.slots.take(slot)?;
-            let entry = self.indexed(transfer.id, slot);
-            if let Ok(found) = self.index.find_entry(entry.spread(), |found| found.slot == slot) {
-                found.remove();
-            }
+            self.index.remove(self.hash_of(transfer.id), slot);
             Some((finished_seq, transfer))
         })
     }
