@@ -40,6 +40,9 @@ const DECISION_BYTES_MAX: usize = 128 * 1024;
 const EXPIRY_BYTES_MAX: usize = 512;
 const _: () = assert!(Limits::SHIPPED.expiries_per_tick * EXPIRY_BYTES_MAX <= DECISION_BYTES_MAX);
 
+/// Commands whose transfers are fetched from memory together, before the first of them is decided.
+const FETCHED_AHEAD: usize = 32;
+
 /// The engine's work, on a thread of its own ([`Decider::run`]) or turn by turn.
 pub(crate) struct Decider<H> {
     shared: Arc<SharedState>,
@@ -148,7 +151,11 @@ impl<H: CommitThread> Decider<H> {
                 .rev()
                 .for_each(|command| submissions.push_front(Submission::Quiet(command)));
         }
-        while let Some(submission) = submissions.pop_front() {
+        for number in 0.. {
+            if number % FETCHED_AHEAD == 0 {
+                self.ledger.fetch(submissions.iter().take(FETCHED_AHEAD).filter_map(Submission::transfer_id));
+            }
+            let Some(submission) = submissions.pop_front() else { break };
             let bytes = submission.bytes();
             let is_full = self.open.batch.len() >= self.options.batch_commands_max
                 || self.open.batch.bytes() + bytes > self.options.batch_bytes_max;

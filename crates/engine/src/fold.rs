@@ -1,13 +1,18 @@
 //! The one fold of the journal: the engine's replay at a start, the archivist, the rebuild of a lost archive, and the
 //! tools.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use upesi_journal::{END, Log, Snapshot};
-use upesi_ledger::{Event, Ledger, LedgerConfig, Record};
+use upesi_ledger::{Callback, Event, Ledger, LedgerConfig, Record};
+use upesi_types::Timestamp;
 
 use crate::error::StartError;
-use crate::follow::{Follow, follow, follow_once};
+use crate::follow::{Follow, FollowError, Followed, follow, follow_once};
+
+/// Records that are read together, so that the transfers of all are fetched from memory at once.
+const READ_AHEAD: usize = 32;
 
 /// Folds the records of a journal into a ledger, one after the other.
 ///
@@ -19,19 +24,43 @@ pub struct Fold {
     /// The state after the last record that was folded.
     pub ledger: Ledger,
     records: Follow,
+    /// Read and not folded yet; behind an error nothing is read.
+    ahead: VecDeque<Result<Ahead, FollowError>>,
+    /// Lists of records that were folded, for those to come.
+    spare: Vec<(Vec<Event>, Vec<Callback>)>,
     archived_to: u64,
+}
+
+/// What is folded of a record.
+struct Ahead {
+    seq: u64,
+    time: Timestamp,
+    events: Vec<Event>,
+    callbacks: Vec<Callback>,
+}
+
+impl From<Followed<'_>> for Ahead {
+    fn from(Followed { seq, time, record, .. }: Followed<'_>) -> Self {
+        let Record { events, callbacks, .. } = record;
+        Self { seq, time, events, callbacks }
+    }
 }
 
 impl Fold {
     /// Continues after the last record of `ledger`. The archive holds, or has removed, all that finished up to
     /// `archived_to`.
     pub fn new(log: &Arc<dyn Log>, ledger: Ledger, archived_to: u64) -> Self {
-        Self { records: follow(log, ledger.last_seq() + 1), ledger, archived_to }
+        Self::of(follow(log, ledger.last_seq() + 1), ledger, archived_to)
     }
 
     /// The same, for the last reader of those records: it leaves caches to others.
     pub fn once(log: &Arc<dyn Log>, ledger: Ledger, archived_to: u64) -> Self {
-        Self { records: follow_once(log, ledger.last_seq() + 1), ledger, archived_to }
+        Self::of(follow_once(log, ledger.last_seq() + 1), ledger, archived_to)
+    }
+
+    fn of(records: Follow, ledger: Ledger, archived_to: u64) -> Self {
+        let ahead = VecDeque::with_capacity(READ_AHEAD);
+        Self { ledger, records, ahead, spare: Vec::with_capacity(READ_AHEAD), archived_to }
     }
 
     /// Begins as early as possible: at the first record ever, or, if the journal has lost it to retention, behind
@@ -63,16 +92,34 @@ impl Fold {
 
     /// The same; `see` is shown the events before they are folded.
     pub(crate) fn next_seen(&mut self, goal: u64, see: impl FnOnce(&[Event])) -> Result<bool, StartError> {
-        let Some(found) = self.records.next_up_to(goal)? else { return Ok(false) };
-        let (seq, time) = (found.seq, found.time);
-        let Record { mut events, callbacks, .. } = found.record;
+        if self.ahead.is_empty() {
+            self.read_ahead(goal);
+        }
+        let is_beyond = |next: &mut Result<Ahead, FollowError>| matches!(next, Ok(next) if next.seq > goal);
+        let Some(next) = self.ahead.pop_front_if(|next| !is_beyond(next)) else { return Ok(false) };
+        let Ahead { seq, time, mut events, callbacks } = next?;
         see(&events);
         self.ledger.evolve(seq, time, events.drain(..), &callbacks);
-        self.records.reuse(events, callbacks);
+        self.spare.push((events, callbacks));
         if seq <= self.archived_to {
             self.forget_to(seq);
         }
         Ok(true)
+    }
+
+    fn read_ahead(&mut self, goal: u64) {
+        while self.ahead.len() < READ_AHEAD {
+            if let Some((events, callbacks)) = self.spare.pop() {
+                self.records.reuse(events, callbacks);
+            }
+            let Some(found) = self.records.next_up_to(goal).transpose() else { break };
+            self.ahead.push_back(found.map(Ahead::from));
+            if let Some(Err(_)) = self.ahead.back() {
+                break;
+            }
+        }
+        let events = self.ahead.iter().flatten().flat_map(|next| &next.events);
+        self.ledger.fetch(events.filter_map(Event::transfer_id));
     }
 
     /// The archive holds, or has removed, all that finished up to a record by now.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use upesi_ledger::{Archived, Command, Ledger, Reply};
+use upesi_types::TransferId;
 
 use crate::error::SubmitError;
 use crate::record::Payload;
@@ -61,6 +62,14 @@ pub(crate) const REPORTS_MAX: usize = 65_536;
 const CALLBACK_KEY_BYTES: usize = 16;
 
 impl Submission {
+    /// The transfer that it is about.
+    pub(crate) fn transfer_id(&self) -> Option<TransferId> {
+        match self {
+            Self::Command { command, .. } | Self::Quiet(command) => command.transfer_id(),
+            Self::Question(_) => None,
+        }
+    }
+
     /// About what its record will take, beyond what the ledger adds, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let keys = |command: &Command| match command {

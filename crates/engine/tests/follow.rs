@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -47,6 +47,15 @@ fn start(options: EngineOptions) -> (Engine, EngineHandle) {
 fn log_of(data: &Path) -> Arc<dyn Log> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(data, Access::Read));
     EmbeddedLog::for_reading(&disk)
+}
+
+/// The files of its segments, oldest first.
+fn segment_files(data: &Path) -> Vec<PathBuf> {
+    let journal = std::fs::read_dir(data.join("journal")).unwrap();
+    let mut segments: Vec<_> = journal.map(|file| file.unwrap().path()).collect();
+    segments.retain(|path| path.extension().is_some_and(|ending| ending == "seg"));
+    segments.sort();
+    segments
 }
 
 /// Transfers of different amounts in both directions; those of even numbers are committed.
@@ -119,11 +128,7 @@ fn from_the_first_record_and_from_the_middle_across_segments() {
     }
     assert_eq!(prepared(follow(&log, last + 1)), (vec![], vec![]));
     // What is missing in the middle was not removed by retention.
-    let file = directory.path().join("journal");
-    let mut segments: Vec<_> = std::fs::read_dir(file).unwrap().map(|file| file.unwrap().path()).collect();
-    segments.retain(|path| path.extension().is_some_and(|ending| ending == "seg"));
-    segments.sort();
-    std::fs::remove_file(&segments[1]).unwrap();
+    std::fs::remove_file(&segment_files(directory.path())[1]).unwrap();
     let error = follow(&log, starts[1]).next().unwrap_err();
     assert!(matches!(error, FollowError::Journal(_)), "{error}");
 }
@@ -146,6 +151,39 @@ fn from_a_snapshot_to_the_same_state_as_from_the_first_record() {
     }
     let earliest = Fold::earliest(&log, &snapshots, LedgerConfig::default()).unwrap();
     assert_eq!(earliest.ledger.last_seq(), 0, "the journal is whole");
+}
+
+/// A fold reads records ahead of those that it folds.
+#[test]
+fn a_fold_goes_as_far_as_it_is_told_and_up_to_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let last = filled(directory.path(), true);
+    let log = log_of(directory.path());
+    let begin = || Fold::new(&log, Ledger::new(LedgerConfig::default()), 0);
+    let mut fold = begin();
+    assert!(fold.next(last).unwrap());
+    assert!(!fold.next(1).unwrap(), "the next record is beyond");
+    for seq in 2..=last {
+        assert!(fold.next(last).unwrap());
+        assert_eq!(fold.ledger.last_seq(), seq);
+    }
+    assert!(!fold.next(last).unwrap());
+    let whole = begin().finish().unwrap();
+    assert!(fold.ledger.encode_unfinished() == whole.encode_unfinished());
+
+    let segments = segment_files(directory.path());
+    std::fs::remove_file(&segments[segments.len() / 2]).unwrap();
+    let (mut records, mut readable) = (follow(&log, 1), 0);
+    while let Ok(found) = records.next() {
+        readable = found.unwrap().seq;
+    }
+    assert!((10..last).contains(&readable), "a segment in the middle is missing: {readable}");
+    let mut fold = begin();
+    (0..readable).for_each(|_| assert!(fold.next(last).unwrap()));
+    for _ in 0..2 {
+        assert!(fold.next(last).is_err());
+        assert_eq!(fold.ledger.last_seq(), readable);
+    }
 }
 
 #[test]

@@ -333,3 +333,14 @@ events! {
         113 BlockLifted { block: Block } = "block of {block} lifted";
     }
 }
+
+impl Event {
+    /// The transfer that begins or ends with it.
+    pub const fn transfer_id(&self) -> Option<TransferId> {
+        match self {
+            Self::TransferPrepared(transfer) => Some(transfer.id),
+            Self::TransferCommitted { id, .. } | Self::TransferAborted { id, .. } => Some(*id),
+            _ => None,
+        }
+    }
+}

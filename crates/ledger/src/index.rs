@@ -87,6 +87,12 @@ impl Index {
         }
     }
 
+    /// Reads where a search for a hash begins, and tells something of what is there.
+    pub(crate) fn peek(&self, hash: u32) -> u32 {
+        let segment = &self.segments[self.segment_of(hash)];
+        segment.places[segment.home(hash)].map_or(0, |entry| entry.hash)
+    }
+
     fn segment_of(&self, hash: u32) -> usize {
         self.directory[upper_bits(hash, self.depth)] as usize
     }

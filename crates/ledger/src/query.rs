@@ -179,6 +179,12 @@ impl Ledger {
         self.transfers.get(id)
     }
 
+    /// Brings the places where transfers are looked up from memory into the processor's caches, all at once. Deciding
+    /// about one after the other would wait for each.
+    pub fn fetch(&self, ids: impl Iterator<Item = TransferId>) {
+        self.transfers.fetch(ids);
+    }
+
     /// How many transfers are reserved.
     pub fn reserved_len(&self) -> usize {
         self.transfers.reserved_len()

@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
+use core::hint::black_box;
 use core::ops::{Bound, RangeBounds as _};
 
 use foldhash::fast::FixedState;
@@ -47,6 +48,11 @@ impl TransferTable {
 
     fn slot_of(&self, id: TransferId) -> Option<u32> {
         self.index.find(self.hash_of(id), |slot| holds(&self.slots, slot, id))
+    }
+
+    /// Brings the places where these ids are looked up from memory into the processor's caches, all at once.
+    pub(crate) fn fetch(&self, ids: impl Iterator<Item = TransferId>) {
+        black_box(ids.fold(0, |seen, id| seen ^ self.index.peek(self.hash_of(id))));
     }
 
     pub(crate) fn get(&self, id: TransferId) -> Option<&Transfer> {
