@@ -276,12 +276,14 @@ const TRANSFER_ENDPOINTS: [(&str, &str); 3] = [
 fn a_forwarded_callback_is_the_senders_own_and_one_of_the_hub_is_not() {
     let own = r#"{ "as": "received" }"#;
     let state = |method| {
-        let state = PublicState::Committed;
-        let view =
-            TransferView { state, completed_at: Some(NOW), fulfilment: None, extensions: None, cause: None };
+        let (state, fulfilment) = (PublicState::Committed, Some([0; 32]));
+        let view = TransferView { state, completed_at: Some(NOW), fulfilment, extensions: None, cause: None };
         CallbackContent::State(method, view)
     };
-    let committed = r#"{"completedTimestamp":"2030-01-01T00:00:00.000Z","transferState":"COMMITTED"}"#;
+    let completed = r#"{"completedTimestamp":"2030-01-01T00:00:00.000Z""#;
+    let told = format!(r#"{completed},"transferState":"COMMITTED"}}"#);
+    let fulfilment = "A".repeat(43);
+    let answered = format!(r#"{completed},"fulfilment":"{fulfilment}","transferState":"COMMITTED"}}"#);
     let refused = CallbackContent::Error(Refusal::Expired.into());
     let error = r#"{"errorInformation":{"errorCode":"3303","errorDescription":"Transfer expired"}}"#;
     let (plain, with_id) = ("/transfers".to_owned(), format!("/transfers/{TRANSFER}"));
@@ -291,8 +293,8 @@ fn a_forwarded_callback_is_the_senders_own_and_one_of_the_hub_is_not() {
         (CallbackContent::ForwardPrepare, Method::POST, "/post", &plain, true, own),
         (CallbackContent::ForwardFulfil, Method::PUT, &*put, &with_id, true, own),
         (CallbackContent::ForwardAbort, Method::PUT, &*format!("{put}/error"), &with_error, true, own),
-        (state(StateMethod::Put), Method::PUT, &*put, &with_id, false, committed),
-        (state(StateMethod::Patch), Method::PATCH, &*put, &with_id, false, committed),
+        (state(StateMethod::Put), Method::PUT, &*put, &with_id, false, &answered),
+        (state(StateMethod::Patch), Method::PATCH, &*put, &with_id, false, &told),
         (refused, Method::PUT, &*format!("{put}/error"), &with_error, false, error),
     ] {
         let what = format!("{content:?}");
@@ -316,6 +318,26 @@ fn a_forwarded_callback_is_the_senders_own_and_one_of_the_hub_is_not() {
         assert_eq!(request.target.into_uri().to_string(), url, "{what}");
         let again = render_callback(participants(&TRANSFER_ENDPOINTS), &record).unwrap();
         assert_eq!((again.headers, again.body), (request.headers, request.body), "{what}: a repetition");
+    }
+}
+
+#[test]
+fn a_request_has_the_size_of_its_headers_and_its_body() {
+    let target = Target::parse("http://greenbank/x").unwrap();
+    let mut headers = HeaderMap::new();
+    for (name, value) in [("x-own", "1234567"), ("x-own", "12"), ("date", "")] {
+        headers.append(name, value.parse().unwrap());
+    }
+    let body = Bytes::from_static(b"{ \"as\": \"received\" }");
+    let request = OutgoingRequest { target, method: Method::PUT, headers, body, is_hub_made: false };
+    assert_eq!(request.bytes(), (5 + 7) + (5 + 2) + 4 + 20);
+}
+
+#[test]
+fn the_log_names_a_target_or_gives_its_number() {
+    let renderer = renderer(participants(&[]));
+    for (number, name) in [(2, GREENBANK), (9, "participant 9")] {
+        assert_eq!(renderer.name(ParticipantId::new(number).unwrap()), name);
     }
 }
 
