@@ -80,11 +80,14 @@ fn shared(participants: Participants) -> SharedParticipants {
     shared
 }
 
-fn render(participants: Participants, message: &Outgoing) -> Result<OutgoingRequest, Unroutable> {
+fn relay(participants: Participants) -> Relay {
     let metrics = RelayMetrics::register(&mut Registry::default());
     let (config, transport) = (RelayConfig::default(), Arc::new(Unused));
-    let relay = Relay::new(config, shared(participants), transport, Arc::new(Stopped), metrics);
-    relay.render(message).map(|(receiver, request)| {
+    Relay::new(config, shared(participants), transport, Arc::new(Stopped), metrics)
+}
+
+fn render(participants: Participants, message: &Outgoing) -> Result<OutgoingRequest, Unroutable> {
+    relay(participants).render(message).map(|(receiver, request)| {
         assert_eq!(receiver.number(), 2);
         request
     })
@@ -319,6 +322,33 @@ fn a_forwarded_callback_is_the_senders_own_and_one_of_the_hub_is_not() {
         let again = render_callback(participants(&TRANSFER_ENDPOINTS), &record).unwrap();
         assert_eq!((again.headers, again.body), (request.headers, request.body), "{what}: a repetition");
     }
+}
+
+/// The trace goes on. Each message has a span of its own, which is never zero; a callback has the same each time.
+#[test]
+fn every_message_has_a_span_of_its_own() {
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let headers = format!("fspiop-source: bluebank\r\ntraceparent: 00-{trace}-b7ad6b7169203331-01\r\n");
+    let span = |request: OutgoingRequest| {
+        let traceparent = header(&request, "traceparent").unwrap();
+        let span = traceparent.strip_prefix(&format!("00-{trace}-")).unwrap().to_owned();
+        assert_ne!(span, "0000000000000000-01");
+        span
+    };
+    let mut prepare = record(CallbackContent::ForwardPrepare);
+    prepare.payload.headers = Bytes::from(headers.clone());
+    let [first, second, again] = [7, 8, 7].map(|seq| {
+        let key = upesi_ledger::CallbackKey { target: ParticipantId::new(2).unwrap(), seq, index: 0 };
+        span(renderer(participants(&TRANSFER_ENDPOINTS)).render(key, &prepare).unwrap())
+    });
+    assert!(first == again && first != second);
+
+    let address = Address::Base(EndpointType::QUOTES);
+    let mut quote = message(address, upesi_fspiop::Method::Post, Resource::Quotes, "/quotes");
+    quote.headers = Bytes::from(headers);
+    let relay = relay(participants(&[("FSPIOP_CALLBACK_URL_QUOTES", "http://g")]));
+    let [first, second] = std::array::from_fn(|_| span(relay.render(&quote).unwrap().1));
+    assert_ne!(first, second);
 }
 
 #[test]
