@@ -169,7 +169,7 @@ fn body(callback: &Callback, record: &DurableRecord) -> Bytes {
 fn span_id(key: CallbackKey) -> SpanId {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
-    (hasher.finish() | 1).to_be_bytes()
+    hasher.finish().max(1).to_be_bytes()
 }
 
 #[cfg(test)]

@@ -60,3 +60,66 @@ impl PartialEq for Signer {
 }
 
 impl Eq for Signer {}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Mutex;
+
+    use aws_lc_rs::digest::Digest;
+    use upesi_http::{Bytes, HeaderMap, Method, Target};
+    use upesi_keys::{Key, Kind, NotSigned, Scheme};
+
+    use super::*;
+
+    /// Signs with the same byte again and again, and notes on which threads.
+    #[derive(Debug)]
+    struct Stamp(u8, Mutex<BTreeSet<String>>);
+
+    impl Key for Stamp {
+        fn kind(&self) -> Kind {
+            Kind::P256
+        }
+
+        fn public(&self) -> &[u8] {
+            &[]
+        }
+
+        fn sign(&self, _scheme: Scheme, _digest: &Digest) -> Result<Vec<u8>, NotSigned> {
+            self.1.lock().unwrap().insert(std::thread::current().name().unwrap().to_owned());
+            Ok(vec![self.0; 3])
+        }
+    }
+
+    fn request(is_hub_made: bool) -> OutgoingRequest {
+        let mut headers = HeaderMap::new();
+        for name in ["fspiop-uri", "fspiop-http-method", "fspiop-source"] {
+            headers.insert(name, "x".parse().unwrap());
+        }
+        let target = Target::parse("http://greenbank/x").unwrap();
+        OutgoingRequest { target, method: Method::PUT, headers, body: Bytes::from_static(b"{}"), is_hub_made }
+    }
+
+    #[tokio::test]
+    async fn what_the_hub_makes_is_signed_by_the_present_key_on_all_threads() {
+        let threads = Workers::start(2, "signer").unwrap();
+        let stamps = [0, 1].map(|byte| Arc::new(Stamp(byte, Mutex::default())));
+        let [first, second] = stamps.clone().map(|stamp| PrivateKey::new(stamp));
+        let signer = Signer::new(first.clone(), &threads);
+        let other = Signer::new(first, &threads);
+        let signature = async |is_hub_made| {
+            let sent = request(is_hub_made).into_http(Some(&signer)).await;
+            let value = sent.headers().get(SIGNATURE).map(|value| value.to_str().unwrap().to_owned());
+            value.map(|value| value.split('"').nth(3).unwrap().to_owned())
+        };
+        for _ in 0..4 {
+            assert_eq!(signature(true).await.as_deref(), Some("AAAA"));
+        }
+        let seen = stamps[0].1.lock().unwrap().iter().cloned().collect::<Vec<_>>();
+        assert_eq!(seen, ["signer-0", "signer-1"]);
+        assert_eq!(signature(false).await, None, "a DFSP's own");
+        signer.clone().replace(second);
+        assert_eq!(signature(true).await.as_deref(), Some("AQEB"), "clones share the key");
+        assert!(signer == signer.clone() && signer != other);
+    }
+}

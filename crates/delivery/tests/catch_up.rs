@@ -2,10 +2,12 @@
 
 mod common;
 
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{AMPLE, Dfsp, World, config, participant};
+use futures_util::FutureExt as _;
 use tokio::time::{Instant, timeout};
 use upesi_delivery::lanes::CourierConfig;
 
@@ -135,4 +137,18 @@ async fn draining_finishes_what_is_in_flight_and_leaves_the_rest_to_the_outbox()
     world.dfsp(late, Dfsp::open(), |_, _| 200);
     world.notify(late, 7, &[7]);
     assert_eq!(world.courier.lane(late).unwrap().queued, 0);
+}
+
+/// The end of the only request in flight ends the wait, and nothing else would before the deadline.
+#[tokio::test]
+async fn a_drain_ends_with_the_last_request_in_flight() {
+    let mut world = World::start(config());
+    let target = participant(2);
+    let dfsp = world.dfsp(target, 0, |_, _| 200);
+    world.notify(target, 1, &[1]);
+    dfsp.until_at_gate(1).await;
+    let mut drain = pin!(world.courier.drain(Instant::now() + 10 * AMPLE));
+    assert_eq!(drain.as_mut().now_or_never(), None, "one is in flight");
+    dfsp.gate.add_permits(1);
+    assert_eq!(timeout(AMPLE, drain).await, Ok(0));
 }

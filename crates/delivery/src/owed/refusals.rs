@@ -104,12 +104,18 @@ mod tests {
             r#""amount":{"amount":"7.25","currency":"USD"},"ilpPacket":"AAAA","#,
             r#""condition":"f5sqb7tBTWPd5Y8BDFdMm9BJR_MNI4isf8p8n4D5pHA","expiration":"2031-04-01T10:00:00.000Z"}"#
         );
-        let record = |content| DurableRecord {
+        let conversion = concat!(
+            r#"{"commitRequestId":"aaaaaaaa-5aba-49f1-994d-60d740240046","initiatingFsp":"green","#,
+            r#""counterPartyFsp":"forex","sourceAmount":{"amount":"1","currency":"USD"},"#,
+            r#""targetAmount":{"amount":"2","currency":"KES"},"#,
+            r#""condition":"f5sqb7tBTWPd5Y8BDFdMm9BJR_MNI4isf8p8n4D5pHA","expiration":"2031-04-01T10:00:00.000Z"}"#
+        );
+        let of = |resource, body: &'static str, content| DurableRecord {
             seq: 7,
             time: expiration,
             callbacks: vec![Callback {
                 target: ParticipantId::HUB,
-                subject: Subject::transfer(ResourceId::Text("t".into())),
+                subject: Subject { resource, id: ResourceId::Text("t".into()) },
                 content,
             }],
             payload: Payload { headers: Bytes::new(), body: Bytes::from_static(body.as_bytes()) },
@@ -117,11 +123,16 @@ mod tests {
             asker: None,
         };
         let key = CallbackKey { target: ParticipantId::HUB, seq: 7, index: 0 };
-        let prepare = record(CallbackContent::ForwardPrepare);
-        assert_eq!(moot(key, &prepare, expiration), None);
-        assert!(moot(key, &prepare, expiration.plus_ms(1)).is_some());
-        assert_eq!(moot(CallbackKey { index: 1, ..key }, &prepare, expiration.plus_ms(1)), None);
-        let fulfil = record(CallbackContent::ForwardFulfil);
-        assert_eq!(moot(key, &fulfil, expiration.plus_ms(1)), None, "the payer still needs it");
+        let late = expiration.plus_ms(1);
+        for (resource, body, what) in
+            [(ResourceKind::Transfer, body, "transfer"), (ResourceKind::Conversion, conversion, "conversion")]
+        {
+            let prepare = of(resource, body, CallbackContent::ForwardPrepare);
+            assert_eq!(moot(key, &prepare, expiration), None);
+            assert_eq!(moot(key, &prepare, late), Some(format!("the {what} has expired meanwhile")));
+            assert_eq!(moot(CallbackKey { index: 1, ..key }, &prepare, late), None);
+            let fulfil = of(resource, body, CallbackContent::ForwardFulfil);
+            assert_eq!(moot(key, &fulfil, late), None, "the payer still needs it");
+        }
     }
 }

@@ -258,7 +258,7 @@ impl Relay {
     fn span_id(&self) -> SpanId {
         let drawn = self.inner.spans.fetch_add(1, Ordering::Relaxed);
         // Zero is not allowed.
-        (self.inner.span_hasher.hash_one(drawn) | 1).to_be_bytes()
+        self.inner.span_hasher.hash_one(drawn).max(1).to_be_bytes()
     }
 }
 
@@ -268,6 +268,8 @@ mod tests {
 
     use prometheus_client::registry::Registry;
     use upesi_engine::SystemClock;
+    use upesi_fspiop::headers::Parties;
+    use upesi_fspiop::{Method, Route};
     use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
     use upesi_ledger::Participant;
 
@@ -378,6 +380,30 @@ mod tests {
         for expected in [r#"_count{success="true"} 2"#, r#"_count{success="false"} 2"#] {
             let line = format!("moja_als_egress_sendRequestToParticipant{expected}");
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_goes_to_a_sender_once_and_nobody_hears_if_it_does_not_arrive() {
+        let Route { operation, segments } =
+            Route::resolve(Method::parse("GET"), "/parties/MSISDN/1").unwrap();
+        let request = Request {
+            operation,
+            ids: segments.check(operation.resource(), false).unwrap(),
+            query: None,
+            parties: Parties { source: named("greenbank"), destination: None, proxied: false },
+            version: None,
+            message: upesi_fspiop::Message::Other,
+            headers: Bytes::new(),
+            body: Bytes::new(),
+        };
+        let address = Address::Base(upesi_ledger::EndpointType::QUOTES);
+        let error = ErrorInformation::new(ErrorCode::CLIENT, "");
+        for answer in [202, 503] {
+            let (relay, script) = relay(&[Ok(answer)], 1);
+            relay.send_error(&request, named("greenbank"), address, request.error_path(), &error).await;
+            assert!(script.0.lock().unwrap().is_empty());
+            assert!(relay.participants().named(&named("greenbank")).is_some());
         }
     }
 

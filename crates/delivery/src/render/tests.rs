@@ -80,11 +80,14 @@ fn shared(participants: Participants) -> SharedParticipants {
     shared
 }
 
-fn render(participants: Participants, message: &Outgoing) -> Result<OutgoingRequest, Unroutable> {
+fn relay(participants: Participants) -> Relay {
     let metrics = RelayMetrics::register(&mut Registry::default());
     let (config, transport) = (RelayConfig::default(), Arc::new(Unused));
-    let relay = Relay::new(config, shared(participants), transport, Arc::new(Stopped), metrics);
-    relay.render(message).map(|(receiver, request)| {
+    Relay::new(config, shared(participants), transport, Arc::new(Stopped), metrics)
+}
+
+fn render(participants: Participants, message: &Outgoing) -> Result<OutgoingRequest, Unroutable> {
+    relay(participants).render(message).map(|(receiver, request)| {
         assert_eq!(receiver.number(), 2);
         request
     })
@@ -276,12 +279,14 @@ const TRANSFER_ENDPOINTS: [(&str, &str); 3] = [
 fn a_forwarded_callback_is_the_senders_own_and_one_of_the_hub_is_not() {
     let own = r#"{ "as": "received" }"#;
     let state = |method| {
-        let state = PublicState::Committed;
-        let view =
-            TransferView { state, completed_at: Some(NOW), fulfilment: None, extensions: None, cause: None };
+        let (state, fulfilment) = (PublicState::Committed, Some([0; 32]));
+        let view = TransferView { state, completed_at: Some(NOW), fulfilment, extensions: None, cause: None };
         CallbackContent::State(method, view)
     };
-    let committed = r#"{"completedTimestamp":"2030-01-01T00:00:00.000Z","transferState":"COMMITTED"}"#;
+    let completed = r#"{"completedTimestamp":"2030-01-01T00:00:00.000Z""#;
+    let told = format!(r#"{completed},"transferState":"COMMITTED"}}"#);
+    let fulfilment = "A".repeat(43);
+    let answered = format!(r#"{completed},"fulfilment":"{fulfilment}","transferState":"COMMITTED"}}"#);
     let refused = CallbackContent::Error(Refusal::Expired.into());
     let error = r#"{"errorInformation":{"errorCode":"3303","errorDescription":"Transfer expired"}}"#;
     let (plain, with_id) = ("/transfers".to_owned(), format!("/transfers/{TRANSFER}"));
@@ -291,8 +296,8 @@ fn a_forwarded_callback_is_the_senders_own_and_one_of_the_hub_is_not() {
         (CallbackContent::ForwardPrepare, Method::POST, "/post", &plain, true, own),
         (CallbackContent::ForwardFulfil, Method::PUT, &*put, &with_id, true, own),
         (CallbackContent::ForwardAbort, Method::PUT, &*format!("{put}/error"), &with_error, true, own),
-        (state(StateMethod::Put), Method::PUT, &*put, &with_id, false, committed),
-        (state(StateMethod::Patch), Method::PATCH, &*put, &with_id, false, committed),
+        (state(StateMethod::Put), Method::PUT, &*put, &with_id, false, &answered),
+        (state(StateMethod::Patch), Method::PATCH, &*put, &with_id, false, &told),
         (refused, Method::PUT, &*format!("{put}/error"), &with_error, false, error),
     ] {
         let what = format!("{content:?}");
@@ -316,6 +321,53 @@ fn a_forwarded_callback_is_the_senders_own_and_one_of_the_hub_is_not() {
         assert_eq!(request.target.into_uri().to_string(), url, "{what}");
         let again = render_callback(participants(&TRANSFER_ENDPOINTS), &record).unwrap();
         assert_eq!((again.headers, again.body), (request.headers, request.body), "{what}: a repetition");
+    }
+}
+
+/// The trace goes on. Each message has a span of its own, which is never zero; a callback has the same each time.
+#[test]
+fn every_message_has_a_span_of_its_own() {
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let headers = format!("fspiop-source: bluebank\r\ntraceparent: 00-{trace}-b7ad6b7169203331-01\r\n");
+    let span = |request: OutgoingRequest| {
+        let traceparent = header(&request, "traceparent").unwrap();
+        let span = traceparent.strip_prefix(&format!("00-{trace}-")).unwrap().to_owned();
+        assert_ne!(span, "0000000000000000-01");
+        span
+    };
+    let mut prepare = record(CallbackContent::ForwardPrepare);
+    prepare.payload.headers = Bytes::from(headers.clone());
+    let [first, second, again] = [7, 8, 7].map(|seq| {
+        let key = upesi_ledger::CallbackKey { target: ParticipantId::new(2).unwrap(), seq, index: 0 };
+        span(renderer(participants(&TRANSFER_ENDPOINTS)).render(key, &prepare).unwrap())
+    });
+    assert!(first == again && first != second);
+
+    let address = Address::Base(EndpointType::QUOTES);
+    let mut quote = message(address, upesi_fspiop::Method::Post, Resource::Quotes, "/quotes");
+    quote.headers = Bytes::from(headers);
+    let relay = relay(participants(&[("FSPIOP_CALLBACK_URL_QUOTES", "http://g")]));
+    let [first, second] = std::array::from_fn(|_| span(relay.render(&quote).unwrap().1));
+    assert_ne!(first, second);
+}
+
+#[test]
+fn a_request_has_the_size_of_its_headers_and_its_body() {
+    let target = Target::parse("http://greenbank/x").unwrap();
+    let mut headers = HeaderMap::new();
+    for (name, value) in [("x-own", "1234567"), ("x-own", "12"), ("date", "")] {
+        headers.append(name, value.parse().unwrap());
+    }
+    let body = Bytes::from_static(b"{ \"as\": \"received\" }");
+    let request = OutgoingRequest { target, method: Method::PUT, headers, body, is_hub_made: false };
+    assert_eq!(request.bytes(), (5 + 7) + (5 + 2) + 4 + 20);
+}
+
+#[test]
+fn the_log_names_a_target_or_gives_its_number() {
+    let renderer = renderer(participants(&[]));
+    for (number, name) in [(2, GREENBANK), (9, "participant 9")] {
+        assert_eq!(renderer.name(ParticipantId::new(number).unwrap()), name);
     }
 }
 

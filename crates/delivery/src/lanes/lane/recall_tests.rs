@@ -142,6 +142,22 @@ fn what_could_not_be_loaded_is_loaded_later_and_what_is_no_longer_owed_is_forgot
     assert_eq!(load(&mut core, now), [2]);
 }
 
+#[test]
+fn a_lane_loads_nothing_while_its_bytes_are_used_up_or_while_it_drains() {
+    let config = CourierConfig { queue_bytes_max: 10, ..config() };
+    let (mut core, now) = (Core::new(config, 1), Instant::now());
+    page(&mut core, [], now);
+    core.recall(keys([2]));
+    scan(&mut core, &keys([2]));
+    core.offer(owed_callback((3, 0), (3, 10)), now);
+    assert!(core.take_loads(16, now).is_empty());
+    assert_eq!(send(&mut core, now), [3]);
+    core.draining = true;
+    assert!(core.take_loads(16, now).is_empty());
+    core.draining = false;
+    assert_eq!(core.take_loads(16, now), keys([2]));
+}
+
 /// Wherever in the lane it is.
 #[test]
 fn what_a_lane_has_in_hand_is_not_loaded_again() {

@@ -179,6 +179,19 @@ fn a_large_archive_answers_before_and_after_its_filter_is_rebuilt() {
     assert_eq!(archive.stats().transfers_estimate / 1000, 60);
 }
 
+/// Its filter is read before anyone can ask: a thread would take some milliseconds.
+#[test]
+fn a_small_archive_tells_ids_apart_as_soon_as_it_is_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = ArchiveOptions { pending_transfers: 10_000, ..ArchiveOptions::default() };
+    let archive = FjallArchive::open(directory.path(), &options).unwrap();
+    archive.apply(&entries(0..40_000), 40_000).unwrap();
+    drop(archive);
+    let archive = FjallArchive::open(directory.path(), &options).unwrap();
+    assert!(archive.stats().filter_ready);
+    assert!(!archive.may_contain(&entry(1 << 40).0));
+}
+
 #[test]
 fn a_second_opener_is_refused() {
     let directory = tempfile::tempdir().unwrap();
