@@ -72,6 +72,8 @@ fn an_encoder_must_not_remove() {
     batch(1, 10).push(11, Vec::clear);
 }
 
+const MASK_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 #[test]
 fn no_sector_of_a_frame_looks_unwritten_whatever_it_contains() {
     let mut random = Random::new(1);
@@ -81,12 +83,15 @@ fn no_sector_of_a_frame_looks_unwritten_whatever_it_contains() {
         let length = random.below(3_000) as usize;
         let mut bytes = vec![0; length];
         for byte in &mut bytes {
-            // Nothing, few bits, or the very words that a mask consists of.
+            // Nothing, few bits, or the very words that masks consist of, in each sector another.
             *byte = if fill == 1 && random.one_in(20) { 1 << random.below(8) } else { 0 };
         }
         if fill == 2 {
-            let word = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(random.below(3)).to_le_bytes();
-            bytes = word.iter().copied().cycle().take(length).collect();
+            let words: Vec<_> =
+                (0..8).map(|_| MASK_STEP.wrapping_mul(random.below(4)).to_le_bytes()).collect();
+            // Headers of frame and record come before.
+            let places = (64 + 12..).take(length);
+            bytes = places.map(|place| words[place / SECTOR_BYTES][place % 8]).collect();
         }
         batch.push(time(1), |buffer| buffer.extend(&bytes));
         batch.seal(random.bits(), random.bits());
@@ -313,4 +318,30 @@ fn zeros_that_are_due_are_written_in_steps_of_a_mebibyte() {
     }
     // Four chunks and a sync each; six MiB and a chunk are due.
     assert_eq!(steps, [5, 5, 5, 5, 5, 5, 2]);
+}
+
+/// A segment that was made for a large batch takes small ones, and the next is of the usual length.
+#[test]
+fn a_shorter_segment_is_filled_with_zeros_in_proportion() {
+    const NEXT_BYTES: u64 = 1024 * 1024;
+    const CHUNK_BYTES: u64 = 256 * 1024;
+    let disk = SimDisk::new(0);
+    let options = Options { segment_bytes: NEXT_BYTES, ..Options::default() };
+    let mut writer = open(dynamic(&disk), options).expect("opens").writer;
+    let length = 8 * NEXT_BYTES;
+    writer.reserve(length - 1024 - 64).expect("there is room");
+    let (mut zeroed, mut used) = (0, 512);
+    let length = length - 512;
+    while used + 64 * 1024 <= length {
+        append(&mut writer, 64 * 1024 - 64);
+        used += 64 * 1024;
+        let before = disk.operations().len();
+        while writer.maintain().expect("maintains") == Maintenance::Advanced {}
+        let writes =
+            disk.operations()[before..].iter().filter(|operation| **operation == Operation::Write).count();
+        zeroed += writes as u64 * CHUNK_BYTES;
+        let due = (2 * used).saturating_sub(length) * NEXT_BYTES / length;
+        assert_eq!(zeroed, due.next_multiple_of(CHUNK_BYTES), "{used} bytes");
+    }
+    assert_eq!(zeroed, NEXT_BYTES);
 }
