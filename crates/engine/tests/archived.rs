@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use upesi_engine::{
     EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, Storage, SubmitError,
 };
+use upesi_journal::SnapshotStore;
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::command::{AskedMoney, BulkCommand, ConversionCommand, PrepareBulk, PrepareConversion};
 use upesi_ledger::{
@@ -24,6 +25,7 @@ const EXPIRES_AT: Timestamp = Timestamp::from_ms(START_MS + 1_000_000);
 const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
 
 struct World {
+    disk: SimDisk,
     engine: SteppedEngine,
     handle: EngineHandle,
     archive: Arc<MemoryArchive>,
@@ -37,13 +39,14 @@ impl World {
 
     fn with(options: EngineOptions) -> Self {
         let archive = Arc::new(MemoryArchive::new());
-        let storage = Storage { disk: Arc::new(SimDisk::new(9)), archive: Arc::clone(&archive) as _ };
+        let disk = SimDisk::new(9);
+        let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::clone(&archive) as _ };
         let clock = TestClock::starting_at(START_MS);
         let options = EngineOptions { storage: Some(storage), fold_every_records: 1, clock, ..options };
         let (mut engine, handle) =
             SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
         talk(&mut engine, onboard(&handle, &DFSPS));
-        Self { engine, handle, archive, fillers: 0 }
+        Self { disk, engine, handle, archive, fillers: 0 }
     }
 
     fn try_submit(&mut self, command: Command) -> Result<Reply, SubmitError> {
@@ -310,4 +313,57 @@ fn a_handle_looks_at_the_archive_as_long_as_its_engine_is() {
     drop(engine);
     drop(archive);
     assert!(handle.archive_stats().is_none() && handle.archive().is_none());
+}
+
+/// Writing the state costs as much as it has entries, so there are as many records to each snapshot.
+#[test]
+fn snapshots_are_as_far_apart_as_there_are_entries_of_any_kind() {
+    let mut world = World::with(EngineOptions { snapshot_every_records: 1, ..EngineOptions::new("nowhere") });
+    let handle = world.handle.clone();
+    talk(&mut world.engine, onboard_in(&handle, DFSPS[1], usd()));
+    for number in 0..4 {
+        world.submit(prepare(id(100 + number), DFSPS[0], DFSPS[1], "1.25", EXPIRES_AT));
+    }
+    for number in 0..6 {
+        world.submit(conversion(200 + number, DFSPS[1], 300 + number));
+    }
+    for number in 0..3 {
+        world.send_bulk(400 + number, DFSPS[1], &[500 + number]);
+    }
+    while world.engine.ledger().bulk_bytes_held() > 0 {
+        assert!(world.engine.turn(false));
+    }
+    let newest = |world: &World| {
+        let store = SnapshotStore::open_for_reading(Arc::new(world.disk.clone()));
+        store.list().unwrap().iter().map(|snapshot| snapshot.seq).max().unwrap_or(0)
+    };
+    assert!(world.engine.turn_archivist());
+    let mut written = Vec::new();
+    for number in 0..100 {
+        let before = newest(&world);
+        // A refusal, the notice of which is delivered.
+        world.submit(prepare(id(600 + number), DFSPS[0], "nobody", "1", EXPIRES_AT));
+        let last = world.engine.ledger().last_seq();
+        let owed = world.engine.ledger().outbox().iter().map(|(key, _)| key);
+        let owed = owed.filter(|key| key.seq == last).collect();
+        talk(&mut world.engine, world.handle.submit(Command::Delivered(owed), Payload::default())).unwrap();
+        assert!(world.engine.turn_archivist());
+        let ledger = world.engine.ledger();
+        let kinds = [
+            ledger.reserved_len(),
+            ledger.live_conversions_len(),
+            ledger.live_bulks_len(),
+            ledger.outbox().len(),
+        ];
+        assert!(kinds.iter().all(|entries| *entries > 2), "{kinds:?}");
+        let is_due = ledger.last_seq() - before >= kinds.iter().sum::<usize>() as u64;
+        assert_eq!(
+            newest(&world) == ledger.last_seq(),
+            is_due,
+            "{} of {kinds:?}",
+            ledger.last_seq() - before
+        );
+        written.extend(is_due.then_some(number));
+    }
+    assert!(written.len() > 3, "{written:?}");
 }
