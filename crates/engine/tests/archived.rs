@@ -11,7 +11,7 @@ use upesi_engine::{
     EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, Storage, SubmitError,
 };
 use upesi_journal::SnapshotStore;
-use upesi_journal::sim_disk::SimDisk;
+use upesi_journal::sim_disk::{Operation, SimDisk};
 use upesi_ledger::command::{AskedMoney, BulkCommand, ConversionCommand, PrepareBulk, PrepareConversion};
 use upesi_ledger::{
     AskedItem, Bulk, CallbackContent, Cause, Command, Conversion, ConversionSide, ItemState, NewItems,
@@ -366,4 +366,30 @@ fn snapshots_are_as_far_apart_as_there_are_entries_of_any_kind() {
         written.extend(is_due.then_some(number));
     }
     assert!(written.len() > 3, "{written:?}");
+}
+
+#[test]
+fn an_engine_that_ends_leaves_a_snapshot_only_of_what_is_new() {
+    let mut world = World::new();
+    world.pay(10);
+    let World { disk, engine, archive, .. } = world;
+    engine.shutdown();
+    let lives = |is_used: bool| {
+        let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::clone(&archive) as _ };
+        let clock = TestClock::starting_at(START_MS + 1_000);
+        let options = EngineOptions { storage: Some(storage), clock, ..EngineOptions::new("nowhere") };
+        let (mut engine, handle) =
+            SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+        if is_used {
+            let pay = prepare(id(11), DFSPS[0], DFSPS[1], "1.25", EXPIRES_AT);
+            talk(&mut engine, handle.submit(pay, Payload::default())).unwrap();
+        }
+        let (before, last) = (disk.operations().len(), engine.ledger().last_seq());
+        engine.shutdown();
+        let newest =
+            SnapshotStore::open_for_reading(Arc::new(disk.clone())).latest().unwrap().snapshot.unwrap();
+        assert_eq!(newest.seq, last);
+        disk.operations()[before..].contains(&Operation::Rename)
+    };
+    assert_eq!([lives(false), lives(true), lives(false)], [false, true, false]);
 }
