@@ -580,3 +580,14 @@ fn a_planted_mistake_is_recorded() {
     world.pay(1, "1.25");
     assert_eq!((world.engine.ledger().reserved_len(), owed(&world)), (1, vec![]));
 }
+
+#[test]
+fn reports_alone_wait_for_the_next_tick() {
+    let mut world = World::new();
+    world.pay(1, "1.25");
+    let before = world.disk.operations().len();
+    world.deliver();
+    assert_eq!((owed(&world).len(), world.disk.operations().len()), (0, before), "decided, not written");
+    world.engine.turn(true);
+    assert!(world.disk.operations().len() > before);
+}
