@@ -8,7 +8,8 @@ use std::sync::Arc;
 use common::{PREIMAGE, TestClock, amount, fulfil, id, kes, name, onboard, onboard_in, prepare, talk};
 use sha2::{Digest, Sha256};
 use upesi_engine::{
-    EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, Storage, SubmitError,
+    EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, StopReason, Storage,
+    SubmitError,
 };
 use upesi_journal::SnapshotStore;
 use upesi_journal::sim_disk::{Operation, SimDisk};
@@ -392,4 +393,31 @@ fn an_engine_that_ends_leaves_a_snapshot_only_of_what_is_new() {
         disk.operations()[before..].contains(&Operation::Rename)
     };
     assert_eq!([lives(false), lives(true), lives(false)], [false, true, false]);
+}
+
+/// Others follow in the same fold, as after a start.
+#[test]
+fn a_division_of_the_archive_ends_with_its_record() {
+    let mut world = World::new();
+    world.pay(10);
+    talk(&mut world.engine, world.handle.submit(Command::DivideArchive, Payload::default())).unwrap();
+    let divided_at = world.engine.ledger().last_seq();
+    world.pay(11);
+    assert!(world.engine.turn_archivist());
+    let ends: Vec<_> = world.archive.divisions().iter().map(|division| division.watermark).collect();
+    assert_eq!(ends, [divided_at, world.engine.ledger().last_seq()]);
+}
+
+/// Only a lack of room passes by itself.
+#[test]
+fn an_archivist_that_cannot_read_the_journal_stops_the_engine() {
+    let mut world = World::new();
+    assert!(world.engine.turn_archivist());
+    world.pay(10);
+    for segment in upesi_journal::segments(&world.disk).unwrap() {
+        world.disk.corrupt(&segment.file, |bytes| bytes[512..].fill(7));
+    }
+    assert!(!world.engine.turn_archivist());
+    let stopped = talk(&mut world.engine, world.handle.stopped());
+    assert!(matches!(stopped, StopReason::Archive(_)), "{stopped}");
 }
