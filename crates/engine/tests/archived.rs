@@ -6,13 +6,15 @@ mod common;
 use std::sync::Arc;
 
 use common::{PREIMAGE, TestClock, amount, fulfil, id, kes, name, onboard, onboard_in, prepare, talk};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use sha2::{Digest, Sha256};
 use upesi_engine::{
-    EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, StopReason, Storage,
-    SubmitError,
+    EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SharedParticipants, StandbyEngine,
+    SteppedEngine, StopReason, Storage, SubmitError,
 };
-use upesi_journal::SnapshotStore;
 use upesi_journal::sim_disk::{Operation, SimDisk};
+use upesi_journal::{EmbeddedLog, SnapshotStore};
 use upesi_ledger::command::{AskedMoney, BulkCommand, ConversionCommand, PrepareBulk, PrepareConversion};
 use upesi_ledger::{
     AskedItem, Bulk, CallbackContent, Cause, Command, Conversion, ConversionSide, ItemState, NewItems,
@@ -39,13 +41,16 @@ impl World {
     }
 
     fn with(options: EngineOptions) -> Self {
+        Self::measured(options, EngineMetrics::default())
+    }
+
+    fn measured(options: EngineOptions, metrics: EngineMetrics) -> Self {
         let archive = Arc::new(MemoryArchive::new());
         let disk = SimDisk::new(9);
         let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::clone(&archive) as _ };
         let clock = TestClock::starting_at(START_MS);
         let options = EngineOptions { storage: Some(storage), fold_every_records: 1, clock, ..options };
-        let (mut engine, handle) =
-            SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+        let (mut engine, handle) = SteppedEngine::start(options, metrics, Box::new(NoEffects)).unwrap();
         talk(&mut engine, onboard(&handle, &DFSPS));
         Self { disk, engine, handle, archive, fillers: 0 }
     }
@@ -420,4 +425,47 @@ fn an_archivist_that_cannot_read_the_journal_stops_the_engine() {
     assert!(!world.engine.turn_archivist());
     let stopped = talk(&mut world.engine, world.handle.stopped());
     assert!(matches!(stopped, StopReason::Archive(_)), "{stopped}");
+}
+
+#[test]
+fn what_goes_to_the_archive_is_timed() {
+    let mut registry = Registry::default();
+    let mut world = World::measured(EngineOptions::new("nowhere"), EngineMetrics::new(&mut registry));
+    let timed = |world: &mut World| {
+        assert!(world.engine.turn_archivist());
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("upesi_archive_apply_seconds_count "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let before = timed(&mut world);
+    world.submit(prepare(id(10), DFSPS[0], DFSPS[1], "1.25", EXPIRES_AT));
+    assert_eq!(timed(&mut world), before, "nothing has finished");
+    world.submit(fulfil(id(10), DFSPS[0], DFSPS[1]));
+    assert_eq!(timed(&mut world), before + 1);
+}
+
+#[test]
+fn a_standby_without_room_follows_and_writes_its_snapshot_later() {
+    let mut world = World::new();
+    world.pay(10);
+    let last_seq = world.engine.ledger().last_seq();
+    let disk = SimDisk::new(3);
+    let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
+    let options = EngineOptions {
+        storage: Some(storage),
+        fold_every_records: 1,
+        snapshot_every_records: 1,
+        ..EngineOptions::new("nowhere")
+    };
+    let copy = EmbeddedLog::for_reading(&(Arc::new(world.disk.clone()) as _));
+    let disks = (None, Arc::new(disk.clone()) as _);
+    let mut standby = StandbyEngine::open(&options, disks, &copy, SharedParticipants::default()).unwrap();
+    let snapshots = || SnapshotStore::open_for_reading(Arc::new(disk.clone())).list().unwrap();
+    disk.set_capacity(disk.used_bytes());
+    standby.follow_to(last_seq - 1).unwrap();
+    assert_eq!(snapshots(), []);
+    disk.set_capacity(u64::MAX);
+    standby.follow_to(last_seq).unwrap();
+    assert_eq!(snapshots().last().map(|newest| newest.seq), Some(last_seq));
 }
