@@ -13,7 +13,7 @@ use upesi_engine::{
     EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SharedParticipants, StandbyEngine,
     SteppedEngine, StopReason, Storage, SubmitError,
 };
-use upesi_journal::sim_disk::{Operation, SimDisk};
+use upesi_journal::sim_disk::{Fault, Operation, SimDisk};
 use upesi_journal::{EmbeddedLog, SnapshotStore};
 use upesi_ledger::command::{AskedMoney, BulkCommand, ConversionCommand, PrepareBulk, PrepareConversion};
 use upesi_ledger::{
@@ -462,6 +462,8 @@ fn a_standby_without_room_follows_and_writes_its_snapshot_later() {
     let disks = (None, Arc::new(disk.clone()) as _);
     let mut standby = StandbyEngine::open(&options, disks, &copy, SharedParticipants::default()).unwrap();
     let snapshots = || SnapshotStore::open_for_reading(Arc::new(disk.clone())).list().unwrap();
+    disk.inject(disk.operations().len() as u64, Fault::Broken);
+    assert!(standby.follow_to(last_seq - 2).is_err(), "only room comes by itself");
     disk.set_capacity(disk.used_bytes());
     standby.follow_to(last_seq - 1).unwrap();
     assert_eq!(snapshots(), []);
