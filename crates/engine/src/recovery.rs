@@ -36,7 +36,7 @@ pub(crate) struct Recovered {
 /// Opens a data directory and brings the state back.
 pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> {
     let (directory, disk) = open_disk(options)?;
-    let config = LedgerConfig { hash_seed: hash_seed(options), ..options.ledger.clone() };
+    let config = ledger_config(options);
     let snapshots = SnapshotStore::open(Arc::clone(&disk))?;
     let snapshot = latest_snapshot(&snapshots, &config)?;
     let archive = open_archive(options)?;
@@ -109,7 +109,7 @@ impl StandbyEngine {
         log: &Arc<dyn Log>,
         participants: SharedParticipants,
     ) -> Result<Self, StartError> {
-        let config = LedgerConfig { hash_seed: hash_seed(options), ..options.ledger.clone() };
+        let config = ledger_config(options);
         let snapshots = SnapshotStore::open(Arc::clone(&disk))?;
         let snapshot = latest_snapshot(&snapshots, &config)?;
         let archive = open_archive(options)?;
@@ -220,12 +220,14 @@ pub fn rehearse(options: &EngineOptions) -> Result<Rehearsal, StartError> {
     Ok(Rehearsal { ledger, archived: archivist.fold.ledger })
 }
 
-/// Chosen anew at each start, so that nobody can learn it; in simulations as the options say.
-fn hash_seed(options: &EngineOptions) -> u64 {
-    match options.storage {
-        Some(_) => options.ledger.hash_seed,
-        None => RandomState::new().build_hasher().finish(),
+/// Ids are hashed by a seed that is chosen anew at each start, so that nobody can learn it; in simulations as the
+/// options say.
+fn ledger_config(options: &EngineOptions) -> LedgerConfig {
+    let mut config = options.ledger.clone();
+    if options.storage.is_none() {
+        config.hash_seed = RandomState::new().build_hasher().finish();
     }
+    config
 }
 
 fn open_disk(options: &EngineOptions) -> Result<(Option<DataDirectory>, Arc<dyn Disk>), StartError> {
@@ -297,18 +299,56 @@ fn rebuild_archive(
 
 #[cfg(test)]
 mod tests {
+    use upesi_journal::sim_disk::{Operation, SimDisk};
+    use upesi_journal::{Batch, Durability, segments};
+    use upesi_tables::archive::MemoryArchive;
+
     use super::*;
     use crate::options::Storage;
+
+    fn simulated(disk: &SimDisk) -> EngineOptions {
+        let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
+        let ledger = LedgerConfig { hash_seed: 7, ..LedgerConfig::default() };
+        EngineOptions { storage: Some(storage), ledger, ..EngineOptions::new("nowhere") }
+    }
 
     #[test]
     fn nobody_can_know_how_ids_are_hashed_but_a_simulation() {
         let options = EngineOptions::new("nowhere");
-        let drawn = [hash_seed(&options), hash_seed(&options)];
-        assert_ne!(drawn[0], drawn[1]);
-        let disk = Arc::new(upesi_journal::sim_disk::SimDisk::new(1));
-        let archive = Arc::new(upesi_tables::archive::MemoryArchive::new());
-        let ledger = LedgerConfig { hash_seed: 7, ..LedgerConfig::default() };
-        let simulated = EngineOptions { storage: Some(Storage { disk, archive }), ledger, ..options };
-        assert_eq!(hash_seed(&simulated), 7);
+        assert_ne!(ledger_config(&options).hash_seed, ledger_config(&options).hash_seed);
+        assert_eq!(ledger_config(&simulated(&SimDisk::new(1))).hash_seed, 7);
+    }
+
+    #[test]
+    fn a_new_journal_is_as_the_options_say() {
+        for (segment_bytes, durability) in [(4096, Durability::Synced), (8192, Durability::Volatile)] {
+            let disk = SimDisk::new(1);
+            let options = EngineOptions { segment_bytes, durability, ..simulated(&disk) };
+            let before = options.clock.now();
+            let log = open_log(&options, Arc::new(disk.clone()));
+            let mut appender = log.claim(0).unwrap().appender;
+            let operations = disk.operations().len();
+            let mut batch = Batch::new(1);
+            batch.push(1, |_| ());
+            appender.append(&mut batch).unwrap();
+            let is_synced = disk.operations()[operations..].contains(&Operation::Sync);
+            assert_eq!(is_synced, durability == Durability::Synced);
+            let segment = &segments(&disk).unwrap()[0];
+            assert_eq!(segment.bytes, segment_bytes);
+            // Its identity, by which frames of other journals are told from its own: the instant of its beginning.
+            let header = disk.contents(&segment.file).unwrap();
+            let identity = u64::from_le_bytes(header[56..64].try_into().unwrap());
+            assert!(identity >= before.as_ns().unsigned_abs());
+        }
+    }
+
+    #[test]
+    fn records_end_before_time_does() {
+        let mut ledger = Ledger::new(LedgerConfig::default());
+        ledger.evolve(1, LAST_TIME, [], &[]);
+        assert!(expect_time_is_left(&ledger).is_ok());
+        let later = Timestamp::from_ns(LAST_TIME.as_ns() + 1);
+        ledger.evolve(2, later, [], &[]);
+        assert!(matches!(expect_time_is_left(&ledger), Err(StartError::EndOfTime(time)) if time == later));
     }
 }

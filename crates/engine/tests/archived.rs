@@ -6,11 +6,15 @@ mod common;
 use std::sync::Arc;
 
 use common::{PREIMAGE, TestClock, amount, fulfil, id, kes, name, onboard, onboard_in, prepare, talk};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use sha2::{Digest, Sha256};
 use upesi_engine::{
-    EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, Storage, SubmitError,
+    EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SharedParticipants, StandbyEngine,
+    SteppedEngine, StopReason, Storage, SubmitError,
 };
-use upesi_journal::sim_disk::SimDisk;
+use upesi_journal::sim_disk::{Fault, Operation, SimDisk};
+use upesi_journal::{EmbeddedLog, SnapshotStore};
 use upesi_ledger::command::{AskedMoney, BulkCommand, ConversionCommand, PrepareBulk, PrepareConversion};
 use upesi_ledger::{
     AskedItem, Bulk, CallbackContent, Cause, Command, Conversion, ConversionSide, ItemState, NewItems,
@@ -24,6 +28,7 @@ const EXPIRES_AT: Timestamp = Timestamp::from_ms(START_MS + 1_000_000);
 const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
 
 struct World {
+    disk: SimDisk,
     engine: SteppedEngine,
     handle: EngineHandle,
     archive: Arc<MemoryArchive>,
@@ -36,14 +41,18 @@ impl World {
     }
 
     fn with(options: EngineOptions) -> Self {
+        Self::measured(options, EngineMetrics::default())
+    }
+
+    fn measured(options: EngineOptions, metrics: EngineMetrics) -> Self {
         let archive = Arc::new(MemoryArchive::new());
-        let storage = Storage { disk: Arc::new(SimDisk::new(9)), archive: Arc::clone(&archive) as _ };
+        let disk = SimDisk::new(9);
+        let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::clone(&archive) as _ };
         let clock = TestClock::starting_at(START_MS);
         let options = EngineOptions { storage: Some(storage), fold_every_records: 1, clock, ..options };
-        let (mut engine, handle) =
-            SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+        let (mut engine, handle) = SteppedEngine::start(options, metrics, Box::new(NoEffects)).unwrap();
         talk(&mut engine, onboard(&handle, &DFSPS));
-        Self { engine, handle, archive, fillers: 0 }
+        Self { disk, engine, handle, archive, fillers: 0 }
     }
 
     fn try_submit(&mut self, command: Command) -> Result<Reply, SubmitError> {
@@ -310,4 +319,155 @@ fn a_handle_looks_at_the_archive_as_long_as_its_engine_is() {
     drop(engine);
     drop(archive);
     assert!(handle.archive_stats().is_none() && handle.archive().is_none());
+}
+
+/// Writing the state costs as much as it has entries, so there are as many records to each snapshot.
+#[test]
+fn snapshots_are_as_far_apart_as_there_are_entries_of_any_kind() {
+    let mut world = World::with(EngineOptions { snapshot_every_records: 1, ..EngineOptions::new("nowhere") });
+    let handle = world.handle.clone();
+    talk(&mut world.engine, onboard_in(&handle, DFSPS[1], usd()));
+    for number in 0..4 {
+        world.submit(prepare(id(100 + number), DFSPS[0], DFSPS[1], "1.25", EXPIRES_AT));
+    }
+    for number in 0..6 {
+        world.submit(conversion(200 + number, DFSPS[1], 300 + number));
+    }
+    for number in 0..3 {
+        world.send_bulk(400 + number, DFSPS[1], &[500 + number]);
+    }
+    while world.engine.ledger().bulk_bytes_held() > 0 {
+        assert!(world.engine.turn(false));
+    }
+    let newest = |world: &World| {
+        let store = SnapshotStore::open_for_reading(Arc::new(world.disk.clone()));
+        store.list().unwrap().iter().map(|snapshot| snapshot.seq).max().unwrap_or(0)
+    };
+    assert!(world.engine.turn_archivist());
+    let mut written = Vec::new();
+    for number in 0..100 {
+        let before = newest(&world);
+        // A refusal, the notice of which is delivered.
+        world.submit(prepare(id(600 + number), DFSPS[0], "nobody", "1", EXPIRES_AT));
+        let last = world.engine.ledger().last_seq();
+        let owed = world.engine.ledger().outbox().iter().map(|(key, _)| key);
+        let owed = owed.filter(|key| key.seq == last).collect();
+        talk(&mut world.engine, world.handle.submit(Command::Delivered(owed), Payload::default())).unwrap();
+        assert!(world.engine.turn_archivist());
+        let ledger = world.engine.ledger();
+        let kinds = [
+            ledger.reserved_len(),
+            ledger.live_conversions_len(),
+            ledger.live_bulks_len(),
+            ledger.outbox().len(),
+        ];
+        assert!(kinds.iter().all(|entries| *entries > 2), "{kinds:?}");
+        let is_due = ledger.last_seq() - before >= kinds.iter().sum::<usize>() as u64;
+        assert_eq!(
+            newest(&world) == ledger.last_seq(),
+            is_due,
+            "{} of {kinds:?}",
+            ledger.last_seq() - before
+        );
+        written.extend(is_due.then_some(number));
+    }
+    assert!(written.len() > 3, "{written:?}");
+}
+
+#[test]
+fn an_engine_that_ends_leaves_a_snapshot_only_of_what_is_new() {
+    let mut world = World::new();
+    world.pay(10);
+    let World { disk, engine, archive, .. } = world;
+    engine.shutdown();
+    let lives = |is_used: bool| {
+        let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::clone(&archive) as _ };
+        let clock = TestClock::starting_at(START_MS + 1_000);
+        let options = EngineOptions { storage: Some(storage), clock, ..EngineOptions::new("nowhere") };
+        let (mut engine, handle) =
+            SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+        if is_used {
+            let pay = prepare(id(11), DFSPS[0], DFSPS[1], "1.25", EXPIRES_AT);
+            talk(&mut engine, handle.submit(pay, Payload::default())).unwrap();
+        }
+        let (before, last) = (disk.operations().len(), engine.ledger().last_seq());
+        engine.shutdown();
+        let newest =
+            SnapshotStore::open_for_reading(Arc::new(disk.clone())).latest().unwrap().snapshot.unwrap();
+        assert_eq!(newest.seq, last);
+        disk.operations()[before..].contains(&Operation::Rename)
+    };
+    assert_eq!([lives(false), lives(true), lives(false)], [false, true, false]);
+}
+
+/// Others follow in the same fold, as after a start.
+#[test]
+fn a_division_of_the_archive_ends_with_its_record() {
+    let mut world = World::new();
+    world.pay(10);
+    talk(&mut world.engine, world.handle.submit(Command::DivideArchive, Payload::default())).unwrap();
+    let divided_at = world.engine.ledger().last_seq();
+    world.pay(11);
+    assert!(world.engine.turn_archivist());
+    let ends: Vec<_> = world.archive.divisions().iter().map(|division| division.watermark).collect();
+    assert_eq!(ends, [divided_at, world.engine.ledger().last_seq()]);
+}
+
+/// Only a lack of room passes by itself.
+#[test]
+fn an_archivist_that_cannot_read_the_journal_stops_the_engine() {
+    let mut world = World::new();
+    assert!(world.engine.turn_archivist());
+    world.pay(10);
+    for segment in upesi_journal::segments(&world.disk).unwrap() {
+        world.disk.corrupt(&segment.file, |bytes| bytes[512..].fill(7));
+    }
+    assert!(!world.engine.turn_archivist());
+    let stopped = talk(&mut world.engine, world.handle.stopped());
+    assert!(matches!(stopped, StopReason::Archive(_)), "{stopped}");
+}
+
+#[test]
+fn what_goes_to_the_archive_is_timed() {
+    let mut registry = Registry::default();
+    let mut world = World::measured(EngineOptions::new("nowhere"), EngineMetrics::new(&mut registry));
+    let timed = |world: &mut World| {
+        assert!(world.engine.turn_archivist());
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("upesi_archive_apply_seconds_count "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let before = timed(&mut world);
+    world.submit(prepare(id(10), DFSPS[0], DFSPS[1], "1.25", EXPIRES_AT));
+    assert_eq!(timed(&mut world), before, "nothing has finished");
+    world.submit(fulfil(id(10), DFSPS[0], DFSPS[1]));
+    assert_eq!(timed(&mut world), before + 1);
+}
+
+#[test]
+fn a_standby_without_room_follows_and_writes_its_snapshot_later() {
+    let mut world = World::new();
+    world.pay(10);
+    let last_seq = world.engine.ledger().last_seq();
+    let disk = SimDisk::new(3);
+    let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
+    let options = EngineOptions {
+        storage: Some(storage),
+        fold_every_records: 1,
+        snapshot_every_records: 1,
+        ..EngineOptions::new("nowhere")
+    };
+    let copy = EmbeddedLog::for_reading(&(Arc::new(world.disk.clone()) as _));
+    let disks = (None, Arc::new(disk.clone()) as _);
+    let mut standby = StandbyEngine::open(&options, disks, &copy, SharedParticipants::default()).unwrap();
+    let snapshots = || SnapshotStore::open_for_reading(Arc::new(disk.clone())).list().unwrap();
+    disk.inject(disk.operations().len() as u64, Fault::Broken);
+    assert!(standby.follow_to(last_seq - 2).is_err(), "only room comes by itself");
+    disk.set_capacity(disk.used_bytes());
+    standby.follow_to(last_seq - 1).unwrap();
+    assert_eq!(snapshots(), []);
+    disk.set_capacity(u64::MAX);
+    standby.follow_to(last_seq).unwrap();
+    assert_eq!(snapshots().last().map(|newest| newest.seq), Some(last_seq));
 }

@@ -349,8 +349,8 @@ fn a_standby_answers_questions() {
     distances(&mut world, 100..130);
     let leaders: Arc<dyn Disk> = Arc::new(world.disk.clone());
     let last_seq = upesi_journal::verify(Arc::clone(&leaders)).unwrap().last_seq;
-    let disk = SimDisk::new(7);
-    let options = of_standby(&disk, Arc::new(MemoryArchive::new()));
+    let (disk, archive) = (SimDisk::new(7), Arc::new(MemoryArchive::new()));
+    let options = of_standby(&disk, Arc::clone(&archive));
     let copy = EmbeddedLog::for_reading(&leaders);
     let standby =
         StandbyEngine::open(&options, (None, Arc::new(disk)), &copy, SharedParticipants::default()).unwrap();
@@ -361,6 +361,7 @@ fn a_standby_answers_questions() {
     for seq in [last_seq / 2, last_seq] {
         standby.follow_to(seq).unwrap();
         assert_eq!((known(), handle.status().durable_seq), (Ok(seq), seq));
+        assert_eq!(handle.status().archived_seq, archive.watermark_applied());
     }
     // In memory, or in the archive by now.
     for number in 100..130 {
@@ -579,4 +580,15 @@ fn a_planted_mistake_is_recorded() {
     world.engine.plant(Box::new(|decision| decision.callbacks.clear()));
     world.pay(1, "1.25");
     assert_eq!((world.engine.ledger().reserved_len(), owed(&world)), (1, vec![]));
+}
+
+#[test]
+fn reports_alone_wait_for_the_next_tick() {
+    let mut world = World::new();
+    world.pay(1, "1.25");
+    let before = world.disk.operations().len();
+    world.deliver();
+    assert_eq!((owed(&world).len(), world.disk.operations().len()), (0, before), "decided, not written");
+    world.engine.turn(true);
+    assert!(world.disk.operations().len() > before);
 }

@@ -172,4 +172,44 @@ mod tests {
         });
         assert!(denied.is_err(), "what was made just now must be durable");
     }
+
+    #[test]
+    fn only_another_process_that_was_faster_is_no_error() {
+        let root = tempfile::tempdir().unwrap();
+        let fails_with = |error: ErrorKind, is_there: bool| {
+            let (path, steps) = (root.path().join(format!("{error} {is_there}")), Cell::new(0));
+            let mut make = |path: &Path| {
+                // Two moments: it was not there when that was looked at.
+                if is_there {
+                    fs::create_dir(path).unwrap()
+                } else {
+                    fs::write(path, "a file").unwrap()
+                }
+                Err(io::Error::from(error))
+            };
+            let created = create_by(&path, &mut make, &mut |_: &Path| {
+                steps.set(steps.get() + 1);
+                Ok(())
+            });
+            (created.map_err(|error| error.kind()), steps.get())
+        };
+        // What is above is synced first.
+        assert_eq!(fails_with(ErrorKind::AlreadyExists, true), (Ok(()), 2));
+        assert_eq!(fails_with(ErrorKind::AlreadyExists, false), (Err(ErrorKind::AlreadyExists), 1));
+        assert_eq!(fails_with(ErrorKind::StorageFull, true), (Err(ErrorKind::StorageFull), 1));
+    }
+
+    #[test]
+    fn the_working_directory_is_not_made() {
+        let asked = RefCell::new(Vec::new());
+        let mut make = |path: &Path| {
+            asked.borrow_mut().push(path.to_owned());
+            Err(io::Error::from(ErrorKind::StorageFull))
+        };
+        let made = create_by(Path::new("not there/below"), &mut make, &mut |path: &Path| {
+            unreachable!("{}", path.display())
+        });
+        assert_eq!(made.map_err(|error| error.kind()), Err(ErrorKind::StorageFull));
+        assert_eq!(*asked.borrow(), [Path::new("not there")]);
+    }
 }

@@ -178,3 +178,24 @@ impl RealFile {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As on a file system without extents.
+    #[test]
+    fn room_is_taken_by_zeros_and_nothing_else_is_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        for (from, to) in [(1_000, 600_000), (0, ZERO_CHUNK_BYTES), (5, 5), (700_000, 900_001)] {
+            let mut expected = vec![1; 800_000];
+            fs::write(&path, &expected).unwrap();
+            let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            RealFile::new(file, &path, Access::Write).write_zeros(from as u64, to as u64).unwrap();
+            expected.resize(to.max(800_000), 0);
+            expected[from..to].fill(0);
+            assert!(fs::read(&path).unwrap() == expected, "{from} to {to}");
+        }
+    }
+}

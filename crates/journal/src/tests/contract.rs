@@ -2,8 +2,8 @@
 
 use crate::frame::{SECTOR_BYTES, is_unwritten};
 use crate::sim_disk::script::{dynamic, time};
-use crate::sim_disk::{Random, SimDisk};
-use crate::{Batch, Durability, END, Options, Reader, Writer, open};
+use crate::sim_disk::{Operation, Random, SimDisk};
+use crate::{Batch, Durability, END, Maintenance, Options, Reader, Writer, open};
 
 fn writer() -> Writer {
     open(dynamic(&SimDisk::new(0)), Options::default()).expect("opens").writer
@@ -72,6 +72,8 @@ fn an_encoder_must_not_remove() {
     batch(1, 10).push(11, Vec::clear);
 }
 
+const MASK_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 #[test]
 fn no_sector_of_a_frame_looks_unwritten_whatever_it_contains() {
     let mut random = Random::new(1);
@@ -81,12 +83,15 @@ fn no_sector_of_a_frame_looks_unwritten_whatever_it_contains() {
         let length = random.below(3_000) as usize;
         let mut bytes = vec![0; length];
         for byte in &mut bytes {
-            // Nothing, few bits, or the very words that a mask consists of.
+            // Nothing, few bits, or the very words that masks consist of, in each sector another.
             *byte = if fill == 1 && random.one_in(20) { 1 << random.below(8) } else { 0 };
         }
         if fill == 2 {
-            let word = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(random.below(3)).to_le_bytes();
-            bytes = word.iter().copied().cycle().take(length).collect();
+            let words: Vec<_> =
+                (0..8).map(|_| MASK_STEP.wrapping_mul(random.below(4)).to_le_bytes()).collect();
+            // Headers of frame and record come before.
+            let places = (64 + 12..).take(length);
+            bytes = places.map(|place| words[place / SECTOR_BYTES][place % 8]).collect();
         }
         batch.push(time(1), |buffer| buffer.extend(&bytes));
         batch.seal(random.bits(), random.bits());
@@ -128,7 +133,7 @@ fn a_volatile_writer_says_so_and_does_not_sync() {
     writer.append(&mut batch(1, 10)).expect("appends");
     writer.append(&mut batch(2, 11)).expect("appends");
     assert_eq!(writer.durability(), Durability::Volatile);
-    assert!(!disk.operations()[before..].contains(&crate::sim_disk::Operation::Sync));
+    assert!(!disk.operations()[before..].contains(&Operation::Sync));
 }
 
 #[test]
@@ -143,9 +148,200 @@ fn the_next_segment_is_ready_before_it_is_needed() {
         batch.push(time(seq), |buffer| buffer.extend([b'x'; 900]));
         let before = disk.operations().len();
         let appended = writer.append(&mut batch).expect("appends");
-        assert!(!disk.operations()[before..].contains(&crate::sim_disk::Operation::Allocate));
+        assert!(!disk.operations()[before..].contains(&Operation::Allocate));
         rolls += u32::from(appended.rolled);
-        while writer.maintain().expect("maintains") == crate::Maintenance::Advanced {}
+        while writer.maintain().expect("maintains") == Maintenance::Advanced {}
     }
     assert!(rolls > 5);
+}
+
+/// Small and large, and aligned whatever the buffer has been through: so it can be written past the page cache.
+#[test]
+fn frames_begin_at_aligned_places() {
+    let mut kept = Batch::new(1);
+    for records in (0..40_u64).chain((41..400).step_by(7)) {
+        let mut new = Batch::new(1);
+        kept.reset(1);
+        for batch in [&mut new, &mut kept] {
+            for number in 0..=records {
+                batch.push(time(number), |buffer| buffer.extend([number as u8; 500]));
+            }
+            batch.seal(3, 4);
+            assert_eq!(batch.frame().as_ptr().align_offset(4096), 0, "{records} records");
+        }
+        assert!(new.frame() == kept.frame(), "{records} records");
+    }
+}
+
+fn append(writer: &mut Writer, body_bytes: usize) -> crate::Appended {
+    let seq = writer.next_seq();
+    let mut batch = Batch::new(seq);
+    // The record's own header is part of the body.
+    batch.push(time(seq), |buffer| buffer.resize(buffer.len() + body_bytes - 12, b'a'));
+    assert_eq!(batch.bytes(), body_bytes);
+    writer.append(&mut batch).expect("appends")
+}
+
+#[test]
+fn an_append_is_one_write_and_one_sync() {
+    let disk = SimDisk::new(0);
+    let mut writer = open(dynamic(&disk), Options::default()).expect("opens").writer;
+    append(&mut writer, 100);
+    for body_bytes in [12, 100, 5_000] {
+        let before = disk.operations().len();
+        append(&mut writer, body_bytes);
+        assert_eq!(disk.operations()[before..], [Operation::Write, Operation::Sync]);
+    }
+}
+
+#[test]
+fn room_is_counted_to_the_byte() {
+    let disk = SimDisk::new(0);
+    let options = Options { segment_bytes: 4096, ..Options::default() };
+    let mut writer = open(dynamic(&disk), options).expect("opens").writer;
+    assert!(!writer.has_room_for(1), "there is no segment yet");
+    // Behind the header of a frame or a segment; what is padded fits as well.
+    let room = |writer: &Writer, bytes: u64| {
+        assert!(writer.has_room_for(bytes - 64) && !writer.has_room_for(bytes - 63), "{bytes} bytes");
+    };
+    append(&mut writer, 100);
+    room(&writer, 4096 - 1024);
+    append(&mut writer, 2048 - 64);
+    room(&writer, 1024);
+    writer.reserve(1024 - 64).expect("there is room");
+    room(&writer, 1024);
+    // The next segment has a header of its own.
+    writer.reserve(1024 - 63).expect("there is room");
+    room(&writer, 4096 - 512);
+    for length in [4096 - 512 - 63, 9_999] {
+        writer.reserve(length).expect("there is room");
+        room(&writer, (length + 64).next_multiple_of(512));
+    }
+    let before = disk.operations().len();
+    assert!(append(&mut writer, 9_999).rolled);
+    assert!(!disk.operations()[before..].contains(&Operation::Allocate));
+}
+
+#[test]
+fn the_next_segment_is_prepared_from_half_full_on() {
+    let disk = SimDisk::new(0);
+    let options = Options { segment_bytes: 4096, zero_ahead: false, ..Options::default() };
+    let mut writer = open(dynamic(&disk), options).expect("opens").writer;
+    assert_eq!(writer.maintain().expect("maintains"), Maintenance::Advanced, "there is none at all");
+    for used in [1024, 1536, 2048, 2560, 3072] {
+        append(&mut writer, 100);
+        let prepares = used == 2048;
+        let expected = if prepares { Maintenance::Advanced } else { Maintenance::Idle };
+        let before = disk.operations().len();
+        assert_eq!(writer.maintain().expect("maintains"), expected, "{used} bytes are used");
+        assert_eq!(disk.operations()[before..].contains(&Operation::Allocate), prepares);
+        assert_eq!(writer.maintain().expect("maintains"), Maintenance::Idle);
+    }
+}
+
+#[test]
+fn without_room_for_the_next_segment_it_is_tried_again_a_sixteenth_later() {
+    const SEGMENT_BYTES: u64 = 32 * 1024;
+    let disk = SimDisk::new(0);
+    let options = Options { segment_bytes: SEGMENT_BYTES, ..Options::default() };
+    let mut writer = open(dynamic(&disk), options).expect("opens").writer;
+    append(&mut writer, SEGMENT_BYTES as usize / 2);
+    disk.set_capacity(disk.used_bytes());
+    let mut tried = Vec::new();
+    for number in 0..20 {
+        let before = disk.operations().len();
+        match writer.maintain().expect("maintains") {
+            Maintenance::DiskFull => tried.push(number),
+            other => assert_eq!((other, disk.operations().len()), (Maintenance::Idle, before)),
+        }
+        append(&mut writer, 100);
+    }
+    // Frames of 512 bytes: four to a sixteenth.
+    assert_eq!(tried, [0, 4, 8, 12, 16]);
+}
+
+/// From half full on the next segment is filled with zeros at twice the pace, so that it is all written in time; in
+/// steps, so that an append never waits long.
+#[test]
+fn zeros_are_written_ahead_of_small_frames() {
+    const SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
+    const CHUNK_BYTES: u64 = 256 * 1024;
+    for (frame_bytes, zero_ahead) in
+        [(4096, true), (100 * 1024, true), (CHUNK_BYTES, true), (CHUNK_BYTES + 512, true), (4096, false)]
+    {
+        let disk = SimDisk::new(0);
+        let options = Options { segment_bytes: SEGMENT_BYTES, zero_ahead, ..Options::default() };
+        let mut writer = open(dynamic(&disk), options).expect("opens").writer;
+        let (mut zeroed, mut used) = (0, 512);
+        loop {
+            used += frame_bytes;
+            if used > SEGMENT_BYTES {
+                break;
+            }
+            append(&mut writer, frame_bytes as usize - 64);
+            loop {
+                let before = disk.operations().len();
+                let advanced = writer.maintain().expect("maintains") == Maintenance::Advanced;
+                let operations = &disk.operations()[before..];
+                let writes = operations.iter().filter(|operation| **operation == Operation::Write).count();
+                assert!(writes <= 4, "{writes} chunks in one step");
+                assert_eq!(advanced, !operations.is_empty());
+                zeroed += writes as u64 * CHUNK_BYTES;
+                if !advanced {
+                    break;
+                }
+            }
+            let due = (2 * used).saturating_sub(SEGMENT_BYTES);
+            let expected = if zero_ahead && frame_bytes <= CHUNK_BYTES { due } else { 0 };
+            assert_eq!(zeroed, expected.next_multiple_of(CHUNK_BYTES).min(SEGMENT_BYTES), "{used} bytes");
+        }
+    }
+}
+
+/// A frame may be so large that much is due at once.
+#[test]
+fn zeros_that_are_due_are_written_in_steps_of_a_mebibyte() {
+    let disk = SimDisk::new(0);
+    let options = Options { segment_bytes: 8 * 1024 * 1024, ..Options::default() };
+    let mut writer = open(dynamic(&disk), options).expect("opens").writer;
+    append(&mut writer, 7 * 1024 * 1024);
+    assert_eq!(writer.maintain().expect("maintains"), Maintenance::Advanced);
+    assert_eq!(writer.maintain().expect("maintains"), Maintenance::Idle, "the frame was large");
+    append(&mut writer, 100);
+    let mut steps = Vec::new();
+    loop {
+        let before = disk.operations().len();
+        if writer.maintain().expect("maintains") != Maintenance::Advanced {
+            break;
+        }
+        steps.push(disk.operations().len() - before);
+    }
+    // Four chunks and a sync each; six MiB and a chunk are due.
+    assert_eq!(steps, [5, 5, 5, 5, 5, 5, 2]);
+}
+
+/// A segment that was made for a large batch takes small ones, and the next is of the usual length.
+#[test]
+fn a_shorter_segment_is_filled_with_zeros_in_proportion() {
+    const NEXT_BYTES: u64 = 1024 * 1024;
+    const CHUNK_BYTES: u64 = 256 * 1024;
+    let disk = SimDisk::new(0);
+    let options = Options { segment_bytes: NEXT_BYTES, ..Options::default() };
+    let mut writer = open(dynamic(&disk), options).expect("opens").writer;
+    let length = 8 * NEXT_BYTES;
+    writer.reserve(length - 1024 - 64).expect("there is room");
+    let (mut zeroed, mut used) = (0, 512);
+    let length = length - 512;
+    while used + 64 * 1024 <= length {
+        append(&mut writer, 64 * 1024 - 64);
+        used += 64 * 1024;
+        let before = disk.operations().len();
+        while writer.maintain().expect("maintains") == Maintenance::Advanced {}
+        let writes =
+            disk.operations()[before..].iter().filter(|operation| **operation == Operation::Write).count();
+        zeroed += writes as u64 * CHUNK_BYTES;
+        let due = (2 * used).saturating_sub(length) * NEXT_BYTES / length;
+        assert_eq!(zeroed, due.next_multiple_of(CHUNK_BYTES), "{used} bytes");
+    }
+    assert_eq!(zeroed, NEXT_BYTES);
 }

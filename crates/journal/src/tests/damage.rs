@@ -69,8 +69,16 @@ fn rot_in_free_room_is_noticed_and_costs_no_record() {
                 let rotten = changed(&disk, file, |bytes| bytes[at] ^= 0x10);
                 match verify(dynamic(&rotten)) {
                     Err(error) => {
+                        if index + 1 < files.len() {
+                            let sector = (at / SECTOR_BYTES * SECTOR_BYTES) as u64;
+                            assert!(
+                                matches!(&error, JournalError::Damaged { file: found, offset, .. }
+                                    if found == file && *offset == sector),
+                                "{error}, not at {sector}"
+                            );
+                            in_closed_segments += 1;
+                        }
                         damage_of::<()>(Err(error));
-                        in_closed_segments += u32::from(index + 1 < files.len());
                     }
                     Ok(recovered) => {
                         assert!(index + 1 == files.len() && recovered.torn.is_some());

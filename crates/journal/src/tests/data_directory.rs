@@ -1,6 +1,7 @@
 //! The data directory on the real file system.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::sim_disk::script::time;
@@ -32,7 +33,7 @@ fn what_was_appended_is_there_after_reopening() {
             .expect("writes");
     }
     let directory = DataDirectory::open_for_reading(&path).expect("opens");
-    assert_eq!(directory.in_use_by(), None);
+    assert_eq!((directory.path(), directory.in_use_by()), (&*path, None));
     let verified = crate::verify(directory.disk()).expect("verifies");
     assert_eq!((verified.first_seq, verified.last_seq, verified.torn), (1, 90, None));
     assert!(segments(&*directory.disk()).expect("lists").len() > 5);
@@ -90,6 +91,8 @@ fn directories_that_cannot_be_used_are_refused_and_left_alone() {
     for path in [file.clone(), file.join("below")] {
         let error = DataDirectory::open(&path).map(|_| ()).expect_err("is no directory");
         assert!(matches!(error, DataDirectoryError::NotADirectory(_)), "{error}");
+        let error = DataDirectory::open_for_reading(&path).map(|_| ()).expect_err("is no directory");
+        assert!(matches!(error, DataDirectoryError::NotADirectory(_)), "{error}");
     }
     let nowhere = root.path().join("nowhere");
     let error = DataDirectory::open_for_reading(&nowhere).map(|_| ()).expect_err("is not there");
@@ -112,6 +115,11 @@ fn directories_that_cannot_be_used_are_refused_and_left_alone() {
         assert!(matches!(error, DataDirectoryError::NoFormat(_)), "{error}");
     }
     assert!(!newer.join("FORMAT").exists());
+    fs::create_dir(newer.join("FORMAT")).expect("makes");
+    for error in [DataDirectory::open(&newer).err(), DataDirectory::open_for_reading(&newer).err()] {
+        let error = error.expect("the format cannot be read");
+        assert!(matches!(&error, DataDirectoryError::Io { path, .. } if path.ends_with("FORMAT")), "{error}");
+    }
 }
 
 #[test]
@@ -126,6 +134,60 @@ fn a_directory_without_write_access_is_named() {
         let error = result.map(|_| ()).expect_err("is not writable");
         assert!(matches!(error, DataDirectoryError::Unwritable { .. }), "{error}");
     }
+    // There, not even the superuser makes directories.
+    if fs::exists("/sys/kernel").expect("is known") {
+        let error = DataDirectory::open("/sys/upesi").map(|_| ()).expect_err("is not writable");
+        assert!(matches!(error, DataDirectoryError::Unwritable { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_disk_for_reading_changes_nothing() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    fs::create_dir(root.path().join("directory")).expect("makes");
+    for name in ["b", "a"] {
+        fs::write(root.path().join(name), name).expect("writes");
+    }
+    let disk = RealDisk::new(root.path(), Access::Read);
+    for (what, result) in [
+        ("create_directory", disk.create_directory("directory")),
+        ("create", disk.create("new").map(|_| ())),
+        ("open", disk.open("a", Access::Write).map(|_| ())),
+        ("rename", disk.rename("a", "b")),
+        ("remove", disk.remove("a")),
+        ("sync_directory", disk.sync_directory("")),
+    ] {
+        let kind = result.map_err(|error| error.kind());
+        assert_eq!(kind, Err(ErrorKind::ReadOnlyFilesystem), "{what}");
+    }
+    assert_eq!(disk.list("").expect("lists"), ["a", "b"], "directories are left out");
+    let file = disk.open("a", Access::Read).expect("opens");
+    file.write_at(0, b"x").expect_err("is open for reading");
+    assert_eq!(fs::read(root.path().join("a")).expect("reads"), b"a");
+}
+
+#[test]
+fn a_real_disk_reports_what_is_missing_or_in_the_way() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let disk = RealDisk::new(root.path(), Access::Write);
+    disk.create_directory("directory").expect("makes");
+    disk.create_directory("directory").expect("it is there already");
+    assert_eq!(disk.create_directory("none/below").map_err(|error| error.kind()), Err(ErrorKind::NotFound));
+    disk.sync_directory("directory").expect("syncs");
+    disk.create("file").expect("creates").allocate(5_000).expect("allocates");
+    assert_eq!(disk.create("file").map(|_| ()).map_err(|error| error.kind()), Err(ErrorKind::AlreadyExists));
+    disk.rename("file", "directory/file").expect("renames");
+    assert_eq!((disk.list("").expect("lists").len(), disk.list("directory").expect("lists").len()), (0, 1));
+    let file = disk.open("directory/file", Access::ReadOnce).expect("opens");
+    assert_eq!(file.length().expect("is known"), 5_000);
+    let mut found = [1; 100];
+    assert_eq!(file.read_at(4_950, &mut found).expect("reads"), 50);
+    assert_eq!((&found[..50], &found[50..]), (&[0; 50][..], &[1; 50][..]));
+    // What is not the end of a file is not taken for one.
+    let directory = disk.open("directory", Access::Read).expect("opens");
+    assert_eq!(directory.read_at(0, &mut found).map_err(|error| error.kind()), Err(ErrorKind::IsADirectory));
+    disk.remove("directory/file").expect("removes");
+    assert_eq!(disk.list("directory").expect("lists"), [""; 0]);
 }
 
 #[test]

@@ -86,7 +86,8 @@ fn a_frame_must_continue_its_predecessor() {
     let body = record(3, 10);
     let two = [record(3, 10), record(4, 10)].concat();
     let swapped = [record(3, 10), record(5, 10), record(4, 10), record(6, 10)].concat();
-    let cases: [Case<'_>; 12] = [
+    let with_rest = [&record(3, 10)[..], b"rest"].concat();
+    let cases: [Case<'_>; 13] = [
         ("the right frame", &body, |_| {}, Ok(3)),
         ("a gap", &body, |header| header.first_seq = 4, Err(Damage::Sequence { expected: 3, found: 4 })),
         (
@@ -103,6 +104,7 @@ fn a_frame_must_continue_its_predecessor() {
         ("too many records", &two, |header| header.last_time_ns = time(4), Err(Damage::Malformed)),
         ("another first time", &body, |header| header.last_time_ns = time(4), Err(Damage::Malformed)),
         ("a cut record", &body[..20], |_| {}, Err(Damage::Malformed)),
+        ("less than a record behind it", &with_rest, |_| {}, Err(Damage::Malformed)),
         (
             "records out of order",
             &swapped,
@@ -114,6 +116,14 @@ fn a_frame_must_continue_its_predecessor() {
         let found = judge(&with_frame(IDENTITY, body, change)).map(|recovered| recovered.last_seq);
         assert_eq!(found, expected, "{name}");
     }
+}
+
+#[test]
+fn the_chain_holds_both_checksums() {
+    let mut batch = Batch::new(1);
+    batch.push(time(1), |_| {});
+    let header = FrameHeader { header_crc: 0x1234_5678, body_crc: 0x9abc_def0, ..batch.seal(0, IDENTITY) };
+    assert_eq!(header.chain(), 0x1234_5678_9abc_def0);
 }
 
 #[test]
@@ -207,4 +217,41 @@ fn another_batch_may_take_the_place_of_one_without_room() {
         }
     }
     assert!(refused > 50, "{refused} batches were refused");
+}
+
+/// Room that one look at the disk does not cover.
+#[test]
+fn far_behind_the_end_is_looked_at_too() {
+    let options = Options { segment_bytes: 256 * 1024, ..options() };
+    for at in [END_AT + 9, 64 * 1024 + END_AT, 200_000, 256 * 1024 - 1] {
+        let disk = SimDisk::new(0);
+        let mut writer = open(dynamic(&disk), options.clone()).expect("opens").writer;
+        append(&mut writer, 100).expect("appends");
+        append(&mut writer, 100).expect("appends");
+        disk.corrupt(FILE, |file| file[at] = 1);
+        let torn = verify(dynamic(&disk)).expect("is torn").torn.expect("is torn");
+        let end = at / SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES;
+        assert_eq!((torn.offset, torn.bytes), (END_AT as u64, (end - END_AT) as u64), "{at}");
+    }
+}
+
+#[test]
+fn the_first_of_the_frames_behind_a_lost_one_is_named_and_older_ones_are_none() {
+    let (disk, _) = journal();
+    let mut writer = open(dynamic(&disk), options()).expect("opens").writer;
+    for _ in 3..=5 {
+        append(&mut writer, 100).expect("appends");
+    }
+    disk.corrupt(FILE, |file| file[END_AT..END_AT + SECTOR_BYTES].fill(0));
+    match verify(dynamic(&disk)) {
+        Err(JournalError::Damaged { reason: Damage::FrameLost, offset, .. }) => {
+            assert_eq!(offset, (END_AT + SECTOR_BYTES) as u64);
+        }
+        other => panic!("{other:?}"),
+    }
+    // A copy of a frame that counts already, where a batch was being written.
+    let (disk, _) = journal();
+    disk.corrupt(FILE, |file| file.copy_within(SECTOR_BYTES..2 * SECTOR_BYTES, END_AT + SECTOR_BYTES));
+    let found = judge(&disk).expect("is torn");
+    assert_eq!((found.last_seq, found.torn.map(|torn| torn.bytes)), (2, Some(2 * SECTOR_BYTES as u64)));
 }

@@ -89,6 +89,10 @@ fn what_is_not_there_is_an_error() {
     assert!(empty.next_record(0).expect("nothing is durable").is_none());
     assert!(empty.next_record(END).expect("the journal is empty").is_none());
     assert!(matches!(empty.read_record(0), Err(JournalError::NoSuchRecord { seq: 0, oldest: 0 })));
+    assert!(matches!(empty.read_record(1), Err(JournalError::NoSuchRecord { seq: 1, oldest: 0 })));
+    assert_eq!(empty.next_seq(), 1, "it stays where it was");
+    let mut beyond = Reader::new(dynamic(&disk), 2);
+    assert!(matches!(beyond.next_record(END), Err(JournalError::NoSuchRecord { seq: 2, oldest: 0 })));
     assert!(script.run(&disk).error.is_none());
     let last_seq = script.last_seq();
     let mut reader = Reader::new(dynamic(&disk), last_seq + 1);
@@ -121,6 +125,8 @@ fn retention_deletes_whole_segments_from_the_front() {
     let gone = reader.read_record(1).map(|record| record.seq);
     let oldest = all[1].first_seq;
     assert!(matches!(gone, Err(JournalError::NoSuchRecord { seq: 1, oldest: found }) if found == oldest));
+    let gone = Reader::new(dynamic(&disk), 1).next_record(END).map(|_| ());
+    assert!(matches!(gone, Err(JournalError::NoSuchRecord { seq: 1, oldest: found }) if found == oldest));
     // The last segment stays, so that the journal knows where it is.
     assert_eq!(delete_segments_below(&disk, u64::MAX).expect("deletes"), all.len() - 2);
     let recovered = open(dynamic(&disk), script.options.clone()).expect("opens").recovered;
@@ -140,4 +146,78 @@ fn a_power_loss_during_retention_leaves_no_gap() {
             assert_eq!(crate::verify(dynamic(&after)).expect("no gap").last_seq, script.last_seq());
         }
     }
+}
+
+/// A journal of frames of three sectors, which no piece that is read ends with, and of as many segments.
+fn journal_of(segments: u64, segment_bytes: u64) -> (SimDisk, u64) {
+    let disk = SimDisk::new(0);
+    let options = crate::Options { segment_bytes, ..crate::Options::default() };
+    let mut writer = open(dynamic(&disk), options).expect("opens").writer;
+    let mut batch = Batch::new(1);
+    let last_seq = segments * ((segment_bytes - 512) / 1536);
+    for seq in 1..=last_seq {
+        batch.reset(seq);
+        batch.push(time(seq), |buffer| buffer.extend((0..1_400).map(|at| (at + seq) as u8)));
+        writer.append(&mut batch).expect("appends");
+    }
+    (disk, last_seq)
+}
+
+fn reads_of(disk: &SimDisk, read: impl FnOnce()) -> u64 {
+    let before = disk.reads();
+    read();
+    disk.reads() - before
+}
+
+#[test]
+fn pieces_that_end_within_frames_are_put_together() {
+    let (disk, last_seq) = journal_of(1, 2 * 1024 * 1024);
+    // List, headers, and 2 MB in pieces of 256 KiB; then as much in pieces of 64 KiB for what is behind the end.
+    let reads = reads_of(&disk, || {
+        let recovered = open(dynamic(&disk), crate::Options::default()).expect("opens").recovered;
+        assert_eq!((recovered.last_seq, recovered.torn), (last_seq, None));
+    });
+    assert!(reads < 20, "{reads} reads");
+    let mut reader = Reader::new(dynamic(&disk), 1);
+    let reads = reads_of(&disk, || while reader.next_record(last_seq).expect("reads").is_some() {});
+    assert_eq!(reader.next_seq(), last_seq + 1);
+    assert!(reads < 15, "{reads} reads");
+}
+
+#[test]
+fn going_back_and_far_ahead_does_not_read_what_is_between() {
+    let (disk, last_seq) = journal_of(1, 4 * 1024 * 1024);
+    let mut reader = Reader::new(dynamic(&disk), 1);
+    reader.read_record(last_seq).expect("reads");
+    for seq in (1..last_seq).rev().step_by(300) {
+        let reads = reads_of(&disk, || assert_eq!(reader.read_record(seq).expect("reads").seq, seq));
+        assert!(reads <= 3, "{reads} reads to go back to {seq}");
+    }
+    let (disk, last_seq) = journal_of(20, 256 * 1024);
+    let mut reader = Reader::new(dynamic(&disk), 1);
+    for seq in [1, last_seq, last_seq - 100, 1] {
+        let reads = reads_of(&disk, || assert_eq!(reader.read_record(seq).expect("reads").seq, seq));
+        assert!(reads <= 3, "{reads} reads to go to {seq}");
+    }
+    // What was read ahead serves those that follow; one that is not the next costs a look at the segments.
+    assert_eq!(reads_of(&disk, || assert!(reader.next_record(last_seq).expect("reads").is_some())), 0);
+    assert_eq!(reads_of(&disk, || assert_eq!(reader.read_record(9).expect("reads").seq, 9)), 1);
+}
+
+#[test]
+fn an_unreadable_segment_is_an_error_for_readers_and_no_end() {
+    let script = Script::new(9);
+    let disk = SimDisk::new(9);
+    assert!(script.run(&disk).error.is_none());
+    let mut errors = 0;
+    for ordinal in 0..64 {
+        let copy = disk.after_kill();
+        copy.inject_read_error(ordinal);
+        match script.read(&copy) {
+            Ok(last_seq) => assert_eq!(last_seq, script.last_seq()),
+            Err(JournalError::Io { .. }) => errors += 1,
+            Err(error) => panic!("read {ordinal}: {error}"),
+        }
+    }
+    assert!(errors > 3);
 }

@@ -40,8 +40,10 @@ fn the_newest_is_found_and_old_ones_are_pruned() {
     }
     assert_eq!(store.read(5).expect("reads").bytes.len(), 3_000_000);
     assert_eq!(store.prune(2).expect("prunes"), 2);
-    let left: Vec<u64> = store.list().expect("lists").iter().map(|info| info.seq).collect();
-    assert_eq!(left, [600, 8_000]);
+    for disk in [disk.clone(), disk.after_power_loss(Kept::Nothing)] {
+        let left = SnapshotStore::open_for_reading(dynamic(&disk)).list().expect("lists");
+        assert_eq!(left.iter().map(|info| info.seq).collect::<Vec<_>>(), [600, 8_000]);
+    }
     assert_eq!(store.prune(0).expect("prunes"), 1);
     assert_eq!(latest(&disk.after_power_loss(Kept::Nothing)).map(|snapshot| snapshot.seq), Some(8_000));
 }
@@ -117,4 +119,25 @@ fn a_failing_producer_leaves_nothing_behind() {
     assert!(matches!(write(&store, 1, 2_000), Err(JournalError::DiskFull { .. })));
     assert!(disk.operations().contains(&Operation::Remove));
     write(&store, 1, 900).expect("this fits");
+}
+
+#[test]
+fn a_large_one_is_written_in_large_pieces() {
+    let disk = SimDisk::new(0);
+    let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
+    write(&store, 1, 3_000_000).expect("writes");
+    let writes = disk.operations().iter().filter(|operation| **operation == Operation::Write).count();
+    assert_eq!(writes, 4, "three of the body, each up to a mebibyte, and the header");
+}
+
+#[test]
+fn what_cannot_be_listed_or_removed_is_an_error_and_no_absence() {
+    let disk = SimDisk::new(0);
+    let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
+    write(&store, 1, 10).expect("writes");
+    disk.inject(disk.operations().len() as u64, Fault::Broken);
+    assert!(matches!(write(&store, 2, 10), Err(JournalError::Io { operation: "remove", .. })));
+    disk.inject_read_error(disk.reads());
+    assert!(matches!(store.latest(), Err(JournalError::Io { operation: "list", .. })));
+    assert_eq!(latest(&disk).map(|found| found.seq), Some(1));
 }
