@@ -125,7 +125,7 @@ impl Owing {
     async fn entries(&self) -> BTreeMap<CallbackKey, Option<Parked>> {
         let entries = |ledger: &upesi_ledger::Ledger| {
             let outbox = ledger.outbox().iter();
-            outbox.map(|(key, entry)| (key, entry.parked.as_deref().cloned())).collect()
+            outbox.map(|(key, entry)| (key, entry.parked.cloned())).collect()
         };
         self.handle.read(entries).await.unwrap()
     }
