@@ -228,6 +228,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::progress::Eviction;
 
     #[test]
     fn there_is_more_to_fold_behind_the_last_record_that_was_folded() {
@@ -246,5 +247,44 @@ mod tests {
         assert!(began.elapsed() > Duration::from_millis(500), "it would try again and again without a break");
         progress.close(9);
         assert_eq!((progress.wait_for_room(7), progress.wait_for_room(12)), ((9, true), (12, true)));
+    }
+
+    #[test]
+    fn the_archivist_is_woken_when_enough_has_gathered() {
+        let progress = ArchiveProgress::new(10, 100);
+        let reached = |seq, folded| {
+            progress.journal_reached(seq);
+            progress.more(folded).map(|(goal, _)| goal)
+        };
+        // Behind what is archived, and behind what it was woken for last.
+        assert_eq!((reached(109, 100), reached(110, 100)), (None, Some(110)));
+        assert_eq!((reached(119, 110), reached(120, 110)), (None, Some(120)));
+        progress.publish(125);
+        assert_eq!(progress.watermark(), 125);
+        assert_eq!((reached(134, 125), reached(135, 125)), (None, Some(135)));
+        // Asked for, it has more to do however little it is, and never less.
+        progress.ask(136);
+        assert_eq!((progress.wait_for_more(135), progress.more(136)), ((136, false), None));
+        progress.ask(3);
+        assert_eq!((reached(145, 136), reached(146, 136)), (None, Some(146)));
+        progress.close(140);
+        assert_eq!((progress.wait_for_more(140), progress.wait_for_more(150)), ((146, true), (150, true)));
+    }
+
+    #[test]
+    fn memory_forgets_what_every_look_up_finds_in_the_archive() {
+        let (progress, mut eviction) = (ArchiveProgress::new(1, 50), Eviction::default());
+        assert_eq!(progress.epoch_and_watermark(), (0, 50));
+        let mut published = |watermark| {
+            progress.publish(watermark);
+            let due = eviction.due(&progress);
+            (due.map(|due| (due.forget_to, due.watermark)), [0, 1, 2].map(|epoch| eviction.outdates(epoch)))
+        };
+        // A look-up of an epoch before the last one may have missed what was forgotten.
+        assert_eq!(published(60), (None, [false, false, false]));
+        assert_eq!(published(70), (Some((0, 70)), [true, false, false]));
+        assert_eq!(published(80), (Some((70, 80)), [true, true, false]));
+        assert_eq!(eviction.due(&progress), None);
+        assert_eq!((progress.epoch(), progress.epoch_and_watermark()), (3, (3, 80)));
     }
 }
