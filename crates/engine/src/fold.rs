@@ -95,8 +95,8 @@ impl Fold {
         if self.ahead.is_empty() {
             self.read_ahead(goal);
         }
-        let is_beyond = |next: &mut Result<Ahead, FollowError>| matches!(next, Ok(next) if next.seq > goal);
-        let Some(next) = self.ahead.pop_front_if(|next| !is_beyond(next)) else { return Ok(false) };
+        let is_due = |next: &mut Result<Ahead, _>| next.as_ref().map_or(true, |next| next.seq <= goal);
+        let Some(next) = self.ahead.pop_front_if(is_due) else { return Ok(false) };
         let Ahead { seq, time, mut events, callbacks } = next?;
         see(&events);
         self.ledger.evolve(seq, time, events.drain(..), &callbacks);

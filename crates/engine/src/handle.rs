@@ -194,7 +194,7 @@ impl EngineHandle {
         let mut keys = self.pending_keys(target, after, limit + 1).await?;
         let has_more = keys.len() > limit;
         keys.truncate(limit);
-        let more_after = keys.last().filter(|_| has_more).map(|key| (key.seq, key.index));
+        let more_after = keys.last().filter(|_| has_more).map(|key| key.age());
         Ok(PendingPage { callbacks: self.callbacks(keys).await?, more_after })
     }
 

@@ -91,7 +91,7 @@ stored_by_number! {
 
 impl CallbackKey {
     /// Its place in the order of one target's callbacks.
-    pub(crate) const fn age(self) -> (u64, u8) {
+    pub const fn age(self) -> (u64, u8) {
         (self.seq, self.index)
     }
 

@@ -197,15 +197,8 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::random;
     use alloc::collections::BTreeMap;
-
-    /// Numbers that look random (xorshift).
-    fn random(state: &mut u64) -> u64 {
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        *state
-    }
 
     /// Slots come and go; each is found under its hash, and no other is.
     fn compare(index: &Index, hashes: &BTreeMap<u32, u32>) {
@@ -228,12 +221,12 @@ mod tests {
         for (mask, count) in [(u32::MAX, 20_000), (0xff, 2_000), (0x1fff, 6_000), (0xfff0_0000, 6_000)] {
             let (state, mut index, mut hashes) = (&mut 0x5eed_u64, Index::new(), BTreeMap::new());
             for slot in 0..count {
-                let hash = random(state) as u32 & mask;
+                let hash = random(state, 1 << 32) as u32 & mask;
                 assert!(index.insert(hash, slot, |found| found == slot));
                 assert!(!index.insert(hash, slot, |found| found == slot), "it is there already");
                 hashes.insert(slot, hash);
-                if random(state).is_multiple_of(3) {
-                    let slot = (random(state) % u64::from(slot + 1)) as u32;
+                if random(state, 3) == 0 {
+                    let slot = random(state, u64::from(slot + 1)) as u32;
                     if let Some(hash) = hashes.remove(&slot) {
                         index.remove(hash, slot);
                         assert_eq!(index.find(hash, |found| found == slot), None);
@@ -254,7 +247,7 @@ mod tests {
     fn segments_are_split_and_stay_small() {
         let (state, mut index) = (&mut 0x5eed_u64, Index::new());
         for slot in 0..100_000 {
-            index.insert(random(state) as u32, slot, |_| false);
+            index.insert(random(state, 1 << 32) as u32, slot, |_| false);
         }
         assert!(index.segments.iter().all(|segment| segment.places.len() == SEGMENT_ENTRIES));
         // At most three quarters of the places are filled, and about half on average.

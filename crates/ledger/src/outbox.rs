@@ -213,15 +213,8 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::random;
     use alloc::vec::Vec;
-
-    /// Numbers that look random (xorshift).
-    fn random(state: &mut u64, below: u64) -> u64 {
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        *state % below
-    }
 
     fn key(target: u64, seq: u64, index: u64) -> CallbackKey {
         let target = ParticipantId::new(target as u32 + 1).unwrap_or(ParticipantId::HUB);

@@ -25,6 +25,14 @@ use crate::refusal::Cause;
 use crate::state::Ledger;
 use crate::transfer::{Settled, Transfer, TransferState};
 
+/// Numbers that look random (xorshift).
+pub(crate) fn random(state: &mut u64, below: u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state % below
+}
+
 pub(crate) fn id(number: u8) -> TransferId {
     TransferId::from_random_bytes([number; 16])
 }

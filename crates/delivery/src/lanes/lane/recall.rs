@@ -56,7 +56,7 @@ impl Core {
     /// Notes callbacks that were parked and that an operator wants sent again; they are undelivered in the outbox.
     pub(super) fn recall(&mut self, keys: impl IntoIterator<Item = CallbackKey>) {
         for key in keys {
-            let at = (key.seq, key.index);
+            let at = key.age();
             let recall = self.recall.get_or_insert(Recall { from: at, to: at, calls: 0 });
             recall.from = recall.from.min(at);
             recall.to = recall.to.max(at);
@@ -85,7 +85,7 @@ impl Core {
             return;
         };
         let to = recall.to;
-        let position = |key: &CallbackKey| (key.seq, key.index);
+        let position = |key: &CallbackKey| key.age();
         match keys.last().map(position).filter(|last| more && *last < to) {
             Some(last) => recall.from = behind(last),
             None => self.recall = None,
