@@ -28,6 +28,8 @@ pub struct Participants {
     blocks: BTreeSet<Block>,
     /// Those that are blocked themselves, or behind a proxy that is.
     blocked: BTreeSet<ParticipantId>,
+    /// The nodes that deliver callbacks.
+    couriers: Vec<u32>,
 }
 
 impl Participants {
@@ -36,7 +38,8 @@ impl Participants {
         let participants = Self::new(ledger.participants().to_vec(), ledger.accounts());
         let participants = participants.behind(ledger.proxied().collect());
         let participants = participants.without(ledger.blocks().keys().copied().collect());
-        Self { signature_keys: ledger.signature_keys().clone(), ..participants }
+        let (signature_keys, couriers) = (ledger.signature_keys().clone(), ledger.couriers().to_vec());
+        Self { signature_keys, couriers, ..participants }
     }
 
     /// The same with these proxies: what a proxy has and may counts for each participant behind it.
@@ -102,6 +105,7 @@ impl Participants {
                 | Event::BlockLifted { .. }
                 | Event::ProxiedAdded { .. }
                 | Event::ProxiedRemoved { .. }
+                | Event::CouriersSet { .. }
         )
     }
 
@@ -184,6 +188,16 @@ impl Participants {
     /// Whether a participant is active and has an active position account in a currency.
     pub fn may_transact(&self, participant: &Participant, currency: Currency) -> bool {
         participant.is_active && self.active_positions.contains(&(participant.id, currency))
+    }
+
+    /// The nodes of a cluster that deliver callbacks; none, as long as the one that leads delivers all.
+    pub fn couriers(&self) -> &[u32] {
+        &self.couriers
+    }
+
+    /// The same with these.
+    pub fn delivered_by(self, couriers: Vec<u32>) -> Self {
+        Self { couriers, ..self }
     }
 
     /// All participants.

@@ -146,6 +146,11 @@ events! {
         } = "parked {key} after {attempts} attempts: {reason}";
         /// Parked callbacks were put back into their lanes.
         32 CallbacksRedelivered(callbacks: Vec<CallbackKey>) = "to be redelivered {callbacks}";
+        /// Other nodes of a cluster deliver callbacks from here on.
+        33 CouriersSet {
+            /// Their numbers, in order.
+            nodes: Vec<u32>,
+        } = "couriers are nodes {nodes}";
         /// Retention removed the transfers that finished up to a record: their ids are unknown from here on.
         40 FinishedRemoved {
             /// The last of the records whose finished transfers are gone.

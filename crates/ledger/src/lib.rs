@@ -19,6 +19,7 @@ mod change;
 pub mod codec;
 pub mod command;
 mod conversion;
+mod courier;
 mod endpoint;
 mod event;
 mod facts;
@@ -68,6 +69,7 @@ pub use conversion::{
     Conversion, ConversionAccounts, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState,
     ConversionTotals,
 };
+pub use courier::courier_of;
 pub use endpoint::EndpointType;
 pub use event::Event;
 pub use facts::{Archived, Facts};

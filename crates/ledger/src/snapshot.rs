@@ -19,7 +19,7 @@ use crate::settlement::Settlement;
 use crate::state::{Ledger, Totals};
 use crate::stored::{Stored, stored_struct};
 use crate::transfer::{Transfer, TransferState};
-use crate::{approval, block, bulk, conversion, participant, signature_key};
+use crate::{approval, block, bulk, conversion, courier, participant, signature_key};
 
 /// Why a snapshot could not be read.
 pub type SnapshotError = DecodeError;
@@ -70,6 +70,7 @@ sections! {
     10 "settlement windows" 2: write_windows, read_windows;
     11 "settlements" 2: write_settlements, read_settlements;
     12 "fee rules" 1: write_fee_rules, read_fee_rules;
+    13 "couriers" 1: courier::write, courier::read;
     30 "conversions" 1: conversion::write_conversions, conversion::read_conversions;
     40 "bulks" 2: bulk::stored::write, bulk::stored::read;
     42 "proxied participants" 1: participant::write, participant::read;

@@ -82,6 +82,8 @@ pub struct Ledger {
     pub(crate) removed_to: u64,
     /// The records with which divisions of the archive end, of those behind `removed_to`, in order.
     pub(crate) divisions: Vec<u64>,
+    /// The nodes that deliver callbacks.
+    pub(crate) couriers: Vec<u32>,
     pub(crate) last_seq: u64,
     pub(crate) last_time: Timestamp,
 }
@@ -115,6 +117,7 @@ impl Ledger {
             totals: Totals::default(),
             removed_to: 0,
             divisions: Vec::new(),
+            couriers: Vec::new(),
             last_seq: 0,
             last_time: Timestamp::EPOCH,
         };
@@ -279,6 +282,7 @@ impl Ledger {
             Event::CallbacksRedelivered(keys) => {
                 keys.into_iter().for_each(|key| self.outbox.set_parked(key, None))
             }
+            Event::CouriersSet { nodes } => self.couriers = nodes,
             Event::FinishedRemoved { to_seq } => {
                 self.removed_to = to_seq;
                 self.divisions.retain(|end| *end > to_seq);

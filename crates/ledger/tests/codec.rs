@@ -373,6 +373,7 @@ fn event() -> impl Strategy<Value = Event> {
             (callback_key(), any::<u32>(), text())
                 .prop_map(|(key, attempts, reason)| Event::CallbackParked { key, attempts, reason }),
             proptest::collection::vec(callback_key(), 0..4).prop_map(Event::CallbacksRedelivered),
+            proptest::collection::vec(any::<u32>(), 0..4).prop_map(|nodes| Event::CouriersSet { nodes }),
             Just(Event::ArchiveDivided),
             any::<u64>().prop_map(|to_seq| Event::FinishedRemoved { to_seq }),
         ];

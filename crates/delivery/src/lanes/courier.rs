@@ -12,7 +12,7 @@ use crate::OutgoingRequest;
 use crate::lanes::backlog::Backlog;
 use crate::lanes::callback::OwedCallback;
 use crate::lanes::config::ConfigError;
-use crate::lanes::lane::Lane;
+use crate::lanes::lane::{Lane, Term};
 use crate::lanes::lane::direct::TransportError;
 use crate::lanes::renderer::Renderer;
 use crate::lanes::{CourierConfig, Failure, LaneMetrics, LaneStatus};
@@ -34,6 +34,8 @@ struct LaneRegistry {
 
 struct OpenLanes {
     by_target: BTreeMap<ParticipantId, Arc<Lane>>,
+    /// The participants to which this node delivers; without it to all.
+    ours: Option<BTreeSet<ParticipantId>>,
     draining: bool,
 }
 
@@ -49,7 +51,7 @@ impl Courier {
         renderer: Arc<dyn Renderer>,
     ) -> Result<Self, Vec<ConfigError>> {
         config.check()?;
-        let lanes = Mutex::new(OpenLanes { by_target: BTreeMap::new(), draining: false });
+        let lanes = Mutex::new(OpenLanes { by_target: BTreeMap::new(), ours: None, draining: false });
         let workers = workers.iter().cloned().collect();
         Ok(Self { registry: Arc::new(LaneRegistry { config, workers, backlog, renderer, lanes }) })
     }
@@ -58,6 +60,22 @@ impl Courier {
     /// each participant with undelivered callbacks; otherwise those wait for the participant's next callback.
     pub fn open(&self, target: ParticipantId) {
         self.registry.lane(target);
+    }
+
+    /// Delivers callbacks to these participants, and to no others from here on: another node of the cluster does. Each
+    /// begins with the oldest that the outbox holds for it.
+    pub fn deliver_to(&self, ours: BTreeSet<ParticipantId>) {
+        let mut lanes = self.registry.lanes();
+        for (target, lane) in &lanes.by_target {
+            match (lane.term(), ours.contains(target)) {
+                (None, true) => lane.begin(),
+                (Some(_), false) => lane.leave(),
+                _ => {}
+            }
+        }
+        lanes.ours = Some(ours.clone());
+        drop(lanes);
+        ours.into_iter().for_each(|target| self.open(target));
     }
 
     /// The way for the journal's thread to bring callbacks.
@@ -151,7 +169,9 @@ impl LaneRegistry {
             return lane.clone();
         }
         let worker = self.workers[lanes.by_target.len() % self.workers.len()].clone();
-        let lane = Lane::start(target, &self.config, worker, self.backlog.clone(), self.renderer.clone());
+        let elsewhere = lanes.ours.as_ref().is_some_and(|ours| !ours.contains(&target));
+        let config = (&self.config, elsewhere);
+        let lane = Lane::start(target, config, worker, self.backlog.clone(), self.renderer.clone());
         if lanes.draining {
             lane.stop_taking();
         }
@@ -187,10 +207,11 @@ pub struct Outlet {
 }
 
 /// Callbacks on their way to a lane.
-type Post = (Arc<Lane>, Vec<OwedCallback>);
+type Post = (Arc<Lane>, Term, Vec<OwedCallback>);
 
 struct Collected {
     lane: Arc<Lane>,
+    term: Option<Term>,
     callbacks: Vec<OwedCallback>,
 }
 
@@ -204,8 +225,17 @@ impl Outlet {
         }
         let registry = &self.registry;
         let collected = self.lanes[index].get_or_insert_with(|| {
-            Box::new(Collected { lane: registry.lane(target), callbacks: Vec::new() })
+            Box::new(Collected { lane: registry.lane(target), term: None, callbacks: Vec::new() })
         });
+        let term = collected.lane.term();
+        if term != collected.term {
+            // Those of an earlier term come from the outbox, if it is this node's turn again.
+            collected.callbacks.clear();
+            collected.term = term;
+        }
+        if term.is_none() {
+            return;
+        }
         if collected.callbacks.is_empty() {
             self.touched.push(index);
         }
@@ -219,18 +249,19 @@ impl Outlet {
     pub fn flush(&mut self) {
         for index in self.touched.drain(..) {
             let Some(collected) = &mut self.lanes[index] else { continue };
+            let Some(term) = collected.term else { continue };
             let worker = collected.lane.worker().index();
             if self.posts.len() <= worker {
                 self.posts.resize_with(worker + 1, Vec::new);
             }
-            self.posts[worker].push((collected.lane.clone(), mem::take(&mut collected.callbacks)));
+            self.posts[worker].push((collected.lane.clone(), term, mem::take(&mut collected.callbacks)));
         }
         for post in self.posts.iter_mut().filter(|post| !post.is_empty()) {
             let post = mem::take(post);
             let worker = post[0].0.worker().clone();
             worker.spawn(async move {
-                for (lane, callbacks) in post {
-                    lane.offer(callbacks.into_iter());
+                for (lane, term, callbacks) in post {
+                    lane.offer(term, callbacks.into_iter());
                 }
             });
         }

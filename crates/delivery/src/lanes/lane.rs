@@ -24,6 +24,7 @@ mod recall_tests;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -47,12 +48,18 @@ pub(crate) struct Lane {
     keeper: Notify,
     /// Notified when the last request in flight ends while the lane drains.
     drained: Notify,
+    /// The core's term, for those who bring callbacks: 0 while another node delivers.
+    term: AtomicU64,
     backlog: Arc<dyn Backlog>,
     renderer: Arc<dyn Renderer>,
     pools: pools::Pools,
     direct: direct::Direct,
     metrics: Arc<LaneMetrics>,
 }
+
+/// One of the times for which this node delivers to a participant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Term(u64);
 
 struct State {
     core: Core,
@@ -70,10 +77,10 @@ enum Wake {
 }
 
 impl Lane {
-    /// A lane that begins with what the outbox holds.
+    /// A lane that begins with what the outbox holds, unless another node delivers that.
     pub(crate) fn start(
         target: ParticipantId,
-        config: &CourierConfig,
+        (config, elsewhere): (&CourierConfig, bool),
         worker: WorkerHandle,
         backlog: Arc<dyn Backlog>,
         renderer: Arc<dyn Renderer>,
@@ -81,8 +88,11 @@ impl Lane {
         // Lanes must not wait in step with each other.
         let seed = config.seed ^ u64::from(target.number()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let metrics = Arc::new(LaneMetrics::default());
-        add(&metrics.catch_ups, 1);
-        let state = State { core: Core::new(config.clone(), seed), slots: Vec::new(), asleep: Vec::new() };
+        add(&metrics.catch_ups, u64::from(!elsewhere));
+        let mut core = Core::new(config.clone(), seed);
+        core.elsewhere = elsewhere;
+        let term = AtomicU64::new(core.term());
+        let state = State { core, slots: Vec::new(), asleep: Vec::new() };
         let lane = Arc::new(Self {
             target,
             config: config.clone(),
@@ -90,6 +100,7 @@ impl Lane {
             state: Mutex::new(state),
             keeper: Notify::new(),
             drained: Notify::new(),
+            term,
             backlog,
             renderer,
             pools: pools::Pools::new(config),
@@ -100,10 +111,14 @@ impl Lane {
         lane
     }
 
-    /// Takes callbacks that have just become durable, in order, and wakes the lane once.
-    pub(crate) fn offer(self: &Arc<Self>, callbacks: impl Iterator<Item = OwedCallback>) {
+    /// Takes callbacks that became durable in this term, in order, and wakes the lane once. In a later term they come
+    /// from the outbox.
+    pub(crate) fn offer(self: &Arc<Self>, term: Term, callbacks: impl Iterator<Item = OwedCallback>) {
         let now = Instant::now();
         let mut state = self.state();
+        if state.core.term() != term.0 {
+            return;
+        }
         for callback in callbacks {
             state.core.offer(callback, now);
         }
@@ -138,6 +153,32 @@ impl Lane {
         failed.map(|(key, attempts, reason)| Failure { key, attempts, reason: reason.to_string() }).collect()
     }
 
+    /// Since when this node delivers; `None` while another one does.
+    pub(crate) fn term(&self) -> Option<Term> {
+        Some(Term(self.term.load(Ordering::Acquire))).filter(|term| term.0 > 0)
+    }
+
+    /// Another node delivers from here on.
+    pub(crate) fn leave(self: &Arc<Self>) {
+        let mut state = self.state();
+        state.core.leave();
+        self.term.store(state.core.term(), Ordering::Release);
+        let actions = state.core.actions();
+        drop(state);
+        self.perform(actions, Wake::Nothing);
+    }
+
+    /// This node delivers from here on.
+    pub(crate) fn begin(self: &Arc<Self>) {
+        add(&self.metrics.catch_ups, 1);
+        let mut state = self.state();
+        state.core.begin();
+        self.term.store(state.core.term(), Ordering::Release);
+        let actions = state.core.actions();
+        drop(state);
+        self.perform(actions, Wake::Nothing);
+    }
+
     /// Begins nothing more; what is queued stays in the outbox.
     pub(crate) fn stop_taking(&self) {
         self.state().core.draining = true;
@@ -164,12 +205,12 @@ impl Lane {
     }
 
     pub(crate) fn status(&self) -> LaneStatus {
-        let count =
-            |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let state = self.state();
         let core = &state.core;
         LaneStatus {
             target: self.target,
+            elsewhere: core.elsewhere,
             queued: core.items() - core.retrying() - core.in_flight(),
             retrying: core.retrying() + core.retrying_on_disk(),
             retrying_on_disk: core.retrying_on_disk(),
@@ -177,7 +218,7 @@ impl Lane {
             refuses_new: core.refuses_new(),
             in_flight: core.in_flight(),
             bytes: core.bytes(),
-            catching_up: core.is_behind(),
+            catching_up: core.is_behind() && !core.elsewhere,
             breaker: core.breaker(),
             delivered: count(&self.metrics.delivered),
             failed: count(&self.metrics.refused) + count(&self.metrics.unreachable),

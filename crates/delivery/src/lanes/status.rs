@@ -19,6 +19,8 @@ pub struct Failure {
 pub struct LaneStatus {
     /// Owner of the lane.
     pub target: ParticipantId,
+    /// Whether another node of the cluster delivers its callbacks.
+    pub elsewhere: bool,
     /// Callbacks in memory that wait for their first attempt.
     pub queued: usize,
     /// Callbacks that wait to be repeated.
@@ -60,9 +62,11 @@ pub struct LaneStatus {
 }
 
 impl LaneStatus {
-    /// Whether the lane sends, in one word: `sending`, `refused`, `paused` or `probing`.
+    /// Whether the lane sends, in one word: `sending`, `refused`, `paused`, `probing`, or `elsewhere` if another node
+    /// does.
     pub fn state(&self) -> &'static str {
         match self.breaker {
+            _ if self.elsewhere => "elsewhere",
             BreakerState::Closed if self.refused > 0 || self.refuses_new => "refused",
             BreakerState::Closed => "sending",
             BreakerState::Open => "paused",
@@ -80,6 +84,7 @@ mod tests {
         let of = |breaker, refused, refuses_new| {
             let lane = LaneStatus {
                 target: ParticipantId::HUB,
+                elsewhere: false,
                 queued: 0,
                 retrying: 0,
                 retrying_on_disk: 0,

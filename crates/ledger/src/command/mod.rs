@@ -91,6 +91,8 @@ pub enum Command {
     },
     /// An operator wants parked callbacks tried again.
     Redeliver(Vec<CallbackKey>),
+    /// These nodes of the cluster deliver callbacks from here on.
+    SetCouriers(Vec<u32>),
     /// Retention ends a division of the archive.
     DivideArchive,
     /// Retention is about to remove the transfers that finished up to this record from the archive.
@@ -116,7 +118,7 @@ impl Command {
             Self::Bulk(command) => Actor::Dfsp(command.source()),
             Self::StepBulk => Actor::Bulks,
             Self::Tick => Actor::Clock,
-            Self::Delivered(_) | Self::Park { .. } => Actor::Delivery,
+            Self::Delivered(_) | Self::Park { .. } | Self::SetCouriers(_) => Actor::Delivery,
             Self::DivideArchive | Self::RemoveFinished { .. } => Actor::Retention,
             Self::Expire(_) | Self::Redeliver(_) | Self::Admin(_) | Self::Act(_) => Actor::Operator,
         }
@@ -240,6 +242,7 @@ impl Ledger {
             Command::Delivered(keys) => self.decide_delivered(keys, out),
             Command::Park { key, attempts, reason } => self.decide_park(*key, *attempts, reason, out),
             Command::Redeliver(keys) => self.decide_redeliver(keys, out),
+            Command::SetCouriers(nodes) => self.decide_couriers(nodes, out),
             Command::DivideArchive => out.events.push(Event::ArchiveDivided),
             Command::RemoveFinished { to_seq } => self.decide_removal(*to_seq, out),
             Command::Admin(command) => self.decide_change(command, facts, out),

@@ -337,6 +337,7 @@ fn events_have_the_names_of_their_kinds() {
         Event::CallbacksDelivered(Vec::new()),
         Event::CallbackParked { key, attempts: 1, reason: "".into() },
         Event::CallbacksRedelivered(Vec::new()),
+        Event::CouriersSet { nodes: Vec::new() },
         Event::ArchiveDivided,
         Event::FinishedRemoved { to_seq: 1 },
     ] {

@@ -16,6 +16,8 @@ pub(super) struct CatchUp {
     noted: Option<Position>,
     /// A page is being fetched.
     fetching: bool,
+    /// Counts how often the lane began, from 1.
+    term: u64,
 }
 
 /// A page that was asked for.
@@ -24,12 +26,27 @@ pub(super) struct PageRequest {
     /// The key after which it begins.
     pub(super) after: Option<Position>,
     noted: Option<Position>,
+    term: u64,
 }
 
 impl CatchUp {
     /// Behind: what was owed before the start is in the outbox.
     pub(super) const fn new() -> Self {
-        Self { behind: true, watermark: None, noted: None, fetching: false }
+        Self { behind: true, watermark: None, noted: None, fetching: false, term: 1 }
+    }
+
+    /// Behind again, from the oldest on. A page that is being fetched is of no use any more.
+    pub(super) const fn anew(&self) -> Self {
+        Self { fetching: self.fetching, term: self.term + 1, ..Self::new() }
+    }
+
+    pub(super) const fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// Whether a page was asked for since the lane began last.
+    pub(super) const fn is_of(&self, asked: PageRequest) -> bool {
+        asked.term == self.term
     }
 
     pub(super) const fn is_behind(&self) -> bool {
@@ -57,7 +74,7 @@ impl CatchUp {
             return None;
         }
         self.fetching = true;
-        Some(PageRequest { after: self.watermark, noted: self.noted })
+        Some(PageRequest { after: self.watermark, noted: self.noted, term: self.term })
     }
 
     /// Whether a page that is fetched now or later may hold this one.

@@ -92,8 +92,17 @@ pub(super) struct Core {
     pub(super) reports: Vec<CallbackKey>,
     pub(super) reports_due: Option<Instant>,
     pub(super) draining: bool,
+    /// Whether another node delivers to the participant.
+    pub(super) elsewhere: bool,
+    /// Whether this node does as soon as nothing is in flight from the last time that it did.
+    returns: bool,
     pub(super) last_error: Option<Reason>,
     pub(super) actions: LaneActions,
+}
+
+fn no_repeats(config: &CourierConfig) -> Repeats {
+    let max = config.retrying_max.min(config.queue_max / REPEATS_SHARE).max(1);
+    Repeats::new(max, config.queue_bytes_max / REPEATS_SHARE)
 }
 
 impl Core {
@@ -101,7 +110,6 @@ impl Core {
         let breaker = |failures| Breaker::new(failures, config.breaker_pause_min, config.breaker_pause_max);
         // All that were under way when a DFSP began to refuse are one failure of its, not many.
         let concurrency_max = u32::try_from(config.concurrency_max).unwrap_or(u32::MAX);
-        let repeats_max = config.retrying_max.min(config.queue_max / REPEATS_SHARE).max(1);
         Self {
             catch_up: CatchUp::new(),
             ready: VecDeque::new(),
@@ -109,7 +117,7 @@ impl Core {
             holds: Holds::new(),
             busy: HashMap::default(),
             followers: Followers::default(),
-            repeats: Repeats::new(repeats_max, config.queue_bytes_max / REPEATS_SHARE),
+            repeats: no_repeats(&config),
             last_was_repeat: false,
             in_flight: Vec::new(),
             repeats_in_flight: 0,
@@ -125,9 +133,62 @@ impl Core {
             reports: Vec::new(),
             reports_due: None,
             draining: false,
+            elsewhere: false,
+            returns: false,
             last_error: None,
             actions: LaneActions::default(),
             config,
+        }
+    }
+
+    /// Whether it is to take and to send nothing.
+    pub(super) const fn rests(&self) -> bool {
+        self.draining || self.elsewhere
+    }
+
+    /// Counts how often this node began; 0 while another one delivers.
+    pub(super) const fn term(&self) -> u64 {
+        if self.elsewhere { 0 } else { self.catch_up.term() }
+    }
+
+    /// Another node delivers from here on: what is in flight ends, what waits is left to the outbox.
+    pub(super) fn leave(&mut self) {
+        (self.elsewhere, self.returns) = (true, false);
+        let waiting = self.ready.iter().chain(&self.released).chain(self.repeats.here());
+        for entry in waiting.chain(self.holds.entries()) {
+            self.items -= 1;
+            self.bytes -= entry.callback.bytes;
+        }
+        self.items -= self.followers.here;
+        self.bytes -= self.followers.here_bytes;
+        self.ready.clear();
+        self.released.clear();
+        self.holds = Holds::new();
+        self.busy.clear();
+        self.followers = Followers::default();
+        self.repeats = no_repeats(&self.config);
+        self.loads.clear();
+        self.loading.clear();
+        self.recall = None;
+        self.take_reports();
+    }
+
+    /// This node delivers from here on, from the oldest on that the outbox holds.
+    pub(super) fn begin(&mut self) {
+        self.returns = !self.in_flight.is_empty();
+        if self.returns {
+            return;
+        }
+        self.elsewhere = false;
+        self.catch_up = self.catch_up.anew();
+        self.actions.wake_keeper = true;
+    }
+
+    /// Something that was in flight when it left has ended.
+    pub(super) fn ended_elsewhere(&mut self) {
+        self.take_reports();
+        if self.returns {
+            self.begin();
         }
     }
 
@@ -140,7 +201,7 @@ impl Core {
 
     /// Takes a callback that has just become durable, or leaves it to the outbox.
     pub(super) fn offer(&mut self, callback: OwedCallback, now: Instant) {
-        if self.draining {
+        if self.rests() {
             return;
         }
         if callback.awaits_answer {
@@ -160,7 +221,7 @@ impl Core {
 
     /// The target has the answer to the request that caused this callback.
     pub(super) fn answered(&mut self, key: CallbackKey) {
-        if !self.draining {
+        if !self.rests() {
             self.released.extend(self.holds.answered(key));
         }
     }
@@ -174,7 +235,7 @@ impl Core {
     /// The page to fetch now, where the lane is behind and at least half empty, but for what waits to be repeated.
     pub(super) fn ask(&mut self) -> Option<(PageRequest, Room)> {
         let room = self.room();
-        if self.draining || !self.has_room() {
+        if self.rests() || !self.has_room() {
             return None;
         }
         self.catch_up.ask().map(|asked| (asked, room))
@@ -196,6 +257,9 @@ impl Core {
 
     /// Takes a page. More than was asked for is left to the next.
     pub(super) fn page(&mut self, asked: PageRequest, page: Page, now: Instant) {
+        if self.elsewhere || !self.catch_up.is_of(asked) {
+            return self.catch_up.page_failed();
+        }
         let mut has_room = true;
         for callback in page.items {
             let room = self.room();
@@ -222,7 +286,7 @@ impl Core {
 
     /// The next callback to send, if one may be sent now.
     pub(super) fn take(&mut self, now: Instant) -> Option<Entry> {
-        if self.draining {
+        if self.rests() {
             return None;
         }
         let mut entry = match self.breaker.passage(now) {
@@ -364,7 +428,7 @@ impl Core {
 
     /// Whether [`Self::take`] would probably give something.
     pub(super) fn has_work(&self, now: Instant) -> bool {
-        if self.draining {
+        if self.rests() {
             return false;
         }
         match self.breaker.passage(now) {

@@ -22,10 +22,15 @@ impl Core {
         }
         self.repeats_in_flight -= usize::from(entry.is_repeated());
         self.judge(&mut entry, &outcome, now);
-        let Some((reason, repetition, was_refused)) = outcome.failure() else {
+        let failure = outcome.failure();
+        if failure.is_none() {
+            self.report(key, now);
+        }
+        if self.elsewhere {
             self.release(&entry);
-            return self.report(key, now);
-        };
+            return self.ended_elsewhere();
+        }
+        let Some((reason, repetition, was_refused)) = failure else { return self.release(&entry) };
         let reason = Arc::from(reason);
         self.last_error = Some(Arc::clone(&reason));
         entry.tries.reason = Some(reason);

@@ -71,7 +71,7 @@ impl Core {
     /// The part of the outbox to look through now for what an operator sends again. To be followed by
     /// [`Self::scanned`].
     pub(super) fn scan(&self) -> Option<Scan> {
-        let may = !self.draining && self.has_room() && self.loads.is_empty() && !self.catch_up.is_fetching();
+        let may = !self.rests() && self.has_room() && self.loads.is_empty() && !self.catch_up.is_fetching();
         let recall = self.recall.as_ref().filter(|_| may)?;
         Some(Scan { from: recall.from, calls: recall.calls })
     }
@@ -113,13 +113,13 @@ impl Core {
     /// The callbacks to load now, at most so many. To be followed by [`Self::loaded`] or [`Self::load_failed`].
     pub(super) fn take_loads(&mut self, items_max: usize, now: Instant) -> Vec<CallbackKey> {
         let room = self.room();
-        let count = if self.draining || room.bytes == 0 { 0 } else { items_max.min(room.items) };
+        let count = if self.rests() || room.bytes == 0 { 0 } else { items_max.min(room.items) };
         let mut keys: Vec<_> = self.loads.keys().take(count).copied().collect();
         for key in &keys {
             self.loading.extend(self.loads.remove_entry(key));
         }
         // Repeats take turns with new callbacks, however many of those there are; few are loaded at a time.
-        if !self.draining && !matches!(self.breaker.passage(now), Passage::Barred(_)) {
+        if !self.rests() && !matches!(self.breaker.passage(now), Passage::Barred(_)) {
             for (key, away) in self.repeats.take_away(now, items_max - keys.len()) {
                 keys.push(key);
                 self.loading.insert(key, Load::Repeat(away));

@@ -1,6 +1,7 @@
 //! A slot: sends one callback at a time.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -37,6 +38,7 @@ impl Lane {
         if let Some((entry, outcome)) = done {
             let opened = state.core.breaker_opened();
             state.core.finish(entry, outcome, now);
+            self.term.store(state.core.term(), Ordering::Release);
             add(&self.metrics.breaker_opened, state.core.breaker_opened() - opened);
         }
         let next = state.core.take(now);

@@ -77,6 +77,12 @@ enum Step {
     Load,
     /// The answer to the request behind one of the callbacks that wait for it is written.
     Answer(usize),
+    /// Another node delivers from here on.
+    Leave,
+    /// It delivers the oldest that this one does not have in flight.
+    OtherDelivers,
+    /// This node delivers from here on.
+    Begin,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +115,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::ScanArrives),
         2 => Just(Step::Load),
         3 => any::<usize>().prop_map(Step::Answer),
+        1 => Just(Step::Leave),
+        2 => Just(Step::OtherDelivers),
+        1 => Just(Step::Begin),
     ];
     prop::collection::vec(step, 0..150)
 }
@@ -136,6 +145,8 @@ struct World {
     succeeded: BTreeSet<Position>,
     /// Parked at some time: these have left their place in the order.
     ever_parked: BTreeSet<Position>,
+    /// Whether another node delivers.
+    is_elsewhere: bool,
 }
 
 pub(super) fn key((seq, index): Position) -> CallbackKey {
@@ -179,6 +190,7 @@ impl World {
             in_hand: Vec::new(),
             succeeded: BTreeSet::new(),
             ever_parked: BTreeSet::new(),
+            is_elsewhere: false,
         }
     }
 
@@ -253,8 +265,29 @@ impl World {
                 if !self.unanswered.is_empty() {
                     let position = self.unanswered.swap_remove(which % self.unanswered.len());
                     self.core.answered(key(position));
+                    // It was offered before its answer was written.
+                    if self.core.elsewhere {
+                        self.offered_up_to = self.offered_up_to.max(Some(position));
+                    }
                 }
             }
+            Step::Leave => {
+                self.core.leave();
+                self.is_elsewhere = true;
+                // What is answered was offered, in a term that has ended.
+                let mut answered = self.awaiting.iter().rev();
+                let last = answered.find(|position| !self.unanswered.contains(position)).copied();
+                self.offered_up_to = self.offered_up_to.max(last);
+            }
+            Step::OtherDelivers => self.deliver_elsewhere(),
+            Step::Begin if self.is_elsewhere => {
+                self.core.begin();
+                self.is_elsewhere = false;
+                // What was offered before comes from the outbox, long after its answer.
+                let offered = self.offered_up_to;
+                self.unanswered.retain(|position| offered.is_none_or(|offered| *position > offered));
+            }
+            Step::Begin => {}
         }
         self.outside();
         self.weigh();
@@ -303,8 +336,21 @@ impl World {
         let next: Vec<_> = self.durable.range((after, std::ops::Bound::Unbounded)).take(count).collect();
         for (position, callback) in next {
             let awaits_answer = self.awaiting.contains(position);
-            self.core.offer(OwedCallback { awaits_answer, ..owed_callback(*position, *callback) }, self.now);
             self.offered_up_to = Some(*position);
+            if self.core.elsewhere {
+                continue;
+            }
+            self.core.offer(OwedCallback { awaits_answer, ..owed_callback(*position, *callback) }, self.now);
+        }
+    }
+
+    fn deliver_elsewhere(&mut self) {
+        let in_hand: BTreeSet<_> = self.in_hand.iter().map(|entry| entry.callback.position()).collect();
+        let next = self.pending(None).map(|(position, _)| *position).find(|it| !in_hand.contains(it));
+        if let Some(position) = next.filter(|_| self.is_elsewhere) {
+            self.succeeded.insert(position);
+            self.delivered.insert(position);
+            self.offered_up_to = self.offered_up_to.max(Some(position));
         }
     }
 
@@ -405,6 +451,7 @@ impl World {
 
     /// A DFSP that answers and a backlog that can be read: everything must come to an end.
     fn settle(&mut self) {
+        self.step(Step::Begin);
         let rounds_max = 20 * (self.durable.len() + 10);
         for _ in 0..rounds_max {
             for step in [

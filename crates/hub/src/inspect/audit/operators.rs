@@ -178,7 +178,9 @@ impl Books {
                 matches!(actor, Actor::Dfsp(_) | Actor::Clock | Actor::Operator)
             }
             Event::FundsEnded { .. } => matches!(actor, Actor::Operator | Actor::Clock),
-            Event::CallbacksDelivered(_) | Event::CallbackParked { .. } => actor == Actor::Delivery,
+            Event::CallbacksDelivered(_) | Event::CallbackParked { .. } | Event::CouriersSet { .. } => {
+                actor == Actor::Delivery
+            }
             Event::ArchiveDivided | Event::FinishedRemoved { .. } => actor == Actor::Retention,
             // Its maker, a second person, or time.
             Event::ProposalEnded { by, .. } => {

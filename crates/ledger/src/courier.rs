@@ -1,0 +1,111 @@
+//! The nodes of a cluster that deliver callbacks.
+//!
+//! The node that leads records which of them live. So which node delivers to whom is the same wherever the journal has
+//! been read up to the same record.
+
+use alloc::vec::Vec;
+
+use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::command::Decision;
+use crate::event::Event;
+use crate::participant::ParticipantId;
+use crate::state::Ledger;
+
+/// The node that delivers to a participant, of these: the one that a hash of both puts first. Where nodes come and go,
+/// only what they have or had changes hands. `None`: of no nodes.
+pub fn courier_of(nodes: &[u32], target: ParticipantId) -> Option<u32> {
+    nodes.iter().copied().max_by_key(|node| (mixed(u64::from(*node) << 32 | u64::from(target.number())), *node))
+}
+
+/// A bijection whose every bit depends on all bits of the number. All nodes use it, whatever their version.
+const fn mixed(number: u64) -> u64 {
+    let number = (number ^ (number >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let number = (number ^ (number >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    number ^ (number >> 32)
+}
+
+impl Ledger {
+    /// The nodes that deliver callbacks, in order. None are recorded as long as the node that leads delivers all.
+    pub fn couriers(&self) -> &[u32] {
+        &self.couriers
+    }
+
+    pub(crate) fn decide_couriers(&self, nodes: &[u32], out: &mut Decision) {
+        let mut nodes = nodes.to_vec();
+        nodes.sort_unstable();
+        nodes.dedup();
+        if nodes != self.couriers {
+            out.events.push(Event::CouriersSet { nodes });
+        }
+    }
+}
+
+pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    encoder.list(ledger.couriers.iter(), |encoder, node| encoder.u32(*node));
+}
+
+pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    let nodes: Vec<u32> = d.list(Decoder::u32)?;
+    if !nodes.is_sorted_by(|before, after| before < after) {
+        return Err(DecodeError("it has couriers twice or out of order"));
+    }
+    ledger.couriers = nodes;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use upesi_types::Timestamp;
+
+    use super::*;
+    use crate::command::Command;
+    use crate::facts::Facts;
+    use crate::limits::LedgerConfig;
+
+    fn shares(nodes: &[u32]) -> Vec<Option<u32>> {
+        (1..=3_000).map(|number| courier_of(nodes, ParticipantId::new(number).unwrap())).collect()
+    }
+
+    #[test]
+    fn nodes_share_the_participants_and_few_of_these_change_hands() {
+        assert!(shares(&[]).iter().all(Option::is_none));
+        let (all, without) = (shares(&[1, 2, 3]), shares(&[1, 3]));
+        for node in 1..=3 {
+            let share = all.iter().filter(|owner| **owner == Some(node)).count();
+            assert!((900..=1_100).contains(&share), "node {node} has {share} of 3000");
+        }
+        for (before, after) in all.iter().zip(&without) {
+            assert!(after == before || *before == Some(2), "{before:?} became {after:?}");
+            assert_ne!(*after, Some(2));
+        }
+        assert_eq!(shares(&[3, 1, 2]), all, "whatever their order");
+    }
+
+    #[test]
+    fn every_version_shares_alike() {
+        let first: Vec<_> = shares(&[1, 2, 3]).into_iter().take(12).flatten().collect();
+        assert_eq!(first, [3, 3, 3, 2, 3, 2, 3, 2, 2, 2, 1, 2]);
+    }
+
+    #[test]
+    fn couriers_are_recorded_once() {
+        let mut ledger = Ledger::new(LedgerConfig::default());
+        let decide = |ledger: &Ledger, nodes: &[u32]| {
+            let mut decision = Decision::default();
+            let command = Command::SetCouriers(nodes.to_vec());
+            ledger.decide(&command, &Facts::at(Timestamp::from_ms(1)), &mut decision);
+            decision.events
+        };
+        assert_eq!(decide(&ledger, &[]), []);
+        let events = decide(&ledger, &[3, 1, 3]);
+        assert_eq!(events, [Event::CouriersSet { nodes: vec![1, 3] }]);
+        ledger.evolve(1, Timestamp::from_ms(1), events, &[]);
+        assert_eq!((ledger.couriers(), decide(&ledger, &[3, 1])), (&[1, 3][..], vec![]));
+        let mut bytes = Vec::new();
+        ledger.encode_snapshot(&mut bytes);
+        let read = Ledger::decode_snapshot(&bytes, LedgerConfig::default()).unwrap();
+        assert_eq!(read.couriers(), [1, 3]);
+    }
+}
