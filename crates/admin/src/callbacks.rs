@@ -12,7 +12,7 @@ use upesi_fspiop::Resource;
 use upesi_fspiop::uri::write_path;
 use upesi_ledger::command::Deed;
 use upesi_ledger::{
-    AdminOutcome, AdminRefusal, Callback, CallbackKey, Change, Ledger, OutboxEntry, ParticipantId,
+    AdminOutcome, AdminRefusal, Callback, CallbackKey, Change, Ledger, OutboxEntry, ParticipantId, courier_of,
 };
 use upesi_types::FspId;
 
@@ -345,6 +345,9 @@ impl Lanes for NoLanes {
 struct LaneView {
     participant: Option<String>,
     state: &'static str,
+    /// The node of the cluster that delivers; absent where the one that leads delivers all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<u32>,
     queued: usize,
     retrying: usize,
     retrying_on_disk: usize,
@@ -362,10 +365,11 @@ struct LaneView {
 }
 
 impl LaneView {
-    fn of(lane: LaneStatus, participant: Option<String>) -> Self {
+    fn of(lane: LaneStatus, participant: Option<String>, node: Option<u32>) -> Self {
         Self {
             participant,
             state: lane.state(),
+            node,
             queued: lane.queued,
             retrying: lane.retrying,
             retrying_on_disk: lane.retrying_on_disk,
@@ -392,8 +396,8 @@ pub(crate) async fn list_lanes(Call(context): Call) -> Result<Response, ApiError
             ledger.participants().get(index).map(|participant| participant.name.to_string())
         };
         let views = lanes.into_iter().map(|lane| {
-            let participant = name(&lane);
-            LaneView::of(lane, participant)
+            let (participant, node) = (name(&lane), courier_of(ledger.couriers(), lane.target));
+            LaneView::of(lane, participant, node)
         });
         views.collect::<Vec<_>>()
     });

@@ -17,8 +17,7 @@ const RECORD: HeaderName = HeaderName::from_static("upesi-record");
 const LEADER: HeaderName = HeaderName::from_static("upesi-leader");
 
 /// Reads of what only the node that leads has: in its memory, or in its store.
-const OF_LEADER: [&str; 7] =
-    ["/oracles", "/directory", "/quotes", "/lanes", "/callbacks", "/sessions", "/audit/checkpoint"];
+const OF_LEADER: [&str; 5] = ["/oracles", "/directory", "/quotes", "/sessions", "/audit/checkpoint"];
 
 /// How far a node that follows is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,8 +94,10 @@ mod tests {
             (Method::HEAD, "/participants/green/limits", true),
             (Method::GET, "/audit", true),
             (Method::GET, "/audit/checkpoint", false),
-            (Method::GET, "/lanes", false),
-            (Method::GET, "/lanesmen", true),
+            (Method::GET, "/lanes", true),
+            (Method::GET, "/callbacks", true),
+            (Method::POST, "/callbacks/redeliver", false),
+            (Method::GET, "/quotesmen", true),
             (Method::GET, "/directory/parties/MSISDN/1", false),
             (Method::GET, "/quotes/1", false),
             (Method::POST, "/participants", false),

@@ -4,8 +4,11 @@
 //! [`CallbackRenderer`] makes the HTTP request of one.
 
 mod effects;
+mod followed;
 mod outbox;
 mod refusals;
+mod reports;
+mod share;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -24,7 +27,10 @@ use upesi_http::{Bytes, StatusCode};
 use upesi_ledger::{Callback, CallbackContent, CallbackKey, ParticipantId, ResourceKind, StateMethod};
 
 pub use self::effects::{CourierEffects, to_asker};
+pub use self::followed::FollowedCallbacks;
 pub use self::outbox::OutboxBacklog;
+pub use self::reports::{Report, Reports, Told};
+pub use self::share::Share;
 use crate::lanes::{HopTiming, Refusal, Renderer};
 use crate::render::{Message, Url};
 use crate::{OutgoingRequest, Unroutable};

@@ -105,7 +105,7 @@ impl Owing {
         }
         let find = move |ledger: &upesi_ledger::Ledger| ledger.participant_named(&greenbank).unwrap().id;
         let target = handle.read(find).await.unwrap();
-        let outbox = OutboxBacklog(Arc::new(OnceLock::from(handle.clone())));
+        let outbox = OutboxBacklog { engine: Arc::new(OnceLock::from(handle.clone())), reports: None };
         Self { engine, handle, outbox, target, _directory: directory }
     }
 

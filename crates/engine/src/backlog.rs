@@ -2,9 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
 use upesi_journal::{JournalError, Log};
-use upesi_ledger::{Callback, CallbackKey, Event, Record};
+use upesi_ledger::{Callback, CallbackKey, Event};
 use upesi_types::BulkId;
 
 use crate::follow::{Follow, FollowError, Followed, follow};
@@ -70,16 +69,12 @@ impl RecordReader {
     }
 
     fn durable_record(&self, seq: u64) -> Result<Arc<DurableRecord>, FollowError> {
-        self.with_record(seq, |Followed { time, record, .. }| {
-            let (time, payload) = (record.decided_at(time), owned(&record));
-            let callbacks = record.callbacks;
-            Arc::new(DurableRecord { seq, time, callbacks, payload, prepared_before: None, asker: None })
-        })
+        self.with_record(seq, |found| Arc::new(found.into_durable()))
     }
 
     /// The request of a record, which must be durable. Reads from disk.
     pub(crate) fn payload(&self, seq: u64) -> Result<Payload, FollowError> {
-        self.with_record(seq, |found| owned(&found.record))
+        self.with_record(seq, |found| Payload::of(&found.record))
     }
 
     /// The bulk that a transfer is an item of and its place there, by the record that decided it, which must be
@@ -107,12 +102,5 @@ const fn is_lost(error: &FollowError) -> bool {
         FollowError::Journal(error) => {
             matches!(error, JournalError::Damaged { .. } | JournalError::NoSuchRecord { .. })
         }
-    }
-}
-
-fn owned(record: &Record<'_>) -> Payload {
-    Payload {
-        headers: Bytes::copy_from_slice(record.payload.headers),
-        body: Bytes::copy_from_slice(record.payload.body),
     }
 }

@@ -9,6 +9,7 @@ use upesi_ledger::{Callback, Event, Record, SnapshotError};
 use upesi_types::Timestamp;
 
 use crate::durable_seq::DurableSeq;
+use crate::record::{DurableRecord, Payload};
 
 /// A decoded record of the journal.
 #[derive(Debug)]
@@ -21,6 +22,16 @@ pub struct Followed<'a> {
     pub record: Record<'a>,
     /// The stored form.
     pub bytes: &'a [u8],
+}
+
+impl Followed<'_> {
+    /// As the engine lets it go. Nobody is known to wait for its answer.
+    pub fn into_durable(self) -> DurableRecord {
+        let Self { seq, time, record, .. } = self;
+        let (time, payload) = (record.decided_at(time), Payload::of(&record));
+        let callbacks = record.callbacks;
+        DurableRecord { seq, time, callbacks, payload, prepared_before: None, asker: None }
+    }
 }
 
 /// Why a record cannot be followed.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use upesi_ledger::{Callback, CallbackKey, Event, ParticipantId, TransferState};
+use upesi_ledger::{Callback, CallbackKey, Event, ParticipantId, Record, TransferState};
 use upesi_types::Timestamp;
 
 use crate::participants::Participants;
@@ -22,6 +22,12 @@ pub struct Payload {
 const REFUSED_HEADERS_BYTES_MAX: usize = 8 * 1024;
 
 impl Payload {
+    /// That of a record that was read.
+    pub(crate) fn of(record: &Record<'_>) -> Self {
+        let [headers, body] = [record.payload.headers, record.payload.body].map(Bytes::copy_from_slice);
+        Self { headers, body }
+    }
+
     /// What is kept of the request that caused these events: all of what changes a transfer. Of what is refused, and of
     /// questions, the headers, from which the callback is made, unless they are very long; not the body. Of a refused
     /// prepare the event has the fingerprint, by which it is known again. So refusals cannot fill the disk.

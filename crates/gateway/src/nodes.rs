@@ -5,6 +5,8 @@
 //! HTTP/1.1 over mutual TLS. The leader reads it again, so that nodes of different versions need to agree on nothing
 //! but the API. Whom it comes from is what the follower has found out: its headers.
 
+mod couriers;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::pending;
@@ -17,8 +19,9 @@ use http::{HeaderMap, Request as HttpRequest, Response, StatusCode, Uri};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 use upesi_admission::SourceId;
+use upesi_delivery::owed::Report;
 use upesi_delivery::{Accepted, Handler, Request};
-use upesi_engine::{Clock, EngineHandle, Serving, SharedParticipants};
+use upesi_engine::{Clock, EngineHandle, Serving, SharedParticipants, SubmitError};
 use upesi_fspiop::{Method, Resource, Route, SyncError, Unroutable};
 use upesi_http::{
     ClientTls, Connection, Full, Incoming, Origin, Pool, PoolConfig, SendError, Service, header_block,
@@ -31,6 +34,8 @@ use crate::config::GatewayConfig;
 use crate::large_bodies::{LargeBodies, Unread};
 use crate::{answer, request};
 
+pub use couriers::{Couriers, REPORT_EVERY, ReportWay};
+
 // The port of the node that leads, to which the others hand requests on.
 
 /// Takes what other nodes hand on. Who calls was proven to them; to whom this port listens is for its TLS to say.
@@ -41,6 +46,7 @@ pub struct NodePort<H> {
     participants: SharedParticipants,
     config: GatewayConfig,
     bodies: LargeBodies,
+    couriers: Arc<Couriers>,
 }
 
 impl<H: Handler> NodePort<H> {
@@ -50,10 +56,11 @@ impl<H: Handler> NodePort<H> {
         handler: H,
         participants: SharedParticipants,
         config: GatewayConfig,
+        couriers: Arc<Couriers>,
     ) -> Self {
         // All of them are one sender's here: the followers have told DFSPs apart.
         let bodies = LargeBodies::new(config.large_bodies_bytes_max, config.large_bodies_bytes_max);
-        Self { clock: engine.clock(), engine, handler, participants, config, bodies }
+        Self { clock: engine.clock(), engine, handler, participants, config, bodies, couriers }
     }
 
     fn has_stopped(&self) -> bool {
@@ -66,17 +73,15 @@ impl<H: Handler> NodePort<H> {
             return Ok(NodeAnswer::DoesNotLead);
         }
         let (parts, body) = request.into_parts();
+        if parts.uri.path() == couriers::PATH {
+            return self.take_report(body, received).await;
+        }
         let route = Route::resolve(Method::parse(parts.method.as_str()), parts.uri.path());
         let route = route.map_err(Unroutable::to_error)?;
         if !self.handler.serves(route.resource()) {
             return Err(SyncError::not_implemented());
         }
-        let (max, deadline) = (self.config.body_bytes_max, received + self.config.body_deadline);
-        let read = self.bodies.read(body, max, deadline, || Sender::Dfsp(SourceId::OTHERS)).await;
-        let bytes = read.map_err(|unread| match unread {
-            Unread::Failed(error) => answer::unreadable_body(error, max),
-            Unread::Busy => answer::busy(),
-        })?;
+        let bytes = self.read(body, received).await?;
         self.check_blocks(&parts.headers)?;
         let moves_money = route.resource().moves_money();
         let present = || self.clock.present();
@@ -88,6 +93,27 @@ impl<H: Handler> NodePort<H> {
                 Ok(NodeAnswer::DoesNotLead)
             }
             outcome => outcome.map(|Accepted| NodeAnswer::Handled(Ok(Accepted))),
+        }
+    }
+
+    async fn read(&self, body: Incoming, received: Instant) -> Result<Bytes, SyncError> {
+        let (max, deadline) = (self.config.body_bytes_max, received + self.config.body_deadline);
+        let read = self.bodies.read(body, max, deadline, || Sender::Dfsp(SourceId::OTHERS)).await;
+        read.map_err(|unread| match unread {
+            Unread::Failed(error) => answer::unreadable_body(error, max),
+            Unread::Busy => answer::busy(),
+        })
+    }
+
+    /// What another node says of the callbacks that it delivers.
+    async fn take_report(&self, body: Incoming, received: Instant) -> Result<NodeAnswer, SyncError> {
+        let bytes = self.read(body, received).await?;
+        let unreadable = || SyncError::new(ErrorCode::MALFORMED_SYNTAX, "this is no report of callbacks");
+        let report = Report::read(&bytes).ok_or_else(unreadable)?;
+        match self.couriers.take(report, &self.engine) {
+            Ok(()) => Ok(NodeAnswer::Handled(Ok(Accepted))),
+            Err(SubmitError::Busy) => Err(answer::busy()),
+            Err(_) => Ok(NodeAnswer::DoesNotLead),
         }
     }
 

@@ -19,3 +19,8 @@ pub fn counter(text: &mut String, name: &str, help: &str, value: u64) {
     head(text, name, "counter", help);
     let _ = writeln!(text, "{name}_total {value}");
 }
+
+/// A value of a label.
+pub fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}

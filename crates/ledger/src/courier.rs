@@ -14,7 +14,10 @@ use crate::state::Ledger;
 /// The node that delivers to a participant, of these: the one that a hash of both puts first. Where nodes come and go,
 /// only what they have or had changes hands. `None`: of no nodes.
 pub fn courier_of(nodes: &[u32], target: ParticipantId) -> Option<u32> {
-    nodes.iter().copied().max_by_key(|node| (mixed(u64::from(*node) << 32 | u64::from(target.number())), *node))
+    nodes
+        .iter()
+        .copied()
+        .max_by_key(|node| (mixed(u64::from(*node) << 32 | u64::from(target.number())), *node))
 }
 
 /// A bijection whose every bit depends on all bits of the number. All nodes use it, whatever their version.

@@ -182,7 +182,7 @@ impl Hub {
         let participants = SharedParticipants::default();
         let outlet = Outlet { let_go: Arc::clone(&let_go), participants: participants.clone() };
         let (mut engine, handle) = start(options, Box::new(outlet))?;
-        let backlog = OutboxBacklog(Arc::new(OnceLock::from(handle.clone())));
+        let backlog = OutboxBacklog { engine: Arc::new(OnceLock::from(handle.clone())), reports: None };
         let bugs = Bugs::new(bug, lives);
         if let Some(mistake) = bugs.in_decisions() {
             engine.plant(mistake);

@@ -12,8 +12,8 @@ use crate::OutgoingRequest;
 use crate::lanes::backlog::Backlog;
 use crate::lanes::callback::OwedCallback;
 use crate::lanes::config::ConfigError;
-use crate::lanes::lane::{Lane, Term};
 use crate::lanes::lane::direct::TransportError;
+use crate::lanes::lane::{Lane, Term};
 use crate::lanes::renderer::Renderer;
 use crate::lanes::{CourierConfig, Failure, LaneMetrics, LaneStatus};
 
@@ -216,17 +216,26 @@ struct Collected {
 }
 
 impl Outlet {
-    /// Collects a callback that is durable.
-    pub fn offer(&mut self, callback: OwedCallback) {
-        let target = callback.key.target;
+    /// Whether this node delivers to a participant. If not, it need not be offered anything.
+    pub fn is_ours(&mut self, target: ParticipantId) -> bool {
+        self.collected(target).lane.term().is_some()
+    }
+
+    fn collected(&mut self, target: ParticipantId) -> &mut Collected {
         let index = target.number() as usize;
         if self.lanes.len() <= index {
             self.lanes.resize_with(index + 1, || None);
         }
         let registry = &self.registry;
-        let collected = self.lanes[index].get_or_insert_with(|| {
+        self.lanes[index].get_or_insert_with(|| {
             Box::new(Collected { lane: registry.lane(target), term: None, callbacks: Vec::new() })
-        });
+        })
+    }
+
+    /// Collects a callback that is durable.
+    pub fn offer(&mut self, callback: OwedCallback) {
+        let target = callback.key.target;
+        let collected = self.collected(target);
         let term = collected.lane.term();
         if term != collected.term {
             // Those of an earlier term come from the outbox, if it is this node's turn again.
@@ -236,10 +245,10 @@ impl Outlet {
         if term.is_none() {
             return;
         }
-        if collected.callbacks.is_empty() {
-            self.touched.push(index);
-        }
         collected.callbacks.push(callback);
+        if collected.callbacks.len() == 1 {
+            self.touched.push(target.number() as usize);
+        }
     }
 
     /// Hands what was collected to the lanes. To be called after each batch.

@@ -5,15 +5,21 @@ use std::sync::{Arc, OnceLock};
 use upesi_engine::{EngineHandle, PendingCallback, SubmitError};
 use upesi_ledger::{CallbackKey, Command, ParticipantId};
 
+use super::reports::Reports;
 use crate::lanes::{Backlog, BacklogError, BacklogFuture, OwedCallback, Page, Position, Room};
 
-/// The engine's outbox as lanes need it. The engine is set once it runs.
+/// The engine's outbox as lanes need it.
 #[derive(Clone, Default)]
-pub struct OutboxBacklog(pub Arc<OnceLock<EngineHandle>>);
+pub struct OutboxBacklog {
+    /// Set once it runs.
+    pub engine: Arc<OnceLock<EngineHandle>>,
+    /// Takes the reports of a node whose engine follows another one's; otherwise the engine records them itself.
+    pub reports: Option<Arc<Reports>>,
+}
 
 impl OutboxBacklog {
     fn engine(&self) -> Result<&EngineHandle, BacklogError> {
-        self.0.get().ok_or_else(|| BacklogError { reason: "the engine is not running yet".to_owned() })
+        self.engine.get().ok_or_else(|| BacklogError { reason: "the engine is not running yet".to_owned() })
     }
 
     async fn page(
@@ -41,8 +47,11 @@ impl OutboxBacklog {
     }
 
     fn report(&self, command: Command) {
+        if let Some(reports) = &self.reports {
+            return reports.note(command);
+        }
         // What is lost stays in the outbox, and is repeated after a start or by the node that leads next.
-        match self.0.get().map(|engine| engine.submit_quietly(command)) {
+        match self.engine.get().map(|engine| engine.submit_quietly(command)) {
             None | Some(Ok(())) => {}
             Some(Err(error @ SubmitError::Stopped)) => tracing::debug!(%error, "a delivery report was lost"),
             Some(Err(error)) => tracing::warn!(%error, "a delivery report was lost"),

@@ -39,7 +39,8 @@ impl Leader {
         let participants = SharedParticipants::default();
         let handler = (Transfers::new(running.handle.clone()), Others(recorder));
         let config = GatewayConfig { body_bytes_max: BODY_BYTES_MAX, ..GatewayConfig::default() };
-        let port = NodePort::new(running.handle.clone(), handler, participants.clone(), config);
+        let port =
+            NodePort::new(running.handle.clone(), handler, participants.clone(), config, Arc::default());
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = Server::serve(bound, Limits::default(), &running.workers, Arc::new(port));
         Self { port, participants, running }

@@ -246,6 +246,9 @@ with_processing! {
         /// Whether this node may take over after its start by itself. If not, it only follows: for the time in which it
         /// is not sure that the topic has all that any node acknowledged.
         may_lead: flag = "true",
+        /// Whether this node delivers callbacks to its share of the DFSPs while another one leads. It needs
+        /// `cluster.listen` at the node that leads.
+        may_deliver: flag = "true",
         /// Hours for which the topic keeps entries at least. Older ones are deleted once every node has them in its
         /// copy.
         keep_hours: integer(0, 876_000) = "168",

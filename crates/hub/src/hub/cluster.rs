@@ -225,6 +225,9 @@ pub(super) fn stand_by(
     let disks = (Some(directory), Arc::clone(&disk));
     let standby = StandbyEngine::open(&engine, disks, &copy, read.participants.clone())?;
     let (standby, answers) = AnsweringStandby::start(standby, &engine, &copy)?;
+    if let Some(callbacks) = read.callbacks.get() {
+        callbacks.begin(&answers);
+    }
     let _ = read.engine.set(answers);
     let mut store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
     store.prepare(&upesi_parties::TABLES)?;

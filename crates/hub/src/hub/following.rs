@@ -1,6 +1,7 @@
 //! What a node of a cluster serves while it follows: requests of DFSPs, which it hands on, and metrics.
 
 use std::fmt::Debug;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -12,22 +13,23 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use upesi_admin::{AdminContext, AdminService, Followed, MetricsText, not_yet};
 use upesi_engine::{EngineHandle, SharedParticipants, SystemClock};
-use upesi_gateway::nodes::{HandOn, Lead, Peers};
+use upesi_gateway::nodes::{HandOn, Lead};
 use upesi_gateway::{Gateway, GatewayContext, Rates};
 use upesi_http::server::Refusal;
 use upesi_http::{
-    BoundServer, Bytes, Connection, Full, Incoming, Outbound, Request, Response, Server, Service,
+    BoundServer, Bytes, Connection, Full, Guard, Incoming, Outbound, Request, Response, Server, Service,
     WorkerHandle, Workers,
 };
 
+use super::couriers::FollowerCallbacks;
 use super::descriptors::Descriptors;
 use super::issuers::Providers;
-use super::node::NodeMetrics;
+use super::node::{NodeMetrics, write_couriers};
 use super::process::write_follower;
 use super::signatures::Signatures;
 use super::start::{PORTS_PATIENCE, bind, serve_admin, serve_fspiop, serve_metrics};
 use super::tls::{Servers, Tls};
-use super::{HubError, cluster, options};
+use super::{HubError, cluster, couriers, lane_metrics, options};
 use crate::config::Settings;
 use crate::exposition::gauge;
 use crate::logging::LogControl;
@@ -41,14 +43,22 @@ pub(super) struct Read {
     pub(super) leader: Arc<Mutex<Option<(u32, String)>>>,
     /// Answers questions, once there is a state to read.
     pub(super) engine: Arc<OnceLock<EngineHandle>>,
+    /// Those that this node delivers, if it is to.
+    pub(super) callbacks: Arc<OnceLock<Arc<FollowerCallbacks>>>,
     pub(super) metrics: Arc<NodeMetrics>,
 }
 
 impl Read {
     pub(super) fn new(metrics: Arc<NodeMetrics>) -> Self {
         metrics.follows();
-        let participants = SharedParticipants::default();
-        Self { participants, leads: Arc::default(), leader: Arc::default(), engine: Arc::default(), metrics }
+        Self {
+            participants: SharedParticipants::default(),
+            leads: Arc::default(),
+            leader: Arc::default(),
+            engine: Arc::default(),
+            callbacks: Arc::default(),
+            metrics,
+        }
     }
 
     /// Whoever hands on to another node hears of it.
@@ -95,8 +105,13 @@ impl Following {
         let workers = Workers::start(1, "upesi-admin")?;
         let mut registry = Registry::default();
         let worker = workers.get(0);
+        let own = [fspiop.as_ref(), admin.as_ref(), metrics.as_ref()].into_iter().flatten();
+        let nodes: Option<SocketAddr> = settings.cluster.listen.parse().ok();
+        let guard = options::guard(settings);
+        let own = own.map(|bound| bound.local_addr().port());
+        guard.keep_from(own.chain(nodes.map(|address| address.port())).collect());
         let edge = fspiop
-            .map(|bound| Edge::serve(settings, bound, (&tls, read, worker), &mut registry))
+            .map(|bound| Edge::serve(settings, (bound, guard), (&tls, read, worker), &mut registry))
             .transpose()?;
         let text = text(settings, read, registry, (edge.as_ref(), &tls));
         let admin = admin.zip(edge.as_ref()).map(|(bound, edge)| {
@@ -166,6 +181,12 @@ impl Following {
         if let Some(admin) = &self.admin {
             admin.shutdown(Instant::now()).await;
         }
+        if let Some(callbacks) = self.read.callbacks.get() {
+            let cut_off = callbacks.finish(Instant::now() + patience).await;
+            if cut_off > 0 {
+                tracing::warn!(callbacks = cut_off, "these were cut off at the drain deadline");
+            }
+        }
         self
     }
 
@@ -176,6 +197,9 @@ impl Following {
             edge.signatures.shutdown();
         }
         self.workers.shutdown();
+        if let Some(callbacks) = self.read.callbacks.get() {
+            callbacks.stop();
+        }
         self.tls.shutdown();
         drop(self.read);
     }
@@ -184,7 +208,7 @@ impl Following {
 impl Edge {
     fn serve(
         settings: &Settings,
-        bound: BoundServer,
+        (bound, guard): (BoundServer, Guard),
         (tls, read, worker): (&Arc<Tls>, &Read, &WorkerHandle),
         registry: &mut Registry,
     ) -> Result<Self, HubError> {
@@ -193,12 +217,18 @@ impl Edge {
         let signatures = Arc::new(Signatures::load(settings, &keys, &read.participants, &clock)?);
         let workers = options::start_edges(settings)?;
         let descriptors = Descriptors::of(settings, workers.count()).map_err(HubError::Descriptors)?;
-        let outbound =
-            Outbound::bounded(options::size(descriptors.outbound)).guarded(options::guard(settings));
+        let outbound = Outbound::bounded(options::size(descriptors.outbound)).guarded(guard);
         let providers = Providers::start(settings, &outbound, worker)?;
+        if let Some(node) = couriers::own(settings) {
+            let outward = (&outbound, tls.outbound(), signatures.signer());
+            let peers = couriers::peers(settings, tls.to_nodes());
+            let started =
+                FollowerCallbacks::start(settings, (node, read), outward, peers, (&workers, worker));
+            let _ = read.callbacks.set(started?);
+        }
         let node = Arc::clone(&read.metrics);
         let is_current = Box::new(move || node.is_current());
-        let peers = Peers::new(options::peers(settings), tls.to_nodes());
+        let peers = couriers::peers(settings, tls.to_nodes());
         let counts = Arc::clone(&read.metrics.handed_on);
         let hand_on = HandOn::new(read.leads.subscribe(), peers, counts);
         let mut context = GatewayContext::following(is_current, clock, hand_on);
@@ -225,6 +255,7 @@ fn text(
     (edge, tls): (Option<&Edge>, &Arc<Tls>),
 ) -> upesi_admin::MetricsText {
     let (data, node, tls) = (settings.data.dir.clone(), Arc::clone(&read.metrics), Arc::clone(tls));
+    let (callbacks, participants) = (Arc::clone(&read.callbacks), read.participants.clone());
     let edge = edge.map(|edge| (Arc::clone(&edge.server), Arc::clone(&edge.signatures)));
     let render = move || {
         let mut text = String::new();
@@ -236,6 +267,13 @@ fn text(
             gauge(&mut text, "upesi_http_connections", "Open connections on the FSPIOP port", connections);
             signatures.write(&mut text);
         }
+        if let Some(callbacks) = callbacks.get() {
+            lane_metrics::write(&mut text, &callbacks.courier, &participants.get());
+            let help =
+                "Ends of callbacks that the node that leads has not recorded, as far as this one has read";
+            gauge(&mut text, "upesi_cluster_unrecorded_ends", help, callbacks.reports.len() as u64);
+        }
+        write_couriers(&mut text, &participants);
         tls.write(&mut text);
         node.write(&mut text, None);
         write_follower(&data, &mut text);
@@ -285,6 +323,9 @@ impl StandbyAdmin {
             context.hub_keys = Arc::clone(&hub_keys);
             context.signature_keys = signature_keys.clone();
             context.node = cluster::number_of(&settings);
+            if let Some(callbacks) = followed.callbacks.get() {
+                context.lanes = Arc::new(callbacks.courier.clone());
+            }
             let followed = followed.clone();
             context.followed = Some(Arc::new(move || followed.now()));
             // Nobody logs in here, so second factors are not opened.

@@ -1,9 +1,11 @@
 //! The hub: gateway, engine, courier and admin API put together.
 
 pub mod cluster;
+mod couriers;
 mod descriptors;
 mod following;
 mod issuers;
+mod lane_metrics;
 mod metrics;
 mod node;
 mod options;

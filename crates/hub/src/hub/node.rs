@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use upesi_engine::SharedParticipants;
 use upesi_gateway::nodes::HandOnCounts;
 use upesi_replication::Progress;
 
@@ -178,6 +179,12 @@ impl NodeMetrics {
         head(text, name, "gauge", "Age of the newest entry that this node has; 0 while it leads");
         let _ = writeln!(text, "{name} {}.{:03}", behind_ms / 1_000, behind_ms % 1_000);
     }
+}
+
+/// How many nodes share the delivery of callbacks.
+pub(super) fn write_couriers(text: &mut String, participants: &SharedParticipants) {
+    let help = "Nodes that deliver callbacks; 0 while the one that leads delivers all";
+    gauge(text, "upesi_cluster_couriers", help, participants.get().couriers().len() as u64);
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The start of a hub: files and ports first, then the data directory, then what serves.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +18,7 @@ use upesi_delivery::{Handler, Signer};
 use upesi_engine::{
     Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
 };
-use upesi_gateway::nodes::NodePort;
+use upesi_gateway::nodes::{Couriers, NodePort};
 use upesi_gateway::{Gateway, GatewayContext, Rates};
 use upesi_http::{
     BindError, BoundServer, ClientTls, Limits, Outbound, ProxyCounts, Server, Service, Workers,
@@ -34,7 +35,7 @@ use super::process::ProcessMetrics;
 use super::retention::Retention;
 use super::signatures::Signatures;
 use super::tls::{Servers, Tls};
-use super::{Hub, HubError, Resources, cluster, metrics, options};
+use super::{Hub, HubError, Resources, cluster, couriers, metrics, options};
 use crate::backup::restore;
 use crate::config::Settings;
 use crate::logging::LogControl;
@@ -137,8 +138,12 @@ impl Base {
             (&self.outbound, self.tls.outbound(), self.signatures.signer()),
             &self.workers,
             (&self.participants, &self.clock),
-            &engine_slot,
+            OutboxBacklog { engine: Arc::clone(&engine_slot), reports: None },
         )?;
+        if self.node.is_some() {
+            // Nothing is delivered before it is known to whom.
+            courier.deliver_to(BTreeSet::new());
+        }
         let effects = CourierEffects {
             outlet: courier.outlet(),
             courier: courier.clone(),
@@ -163,9 +168,12 @@ impl Base {
     }
 
     /// What participants have from the start on: lanes, and blocks.
-    fn begin(&self, courier: &Courier) {
+    fn begin(&self, settings: &Settings, courier: &Courier) {
         let participants = self.participants.get();
-        participants.ids().for_each(|target| courier.open(target));
+        match cluster::number_of(settings).filter(|_| self.node.is_some()) {
+            None => participants.ids().for_each(|target| courier.open(target)),
+            Some(node) => couriers::share(node, courier, &self.participants, self.admin_workers.get(0)),
+        }
         self.tls.block(&participants);
     }
 
@@ -217,9 +225,15 @@ impl Base {
         handle: &EngineHandle,
         resources: &Resources,
     ) -> Option<Arc<Server>> {
+        let couriers = Arc::<Couriers>::default();
+        if self.node.is_some() {
+            let (own, participants) = (couriers::own(settings), self.participants.clone());
+            let keep = couriers::keep_nodes(Arc::clone(&couriers), own, handle.clone(), participants);
+            self.admin_workers.get(0).spawn(keep);
+        }
         let bound = self.nodes.take()?;
         let (handlers, config) = (resources.handlers(handle.clone()), options::gateway(settings));
-        let port = NodePort::new(handle.clone(), handlers, self.participants.clone(), config);
+        let port = NodePort::new(handle.clone(), handlers, self.participants.clone(), config, couriers);
         let limits = options::node_limits(settings);
         Some(Arc::new(Server::serve_with(bound, limits, &self.workers, Arc::new(port), self.tls.nodes())))
     }
@@ -265,7 +279,7 @@ impl Hub {
         let service = admin_service(settings, callers, &resources, &courier, (&text, &shown), log, &base)?;
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
-        base.begin(&courier);
+        base.begin(settings, &courier);
         let nodes = base.serve_nodes(settings, &handle, &resources);
         let Base { tls, signatures, workers, admin_workers, descriptors, outbound, node, .. } = base;
         let (fspiop, admin, metrics) = (base.fspiop, base.admin, base.metrics);
@@ -419,19 +433,18 @@ fn start_retention(
     Ok(started.map_err(StartError::Thread)?)
 }
 
-fn start_courier(
+pub(super) fn start_courier(
     settings: &Settings,
     (outbound, tls, signer): (&Outbound, Option<ClientTls>, Option<Signer>),
     workers: &Workers,
     (participants, clock): (&SharedParticipants, &Arc<HubClock>),
-    engine: &Arc<OnceLock<EngineHandle>>,
+    backlog: OutboxBacklog,
 ) -> Result<Courier, HubError> {
     let renderer = CallbackRenderer {
         participants: participants.clone(),
         clock: Arc::clone(clock) as _,
         version: options::versions(settings).hub_made,
     };
-    let backlog = OutboxBacklog(Arc::clone(engine));
     let config = CourierConfig { signer, ..options::courier(settings, outbound, tls) };
     Courier::start(workers, config, Arc::new(backlog), Arc::new(renderer)).map_err(|mistakes| {
         let texts: Vec<_> = mistakes.iter().map(ToString::to_string).collect();

@@ -8,6 +8,7 @@
 
 #[path = "../../../../tools/kafka/broker.rs"]
 mod broker;
+mod callbacks;
 #[path = "../common/mod.rs"]
 mod common;
 mod packaged;

@@ -32,7 +32,7 @@ const AGE: &str = "upesi-age-ms: ";
 const LISTEN: &str = "cluster.listen=";
 
 /// Nodes whose ports differ, and that hand on to each other.
-fn nodes(directory: &Path, broker: &Broker, pki: &mut Pki, count: usize) -> Vec<World> {
+pub fn nodes(directory: &Path, broker: &Broker, pki: &mut Pki, count: usize) -> Vec<World> {
     let text = |text: String| -> &'static str { text.leak() };
     let mut worlds: Vec<_> = (0..count).map(|number| node(directory, &broker.addresses, number)).collect();
     let ports: Vec<_> = worlds.iter().map(|_| free_ports()[0]).collect();
@@ -54,12 +54,12 @@ fn nodes(directory: &Path, broker: &Broker, pki: &mut Pki, count: usize) -> Vec<
 }
 
 /// DFSPs that speak to a node, and operators that speak to the one that leads.
-fn callers(edge: &World, leader: &World) -> World {
+pub fn callers(edge: &World, leader: &World) -> World {
     World { ports: [edge.ports[0], leader.ports[1]], ..World::new(&edge.data) }
 }
 
 /// As `follows`, once it takes requests.
-fn takes_requests(world: &World) -> Hub {
+pub fn takes_requests(world: &World) -> Hub {
     let mut hub = world.start();
     assert!(hub.logs(TAKES_REQUESTS), "{}\n{}", hub.exit(), hub.log.join("\n"));
     assert!(hub.logs(FOLLOWS), "{}\n{}", hub.exit(), hub.log.join("\n"));
@@ -75,14 +75,14 @@ fn frozen(mut leader: Hub, standby: &mut Hub) -> Hub {
     leader
 }
 
-fn metric(world: &World, name: &str) -> u64 {
+pub fn metric(world: &World, name: &str) -> u64 {
     let text = metrics(world);
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     value.unwrap_or_else(|| panic!("{name} is not in {text}"))
 }
 
 /// Waits until a node that follows has what was accepted, then stops it.
-fn stops_with_everything(hub: Hub, world: &World) {
+pub fn stops_with_everything(hub: Hub, world: &World) {
     let since = Instant::now();
     loop {
         let (code, text) = told(world, &["cluster", "status", "--json"]);

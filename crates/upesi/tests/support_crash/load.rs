@@ -181,6 +181,11 @@ impl Load {
         (seen.accepted.clone(), seen.refused.clone())
     }
 
+    /// The DFSPs, in the order in which they joined.
+    pub fn names(&self) -> Vec<String> {
+        self.shared.names.clone()
+    }
+
     /// How many were begun.
     pub fn sent(&self) -> u64 {
         self.shared.numbers.load(Ordering::SeqCst)

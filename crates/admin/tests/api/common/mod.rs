@@ -54,6 +54,7 @@ impl Lanes for OneLane {
     fn lanes(&self) -> Vec<LaneStatus> {
         vec![LaneStatus {
             target: ParticipantId::HUB,
+            elsewhere: false,
             queued: 1,
             retrying: 2,
             retrying_on_disk: 1,

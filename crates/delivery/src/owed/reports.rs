@@ -1,0 +1,291 @@
+//! What a node that follows tells the one that leads: what became of the callbacks that it delivers, and that it lives.
+//!
+//! A report may be lost: with the node that leads, or on the way. So whatever was told is kept until this node has read
+//! in the journal that it is recorded, and is told again after a while.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use upesi_ledger::{CallbackKey, Command, Ledger, ParticipantId};
+
+/// When a report should have been recorded, and read, at the latest.
+const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(2);
+/// Ends of callbacks in one report.
+const ENDS_MAX: usize = 1_024;
+
+/// A report, as it goes from node to node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The node that tells.
+    pub node: u32,
+    /// Whether it delivers callbacks: not while it stops, or is behind.
+    pub delivers: bool,
+    ends: Vec<End>,
+}
+
+/// How a callback ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct End {
+    participant: u32,
+    record: u64,
+    index: u8,
+    /// Why it was given up, after so many attempts; delivered otherwise.
+    parked: Option<(u32, Box<str>)>,
+}
+
+impl End {
+    fn of(key: CallbackKey, parked: Option<(u32, Box<str>)>) -> Self {
+        Self { participant: key.target.number(), record: key.seq, index: key.index, parked }
+    }
+
+    fn key(&self) -> Option<CallbackKey> {
+        let target = ParticipantId::new(self.participant)?;
+        Some(CallbackKey { target, seq: self.record, index: self.index })
+    }
+
+    /// Whether the journal has not got it, as far as it was read.
+    fn is_missing(&self, ledger: &Ledger) -> bool {
+        let owed = self.key().and_then(|key| ledger.outbox().get(key).map(|entry| entry.parked.is_some()));
+        owed.is_some_and(|is_parked| self.parked.is_none() || !is_parked)
+    }
+}
+
+impl Report {
+    /// As bytes.
+    pub fn write(&self) -> Vec<u8> {
+        // Numbers and texts are written without fail.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// From bytes; `None` if they are none.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let report: Self = serde_json::from_slice(bytes).ok()?;
+        report.ends.iter().all(|end| end.key().is_some()).then_some(report)
+    }
+
+    /// What it asks to be recorded.
+    pub fn commands(self) -> Vec<Command> {
+        let (mut delivered, mut commands) = (Vec::new(), Vec::new());
+        for end in self.ends {
+            match (end.key(), end.parked) {
+                (Some(key), None) => delivered.push(key),
+                (Some(key), Some((attempts, reason))) => {
+                    commands.push(Command::Park { key, attempts, reason });
+                }
+                (None, _) => {}
+            }
+        }
+        if !delivered.is_empty() {
+            commands.push(Command::Delivered(delivered));
+        }
+        commands
+    }
+}
+
+/// The ends that a node has to tell.
+#[derive(Debug, Default)]
+pub struct Reports {
+    state: Mutex<State>,
+    noted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    to_tell: VecDeque<End>,
+    /// By when they were told, oldest first.
+    told: VecDeque<(Instant, End)>,
+}
+
+impl Reports {
+    /// Takes what a lane reports.
+    pub(super) fn note(&self, command: Command) {
+        let mut state = self.state();
+        match command {
+            Command::Delivered(keys) => state.to_tell.extend(keys.into_iter().map(|key| End::of(key, None))),
+            Command::Park { key, attempts, reason } => {
+                state.to_tell.push_back(End::of(key, Some((attempts, reason))));
+            }
+            _ => {}
+        }
+        drop(state);
+        self.noted.notify_one();
+    }
+
+    /// Waits until there is something to tell. For one task.
+    pub async fn noted(&self) {
+        if !self.has_more() {
+            self.noted.notified().await;
+        }
+    }
+
+    /// Ends [`Self::noted`].
+    pub fn wake(&self) {
+        self.noted.notify_one();
+    }
+
+    /// How many ends the node that leads has not recorded, as far as this one knows.
+    pub fn len(&self) -> usize {
+        let state = self.state();
+        state.to_tell.len() + state.told.len()
+    }
+
+    /// Whether all are recorded.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there is something to tell now.
+    pub fn has_more(&self) -> bool {
+        !self.state().to_tell.is_empty()
+    }
+
+    /// The next report. It must be [told](Self::told) or [kept](Self::keep).
+    pub fn next(&self, node: u32, delivers: bool) -> Report {
+        let mut state = self.state();
+        let count = state.to_tell.len().min(ENDS_MAX);
+        Report { node, delivers, ends: state.to_tell.drain(..count).collect() }
+    }
+
+    /// The node that leads has it.
+    pub fn told(&self, report: Report, now: Instant) {
+        self.state().told.extend(report.ends.into_iter().map(|end| (now, end)));
+    }
+
+    /// No node took it.
+    pub fn keep(&self, report: Report) {
+        let mut state = self.state();
+        for end in report.ends.into_iter().rev() {
+            state.to_tell.push_front(end);
+        }
+    }
+
+    /// What was told so long ago that it should be in the journal. To be followed by [`Self::tell_again`].
+    pub fn take_old(&self, now: Instant) -> Told {
+        let mut state = self.state();
+        let old = state.told.iter().take_while(|(at, _)| now >= *at + TOLD_AGAIN_AFTER).count();
+        Told(state.told.drain(..old).map(|(_, end)| end).collect())
+    }
+
+    /// Keeps what the journal does not have.
+    pub fn tell_again(&self, told: Told) {
+        if !told.0.is_empty() {
+            self.state().to_tell.extend(told.0);
+            self.noted.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends that were told a while ago.
+#[derive(Clone, Debug, Default)]
+pub struct Told(Vec<End>);
+
+impl Told {
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those of them that the journal does not have.
+    #[must_use]
+    pub fn missing(mut self, ledger: &Ledger) -> Self {
+        self.0 = mem::take(&mut self.0).into_iter().filter(|end| end.is_missing(ledger)).collect();
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use upesi_ledger::{Callback, CallbackContent, LedgerConfig, ResourceId, Subject};
+    use upesi_types::Timestamp;
+
+    use super::*;
+
+    fn key(seq: u64) -> CallbackKey {
+        CallbackKey { target: ParticipantId::HUB, seq, index: 0 }
+    }
+
+    fn park(seq: u64) -> Command {
+        Command::Park { key: key(seq), attempts: 3, reason: "answered 500".into() }
+    }
+
+    /// What a report asks to be recorded.
+    fn shown(report: Report) -> Vec<String> {
+        report.commands().iter().map(|command| format!("{command:?}")).collect()
+    }
+
+    /// A ledger that owes the callbacks of these records.
+    fn owing(records: &[u64]) -> Ledger {
+        let mut ledger = Ledger::new(LedgerConfig::default());
+        let callback = Callback {
+            target: ParticipantId::HUB,
+            subject: Subject::transfer(ResourceId::Text("t".into())),
+            content: CallbackContent::ConfirmFulfil,
+        };
+        for seq in records {
+            ledger.evolve(*seq, Timestamp::from_ms(*seq as i64), [], std::slice::from_ref(&callback));
+        }
+        ledger
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let reports = Reports::default();
+        reports.note(park(9));
+        reports.note(Command::Delivered(vec![key(7), key(8)]));
+        let report = reports.next(2, true);
+        assert_eq!(Report::read(&report.write()), Some(report.clone()));
+        assert_eq!((report.node, report.delivers), (2, true));
+        let expected = [park(9), Command::Delivered(vec![key(7), key(8)])];
+        assert_eq!(shown(report), expected.map(|command| format!("{command:?}")));
+        for bytes in
+            ["", "{}", r#"{"node":1,"delivers":true,"ends":[{"participant":0,"record":1,"index":0}]}"#]
+        {
+            assert_eq!(Report::read(bytes.as_bytes()), None, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_no_node_took_is_told_in_the_same_order() {
+        let reports = Reports::default();
+        reports.note(Command::Delivered((1..=ENDS_MAX as u64 + 1).map(key).collect()));
+        let first = reports.next(2, true);
+        assert!(reports.has_more());
+        reports.keep(first.clone());
+        assert_eq!(reports.next(2, true), first);
+        assert_eq!(shown(reports.next(2, true)), [format!("{:?}", Command::Delivered(vec![key(1_025)]))]);
+        assert!(!reports.has_more());
+    }
+
+    #[test]
+    fn what_is_not_recorded_after_a_while_is_told_again() {
+        let (reports, now) = (Reports::default(), Instant::now());
+        reports.note(Command::Delivered(vec![key(1), key(2)]));
+        reports.note(park(3));
+        reports.note(park(4));
+        let report = reports.next(2, true);
+        reports.told(report, now);
+        let early = now + TOLD_AGAIN_AFTER - Duration::from_millis(1);
+        assert!(reports.take_old(early).is_empty() && reports.len() == 4);
+        // Recorded since: that 1 is delivered, and that 3 is parked.
+        let mut ledger = owing(&[1, 2, 3, 4]);
+        for command in [Command::Delivered(vec![key(1)]), park(3)] {
+            let mut decision = upesi_ledger::Decision::default();
+            let at = ledger.last_time().plus_ms(1);
+            ledger.decide(&command, &upesi_ledger::Facts::at(at), &mut decision);
+            ledger.evolve(ledger.last_seq() + 1, at, decision.events, &[]);
+        }
+        reports.tell_again(reports.take_old(now + TOLD_AGAIN_AFTER).missing(&ledger));
+        let again = [park(4), Command::Delivered(vec![key(2)])];
+        assert_eq!(shown(reports.next(2, true)), again.map(|command| format!("{command:?}")));
+        assert!(reports.is_empty());
+    }
+}

@@ -1,0 +1,139 @@
+//! To whom this node of a cluster delivers: what the journal says of the nodes, and a short wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use upesi_engine::{Participants, SharedParticipants};
+use upesi_ledger::{ParticipantId, courier_of};
+
+use crate::lanes::Courier;
+
+/// How long a node waits before it delivers what another one delivered: most of what that has in flight ends meanwhile,
+/// and is not sent twice.
+const WAIT: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The participants to which one node delivers.
+#[derive(Debug)]
+pub struct Share {
+    node: u32,
+    /// Whether it delivers to all as long as the journal names no nodes.
+    leads: bool,
+    /// As of the last look.
+    nodes: Option<Vec<u32>>,
+    ours: BTreeSet<ParticipantId>,
+    /// Those that another node delivered to, and when this one begins.
+    coming: BTreeMap<ParticipantId, Instant>,
+}
+
+impl Share {
+    /// That of a node, which leads or follows.
+    pub fn new(node: u32, leads: bool) -> Self {
+        Self { node, leads, nodes: None, ours: BTreeSet::new(), coming: BTreeMap::new() }
+    }
+
+    /// The participants to deliver to now, if they changed. At the first look they are this node's at once: whatever it
+    /// delivered to before, it has stopped.
+    pub fn look(&mut self, participants: &Participants, now: Instant) -> Option<BTreeSet<ParticipantId>> {
+        let nodes = participants.couriers();
+        let is_ours =
+            |target: &ParticipantId| courier_of(nodes, *target).map_or(self.leads, |node| node == self.node);
+        let mut ours: BTreeSet<_> = participants.ids().filter(is_ours).collect();
+        self.coming.retain(|target, due| ours.contains(target) && *due > now);
+        if self.nodes.as_deref().is_some_and(|known| known != nodes) {
+            for target in ours.difference(&self.ours) {
+                self.coming.entry(*target).or_insert(now + WAIT);
+            }
+        }
+        if self.nodes.as_deref() != Some(nodes) {
+            self.nodes = Some(nodes.to_vec());
+        }
+        ours.retain(|target| !self.coming.contains_key(target));
+        if ours == self.ours {
+            return None;
+        }
+        self.ours.clone_from(&ours);
+        Some(ours)
+    }
+
+    /// Lets the courier deliver to them, as long as it is polled.
+    pub async fn keep(mut self, courier: Courier, participants: SharedParticipants) {
+        let mut seen = None;
+        loop {
+            let generation = participants.generation();
+            if seen != Some(generation) || !self.coming.is_empty() {
+                seen = Some(generation);
+                if let Some(ours) = self.look(&participants.get(), Instant::now()) {
+                    tracing::info!(participants = ours.len(), "this node delivers callbacks");
+                    courier.deliver_to(ours);
+                }
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use upesi_ledger::Participant;
+    use upesi_types::{FspId, Timestamp};
+
+    use super::*;
+
+    fn participants(count: u32, nodes: &[u32]) -> Participants {
+        let participant = |number| Participant {
+            id: ParticipantId::new(number).unwrap(),
+            name: FspId::parse(&format!("dfsp{number}")).unwrap(),
+            is_active: true,
+            is_proxy: false,
+            created_at: Timestamp::EPOCH,
+            accounts: Vec::new(),
+            limits: Vec::new(),
+            endpoints: Vec::new(),
+            bindings: Vec::new(),
+        };
+        Participants::new((1..=count).map(participant).collect(), &[]).delivered_by(nodes.to_vec())
+    }
+
+    fn numbers(ours: Option<BTreeSet<ParticipantId>>) -> Option<Vec<u32>> {
+        ours.map(|ours| ours.into_iter().map(ParticipantId::number).collect())
+    }
+
+    #[test]
+    fn the_node_that_leads_delivers_to_all_until_the_journal_names_nodes() {
+        let (mut leader, mut follower) = (Share::new(1, true), Share::new(2, false));
+        let now = Instant::now();
+        assert_eq!(numbers(leader.look(&participants(12, &[]), now)), Some((1..=12).collect()));
+        assert_eq!(numbers(follower.look(&participants(12, &[]), now)), None);
+        let both = participants(12, &[1, 2]);
+        let of_first = numbers(leader.look(&both, now)).unwrap();
+        assert_eq!(numbers(follower.look(&both, now)), None, "the other one has some in flight");
+        assert_eq!(numbers(follower.look(&both, now + WAIT / 2)), None);
+        let of_second = numbers(follower.look(&both, now + WAIT)).unwrap();
+        assert!(!of_first.is_empty() && !of_second.is_empty());
+        let mut all = [of_first, of_second].concat();
+        all.sort_unstable();
+        assert_eq!(all, (1..=12).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_nobody_delivered_to_before_does_not_wait() {
+        let (mut share, now) = (Share::new(2, false), Instant::now());
+        assert_eq!(numbers(share.look(&participants(3, &[2]), now)), Some(vec![1, 2, 3]), "at a start");
+        assert_eq!(numbers(share.look(&participants(4, &[2]), now)), Some(vec![1, 2, 3, 4]));
+        assert_eq!(share.look(&participants(4, &[2]), now), None);
+    }
+
+    #[test]
+    fn what_leaves_is_left_at_once_and_may_come_back() {
+        let (mut share, now) = (Share::new(2, false), Instant::now());
+        share.look(&participants(3, &[2]), now);
+        assert_eq!(numbers(share.look(&participants(3, &[1]), now)), Some(vec![]));
+        assert_eq!(share.look(&participants(3, &[2]), now), None);
+        // Away again before its time had come.
+        assert_eq!(share.look(&participants(3, &[1]), now + WAIT / 2), None);
+        assert_eq!(share.look(&participants(3, &[2]), now + WAIT), None, "it waits anew");
+        assert_eq!(numbers(share.look(&participants(3, &[2]), now + 2 * WAIT)), Some(vec![1, 2, 3]));
+    }
+}

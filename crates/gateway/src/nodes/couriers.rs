@@ -1,0 +1,118 @@
+//! Which nodes deliver callbacks: those that tell the node that leads what became of theirs, now and again.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, Uri};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use upesi_delivery::owed::Report;
+use upesi_engine::{EngineHandle, SubmitError};
+use upesi_http::Full;
+
+use super::{Lead, Peers};
+
+/// Where nodes report, at the port of the one that leads.
+pub(super) const PATH: &str = "/callback-reports";
+/// How often a node reports at least.
+pub const REPORT_EVERY: Duration = Duration::from_millis(500);
+/// How long a node may be silent before others deliver what was its.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
+/// How long a node that leads since just now waits for those of the one before.
+const GRACE: Duration = Duration::from_secs(3);
+const REPORT_TAKES_MAX: Duration = Duration::from_secs(1);
+
+/// The nodes from which the one that leads has heard, and when.
+#[derive(Debug, Default)]
+pub struct Couriers(Mutex<BTreeMap<u32, Instant>>);
+
+impl Couriers {
+    fn heard(&self, node: u32, delivers: bool, now: Instant) {
+        match delivers {
+            true => self.nodes().insert(node, now),
+            false => self.nodes().remove(&node),
+        };
+    }
+
+    /// The nodes that are to deliver from here on: those that live, this one if it is to, and, as long as it leads
+    /// since just now, those that did before. None if this one has nobody to share with.
+    pub fn wanted(&self, own: Option<u32>, present: &[u32], led_for: Duration, now: Instant) -> Vec<u32> {
+        let mut nodes = self.nodes();
+        nodes.retain(|_, heard| now <= *heard + SILENCE_MAX);
+        let before = present.iter().copied().filter(|_| led_for < GRACE);
+        let mut wanted: Vec<_> = nodes.keys().copied().chain(own).chain(before).collect();
+        drop(nodes);
+        wanted.sort_unstable();
+        wanted.dedup();
+        if present.is_empty() && own.is_some_and(|own| wanted == [own]) { Vec::new() } else { wanted }
+    }
+
+    /// Takes a report: lets the engine record it. Nobody waits for that; what is lost is told again.
+    pub(super) fn take(&self, report: Report, engine: &EngineHandle) -> Result<(), SubmitError> {
+        self.heard(report.node, report.delivers, Instant::now());
+        report.commands().into_iter().try_for_each(|command| engine.submit_quietly(command))
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<u32, Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The way of reports to the node that leads.
+#[derive(Debug)]
+pub struct ReportWay {
+    leads: watch::Receiver<Lead>,
+    peers: Peers,
+}
+
+impl ReportWay {
+    /// To the node that leads by `leads`.
+    pub const fn new(leads: watch::Receiver<Lead>, peers: Peers) -> Self {
+        Self { leads, peers }
+    }
+
+    /// Sends a report; false if no node took it.
+    pub async fn send(&self, report: &Report) -> bool {
+        let lead = *self.leads.borrow();
+        let Some(pool) = lead.node.and_then(|node| self.peers.0.get(&node)) else { return false };
+        let mut request = Request::new(Full::new(Bytes::from(report.write())));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = Uri::from_static(PATH);
+        match pool.send(request, Instant::now() + REPORT_TAKES_MAX).await {
+            Ok(answer) => answer.status == StatusCode::NO_CONTENT,
+            Err(error) => {
+                tracing::debug!(%error, "the node that leads took no report");
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_deliver_as_long_as_they_are_heard() {
+        let (couriers, now) = (Couriers::default(), Instant::now());
+        let wanted = |present: &[u32], after| couriers.wanted(Some(1), present, GRACE, now + after);
+        assert!(wanted(&[], Duration::ZERO).is_empty(), "there is nobody to share with");
+        couriers.heard(3, true, now);
+        couriers.heard(2, true, now + Duration::from_secs(1));
+        assert_eq!(wanted(&[], SILENCE_MAX), [1, 2, 3]);
+        assert_eq!(wanted(&[1, 2, 3], SILENCE_MAX + Duration::from_millis(1)), [1, 2]);
+        couriers.heard(2, false, now);
+        assert_eq!(wanted(&[1, 2], SILENCE_MAX), [1], "it said that it stops");
+        assert!(couriers.wanted(None, &[1], GRACE, now).is_empty(), "then the one that leads has to");
+    }
+
+    #[test]
+    fn a_node_that_leads_since_just_now_waits_for_those_before() {
+        let (couriers, now) = (Couriers::default(), Instant::now());
+        let wanted = |led_for| couriers.wanted(Some(2), &[1, 2, 3], led_for, now);
+        assert_eq!(wanted(GRACE - Duration::from_millis(1)), [1, 2, 3]);
+        assert_eq!(wanted(GRACE), [2]);
+    }
+}

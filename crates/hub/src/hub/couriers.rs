@@ -1,0 +1,221 @@
+//! The nodes of a cluster share the delivery of callbacks: the one that leads says which do, those that follow tell it
+//! what became of theirs.
+
+use std::collections::BTreeSet;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, interval, sleep, timeout, timeout_at};
+use upesi_delivery::Signer;
+use upesi_delivery::lanes::Courier;
+use upesi_delivery::owed::{FollowedCallbacks, OutboxBacklog, Reports, Share};
+use upesi_engine::{EngineHandle, Payload, SharedParticipants, SystemClock};
+use upesi_gateway::nodes::{Couriers, Peers, REPORT_EVERY, ReportWay};
+use upesi_http::{ClientTls, Outbound, WorkerHandle, Workers};
+use upesi_ledger::Command;
+
+use super::following::Read;
+use super::node::NodeMetrics;
+use super::start::{HubClock, start_courier};
+use super::{HubError, options};
+use crate::config::Settings;
+
+/// How often the node that leads looks which nodes deliver.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Before a report is tried again that no node took.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// How far a node may be behind and begin to deliver. It goes on as long as it may take requests, which is longer: so it
+/// does not come and go.
+const BEHIND_MAX: Duration = Duration::from_secs(1);
+/// How often a node that follows looks whether what it told is recorded.
+const LOOK_BACK_EVERY: Duration = Duration::from_secs(1);
+
+/// Lets the courier of a node that leads deliver to its share, from the first callback on.
+pub(super) fn share(node: u32, courier: &Courier, participants: &SharedParticipants, worker: &WorkerHandle) {
+    let mut share = Share::new(node, true);
+    courier.deliver_to(share.look(&participants.get(), Instant::now()).unwrap_or_default());
+    worker.spawn(share.keep(courier.clone(), participants.clone()));
+}
+
+/// Records which nodes deliver, as long as it is polled; `own` does, too.
+pub(super) async fn keep_nodes(
+    couriers: Arc<Couriers>,
+    own: Option<u32>,
+    engine: EngineHandle,
+    participants: SharedParticipants,
+) {
+    let began = Instant::now();
+    let mut due = interval(LOOK_EVERY);
+    loop {
+        due.tick().await;
+        let known = participants.get();
+        let nodes = couriers.wanted(own, known.couriers(), began.elapsed(), Instant::now());
+        if nodes == known.couriers() {
+            continue;
+        }
+        tracing::info!(?nodes, "these nodes deliver callbacks");
+        if let Err(error) = engine.submit(Command::SetCouriers(nodes), Payload::default()).await {
+            tracing::debug!(%error, "it is not recorded which nodes deliver callbacks");
+        }
+    }
+}
+
+/// The callbacks that a node delivers while it follows.
+pub(super) struct FollowerCallbacks {
+    node: u32,
+    pub(super) courier: Courier,
+    engine: Arc<OnceLock<EngineHandle>>,
+    clock: Arc<HubClock>,
+    participants: SharedParticipants,
+    metrics: Arc<NodeMetrics>,
+    worker: WorkerHandle,
+    pub(super) reports: Arc<Reports>,
+    way: ReportWay,
+    /// By its last report.
+    delivers: AtomicBool,
+    /// Once its records cannot be read.
+    has_failed: AtomicBool,
+    /// Once the node stops.
+    stops: AtomicBool,
+    /// Once the last report is told.
+    all_told: Notify,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl FollowerCallbacks {
+    /// Delivers nothing yet.
+    pub(super) fn start(
+        settings: &Settings,
+        (node, read): (u32, &Read),
+        (outbound, tls, signer): (&Outbound, Option<ClientTls>, Option<Signer>),
+        peers: Peers,
+        (workers, worker): (&Workers, &WorkerHandle),
+    ) -> Result<Arc<Self>, HubError> {
+        let (engine, reports) = (Arc::<OnceLock<EngineHandle>>::default(), Arc::<Reports>::default());
+        let backlog = OutboxBacklog { engine: Arc::clone(&engine), reports: Some(Arc::clone(&reports)) };
+        let clock = Arc::new(HubClock::new(Arc::new(SystemClock)));
+        let participants = read.participants.clone();
+        let served = (&participants, &clock);
+        let courier = start_courier(settings, (outbound, tls, signer), workers, served, backlog)?;
+        courier.deliver_to(BTreeSet::new());
+        let callbacks = Arc::new(Self {
+            node,
+            courier: courier.clone(),
+            engine,
+            clock,
+            participants: participants.clone(),
+            metrics: Arc::clone(&read.metrics),
+            worker: worker.clone(),
+            reports,
+            way: ReportWay::new(read.leads.subscribe(), peers),
+            delivers: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
+            stops: AtomicBool::new(false),
+            all_told: Notify::new(),
+            thread: Mutex::default(),
+        });
+        worker.spawn(Share::new(node, false).keep(courier, participants));
+        worker.spawn(Arc::clone(&callbacks).tell());
+        Ok(callbacks)
+    }
+
+    /// Begins, as there is a state that is followed. What is behind it is offered from here on; what is before it,
+    /// lanes read from the outbox.
+    pub(super) fn begin(self: &Arc<Self>, engine: &EngineHandle) {
+        let records = engine.follow(engine.status().durable_seq + 1);
+        self.clock.follow(engine.clock());
+        let _ = self.engine.set(engine.clone());
+        let to_lanes =
+            FollowedCallbacks::new(self.courier.clone(), self.participants.clone(), self.worker.clone());
+        let callbacks = Arc::clone(self);
+        let run = move || {
+            if let Err(error) = to_lanes.run(records) {
+                tracing::error!(%error, "this node delivers no callbacks any more");
+                callbacks.has_failed.store(true, Ordering::Release);
+            }
+        };
+        match thread::Builder::new().name("upesi-callbacks".to_owned()).spawn(run) {
+            Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
+            Err(error) => {
+                tracing::error!(%error, "this node delivers no callbacks: there is no thread for them");
+                self.has_failed.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    fn is_to_deliver(&self) -> bool {
+        let has_ended = self.has_failed.load(Ordering::Acquire) || self.stops.load(Ordering::Acquire);
+        let is_close = || self.metrics.behind_ms().is_some_and(|ms| u128::from(ms) <= BEHIND_MAX.as_millis());
+        let is_current =
+            if self.delivers.load(Ordering::Relaxed) { self.metrics.is_current() } else { is_close() };
+        self.engine.get().is_some() && is_current && !has_ended
+    }
+
+    /// Tells the node that leads, as long as it is polled.
+    async fn tell(self: Arc<Self>) {
+        let mut looked_back = Instant::now();
+        loop {
+            let _ = timeout(REPORT_EVERY, self.reports.noted()).await;
+            let stops = self.stops.load(Ordering::Acquire);
+            let delivers = self.is_to_deliver();
+            self.delivers.store(delivers, Ordering::Relaxed);
+            let report = self.reports.next(self.node, delivers);
+            let was_last = stops && !self.reports.has_more();
+            if self.way.send(&report).await {
+                self.reports.told(report, Instant::now());
+                if was_last {
+                    self.all_told.notify_one();
+                }
+            } else {
+                self.reports.keep(report);
+                sleep(RETRY_AFTER).await;
+            }
+            if looked_back.elapsed() >= LOOK_BACK_EVERY {
+                looked_back = Instant::now();
+                self.look_back().await;
+            }
+        }
+    }
+
+    /// What was told and is not recorded is told again.
+    async fn look_back(&self) {
+        let told = self.reports.take_old(Instant::now());
+        let Some(engine) = self.engine.get().filter(|_| !told.is_empty()) else {
+            return self.reports.tell_again(told);
+        };
+        let kept = told.clone();
+        let missing = engine.read(move |ledger| told.missing(ledger)).await;
+        self.reports.tell_again(missing.unwrap_or(kept));
+    }
+
+    /// Begins nothing more, waits for what is in flight, and tells of it. Returns how many were cut off.
+    pub(super) async fn finish(&self, deadline: Instant) -> usize {
+        let cut_off = self.courier.drain(deadline).await;
+        self.stops.store(true, Ordering::Release);
+        self.reports.wake();
+        let _ = timeout_at(deadline, self.all_told.notified()).await;
+        cut_off
+    }
+
+    /// Waits for the thread, which ends with the engine.
+    pub(super) fn stop(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Err(panic)) = thread.map(JoinHandle::join) {
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// That of a node, if it is to deliver.
+pub(super) fn own(settings: &Settings) -> Option<u32> {
+    super::cluster::number_of(settings).filter(|_| settings.cluster.may_deliver)
+}
+
+/// Where the others are reached.
+pub(super) fn peers(settings: &Settings, tls: Option<&ClientTls>) -> Peers {
+    Peers::new(options::peers(settings), tls)
+}

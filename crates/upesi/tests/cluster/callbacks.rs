@@ -1,0 +1,135 @@
+//! Three nodes share the delivery of callbacks. Those that follow are killed, frozen and stopped, and the leader is
+//! killed, under load: whatever is owed is delivered, and each transfer ends.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use upesi_ledger::{ParticipantId, courier_of};
+
+use super::support_crash::scene::World;
+use crate::broker::Broker;
+use crate::common::secure::Pki;
+use crate::serving::{callers, metric, nodes, stops_with_everything, takes_requests};
+use crate::support_crash::hub::{PATIENCE, SERVING};
+use crate::support_crash::load::Load;
+use crate::support_crash::scene::block_on;
+use crate::support_crash::{setting, verdict};
+use crate::{TRANSFERS, answer, asked, freeze, makes_topic, metrics, stops};
+
+const COURIERS: &str = "upesi_cluster_couriers";
+const UNRECORDED: &str = "upesi_cluster_unrecorded_ends";
+
+/// Asks until it is so.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < PATIENCE, "{what}: not so after {PATIENCE:?}");
+    }
+}
+
+fn shared_by(world: &World, count: u64) {
+    wait_until(&format!("{count} nodes deliver"), || metric(world, COURIERS) == count);
+}
+
+/// The DFSPs to which a node has delivered.
+fn delivered_by(world: &World) -> BTreeSet<String> {
+    let text = metrics(world);
+    let lines = text.lines().filter_map(|line| line.strip_prefix("upesi_lane_delivered_total{fsp=\""));
+    let of = lines.filter_map(|line| line.split_once("\"} ")).filter(|(_, count)| *count != "0");
+    of.map(|(name, _)| name.to_owned()).collect()
+}
+
+/// `GET /lanes` of a node.
+fn lanes(world: &World) -> Vec<Value> {
+    let text = answer(asked(world.ports[1], "/lanes"));
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text}"));
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
+}
+
+/// Each node shows its own lanes, and all of them name the same nodes: those that the hash of the journal's list gives.
+fn lanes_are_shared(worlds: &[World], numbers: &[u32], names: &[String]) {
+    let owner = |index: usize| courier_of(numbers, ParticipantId::new(index as u32 + 2).unwrap());
+    for number in numbers {
+        let lanes = lanes(&worlds[*number as usize]);
+        for (index, name) in names.iter().enumerate() {
+            let Some(lane) = lanes.iter().find(|lane| lane["participant"] == **name) else { continue };
+            assert_eq!(lane["node"].as_u64(), owner(index).map(u64::from), "{name} at node {number}: {lane}");
+            assert_eq!(lane["state"] == "elsewhere", owner(index) != Some(*number), "{lane}");
+        }
+        let own: BTreeSet<_> = (0..).zip(names).filter(|(index, _)| owner(*index) == Some(*number)).collect();
+        let delivered = delivered_by(&worlds[*number as usize]);
+        for (_, name) in own {
+            assert!(delivered.contains(name), "node {number} delivered nothing to {name}: {delivered:?}");
+        }
+    }
+}
+
+/// Nothing is owed any more, and the node that follows knows it.
+fn all_is_delivered(leader: &World, follower: &World) {
+    wait_until("nothing is owed", || metric(leader, "upesi_callbacks_undelivered") == 0);
+    wait_until("the leader has recorded every end", || metric(follower, UNRECORDED) == 0);
+}
+
+#[test]
+fn nodes_share_the_delivery_of_callbacks_whichever_is_lost() {
+    let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    println!("callbacks: seed {seed}");
+    let directory = TempDir::new().unwrap();
+    let broker = Broker::start(directory.path());
+    let mut pki = Pki::new();
+    let mut worlds = nodes(directory.path(), &broker, &mut pki, 3);
+    worlds[2].settings.push("cluster.may_lead=false");
+    makes_topic(&worlds[0]);
+    let mut leader = worlds[0].start();
+    leader.serves();
+    let (other, edge) = (takes_requests(&worlds[1]), takes_requests(&worlds[2]));
+    let mut load = block_on(callers(&worlds[2], &worlds[0]).load(seed));
+    let names = load.names();
+    let more = |load: &Load| load.wait_for_accepted(TRANSFERS);
+    shared_by(&worlds[0], 3);
+    load.start();
+    more(&load);
+    more(&load);
+    lanes_are_shared(&worlds, &[0, 1, 2], &names);
+
+    other.kill();
+    shared_by(&worlds[0], 2);
+    more(&load);
+    lanes_are_shared(&worlds, &[0, 2], &names);
+
+    let mut other = takes_requests(&worlds[1]);
+    shared_by(&worlds[0], 3);
+    freeze(other.pid());
+    shared_by(&worlds[0], 2);
+    more(&load);
+    kill_process(Pid::from_raw(other.pid().cast_signed()).unwrap(), Signal::CONT).unwrap();
+    shared_by(&worlds[0], 3);
+
+    stops(other);
+    assert!(metric(&worlds[0], COURIERS) < 3, "the node did not say that it stops");
+    other = takes_requests(&worlds[1]);
+    shared_by(&worlds[0], 3);
+    more(&load);
+
+    leader.kill();
+    assert!(other.logs(SERVING), "nobody serves: {}", other.log.join("\n"));
+    shared_by(&worlds[1], 2);
+    more(&load);
+    lanes_are_shared(&worlds, &[1, 2], &names);
+
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    all_is_delivered(&worlds[1], &worlds[2]);
+    block_on(verdict::all_agree(&worlds[1].admin(), &load, &accepted));
+    drop(load);
+    stops_with_everything(edge, &worlds[2]);
+    stops(other);
+    for world in &worlds[1..] {
+        verdict::journal_agrees(&world.data, &accepted);
+        verdict::audit_is_clean(&world.data);
+    }
+}
