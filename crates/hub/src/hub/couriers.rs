@@ -28,8 +28,8 @@ use crate::config::Settings;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Before a report is tried again that no node took.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// How far a node may be behind and begin to deliver. It goes on as long as it may take requests, which is longer: so it
-/// does not come and go.
+/// How far a node may be behind and begin to deliver. It goes on as long as it may take requests, which is longer: so
+/// it does not come and go.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 /// How often a node that follows looks whether what it told is recorded.
 const LOOK_BACK_EVERY: Duration = Duration::from_secs(1);
