@@ -13,7 +13,7 @@ use upesi_delivery::Accepted;
 use upesi_delivery::lanes::{
     Backlog as _, BacklogError, CourierConfig, Done, OwedCallback, Page, Sending, SteppedLane,
 };
-use upesi_delivery::lanes::{CallbackKey, ParticipantId, Renderer as _};
+use upesi_delivery::lanes::{CallbackKey, Renderer as _};
 use upesi_delivery::owed::{CallbackRenderer, OutboxBacklog, to_asker};
 use upesi_engine::{
     Answered, Clock, ClockState, DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions,
@@ -28,9 +28,12 @@ use crate::message::Request;
 use crate::plan::Bug;
 
 mod bugs;
+mod couriers;
 
 use bugs::Bugs;
 pub(crate) use bugs::LyingDisk;
+pub(crate) use couriers::CourierTrouble;
+use couriers::{Couriers, LaneId};
 
 /// Callbacks that are loaded together by their keys.
 const LOADED_ITEMS_MAX: usize = 16;
@@ -120,26 +123,28 @@ pub(crate) struct Setup {
     pub(crate) lives: u64,
     /// The instant that stands for the beginning of the world.
     pub(crate) epoch: Instant,
+    /// Further nodes that may deliver callbacks.
+    pub(crate) nodes: u32,
 }
 
 pub(crate) struct Hub {
     engine: SteppedEngine,
     handle: EngineHandle,
     renderer: CallbackRenderer,
-    backlog: OutboxBacklog,
+    couriers: Couriers,
     courier: CourierConfig,
-    lanes: BTreeMap<ParticipantId, SteppedLane>,
+    lanes: BTreeMap<LaneId, SteppedLane>,
     let_go: Arc<Mutex<LetGo>>,
     requests: BTreeMap<u64, Pending<Result<Reply, SubmitError>>>,
     operator: Option<Pending<Result<Reply, SubmitError>>>,
     division: Option<Pending<Result<(), SubmitError>>>,
     removal: Option<(u64, Pending<Result<u64, SubmitError>>)>,
-    pages: Vec<(ParticipantId, Pending<Fetched>)>,
-    scans: Vec<(ParticipantId, Pending<Scanned>)>,
-    loads: Vec<(ParticipantId, Vec<CallbackKey>, Pending<Loaded>)>,
-    sendings: BTreeMap<u64, (ParticipantId, Sending)>,
+    pages: Vec<(LaneId, Pending<Fetched>)>,
+    scans: Vec<(LaneId, Pending<Scanned>)>,
+    loads: Vec<(LaneId, Vec<CallbackKey>, Pending<Loaded>)>,
+    sendings: BTreeMap<u64, (LaneId, Sending)>,
     /// Lanes that found their backlog unreadable, until when.
-    resting: BTreeMap<ParticipantId, Instant>,
+    resting: BTreeMap<LaneId, Instant>,
     next_sending: u64,
     gateway: GatewayConfig,
     epoch: Instant,
@@ -177,7 +182,7 @@ impl Hub {
         first_sending: u64,
         start: impl FnOnce(EngineOptions, Box<dyn Effects>) -> Result<(SteppedEngine, EngineHandle), StartError>,
     ) -> Result<Self, StartError> {
-        let Setup { options, courier, bug, lives, epoch } = setup;
+        let Setup { options, courier, bug, lives, epoch, nodes } = setup;
         let let_go = Arc::<Mutex<LetGo>>::default();
         let participants = SharedParticipants::default();
         let outlet = Outlet { let_go: Arc::clone(&let_go), participants: participants.clone() };
@@ -195,7 +200,7 @@ impl Hub {
                 version: Version::V1_1,
             },
             handle,
-            backlog,
+            couriers: Couriers::new(backlog, nodes, lives),
             courier,
             lanes: BTreeMap::new(),
             let_go,
@@ -217,11 +222,6 @@ impl Hub {
             hub.open(target);
         }
         Ok(hub)
-    }
-
-    fn open(&mut self, target: ParticipantId) {
-        let seed = self.courier.seed ^ u64::from(target.number());
-        self.lanes.entry(target).or_insert_with(|| SteppedLane::new(self.courier.clone(), seed));
     }
 
     fn instant(&self, now_us: u64) -> Instant {
@@ -323,21 +323,15 @@ impl Hub {
         for record in let_go.records {
             for key in record.keys() {
                 self.open(key.target);
-                if let Some(lane) = self.lanes.get_mut(&key.target) {
-                    lane.offer(OwedCallback::new(key, &record), now);
-                }
+                self.lanes_to(key.target).for_each(|lane| lane.offer(OwedCallback::new(key, &record), now));
             }
         }
         for key in let_go.answered {
-            if let Some(lane) = self.lanes.get_mut(&key.target) {
-                lane.answered(key);
-            }
+            self.lanes_to(key.target).for_each(|lane| lane.answered(key));
         }
         for key in let_go.recalled {
             self.open(key.target);
-            if let Some(lane) = self.lanes.get_mut(&key.target) {
-                lane.recall([key]);
-            }
+            self.lanes_to(key.target).for_each(|lane| lane.recall([key]));
         }
     }
 
@@ -345,88 +339,89 @@ impl Hub {
     pub(crate) fn pump(&mut self, now_us: u64, out: &mut Vec<Output>) -> Option<u64> {
         let now = self.instant(now_us);
         self.take_pages(now);
-        let targets: Vec<_> = self.lanes.keys().copied().collect();
-        let mut next: Option<Instant> = None;
-        for target in targets {
-            self.fetch(target, now);
-            self.send(target, now, out);
-            let Some(lane) = self.lanes.get_mut(&target) else { continue };
+        let mut next = self.share(now);
+        let lanes: Vec<_> = self.lanes.keys().copied().collect();
+        for id in lanes {
+            self.fetch(id, now);
+            self.send(id, now, out);
+            let Some(lane) = self.lanes.get_mut(&id) else { continue };
             let due = lane.at(now);
-            let rests = self.resting.get(&target).copied();
+            let rests = self.resting.get(&id).copied();
             next = [next, due, rests].into_iter().flatten().min();
-            let settled = lane.settled();
+            let (settled, backlog) = (lane.settled(), self.couriers.backlog(id));
             if !settled.delivered.is_empty() {
-                self.backlog.delivered(settled.delivered);
+                backlog.delivered(settled.delivered);
             }
             for (key, reason, attempts) in settled.parked {
-                self.backlog.parked(key, reason, attempts);
+                backlog.parked(key, reason, attempts);
             }
         }
         next.map(|next| now_us + (next - now).as_micros() as u64)
     }
 
     /// Begins to read what a lane wants from the outbox.
-    fn fetch(&mut self, target: ParticipantId, now: Instant) {
-        if self.resting.get(&target).is_some_and(|until| *until > now) {
+    fn fetch(&mut self, id: LaneId, now: Instant) {
+        let (_, target) = id;
+        if self.resting.get(&id).is_some_and(|until| *until > now) {
             return;
         }
-        self.resting.remove(&target);
-        let Some(lane) = self.lanes.get_mut(&target) else { return };
+        self.resting.remove(&id);
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
         if let Some((after, room)) = lane.ask() {
             if self.bugs.forgets_outbox() {
                 lane.page(Some(Page { items: Vec::new(), more_after: None }), now);
                 return;
             }
-            let backlog = self.backlog.clone();
+            let backlog = self.couriers.backlog(id).clone();
             let page = Box::pin(async move { backlog.pending(target, after, room).await });
-            self.pages.push((target, page));
+            self.pages.push((id, page));
         }
         if let Some((after, limit)) = lane.scan() {
-            let backlog = self.backlog.clone();
-            self.scans.push((target, Box::pin(async move { backlog.keys(target, after, limit).await })));
+            let backlog = self.couriers.backlog(id).clone();
+            self.scans.push((id, Box::pin(async move { backlog.keys(target, after, limit).await })));
         }
         let keys = lane.take_loads(LOADED_ITEMS_MAX, now);
         if !keys.is_empty() {
-            let (backlog, wanted) = (self.backlog.clone(), keys.clone());
-            self.loads.push((target, keys, Box::pin(async move { backlog.load(wanted).await })));
+            let (backlog, wanted) = (self.couriers.backlog(id).clone(), keys.clone());
+            self.loads.push((id, keys, Box::pin(async move { backlog.load(wanted).await })));
         }
     }
 
     /// Gives lanes what was read for them.
     fn take_pages(&mut self, now: Instant) {
-        for (target, mut page) in mem::take(&mut self.pages) {
+        for (id, mut page) in mem::take(&mut self.pages) {
             match poll(&mut page) {
-                None => self.pages.push((target, page)),
+                None => self.pages.push((id, page)),
                 Some(read) => {
                     if read.is_err() {
-                        self.resting.insert(target, now + self.courier.backlog_retry_wait);
+                        self.resting.insert(id, now + self.courier.backlog_retry_wait);
                     }
-                    if let Some(lane) = self.lanes.get_mut(&target) {
+                    if let Some(lane) = self.lanes.get_mut(&id) {
                         lane.page(read.ok(), now);
                     }
                 }
             }
         }
-        for (target, mut scan) in mem::take(&mut self.scans) {
+        for (id, mut scan) in mem::take(&mut self.scans) {
             match poll(&mut scan) {
-                None => self.scans.push((target, scan)),
+                None => self.scans.push((id, scan)),
                 Some(read) => {
                     if read.is_err() {
-                        self.resting.insert(target, now + self.courier.backlog_retry_wait);
+                        self.resting.insert(id, now + self.courier.backlog_retry_wait);
                     }
-                    if let Some(lane) = self.lanes.get_mut(&target) {
+                    if let Some(lane) = self.lanes.get_mut(&id) {
                         lane.scanned(read.ok().as_deref());
                     }
                 }
             }
         }
-        for (target, keys, mut load) in mem::take(&mut self.loads) {
-            let Some(lane) = self.lanes.get_mut(&target) else { continue };
+        for (id, keys, mut load) in mem::take(&mut self.loads) {
+            let Some(lane) = self.lanes.get_mut(&id) else { continue };
             match poll(&mut load) {
-                None => self.loads.push((target, keys, load)),
+                None => self.loads.push((id, keys, load)),
                 Some(read) => {
                     if read.is_err() {
-                        self.resting.insert(target, now + self.courier.backlog_retry_wait);
+                        self.resting.insert(id, now + self.courier.backlog_retry_wait);
                     }
                     lane.loaded(&keys, read.ok(), now);
                 }
@@ -434,8 +429,8 @@ impl Hub {
         }
     }
 
-    fn send(&mut self, target: ParticipantId, now: Instant, out: &mut Vec<Output>) {
-        let Some(lane) = self.lanes.get_mut(&target) else { return };
+    fn send(&mut self, id: LaneId, now: Instant, out: &mut Vec<Output>) {
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
         while let Some(sending) = lane.take(now) {
             let OwedCallback { key, record, .. } = sending.callback();
             let key = *key;
@@ -455,7 +450,7 @@ impl Hub {
                     };
                     let number = self.next_sending;
                     self.next_sending += 1;
-                    self.sendings.insert(number, (target, sending));
+                    self.sendings.insert(number, (id, sending));
                     out.push(Output::Callback { number, key, request });
                 }
             }
@@ -464,10 +459,10 @@ impl Hub {
 
     /// A callback was answered, or was not in time. Late answers are nobody's.
     pub(crate) fn answered(&mut self, number: u64, done: Done, now_us: u64) -> bool {
-        let Some((target, sending)) = self.sendings.remove(&number) else { return false };
+        let Some((id, sending)) = self.sendings.remove(&number) else { return false };
         let done = if self.bugs.is(Bug::BelievesEveryAnswer) { Done::Delivered } else { done };
         let now = self.instant(now_us);
-        if let Some(lane) = self.lanes.get_mut(&target) {
+        if let Some(lane) = self.lanes.get_mut(&id) {
             lane.finish(sending, done, now);
         }
         true
@@ -508,9 +503,12 @@ impl Hub {
     }
 
     pub(crate) fn describe_lanes(&self) -> Vec<String> {
-        let describe = |(target, lane): (&ParticipantId, &SteppedLane)| {
-            let (items, breaker) = (lane.items(), lane.breaker());
-            format!("lane {}: {items} in memory, behind {}, {breaker:?}", target.number(), lane.is_behind())
+        let describe = |((node, target), lane): (&LaneId, &SteppedLane)| {
+            let (items, breaker, target) = (lane.items(), lane.breaker(), target.number());
+            let (is_behind, elsewhere) = (lane.is_behind(), lane.is_elsewhere());
+            format!(
+                "lane {target} of node {node}: {items} in memory, behind {is_behind}, elsewhere {elsewhere}, {breaker:?}"
+            )
         };
         self.lanes.iter().map(describe).collect()
     }

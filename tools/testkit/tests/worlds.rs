@@ -137,6 +137,7 @@ const NODES: &[Kind] = &[
     ("changes of the node that leads", 1_000, |counts| counts.fail_overs),
     ("hand-overs", 100, |counts| counts.hand_overs),
     ("former leaders", 100, |counts| counts.former_leaders),
+    ("courier troubles", 100, |counts| counts.courier_troubles),
     ("nodes that followed", 5_000, |counts| counts.followed),
     ("entries or acknowledgements that were lost", 5_000, |counts| counts.entries_lost),
     ("entries that came twice or late", 5_000, |counts| counts.entries_late),

@@ -291,8 +291,8 @@ impl Outside {
         if self.asked_for(id).is_some() && !self.removed.contains(&id.to_bytes()) {
             return findings.add(format!("I3: {id} was forwarded in a bulk, and then by itself"));
         }
-        let is_same = *self.forwarded.entry(id.to_bytes()).or_insert(seen) == seen;
-        if !is_same && !self.removed.contains(&id.to_bytes()) {
+        let before = self.forwarded.insert(id.to_bytes(), seen);
+        if before.is_some_and(|before| before != seen) && !self.removed.contains(&id.to_bytes()) {
             findings.add(format!("I3: two different prepares of {id} were forwarded"));
         }
     }

@@ -169,7 +169,8 @@ impl World {
         let to = self.recipient(&request);
         self.say(format_args!("hub calls {to:?} {sending}: {key:?} {} {}", request.method, request.path));
         if let Some(to) = to {
-            self.auditor.callback_left(key, to, &request);
+            let nodes = self.followers() + 1;
+            self.auditor.callback_left(key, to, &request, nodes);
         }
         if request.method == http::Method::POST
             && let Some(id) = transfer_of(&request).or_else(|| first_item_of(&request))

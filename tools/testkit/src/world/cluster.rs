@@ -18,7 +18,7 @@ use super::event::Event;
 use super::process::{Phase, draw_kept};
 use crate::archive::SimArchive;
 use crate::clock::ClockKeeper;
-use crate::hub::{Hub, Output};
+use crate::hub::{CourierTrouble, Hub, Output};
 use crate::message;
 use crate::shared_log::{NodeClock, SharedLog};
 
@@ -32,6 +32,8 @@ const ELECTION_MAX: Duration = Duration::from_secs(60);
 /// How long a node follows at a time, once there is nothing to read.
 const FOLLOWING: Duration = Duration::from_millis(500);
 const FOLLOW_MOST_US: u64 = 1_500_000;
+/// How long the same nodes deliver callbacks, at most.
+const COURIERS_MOST_US: u64 = 4_000_000;
 /// How long a leader stands still, at most.
 const FROZEN_MOST_US: u64 = 6_000_000;
 /// Turns in which a former leader must notice that it is one.
@@ -56,6 +58,7 @@ struct Frozen {
 
 pub(super) struct Cluster {
     random: Random,
+    count: u32,
     log: SharedLog,
     /// The node that leads, or starts to, and the disk of its store.
     node: u32,
@@ -81,7 +84,7 @@ impl Cluster {
         let others = others.collect();
         let store = SimDisk::new(random.bits());
         let log = SharedLog::new(Random::new(random.bits()), count);
-        Self { random, log, node: 0, store, others, frozen: None, starts: 0, led: 0 }
+        Self { random, count, log, node: 0, store, others, frozen: None, starts: 0, led: 0 }
     }
 
     fn settings(&mut self, node: u32, may_claim: bool) -> NodeSettings {
@@ -125,6 +128,35 @@ impl World {
     pub(super) fn plan_nodes(&mut self) {
         if self.is_of_nodes() {
             self.after(FOLLOW_MOST_US / 2, Event::Follow);
+            self.after(COURIERS_MOST_US / 2, Event::Couriers);
+        }
+    }
+
+    /// The nodes beside the one that leads.
+    pub(super) fn followers(&self) -> u32 {
+        self.cluster.as_ref().map_or(0, |cluster| cluster.count - 1)
+    }
+
+    /// Other nodes deliver callbacks from here on, or one of them ends. Once nothing goes wrong any more, all do, and no
+    /// report is lost.
+    pub(super) fn trouble_couriers(&mut self) {
+        let (is_troubled, followers) = (self.is_troubled(), self.followers());
+        let Some(cluster) = &mut self.cluster else { return };
+        let random = &mut cluster.random;
+        let pause = 1 + random.below(COURIERS_MOST_US);
+        let trouble = match random.below(3) {
+            _ if !is_troubled => CourierTrouble::Share((1 << (followers + 1)) - 1),
+            0 => CourierTrouble::Ends(random.below(u64::from(followers) + 1) as u32),
+            _ => CourierTrouble::Share(random.below(1 << (followers + 1)) as u32),
+        };
+        let lost_percent = if is_troubled { 20 } else { 0 };
+        if let Some(hub) = &mut self.hub {
+            self.counts.courier_troubles += 1;
+            hub.trouble_couriers(trouble, lost_percent);
+            self.say(format_args!("those that deliver: {trouble:?}"));
+        }
+        if self.phase != Phase::Over {
+            self.after(pause, Event::Couriers);
         }
     }
 

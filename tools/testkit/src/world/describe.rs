@@ -347,6 +347,8 @@ pub struct Counts {
     pub hand_overs: u64,
     /// Leaders that stood still and came back when another one led.
     pub former_leaders: u64,
+    /// Times that other nodes were to deliver callbacks, or one of them ended.
+    pub courier_troubles: u64,
     /// Times that a node followed the log and did not lead.
     pub followed: u64,
     /// Entries that did not arrive, or whose acknowledgement did not.

@@ -108,6 +108,8 @@ pub(super) enum Event {
     Follow,
     /// A leader that stood still goes on.
     Thaw,
+    /// Something befalls the nodes that deliver callbacks.
+    Couriers,
     /// Something is right again.
     Relief(Relief),
     /// From now on nothing goes wrong any more.

@@ -281,6 +281,7 @@ impl World {
             Event::EndAgain { more } => self.end_again(more),
             Event::Follow => self.follow(),
             Event::Thaw => self.thaw(),
+            Event::Couriers => self.trouble_couriers(),
             Event::Relief(relief) => self.relieve(relief),
             Event::Heal => self.heal(),
             Event::Ask => self.ask(),

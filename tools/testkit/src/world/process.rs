@@ -104,7 +104,14 @@ impl World {
         let options = self.engine_options(disk, &self.archive, &self.clock);
         let mut courier = self.tuning.courier.clone();
         courier.seed ^= self.life;
-        Setup { options, courier, bug: self.plan.bug, lives: self.life, epoch: self.epoch }
+        Setup {
+            options,
+            courier,
+            bug: self.plan.bug,
+            lives: self.life,
+            epoch: self.epoch,
+            nodes: self.followers(),
+        }
     }
 
     /// An engine's options on a machine.

@@ -256,6 +256,7 @@ fn run_nodes(seed: u64) -> Tally {
         ("changes of the node that leads", counts.fail_overs),
         ("hand-overs", counts.hand_overs),
         ("leaders that came back when another one led", counts.former_leaders),
+        ("times that other nodes were to deliver, or one of them ended", counts.courier_troubles),
         ("times that a node followed", counts.followed),
         ("entries or acknowledgements that were lost", counts.entries_lost),
         ("entries that came twice or late", counts.entries_late),

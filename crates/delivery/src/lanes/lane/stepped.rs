@@ -81,6 +81,21 @@ impl SteppedLane {
         }
     }
 
+    /// Another node delivers from here on.
+    pub fn leave(&mut self) {
+        self.core.leave();
+    }
+
+    /// This node delivers from here on.
+    pub fn begin(&mut self) {
+        self.core.begin();
+    }
+
+    /// Whether another node delivers.
+    pub const fn is_elsewhere(&self) -> bool {
+        self.core.elsewhere
+    }
+
     /// The target has the answer to the request that caused this callback.
     pub fn answered(&mut self, key: CallbackKey) {
         self.core.answered(key);

@@ -1,0 +1,159 @@
+//! Nodes that follow and deliver callbacks, beside the hub that leads: lanes of their own, and reports that may be lost.
+//!
+//! They read what the hub lets go, from its state: a node that follows has the same, a moment later.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use upesi_delivery::lanes::{ParticipantId, SteppedLane};
+use upesi_delivery::owed::{OutboxBacklog, Reports, Share};
+use upesi_journal::sim_disk::Random;
+use upesi_ledger::Command;
+
+use super::Hub;
+
+/// A node, and the participant to which its lane delivers; the hub that leads is node 0.
+pub(super) type LaneId = (u32, ParticipantId);
+
+/// How often nodes look to whom they deliver, and report.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What may befall nodes that deliver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CourierTrouble {
+    /// Those of a mask deliver from here on, the one that leads as bit 0.
+    Share(u32),
+    /// A node ends, and is there again with nothing in memory.
+    Ends(u32),
+}
+
+/// A node's part in the delivery.
+struct Seat {
+    share: Share,
+    backlog: OutboxBacklog,
+    /// Of a node that follows.
+    reports: Option<Arc<Reports>>,
+}
+
+pub(super) struct Couriers {
+    seats: BTreeMap<u32, Seat>,
+    random: Random,
+    /// How many reports of a hundred are lost: on the way, or with a node that took them.
+    lost_percent: u64,
+}
+
+impl Seat {
+    fn new(node: u32, backlog: &OutboxBacklog) -> Self {
+        let reports = (node > 0).then(Arc::<Reports>::default);
+        let backlog = OutboxBacklog { reports: reports.clone(), ..backlog.clone() };
+        Self { share: Share::new(node, node == 0), backlog, reports }
+    }
+}
+
+impl Couriers {
+    pub(super) fn new(backlog: OutboxBacklog, nodes: u32, seed: u64) -> Self {
+        let seats = (0..=nodes).map(|node| (node, Seat::new(node, &backlog))).collect();
+        Self { seats, random: Random::new(seed), lost_percent: 0 }
+    }
+
+    pub(super) fn backlog(&self, (node, _): LaneId) -> &OutboxBacklog {
+        &self.seats[&node].backlog
+    }
+
+    fn are_shared(&self) -> bool {
+        self.seats.len() > 1
+    }
+}
+
+impl Hub {
+    pub(super) fn open(&mut self, target: ParticipantId) {
+        for node in self.couriers.seats.keys() {
+            self.lanes.entry((*node, target)).or_insert_with(|| {
+                let seed = self.courier.seed ^ u64::from(target.number()) ^ u64::from(*node) << 32;
+                let mut lane = SteppedLane::new(self.courier.clone(), seed);
+                if self.couriers.are_shared() {
+                    lane.leave();
+                }
+                lane
+            });
+        }
+    }
+
+    /// The lanes of all nodes to a participant.
+    pub(super) fn lanes_to(&mut self, target: ParticipantId) -> impl Iterator<Item = &mut SteppedLane> {
+        self.lanes.iter_mut().filter(move |((_, to), _)| *to == target).map(|(_, lane)| lane)
+    }
+
+    /// Nodes find out to whom they deliver, and tell what became of callbacks. Gives when to look again.
+    pub(super) fn share(&mut self, now: Instant) -> Option<Instant> {
+        if !self.couriers.are_shared() {
+            return None;
+        }
+        let participants = self.renderer.participants.get();
+        for target in participants.ids() {
+            self.open(target);
+        }
+        let mut changed = Vec::new();
+        for (node, seat) in &mut self.couriers.seats {
+            changed.extend(seat.share.look(&participants, now).map(|ours| (*node, ours)));
+        }
+        for (node, ours) in changed {
+            self.deliver_to(node, &ours);
+        }
+        self.report(now);
+        Some(now + LOOK_EVERY)
+    }
+
+    fn deliver_to(&mut self, node: u32, ours: &BTreeSet<ParticipantId>) {
+        for ((of, target), lane) in &mut self.lanes {
+            match (lane.is_elsewhere(), ours.contains(target)) {
+                (true, true) if *of == node => lane.begin(),
+                (false, false) if *of == node => lane.leave(),
+                _ => {}
+            }
+        }
+    }
+
+    fn report(&mut self, now: Instant) {
+        for (node, seat) in &self.couriers.seats {
+            let Some(reports) = &seat.reports else { continue };
+            let is_lost = |random: &mut Random, percent| random.below(100) < percent;
+            let report = reports.next(*node, true);
+            if is_lost(&mut self.couriers.random, self.couriers.lost_percent) {
+                reports.keep(report);
+            } else {
+                reports.told(report.clone(), now);
+                if !is_lost(&mut self.couriers.random, self.couriers.lost_percent) {
+                    for command in report.commands() {
+                        let _ = self.handle.submit_quietly(command);
+                    }
+                }
+            }
+            // What is decided and not durable yet is not read; a report too many does no harm.
+            reports.tell_again(reports.take_old(now).missing(self.engine.ledger()));
+        }
+    }
+
+    /// Something befalls the nodes that deliver.
+    pub(crate) fn trouble_couriers(&mut self, trouble: CourierTrouble, lost_percent: u64) {
+        self.couriers.lost_percent = lost_percent;
+        match trouble {
+            CourierTrouble::Share(mask) => {
+                let nodes = self.couriers.seats.keys().copied().filter(|node| mask >> node & 1 == 1);
+                let _ = self.handle.submit_quietly(Command::SetCouriers(nodes.collect()));
+            }
+            CourierTrouble::Ends(node) => {
+                if let Some(seat) = self.couriers.seats.get_mut(&node) {
+                    *seat = Seat::new(node, &seat.backlog);
+                    self.lanes.retain(|(of, _), _| *of != node);
+                    self.sendings.retain(|_, ((of, _), _)| *of != node);
+                    self.pages.retain(|((of, _), _)| *of != node);
+                    self.scans.retain(|((of, _), _)| *of != node);
+                    self.loads.retain(|((of, _), _, _)| *of != node);
+                }
+            }
+        }
+    }
+}
