@@ -103,6 +103,8 @@ pub struct AdminContext {
     pub node: Option<u32>,
     /// How far this node is, if it follows: then reads are answered, and changes are not.
     pub followed: Option<FollowedNow>,
+    /// Lets a node that follows lead.
+    pub promote: Option<Arc<dyn Fn() + Send + Sync>>,
     /// The audit trail.
     pub audit: AuditPort,
     /// The provider of the tokens that DFSPs show on the FSPIOP port, for `/health`.
@@ -139,6 +141,7 @@ impl AdminContext {
             signature_keys: SignatureKeyRules::default(),
             node: None,
             followed: None,
+            promote: None,
             audit: AuditPort::new(None),
             provider_of_clients: None,
             access,

@@ -19,6 +19,9 @@ const LEADER: HeaderName = HeaderName::from_static("upesi-leader");
 /// Reads of what only the node that leads has: in its memory, or in its store.
 const OF_LEADER: [&str; 5] = ["/oracles", "/directory", "/quotes", "/sessions", "/audit/checkpoint"];
 
+/// The one change that a node that follows takes: it is to lead.
+const PROMOTE: &str = "/cluster/promote";
+
 /// How far a node that follows is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
@@ -37,7 +40,7 @@ impl Followed {
     /// Why a request is not answered here.
     pub(crate) fn check(&self, method: &Method, path: &str) -> Result<(), ApiError> {
         let is_read = matches!(*method, Method::GET | Method::HEAD);
-        if !is_read || is_of_leader(path) {
+        if !(is_read || path == PROMOTE) || is_of_leader(path) {
             return Err(self.refusal());
         }
         if self.age_ms.is_none() && needs_state(path) {
@@ -101,6 +104,8 @@ mod tests {
             (Method::GET, "/directory/parties/MSISDN/1", false),
             (Method::GET, "/quotes/1", false),
             (Method::POST, "/participants", false),
+            (Method::POST, "/cluster/promote", true),
+            (Method::POST, "/cluster/hand-over", false),
             (Method::PUT, "/log-level", false),
             (Method::DELETE, "/blocks", false),
         ] {

@@ -30,7 +30,7 @@ const LOG_LEVEL_CHARS_MAX: usize = 256;
 struct Metadata {
     name: &'static str,
     version: &'static str,
-    resources: [&'static str; 24],
+    resources: [&'static str; 25],
 }
 
 pub(crate) async fn metadata(Call(context): Call) -> Result<Response, ApiError> {
@@ -56,6 +56,7 @@ pub(crate) async fn metadata(Call(context): Call) -> Result<Response, ApiError> 
             "/log-level",
             "/clock",
             "/cluster/hand-over",
+            "/cluster/promote",
             "/health",
             "/metrics",
             "/debug/profile",
@@ -163,6 +164,28 @@ pub(crate) async fn hand_over(Call(context): Call, body: JsonBody) -> Result<Res
     };
     context.elsewhere(Permission::ClusterHandOver, change, make).await?;
     ok(&HandedOver { from, to })
+}
+
+// `/cluster/promote`: lets this node lead.
+
+#[derive(Serialize)]
+struct Promoted {
+    node: u32,
+}
+
+/// It claims once, without waiting for silence. Whether it leads the log says: nothing is entered in the audit trail,
+/// which only the node that leads writes.
+pub(crate) async fn promote(Call(context): Call, body: JsonBody) -> Result<Response, ApiError> {
+    body.fields()?.only(&[])?;
+    let Some(node) = context.node else {
+        return Err(ApiError::new(ErrorCode::NOT_IMPLEMENTED, "This hub is no node of a cluster"));
+    };
+    let Some(promote) = &context.promote else {
+        return Err(ApiError::new(ErrorCode::VALIDATION, "This node leads"));
+    };
+    tracing::info!(node, "an operator wants this node to lead");
+    promote();
+    ok(&Promoted { node })
 }
 
 // `/openapi.yaml` and `/docs`: this API, described.

@@ -252,6 +252,7 @@ fn process_table(table: Table) -> Table {
         .scheme(GET, "/clock", &[ProcessRead], operations::get_clock)
         .scheme(POST, "/clock/accept", &[ProcessClock], operations::accept_clock)
         .scheme(POST, "/cluster/hand-over", &[ClusterHandOver], operations::hand_over)
+        .scheme(POST, "/cluster/promote", &[ClusterHandOver], operations::promote)
         .scheme(GET, "/signatures/keys", &[ProcessRead], signature_keys::list_hub_keys)
         .add(("/signatures/participants", GET), (Identity, Scheme), signature_keys::list_all)
         .scheme(GET, "/metrics", &[ProcessMetrics], operations::metrics)

@@ -90,6 +90,11 @@ pub fn stand_by(
         if start.may_claim(&mut *partition, standby.fold(), now)? {
             standby.permit_claims();
         }
+        if start.has_all(standby.fold()) && settings.is_promoted.swap(false, Ordering::AcqRel) {
+            start.is_over = true;
+            standby.permit_claims();
+            partition.append(standby.claim(clock.wall_ns()));
+        }
         if standby.asks_for_end(now) {
             let end = partition.end();
             if let Some(claim) = standby.end(end, now, clock.wall_ns()) {
@@ -127,6 +132,11 @@ impl Start {
         Self { copied, is_wanted, is_over, lacking_since, next_offset, asked_at: None, behind_since: None }
     }
 
+    /// Whether the log has all that this node's copy had.
+    fn has_all(&self, fold: &Fold) -> bool {
+        Copied::up_to(fold.position()).has_all_of(&self.copied)
+    }
+
     /// Whether claims are permitted from now on: once, if at all.
     fn may_claim(
         &mut self,
@@ -137,7 +147,7 @@ impl Start {
         if self.is_over {
             return Ok(false);
         }
-        if !Copied::up_to(fold.position()).has_all_of(&self.copied) {
+        if !self.has_all(fold) {
             self.expect_more(partition, fold, now).map(|()| false)
         } else if self.is_wanted {
             self.ask(partition, fold, now)
@@ -312,6 +322,9 @@ pub struct NodeSettings {
     /// Whether it may claim after its start without a word of an operator; see
     /// [`upesi_cluster::Standby::permit_claims`].
     pub may_claim: bool,
+    /// Set by an operator: it claims once, without waiting for silence, and may claim from then on, whatever other
+    /// nodes told of.
+    pub is_promoted: Arc<AtomicBool>,
     /// How often it tells the log what it needs.
     pub tell_every: Duration,
 }

@@ -192,6 +192,7 @@ pub(super) fn node_of(settings: &Settings) -> Result<NodeSettings, ClusterError>
         },
         patience: Patience::of_rank(small(cluster.rank)),
         may_claim: cluster.may_lead,
+        is_promoted: Arc::default(),
         tell_every: Duration::from_secs(cluster.trim_interval_s.min(TELL_EVERY_S)),
     })
 }
@@ -215,7 +216,7 @@ pub(super) fn stand_by(
 ) -> Result<Option<Elected>, ClusterError> {
     let metrics = Arc::clone(&read.metrics);
     let kafka = KafkaSettings { errors: Arc::clone(&metrics.broker_errors), ..log_of(settings)? };
-    let node = node_of(settings)?;
+    let node = NodeSettings { is_promoted: Arc::clone(&read.is_promoted), ..node_of(settings)? };
     check_topic(&kafka, replicas_of(&settings.cluster))?;
     let directory = DataDirectory::open(&settings.data.dir).map_err(StartError::Data)?;
     let partition = Box::new(KafkaPartition::connect(kafka, Some((node.cluster, node.node)))?);

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub(super) struct Read {
     pub(super) leader: Arc<Mutex<Option<(u32, String)>>>,
     /// Answers questions, once there is a state to read.
     pub(super) engine: Arc<OnceLock<EngineHandle>>,
+    /// Set by an operator: this node is to lead.
+    pub(super) is_promoted: Arc<AtomicBool>,
     /// Those that this node delivers, if it is to.
     pub(super) callbacks: Arc<OnceLock<Arc<FollowerCallbacks>>>,
     pub(super) metrics: Arc<NodeMetrics>,
@@ -56,6 +59,7 @@ impl Read {
             leads: Arc::default(),
             leader: Arc::default(),
             engine: Arc::default(),
+            is_promoted: Arc::default(),
             callbacks: Arc::default(),
             metrics,
         }
@@ -326,6 +330,8 @@ impl StandbyAdmin {
             if let Some(callbacks) = followed.callbacks.get() {
                 context.lanes = Arc::new(callbacks.courier.clone());
             }
+            let is_promoted = Arc::clone(&followed.is_promoted);
+            context.promote = Some(Arc::new(move || is_promoted.store(true, Ordering::Release)));
             let followed = followed.clone();
             context.followed = Some(Arc::new(move || followed.now()));
             // Nobody logs in here, so second factors are not opened.

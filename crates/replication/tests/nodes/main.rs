@@ -403,6 +403,21 @@ fn a_node_that_may_not_lead_never_claims() {
 }
 
 #[test]
+fn a_node_that_is_promoted_claims_at_once_though_it_may_not_lead() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    let settings = NodeSettings { may_claim: false, ..node.settings() };
+    settings.is_promoted.store(true, Ordering::Release);
+    let (stops, begun) = (Arc::new(AtomicBool::new(false)), node.clock.now());
+    let limit = begun + Duration::from_secs(60);
+    let clock: Arc<dyn Clock> =
+        Arc::new(Until { clock: node.clock.clone(), limit, stops: Arc::clone(&stops) });
+    let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut |_| {});
+    assert!(matches!(stood, Ok(Stood::Elected(_))));
+    let silence = settings.patience.silence;
+    assert!(node.clock.now() < begun + silence, "it waited for {:?}", node.clock.now() - begun);
+}
+
+#[test]
 fn a_copy_that_is_ahead_of_its_place_is_compared_with_the_log() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));

@@ -263,6 +263,7 @@ impl Node {
             },
             patience: Patience::of_rank(self.number),
             may_claim: true,
+            is_promoted: Arc::default(),
             tell_every: Duration::from_secs(30),
         }
     }

@@ -21,6 +21,11 @@ pub enum ClusterCommand {
     Status(StatusArguments),
     /// Let another node lead, in order: ask the node that leads, by its admin API.
     HandOver(HandOverArguments),
+    /// Let a node that follows lead without waiting for silence, also one with cluster.may_lead = false: ask it, by its
+    /// admin API.
+    ///
+    /// The node that leads stays if it has written anything meanwhile: let that one hand over instead.
+    Promote(HubArguments),
     /// Compare the log with this node's copy, whose hub is stopped, after brokers lost entries; with --write, append
     /// what the log lacks.
     ///
@@ -100,7 +105,18 @@ pub(super) fn run(command: ClusterCommand) -> Outcome {
             write_out(&if json { found_as_json(&found) } else { found_as_text(&found) })
         }
         ClusterCommand::HandOver(HandOverArguments { to, hub }) => hand_over(to, hub),
+        ClusterCommand::Promote(hub) => promote(hub),
     }
+}
+
+fn promote(hub: HubArguments) -> Outcome {
+    let (api, runtime) = admin::connect(hub)?;
+    let call = api.post::<Value>("/cluster/promote", "application/json", "{}".to_owned().into());
+    let answer = runtime.block_on(call).map_err(|error| admin::failure(&error))?;
+    write_out(&format!(
+        "node {} claims the leadership: `upesi cluster status` says who leads\n",
+        answer["node"]
+    ))
 }
 
 fn hand_over(to: Option<u32>, hub: HubArguments) -> Outcome {

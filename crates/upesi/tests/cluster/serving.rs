@@ -191,6 +191,44 @@ fn a_node_that_takes_requests_takes_over() {
     verdict::audit_is_clean(&worlds[1].data);
 }
 
+#[test]
+fn a_node_that_may_not_lead_does_once_an_operator_promotes_it() {
+    let directory = TempDir::new().unwrap();
+    let broker = Broker::start(directory.path());
+    let mut pki = Pki::new();
+    let mut worlds = nodes(directory.path(), &broker, &mut pki, 2);
+    worlds[1].settings.push("cluster.may_lead=false");
+    makes_topic(&worlds[0]);
+    let mut leader = worlds[0].start();
+    leader.serves();
+    let mut other = takes_requests(&worlds[1]);
+    let mut load = block_on(callers(&worlds[1], &worlds[0]).load(1));
+    load.start();
+    load.wait_for_accepted(TRANSFERS);
+    let promote = |world: &World| {
+        let mut command = upesi();
+        command.args(["cluster", "promote", "--admin", &format!("http://{}", world.ports[1])]);
+        let output = command.output().unwrap();
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        (output.status.code(), text)
+    };
+    let (code, text) = promote(&worlds[0]);
+    assert!(code == Some(1) && text.contains("This node leads"), "{code:?} {text}");
+    leader.kill();
+    let (code, text) = promote(&worlds[1]);
+    let expected = "node 1 claims the leadership: `upesi cluster status` says who leads\n";
+    assert!(code == Some(0) && text.starts_with(expected), "{code:?} {text}");
+    assert!(other.logs(SERVING), "nobody serves: {}", other.log.join("\n"));
+    load.wait_for_accepted(TRANSFERS);
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    block_on(verdict::all_agree(&worlds[1].admin(), &load, &accepted));
+    drop(load);
+    stops(other);
+    verdict::journal_agrees(&worlds[1].data, &accepted);
+    verdict::audit_is_clean(&worlds[1].data);
+}
+
 /// At a node that follows node 0: reads say how old they are, everything else names the one that leads.
 fn operators_read_and_change_nothing(world: &World) {
     let address = world.ports[1];

@@ -96,6 +96,7 @@ impl Cluster {
             claim: Claim { incarnation, level: 1, address },
             patience: Patience::of_rank(node),
             may_claim,
+            is_promoted: Arc::default(),
             tell_every: Duration::from_secs(1),
         }
     }
