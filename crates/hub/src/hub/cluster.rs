@@ -351,6 +351,14 @@ pub(super) fn members(settings: &Settings) -> Result<Members, ClusterError> {
     Ok(Members::new(log_of(settings)?, id_of(&settings.cluster)?))
 }
 
+/// Whether the topic knows of this node: it has told what it needs.
+///
+/// # Errors
+/// The settings or the brokers say why not.
+pub fn knows(settings: &Settings) -> Result<bool, ClusterError> {
+    Ok(members(settings)?.told()?.contains_key(&small(settings.cluster.node)))
+}
+
 /// Forgets a node: the topic keeps nothing for it any more. Returns whether it was known.
 ///
 /// # Errors
@@ -358,6 +366,9 @@ pub(super) fn members(settings: &Settings) -> Result<Members, ClusterError> {
 pub fn remove(settings: &Settings, node: u32) -> Result<bool, ClusterError> {
     Ok(members(settings)?.remove(NodeId(node))?)
 }
+
+/// How often the log is read: a node that runs goes on meanwhile, and what it had to read may be deleted.
+const SURVEYS_MAX: usize = 3;
 
 /// Reads the log, from where the data directory is, and says who leads.
 ///
@@ -374,7 +385,13 @@ pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
     };
     let members = members(settings)?.told()?;
     let disk = DataDirectory::open_for_reading(&settings.data.dir).ok().map(|directory| directory.disk());
-    let (copied, fold) = survey(&mut partition, disk.as_deref(), cluster, end)?;
+    let mut found = survey(&mut partition, disk.as_deref(), cluster, end);
+    for _ in 1..SURVEYS_MAX {
+        if let Err(ReplicationError::Client { .. }) = found {
+            found = survey(&mut partition, disk.as_deref(), cluster, end);
+        }
+    }
+    let (copied, fold) = found?;
     let position = fold.position();
     let address = fold.claim().map(|claim| claim.address.clone());
     Ok(Status {

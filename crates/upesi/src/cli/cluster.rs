@@ -1,9 +1,11 @@
 //! `upesi cluster`: the log that the nodes of a cluster share.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
+use upesi_hub::backup::{self, RestoreArguments};
 use upesi_hub::cluster::{self, ClusterError, Copied, Found, Status};
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 
@@ -17,6 +19,10 @@ use super::run::settings;
 pub enum ClusterCommand {
     /// Create the topic with the settings that it must have. One that is there is checked, and left as it is.
     CreateTopic(SettingsArguments),
+    /// Make a data directory for a new node, from a backup of another one, and see that the topic has what follows it.
+    ///
+    /// The settings are those of the new node. Start it then.
+    Add(AddArguments),
     /// Print who leads, and how far the log and this node's data directory are.
     Status(StatusArguments),
     /// Let another node lead, in order: ask the node that leads, by its admin API.
@@ -36,6 +42,17 @@ pub enum ClusterCommand {
     ///
     /// If it starts again it is a node as before, as long as the topic has what it needs.
     Remove(RemoveArguments),
+}
+
+/// Arguments of `upesi cluster add`.
+#[derive(Args, Clone, Debug)]
+pub struct AddArguments {
+    /// A backup of another node, as `upesi backup` made it.
+    #[arg(long, value_name = "DIR")]
+    pub from: PathBuf,
+    /// The settings of the new node.
+    #[command(flatten)]
+    pub settings: SettingsArguments,
 }
 
 /// Arguments of `upesi cluster repair`.
@@ -90,6 +107,7 @@ pub(super) fn run(command: ClusterCommand) -> Outcome {
             let topic = cluster::create(&settings(&arguments)?.settings).map_err(failure)?;
             write_out(&format!("the topic {topic} is as it must be\n"))
         }
+        ClusterCommand::Add(arguments) => add(arguments),
         ClusterCommand::Status(StatusArguments { settings: arguments, json }) => {
             let status = cluster::status(&settings(&arguments)?.settings).map_err(failure)?;
             write_out(&if json { as_json(&status) } else { as_text(&status) })
@@ -107,6 +125,26 @@ pub(super) fn run(command: ClusterCommand) -> Outcome {
         ClusterCommand::HandOver(HandOverArguments { to, hub }) => hand_over(to, hub),
         ClusterCommand::Promote(hub) => promote(hub),
     }
+}
+
+fn add(AddArguments { from, settings: arguments }: AddArguments) -> Outcome {
+    let settings = settings(&arguments)?.settings;
+    // A mistake in the settings is found before anything is copied.
+    let node = settings.cluster.node;
+    if cluster::knows(&settings).map_err(failure)? {
+        let text = format!(
+            "node {node} is known: give the new one another number, or `upesi cluster remove {node}` first if it is to be replaced"
+        );
+        return Err(Failure::new(Exit::Usage, text));
+    }
+    let data = settings.data.dir.clone();
+    let restored = backup::restore(&RestoreArguments { from, data, alone: false, json: false })?;
+    let status = cluster::status(&settings).map_err(failure)?;
+    let (last, data) = (restored.audit.last_seq, settings.data.dir.display());
+    let behind = status.accepted.saturating_sub(last);
+    write_out(&format!(
+        "{data} has record {last}, and is sound; the topic has the {behind} that follow: start node {node}\n"
+    ))
 }
 
 fn promote(hub: HubArguments) -> Outcome {

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::support_crash::scene::World;
 use crate::broker::Broker;
 use crate::common::dfsp::Client;
-use crate::support_crash::hub::{PATIENCE, SERVING, upesi};
+use crate::support_crash::hub::{Hub, PATIENCE, SERVING, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
 use crate::support_registrations::{Told, are_there, operate, start};
@@ -173,13 +173,23 @@ fn begin(status: &Value) -> u64 {
 }
 
 /// The directory of the second node, made anew from a backup of the first one, which serves.
-fn restore(worlds: &[World; 2], backup: &str) {
+/// Makes node 1 anew from a backup of node 0; it follows then.
+fn add(worlds: &[World; 2], backup: &str) -> Hub {
+    let output = upesi().args(["backup", "--to", backup, "--data"]).arg(&worlds[0].data).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // It may have told what it needs before it ended.
+    told(&worlds[0], &["cluster", "remove", "1"]);
+    let add = || told(&worlds[1], &["cluster", "add", "--from", backup]);
+    let (code, text) = add();
+    assert!(code == Some(73) && text.contains("is not empty"), "{code:?} {text}");
     std::fs::remove_dir_all(&worlds[1].data).unwrap();
-    for (command, from, data) in [("backup", "--to", &worlds[0].data), ("restore", "--from", &worlds[1].data)]
-    {
-        let output = upesi().args([command, from, backup, "--data"]).arg(data).output().unwrap();
-        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-    }
+    let (code, text) = add();
+    assert!(code == Some(0) && text.ends_with(" that follow: start node 1\n"), "{code:?} {text}");
+    let standby = follows(&worlds[1]);
+    status_when(&worlds[0], |status| !status["needs"]["1"].is_null());
+    let (code, text) = add();
+    assert!(code == Some(64) && text.contains("node 1 is known"), "{code:?} {text}");
+    standby
 }
 
 #[test]
@@ -192,9 +202,10 @@ fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve(
     }
     makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
+    // Before anything is deleted, as nobody knows it.
+    let standby = follows(&worlds[1]);
     leader.serves();
     let mut load = block_on(worlds[0].load(1));
-    let standby = follows(&worlds[1]);
     load.start();
     load.wait_for_accepted(TRANSFERS);
     status_when(&worlds[0], |status| begin(status) > 0);
@@ -227,8 +238,7 @@ fn what_every_node_has_leaves_the_topic_and_a_node_that_lacks_it_does_not_serve(
     worlds[0].settings.push("cluster.keep_hours=1");
     leader = worlds[0].start();
     leader.serves();
-    restore(&worlds, directory.path().join("backup").to_str().unwrap());
-    let mut standby = follows(&worlds[1]);
+    let mut standby = add(&worlds, directory.path().join("backup").to_str().unwrap());
     load.wait_for_accepted(TRANSFERS);
     leader.kill();
     assert!(standby.logs(SERVING), "{}", standby.log.join("\n"));
