@@ -1,4 +1,5 @@
-//! Nodes that follow and deliver callbacks, beside the hub that leads: lanes of their own, and reports that may be lost.
+//! Nodes that follow and deliver callbacks, beside the hub that leads: lanes of their own, and reports that may be
+//! lost.
 //!
 //! They read what the hub lets go, from its state: a node that follows has the same, a moment later.
 

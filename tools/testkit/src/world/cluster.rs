@@ -138,8 +138,8 @@ impl World {
         self.cluster.as_ref().map_or(0, |cluster| cluster.count - 1)
     }
 
-    /// Other nodes deliver callbacks from here on, or one of them ends. Once nothing goes wrong any more, all do, and no
-    /// report is lost.
+    /// Other nodes deliver callbacks from here on, or one of them ends. Once nothing goes wrong any more, all do, and
+    /// no report is lost.
     pub(super) fn trouble_couriers(&mut self) {
         let (is_troubled, followers) = (self.is_troubled(), self.followers());
         let Some(cluster) = &mut self.cluster else { return };
