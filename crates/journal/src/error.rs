@@ -113,7 +113,7 @@ pub enum Damage {
 
 impl JournalError {
     /// A failed operation; no room is told from breakage.
-    pub(crate) fn io(operation: &'static str, file: &str, source: io::Error) -> Self {
+    pub fn io(operation: &'static str, file: &str, source: io::Error) -> Self {
         if says_full(&source) {
             Self::DiskFull { file: file.to_owned() }
         } else {

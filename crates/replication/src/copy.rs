@@ -153,6 +153,7 @@ impl Copy {
         if place.is_none() && journal.last_seq() + store.last_seq() > 0 {
             return Err(ReplicationError::NotReplicated);
         }
+        let is_new = place.is_none();
         let place = place.unwrap_or(Place::start(cluster));
         let history = History::load(&*journal.disk, cluster);
         let mut copy = Self {
@@ -166,8 +167,10 @@ impl Copy {
             told_at: None,
             tell_every,
         };
-        // From its first moment on the directory says whose it is.
-        copy.save()?;
+        if is_new {
+            // From its first moment on the directory says whose it is.
+            copy.save()?;
+        }
         Ok(copy)
     }
 
@@ -285,28 +288,39 @@ impl Copy {
         is_due
     }
 
-    /// Writes the place now and then.
+    /// Writes the place now and then. Where the disk has no room it stays what it was: a start reads the log from there.
     pub fn save_if_due(&mut self, now: Duration) -> Result<(), JournalError> {
         if self.place == self.saved || now.saturating_sub(self.saved_at) < SAVE_EVERY {
             return Ok(());
         }
         self.saved_at = now;
-        self.save()?;
+        without_room(self.save())?;
         if now.saturating_sub(self.history_saved_at) >= SAVE_HISTORY_EVERY {
             self.history_saved_at = now;
             self.history.note(&self.place);
-            self.history.save(&*self.journal.disk).map_err(|source| failed("places", source))?;
+            let saved = self.history.save(&*self.journal.disk);
+            without_room(saved.map_err(|source| JournalError::io("write", "places", source)))?;
         }
         Ok(())
     }
 
+    /// The same at the end.
+    pub fn save_last(&mut self) -> Result<(), JournalError> {
+        without_room(self.save())
+    }
+
     pub fn save(&mut self) -> Result<(), JournalError> {
-        self.place.save(&*self.journal.disk).map_err(|source| failed("place", source))?;
+        let saved = self.place.save(&*self.journal.disk);
+        saved.map_err(|source| JournalError::io("write", "place", source))?;
         self.saved = self.place.clone();
         Ok(())
     }
 }
 
-fn failed(file: &str, source: std::io::Error) -> JournalError {
-    JournalError::Io { operation: "write", file: file.to_owned(), source }
+/// A lack of room is no failure.
+fn without_room(saved: Result<(), JournalError>) -> Result<(), JournalError> {
+    match saved {
+        Err(JournalError::DiskFull { .. }) => Ok(()),
+        other => other,
+    }
 }

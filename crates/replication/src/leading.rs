@@ -247,7 +247,7 @@ impl Leading {
         let offset = self.settle_until(append, Some(limit))?;
         self.ended = Some(Ended::HandedOver);
         self.copy.advance(self.leader.fold(), offset);
-        self.copy.save()
+        self.copy.save_last()
     }
 }
 

@@ -114,9 +114,10 @@ pub(crate) fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<(
     }
     let file = disk.create(&temporary)?;
     file.write_at(0, bytes)?;
-    file.sync()?;
+    // A failed sync is never a mere lack of room.
+    file.sync().map_err(io::Error::other)?;
     disk.rename(&temporary, name)?;
-    disk.sync_directory("")
+    disk.sync_directory("").map_err(io::Error::other)
 }
 
 // Places of before: where a node goes back to if the log lost its end.

@@ -106,7 +106,7 @@ pub fn stand_by(
             partition.needs(following.copy.needs(), following.copy.ends());
         }
     }
-    following.copy.save()?;
+    following.copy.save_last()?;
     partition.needs(following.copy.needs(), following.copy.ends());
     Ok(Stood::Stopped)
 }

@@ -137,9 +137,13 @@ impl Hub {
         }
     }
 
+    /// So many reports of a hundred are lost from here on.
+    pub(crate) const fn lose_reports(&mut self, percent: u64) {
+        self.couriers.lost_percent = percent;
+    }
+
     /// Something befalls the nodes that deliver.
-    pub(crate) fn trouble_couriers(&mut self, trouble: CourierTrouble, lost_percent: u64) {
-        self.couriers.lost_percent = lost_percent;
+    pub(crate) fn trouble_couriers(&mut self, trouble: CourierTrouble) {
         match trouble {
             CourierTrouble::Share(mask) => {
                 let nodes = self.couriers.seats.keys().copied().filter(|node| mask >> node & 1 == 1);

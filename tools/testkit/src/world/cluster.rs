@@ -33,7 +33,8 @@ const ELECTION_MAX: Duration = Duration::from_secs(60);
 const FOLLOWING: Duration = Duration::from_millis(500);
 const FOLLOW_MOST_US: u64 = 1_500_000;
 /// How long the same nodes deliver callbacks, at most.
-const COURIERS_MOST_US: u64 = 4_000_000;
+const COURIERS_MOST_US: u64 = 2_000_000;
+const REPORTS_LOST_PERCENT: u64 = 20;
 /// How long a leader stands still, at most.
 const FROZEN_MOST_US: u64 = 6_000_000;
 /// Turns in which a former leader must notice that it is one.
@@ -138,27 +139,27 @@ impl World {
         self.cluster.as_ref().map_or(0, |cluster| cluster.count - 1)
     }
 
-    /// Other nodes deliver callbacks from here on, or one of them ends. Once nothing goes wrong any more, all do, and
-    /// no report is lost.
+    /// Other nodes deliver callbacks from here on, or one of them ends; and some reports are lost, until nothing goes
+    /// wrong any more.
     pub(super) fn trouble_couriers(&mut self) {
         let (is_troubled, followers) = (self.is_troubled(), self.followers());
-        let Some(cluster) = &mut self.cluster else { return };
+        let (Some(cluster), Some(hub)) = (&mut self.cluster, &mut self.hub) else {
+            return self.after(COURIERS_MOST_US / 4, Event::Couriers);
+        };
+        if !is_troubled {
+            return hub.lose_reports(0);
+        }
         let random = &mut cluster.random;
         let pause = 1 + random.below(COURIERS_MOST_US);
         let trouble = match random.below(3) {
-            _ if !is_troubled => CourierTrouble::Share((1 << (followers + 1)) - 1),
             0 => CourierTrouble::Ends(random.below(u64::from(followers) + 1) as u32),
             _ => CourierTrouble::Share(random.below(1 << (followers + 1)) as u32),
         };
-        let lost_percent = if is_troubled { 20 } else { 0 };
-        if let Some(hub) = &mut self.hub {
-            self.counts.courier_troubles += 1;
-            hub.trouble_couriers(trouble, lost_percent);
-            self.say(format_args!("those that deliver: {trouble:?}"));
-        }
-        if self.phase != Phase::Over {
-            self.after(pause, Event::Couriers);
-        }
+        hub.lose_reports(REPORTS_LOST_PERCENT);
+        hub.trouble_couriers(trouble);
+        self.counts.courier_troubles += 1;
+        self.say(format_args!("those that deliver: {trouble:?}"));
+        self.after(pause, Event::Couriers);
     }
 
     /// A node follows the log, until it leads, if it may, or has waited for long enough.
