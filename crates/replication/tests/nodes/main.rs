@@ -347,6 +347,29 @@ fn the_place_of_a_leader_is_written_once_a_second_and_only_if_it_changed() {
     assert_eq!(copied(&log), (Some(4), 4));
 }
 
+/// The room of the copy is reserved before; that of the place is not.
+#[test]
+fn a_place_that_finds_no_room_is_written_later_and_one_that_the_disk_fails_ends_the_node() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    let mut appender = claim(&node.elected(&log));
+    let place = || node.disk.contents("place").expect("a place");
+    let before = place();
+    for (seq, fault, goes_on) in [(1, Fault::Full, true), (2, Fault::Broken, false)] {
+        appender.append(&mut batch(seq, 1)).expect("there is room for it");
+        node.clock.advance(Duration::from_secs(1));
+        node.disk.inject_into("place", 0, fault);
+        let maintained = appender.maintain();
+        assert_eq!(maintained.is_ok(), goes_on, "{fault:?}: {maintained:?}");
+        node.disk.clear_faults();
+        if goes_on {
+            assert_eq!(place(), before, "{fault:?}");
+            node.clock.advance(Duration::from_secs(1));
+            appender.maintain().expect("there is room again");
+            assert_ne!(place(), before, "there is room again");
+        }
+    }
+}
+
 #[test]
 fn a_copy_that_lost_its_end_is_refused() {
     let (log, [node, other]) = (MemoryLog::default(), [0, 1].map(Node::new));
