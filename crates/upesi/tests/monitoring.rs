@@ -17,7 +17,7 @@ use toml::Table;
 
 /// Metrics that are there only once something has happened; each stands in the source of the hub or of the lab.
 /// Those of TLS are there only if a port has it, those of a cluster at its nodes.
-const ONLY_ONCE: [&str; 34] = [
+const ONLY_ONCE: [&str; 36] = [
     "upesi_auth_refused_total",
     "upesi_fspiop_refusals_total",
     "upesi_admission_refused_by_dfsp_total",
@@ -47,6 +47,8 @@ const ONLY_ONCE: [&str; 34] = [
     "upesi_cluster_handed_on_total",
     "upesi_cluster_hand_on_repeats_total",
     "upesi_cluster_topic_held",
+    "upesi_cluster_couriers",
+    "upesi_cluster_unrecorded_ends",
     "upesi_cluster_store_record",
     "upesi_lab_run_valid",
     "upesi_lab_audit_holds",
@@ -170,6 +172,7 @@ fn what_is_asked_for_is_there() {
         read("crates/hub/src/hub/issuers.rs"),
         read("crates/hub/src/hub/options.rs"),
         read("crates/hub/src/hub/node.rs"),
+        read("crates/hub/src/hub/following.rs"),
         read("crates/gateway/src/caller.rs"),
     ]
     .into_iter()
