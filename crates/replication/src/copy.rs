@@ -288,7 +288,8 @@ impl Copy {
         is_due
     }
 
-    /// Writes the place now and then. Where the disk has no room it stays what it was: a start reads the log from there.
+    /// Writes the place now and then. Where the disk has no room it stays what it was, and a start reads the log from
+    /// there.
     pub fn save_if_due(&mut self, now: Duration) -> Result<(), JournalError> {
         if self.place == self.saved || now.saturating_sub(self.saved_at) < SAVE_EVERY {
             return Ok(());
