@@ -9,10 +9,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use common::{TestClock, fulfil, id, onboard, prepare, talk};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use upesi_engine::{
     EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, SteppedEngine, Storage,
     SubmitError,
 };
+use upesi_journal::Durability;
 use upesi_journal::sim_disk::{Operation, SimDisk};
 use upesi_ledger::{Command, Reply};
 use upesi_tables::archive::MemoryArchive;
@@ -39,10 +42,17 @@ fn pays(number: u64, expires_at_ms: i64) -> Command {
 
 /// An engine on a disk, after its onboarding.
 fn start(disk: &SimDisk, options: EngineOptions) -> (SteppedEngine, EngineHandle) {
+    start_measured(disk, options, EngineMetrics::default())
+}
+
+fn start_measured(
+    disk: &SimDisk,
+    options: EngineOptions,
+    metrics: EngineMetrics,
+) -> (SteppedEngine, EngineHandle) {
     let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
     let options = EngineOptions { storage: Some(storage), ..options };
-    let (mut engine, handle) =
-        SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+    let (mut engine, handle) = SteppedEngine::start(options, metrics, Box::new(NoEffects)).unwrap();
     talk(&mut engine, onboard(&handle, &DFSPS));
     (engine, handle)
 }
@@ -88,6 +98,78 @@ fn commands_share_a_batch_up_to_its_bytes() {
         assert!(answers.iter_mut().all(|answer| poll(answer) == Some(Ok(Reply::Accepted))));
         assert_eq!(syncs(&disk) - before, batches, "{commands} commands of {body_bytes} bytes");
     }
+}
+
+#[test]
+fn an_engine_says_whether_its_batches_are_synced() {
+    for (durability, expected) in [(Durability::Synced, 1), (Durability::Volatile, 0)] {
+        let disk = SimDisk::new(4);
+        let alone = EngineOptions { overlap_bytes_min: usize::MAX, durability, ..options() };
+        let (mut engine, handle) = start(&disk, alone);
+        let before = syncs(&disk);
+        let mut answers = hand_in(&handle, 1..2, 10);
+        assert!(engine.turn(false));
+        assert_eq!(poll(&mut answers[0]), Some(Ok(Reply::Accepted)));
+        assert_eq!(syncs(&disk) - before, expected);
+        assert_eq!(handle.status().is_durable, expected == 1);
+    }
+}
+
+/// What it took to decide a batch is divided among the changes of positions in it.
+#[test]
+fn changes_of_positions_share_the_time_of_their_batch() {
+    const CHANGES: u64 = 500;
+    let (disk, mut registry) = (SimDisk::new(4), Registry::default());
+    let metrics = EngineMetrics::new(&mut registry);
+    let alone = EngineOptions { overlap_bytes_min: usize::MAX, batch_bytes_max: 1024 * 1024, ..options() };
+    let (mut engine, handle) = start_measured(&disk, alone, metrics);
+    (0..CHANGES).for_each(|number| handle.submit_quietly(pays(number, START_MS + 1_000_000)).unwrap());
+    assert!(engine.turn(true));
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    let value = |series: &str| -> f64 {
+        let line = text.lines().find(|line| line.starts_with(series));
+        let line = line.unwrap_or_else(|| panic!("{series} is not in\n{text}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    let position = |what| value(&format!("moja_cl_transfer_position_{what}"));
+    assert_eq!(position("count"), CHANGES as f64);
+    let (shares, whole) = (position("sum"), value("upesi_engine_decide_seconds_sum"));
+    assert!(0.0 < shares && shares <= whole, "{shares} s of {whole} s");
+}
+
+#[test]
+fn the_queue_is_what_waits_for_the_next_turn() {
+    let (disk, metrics) = (SimDisk::new(4), EngineMetrics::default());
+    let (mut engine, handle) = start_measured(&disk, options(), metrics.clone());
+    let asked = handle.clone();
+    let question = handle.read(move |_| {
+        // They come in the middle of a turn, before its tick measures the queue.
+        (1..4).for_each(|number| asked.submit_quietly(pays(number, START_MS + 1_000_000)).unwrap());
+    });
+    let mut question = std::pin::pin!(question);
+    assert!(question.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    for length in [3, 0] {
+        assert!(engine.turn(true));
+        assert_eq!(metrics.queue_depth.get(), length);
+    }
+}
+
+/// What nobody waits for is kept while the disk is full, up to a bound.
+#[test]
+fn more_reports_than_the_bound_are_lost_while_the_disk_is_full() {
+    const REPORTS_MAX: u64 = 65_536;
+    let (disk, metrics) = (SimDisk::new(4), EngineMetrics::default());
+    let (mut engine, handle) = start_measured(&disk, options(), metrics.clone());
+    disk.set_capacity(disk.used_bytes());
+    let full = hand_in(&handle, 100..300, 7_000);
+    assert!(engine.turn(false));
+    drop(full);
+    let before = metrics.refused_full.get();
+    assert_eq!(handle.status().serving, Serving::ReadOnly);
+    (0..REPORTS_MAX + 3).for_each(|_| handle.submit_quietly(Command::Delivered(Vec::new())).unwrap());
+    assert!(engine.turn(false));
+    assert_eq!(metrics.refused_full.get() - before, 3);
 }
 
 #[test]

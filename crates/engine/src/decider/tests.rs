@@ -1,4 +1,4 @@
-//! What the engine's thread does when the commit thread has ended under it.
+//! What the engine's thread does when the commit thread has ended under it, and when its ticks are due.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -50,4 +50,15 @@ fn a_batch_that_the_commit_thread_does_not_take_stops_the_engine_and_is_not_ackn
     assert!(matches!(refused, Err(JournalError::Poisoned)), "{refused:?}");
     assert_eq!(poll(), Poll::Ready(Err(SubmitError::Stopped)));
     assert_eq!((decider.ledger().last_seq(), shared.durable.get()), (1, 0), "decided, not durable");
+}
+
+#[test]
+fn a_tick_is_due_at_its_instant_and_then_after_an_interval_or_at_once() {
+    const LONG: Duration = Duration::from_secs(3_600);
+    let mut ticks = Ticks::At(Instant::now());
+    assert!(ticks.is_due());
+    for (at_once, is_due) in [(false, false), (true, true)] {
+        ticks.rearm(at_once, LONG);
+        assert_eq!(ticks.is_due(), is_due);
+    }
 }
