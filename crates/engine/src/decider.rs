@@ -399,3 +399,6 @@ fn refuse(submission: Submission, error: &SubmitError) {
         Submission::Question(_) => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

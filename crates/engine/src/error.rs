@@ -130,3 +130,28 @@ impl StopReason {
         Self::Journal(error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use upesi_tables::Part;
+
+    use super::*;
+
+    #[test]
+    fn a_lack_of_room_is_told_from_other_failures_of_the_archive() {
+        let of_archive = |kind: ErrorKind| {
+            let source = Arc::new(kind.into());
+            StartError::Archive(TablesError::Io { part: Part::Archive, path: "archive".into(), source })
+        };
+        for (kind, is_lack) in [
+            (ErrorKind::StorageFull, true),
+            (ErrorKind::QuotaExceeded, true),
+            (ErrorKind::PermissionDenied, false),
+        ] {
+            assert_eq!(of_archive(kind).is_lack_of_room(), is_lack, "{kind}");
+        }
+        assert!(!StartError::Journal(JournalError::Poisoned).is_lack_of_room());
+    }
+}

@@ -82,10 +82,32 @@ impl Answered for Log {
     }
 }
 
+/// Lets no callback wait for answers.
+struct WithoutAnswers(Log);
+
+impl Effects for WithoutAnswers {
+    fn publish(&mut self, record: &Arc<DurableRecord>) {
+        self.0.publish(record);
+    }
+
+    fn redeliver(&mut self, _: &[CallbackKey]) {}
+
+    fn flush(&mut self) {}
+
+    fn participants(&mut self, _: Arc<Participants>) {}
+}
+
 async fn start(directory: &TempDir, log: &Log) -> (Engine, EngineHandle, ParticipantId) {
+    start_with(directory, log.clone()).await
+}
+
+async fn start_with(
+    directory: &TempDir,
+    effects: impl Effects + 'static,
+) -> (Engine, EngineHandle, ParticipantId) {
     let clock = TestClock::starting_at(START_MS);
     let options = EngineOptions { clock, ..EngineOptions::new(directory.path()) };
-    let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(log.clone())).unwrap();
+    let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(effects)).unwrap();
     onboard(&handle, &["greenbank", "bluewallet"]).await;
     let greenbank = handle.read(|ledger| ledger.participant_id(&name("greenbank"))).await.unwrap().unwrap();
     (engine, handle, greenbank)
@@ -145,6 +167,31 @@ async fn a_callback_to_the_other_party_waits_for_no_answer() {
     // Another that is held goes through the same hands afterwards.
     handle.submit(get(2), Payload::default()).await.unwrap();
     log.until_may_go(1).await;
+    engine.shutdown();
+}
+
+#[tokio::test]
+async fn where_no_callback_waits_for_answers_no_record_names_an_asker() {
+    let (directory, log) = (TempDir::new().unwrap(), Log::default());
+    let (engine, handle, _) = start_with(&directory, WithoutAnswers(log.clone())).await;
+    let published = |number| Event::Published { transfer: id(number).to_string(), asker: None };
+    for (number, command) in [(1, refused(1)), (2, get(2))] {
+        handle.submit(command, Payload::default()).await.unwrap();
+        assert_eq!(log.events().last(), Some(&published(number)));
+    }
+    engine.shutdown();
+}
+
+#[tokio::test]
+async fn one_task_sends_the_replies_of_a_runtime() {
+    let (directory, log) = (TempDir::new().unwrap(), Log::default());
+    let (engine, handle, _) = start(&directory, &log).await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for number in 1..=20 {
+        handle.submit(get(number), Payload::default()).await.unwrap();
+    }
+    assert_eq!((before, tasks()), (1, 1));
     engine.shutdown();
 }
 

@@ -255,6 +255,9 @@ async fn each_change_of_positions_is_measured_once_however_it_comes_about() {
     clock.advance(250);
     accepted(&handle, fulfil(id(1), "greenbank", "bluewallet"), "").await;
     accepted(&handle, fulfil(id(1), "greenbank", "bluewallet"), "").await;
+    let get =
+        upesi_ledger::command::Get { transfer: id(1).into(), source: name("greenbank"), is_proxied: false };
+    handle.submit(Command::Get(get), Payload::default()).await.unwrap();
     clock.advance(30_000);
     // The other two expire.
     while handle.read(upesi_ledger::Ledger::reserved_len).await.unwrap() > 0 {}
@@ -271,8 +274,9 @@ async fn each_change_of_positions_is_measured_once_however_it_comes_about() {
             r#"moja_cl_transfer_{name}_count{{serviceName="central-handler-{name}",success="true"}}"#
         ))
     };
-    assert_eq!(["prepare", "fulfil", "position"].map(of_handler), [5, 2, 4 + 1 + 2]);
+    assert_eq!(["prepare", "fulfil", "get", "position"].map(of_handler), [5, 2, 1, 4 + 1 + 2]);
     assert!(count("upesi_engine_decide_seconds_count") > 0);
+    assert!(count("upesi_engine_wait_seconds_count") > 0);
     assert_eq!(["upesi_conversions_live", "upesi_bulks_live", "upesi_fees_charged"].map(count), [0; 3]);
     assert_eq!(count("upesi_engine_decide_seconds_count"), count("upesi_engine_batch_commands_count"));
     let takes_time =
@@ -338,11 +342,36 @@ async fn a_hub_that_hands_over_decides_what_it_took_and_nothing_more() {
 }
 
 #[tokio::test]
+async fn pages_of_pending_callbacks_go_on_as_long_as_there_are_more() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let (engine, handle) = start(&directory, &clock);
+    onboard(&handle, &["greenbank", "bluewallet"]).await;
+    for number in 1..=6 {
+        accepted(&handle, prepare(id(number), "greenbank", "bluewallet", "1", soon()), "").await;
+    }
+    let payee = handle.read(|ledger| ledger.participant_id(&name("bluewallet"))).await.unwrap().unwrap();
+    for (limit, expected) in [(1, vec![1; 6]), (3, vec![3, 3]), (4, vec![4, 2]), (6, vec![6]), (7, vec![6])] {
+        let (mut after, mut lengths) = (None, Vec::new());
+        loop {
+            let page = handle.pending_callbacks(payee, after, limit).await.unwrap();
+            lengths.push(page.callbacks.len());
+            after = page.more_after;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(lengths, expected, "at most {limit}");
+    }
+    engine.shutdown();
+}
+
+#[tokio::test]
 async fn a_full_queue_refuses_at_once() {
     let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
     let mut options = options(&directory, &clock);
     options.queue_commands_max = 1;
-    let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+    let metrics = EngineMetrics::default();
+    let (engine, handle) = Engine::start(options, metrics.clone(), Box::new(NoEffects)).unwrap();
     // Hold the engine's thread in a question, so that what follows queues up.
     let (release, held) = std::sync::mpsc::channel::<()>();
     let (entered, inside) = tokio::sync::oneshot::channel();
@@ -365,6 +394,9 @@ async fn a_full_queue_refuses_at_once() {
     release.send(()).unwrap();
     holder.await.unwrap().unwrap();
     engine.shutdown();
+    assert_eq!(metrics.refused_busy.get(), 1, "the question");
+    assert_eq!(handle.submit_quietly(Command::Tick), Err(SubmitError::Stopped));
+    assert_eq!(metrics.refused_busy.get(), 1, "which is no full queue");
 }
 
 #[tokio::test]

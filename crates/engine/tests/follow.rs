@@ -1,4 +1,5 @@
-//! The record stream: from the first record, from a snapshot, from anywhere; across segments and retention; and live.
+//! The record stream: from the first record, from a snapshot, from anywhere; across segments and retention; live; and
+//! of a node that stands by.
 
 mod common;
 
@@ -12,8 +13,9 @@ use std::thread;
 use common::{TestClock, fulfil, id, onboard, prepare};
 use tokio::runtime::{Builder, Runtime};
 use upesi_engine::{
-    Engine, EngineHandle, EngineMetrics, EngineOptions, Fold, Follow, FollowError, NoEffects, Payload,
-    SteppedEngine, Storage, follow, follow_from_oldest,
+    AnsweringStandby, Engine, EngineHandle, EngineMetrics, EngineOptions, Fold, Follow, FollowError,
+    NoEffects, Payload, SharedParticipants, StandbyEngine, SteppedEngine, Storage, SubmitError, follow,
+    follow_from_oldest,
 };
 use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::{Access, Disk, EmbeddedLog, Log, RealDisk, SnapshotStore};
@@ -320,6 +322,22 @@ fn a_live_stream_sees_durable_records_only() {
     drop(onboarding);
     engine.shutdown();
     assert!(records.wait_next().unwrap().is_none(), "the engine has stopped");
+}
+
+#[test]
+fn a_standby_that_is_dropped_answers_nothing_more() {
+    let (disk, archive) = (Arc::new(SimDisk::new(2)), Arc::new(MemoryArchive::new()));
+    let options = EngineOptions {
+        storage: Some(Storage { disk: disk.clone(), archive }),
+        ..options(Path::new("nowhere"))
+    };
+    let copy = EmbeddedLog::for_reading(&(Arc::new(SimDisk::new(3)) as _));
+    let standby = StandbyEngine::open(&options, (None, disk), &copy, SharedParticipants::default()).unwrap();
+    let (standby, handle) = AnsweringStandby::start(standby, &options, &copy).unwrap();
+    let asked = || runtime().block_on(handle.read(Ledger::last_seq));
+    assert_eq!(asked(), Ok(0));
+    drop(standby);
+    assert_eq!(asked(), Err(SubmitError::Stopped));
 }
 
 /// Polls once, outside of a runtime: the engine's turns drive what is waited for.

@@ -308,10 +308,10 @@ fn a_start_and_a_take_over_read_no_further_than_the_last_record() {
 }
 
 /// The leader's journal says that transfers were removed. The archive of a node that follows lets them go too: once it
-/// has folded that record, or when the node leads.
+/// has folded that record, or when the node leads. Those that it has not come to by then never enter it.
 #[test]
 fn what_was_removed_leaves_the_archive_of_a_standby_too() {
-    for has_folded in [true, false] {
+    for (is_behind, has_folded) in [(false, true), (false, false), (true, false)] {
         let mut world = World::new();
         distances(&mut world, 100..110);
         world.during(async |handle| handle.divide_archive().await).unwrap();
@@ -324,21 +324,22 @@ fn what_was_removed_leaves_the_archive_of_a_standby_too() {
         let copy = EmbeddedLog::for_reading(&leaders);
         let disks: (_, Arc<dyn Disk>) = (None, Arc::new(disk));
         let mut standby = StandbyEngine::open(&options, disks, &copy, SharedParticipants::default()).unwrap();
-        standby.follow_to(to_seq).unwrap();
-        let stored = || archive.get(&id(100)).unwrap().is_some();
-        assert!(stored());
+        standby.follow_to(if is_behind { FOLD_EVERY } else { to_seq }).unwrap();
+        let stored = || (100..110).filter(|number| archive.get(&id(*number)).unwrap().is_some()).count();
+        assert_eq!(stored(), if is_behind { 0 } else { 10 });
         if has_folded {
             // Payments, until the archive follows.
             distances(&mut world, 110..120);
             standby.follow_to(world.handle.status().durable_seq).unwrap();
-            assert!(!stored());
+            assert_eq!(stored(), 0);
         }
         let image = Arc::new(world.disk.after_power_loss(Kept::Everything));
         let log = Arc::new(EmbeddedLog::new(image, upesi_journal::Options::default()));
         let options = EngineOptions { log: Some(log), ..options };
-        let (engine, _handle) = SteppedEngine::take_over(standby, options, Box::new(NoEffects)).unwrap();
+        let (mut engine, _handle) = SteppedEngine::take_over(standby, options, Box::new(NoEffects)).unwrap();
         assert_eq!((engine.ledger().removed_to(), archive.first_seq()), (to_seq, to_seq + 1));
-        assert!(!stored(), "it has folded the removal before: {has_folded}");
+        assert!(engine.turn_archivist());
+        assert_eq!(stored(), 0, "it was behind: {is_behind}, it had folded the removal: {has_folded}");
     }
 }
 
@@ -358,6 +359,7 @@ fn a_standby_answers_questions() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let known = || runtime.block_on(handle.read(|ledger| ledger.last_seq()));
     assert_eq!((known(), handle.status().serving), (Ok(0), Serving::Following));
+    assert!(handle.status().is_durable);
     for seq in [last_seq / 2, last_seq] {
         standby.follow_to(seq).unwrap();
         assert_eq!((known(), handle.status().durable_seq), (Ok(seq), seq));

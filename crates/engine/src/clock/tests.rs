@@ -162,12 +162,14 @@ fn no_year_is_too_late_or_too_early() {
 #[test]
 fn faults_are_told_in_words() {
     assert_eq!(ClockState::default().fault(), None);
+    assert!(ClockState::default().is_good());
     for (state, part) in [
         (state(86_400_250, 0), "the wall clock jumped 86400.250 s ahead"),
         (state(-5_001, 0), "the wall clock jumped 5.001 s back"),
         (state(0, 7_000), "the journal's time is 7.000 s ahead of the clock"),
     ] {
         assert!(state.fault().unwrap().starts_with(part), "{:?}", state.fault());
+        assert!(!state.is_good(), "{part}");
     }
     assert!(state(1, 1).fault().unwrap().contains("; the journal's time"));
 }
@@ -191,4 +193,15 @@ fn the_monotonic_clock_is_the_sources() {
 #[test]
 fn the_machines_monotonic_clock_goes_on() {
     assert!((0..10_000_000).any(|_| SystemClock.monotonic() > Duration::ZERO));
+}
+
+#[test]
+fn the_machines_wall_clock_is_the_systems() {
+    let wall = || i64::try_from(UNIX_EPOCH.elapsed().unwrap().as_nanos()).unwrap();
+    // Unless it is set at that very moment.
+    let is_between = |_| {
+        let (before, now, after) = (wall(), SystemClock.now().as_ns(), wall());
+        before <= now && now <= after
+    };
+    assert!((0..100).any(is_between));
 }

@@ -32,7 +32,7 @@ impl Ticks {
     }
 
     /// Sets the next one: at once, or after the interval.
-    fn rearm(&mut self, at_once: bool, interval: Duration) {
+    pub(super) fn rearm(&mut self, at_once: bool, interval: Duration) {
         match self {
             Self::At(instant) => *instant = Instant::now() + if at_once { Duration::ZERO } else { interval },
             Self::Asked(is_due) => *is_due = at_once,
