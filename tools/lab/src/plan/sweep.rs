@@ -73,7 +73,7 @@ pub(super) fn variants(axes: Option<&Node>, ablations: Option<&Node>, mistakes: 
         let name = path.rsplit('.').next().unwrap_or(&path).to_owned();
         let with = |variant: &Variant, value: &Node| {
             let mut variant = variant.clone();
-            variant.parameters.insert(name.clone(), parameter(value));
+            variant.parameters.insert(name.clone(), value.parameter());
             variant.changes.push((path.clone(), value.clone()));
             variant
         };
@@ -129,13 +129,6 @@ fn ablation_variants(node: &Node, mistakes: &Mistakes) -> Vec<Variant> {
         });
     }
     variants
-}
-
-fn parameter(node: &Node) -> Parameter {
-    match &node.value {
-        Value::Integer(number) => Parameter::Number(*number),
-        _ => Parameter::Text(node.plain().unwrap_or_else(|| "several".to_owned())),
-    }
 }
 
 /// The plots that the file asks for; one of throughput where it asks for none and has a sweep.
@@ -201,7 +194,7 @@ fn claim(node: &Node, variants: &[Variant], mistakes: &Mistakes) -> Option<Claim
     let figure = section.choice("figure", &Metric::ALL.map(Metric::member)).unwrap_or(0);
     let at_most_percent = section.number("at_most_percent");
     if at_most_percent.is_none() {
-        section.mistake_at(section.line(), "at_most_percent is missing in [claim]");
+        section.mistake("at_most_percent is missing in [claim]");
     }
     let is_meant =
         |variant: &Variant| variant.parameters.get("ablation") == Some(&Parameter::Text(ablation.clone()));
@@ -210,7 +203,7 @@ fn claim(node: &Node, variants: &[Variant], mistakes: &Mistakes) -> Option<Claim
         let text = format!(
             "claim.ablation: {ablation:?} is no [[ablation]] after the first, which it is compared with"
         );
-        section.mistake_at(section.line(), text);
+        section.mistake(text);
     }
     Some(Claim { text, point: point?, figure: Metric::ALL[figure], at_most_percent: at_most_percent? })
 }
