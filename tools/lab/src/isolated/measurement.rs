@@ -98,8 +98,8 @@ impl Measurement {
         self.parameters.insert("dfsps", number(stream.header.dfsps.len()));
     }
 
-    /// Notes threads of this process that play parts of their own, by how their names begin. Memory is the process's: it
-    /// is in the first row, and in no other. What they wrote, and how often they waited, is not known of parts.
+    /// Notes threads of this process that play parts of their own, by how their names begin. Memory is the process's:
+    /// it is in the first row, and in no other. What they wrote, and how often they waited, is not known of parts.
     pub fn parts(&mut self, parts: &[(&str, &[&str])]) {
         let (usage, wall, completed) = (Usage::own().ok(), self.took(), self.completed());
         let memory = |place: usize, bytes: fn(&Usage) -> u64| {

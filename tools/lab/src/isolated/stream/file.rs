@@ -2,8 +2,8 @@
 //!
 //! All numbers are little-endian. The file begins with `UPSTREAM`, the format's version (u32) and the length (u32) of
 //! the header, a JSON object, which follows; then come the messages, and at the end the CRC32C (u32) of all of it. A
-//! message is its kind (1 a prepare, 2 a fulfil), the instant it was taken in nanoseconds since 1970 (i64), the 17 bytes
-//! of its transfer's id, the lengths of headers and body (u32 each), headers, body.
+//! message is its kind (1 a prepare, 2 a fulfil), the instant it was taken in nanoseconds since 1970 (i64), the 17
+//! bytes of its transfer's id, the lengths of headers and body (u32 each), headers, body.
 
 use std::collections::HashSet;
 use std::fs::File;
