@@ -1,9 +1,10 @@
 //! Reports of the characterization lab.
 //!
-//! Reads what runs leave behind (`result.json`, and the `suite.json` of several runs) and tells people what it means: a table for a terminal, rows of Markdown, a comparison with intervals and a verdict in words,
-//! and one HTML page that needs nothing but itself. Nothing here measures; everything here can be repeated from the
-//! files. An interval rests on the samples of `run.rs`: repetitions, or else slices or seconds of one run; what is
-//! plotted is chosen in `html/plots.rs`, and drawn by `html/page.js` with uPlot (`html/uplot/`, MIT).
+//! Reads what runs leave behind (`result.json`, and the `suite.json` of several runs) and tells people what it
+//! means: a table for a terminal, rows of Markdown, a comparison with intervals and a verdict in words, and one HTML
+//! page that needs nothing but itself. Nothing here measures; everything here can be repeated from the files. An
+//! interval rests on the samples of `run.rs`: repetitions, or else slices or seconds of one run; what is plotted is
+//! chosen in `html/plots.rs`, and drawn by `html/page.js` with uPlot (`html/uplot/`, MIT).
 //!
 //! The same files give the same bytes; a text from a file reaches the page only escaped; the page's one script is named
 //! by its hash in the page's own security policy, so that no other can run.
@@ -11,7 +12,7 @@
 
 mod compare;
 mod conditions;
-mod figures;
+pub mod figures;
 mod html;
 mod input;
 pub mod parameters;
