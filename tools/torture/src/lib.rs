@@ -21,3 +21,11 @@ pub mod trials;
 fn told(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
+
+/// Fails when a hub has ended, with how, and the last error of its log.
+fn still_runs(hub: &mut upesi_lab::HubProcess, log: &std::path::Path) -> Result<(), String> {
+    let Some(status) = hub.has_ended() else { return Ok(()) };
+    let log = std::fs::read_to_string(log).unwrap_or_default();
+    let said = log.lines().rev().find(|line| line.contains("ERROR")).unwrap_or_default();
+    Err(format!("the hub ended with {status}: {said}"))
+}

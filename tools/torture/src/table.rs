@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use upesi_lab::report::figures::count as grouped;
 use upesi_lab::result::evidence::{Evidence, EvidenceError, Provenance};
 
 use super::evidence;
@@ -141,19 +142,6 @@ fn span<'a>(runs: impl Iterator<Item = &'a Provenance>) -> String {
         _ => commits.concat(),
     };
     if day == last_day { format!("{commits}, {day}") } else { format!("{commits}, {day} to {last_day}") }
-}
-
-/// A number with commas between its thousands.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// One run; it has many more members.

@@ -418,7 +418,7 @@ mod tests {
             phases: Phases { discovery: phase, agreement: phase, conversion: phase, transfer: phase },
             breakpoint: Some(BreakpointResult { highest_met_per_s: Some(1), ..BreakpointResult::default() }),
             drift: Some(held(3_600.0)),
-            ..LabResult::default()
+            ..LabResult::new()
         }
     }
 
@@ -460,7 +460,7 @@ mod tests {
             scenario: "transfers".into(),
             throughput_per_s: 660.0,
             completed: 3_960,
-            ..LabResult::default()
+            ..LabResult::new()
         };
         result.window.seconds = 6.0;
         result.thresholds = Some(shed());
@@ -473,7 +473,7 @@ mod tests {
         std::fs::write(out.path().join("suite.json"), suite_json).unwrap();
         // An hour of another day, kept beside the page.
         let mut hour =
-            LabResult { scenario: "transfers".into(), throughput_per_s: 2_665.0, ..LabResult::default() };
+            LabResult { scenario: "transfers".into(), throughput_per_s: 2_665.0, ..LabResult::new() };
         // What counts is for how long of it the load was held.
         (hour.window.seconds, hour.drift) = (3_900.0, Some(held(3_600.0)));
         hour.latency_ms.share_over_1s = 0.0003;

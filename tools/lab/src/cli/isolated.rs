@@ -4,13 +4,15 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args};
-use toml::{Table, Value};
 use upesi_engine::FollowError;
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_journal::JournalError;
 
+use super::run::commit;
+use crate::Surroundings;
 use crate::isolated::stream::{GenerateOptions, RecordOptions, Skipped, Stream, StreamError};
 use crate::isolated::{self, Context, IsolatedError, KINDS};
+use crate::plan::section::{Node, Value};
 
 /// Arguments of `upesi lab isolated`.
 #[derive(Args, Clone, Debug)]
@@ -20,7 +22,7 @@ pub struct IsolatedArguments {
     pub kind: String,
     /// A key of the stage, such as --with batch=10. May be repeated.
     #[arg(long = "with", value_name = "KEY=VALUE", value_parser = key_value)]
-    pub with: Vec<(String, Value)>,
+    pub with: Vec<(String, Node)>,
     /// Keep result.json, and the hub's log where there is one, in this directory.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -47,15 +49,13 @@ pub fn run(arguments: &IsolatedArguments) -> Outcome {
         std::fs::create_dir_all(out).map_err(failed)?;
     }
     let context = Context {
+        surroundings: Surroundings { out: out.cloned(), commit: commit(), ..Surroundings::default() },
         scratch: arguments.scratch.clone().or_else(|| out.cloned()).unwrap_or_else(std::env::temp_dir),
         hub_arguments: arguments.hub_argument.clone(),
-        logs: out.cloned(),
         seed: arguments.seed,
-        commit: upesi_hub::process::commit().map(str::to_owned),
-        ..Context::default()
     };
-    let table: Table = arguments.with.iter().cloned().collect();
-    let result = isolated::run(&arguments.kind, &table, &context)
+    let table = Node { line: 0, value: Value::Table(arguments.with.iter().cloned().collect()) };
+    let result = isolated::run(&arguments.kind, Some(&table), &context)
         .map_err(|error| Failure::new(isolated_exit(&error), error))?;
     if let Some(out) = out {
         let failed =
@@ -71,10 +71,12 @@ pub fn run(arguments: &IsolatedArguments) -> Outcome {
 }
 
 /// Words are texts, numbers and true and false what they look like.
-fn key_value(text: &str) -> Result<(String, Value), String> {
+fn key_value(text: &str) -> Result<(String, Node), String> {
     let (key, value) = text.split_once('=').ok_or("give KEY=VALUE")?;
-    let parsed = format!("v = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
-    Ok((key.trim().to_owned(), parsed.unwrap_or_else(|| Value::String(value.to_owned()))))
+    let (mut table, mistakes) = Node::parse(&format!("v = {value}"));
+    let parsed = table.take("v").filter(|_| mistakes.is_empty());
+    let text = || Node { line: 0, value: Value::Text(value.to_owned()) };
+    Ok((key.trim().to_owned(), parsed.unwrap_or_else(text)))
 }
 
 /// The exit code of a stage that could not be measured.
@@ -198,12 +200,12 @@ mod tests {
     fn values_are_what_they_look_like() {
         for (text, value) in [
             ("batch=10", Value::Integer(10)),
-            ("batch=natural", Value::String("natural".to_owned())),
-            ("batch=\"natural\"", Value::String("natural".to_owned())),
-            ("durable=false", Value::Boolean(false)),
-            ("stream=/tmp/a=b", Value::String("/tmp/a=b".to_owned())),
+            ("batch=natural", Value::Text("natural".to_owned())),
+            ("batch=\"natural\"", Value::Text("natural".to_owned())),
+            ("durable=false", Value::Flag(false)),
+            ("stream=/tmp/a=b", Value::Text("/tmp/a=b".to_owned())),
         ] {
-            assert_eq!(key_value(text).unwrap().1, value, "{text}");
+            assert_eq!(key_value(text).unwrap().1.value, value, "{text}");
         }
         assert!(key_value("batch").is_err());
     }

@@ -101,10 +101,10 @@ pub struct ForwarderArguments {
     pub listen: SocketAddr,
     /// Where a DFSP's messages go. May be repeated.
     #[arg(long = "route", value_name = "DFSP=URL", required = true)]
-    pub routes: Vec<String>,
+    pub routes: Vec<Route>,
     /// How the identifiers of a DFSP's parties begin, to find the DFSP of a lookup. May be repeated.
     #[arg(long = "prefix", value_name = "DIGITS=DFSP")]
-    pub prefixes: Vec<String>,
+    pub prefixes: Vec<Prefix>,
     /// Threads; by default one per core.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
@@ -141,27 +141,14 @@ pub fn run(command: LabCommand) -> Outcome {
 }
 
 fn forward(arguments: &ForwarderArguments) -> Outcome {
-    let parsed = || -> Result<(Vec<Route>, Vec<Prefix>, ForwarderSecurity), ForwarderError> {
-        let routes = arguments.routes.iter().map(|route| route.parse()).collect::<Result<_, _>>()?;
-        let prefixes = arguments.prefixes.iter().map(|prefix| prefix.parse()).collect::<Result<_, _>>()?;
-        let security = match &arguments.trial {
-            None => ForwarderSecurity::default(),
-            Some(directory) => {
-                let trial = Trial::open(directory).map_err(UnusableFiles::from)?;
-                let security = Security { tls: arguments.tls, jws: arguments.jws, ..Security::default() };
-                ForwarderSecurity::of_trial(&trial, security)?
-            }
-        };
-        Ok((routes, prefixes, security))
+    let security = || -> Result<ForwarderSecurity, UnusableFiles> {
+        let Some(directory) = &arguments.trial else { return Ok(ForwarderSecurity::default()) };
+        let security = Security { tls: arguments.tls, jws: arguments.jws, ..Security::default() };
+        ForwarderSecurity::of_trial(&Trial::open(directory)?, security)
     };
-    let ended = parsed().and_then(|(routes, prefixes, security)| {
-        forwarder::run(
-            arguments.listen,
-            &routes,
-            &prefixes,
-            arguments.workers.unwrap_or_else(available_cores),
-            security,
-        )
+    let workers = arguments.workers.unwrap_or_else(available_cores);
+    let ended = security().map_err(ForwarderError::from).and_then(|security| {
+        forwarder::run(arguments.listen, &arguments.routes, &arguments.prefixes, workers, security)
     });
     ended.map_err(|error| {
         let exit = match error {

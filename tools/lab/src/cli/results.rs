@@ -178,7 +178,7 @@ fn report_failure(error: &ReportError) -> Failure {
     let exit = match error {
         ReportError::Unreadable { .. } => Exit::NoInput,
         ReportError::Unwritable { .. } => Exit::CannotCreate,
-        ReportError::Malformed { .. } | ReportError::TooNew { .. } | ReportError::TooLarge { .. } => {
+        ReportError::Malformed { .. } | ReportError::Layout { .. } | ReportError::TooLarge { .. } => {
             Exit::Data
         }
         _ => Exit::Usage,

@@ -47,19 +47,13 @@ pub fn execute(work: &Work, surroundings: &Surroundings) -> Result<LabResult, La
         Work::Isolated { stage, table, hub_arguments, seed } => {
             let out = surroundings.out.as_deref();
             let context = Context {
-                name: surroundings.name.clone(),
-                title: surroundings.title.clone(),
-                description: surroundings.description.clone(),
+                surroundings: surroundings.clone(),
                 scratch: out.map_or_else(std::env::temp_dir, Path::to_owned),
-                binary: None,
                 hub_arguments: hub_arguments.clone(),
-                logs: surroundings.out.clone(),
-                recordings: surroundings.recordings.clone(),
                 seed: *seed,
-                commit: surroundings.commit.clone(),
             };
             create(out)?;
-            let mut result = isolated::run(stage, table, &context)?;
+            let mut result = isolated::run(stage, table.as_ref(), &context)?;
             result.parameters.extend(surroundings.parameters.clone());
             write(&result, out)?;
             Ok(result)
@@ -246,7 +240,7 @@ mod tests {
             measured: if met { 5.0 } else { 2_000.0 },
             met,
         };
-        LabResult { targets: vec![target], ..LabResult::default() }
+        LabResult { targets: vec![target], ..LabResult::new() }
     }
 
     /// Searches a hub that holds up to `capacity`.

@@ -11,11 +11,12 @@ mod message;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
+use upesi_engine::{Clock as _, SystemClock};
 use upesi_http::{
     BindError, ClientTls, Connection, Full, HeaderMap, HeaderName, HeaderValue, Incoming, Limits, Method,
     Request, Response, Secured, Server, ServerTls, Service, StatusCode, Target, Uri, UrlError, Workers,
@@ -25,7 +26,6 @@ use upesi_jws::{self as jws, Fault, Freshness, KeyFileError, KeyRing};
 use upesi_pki::{PkiError, Trial};
 use upesi_sim::Pools;
 use upesi_tls::TlsError;
-use upesi_types::Timestamp;
 
 use self::message::Message;
 use crate::plan::section::Security;
@@ -79,16 +79,18 @@ pub enum ForwarderError {
     Signals(#[from] std::io::Error),
 }
 
+/// What stands before and after an equals sign; `None` where one of them is missing.
+fn sides(text: &str) -> Option<(String, String)> {
+    let (left, right) = text.split_once('=').filter(|(left, right)| !left.is_empty() && !right.is_empty())?;
+    Some((left.to_owned(), right.to_owned()))
+}
+
 impl std::str::FromStr for Route {
     type Err = ForwarderError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once('=') {
-            Some((dfsp, url)) if !dfsp.is_empty() && !url.is_empty() => {
-                Ok(Self { dfsp: dfsp.to_owned(), url: url.to_owned() })
-            }
-            _ => Err(ForwarderError::Route(text.to_owned())),
-        }
+        let (dfsp, url) = sides(text).ok_or_else(|| ForwarderError::Route(text.to_owned()))?;
+        Ok(Self { dfsp, url })
     }
 }
 
@@ -96,12 +98,8 @@ impl std::str::FromStr for Prefix {
     type Err = ForwarderError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once('=') {
-            Some((prefix, dfsp)) if !dfsp.is_empty() && !prefix.is_empty() => {
-                Ok(Self { prefix: prefix.to_owned(), dfsp: dfsp.to_owned() })
-            }
-            _ => Err(ForwarderError::Prefix(text.to_owned())),
-        }
+        let (prefix, dfsp) = sides(text).ok_or_else(|| ForwarderError::Prefix(text.to_owned()))?;
+        Ok(Self { prefix, dfsp })
     }
 }
 
@@ -334,10 +332,8 @@ impl ForwarderSecurity {
         body: &[u8],
     ) -> Result<(), Fault> {
         let Some(keys) = self.signers.as_ref().filter(|_| *method != Method::GET) else { return Ok(()) };
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = Timestamp::from_ns(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX));
         let request = jws::Request { method, uri, headers, body, base_path: "" };
-        jws::verify(request, keys, Freshness::Any, now)
+        jws::verify(request, keys, Freshness::Any, SystemClock.now())
     }
 }
 

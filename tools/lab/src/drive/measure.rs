@@ -201,7 +201,7 @@ impl Run<'_> {
         }
         let mut originated = Originated::default();
         for phase in [Phase::Conversion, Phase::Transfer] {
-            originated += hub.tally.exchanges(phase).originated() * self.options.transfers_per_operation();
+            originated += hub.tally.exchanges(phase).originated * self.options.transfers_per_operation();
         }
         Evidence {
             sides,

@@ -189,11 +189,7 @@ pub(crate) fn originated(subject: &Subject) -> Originated {
     let mut sum = Originated::default();
     for (generator, tally) in subject.generators.iter().zip(&subject.tallies) {
         let Some(first) = generator.scenario.phases().first() else { continue };
-        let own = tally.exchanges(*first).originated();
-        sum.sent += own.sent;
-        sum.accepted += own.accepted;
-        sum.refused += own.refused;
-        sum.unanswered += own.unanswered;
+        sum += tally.exchanges(*first).originated;
     }
     sum
 }

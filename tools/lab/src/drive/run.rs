@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use upesi_engine::{Clock as _, SystemClock};
 use upesi_http::{Workers, available_cores};
 use upesi_pki::PkiError;
 use upesi_sim::{Phase, SecurityError, SimError, Upstream, mix};
@@ -92,8 +93,7 @@ pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
         .enable_all()
         .build()
         .map_err(|source| LabError::Io { what: "cannot start the lab's runtime".to_owned(), source })?;
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let nonce = mix(u64::try_from(since_epoch.as_nanos()).unwrap_or(0) ^ u64::from(std::process::id()));
+    let nonce = mix(now().as_ns().unsigned_abs() ^ u64::from(std::process::id()));
     let keys = Keys::of(options, nonce)?;
     let run = Run { options, workers: workers.clone(), nonce, progress: progress_bar(options), keys };
     let result = runtime.block_on(async {
@@ -116,8 +116,7 @@ pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
 
 /// The moment by the system's clock.
 pub(crate) fn now() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_ns(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
+    SystemClock.now()
 }
 
 /// Who tells the hub's metrics. What somebody named, places and processes, must be there.

@@ -183,7 +183,8 @@ pub struct Question {
 }
 
 /// The contents of `suite.json`.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SuiteResult {
     /// Version of this layout, the same as of `result.json`.
     pub schema_version: u32,
@@ -225,7 +226,8 @@ pub struct SuiteResult {
 }
 
 /// A plot of a suite.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PlotResult {
     /// Its heading.
     pub title: String,

@@ -10,7 +10,7 @@ fn repetitions_become_one_and_a_bad_one_spoils_it() {
         throughput_per_s,
         validity: Validity::of(findings.iter().map(|text| (*text).to_owned()).collect()),
         thresholds: Some(Thresholds { met: findings.is_empty(), findings: Vec::new(), checked: Vec::new() }),
-        ..LabResult::default()
+        ..LabResult::new()
     };
     let result = together(vec![run(30.0, &[]), run(10.0, &["lag"]), run(20.0, &["lag"])]).unwrap();
     assert_eq!((result.throughput_per_s, result.repetitions), (20.0, vec![30.0, 10.0, 20.0]));
@@ -22,7 +22,7 @@ fn repetitions_become_one_and_a_bad_one_spoils_it() {
     assert!(!together(vec![run(1.0, &[]), bad, run(2.0, &[])]).unwrap().passed());
     assert!(together(Vec::new()).is_none());
     let ratios = |ratios: [Option<f64>; 2]| {
-        let runs = ratios.map(|ratio| LabResult { ratio, throughput_per_s: 9.0, ..LabResult::default() });
+        let runs = ratios.map(|ratio| LabResult { ratio, throughput_per_s: 9.0, ..LabResult::new() });
         together(runs.into()).unwrap().repeated
     };
     assert_eq!(ratios([Some(0.5), Some(0.4)]), BTreeMap::from([("ratio".into(), vec![0.5, 0.4])]));
@@ -59,9 +59,9 @@ fn a_run_that_was_disturbed_is_made_once_more_and_not_a_third_time() {
         throughput_per_s,
         schedule: Some(ScheduleResult { lag_ms_p99: 12.0, valid: false, ..ScheduleResult::default() }),
         validity: Validity::of(vec!["it lagged".to_owned()]),
-        ..LabResult::default()
+        ..LabResult::new()
     };
-    let quiet = |throughput_per_s| LabResult { throughput_per_s, ..LabResult::default() };
+    let quiet = |throughput_per_s| LabResult { throughput_per_s, ..LabResult::new() };
     let mut failed = lagging(1.0);
     failed.audit.ok = false;
     type Tries = Vec<Result<LabResult, String>>;

@@ -11,7 +11,6 @@ mod tests;
 mod upkeep;
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +24,7 @@ use upesi_ledger::{Stored as _, Transfer};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 
 use crate::fill::{FillingEngine, Payloads, rate_per_s, transfer_id};
+use crate::observe::process::directory_bytes;
 use crate::result::evidence::{Evidence, Provenance, Subject};
 use crate::{Environment, HubProcess, Usage};
 pub use report::Row;
@@ -178,10 +178,10 @@ fn measure_step(
     let mut row = Row { transfers: step, ..Row::default() };
     fill(arguments, seed, present, step, &mut row)?;
     let data = &arguments.data;
-    let disk = |name: &str| disk_bytes(&data.join(name));
-    row.archive_bytes = disk("archive")?;
-    row.journal_bytes = disk("journal")?;
-    row.snapshot_bytes = disk("snapshots")?;
+    let disk = |name: &str| directory_bytes(&data.join(name));
+    row.archive_bytes = disk("archive");
+    row.journal_bytes = disk("journal");
+    row.snapshot_bytes = disk("snapshots");
     restart(arguments, &mut row)?;
     Ok(row)
 }
@@ -236,25 +236,6 @@ fn this_program(arguments: &GrowArguments) -> Result<PathBuf, Failure> {
 const SETTLE: Duration = Duration::from_secs(5);
 const FILTERS_WAIT_MAX: Duration = Duration::from_secs(120);
 const FILTERS_WAIT_STEP: Duration = Duration::from_millis(20);
-/// Blocks as `stat` counts them, in bytes.
-const BLOCK_BYTES: u64 = 512;
-
-/// What the files below a directory take on the disk, in bytes; room that was only reserved counts too.
-fn disk_bytes(path: &Path) -> Result<u64, Failure> {
-    let failed = |error: std::io::Error| Failure::new(Exit::InputOutput, error);
-    let mut bytes = 0;
-    for file in fs::read_dir(path).map_err(failed)? {
-        let file = file.map_err(failed)?;
-        bytes += match file.metadata() {
-            Ok(found) if found.is_dir() => disk_bytes(&file.path())?,
-            Ok(found) => found.blocks() * BLOCK_BYTES,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(failed(error)),
-        };
-    }
-    Ok(bytes)
-}
-
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

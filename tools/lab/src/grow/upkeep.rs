@@ -20,9 +20,9 @@ use upesi_hub::logging::LogControl;
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::Timestamp;
 
-use super::disk_bytes;
 use super::steady::{Served, SteadyLoad};
 use crate::judge::thresholds::part;
+use crate::observe::process::directory_bytes;
 
 const DAY_MS: i64 = 86_400_000;
 /// The oldest part is so much older than it need be; the next part ends later than that.
@@ -157,7 +157,7 @@ fn tasks(
     clock.0.store(ahead_ms.max(0), Ordering::Release);
     hub.apply_retention();
     wait_until_left(&plan.data.join("archive"), oldest.first_seq)?;
-    let exported = disk_bytes(&places.export)?;
+    let exported = directory_bytes(&places.export);
     Ok([0, first.bytes_copied, second.bytes_copied, restored.bytes, exported])
 }
 

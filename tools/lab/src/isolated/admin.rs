@@ -4,17 +4,15 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use tokio::runtime::Builder;
-use upesi_http::{Bytes, Full, HeaderValue, Method, Request, StatusCode, Workers};
+use upesi_http::{Bytes, Full, HeaderValue, Method, Request, StatusCode};
 
 use super::measurement::Measurement;
 use super::scheme::{Past, Scheme};
-use super::senders::{HUB, SENDER, Senders, expect_parts, target_of};
-use super::settings::Keys;
-use super::source::number;
+use super::senders::{HUB, Senders, beside_hub, expect_parts, target_of};
 use super::stream::{GenerateOptions, Stream};
-use super::{Context, IsolatedError, scratch};
+use super::{Context, IsolatedError, hub_binary, scratch};
 use crate::drive::child::HubProcess;
+use crate::plan::section::Section;
 
 /// Who reads, and by which role.
 const OPERATOR: &str = "reader";
@@ -29,12 +27,12 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub fn read(keys: &mut Keys<'_>) -> Self {
+    pub fn read(keys: &mut Section<'_>) -> Self {
         let settings = Self {
-            messages: keys.size("messages", 2..=100_000_000, 20_000),
-            connections: keys.size("connections", 1..=64, 8),
-            dfsps: keys.size("dfsps", 2..=1_000, 8),
-            repetitions: keys.size("repetitions", 1..=1_000, 5),
+            messages: keys.size("messages", 2..=100_000_000).unwrap_or(20_000),
+            connections: keys.size("connections", 1..=64).unwrap_or(8),
+            dfsps: keys.size("dfsps", 2..=1_000).unwrap_or(8),
+            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
         };
         expect_parts(keys, settings.messages, settings.repetitions);
         settings
@@ -56,29 +54,20 @@ impl Settings {
         };
         past.write(&data)?;
         let first = scratch.path().join("bootstrap.token");
-        upesi(context, &["admin", "bootstrap", "--data", text(&data)?, "--out", text(&first)?])?;
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(IsolatedError::thread)?;
-        let mut hub = runtime.block_on(start_hub(context, &data))?;
-        let token = token(context, &hub, (&first, &scratch.path().join("reader.token")));
-        let workers = Arc::new(Workers::start(1, SENDER)?);
-        let measured = token.and_then(|token| {
+        upesi(&["admin", "bootstrap", "--data", text(&data)?, "--out", text(&first)?])?;
+        let arguments = vec!["--set=admin.authentication=required".to_owned()];
+        beside_hub(context, &data, arguments, 1, |hub, runtime, workers| {
+            let token = token(hub, (&first, &scratch.path().join("reader.token")))?;
             let target = target_of(&hub.admin_url())?;
             let make = move |index: usize| read_of(&names[index % names.len()], &token);
-            let senders = Senders::new(&target, &workers, self.connections, StatusCode::OK, make);
+            let senders = Senders::new(&target, workers, self.connections, StatusCode::OK, make);
             let part = self.messages / (self.repetitions + 1);
-            senders.begin(&runtime, part)?;
+            senders.begin(runtime, part)?;
             let mut measurement = Measurement::new("read", HUB);
-            senders.measure(&runtime, hub.pid(), (part, self.repetitions), &mut measurement)?;
-            measurement.parameters.extend([
-                ("messages", number(self.messages)),
-                ("connections", number(self.connections)),
-                ("dfsps", number(self.dfsps)),
-            ]);
+            measurement.fed_with(&stream);
+            senders.measure(runtime, hub.pid(), (part, self.repetitions), &mut measurement)?;
             Ok(measurement)
-        });
-        workers.shutdown();
-        hub.end();
-        measured
+        })
     }
 }
 
@@ -92,26 +81,19 @@ fn read_of(dfsp: &str, token: &HeaderValue) -> Result<Request<Full<Bytes>>, Stri
     Ok(request)
 }
 
-async fn start_hub(context: &Context, data: &Path) -> Result<HubProcess, IsolatedError> {
-    let mut arguments = context.hub_arguments.clone();
-    arguments.push("--set=admin.authentication=required".to_owned());
-    let log = context.logs.as_ref().map(|logs| logs.join("hub.log"));
-    Ok(HubProcess::start(&context.hub_binary()?, data, &arguments, log.as_deref()).await?)
-}
-
 /// Makes an operator who may read, and its token.
-fn token(context: &Context, hub: &HubProcess, files: (&Path, &Path)) -> Result<HeaderValue, IsolatedError> {
+fn token(hub: &HubProcess, files: (&Path, &Path)) -> Result<HeaderValue, IsolatedError> {
     let (first, own) = (text(files.0)?, text(files.1)?);
     let admin = hub.admin_url();
     let create = ["admin", "create", OPERATOR, "--role", ROLE, "--admin", &admin];
-    upesi(context, &[&create[..], &["--token-file", first, "--out", own]].concat())?;
+    upesi(&[&create[..], &["--token-file", first, "--out", own]].concat())?;
     let token = std::fs::read_to_string(own).map_err(IsolatedError::io("read", files.1))?;
     HeaderValue::try_from(format!("Bearer {}", token.trim()))
         .map_err(|error| IsolatedError::Operator(error.to_string()))
 }
 
-fn upesi(context: &Context, arguments: &[&str]) -> Result<(), IsolatedError> {
-    let run = Command::new(context.hub_binary()?).args(arguments).output();
+fn upesi(arguments: &[&str]) -> Result<(), IsolatedError> {
+    let run = Command::new(hub_binary()?).args(arguments).output();
     let output =
         run.map_err(|source| IsolatedError::Io { what: "cannot start the hub's binary".to_owned(), source })?;
     if output.status.success() {

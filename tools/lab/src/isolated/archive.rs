@@ -8,13 +8,10 @@ use upesi_sim::mix;
 use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, FjallArchive, VALUE_BYTES_MAX};
 use upesi_types::TransferId;
 
-use super::measurement::{
-    Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, parts_of_this_process, record, timed_stage,
-};
-use super::settings::Keys;
-use super::source::number;
+use super::measurement::{Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, record, timed_stage};
 use super::{Context, IsolatedError, scratch};
-use crate::result::schema::Parameter;
+use crate::plan::section::Section;
+use crate::result::statistics::ratio;
 
 /// An encoded finished transfer, in bytes.
 const VALUE_BYTES: usize = 200;
@@ -23,8 +20,8 @@ const ABSENT_FROM: u64 = 1 << 40;
 
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// Which figures are the result's; the others are among its stages.
-    what: What,
+    /// Which figures are the result's, by their place in [`STAGES`]; the others are among its stages.
+    what: usize,
     transfers: u64,
     value_bytes: usize,
     batch: usize,
@@ -33,38 +30,29 @@ pub(super) struct Settings {
     repetitions: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Insert,
-    Hit,
-    Miss,
-}
+const STAGES: [&str; 3] = ["archive_insert", "archive_hit", "archive_miss"];
 
 /// One kind of operation, repeated.
+#[derive(Default)]
 struct Timed {
-    repetitions: Vec<(Duration, u64, Histogram<u64>)>,
-    cpu: UsedCpu,
+    repetitions: Vec<(Duration, u64, Histogram<u64>, UsedCpu)>,
     failed: u64,
 }
 
 impl Settings {
-    pub fn read(keys: &mut Keys<'_>) -> Self {
+    pub fn read(keys: &mut Section<'_>) -> Self {
         let settings = Self {
-            what: match keys.choice("what", &["insert", "hit", "miss"]) {
-                "hit" => What::Hit,
-                "miss" => What::Miss,
-                _ => What::Insert,
-            },
-            transfers: keys.integer("transfers", 1..=1_000_000_000, 200_000),
-            value_bytes: keys.size("value_bytes", 1..=VALUE_BYTES_MAX, VALUE_BYTES),
-            batch: keys.size("batch", 1..=1_000_000, 16_384),
-            lookups: keys.integer("lookups", 1..=100_000_000, 50_000),
-            cache_bytes: keys.integer("cache_bytes", 1 << 20..=64 << 30, 32 << 20),
-            repetitions: keys.size("repetitions", 1..=1_000, 5),
+            what: keys.choice("what", &["insert", "hit", "miss"]).unwrap_or(0),
+            transfers: keys.integer("transfers", 1..=1_000_000_000).unwrap_or(200_000),
+            value_bytes: keys.size("value_bytes", 1..=VALUE_BYTES_MAX).unwrap_or(VALUE_BYTES),
+            batch: keys.size("batch", 1..=1_000_000).unwrap_or(16_384),
+            lookups: keys.integer("lookups", 1..=100_000_000).unwrap_or(50_000),
+            cache_bytes: keys.integer("cache_bytes", 1 << 20..=64 << 30).unwrap_or(32 << 20),
+            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
         };
         let repetitions = settings.repetitions as u64;
         if settings.transfers < repetitions || settings.lookups < repetitions {
-            keys.contradiction("give at least as many transfers and lookups as repetitions".to_owned());
+            keys.mistake("give at least as many transfers and lookups as repetitions");
         }
         settings
     }
@@ -81,34 +69,23 @@ impl Settings {
             self.look_up(&archive, |index| mix(context.seed ^ index) % self.transfers, context.seed, true)?;
         let miss = self.look_up(&archive, |index| ABSENT_FROM + index, context.seed, false)?;
         let mut measurement = Measurement::new("record", "an archive in this process");
-        let headline = match self.what {
-            What::Insert => &insert,
-            What::Hit => &hit,
-            What::Miss => &miss,
-        };
-        for (took, completed, latency_ns) in &headline.repetitions {
-            measurement.repeat(*took, *completed, latency_ns);
+        for (place, (name, timed)) in STAGES.into_iter().zip([&insert, &hit, &miss]).enumerate() {
+            measurement.failed += timed.failed;
+            let (mut sum, mut wall, mut operations) = (nanosecond_histogram(), Duration::ZERO, 0);
+            for (took, completed, latency_ns, used) in &timed.repetitions {
+                // Cannot fail: all have the same bounds.
+                let _ = sum.add(latency_ns);
+                (wall, operations) = (wall + *took, operations + completed);
+                if place == self.what {
+                    measurement.repeat(*took, *completed, latency_ns, used);
+                }
+            }
+            let mut stage = timed_stage(name, &sum, wall);
+            // Of an insert the applies are timed, each of a batch.
+            stage.batch_mean = ratio(operations as f64, sum.len() as f64);
+            measurement.stages.push(stage);
         }
-        measurement.failed = insert.failed + hit.failed + miss.failed;
-        measurement.stages = [("archive_insert", &insert), ("archive_hit", &hit), ("archive_miss", &miss)]
-            .map(|(name, timed)| {
-                let times = timed.times();
-                let mut stage = timed_stage(name, &times, timed.took());
-                // Of an insert the applies are timed, each of a batch.
-                let operations: u64 = timed.repetitions.iter().map(|(_, count, _)| count).sum();
-                stage.batch_mean = crate::result::statistics::ratio(operations as f64, times.len() as f64);
-                stage
-            })
-            .into();
         measurement.stages.push(timed_stage("archive_sync", &sync_ns, synced.elapsed()));
-        let (wall, completed) = (measurement.took(), measurement.completed());
-        measurement.processes = parts_of_this_process(&[("hub", headline.cpu.total())], wall, completed);
-        measurement.parameters = vec![
-            ("what", Parameter::from(["insert", "hit", "miss"][self.what as usize])),
-            ("transfers", number(usize::try_from(self.transfers).unwrap_or(usize::MAX))),
-            ("value_bytes", number(self.value_bytes)),
-            ("batch", number(self.batch)),
-        ];
         Ok(measurement)
     }
 
@@ -119,11 +96,12 @@ impl Settings {
 
     /// Stores all transfers, in as many repetitions as asked for. Making the entries up is not timed.
     fn insert(&self, archive: &FjallArchive, seed: u64) -> Result<Timed, IsolatedError> {
-        let mut timed = Timed { repetitions: Vec::new(), cpu: UsedCpu::default(), failed: 0 };
+        let mut timed = Timed::default();
         let mut at = 0;
         for repetition in 1..=self.repetitions as u64 {
             let end = self.transfers * repetition / self.repetitions as u64;
             let (mut latency_ns, mut took, first) = (nanosecond_histogram(), Duration::ZERO, at);
+            let mut used = UsedCpu::default();
             while at < end {
                 let until = (at + self.batch as u64).min(end);
                 let entries: Vec<ArchiveEntry> =
@@ -132,12 +110,12 @@ impl Settings {
                 let started = Instant::now();
                 archive.apply(&entries, until)?;
                 let elapsed = started.elapsed();
-                timed.cpu.add(&before.since());
+                used.add(&before.since());
                 record(&mut latency_ns, elapsed);
                 took += elapsed;
                 at = until;
             }
-            timed.repetitions.push((took, end - first, latency_ns));
+            timed.repetitions.push((took, end - first, latency_ns, used));
         }
         Ok(timed)
     }
@@ -150,7 +128,7 @@ impl Settings {
         seed: u64,
         is_there: bool,
     ) -> Result<Timed, IsolatedError> {
-        let mut timed = Timed { repetitions: Vec::new(), cpu: UsedCpu::default(), failed: 0 };
+        let mut timed = Timed::default();
         let count = self.lookups / self.repetitions as u64;
         for repetition in 0..self.repetitions as u64 {
             let ids: Vec<_> =
@@ -166,25 +144,9 @@ impl Settings {
                 record(&mut latency_ns, now - last);
                 last = now;
             }
-            timed.cpu.add(&before.since());
-            timed.repetitions.push((last - started, count, latency_ns));
+            timed.repetitions.push((last - started, count, latency_ns, before.since()));
         }
         Ok(timed)
-    }
-}
-
-impl Timed {
-    fn took(&self) -> Duration {
-        self.repetitions.iter().map(|(took, ..)| *took).sum()
-    }
-
-    fn times(&self) -> Histogram<u64> {
-        let mut times = nanosecond_histogram();
-        for (_, _, latency_ns) in &self.repetitions {
-            // Cannot fail: all have the same bounds.
-            let _ = times.add(latency_ns);
-        }
-        times
     }
 }
 

@@ -1,25 +1,24 @@
 //! One request of a transfer over HTTP, to a hub of its own: `POST /transfers` until the 202, or `PUT /transfers/{ID}`
 //! until the 200. Callbacks are held back, or swallowed by receivers that do nothing.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
-use upesi_http::{Bytes, Full, Method, Request as HttpRequest, StatusCode, Workers, header_block};
+use tokio::runtime::Runtime;
+use upesi_http::{Bytes, Full, Method, Request, StatusCode, Workers, header_block};
 
 use super::measurement::Measurement;
 use super::receiver::{Receivers, Stopwatch};
 use super::scheme::{Past, Scheme, read_existing};
-use super::senders::{HUB, SENDER, Senders, expect_parts, target_of};
-use super::settings::Keys;
-use super::source::{Source, number, yes_no};
-use super::stream::{Message, MessageKind, Stream, StreamError};
+use super::senders::{HUB, Senders, beside_hub, expect_parts, target_of};
+use super::source::Source;
+use super::stream::{Message, MessageKind, Stream};
 use super::{Context, IsolatedError, scratch};
 use crate::drive::admin_client::AdminClient;
 use crate::drive::child::HubProcess;
 use crate::observe::hub_metrics::{Snapshot, stages};
-use crate::result::schema::{Parameter, Queues};
+use crate::plan::section::Section;
+use crate::result::schema::Queues;
 
 /// Requests of one run where no number is given.
 const MESSAGES: usize = 20_000;
@@ -31,52 +30,22 @@ const HOLD_CALLBACKS: [&str; 3] = [
     "--set=callbacks.breaker_pause_max_ms=3600000",
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    Prepare,
-    Fulfil,
-}
-
-impl Request {
-    const fn kind(self) -> MessageKind {
-        match self {
-            Self::Prepare => MessageKind::Prepare,
-            Self::Fulfil => MessageKind::Fulfil,
-        }
-    }
-
-    const fn unit(self) -> &'static str {
-        match self {
-            Self::Prepare => "prepare",
-            Self::Fulfil => "fulfil",
-        }
-    }
-
-    /// The status of a success (FSPIOP API v1.1 §3.2.3).
-    const fn success(self) -> StatusCode {
-        match self {
-            Self::Prepare => StatusCode::ACCEPTED,
-            Self::Fulfil => StatusCode::OK,
-        }
-    }
-
-    fn of(self, message: &Message) -> Result<HttpRequest<Full<Bytes>>, String> {
-        let headers = header_block::from_block(&message.headers).map_err(|error| error.to_string())?;
-        let (method, path) = match self {
-            Self::Prepare => (Method::POST, "/transfers".to_owned()),
-            Self::Fulfil => (Method::PUT, format!("/transfers/{}", message.id)),
-        };
-        let mut request = HttpRequest::new(Full::new(message.body.clone()));
-        *request.method_mut() = method;
-        *request.uri_mut() = path.parse().map_err(|_| "the path is no URI".to_owned())?;
-        *request.headers_mut() = headers;
-        Ok(request)
-    }
+fn request_of(message: &Message) -> Result<Request<Full<Bytes>>, String> {
+    let headers = header_block::from_block(&message.headers).map_err(|error| error.to_string())?;
+    let (method, path) = match message.kind {
+        MessageKind::Prepare => (Method::POST, "/transfers".to_owned()),
+        MessageKind::Fulfil => (Method::PUT, format!("/transfers/{}", message.id)),
+    };
+    let mut request = Request::new(Full::new(message.body.clone()));
+    *request.method_mut() = method;
+    *request.uri_mut() = path.parse().map_err(|_| "the path is no URI".to_owned())?;
+    *request.headers_mut() = headers;
+    Ok(request)
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    request: Request,
+    kind: MessageKind,
     source: Source,
     connections: usize,
     threads: usize,
@@ -89,35 +58,35 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub fn read(request: Request, keys: &mut Keys<'_>) -> Self {
+    pub fn read(kind: MessageKind, keys: &mut Section<'_>) -> Self {
         let source = Source::read(keys, MESSAGES);
         let settings = Self {
-            request,
+            kind,
             existing: read_existing(keys, &source),
             source,
-            connections: keys.size("connections", 1..=8_192, 32),
-            threads: keys.size("threads", 1..=64, 1),
-            holds_callbacks: keys.choice("callbacks", &["held", "swallowed"]) == "held",
-            durable: keys.flag("durable", true),
-            repetitions: keys.size("repetitions", 1..=1_000, 5),
+            connections: keys.size("connections", 1..=8_192).unwrap_or(32),
+            threads: keys.size("threads", 1..=64).unwrap_or(1),
+            holds_callbacks: keys.choice("callbacks", &["held", "swallowed"]) != Some(1),
+            durable: keys.flag("durable").unwrap_or(true),
+            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
         };
         if settings.threads > settings.connections {
-            keys.contradiction("threads must not be more than connections".to_owned());
+            keys.mistake("threads must not be more than connections");
         }
         expect_parts(keys, settings.source.messages, settings.repetitions);
         settings
     }
 
     pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
-        let stream = self.source.load(context, self.request.kind())?;
+        let stream = self.source.load(context, self.kind)?;
         let scratch = scratch(&context.scratch)?;
         let data = scratch.path().join("data");
         let receivers = Receivers::start(1, Duration::ZERO, Arc::new(Stopwatch::new(0)))?;
         let endpoints = if self.holds_callbacks { NOBODY.to_owned() } else { receivers.url() };
         let count = self.source.messages;
-        let prepares = match self.request {
-            Request::Prepare => Vec::new(),
-            Request::Fulfil => stream.decode_fulfilled(count)?.0,
+        let prepares = match self.kind {
+            MessageKind::Prepare => Vec::new(),
+            MessageKind::Fulfil => stream.decode_fulfilled(count)?.0,
         };
         let past = Past {
             scheme: Scheme::of(&stream, Some(endpoints))?,
@@ -127,27 +96,17 @@ impl Settings {
             reserved: Arc::new(prepares),
         };
         past.write(&data)?;
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(IsolatedError::thread)?;
-        let mut hub = runtime.block_on(self.start_hub(context, &data))?;
-        let workers = Arc::new(Workers::start(self.threads, SENDER)?);
-        let measured = self.measure(&stream, &hub, &runtime, &workers);
-        workers.shutdown();
-        hub.end();
-        receivers.stop();
-        measured
-    }
-
-    async fn start_hub(&self, context: &Context, data: &Path) -> Result<HubProcess, IsolatedError> {
-        let binary = context.hub_binary()?;
-        let mut arguments = context.hub_arguments.clone();
+        // Streams expire in 2099.
+        let mut arguments = vec!["--set=hub.transfer_validity_max_s=3153600000".to_owned()];
+        arguments.push(format!("--set=engine.durable={}", self.durable));
         if self.holds_callbacks {
             arguments.extend(HOLD_CALLBACKS.map(str::to_owned));
         }
-        arguments.push(format!("--set=engine.durable={}", self.durable));
-        // Streams expire in 2099.
-        arguments.push("--set=hub.transfer_validity_max_s=3153600000".to_owned());
-        let log = context.logs.as_ref().map(|logs| logs.join("hub.log"));
-        Ok(HubProcess::start(&binary, data, &arguments, log.as_deref()).await?)
+        let measured = beside_hub(context, &data, arguments, self.threads, |hub, runtime, workers| {
+            self.measure(&stream, hub, runtime, workers)
+        });
+        receivers.stop();
+        measured
     }
 
     fn measure(
@@ -157,32 +116,25 @@ impl Settings {
         runtime: &Runtime,
         workers: &Arc<Workers>,
     ) -> Result<Measurement, IsolatedError> {
-        let messages = stream.of_kind(self.request.kind()).take(self.source.messages).cloned();
-        let messages: Vec<Message> = messages.collect();
-        if messages.len() < self.source.messages {
-            let (found, needed) = (messages.len(), self.source.messages);
-            return Err(StreamError::TooShort { what: self.request.unit(), found, needed }.into());
-        }
+        let messages: Vec<Message> = stream.first(self.kind, self.source.messages)?.cloned().collect();
         let target = target_of(&hub.fspiop_url())?;
-        let request = self.request;
-        let make = move |index: usize| request.of(&messages[index]);
-        let senders = Senders::new(&target, workers, self.connections, request.success(), make);
+        // FSPIOP API v1.1 §3.2.3.
+        let success = match self.kind {
+            MessageKind::Prepare => StatusCode::ACCEPTED,
+            MessageKind::Fulfil => StatusCode::OK,
+        };
+        let make = move |index: usize| request_of(&messages[index]);
+        let senders = Senders::new(&target, workers, self.connections, success, make);
         let part = self.source.messages / (self.repetitions + 1);
         senders.begin(runtime, part)?;
         let metrics_before = runtime.block_on(metrics(hub));
-        let mut measurement = Measurement::new(request.unit(), HUB);
+        let mut measurement = Measurement::new(self.kind.name(), HUB);
+        measurement.fed_with(stream);
         senders.measure(runtime, hub.pid(), (part, self.repetitions), &mut measurement)?;
         let seconds = measurement.took().as_secs_f64();
         let metrics_after = runtime.block_on(metrics(hub));
         measurement.stages = stages(&[(metrics_before, metrics_after)], seconds, &Queues::default());
         measurement.durable = Some(self.durable);
-        measurement.parameters = self.source.parameters(stream);
-        measurement.parameters.extend([
-            ("connections", number(self.connections)),
-            ("durable", yes_no(self.durable)),
-            ("existing", number(self.existing)),
-            ("callbacks", Parameter::from(if self.holds_callbacks { "held" } else { "swallowed" })),
-        ]);
         Ok(measurement)
     }
 }

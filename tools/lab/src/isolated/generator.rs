@@ -8,15 +8,12 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use upesi_http::Workers;
 
-use super::measurement::{
-    Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, parts_of_this_process, record, timed_stage,
-};
-use super::settings::Keys;
+use super::measurement::{Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, record, timed_stage};
 use super::{Context, IsolatedError};
 use crate::drive::pacer::pace;
 use crate::drive::schedule::arrivals;
 use crate::plan::load_profile::Load;
-use crate::result::schema::Parameter;
+use crate::plan::section::Section;
 
 const SINK: &str = "lab-sink";
 /// Name of the thread that keeps the schedule.
@@ -38,15 +35,14 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub fn read(keys: &mut Keys<'_>) -> Self {
-        let rate = keys.integer("rate_per_s", 1..=1_000_000, 1_000);
+    pub fn read(keys: &mut Section<'_>) -> Self {
         Self {
-            rate_per_s: u32::try_from(rate).unwrap_or(u32::MAX),
-            random: keys.choice("arrivals", &["even", "random"]) == "random",
-            seconds: Duration::from_millis(keys.integer("ms", 100..=600_000, 5_000)),
-            repetitions: keys.size("repetitions", 1..=1_000, 5),
-            threads: keys.size("threads", 1..=64, 1),
-            late_max: Duration::from_micros(keys.integer("late_us_max", 1..=60_000_000, 1_000)),
+            rate_per_s: keys.small("rate_per_s", 1..=1_000_000).unwrap_or(1_000),
+            random: keys.choice("arrivals", &["even", "random"]) == Some(1),
+            seconds: Duration::from_millis(keys.integer("ms", 100..=600_000).unwrap_or(5_000)),
+            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
+            threads: keys.size("threads", 1..=64).unwrap_or(1),
+            late_max: Duration::from_micros(keys.integer("late_us_max", 1..=60_000_000).unwrap_or(1_000)),
         }
     }
 
@@ -59,15 +55,13 @@ impl Settings {
 
     fn measure(&self, workers: &Arc<Workers>, seed: u64) -> Result<Measurement, IsolatedError> {
         let mut measurement = Measurement::new("arrival", "this process, into nothing");
-        let mut cpu = UsedCpu::default();
         let mut woke_ns = nanosecond_histogram();
         self.keep_schedule(workers, seed, WARM_UP)?;
         for repetition in 0..self.repetitions as u64 {
             let kept = self.keep_schedule(workers, seed.wrapping_add(repetition), self.seconds)?;
-            cpu.add(&kept.cpu);
             // Cannot fail: all have the same bounds.
             let _ = woke_ns.add(&kept.woke_ns);
-            measurement.repeat(self.seconds, kept.late_ns.len(), &kept.late_ns);
+            measurement.repeat(self.seconds, kept.late_ns.len(), &kept.late_ns, &kept.cpu);
         }
         let late_max_ns = u64::try_from(self.late_max.as_nanos()).unwrap_or(u64::MAX);
         let p99_ns = measurement.latency_ns.value_at_quantile(0.99);
@@ -80,15 +74,8 @@ impl Settings {
                 woke_ns.value_at_quantile(0.99) / 1_000
             ));
         }
-        let (wall, arrivals) = (measurement.took(), measurement.completed());
-        measurement.stages = vec![timed_stage("waking", &woke_ns, wall)];
-        let used = cpu.of(SINK) + cpu.of(PACER);
-        measurement.processes = parts_of_this_process(&[("lab", used)], wall, arrivals);
-        measurement.parameters = vec![
-            ("rate_per_s", Parameter::Number(i64::from(self.rate_per_s))),
-            ("arrivals", if self.random { "random" } else { "even" }.into()),
-            ("threads", Parameter::Number(i64::try_from(self.threads).unwrap_or(i64::MAX))),
-        ];
+        measurement.stages = vec![timed_stage("waking", &woke_ns, measurement.took())];
+        measurement.parts(&[("lab", &[SINK, PACER])]);
         Ok(measurement)
     }
 

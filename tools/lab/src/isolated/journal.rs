@@ -10,12 +10,9 @@ use upesi_journal::{
 };
 use upesi_sim::mix;
 
-use super::measurement::{
-    Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, parts_of_this_process, record, timed_stage,
-};
-use super::settings::Keys;
-use super::source::{number, yes_no};
+use super::measurement::{Measurement, ThreadTimes, nanosecond_histogram, record, timed_stage};
 use super::{Context, IsolatedError, scratch};
+use crate::plan::section::Section;
 use crate::result::schema::StageResult;
 use crate::result::statistics::{per_second, rounded};
 
@@ -55,18 +52,18 @@ struct Times {
 }
 
 impl Settings {
-    pub fn read(keys: &mut Keys<'_>) -> Self {
+    pub fn read(keys: &mut Section<'_>) -> Self {
         let settings = Self {
-            record_bytes: keys.size("record_bytes", 1..=1024 * 1024, RECORD_BYTES),
-            batch: keys.size("batch", 1..=65_536, 1),
-            batches: keys.size("batches", 1..=10_000_000, 2_000),
-            durable: keys.flag("durable", true),
-            zero_ahead: keys.flag("zero_ahead", true),
-            segment_bytes: keys.integer("segment_bytes", 64 * 1024..=4 << 30, 64 << 20),
-            repetitions: keys.size("repetitions", 1..=1_000, 5),
+            record_bytes: keys.size("record_bytes", 1..=1024 * 1024).unwrap_or(RECORD_BYTES),
+            batch: keys.size("batch", 1..=65_536).unwrap_or(1),
+            batches: keys.size("batches", 1..=10_000_000).unwrap_or(2_000),
+            durable: keys.flag("durable").unwrap_or(true),
+            zero_ahead: keys.flag("zero_ahead").unwrap_or(true),
+            segment_bytes: keys.integer("segment_bytes", 64 * 1024..=4 << 30).unwrap_or(64 << 20),
+            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
         };
         if settings.batch.saturating_mul(settings.record_bytes) > BATCH_BYTES_MAX {
-            keys.contradiction(format!("batch × record_bytes must not be more than {BATCH_BYTES_MAX}"));
+            keys.mistake(format!("batch × record_bytes must not be more than {BATCH_BYTES_MAX}"));
         }
         settings
     }
@@ -76,14 +73,13 @@ impl Settings {
         let mut journal = Journal::open(self, &scratch.path().join("data"), context.seed)?;
         let mut measurement = Measurement::new("record", "a journal in this process");
         let mut sum = Times::new();
-        let mut cpu = UsedCpu::default();
         // The first segment has no zeros in front of it, and the disk's caches are cold.
         journal.append(self.batches.div_ceil(10))?;
         for _ in 0..self.repetitions {
             let before = ThreadTimes::now();
             let times = journal.append(self.batches)?;
-            cpu.add(&before.since());
-            measurement.repeat(times.took, (self.batch * self.batches) as u64, &times.append);
+            let used = before.since();
+            measurement.repeat(times.took, (self.batch * self.batches) as u64, &times.append, &used);
             sum.add(&times);
         }
         let wall = measurement.took();
@@ -101,15 +97,7 @@ impl Settings {
                 ..StageResult::default()
             },
         ];
-        let completed = measurement.completed();
-        measurement.processes = parts_of_this_process(&[("hub", cpu.total())], wall, completed);
         measurement.durable = Some(self.durable);
-        measurement.parameters = vec![
-            ("record_bytes", number(self.record_bytes)),
-            ("batch", number(self.batch)),
-            ("durable", yes_no(self.durable)),
-            ("zero_ahead", yes_no(self.zero_ahead)),
-        ];
         Ok(measurement)
     }
 }

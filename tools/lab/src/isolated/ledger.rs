@@ -2,17 +2,16 @@
 
 use std::time::Instant;
 
+use upesi_engine::{Clock as _, SystemClock};
 use upesi_ledger::{AdminCommand, Archived, Callback, Command, Decision, Facts, Ledger, LedgerConfig, Reply};
 use upesi_types::Timestamp;
 
-use super::measurement::{
-    Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, parts_of_this_process, record, timed_stage,
-};
+use super::measurement::{Measurement, ThreadTimes, nanosecond_histogram, record, timed_stage};
 use super::scheme::Scheme;
-use super::settings::Keys;
 use super::source::Source;
 use super::stream::MessageKind;
 use super::{Context, IsolatedError};
+use crate::plan::section::Section;
 
 /// Messages where none are given.
 const MESSAGES: usize = 100_000;
@@ -38,7 +37,7 @@ pub(super) struct Folded {
 
 impl Folded {
     pub fn onboarded(scheme: &Scheme) -> Result<Self, IsolatedError> {
-        let now = super::stream::now();
+        let now = SystemClock.now();
         let mut folded = Self { ledger: Ledger::new(config()), decision: Decision::default(), now };
         folded.operate(scheme.setup())?;
         let funds = scheme.funds(&folded.ledger);
@@ -75,14 +74,11 @@ impl Folded {
 }
 
 impl Settings {
-    pub fn read(keys: &mut Keys<'_>) -> Self {
+    pub fn read(keys: &mut Section<'_>) -> Self {
         Self {
             source: Source::read(keys, MESSAGES),
-            kind: match keys.choice("what", &["prepare", "fulfil"]) {
-                "fulfil" => MessageKind::Fulfil,
-                _ => MessageKind::Prepare,
-            },
-            repetitions: keys.size("repetitions", 1..=1_000, 5),
+            kind: MessageKind::read(keys),
+            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
         }
     }
 
@@ -96,9 +92,8 @@ impl Settings {
         let [prepares, fulfils] = [prepares, fulfils]
             .map(|ready| ready.iter().map(|ready| ready.command.clone()).collect::<Vec<Command>>());
         let scheme = Scheme::of(&stream, None)?;
-        let unit = if self.kind == MessageKind::Fulfil { "fulfil" } else { "prepare" };
-        let mut measurement = Measurement::new(unit, "a ledger in this process");
-        let mut cpu = UsedCpu::default();
+        let mut measurement = Measurement::new(self.kind.name(), "a ledger in this process");
+        measurement.fed_with(&stream);
         for _ in 0..self.repetitions {
             let mut folded = Folded::onboarded(&scheme)?;
             let measured = if fulfils.is_empty() {
@@ -118,17 +113,15 @@ impl Settings {
                 record(&mut latency_ns, now - last);
                 last = now;
             }
-            cpu.add(&before.since());
+            let used = before.since();
             let ledger = &folded.ledger;
             let done =
                 if fulfils.is_empty() { ledger.reserved_len() as u64 } else { ledger.totals().committed };
             measurement.failed += (count as u64).saturating_sub(done);
-            measurement.repeat(last - started, done, &latency_ns);
+            measurement.repeat(last - started, done, &latency_ns, &used);
         }
-        let (wall, completed) = (measurement.took(), measurement.completed());
+        let wall = measurement.took();
         measurement.stages = vec![timed_stage("position", &measurement.latency_ns, wall)];
-        measurement.processes = parts_of_this_process(&[("hub", cpu.total())], wall, completed);
-        measurement.parameters = self.source.parameters(&stream);
         Ok(measurement)
     }
 }

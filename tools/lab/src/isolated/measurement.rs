@@ -3,18 +3,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use upesi_types::Timestamp;
 
 use super::Context;
+use super::stream::Stream;
 use crate::observe::machine::{CoreTime, Environment, durability, taken};
 use crate::observe::process::Usage;
 use crate::result::latency::LatencyMs;
 use crate::result::schema::{HistogramResult, Parameter, ProcessRow, StageResult, Validity, WindowResult};
 use crate::result::statistics::{
-    cores_used, latency_histogram, mebibytes, median, per_second, rounded, us_per_event,
+    cores_used, latency_histogram, mebibytes, median, per_second, ratio, rounded, us_per_event,
 };
 use crate::result::{LabResult, SliceResult};
 
@@ -49,11 +50,13 @@ pub(super) struct Measurement {
     pub latency_ns: Histogram<u64>,
     pub stages: Vec<StageResult>,
     pub processes: Vec<ProcessRow>,
-    pub parameters: Vec<(&'static str, Parameter)>,
+    pub parameters: BTreeMap<&'static str, Parameter>,
     /// Why the figures do not count, if they do not.
     pub findings: Vec<String>,
     pub durable: Option<bool>,
     pub target: &'static str,
+    /// What the threads of this process used in the repetitions.
+    pub cpu: UsedCpu,
     cores_before: Option<CoreTime>,
 }
 
@@ -66,7 +69,8 @@ impl Measurement {
             latency_ns: nanosecond_histogram(),
             stages: Vec::new(),
             processes: Vec::new(),
-            parameters: Vec::new(),
+            parameters: BTreeMap::new(),
+            cpu: UsedCpu::default(),
             findings: Vec::new(),
             durable: None,
             target,
@@ -82,14 +86,44 @@ impl Measurement {
         self.repetitions.iter().map(|repetition| repetition.took).sum()
     }
 
-    pub fn repeat(&mut self, took: Duration, completed: u64, latency_ns: &Histogram<u64>) {
+    pub fn repeat(&mut self, took: Duration, completed: u64, latency_ns: &Histogram<u64>, used: &UsedCpu) {
         self.repetitions.push(Repetition { took, completed });
         // Cannot fail: all have the same bounds.
         let _ = self.latency_ns.add(latency_ns);
+        self.cpu.add(used);
     }
 
-    pub fn result(self, kind: &str, context: &Context, started_at: Timestamp) -> LabResult {
-        let (completed, took) = (self.completed(), self.took());
+    /// Notes between how many DFSPs a stream is.
+    pub fn fed_with(&mut self, stream: &Stream) {
+        self.parameters.insert("dfsps", number(stream.header.dfsps.len()));
+    }
+
+    /// Notes threads of this process that play parts of their own, by how their names begin. Memory is the process's:
+    /// it is in the first row, and in no other. What they wrote, and how often they waited, is not known of parts.
+    pub fn parts(&mut self, parts: &[(&str, &[&str])]) {
+        let (usage, wall, completed) = (Usage::own().ok(), self.took(), self.completed());
+        let memory = |place: usize, bytes: fn(&Usage) -> u64| {
+            usage.as_ref().filter(|_| place == 0).map(|usage| rounded(mebibytes(bytes(usage)), 1))
+        };
+        let row = |(place, (name, threads)): (usize, &(&str, &[&str]))| {
+            let cpu = threads.iter().map(|prefix| self.cpu.of(prefix)).sum();
+            ProcessRow {
+                name: (*name).to_owned(),
+                cpu_us_per_operation: us_per_event(cpu, completed).map(|us| rounded(us, 3)),
+                cores: cores_used(cpu, wall).map(|cores| rounded(cores, 3)),
+                rss_mb: memory(place, |usage| usage.resident_bytes),
+                rss_peak_mb: memory(place, |usage| usage.resident_peak_bytes),
+                ..ProcessRow::default()
+            }
+        };
+        self.processes = parts.iter().enumerate().map(row).collect();
+    }
+
+    pub fn result(mut self, kind: &str, context: &Context, started_at: Timestamp) -> LabResult {
+        if self.processes.is_empty() {
+            self.parts(&[("hub", &[""])]);
+        }
+        let (completed, took, surroundings) = (self.completed(), self.took(), &context.surroundings);
         let mut cores = CoreTime::default();
         cores.add_growth(self.cores_before, CoreTime::now());
         let rates: Vec<f64> = self
@@ -107,25 +141,17 @@ impl Measurement {
             throughput_per_s: *rate,
         });
         let mut environment =
-            Environment::detect(context.commit.clone(), started_at.to_string(), &context.scratch);
+            Environment::detect(surroundings.commit.clone(), started_at.to_string(), &context.scratch);
         environment.durability = self.durable.map(|durable| durability(durable).to_owned());
-        let name = if context.name.is_empty() { kind } else { &context.name };
+        let name = if surroundings.name.is_empty() { kind } else { &surroundings.name };
         LabResult {
             name: name.to_owned(),
-            title: context.title.clone(),
-            description: context.description.clone(),
+            title: surroundings.title.clone(),
+            description: surroundings.description.clone(),
             kind: "isolated".into(),
             unit: self.unit.into(),
-            parameters: self
-                .parameters
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value))
-                .collect::<BTreeMap<_, _>>(),
-            scenario: super::KINDS
-                .iter()
-                .find(|(known, _)| *known == kind)
-                .map_or("", |(known, _)| known)
-                .into(),
+            parameters: self.parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+            scenario: kind.to_owned().into(),
             environment,
             seed: context.seed,
             target: self.target.to_owned(),
@@ -146,7 +172,7 @@ impl Measurement {
                 ..WindowResult::default()
             },
             repetitions: rates,
-            ..LabResult::default()
+            ..LabResult::new()
         }
     }
 }
@@ -191,40 +217,14 @@ pub(super) fn timed_stage(stage: &str, times: &Histogram<u64>, wall: Duration) -
     }
 }
 
-/// Threads of this process that play parts of their own, each with its name and its CPU. Memory is the process's: it is
-/// in the first row, and in no other. What they wrote, and how often they waited, is not known of parts.
-pub(super) fn parts_of_this_process(
-    parts: &[(&str, Duration)],
-    wall: Duration,
-    operations: u64,
-) -> Vec<ProcessRow> {
-    let usage = Usage::own().ok();
-    let memory = |place: usize, bytes: fn(&Usage) -> u64| {
-        usage.as_ref().filter(|_| place == 0).map(|usage| rounded(mebibytes(bytes(usage)), 1))
-    };
-    let row = |(place, (name, cpu)): (usize, &(&str, Duration))| ProcessRow {
-        name: (*name).to_owned(),
-        cpu_us_per_operation: us_per_event(*cpu, operations).map(|us| rounded(us, 3)),
-        cores: cores_used(*cpu, wall).map(|cores| rounded(cores, 3)),
-        rss_mb: memory(place, |usage| usage.resident_bytes),
-        rss_peak_mb: memory(place, |usage| usage.resident_peak_bytes),
-        ..ProcessRow::default()
-    };
-    parts.iter().enumerate().map(row).collect()
-}
-
-/// Which part of all CPU a part of the threads used.
-pub(super) fn share(used: &UsedCpu, prefix: &str) -> Option<f64> {
-    crate::result::statistics::ratio(used.of(prefix).as_secs_f64(), used.total().as_secs_f64())
-        .map(|share| rounded(share, 3))
+/// A number as results hold it.
+pub(super) fn number(value: usize) -> Parameter {
+    Parameter::Number(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 /// CPU that the threads of this process had used at one moment, by thread id.
 #[derive(Clone, Debug)]
-pub(super) struct ThreadTimes {
-    at: Instant,
-    threads: BTreeMap<u32, (String, u64)>,
-}
+pub(super) struct ThreadTimes(BTreeMap<u32, (String, u64)>);
 
 impl ThreadTimes {
     /// Reads `/proc`; empty where that is not what Linux provides.
@@ -237,41 +237,38 @@ impl ThreadTimes {
             let ns = read("schedstat").split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
             threads.insert(id, (read("comm").trim().to_owned(), ns));
         }
-        Self { at: Instant::now(), threads }
+        Self(threads)
     }
 
     /// What has been used since, by thread. Threads that have ended since are not counted.
     pub fn since(&self) -> UsedCpu {
-        let now = Self::now();
-        let used = now.threads.iter().map(|(id, (name, ns))| {
-            let before = self.threads.get(id).map_or(0, |(_, before)| *before);
-            (name.clone(), ns.saturating_sub(before))
+        let used = Self::now().0.into_iter().map(|(id, (name, ns))| {
+            let before = self.0.get(&id).map_or(0, |(_, before)| *before);
+            (name, ns.saturating_sub(before))
         });
-        UsedCpu { wall: now.at - self.at, by_thread: used.collect() }
+        UsedCpu(used.collect())
     }
 }
 
 /// CPU used during a time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UsedCpu {
-    pub wall: Duration,
-    by_thread: Vec<(String, u64)>,
-}
+pub(super) struct UsedCpu(Vec<(String, u64)>);
 
 impl UsedCpu {
-    pub fn total(&self) -> Duration {
-        Duration::from_nanos(self.by_thread.iter().map(|(_, ns)| ns).sum())
-    }
-
-    /// CPU of the threads whose name begins so. The kernel keeps 15 bytes of a name.
+    /// CPU of the threads whose name begins so: of all threads, of `""`. The kernel keeps 15 bytes of a name.
     pub fn of(&self, prefix: &str) -> Duration {
-        let named = self.by_thread.iter().filter(|(name, _)| name.starts_with(prefix));
+        let named = self.0.iter().filter(|(name, _)| name.starts_with(prefix));
         Duration::from_nanos(named.map(|(_, ns)| ns).sum())
     }
 
+    /// Which part of all CPU these threads used.
+    pub fn share_of(&self, prefix: &str) -> Option<f64> {
+        let share = ratio(self.of(prefix).as_secs_f64(), self.of("").as_secs_f64());
+        share.map(|share| rounded(share, 3))
+    }
+
     pub fn add(&mut self, other: &Self) {
-        self.wall += other.wall;
-        self.by_thread.extend(other.by_thread.iter().cloned());
+        self.0.extend(other.0.iter().cloned());
     }
 }
 
@@ -356,7 +353,7 @@ mod tests {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let (spun, ready) = std::sync::mpsc::channel();
         let busy = std::thread::Builder::new().name("meter-busy".to_owned()).spawn(move || {
-            let started = Instant::now();
+            let started = std::time::Instant::now();
             while started.elapsed() < Duration::from_millis(5) {
                 std::hint::spin_loop();
             }
@@ -368,7 +365,7 @@ mod tests {
         drop(stop);
         busy.unwrap().join().unwrap();
         assert!(used.of("meter-busy") > Duration::ZERO);
-        assert!(used.total() >= used.of("meter-busy"));
+        assert!(used.of("") >= used.of("meter-busy"));
         assert_eq!(used.of("no such thread"), Duration::ZERO);
     }
 }

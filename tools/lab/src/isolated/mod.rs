@@ -17,7 +17,6 @@ mod position;
 mod receiver;
 pub(crate) mod scheme;
 mod senders;
-mod settings;
 mod source;
 pub mod stream;
 
@@ -27,72 +26,47 @@ use std::path::{Path, PathBuf};
 pub(crate) use flow::start_delivering;
 use measurement::Measurement;
 pub(crate) use measurement::table;
-use settings::Keys;
-use stream::StreamError;
+use stream::{MessageKind, StreamError};
 use tempfile::TempDir;
+use upesi_engine::{Clock as _, SystemClock};
 
 use crate::drive::child::ChildError;
+use crate::drive::execute::Surroundings;
+use crate::plan::section::{Mistakes, Node, Section, Value};
 use crate::result::LabResult;
 
 /// What surrounds a run of one stage.
 #[derive(Clone, Debug)]
 pub struct Context {
-    pub name: String,
-    pub title: String,
-    pub description: String,
+    /// The log of a hub goes where the result does.
+    pub surroundings: Surroundings,
     /// A directory on the disk to measure. What is made there is removed at the end.
     pub scratch: PathBuf,
-    /// The `upesi` binary that is started as hub by the kinds `prepare`, `fulfil` and `admin`; `None` is this program
-    /// itself.
-    pub binary: Option<PathBuf>,
-    /// More arguments for that hub, such as `--set=log.level=debug`.
+    /// More arguments for the hub that the kinds `prepare`, `fulfil` and `admin` start: this program.
     pub hub_arguments: Vec<String>,
-    /// Where that hub's log goes; `None` throws it away.
-    pub logs: Option<PathBuf>,
-    /// Where what is recorded for the occasion is kept for other runs that need the same; `None` keeps nothing.
-    pub recordings: Option<PathBuf>,
     pub seed: u64,
-    /// The commit this program was built from, if known.
-    pub commit: Option<String>,
 }
 
-impl Context {
-    fn hub_binary(&self) -> Result<PathBuf, IsolatedError> {
-        let source =
-            |source| IsolatedError::Io { what: "cannot find this program's file".to_owned(), source };
-        self.binary.clone().map_or_else(|| std::env::current_exe().map_err(source), Ok)
-    }
+fn hub_binary() -> Result<PathBuf, IsolatedError> {
+    let source = |source| IsolatedError::Io { what: "cannot find this program's file".to_owned(), source };
+    std::env::current_exe().map_err(source)
 }
 
-impl Default for Context {
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            title: String::new(),
-            description: String::new(),
-            scratch: std::env::temp_dir(),
-            binary: None,
-            hub_arguments: Vec::new(),
-            logs: None,
-            recordings: None,
-            seed: 1,
-            commit: None,
-        }
-    }
-}
-
-/// The stages that can be measured alone, and what each is, in a few words.
-pub const KINDS: [(&str, &str); 9] = [
-    ("ledger", "deciding and folding, in memory, on one thread"),
-    ("position", "a recorded stream through the engine: ledger and journal, no HTTP"),
-    ("journal", "appending batches of records, with or without sync"),
-    ("archive", "storing finished transfers and finding them again"),
-    ("notification", "a recorded stream through the courier to receivers"),
-    ("prepare", "POST /transfers over HTTP to a hub of its own, until the 202"),
-    ("fulfil", "PUT /transfers/{ID} over HTTP for transfers that are reserved already, until the 200"),
-    ("admin", "reads of the admin API with an operator's token, to a hub of its own"),
-    ("generator", "the load generator's schedule, with nothing to send and nobody to send it to"),
+const OF_EDGE: &[&str] = &["connections", "durable", "existing", "callbacks"];
+/// The stages that can be measured alone, and the keys of each that its result repeats, where they were given.
+pub const KINDS: [(&str, &[&str]); 9] = [
+    ("ledger", &[]),
+    ("position", &["batch", "durable", "submitters", "in_flight", "existing", "deliveries"]),
+    ("journal", &["record_bytes", "batch", "durable", "zero_ahead"]),
+    ("archive", &["what", "transfers", "value_bytes", "batch"]),
+    ("notification", &["receivers", "keep_alive", "connections", "receiver_delay_ms", "threads"]),
+    ("prepare", OF_EDGE),
+    ("fulfil", OF_EDGE),
+    ("admin", &["connections"]),
+    ("generator", &["rate_per_s", "arrivals", "threads"]),
 ];
+/// Keys that results of every kind repeat.
+const OF_ALL: [&str; 4] = ["messages", "stream", "recorded", "body_bytes"];
 
 /// The settings of one run, ready.
 enum Stage {
@@ -107,23 +81,24 @@ enum Stage {
 }
 
 impl Stage {
-    /// Reads the table of a kind; every mistake is named.
-    fn read(kind: &str, table: &toml::Table) -> Result<Self, IsolatedError> {
-        let mut keys = Keys::new(kind, table);
-        let stage = match kind {
-            "ledger" => Self::Ledger(ledger::Settings::read(&mut keys)),
-            "position" => Self::Position(position::Settings::read(&mut keys)),
-            "journal" => Self::Journal(journal::Settings::read(&mut keys)),
-            "archive" => Self::Archive(archive::Settings::read(&mut keys)),
-            "notification" => Self::Notification(notification::Settings::read(&mut keys)),
-            "prepare" => Self::Edge(edge::Settings::read(edge::Request::Prepare, &mut keys)),
-            "fulfil" => Self::Edge(edge::Settings::read(edge::Request::Fulfil, &mut keys)),
-            "admin" => Self::Admin(admin::Settings::read(&mut keys)),
-            "generator" => Self::Generator(generator::Settings::read(&mut keys)),
-            other => return Err(IsolatedError::unknown_kind(other)),
-        };
-        keys.finish()?;
-        Ok(stage)
+    /// Reads the table of a kind; every mistake in it is noted. Fails where there is no such kind.
+    fn read(kind: &str, table: Option<&Node>, mistakes: &Mistakes) -> Result<Self, IsolatedError> {
+        if KINDS.iter().all(|(known, _)| *known != kind) {
+            let kinds = KINDS.map(|(kind, _)| kind).join(", ");
+            return Err(IsolatedError::Kind { kind: kind.to_owned(), kinds });
+        }
+        let keys = &mut Section::new("isolated", table, mistakes);
+        Ok(match kind {
+            "ledger" => Self::Ledger(ledger::Settings::read(keys)),
+            "position" => Self::Position(position::Settings::read(keys)),
+            "journal" => Self::Journal(journal::Settings::read(keys)),
+            "archive" => Self::Archive(archive::Settings::read(keys)),
+            "notification" => Self::Notification(notification::Settings::read(keys)),
+            "prepare" => Self::Edge(edge::Settings::read(MessageKind::Prepare, keys)),
+            "fulfil" => Self::Edge(edge::Settings::read(MessageKind::Fulfil, keys)),
+            "admin" => Self::Admin(admin::Settings::read(keys)),
+            _ => Self::Generator(generator::Settings::read(keys)),
+        })
     }
 
     fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
@@ -140,26 +115,38 @@ impl Stage {
     }
 }
 
-/// Checks the table of a kind without running anything. Errors: [`IsolatedError::Kind`] for an unknown kind,
-/// [`IsolatedError::Settings`] with every mistake in the table.
-pub fn check(kind: &str, table: &toml::Table) -> Result<(), IsolatedError> {
-    Stage::read(kind, table).map(drop)
+/// Checks the table of a kind without running anything; every mistake in it is noted. Errors:
+/// [`IsolatedError::Kind`] for an unknown kind.
+pub(crate) fn check(kind: &str, table: Option<&Node>, mistakes: &Mistakes) -> Result<(), IsolatedError> {
+    Stage::read(kind, table, mistakes).map(drop)
 }
 
 /// Measures one stage alone. Blocks until it is over; must not be called from within an async runtime. Errors: A
 /// mistake in the table, an unreadable stream, a disk or a process that fails.
-pub fn run(kind: &str, table: &toml::Table, context: &Context) -> Result<LabResult, IsolatedError> {
-    let stage = Stage::read(kind, table)?;
+pub fn run(kind: &str, table: Option<&Node>, context: &Context) -> Result<LabResult, IsolatedError> {
+    let mistakes = Mistakes::default();
+    let stage = Stage::read(kind, table, &mistakes)?;
+    let mistakes = mistakes.into_inner();
+    if !mistakes.is_empty() {
+        return Err(IsolatedError::Settings(mistakes.into_iter().map(|mistake| mistake.text).collect()));
+    }
     crate::observe::process::allow_many_files();
-    let started_at = stream::now();
+    let started_at = SystemClock.now();
     let mut measurement = stage.run(context)?;
-    // What was asked for; the rest is as the documentation says. Of a recorded stream it also counts between how many,
-    // and of several submitters whether all had something to do.
-    measurement.parameters.retain(|(key, _)| match *key {
-        "dfsps" => true,
-        position::SUBMITTING => table.contains_key("submitters"),
-        key => table.contains_key(key),
-    });
+    // What was asked for; the rest is as the documentation says.
+    let of_kind = KINDS.into_iter().find(|(known, _)| *known == kind).map_or(OF_EDGE, |(_, keys)| keys);
+    for key in of_kind.iter().chain(&OF_ALL) {
+        if let Some(node) = table.and_then(|table| table.get(key)) {
+            let parameter = match node.value {
+                Value::Flag(flag) => if flag { "yes" } else { "no" }.into(),
+                _ => node.parameter(),
+            };
+            measurement.parameters.insert(key, parameter);
+        }
+    }
+    if !measurement.parameters.contains_key("submitters") {
+        measurement.parameters.remove(position::SUBMITTING);
+    }
     Ok(measurement.result(kind, context, started_at))
 }
 
@@ -201,11 +188,6 @@ pub enum IsolatedError {
 }
 
 impl IsolatedError {
-    fn unknown_kind(kind: &str) -> Self {
-        let kinds: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
-        Self::Kind { kind: kind.to_owned(), kinds: kinds.join(", ") }
-    }
-
     pub(super) fn io(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let what = format!("cannot {what} {}", path.display());
         move |source| Self::Io { what, source }
@@ -246,8 +228,6 @@ fn scratch(parent: &Path) -> Result<TempDir, IsolatedError> {
 mod tests {
     use std::sync::Arc;
 
-    use toml::Table;
-
     use super::flow::{Flow, feed};
     use super::scheme::{Past, Scheme};
     use super::stream::{GenerateOptions, MessageKind, RecordOptions, Stream};
@@ -256,12 +236,18 @@ mod tests {
     use crate::result::schema::Parameter;
 
     fn context(scratch: &tempfile::TempDir) -> Context {
-        Context { scratch: scratch.path().join("scratch"), name: "tiny".to_owned(), ..Context::default() }
+        let surroundings = Surroundings { name: "tiny".to_owned(), ..Surroundings::default() };
+        let scratch = scratch.path().join("scratch");
+        Context { surroundings, scratch, hub_arguments: Vec::new(), seed: 1 }
+    }
+
+    fn table_of(text: &str) -> Node {
+        Node::parse(text).0
     }
 
     fn measure(kind: &str, table: &str) -> LabResult {
         let scratch = tempfile::tempdir().unwrap();
-        let result = run(kind, &table.parse::<Table>().unwrap(), &context(&scratch)).unwrap();
+        let result = run(kind, Some(&table_of(table)), &context(&scratch)).unwrap();
         assert_eq!((&*result.kind, &*result.scenario, result.name.as_str()), ("isolated", kind, "tiny"));
         assert!(result.validity.valid && result.failed == 0 && result.passed(), "{:?}", result.validity);
         assert!(result.throughput_per_s > 0.0 && result.latency_ms.max > 0.0, "{result:?}");
@@ -394,7 +380,8 @@ mod tests {
         for name in replayed {
             for point in named(name).points() {
                 let Work::Isolated { table, .. } = &point.work else { panic!("{name} is no stage alone") };
-                assert_eq!(table.get("recorded"), Some(&toml::Value::Boolean(true)), "{name}");
+                let recorded = table.as_ref().and_then(|table| table.get("recorded"));
+                assert_eq!(recorded.map(|node| &node.value), Some(&Value::Flag(true)), "{name}");
             }
         }
         let labels = |name: &str| named(name).points().iter().map(Point::label).collect::<Vec<_>>();
@@ -415,8 +402,9 @@ mod tests {
             random.completed
         );
         // Nobody begins within a microsecond: another thread has to be woken.
-        let table: Table = "rate_per_s = 400\nms = 100\nrepetitions = 1\nlate_us_max = 1".parse().unwrap();
-        let late = run("generator", &table, &Context::default()).unwrap();
+        let table = table_of("rate_per_s = 400\nms = 100\nrepetitions = 1\nlate_us_max = 1");
+        let scratch = tempfile::tempdir().unwrap();
+        let late = run("generator", Some(&table), &context(&scratch)).unwrap();
         assert!(
             !late.validity.valid && late.validity.findings[0].contains("1 µs are allowed"),
             "{:?}",
@@ -426,10 +414,15 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_before_anything_runs() {
+        let scratch = tempfile::tempdir().unwrap();
         for (kind, table, wanted) in [
             ("positions", "", "there is no isolated kind \"positions\""),
             ("position", "batch = 2000", "batch must not be more than in_flight"),
-            ("position", "batch = 2000\nnonsense = 1", "nonsense: isolated kind position has no such key"),
+            (
+                "position",
+                "batch = 2000\nnonsense = 1",
+                "\"nonsense\" is unknown in [isolated]; there are stream, recorded",
+            ),
             (
                 "position",
                 "messages = 4\nsubmitters = 5",
@@ -439,27 +432,28 @@ mod tests {
             ("prepare", "stream = 'x'\nexisting = 3", "existing transfers are made up"),
             ("position", "recorded = true\nexisting = 3", "existing transfers are made up"),
             ("ledger", "recorded = true\nstream = 'x'", "leave stream out, or recorded"),
-            ("notification", "receivers = 'nobody'", "give sinks or dfsps"),
+            ("notification", "receivers = 'nobody'", "give one of sinks, dfsps"),
             ("journal", "batch = 65536\nrecord_bytes = 65536", "batch × record_bytes"),
             ("archive", "transfers = 2", "at least as many transfers"),
-            ("prepare", "callbacks = 'sent'", "give held or swallowed"),
+            ("prepare", "callbacks = 'sent'", "give one of held, swallowed"),
             ("fulfil", "messages = 3", "more messages than repetitions"),
             ("notification", "keep_alive = 'no'", "give true or false"),
         ] {
-            let table: Table = table.parse().unwrap();
-            let error = check(kind, &table).unwrap_err();
+            let error = run(kind, Some(&table_of(table)), &context(&scratch)).unwrap_err();
             assert!(error.is_usage() && error.to_string().contains(wanted), "{kind}: {error}");
         }
         for (kind, _) in KINDS {
-            check(kind, &Table::new()).unwrap();
+            let mistakes = Mistakes::default();
+            check(kind, None, &mistakes).unwrap();
+            assert_eq!(mistakes.into_inner(), []);
         }
     }
 
     #[test]
     fn a_missing_stream_is_told_apart() {
         let scratch = tempfile::tempdir().unwrap();
-        let table: Table = "stream = '/nonexistent/stream'".parse().unwrap();
-        let error = run("ledger", &table, &context(&scratch)).unwrap_err();
+        let table = table_of("stream = '/nonexistent/stream'");
+        let error = run("ledger", Some(&table), &context(&scratch)).unwrap_err();
         assert!(error.missing_stream().is_some() && !error.is_usage(), "{error}");
     }
 

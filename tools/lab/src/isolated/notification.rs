@@ -17,15 +17,15 @@ use upesi_fspiop::Version;
 use upesi_http::{HeaderName, HeaderValue, StatusCode, Workers};
 
 use super::ledger::Folded;
-use super::measurement::{Measurement, ThreadTimes, UsedCpu, parts_of_this_process};
+use super::measurement::{Measurement, ThreadTimes};
 use super::receiver::{DFSPS, NUMBER_HEADER, RECEIVER, Receivers, SimulatedDfsps, Stopwatch};
 use super::scheme::Scheme;
-use super::settings::Keys;
-use super::source::{Source, number, yes_no};
+use super::source::Source;
 use super::stream::{MessageKind, Stream};
 use super::{Context, IsolatedError};
+use crate::plan::section::Section;
 use crate::result::schema::StageResult;
-use crate::result::statistics::{per_second, rounded};
+use crate::result::statistics::{per_second, ratio, rounded};
 
 /// Callbacks of one repetition where no number is given.
 const MESSAGES: usize = 20_000;
@@ -55,17 +55,19 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub fn read(keys: &mut Keys<'_>) -> Self {
+    pub fn read(keys: &mut Section<'_>) -> Self {
         Self {
             source: Source::read(keys, MESSAGES),
-            to_dfsps: keys.choice("receivers", &["sinks", "dfsps"]) == "dfsps",
-            keep_alive: keys.flag("keep_alive", true),
-            connections: keys.size("connections", 1..=4_096, CourierConfig::default().concurrency_max),
-            receiver_delay: Duration::from_millis(keys.integer("receiver_delay_ms", 0..=10_000, 0)),
-            threads: keys.size("threads", 1..=64, 1),
-            receiver_threads: keys.size("receiver_threads", 1..=64, 1),
-            queued: keys.size("queued", 1..=1_000_000, 4_096),
-            repetitions: keys.size("repetitions", 1..=1_000, 5),
+            to_dfsps: keys.choice("receivers", &["sinks", "dfsps"]) == Some(1),
+            keep_alive: keys.flag("keep_alive").unwrap_or(true),
+            connections: keys
+                .size("connections", 1..=4_096)
+                .unwrap_or(CourierConfig::default().concurrency_max),
+            receiver_delay: Duration::from_millis(keys.integer("receiver_delay_ms", 0..=10_000).unwrap_or(0)),
+            threads: keys.size("threads", 1..=64).unwrap_or(1),
+            receiver_threads: keys.size("receiver_threads", 1..=64).unwrap_or(1),
+            queued: keys.size("queued", 1..=1_000_000).unwrap_or(4_096),
+            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
         }
     }
 
@@ -131,7 +133,7 @@ impl Settings {
         receivers.settle()?;
         drop(watch.take());
         let mut measurement = Measurement::new("callback", "a courier in this process");
-        let mut cpu = UsedCpu::default();
+        measurement.fed_with(stream);
         for repetition in 0..self.repetitions {
             let from = if self.to_dfsps { first + repetition * self.source.messages } else { 0 };
             let offset = if self.to_dfsps { 0 } else { (repetition as u64 + 1) * NUMBERS };
@@ -139,17 +141,11 @@ impl Settings {
             let (before, arrived) = (ThreadTimes::now(), receivers.arrived());
             let took = feed.all(&records)?;
             receivers.settle()?;
-            cpu.add(&before.since());
-            measurement.repeat(took, receivers.arrived() - arrived, &watch.take());
+            let used = before.since();
+            measurement.repeat(took, receivers.arrived() - arrived, &watch.take(), &used);
         }
         measurement.failed = feed.progress.parked.load(Ordering::Acquire);
         measurement.findings.extend(receivers.finding());
-        self.describe(&mut measurement, stream, &courier, &cpu);
-        Ok(measurement)
-    }
-
-    fn describe(&self, measurement: &mut Measurement, stream: &Stream, courier: &Courier, cpu: &UsedCpu) {
-        let (wall, completed) = (measurement.took(), measurement.completed());
         let (mut attempts, mut attempts_us, mut refused) = (0, 0, 0);
         for lane in courier.lanes() {
             let Some(metrics) = courier.metrics(lane.target) else { continue };
@@ -160,25 +156,16 @@ impl Settings {
         if refused > 0 {
             measurement.findings.push(format!("{refused} attempts were not answered with success"));
         }
-        let mean_us =
-            crate::result::statistics::ratio(attempts_us as f64, attempts as f64).unwrap_or_default();
+        let completed = measurement.completed();
         measurement.stages = vec![StageResult {
             stage: "callback".to_owned(),
             operations: completed,
-            per_s: rounded(per_second(completed, wall), 1),
-            mean_us: rounded(mean_us, 1),
+            per_s: rounded(per_second(completed, measurement.took()), 1),
+            mean_us: rounded(ratio(attempts_us as f64, attempts as f64).unwrap_or_default(), 1),
             ..StageResult::default()
         }];
-        let parts = [("hub", cpu.of(COURIER)), ("lab", cpu.of(RECEIVER) + cpu.of(DFSPS))];
-        measurement.processes = parts_of_this_process(&parts, wall, completed);
-        measurement.parameters = self.source.parameters(stream);
-        measurement.parameters.extend([
-            ("receivers", (if self.to_dfsps { "dfsps" } else { "sinks" }).into()),
-            ("keep_alive", yes_no(self.keep_alive)),
-            ("connections", number(self.connections)),
-            ("receiver_delay_ms", number(self.receiver_delay.as_millis() as usize)),
-            ("threads", number(self.threads)),
-        ]);
+        measurement.parts(&[("hub", &[COURIER]), ("lab", &[RECEIVER, DFSPS])]);
+        Ok(measurement)
     }
 
     fn courier(

@@ -10,14 +10,14 @@ use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects
 use upesi_journal::Durability;
 
 use super::flow::{Fed, Flow, SUBMITTER, feed, start_delivering};
-use super::measurement::{Measurement, UsedCpu, parts_of_this_process, share};
+use super::measurement::{Measurement, number};
 use super::scheme::{Past, Scheme, copy_directory, read_existing};
-use super::settings::Keys;
-use super::source::{Source, number, yes_no};
+use super::source::Source;
 use super::stream::{MessageKind, Ready};
 use super::{Context, IsolatedError, scratch};
 use crate::observe::hub_metrics::{Snapshot, stages};
-use crate::result::schema::{Parameter, Queues, StageResult};
+use crate::plan::section::Section;
+use crate::result::schema::{Queues, StageResult};
 
 /// Messages where none are given: as many as the published figures were taken with.
 const MESSAGES: usize = 5_000;
@@ -52,32 +52,27 @@ struct Run {
 }
 
 impl Settings {
-    pub fn read(keys: &mut Keys<'_>) -> Self {
+    pub fn read(keys: &mut Section<'_>) -> Self {
         let source = Source::read(keys, MESSAGES);
         let settings = Self {
             existing: read_existing(keys, &source),
             source,
-            kind: match keys.choice("what", &["prepare", "fulfil"]) {
-                "fulfil" => MessageKind::Fulfil,
-                _ => MessageKind::Prepare,
-            },
+            kind: MessageKind::read(keys),
             batch: keys.bound("batch", 1..=1_000_000),
-            durable: keys.flag("durable", true),
+            durable: keys.flag("durable").unwrap_or(true),
             flow: Flow {
-                submitters: keys.size("submitters", 1..=64, 1),
-                in_flight: keys.size("in_flight", 1..=IN_FLIGHT_MAX, IN_FLIGHT),
+                submitters: keys.size("submitters", 1..=64).unwrap_or(1),
+                in_flight: keys.size("in_flight", 1..=IN_FLIGHT_MAX).unwrap_or(IN_FLIGHT),
             },
-            deliveries: keys.choice("deliveries", &["none", "reported"]) == "reported",
-            repetitions: keys.size("repetitions", 1..=1_000, 5),
+            deliveries: keys.choice("deliveries", &["none", "reported"]) == Some(1),
+            repetitions: keys.size("repetitions", 1..=1_000).unwrap_or(5),
         };
         let Flow { submitters, in_flight } = settings.flow;
         if settings.batch.is_some_and(|batch| batch > in_flight) {
-            keys.contradiction(
-                "batch must not be more than in_flight: batches would never be full".to_owned(),
-            );
+            keys.mistake("batch must not be more than in_flight: batches would never be full");
         }
         if submitters > in_flight.min(settings.source.messages) {
-            keys.contradiction("submitters must not be more than in_flight, nor than messages".to_owned());
+            keys.mistake("submitters must not be more than in_flight, nor than messages");
         }
         settings
     }
@@ -104,18 +99,17 @@ impl Settings {
         let begin = scratch.path().join("begin");
         past.write(&begin)?;
         let measured = fulfils.as_ref().unwrap_or(&prepares);
-        let unit = if fulfils.is_some() { "fulfil" } else { "prepare" };
-        let mut measurement = Measurement::new(unit, "an engine in this process");
-        let (mut cpu, mut spans) = (UsedCpu::default(), Vec::new());
-        let mut submitting = self.flow.submitters;
+        let mut measurement = Measurement::new(self.kind.name(), "an engine in this process");
+        measurement.fed_with(&stream);
+        let (mut spans, mut submitting) = (Vec::new(), self.flow.submitters);
         for _ in 0..self.repetitions {
             let data = scratch.path().join("data");
             copy_directory(&begin, &data)?;
             let Run { fed, failed, metrics } = self.run_once(&data, measured)?;
             std::fs::remove_dir_all(&data).map_err(IsolatedError::io("remove", &data))?;
             measurement.failed += failed;
-            measurement.repeat(fed.took, (count as u64).saturating_sub(failed), &fed.latency_ns);
-            cpu.add(&fed.cpu);
+            let done = (count as u64).saturating_sub(failed);
+            measurement.repeat(fed.took, done, &fed.latency_ns, &fed.cpu);
             submitting = submitting.min(fed.submitting);
             spans.push(metrics);
             if fed.busy > 0 {
@@ -126,21 +120,10 @@ impl Settings {
             let asked = self.flow.submitters;
             measurement.findings.push(format!("only {submitting} of {asked} submitters submitted anything"));
         }
-        measurement.stages = self.stages(&measurement, &spans, &cpu);
-        let (wall, completed) = (measurement.took(), measurement.completed());
-        let parts = [("hub", cpu.of("upesi-")), ("lab", cpu.of(SUBMITTER))];
-        measurement.processes = parts_of_this_process(&parts, wall, completed);
+        measurement.stages = engine_stages(&measurement, &spans);
+        measurement.parts(&[("hub", &["upesi-"]), ("lab", &[SUBMITTER])]);
         measurement.durable = Some(self.durable);
-        measurement.parameters = self.source.parameters(&stream);
-        measurement.parameters.extend([
-            ("batch", self.batch.map_or_else(|| Parameter::from("natural"), number)),
-            ("durable", yes_no(self.durable)),
-            ("submitters", number(self.flow.submitters)),
-            (SUBMITTING, number(submitting)),
-            ("in_flight", number(self.flow.in_flight)),
-            ("existing", number(self.existing)),
-            ("deliveries", Parameter::from(if self.deliveries { "reported" } else { "none" })),
-        ]);
+        measurement.parameters.insert(SUBMITTING, number(submitting));
         Ok(measurement)
     }
 
@@ -170,23 +153,15 @@ impl Settings {
         let failed = (measured.len() as u64).saturating_sub(done);
         Ok(Run { fed, failed, metrics: (first, last) })
     }
+}
 
-    fn stages(
-        &self,
-        measurement: &Measurement,
-        spans: &[(Snapshot, Snapshot)],
-        cpu: &UsedCpu,
-    ) -> Vec<StageResult> {
-        let mut found = stages(spans, measurement.took().as_secs_f64(), &Queues::default());
-        for stage in &mut found {
-            match stage.stage.as_str() {
-                "engine" => stage.cpu_share = share(cpu, "upesi-engine"),
-                "journal_sync" => stage.cpu_share = share(cpu, "upesi-journal"),
-                _ => {}
-            }
-        }
-        found
+fn engine_stages(measurement: &Measurement, spans: &[(Snapshot, Snapshot)]) -> Vec<StageResult> {
+    let mut found = stages(spans, measurement.took().as_secs_f64(), &Queues::default());
+    for (name, threads) in [("engine", "upesi-engine"), ("journal_sync", "upesi-journal")] {
+        let of = found.iter_mut().filter(|stage| stage.stage == name);
+        of.for_each(|stage| stage.cpu_share = measurement.cpu.share_of(threads));
     }
+    found
 }
 
 fn snapshot(registry: &Registry) -> Snapshot {

@@ -14,9 +14,9 @@ use upesi_types::{Amount, Currency, FspId, TransferId};
 
 use super::IsolatedError;
 use super::flow::{Flow, feed, start_delivering};
-use super::settings::Keys;
 use super::source::Source;
 use super::stream::{GenerateOptions, MessageKind, Ready, Stream, StreamError};
+use crate::plan::section::Section;
 
 /// Net debit cap and deposit of every DFSP in every currency, in whole units.
 const PLENTY_UNITS: i64 = 100_000_000_000 * 10_000;
@@ -161,12 +161,11 @@ pub(super) struct Past {
 }
 
 /// Reads the key `existing`: finished transfers that a hub has behind it.
-pub(super) fn read_existing(keys: &mut Keys<'_>, source: &Source) -> usize {
-    let existing = keys.size("existing", 0..=EXISTING_MAX, 0);
+pub(super) fn read_existing(keys: &mut Section<'_>, source: &Source) -> usize {
+    let existing = keys.size("existing", 0..=EXISTING_MAX).unwrap_or(0);
     if existing > 0 && (source.stream.is_some() || source.is_recorded) {
-        keys.contradiction(
-            "existing transfers are made up between made-up DFSPs: leave existing out, or the stream"
-                .to_owned(),
+        keys.mistake(
+            "existing transfers are made up between made-up DFSPs: leave existing out, or the stream",
         );
     }
     existing

@@ -1,17 +1,19 @@
 //! Connections that send one request after the other to a hub of its own, and what that costs.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use upesi_http::{Bytes, Full, Pool, PoolConfig, Request, ResponseBody, StatusCode, Target, Workers};
 
-use super::IsolatedError;
-use super::measurement::{Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, record};
-use super::settings::Keys;
+use super::measurement::{Measurement, ThreadTimes, nanosecond_histogram, record};
+use super::{Context, IsolatedError, hub_binary};
+use crate::drive::child::HubProcess;
 use crate::observe::process::{Moment, Watched};
+use crate::plan::section::Section;
 use crate::result::schema::ProcessRow;
 use crate::result::statistics::{cores_used, rounded, us_per_event};
 
@@ -28,10 +30,30 @@ pub(super) fn target_of(url: &str) -> Result<Target, IsolatedError> {
 }
 
 /// Each repetition sends a part of the messages, and one part more comes before them.
-pub(super) fn expect_parts(keys: &mut Keys<'_>, messages: usize, repetitions: usize) {
+pub(super) fn expect_parts(keys: &Section<'_>, messages: usize, repetitions: usize) {
     if messages <= repetitions {
-        keys.contradiction("give more messages than repetitions: each repetition sends a part".to_owned());
+        keys.mistake("give more messages than repetitions: each repetition sends a part");
     }
+}
+
+/// Starts a hub on a directory and does something to it from threads that send; ends both.
+pub(super) fn beside_hub(
+    context: &Context,
+    data: &Path,
+    arguments: Vec<String>,
+    threads: usize,
+    work: impl FnOnce(&HubProcess, &Runtime, &Arc<Workers>) -> Result<Measurement, IsolatedError>,
+) -> Result<Measurement, IsolatedError> {
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(IsolatedError::thread)?;
+    let arguments = [context.hub_arguments.clone(), arguments].concat();
+    let log = context.surroundings.out.as_ref().map(|out| out.join("hub.log"));
+    let binary = hub_binary()?;
+    let mut hub = runtime.block_on(HubProcess::start(&binary, data, &arguments, log.as_deref()))?;
+    let workers = Arc::new(Workers::start(threads, SENDER)?);
+    let measured = work(&hub, &runtime, &workers);
+    workers.shutdown();
+    hub.end();
+    measured
 }
 
 type MakeRequest = dyn Fn(usize) -> Result<Request<Full<Bytes>>, String> + Send + Sync;
@@ -88,20 +110,19 @@ impl Senders {
         measurement: &mut Measurement,
     ) -> Result<(), IsolatedError> {
         let failed_before = self.failed.load(Ordering::Acquire);
-        let mut cpu = UsedCpu::default();
-        let used = [hub_pid, std::process::id()].map(Used::from_now);
+        let watched = [hub_pid, std::process::id()].map(Used::from_now);
         for repetition in 1..=repetitions {
             let before = ThreadTimes::now();
             let failed = self.failed.load(Ordering::Acquire);
             let started = Instant::now();
             runtime.block_on(Arc::clone(self).send(repetition * part, (repetition + 1) * part))?;
             let took = started.elapsed();
-            cpu.add(&before.since());
+            let used = before.since();
             let failed = self.failed.load(Ordering::Acquire) - failed;
-            measurement.repeat(took, part as u64 - failed, &self.take_latency());
+            measurement.repeat(took, part as u64 - failed, &self.take_latency(), &used);
         }
         measurement.failed = self.failed.load(Ordering::Acquire) - failed_before;
-        measurement.processes = processes(measurement, &used.map(Used::until_now), &cpu);
+        measurement.processes = processes(measurement, &watched.map(Used::until_now));
         let first = lock(&self.failure);
         measurement
             .findings
@@ -180,13 +201,13 @@ impl Used {
 }
 
 /// Hub and lab, each a process of its own. The CPU of the threads that send is known to the nanosecond.
-fn processes(measurement: &Measurement, [hub, lab]: &[Watched; 2], cpu: &UsedCpu) -> Vec<ProcessRow> {
+fn processes(measurement: &Measurement, [hub, lab]: &[Watched; 2]) -> Vec<ProcessRow> {
     let (wall, completed) = (measurement.took(), measurement.completed());
     let row = |name: &str, process: &Watched, cpu: Duration| {
         let cpu_us = us_per_event(cpu, completed).map(|us| rounded(us, 3));
         process.row(name, cpu_us, cores_used(cpu, wall).map(|cores| rounded(cores, 3)))
     };
-    vec![row("hub", hub, hub.cpu), row("lab", lab, cpu.total())]
+    vec![row("hub", hub, hub.cpu), row("lab", lab, measurement.cpu.of(""))]
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::settings::Keys;
 use super::stream::{
     BODY_BYTES_MIN, DFSPS_MAX, GenerateOptions, MessageKind, RecordOptions, Stream, StreamError,
 };
@@ -11,7 +10,7 @@ use super::{Context, IsolatedError, scratch};
 use crate::drive::run::{DATA_DIRECTORY, run};
 use crate::plan::load_profile::Load;
 use crate::plan::options::RunOptions;
-use crate::result::schema::Parameter;
+use crate::plan::section::Section;
 
 const MESSAGES_MAX: usize = 5_000_000;
 
@@ -30,30 +29,25 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub fn read(keys: &mut Keys<'_>, messages: usize) -> Self {
+    pub fn read(keys: &mut Section<'_>, messages: usize) -> Self {
         let stream = keys.text("stream").map(PathBuf::from);
         if stream.is_some() && (keys.has("dfsps") || keys.has("body_bytes")) {
-            keys.contradiction(
-                "a recorded stream has its own DFSPs and bodies: leave dfsps and body_bytes out, or the stream"
-                    .to_owned(),
+            keys.mistake(
+                "a recorded stream has its own DFSPs and bodies: leave dfsps and body_bytes out, or the stream",
             );
         }
-        let is_recorded = keys.flag("recorded", false);
+        let is_recorded = keys.flag("recorded").unwrap_or(false);
         if is_recorded && stream.is_some() {
-            keys.contradiction(
-                "what is recorded for the occasion comes from no file: leave stream out, or recorded"
-                    .to_owned(),
+            keys.mistake(
+                "what is recorded for the occasion comes from no file: leave stream out, or recorded",
             );
         }
-        let given = keys.has("body_bytes");
-        let defaults = GenerateOptions::default();
-        let body_bytes = keys.size("body_bytes", BODY_BYTES_MIN..=32_768, defaults.body_bytes);
         Self {
             stream,
             is_recorded,
-            messages: keys.size("messages", 1..=MESSAGES_MAX, messages),
-            dfsps: keys.size("dfsps", 2..=DFSPS_MAX, 2),
-            body_bytes: given.then_some(body_bytes),
+            messages: keys.size("messages", 1..=MESSAGES_MAX).unwrap_or(messages),
+            dfsps: keys.size("dfsps", 2..=DFSPS_MAX).unwrap_or(2),
+            body_bytes: keys.size("body_bytes", BODY_BYTES_MIN..=32_768),
         }
     }
 
@@ -85,28 +79,6 @@ impl Source {
             seed: context.seed,
         })?)
     }
-
-    /// What a result tells of it.
-    pub fn parameters(&self, stream: &Stream) -> Vec<(&'static str, Parameter)> {
-        let mut parameters =
-            vec![("messages", number(self.messages)), ("dfsps", number(stream.header.dfsps.len()))];
-        if let Some(path) = &self.stream {
-            parameters.push(("stream", Parameter::Text(path.display().to_string())));
-        } else if self.is_recorded {
-            parameters.push(("recorded", yes_no(true)));
-        }
-        parameters.extend(self.body_bytes.map(|bytes| ("body_bytes", number(bytes))));
-        parameters
-    }
-}
-
-pub(super) fn number(value: usize) -> Parameter {
-    Parameter::Number(i64::try_from(value).unwrap_or(i64::MAX))
-}
-
-/// Yes or no as results hold it.
-pub(super) fn yes_no(value: bool) -> Parameter {
-    Parameter::Text(if value { "yes" } else { "no" }.to_owned())
 }
 
 /// Virtual users that drive the hub.
@@ -126,7 +98,8 @@ impl Recording {
     /// Takes what was kept of the same, or drives a hub and records it. The hub is the one that is shipped: durable,
     /// its settings untouched.
     pub fn make(self, context: &Context) -> Result<Stream, IsolatedError> {
-        let kept = context.recordings.as_ref().map(|kept| kept.join(self.file_name(context.seed)));
+        let kept =
+            context.surroundings.recordings.as_ref().map(|kept| kept.join(self.file_name(context.seed)));
         if let Some(stream) = kept.as_ref().and_then(|path| self.kept(path)) {
             return Ok(stream);
         }
@@ -138,12 +111,9 @@ impl Recording {
     }
 
     fn file_name(self, seed: u64) -> String {
-        let kind = match self.kind {
-            MessageKind::Prepare => "prepares",
-            MessageKind::Fulfil => "fulfils",
-        };
+        let kind = self.kind.name();
         let body = self.body_bytes.map_or_else(String::new, |bytes| format!("-of-{bytes}-bytes"));
-        format!("{}-{kind}{body}-{}-dfsps-seed-{seed}.stream", self.transfers, self.dfsps)
+        format!("{}-{kind}s{body}-{}-dfsps-seed-{seed}.stream", self.transfers, self.dfsps)
     }
 
     /// What lies there, if it is sound and enough. Anything else is recorded anew.
@@ -172,10 +142,7 @@ impl Recording {
                 return Ok(stream);
             }
         }
-        let what = match self.kind {
-            MessageKind::Prepare => "recorded prepares",
-            MessageKind::Fulfil => "recorded fulfils",
-        };
+        let what = format!("recorded {}s", self.kind.name());
         Err(StreamError::TooShort { what, found, needed: self.transfers }.into())
     }
 
@@ -189,7 +156,6 @@ impl Recording {
             duration: length,
             slices: Some(1),
             seed: context.seed,
-            binary: context.binary.clone(),
             out: Some(scratch.path().to_owned()),
             keep_data: true,
             ..RunOptions::default()
@@ -270,6 +236,7 @@ fn data_in(out: &Path) -> Result<PathBuf, IsolatedError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::execute::Surroundings;
     use crate::isolated::stream::GenerateOptions;
 
     #[test]
@@ -301,7 +268,9 @@ mod tests {
         let path = recordings.join(recording.file_name(7));
         keep(&stream, &path).unwrap();
         // No hub could be driven here: this test is no `upesi`.
-        let context = Context { recordings: Some(recordings), seed: 7, ..Context::default() };
+        let surroundings = Surroundings { recordings: Some(recordings), ..Surroundings::default() };
+        let scratch = directory.path().to_owned();
+        let context = Context { surroundings, scratch, hub_arguments: Vec::new(), seed: 7 };
         assert_eq!(recording.make(&context).unwrap(), stream);
         assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
         assert!(Recording { transfers: 41, ..recording }.kept(&path).is_none(), "too few");

@@ -68,7 +68,7 @@ impl AnswersEvidence {
     /// Answers that nobody can have asked for. An answer is unasked for when it comes too late, or when its question
     /// was accepted without the asker hearing of it; DFSPs with that fault answer twice.
     fn doubled(&self) -> u64 {
-        let explained = self.sum(|phase| phase.late + phase.unanswered) + self.counters.duplicated;
+        let explained = self.sum(|phase| phase.late + phase.originated.unanswered) + self.counters.duplicated;
         self.counters.answers_unasked.saturating_sub(explained)
     }
 
@@ -96,7 +96,7 @@ impl AnswersEvidence {
     fn checks(&self) -> Vec<AnswerCheck> {
         let check = |(phase, exchanges): &(&'static str, Exchanges)| AnswerCheck {
             phase: (*phase).into(),
-            accepted: exchanges.accepted,
+            accepted: exchanges.originated.accepted,
             right: exchanges.completed,
             errors: exchanges.errors,
             wrong: exchanges.wrong,
@@ -113,7 +113,7 @@ impl AuditSummary {
         let late = evidence.sum(|phase| phase.late);
         let lost = evidence.unanswered_of(late);
         if !moves_money {
-            self.accepted = evidence.sum(|phase| phase.accepted);
+            self.accepted = evidence.sum(|phase| phase.originated.accepted);
             self.in_flight = lost;
             self.finished = self.accepted.saturating_sub(lost);
         }
@@ -129,17 +129,16 @@ impl AuditSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::audit::Originated;
 
     fn good() -> AnswersEvidence {
         let discovery = Exchanges {
-            sent: 12,
-            accepted: 10,
-            refused: 1,
-            unanswered: 1,
+            originated: Originated { sent: 12, accepted: 10, refused: 1, unanswered: 1 },
             completed: 10,
             ..Exchanges::default()
         };
-        let agreement = Exchanges { sent: 10, accepted: 10, completed: 10, ..Exchanges::default() };
+        let originated = Originated { sent: 10, accepted: 10, ..Originated::default() };
+        let agreement = Exchanges { originated, completed: 10, ..Exchanges::default() };
         AnswersEvidence {
             phases: vec![("discovery", discovery), ("agreement", agreement)],
             counters: Counters { answers_received: 20, answers_sent: 20, ..Counters::default() },

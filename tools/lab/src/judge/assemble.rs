@@ -14,7 +14,7 @@ use crate::observe::timeline::Timeline;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::{HistogramResult, ProcessRow, StageResult, WindowResult};
 use crate::result::statistics::{ratio, rounded};
-use crate::result::{LabResult, OptionsEcho};
+use crate::result::{LabResult, OptionsEcho, SCHEMA_VERSION};
 
 impl Run<'_> {
     pub(crate) fn result(
@@ -34,6 +34,7 @@ impl Run<'_> {
         let phases = self.options.phases();
         let identity = &self.options.identity;
         let mut result = LabResult {
+            schema_version: SCHEMA_VERSION,
             name: identity.name.clone().unwrap_or_else(|| scenario.name().to_owned()),
             title: identity.title.clone(),
             description: identity.description.clone(),
@@ -75,7 +76,7 @@ impl Run<'_> {
             processes: process_rows(hub, baselines),
             window: self.window(hub),
             repetitions: hub.slices.iter().map(|slice| slice.throughput_per_s).collect(),
-            ..LabResult::default()
+            ..LabResult::new()
         };
         result.machine = machine(self.options, &result, hub.cores);
         result.validity = judge(self.options, &result);

@@ -171,7 +171,7 @@ mod tests {
                 ..WindowResult::default()
             },
             throughput_per_s: 500.0,
-            ..LabResult::default()
+            ..LabResult::new()
         }
     }
 
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn too_little_gives_no_lines() {
-        assert_eq!(drift(&LabResult::default()).rows, Vec::new());
+        assert_eq!(drift(&LabResult::new()).rows, Vec::new());
         let drift = drift(&result(|_| TimelineRow::default()));
         assert!(!drift.rows.iter().any(|row| row.name == "p99_ms"));
         assert_eq!(drift.disk_bytes_per_operation, None);

@@ -157,7 +157,7 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
 
     fn payments() -> (RunOptions, LabResult) {
         let options = RunOptions { scenario: Scenario::Payments, ..RunOptions::default() };
-        (options, LabResult { stages: stages_of(BEFORE, AFTER), ..LabResult::default() })
+        (options, LabResult { stages: stages_of(BEFORE, AFTER), ..LabResult::new() })
     }
 
     #[test]
@@ -226,7 +226,7 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
     fn transfers(notifications: u64) -> LabResult {
         let stages =
             vec![stage("prepare", 10_000), stage("fulfil", 9_990), stage("notification", notifications)];
-        LabResult { stages, ..LabResult::default() }
+        LabResult { stages, ..LabResult::new() }
     }
 
     #[test]

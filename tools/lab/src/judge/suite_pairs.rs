@@ -1,7 +1,7 @@
 //! What was run beside its base, judged: medians, the interval of the paired differences, and claims.
 #![expect(clippy::float_arithmetic, reason = "differences of measurements; no money")]
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::drive::suite_turns::{Group, Turn, beside_base};
 use crate::plan::Claim;
@@ -11,7 +11,8 @@ use crate::result::LabResult;
 use crate::result::statistics::{median, rounded};
 
 /// Two points that were run beside each other.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PairResult {
     /// What the other is compared with: which of the suite's `runs`.
     pub base: usize,
@@ -22,7 +23,8 @@ pub struct PairResult {
 }
 
 /// One figure of both.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PairFigure {
     /// Which: a member of `result.json`.
     pub figure: Metric,
@@ -39,7 +41,8 @@ pub struct PairFigure {
 }
 
 /// An interval of a relative difference: 0.12 is 12 % more.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DifferenceResult {
     /// The estimate: the mean of the paired differences of logarithms.
     pub centre: f64,
@@ -63,7 +66,7 @@ impl From<Interval> for DifferenceResult {
 }
 
 /// What became of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClaimVerdict {
     /// The whole interval is within the bound.
     #[serde(rename = "holds")]
@@ -72,12 +75,14 @@ pub enum ClaimVerdict {
     #[serde(rename = "does not hold")]
     Broken,
     /// The bound lies within the interval, or there is none.
+    #[default]
     #[serde(rename = "cannot be told")]
     Untold,
 }
 
 /// A claim beside what was measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClaimResult {
     /// The claim.
     pub text: String,

@@ -269,7 +269,7 @@ mod tests {
                 transfer: phase(1.0),
             },
             http_ms: p99(4_999.0),
-            ..LabResult::default()
+            ..LabResult::new()
         }
     }
 

@@ -112,7 +112,7 @@ mod tests {
             completed: 10_000,
             stages: vec![stage("prepare", 10_000), stage("fulfil", 9_990), stage("notification", 20_100)],
             processes: vec![ProcessRow { name: "lab".to_owned(), cores: Some(1.0), ..ProcessRow::default() }],
-            ..LabResult::default()
+            ..LabResult::new()
         }
     }
 

@@ -331,7 +331,7 @@ mod tests {
     }
 
     fn result() -> LabResult {
-        let mut result = LabResult::default();
+        let mut result = LabResult::new();
         result.environment.cores = 2;
         result.processes = vec![row("hub", 1.1, 0.31), row(LAB, 0.7, 0.12), row("forwarder", 1.0, 0.5)];
         result

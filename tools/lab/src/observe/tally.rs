@@ -40,14 +40,9 @@ pub(crate) type Steps = [Step; Phase::ALL.len()];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Exchanges {
-    /// Requests sent.
-    pub sent: u64,
-    /// Of those, accepted: answered 2xx.
-    pub accepted: u64,
-    /// Answered with an error.
-    pub refused: u64,
-    /// Without an answer.
-    pub unanswered: u64,
+    /// How the requests themselves were answered.
+    #[serde(flatten)]
+    pub originated: Originated,
     /// Of the accepted, ended by the right callback.
     pub completed: u64,
     /// Ended by an error callback or an abort.
@@ -62,37 +57,24 @@ impl Exchanges {
     fn count(&mut self, step: Step) {
         let end = match step {
             Step::Unreached | Step::Repeated => return,
-            Step::Refused => &mut self.refused,
-            Step::Unanswered => &mut self.unanswered,
+            Step::Refused => &mut self.originated.refused,
+            Step::Unanswered => &mut self.originated.unanswered,
             Step::Late => &mut self.late,
             Step::Error => &mut self.errors,
             Step::Wrong => &mut self.wrong,
             Step::Done(_) => &mut self.completed,
         };
         *end += 1;
-        self.sent += 1;
-        self.accepted += u64::from(!matches!(step, Step::Refused | Step::Unanswered));
+        self.originated.sent += 1;
+        self.originated.accepted += u64::from(!matches!(step, Step::Refused | Step::Unanswered));
     }
 
     fn add(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.accepted += other.accepted;
-        self.refused += other.refused;
-        self.unanswered += other.unanswered;
+        self.originated += other.originated;
         self.completed += other.completed;
         self.errors += other.errors;
         self.wrong += other.wrong;
         self.late += other.late;
-    }
-
-    /// How the requests themselves were answered.
-    pub const fn originated(&self) -> Originated {
-        Originated {
-            sent: self.sent,
-            accepted: self.accepted,
-            refused: self.refused,
-            unanswered: self.unanswered,
-        }
     }
 }
 
@@ -241,8 +223,10 @@ mod tests {
         let maxima = tally.phases.each_ref().map(|phase| phase.latency.max() / 1000);
         assert_eq!((maxima, tally.latency.max() / 1000), ([10, 7, 0, 5], 14));
         assert_eq!((tally.latency.len(), tally.completed, tally.failed), (2, 2, 1));
-        let discovery = Exchanges { sent: 5, accepted: 4, refused: 1, completed: 4, ..Exchanges::default() };
-        let agreement = Exchanges { sent: 4, accepted: 4, completed: 3, late: 1, ..Exchanges::default() };
+        let originated = Originated { sent: 5, accepted: 4, refused: 1, unanswered: 0 };
+        let discovery = Exchanges { originated, completed: 4, ..Exchanges::default() };
+        let originated = Originated { sent: 4, accepted: 4, ..Originated::default() };
+        let agreement = Exchanges { originated, completed: 3, late: 1, ..Exchanges::default() };
         assert_eq!((*tally.exchanges(Phase::Lookup), *tally.exchanges(Phase::Quote)), (discovery, agreement));
         let mut sum = tally.clone();
         sum.add(&tally);
@@ -269,7 +253,8 @@ mod tests {
             Step::Done(Instant::now()),
         ];
         ends.into_iter().for_each(|step| exchanges.count(step));
-        let Exchanges { sent, accepted, refused, unanswered, completed, errors, wrong, late } = exchanges;
+        let Exchanges { originated, completed, errors, wrong, late } = exchanges;
+        let Originated { sent, accepted, refused, unanswered } = originated;
         assert_eq!((sent, refused + unanswered, completed + errors + wrong + late), (6, 2, accepted));
     }
 }

@@ -239,15 +239,15 @@ pub(crate) fn parallel(sections: &mut [Section<'_>]) -> Vec<ParallelLoad> {
     for section in sections {
         let found = section.choice("operation", &Scenario::ALL.map(Scenario::name));
         if found.is_none() {
-            section.mistake_at(section.line(), "parallel: a load needs its operation");
+            section.mistake("parallel: a load needs its operation");
         }
         let (load, percent) = load(section);
         if !load.is_open() {
             let text = "parallel.shape: loads in parallel arrive by rate: open, poisson or ramping-rate";
-            section.mistake_at(section.line(), text);
+            section.mistake(text);
         }
         if percent.is_some() {
-            section.mistake_at(section.line(), "parallel.percent_of_breakpoint: a breakpoint is of one load");
+            section.mistake("parallel.percent_of_breakpoint: a breakpoint is of one load");
         }
         loads.push(ParallelLoad { operation: Scenario::ALL[found.unwrap_or(0)], load });
     }
@@ -264,7 +264,7 @@ fn stage(section: &mut Section<'_>) -> Stage {
     let level = section.small::<u32>("to", 0..=u64::from(RATE_PER_S_MAX));
     let length = section.duration("within");
     if level.is_none() || length.is_none() {
-        section.mistake_at(section.line(), "a stage needs both to = NUMBER and within = \"TIME\"");
+        section.mistake("a stage needs both to = NUMBER and within = \"TIME\"");
     }
     Stage { level: level.unwrap_or(1), length: length.unwrap_or(Duration::ZERO) }
 }
@@ -314,7 +314,7 @@ fn pair(section: &mut Section<'_>) -> Option<(usize, usize, u64)> {
     let weight = section.integer("weight", 1..=WEIGHT_MAX);
     let pair = payer.zip(payee).zip(weight).map(|((payer, payee), weight)| (payer - 1, payee - 1, weight));
     if pair.is_none() {
-        section.mistake_at(section.line(), "a pair needs from, to (DFSPs, from 1) and weight");
+        section.mistake("a pair needs from, to (DFSPs, from 1) and weight");
     }
     pair
 }

@@ -118,7 +118,7 @@ pub enum Work {
     Isolated {
         /// Which one: see [`crate::isolated::KINDS`].
         stage: String,
-        table: toml::Table,
+        table: Option<Node>,
         /// Arguments of the hub, where the stage needs one.
         hub_arguments: Vec<String>,
         seed: u64,

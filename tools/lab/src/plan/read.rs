@@ -120,19 +120,11 @@ fn work(name: &str, node: &Node, mistakes: &Mistakes) -> Work {
 
 fn isolated_work(file: &mut Section<'_>, hub_arguments: Vec<String>, seed: u64, mistakes: &Mistakes) -> Work {
     let stage = file.text_required("stage");
-    let node = file.node("isolated");
-    let table = node.map(Node::to_table).unwrap_or_default();
-    if let Some(node) = node.filter(|node| !matches!(node.value, Value::Table(_))) {
-        file.mistake_at(node.line, "isolated is a section: write [isolated] on a line of its own");
-    }
+    let table = file.node("isolated").cloned();
     if !stage.is_empty()
-        && let Err(error) = isolated::check(&stage, &table)
+        && let Err(error) = isolated::check(&stage, table.as_ref(), mistakes)
     {
-        for text in error.to_string().lines() {
-            let key = text.split([' ', ':']).next().unwrap_or_default();
-            let line = node.and_then(|node| node.get(key)).or(node).map_or(0, |node| node.line);
-            mistakes.borrow_mut().push(Mistake { line, text: text.to_owned() });
-        }
+        file.mistake_at(0, error.to_string());
     }
     Work::Isolated { stage, table, hub_arguments, seed }
 }
@@ -210,7 +202,7 @@ fn loads(file: &mut Section<'_>, has_operation: bool, options: &mut RunOptions) 
     }
     if has_operation || section.is_given() {
         let text = "operation and [load] say nothing beside [[parallel]], whose loads have their own";
-        section.mistake_at(section.line(), text);
+        section.mistake(text);
     }
     options.scenario = Scenario::Parallel;
     options.load = Load::Parallel { loads };
@@ -226,7 +218,7 @@ fn times(section: &mut Section<'_>, options: &mut RunOptions) {
     options.quiesce_timeout = section.duration("quiesce_timeout").unwrap_or(options.quiesce_timeout);
     match (options.load.stages_length(), measured) {
         (Some(_), Some(_)) => {
-            section.mistake_at(section.line(), "time.measured: the stages of the load say how long it takes");
+            section.mistake("time.measured: the stages of the load say how long it takes");
         }
         (Some(length), None) => {
             options.duration = length.saturating_sub(options.warm_up + options.cool_down);
@@ -267,7 +259,7 @@ fn compare(section: &mut Section<'_>, options: &mut RunOptions) {
     let parse = |text: &String| {
         let found = text.parse::<Baseline>();
         if let Err(error) = &found {
-            section.mistake_at(section.line(), format!("{text:?}: {error}"));
+            section.mistake(format!("{text:?}: {error}"));
         }
         found.ok()
     };
@@ -291,7 +283,7 @@ fn test(file: &mut Section<'_>, targets: &[Target]) -> Test {
         probes_max: section.small("probes_max", 2..=100).unwrap_or(usual.probes_max),
     };
     if section.is_given() && Test::NAMES[index] != "breakpoint" {
-        section.mistake_at(section.line(), "[breakpoint] goes with test = \"breakpoint\"");
+        section.mistake("[breakpoint] goes with test = \"breakpoint\"");
     }
     match Test::NAMES[index] {
         "smoke" => Test::Smoke,

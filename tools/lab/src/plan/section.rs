@@ -13,7 +13,7 @@ use upesi_tls::Protocols;
 
 use super::Mistake;
 use crate::result::LabResult;
-use crate::result::schema::TargetCheck;
+use crate::result::schema::{Parameter, TargetCheck};
 
 pub(crate) type Mistakes = RefCell<Vec<Mistake>>;
 
@@ -50,6 +50,15 @@ impl<'file> Section<'file> {
 
     pub fn line(&self) -> usize {
         self.node.map_or(0, |node| node.line)
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.node.is_some_and(|node| node.get(key).is_some())
+    }
+
+    /// Notes a mistake that concerns several keys.
+    pub fn mistake(&self, text: impl Into<String>) {
+        self.mistake_at(self.line(), text);
     }
 
     pub fn mistake_at(&self, line: usize, text: impl Into<String>) {
@@ -159,6 +168,16 @@ impl<'file> Section<'file> {
         self.read(key, wanted, |value| duration_of(&value.text()?))
     }
 
+    /// A bound, or `"natural"` for none.
+    pub fn bound(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<usize> {
+        let wanted = format!("a whole number from {} to {}, or \"natural\"", range.start(), range.end());
+        let bound = |value: &Value| match value.integer() {
+            Some(number) => range.contains(&number).then(|| usize::try_from(number).ok()),
+            None => (value.text().as_deref() == Some("natural")).then_some(None),
+        };
+        self.read(key, wanted, bound).flatten()
+    }
+
     pub fn integers(&mut self, key: &'static str) -> Option<Vec<u64>> {
         let wanted = "a list of whole numbers, such as [70, 10, 10, 10]";
         self.read(key, wanted, |value| value.list(Value::integer))
@@ -195,14 +214,14 @@ pub fn duration_of(text: &str) -> Option<Duration> {
 
 /// A value with the line it stands on, from 1.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Node {
+pub struct Node {
     pub line: usize,
     pub value: Value,
 }
 
 /// What TOML knows.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     Text(String),
     Integer(i64),
     Fraction(f64),
@@ -282,21 +301,12 @@ impl Node {
         table.entry((*first).to_owned()).or_insert(empty).set_at(rest, node)
     }
 
-    /// Without lines, as the `toml` crate has it; what it cannot hold is left out.
-    pub fn to_toml(&self) -> Option<toml::Value> {
-        Some(match &self.value {
-            Value::Text(text) => toml::Value::String(text.clone()),
-            Value::Integer(number) => toml::Value::Integer(*number),
-            Value::Fraction(number) => toml::Value::Float(*number),
-            Value::Flag(flag) => toml::Value::Boolean(*flag),
-            Value::List(list) => toml::Value::Array(list.iter().filter_map(Self::to_toml).collect()),
-            Value::Table(_) => toml::Value::Table(self.to_table()),
-            Value::Other => return None,
-        })
-    }
-
-    pub fn to_table(&self) -> toml::Table {
-        self.entries().filter_map(|(key, node)| Some((key.clone(), node.to_toml()?))).collect()
+    /// As results repeat it.
+    pub fn parameter(&self) -> Parameter {
+        match &self.value {
+            Value::Integer(number) => Parameter::Number(*number),
+            _ => Parameter::Text(self.plain().unwrap_or_else(|| "several".to_owned())),
+        }
     }
 
     /// As a setting of the hub or a label reads it; `None` for lists and tables.
@@ -527,7 +537,7 @@ mod tests {
             failed: 10,
             lost: 1,
             throughput_per_s: 200.0,
-            ..LabResult::default()
+            ..LabResult::new()
         };
         for (kind, limit, met) in [
             (TargetKind::P99, 1_000.0, true),
@@ -543,7 +553,7 @@ mod tests {
         ] {
             assert_eq!(Target { kind, limit }.check(&result).met, met, "{} {limit}", kind.key());
         }
-        let nothing = LabResult::default();
+        let nothing = LabResult::new();
         assert!(!Target { kind: TargetKind::P50, limit: 10.0 }.check(&nothing).met);
     }
 }

@@ -109,7 +109,7 @@ impl SuiteFile {
             match run(&mut section, directory) {
                 Ok(run) => runs.push(run),
                 Err(PlanError::Unknown { name, .. }) => {
-                    section.mistake_at(section.line(), format!("there is no scenario {name:?}"));
+                    section.mistake(format!("there is no scenario {name:?}"));
                 }
                 Err(PlanError::Mistakes { file, mistakes }) => {
                     for mistake in mistakes {
@@ -120,7 +120,7 @@ impl SuiteFile {
                             format!(", line {}", mistake.line)
                         };
                         let text = format!("in {file}{line}: {}", mistake.text);
-                        section.mistake_at(section.line(), text);
+                        section.mistake(text);
                     }
                 }
                 Err(error) => failure = failure.or(Some(error)),
@@ -156,10 +156,10 @@ fn questions(file: &mut Section<'_>, runs: &[SuiteRun], all_are_read: bool) -> V
         let strange = scenarios.iter().find(|name| !has(name.as_str()));
         if let Some(name) = strange.filter(|_| all_are_read) {
             let text = format!("question.scenarios: this suite has no [[run]] of {name:?}");
-            section.mistake_at(section.line(), text);
+            section.mistake(text);
         }
         if scenarios.is_empty() {
-            section.mistake_at(section.line(), "question.scenarios: name those that answer it");
+            section.mistake("question.scenarios: name those that answer it");
         }
         SuiteQuestion { text, scenarios }
     };
@@ -190,7 +190,7 @@ fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, 
             "{}: only a steady load on a hub can be looked into: profile goes without",
             scenario.name
         );
-        section.mistake_at(section.line(), text);
+        section.mistake(text);
     }
     Ok(SuiteRun { scenario, question, profile, rows })
 }

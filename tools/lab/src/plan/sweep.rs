@@ -73,7 +73,7 @@ pub(super) fn variants(axes: Option<&Node>, ablations: Option<&Node>, mistakes: 
         let name = path.rsplit('.').next().unwrap_or(&path).to_owned();
         let with = |variant: &Variant, value: &Node| {
             let mut variant = variant.clone();
-            variant.parameters.insert(name.clone(), parameter(value));
+            variant.parameters.insert(name.clone(), value.parameter());
             variant.changes.push((path.clone(), value.clone()));
             variant
         };
@@ -83,7 +83,7 @@ pub(super) fn variants(axes: Option<&Node>, ablations: Option<&Node>, mistakes: 
             .collect();
     }
     if let Some(node) = ablations {
-        let ablations = ablation_variants(node, mistakes);
+        let ablations = tables("ablation", node, mistakes).map(ablation).collect();
         if axes.is_some() {
             note(node.line, "a file has a [sweep] or [[ablation]]s, not both");
         } else {
@@ -112,41 +112,36 @@ fn gather<'file>(node: &'file Node, prefix: &str, axes: &mut Vec<(String, &'file
     }
 }
 
-fn ablation_variants(node: &Node, mistakes: &Mistakes) -> Vec<Variant> {
-    let Value::List(list) = &node.value else {
-        let text = "write each ablation as [[ablation]]".to_owned();
-        mistakes.borrow_mut().push(Mistake { line: node.line, text });
-        return Vec::new();
+/// Each `[[name]]` of a file.
+fn tables<'file>(
+    name: &'static str,
+    node: &'file Node,
+    mistakes: &'file Mistakes,
+) -> impl Iterator<Item = Section<'file>> {
+    let list = match &node.value {
+        Value::List(list) => &list[..],
+        _ => {
+            let text = format!("write each {name} as [[{name}]]");
+            mistakes.borrow_mut().push(Mistake { line: node.line, text });
+            &[]
+        }
     };
-    let mut variants = Vec::new();
-    for ablation in list {
-        let mut section = Section::new("ablation", Some(ablation), mistakes);
-        let name = section.text_required("name");
-        let changes = section.node("set").map(axes_of).unwrap_or_default();
-        variants.push(Variant {
-            parameters: BTreeMap::from([("ablation".to_owned(), Parameter::Text(name))]),
-            changes: changes.into_iter().map(|(path, node)| (path, node.clone())).collect(),
-        });
-    }
-    variants
+    list.iter().map(move |node| Section::new(name, Some(node), mistakes))
 }
 
-fn parameter(node: &Node) -> Parameter {
-    match &node.value {
-        Value::Integer(number) => Parameter::Number(*number),
-        _ => Parameter::Text(node.plain().unwrap_or_else(|| "several".to_owned())),
+fn ablation(mut section: Section<'_>) -> Variant {
+    let name = section.text_required("name");
+    let changes = section.node("set").map(axes_of).unwrap_or_default();
+    Variant {
+        parameters: BTreeMap::from([("ablation".to_owned(), Parameter::Text(name))]),
+        changes: changes.into_iter().map(|(path, node)| (path, node.clone())).collect(),
     }
 }
 
 /// The plots that the file asks for; one of throughput where it asks for none and has a sweep.
 pub(super) fn plots(node: Option<&Node>, variants: &[Variant], mistakes: &Mistakes) -> Vec<Plot> {
     if let Some(node) = node {
-        let Value::List(list) = &node.value else {
-            let text = "write each plot as [[plot]]".to_owned();
-            mistakes.borrow_mut().push(Mistake { line: node.line, text });
-            return Vec::new();
-        };
-        return list.iter().map(|node| plot(node, mistakes)).collect();
+        return tables("plot", node, mistakes).map(plot).collect();
     }
     // The axes, in the order of the file, are the changes of any point.
     let axis = |(path, _): &(String, Node)| path.rsplit('.').next().unwrap_or(path).to_owned();
@@ -163,8 +158,7 @@ fn usual_plot(x: String, series: Option<String>) -> Plot {
     Plot { title, x, series, y: "throughput_per_s".to_owned() }
 }
 
-fn plot(node: &Node, mistakes: &Mistakes) -> Plot {
-    let mut section = Section::new("plot", Some(node), mistakes);
+fn plot(mut section: Section<'_>) -> Plot {
     Plot {
         title: section.text_required("title"),
         x: section.text_required("x"),
@@ -185,23 +179,17 @@ pub struct Claim {
 }
 
 pub(super) fn claims(node: Option<&Node>, variants: &[Variant], mistakes: &Mistakes) -> Vec<Claim> {
-    let Some(node) = node else { return Vec::new() };
-    let Value::List(list) = &node.value else {
-        let text = "write each claim as [[claim]]".to_owned();
-        mistakes.borrow_mut().push(Mistake { line: node.line, text });
-        return Vec::new();
-    };
-    list.iter().filter_map(|node| claim(node, variants, mistakes)).collect()
+    let sections = node.into_iter().flat_map(|node| tables("claim", node, mistakes));
+    sections.filter_map(|section| claim(section, variants)).collect()
 }
 
-fn claim(node: &Node, variants: &[Variant], mistakes: &Mistakes) -> Option<Claim> {
-    let mut section = Section::new("claim", Some(node), mistakes);
+fn claim(mut section: Section<'_>, variants: &[Variant]) -> Option<Claim> {
     let text = section.text_required("text");
     let ablation = section.text_required("ablation");
     let figure = section.choice("figure", &Metric::ALL.map(Metric::member)).unwrap_or(0);
     let at_most_percent = section.number("at_most_percent");
     if at_most_percent.is_none() {
-        section.mistake_at(section.line(), "at_most_percent is missing in [claim]");
+        section.mistake("at_most_percent is missing in [claim]");
     }
     let is_meant =
         |variant: &Variant| variant.parameters.get("ablation") == Some(&Parameter::Text(ablation.clone()));
@@ -210,7 +198,7 @@ fn claim(node: &Node, variants: &[Variant], mistakes: &Mistakes) -> Option<Claim
         let text = format!(
             "claim.ablation: {ablation:?} is no [[ablation]] after the first, which it is compared with"
         );
-        section.mistake_at(section.line(), text);
+        section.mistake(text);
     }
     Some(Claim { text, point: point?, figure: Metric::ALL[figure], at_most_percent: at_most_percent? })
 }

@@ -186,7 +186,7 @@ fn broken_toml_and_contradictions_are_mistakes_too() {
         ("title = \"x\"\nkind = \"isolated\"\nstage = \"engine\"", "there is no isolated kind \"engine\""),
         (
             "title = \"x\"\nkind = \"isolated\"\nstage = \"position\"\n[isolated]\nbatch = 0\nsize = 2",
-            "test.toml:5: batch of isolated kind position",
+            "test.toml:5: isolated.batch: give a whole number from 1 to",
         ),
         ("title = \"x\"\n[sweep]\n\"title.x\" = [1]", "is no path of this scenario"),
         ("title = \"x\"\n[sweep]\nseed = [1]\n[[ablation]]\nname = \"y\"", "not both"),

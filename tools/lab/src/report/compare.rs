@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::ReportError;
+use crate::judge::suite_pairs::{PairFigure, PairResult};
 use crate::report::input::Results;
 use crate::report::run::Run;
 use crate::report::statistics::{
     CONFIDENCE, Interval, paired_difference, pairs_to_tell, relative_difference, repetitions_to_tell,
 };
-use crate::report::suite::Beside;
 use crate::report::verdict::verdict;
 use crate::report::{text, verdict};
 use crate::result::statistics::median;
@@ -21,15 +21,22 @@ const SAME_WITHIN: f64 = 0.02;
 /// The difference that advice on repetitions is about.
 const ADVICE_EFFECT: f64 = 0.05;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// In files it is the member of a result that it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Metric {
+    #[default]
+    #[serde(rename = "throughput_per_s")]
     Throughput,
     /// Throughput divided by that of a baseline which was measured in turn with it: what slows the machine slows both.
+    #[serde(rename = "ratio")]
     Ratio,
     /// Latency that half of the operations stay below.
+    #[serde(rename = "latency_ms.p50")]
     Median,
     /// Latency that 99 of 100 operations stay below.
+    #[serde(rename = "latency_ms.p99")]
     Tail,
+    #[serde(rename = "hub.cpu_us_per_operation")]
     Cpu,
 }
 
@@ -71,12 +78,6 @@ impl Metric {
             Self::Median | Self::Tail => crate::report::figures::milliseconds(value),
             Self::Cpu => crate::report::figures::microseconds(value),
         }
-    }
-}
-
-impl Serialize for Metric {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.member())
     }
 }
 
@@ -258,7 +259,7 @@ fn suites(results: &Results) -> Vec<Pair> {
 /// that the suite names first.
 pub(crate) fn within_suites(results: &Results) -> Vec<Pair> {
     let runs = &results.runs;
-    let turns = || results.suites.iter().flat_map(|suite| &suite.pairs);
+    let turns = || results.suites.iter().flat_map(|suite| &suite.file.pairs);
     let took_turns: BTreeSet<usize> = turns().map(|beside| beside.other).collect();
     let others = ablations(runs, &took_turns);
     turns().filter_map(|beside| beside_base(beside, runs)).chain(others).collect()
@@ -269,9 +270,9 @@ fn named(run: &Run) -> Run {
     Run { label: run.parameters_text(), ..run.clone() }
 }
 
-fn beside_base(beside: &Beside, runs: &[Run]) -> Option<Pair> {
+fn beside_base(beside: &PairResult, runs: &[Run]) -> Option<Pair> {
     let (base, other) = (named(runs.get(beside.base)?), named(runs.get(beside.other)?));
-    let difference = |(metric, base, other): &(Metric, Vec<f64>, Vec<f64>)| {
+    let difference = |PairFigure { figure: metric, base, other, .. }: &PairFigure| {
         let interval = paired_difference(base, other, CONFIDENCE)?;
         let judgement = judge(&interval);
         let needed = pairs_to_tell(base, other, ADVICE_EFFECT, CONFIDENCE);

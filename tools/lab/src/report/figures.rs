@@ -39,7 +39,8 @@ pub(crate) fn number(value: f64) -> String {
     grouped(value, decimals)
 }
 
-pub(crate) fn count(value: u64) -> String {
+/// A whole number with commas between its thousands.
+pub fn count(value: u64) -> String {
     grouped(value as f64, 0)
 }
 

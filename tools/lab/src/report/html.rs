@@ -190,7 +190,7 @@ fn compared(results: &Results) -> bool {
 
 fn title(results: &Results) -> String {
     match (results.suites.as_slice(), results.runs.as_slice()) {
-        ([suite], _) if results.only_suites => suite.title.clone(),
+        ([suite], _) if results.only_suites => suite.file.title.clone(),
         (_, [run]) => capitalised(run.title()),
         (_, [first, rest @ ..]) if rest.iter().all(|run| run.title() == first.title()) => {
             format!("{}: {} runs compared", first.title(), rest.len() + 1)
@@ -243,7 +243,7 @@ fn facts(runs: &[Run]) -> Vec<String> {
 fn suites(parts: &mut Parts, results: &Results) {
     for (number, suite) in results.suites.iter().enumerate() {
         let mut plots = Markup::new();
-        for (index, plot) in suite.plots.iter().enumerate() {
+        for (index, plot) in suite.file.plots.iter().enumerate() {
             if let Some(plot) = plots::of_suite(plot, results, &format!("sweep-{number}-{index}")) {
                 plots.add(&plot.markup());
             }
@@ -255,7 +255,7 @@ fn suites(parts: &mut Parts, results: &Results) {
         for absence in &suite.absences {
             body.put("<p class=\"note\">{}.</p>", &[absence]);
         }
-        let heading = if results.suites.len() > 1 { suite.title.as_str() } else { "What it depends on" };
+        let heading = if results.suites.len() > 1 { suite.file.title.as_str() } else { "What it depends on" };
         parts.section(&format!("suite-{number}"), heading, &body);
     }
 }

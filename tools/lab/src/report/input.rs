@@ -11,13 +11,12 @@ use serde_json::Value;
 
 use super::ReportError;
 use super::run::{self, Shares};
-use crate::drive::suite_run::{LeftOut, Question, SuiteFailure};
+use crate::drive::suite_run::SuiteResult;
 use crate::report::parameters;
 use crate::report::run::Run;
-use crate::report::suite::{Beside, Claim, Length, PairFile, absences};
+use crate::report::suite::absences;
+use crate::result::SCHEMA_VERSION;
 
-/// Newest layout of `result.json` and `suite.json` that is understood.
-const SCHEMA_VERSION_MAX: u64 = 2;
 /// Largest file that is read, in bytes: an hour per second with all its buckets is below one mebibyte.
 pub(crate) const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The flame graph that `upesi lab profile` keeps beside a result.
@@ -26,33 +25,15 @@ const FLAME_GRAPH: &str = "profile.svg";
 const FLAME_GRAPH_BYTES_MAX: u64 = 512 * 1024;
 const RUNS_MAX: usize = 1_000;
 
-#[derive(Clone, Debug)]
-pub(crate) struct Plot {
-    pub title: String,
-    /// Name of the parameter on the horizontal axis.
-    pub x: String,
-    /// Name of the parameter that tells lines apart.
-    pub series: Option<String>,
-    /// Name of the figure on the vertical axis.
-    pub y: String,
-    /// Which runs, as indices into [`Results::runs`].
-    pub runs: Vec<usize>,
-}
-
 /// Several runs that belong together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Suite {
-    pub title: String,
-    pub plots: Vec<Plot>,
+    /// What its file says; runs in it are indices into [`Results::runs`].
+    pub file: SuiteResult,
     /// Indices into [`Results::runs`].
     pub runs: Vec<usize>,
     /// What the suite names and what is not there, with the reason, a sentence each.
     pub absences: Vec<String>,
-    pub pairs: Vec<Beside>,
-    pub claims: Vec<Claim>,
-    pub questions: Vec<Question>,
-    /// How long it took, where it says so.
-    pub length: Option<Length>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -62,31 +43,6 @@ pub(crate) struct Results {
     pub only_suites: bool,
 }
 
-#[derive(Deserialize)]
-struct SuiteFile {
-    name: Option<String>,
-    title: Option<String>,
-    runs: Vec<String>,
-    plots: Option<Vec<PlotFile>>,
-    pairs: Option<Vec<PairFile>>,
-    claims: Option<Vec<Claim>>,
-    questions: Option<Vec<Question>>,
-    failures: Option<Vec<SuiteFailure>>,
-    left_out: Option<Vec<LeftOut>>,
-    began_at: Option<String>,
-    took_s: Option<f64>,
-    within_s: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct PlotFile {
-    title: Option<String>,
-    x: String,
-    series: Option<String>,
-    y: Option<String>,
-    runs: Option<Vec<usize>>,
-}
-
 pub(crate) fn load(paths: &[PathBuf]) -> Result<Results, ReportError> {
     if paths.is_empty() {
         return Err(ReportError::Nothing);
@@ -94,7 +50,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> Result<Results, ReportError> {
     let mut results = Results { only_suites: true, ..Results::default() };
     for path in paths {
         let file = file_of(path);
-        let value = read(&file)?;
+        let value = read_result(&file)?;
         if value.get("runs").is_some_and(Value::is_array) && value.get("scenario").is_none() {
             let suite = read_suite(&file, value, &mut results.runs)?;
             results.suites.push(suite);
@@ -130,12 +86,18 @@ pub(crate) fn read(path: &Path) -> Result<Value, ReportError> {
     }
     let value: Value = serde_json::from_slice(&bytes)
         .map_err(|source| ReportError::Malformed { path: path.to_owned(), source })?;
-    // Whoever leaves the version out means the first.
-    let version = value.get("schema_version").and_then(Value::as_u64).unwrap_or(1);
-    if version > SCHEMA_VERSION_MAX {
-        return Err(ReportError::TooNew { path: path.to_owned(), version, known: SCHEMA_VERSION_MAX });
-    }
     Ok(value)
+}
+
+/// Reads a result or a suite, which must be of the present layout.
+fn read_result(path: &Path) -> Result<Value, ReportError> {
+    let value = read(path)?;
+    match value.get("schema_version").and_then(Value::as_u64) {
+        Some(version) if version != u64::from(SCHEMA_VERSION) => {
+            Err(ReportError::Layout { path: path.to_owned(), version, known: SCHEMA_VERSION })
+        }
+        _ => Ok(value),
+    }
 }
 
 fn read_run(path: &Path, value: Value) -> Result<Run, ReportError> {
@@ -174,7 +136,7 @@ fn directory_name(file: &Path) -> String {
 
 fn read_suite(path: &Path, value: Value, runs: &mut Vec<Run>) -> Result<Suite, ReportError> {
     let malformed = |source| ReportError::Malformed { path: path.to_owned(), source };
-    let file = SuiteFile::deserialize(value).map_err(malformed)?;
+    let mut file = SuiteResult::deserialize(value).map_err(malformed)?;
     if file.runs.len() > RUNS_MAX {
         return Err(ReportError::TooMany { runs_max: RUNS_MAX });
     }
@@ -186,44 +148,40 @@ fn read_suite(path: &Path, value: Value, runs: &mut Vec<Run>) -> Result<Suite, R
         let result = file_of(&base.join(name));
         if result.is_file() {
             places.push(Some(runs.len()));
-            let value = read(&result)?;
-            runs.push(read_run(&result, value)?);
+            runs.push(read_run(&result, read_result(&result)?)?);
         } else {
             places.push(None);
             missing.push(name.clone());
         }
     }
+    let absences = absences(&missing, &file.failures, &file.left_out);
     let place = |index: usize| places.get(index).copied().flatten();
-    let plots = file.plots.unwrap_or_default().into_iter().map(|plot| Plot {
-        title: plot.title.unwrap_or_else(|| format!("By {}", parameters::heading(&plot.x))),
-        x: plot.x,
-        series: plot.series,
-        y: plot.y.unwrap_or_else(|| "throughput_per_s".to_owned()),
-        runs: match plot.runs {
-            Some(indices) => indices.into_iter().filter_map(place).collect(),
-            None => places.iter().copied().flatten().collect(),
-        },
+    let all: Vec<usize> = places.iter().copied().flatten().collect();
+    for plot in &mut file.plots {
+        if plot.title.is_empty() {
+            plot.title = format!("By {}", parameters::heading(&plot.x));
+        }
+        if plot.y.is_empty() {
+            "throughput_per_s".clone_into(&mut plot.y);
+        }
+        plot.runs = if plot.runs.is_empty() {
+            all.clone()
+        } else {
+            plot.runs.iter().copied().filter_map(place).collect()
+        };
+    }
+    for question in &mut file.questions {
+        question.runs = question.runs.iter().copied().filter_map(place).collect();
+    }
+    file.pairs.retain_mut(|pair| {
+        let both = place(pair.base).zip(place(pair.other));
+        (pair.base, pair.other) = both.unwrap_or_default();
+        both.is_some()
     });
-    let plots = plots.collect();
-    let title = file.title.or(file.name).unwrap_or_else(|| "Suite".to_owned());
-    let pairs = file.pairs.unwrap_or_default().into_iter().filter_map(|pair| pair.placed(place)).collect();
-    let mut questions = file.questions.unwrap_or_default();
-    questions.iter_mut().for_each(|one| one.runs = one.runs.drain(..).filter_map(place).collect());
-    let claims = file.claims.unwrap_or_default();
-    let (failures, left_out) = (file.failures.unwrap_or_default(), file.left_out.unwrap_or_default());
-    let absences = absences(&missing, &failures, &left_out);
-    let (began_at, within_s) = (file.began_at, file.within_s);
-    let length = file.took_s.map(|seconds| Length { began_at, seconds, within_s });
-    Ok(Suite {
-        title,
-        plots,
-        runs: places.into_iter().flatten().collect(),
-        absences,
-        pairs,
-        claims,
-        questions,
-        length,
-    })
+    if file.title.is_empty() {
+        file.title = if file.name.is_empty() { "Suite".to_owned() } else { file.name.clone() };
+    }
+    Ok(Suite { file, runs: all, absences })
 }
 
 /// Gives every run the shortest text that tells it from the others: its name, its parameters, its directory, a number.

@@ -1,10 +1,10 @@
 //! Reports of the characterization lab.
 //!
-//! Reads what runs leave behind (`result.json`, of layout 1 and 2, and the `suite.json` of several runs) and tells
-//! people what it means: a table for a terminal, rows of Markdown, a comparison with intervals and a verdict in words,
-//! and one HTML page that needs nothing but itself. Nothing here measures; everything here can be repeated from the
-//! files. An interval rests on the samples of `run.rs`: repetitions, or else slices or seconds of one run; what is
-//! plotted is chosen in `html/plots.rs`, and drawn by `html/page.js` with uPlot (`html/uplot/`, MIT).
+//! Reads what runs leave behind (`result.json`, and the `suite.json` of several runs) and tells people what it
+//! means: a table for a terminal, rows of Markdown, a comparison with intervals and a verdict in words, and one HTML
+//! page that needs nothing but itself. Nothing here measures; everything here can be repeated from the files. An
+//! interval rests on the samples of `run.rs`: repetitions, or else slices or seconds of one run; what is plotted is
+//! chosen in `html/plots.rs`, and drawn by `html/page.js` with uPlot (`html/uplot/`, MIT).
 //!
 //! The same files give the same bytes; a text from a file reaches the page only escaped; the page's one script is named
 //! by its hash in the page's own security policy, so that no other can run.
@@ -12,7 +12,7 @@
 
 mod compare;
 mod conditions;
-mod figures;
+pub mod figures;
 mod html;
 mod input;
 pub mod parameters;
@@ -87,9 +87,9 @@ pub enum ReportError {
     #[error("{path} is not a result of the lab: {source}")]
     Malformed { path: PathBuf, source: serde_json::Error },
     #[error(
-        "{path} has layout version {version}, this program reads up to {known}; use the release that wrote it"
+        "{path} has layout version {version}, this program reads version {known}; use the release that wrote it"
     )]
-    TooNew { path: PathBuf, version: u64, known: u64 },
+    Layout { path: PathBuf, version: u64, known: u32 },
     #[error("{path} has more than {bytes_max} bytes, which no result of the lab has")]
     TooLarge { path: PathBuf, bytes_max: u64 },
     #[error("more than {runs_max} results were given; report on them in parts")]

@@ -7,6 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReportError;
+use crate::drive::suite_run::SuiteResult;
+use crate::judge::suite_pairs::{DifferenceResult, PairFigure};
 use crate::report::conditions::{self, Conditions};
 use crate::report::figures::{ABSENT, count, grouped, number, or_absent, percent, signed_percent};
 use crate::report::run::Run;
@@ -152,11 +154,15 @@ impl Ours {
     ) -> Result<Self, ReportError> {
         let mut ours = Self::of(&suite.join(run).join("result.json"), member, unit)?;
         ours.figure = None;
-        let suite = input::read(&suite.join("suite.json"))?;
-        match turns(&suite, run, base, member) {
-            Some(Turns { base, centre, low, high, pairs }) => {
-                ours.figure = Some(in_unit(base * centre, member, unit));
-                let [centre, low, high] = [centre, low, high].map(signed_percent);
+        let file = suite.join("suite.json");
+        let suite = SuiteResult::deserialize(input::read(&file)?)
+            .map_err(|source| ReportError::Malformed { path: file, source })?;
+        let found = turns(&suite, run, base, member);
+        match found.and_then(|found| Some((found, found.difference?))) {
+            Some((figure, DifferenceResult { centre, low, high, .. })) => {
+                ours.figure = Some(in_unit(figure.base_median * centre, member, unit));
+                let ([centre, low, high], pairs) =
+                    ([centre, low, high].map(signed_percent), figure.base.len());
                 ours.remark(&format!("{centre} (95 %: {low} to {high}) in {pairs} turns with the other"));
             }
             None => ours.remark("n/a: the two took too few turns to tell"),
@@ -203,33 +209,17 @@ fn missed(run: &Run) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// What two runs that took turns came to: the base's figure, and by how much the other differs, as parts of it.
-struct Turns {
-    base: f64,
-    centre: f64,
-    low: f64,
-    high: f64,
-    pairs: usize,
-}
-
-fn turns(suite: &Value, run: &str, base: &str, member: &str) -> Option<Turns> {
-    let place = |name: &str| suite.get("runs")?.as_array()?.iter().position(|known| known == name);
+/// What two runs that took turns came to.
+fn turns<'suite>(
+    suite: &'suite SuiteResult,
+    run: &str,
+    base: &str,
+    member: &str,
+) -> Option<&'suite PairFigure> {
+    let place = |name: &str| suite.runs.iter().position(|known| known == name);
     let (base, other) = (place(base)?, place(run)?);
-    let is =
-        |pair: &Value, key: &str, place: usize| pair.get(key).and_then(Value::as_u64) == Some(place as u64);
-    let mut pairs = suite.get("pairs")?.as_array()?.iter();
-    let pair = pairs.find(|pair| is(pair, "base", base) && is(pair, "other", other))?;
-    let figures = pair.get("figures")?.as_array()?;
-    let figure = figures.iter().find(|figure| figure.get("figure").is_some_and(|name| name == member))?;
-    let difference = figure.get("difference")?;
-    let part = |name: &str| difference.get(name).and_then(Value::as_f64);
-    Some(Turns {
-        base: figure.get("base_median")?.as_f64()?,
-        centre: part("centre")?,
-        low: part("low")?,
-        high: part("high")?,
-        pairs: figure.get("base")?.as_array()?.len(),
-    })
+    let pair = suite.pairs.iter().find(|pair| (pair.base, pair.other) == (base, other))?;
+    pair.figures.iter().find(|figure| figure.figure.member() == member)
 }
 
 /// A member's figure in a row's unit. Names of members end with theirs; shares go from 0 to 1.

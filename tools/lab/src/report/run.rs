@@ -1,5 +1,4 @@
-//! One run as it is read: the result, and the file as it is, as results of older labs and of other programs leave
-//! things out.
+//! One run as it is read: the result, and the file as it is, as other programs leave things out.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -9,9 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::report::compare::Metric;
 use crate::report::parameters;
-use crate::result::schema::{ProcessRow, TimelineRow};
+use crate::result::schema::{ProcessRow, TimelineRow, Validity};
 use crate::result::statistics::median;
-use crate::result::{AuditSummary, BaselineResult, LabResult, ProcessResult, SliceResult};
+use crate::result::{AuditSummary, BaselineResult, LabResult, SliceResult};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
@@ -55,7 +54,7 @@ impl Run {
     pub fn of(mut raw: Value) -> Result<Self, serde_json::Error> {
         without_nulls(&mut raw);
         let mut typed = raw.clone();
-        // Other programs and older labs name other conditions, which are shown as they are.
+        // Other programs name other conditions, which are shown as they are.
         let mut take =
             |name: &str| typed.as_object_mut().and_then(|members| members.remove(name)).unwrap_or_default();
         let map = |value: Value| if value.is_null() { Ok(Map::new()) } else { Map::deserialize(value) };
@@ -75,11 +74,7 @@ impl Run {
     }
 
     pub fn unit(&self) -> &str {
-        if let Some(unit) = self.raw.get("unit").and_then(Value::as_str).filter(|unit| !unit.is_empty()) {
-            return unit;
-        }
-        // Layout 1 names the scenario in the plural of what it counts.
-        self.scenario.strip_suffix('s').filter(|unit| !unit.is_empty()).unwrap_or("operation")
+        if self.result.unit.is_empty() { "operation" } else { &self.result.unit }
     }
 
     pub fn units(&self) -> String {
@@ -92,36 +87,10 @@ impl Run {
         texts.collect::<Vec<_>>().join(", ")
     }
 
-    /// A process of layout 1 as layout 2 has it.
-    pub fn row_of(name: &str, process: &ProcessResult) -> ProcessRow {
-        let ProcessResult { cpu_us_per_operation, cores, rss_mb, rss_peak_mb, .. } = *process;
-        let (rss_mb, rss_peak_mb) = (Some(rss_mb), Some(rss_peak_mb));
-        ProcessRow {
-            name: name.to_owned(),
-            cpu_us_per_operation,
-            cores,
-            rss_mb,
-            rss_peak_mb,
-            ..ProcessRow::default()
-        }
-    }
-
-    /// The processes: those of layout 2, or else hub and lab of layout 1.
-    pub fn processes(&self) -> Vec<ProcessRow> {
-        if !self.result.processes.is_empty() {
-            return self.result.processes.clone();
-        }
-        let lab = self.raw.get("lab").map(|_| Self::row_of("lab", &self.lab));
-        self.result.hub.iter().map(|hub| Self::row_of("hub", hub)).chain(lab).collect()
-    }
-
-    pub fn hub(&self) -> Option<ProcessRow> {
-        let mut processes = self.processes();
-        let hub = processes.iter().position(|process| process.name == "hub");
+    pub fn hub(&self) -> Option<&ProcessRow> {
+        let hub = self.processes.iter().find(|process| process.name == "hub");
         // A stage that is measured alone is all of its process.
-        let place = hub.or_else(|| (self.is_isolated() && processes.len() == 1).then_some(0));
-        let named = place.map(|place| processes.swap_remove(place));
-        named.or_else(|| self.result.hub.as_ref().map(|hub| Self::row_of("hub", hub)))
+        hub.or_else(|| self.processes.first().filter(|_| self.is_isolated() && self.processes.len() == 1))
     }
 
     pub fn baselines(&self) -> impl Iterator<Item = &BaselineResult> {
@@ -149,11 +118,6 @@ impl Run {
     /// Whether arrivals followed a schedule, so that throughput is what was asked for and not what was found.
     pub fn is_open_loop(&self) -> bool {
         self.schedule.is_some()
-            || self
-                .options
-                .get("load")
-                .and_then(Value::as_object)
-                .is_some_and(|load| load.contains_key("open"))
     }
 
     /// What the ratio is to.
@@ -161,22 +125,9 @@ impl Run {
         self.baseline.as_ref().map(|baseline| baseline.name.as_ref())
     }
 
-    /// Whether the run's figures count, and what speaks against them.
-    pub fn validity(&self) -> (Option<bool>, Vec<String>) {
-        if let Some(validity) = self.raw.get("validity") {
-            return (validity.get("valid").and_then(Value::as_bool), self.validity.findings.clone());
-        }
-        match &self.schedule {
-            Some(schedule) if !schedule.valid => {
-                let late = crate::report::figures::milliseconds(schedule.lag_ms_p99);
-                let skipped = schedule.skipped;
-                let finding =
-                    format!("the generator lagged its schedule: p99 {late} late, {skipped} arrivals skipped");
-                (Some(false), vec![finding])
-            }
-            Some(_) => (Some(true), Vec::new()),
-            None => (None, Vec::new()),
-        }
+    /// Whether the run's figures count, where that was judged.
+    pub fn judged(&self) -> Option<&Validity> {
+        self.raw.get("validity").map(|_| &self.validity)
     }
 
     /// The audit, if one was performed. Other programs, which always perform it, do not say so.

@@ -18,6 +18,18 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// By Student's t, from the standard error of the estimate and its degrees of freedom.
+    fn around(centre: f64, error: f64, freedom: f64, confidence: f64) -> Self {
+        let half = student_quantile(f64::midpoint(1.0, confidence), freedom) * error;
+        Self { centre, low: centre - half, high: centre + half }
+    }
+
+    /// The relative difference that an interval of a difference of logarithms stands for.
+    fn of_logarithms(self) -> Self {
+        let [centre, low, high] = [self.centre, self.low, self.high].map(|logarithm| logarithm.exp() - 1.0);
+        Self { centre, low, high }
+    }
+
     /// The larger of the distances from the estimate to an end.
     pub fn half_width(&self) -> f64 {
         (self.high - self.centre).max(self.centre - self.low)
@@ -48,8 +60,7 @@ pub fn variance(values: &[f64]) -> Option<f64> {
 pub fn mean_interval(values: &[f64], confidence: f64) -> Option<Interval> {
     let centre = mean(values)?;
     let error = (variance(values)? / values.len() as f64).sqrt();
-    let half = student_quantile(f64::midpoint(1.0, confidence), (values.len() - 1) as f64) * error;
-    Some(Interval { centre, low: centre - half, high: centre + half })
+    Some(Interval::around(centre, error, (values.len() - 1) as f64, confidence))
 }
 
 /// Welch's interval of how much `other` differs from `base`, relative to `base` (0.12 is 12 % more).
@@ -58,15 +69,8 @@ pub fn mean_interval(values: &[f64], confidence: f64) -> Option<Interval> {
 /// treated alike. `None` when either has fewer than two values or one that is not positive.
 pub fn relative_difference(base: &[f64], other: &[f64], confidence: f64) -> Option<Interval> {
     let (base, other) = (logarithms(base)?, logarithms(other)?);
-    let difference = mean(&other)? - mean(&base)?;
     let (error, freedom) = welch(&base, &other)?;
-    let half = student_quantile(f64::midpoint(1.0, confidence), freedom) * error;
-    let relative = |logarithm: f64| logarithm.exp() - 1.0;
-    Some(Interval {
-        centre: relative(difference),
-        low: relative(difference - half),
-        high: relative(difference + half),
-    })
+    Some(Interval::around(mean(&other)? - mean(&base)?, error, freedom, confidence).of_logarithms())
 }
 
 /// Student's interval of how much `other` differs from `base`, relative to `base`, where the two were measured beside
@@ -74,25 +78,23 @@ pub fn relative_difference(base: &[f64], other: &[f64], confidence: f64) -> Opti
 ///
 /// Computed on logarithms. `None` of fewer than two pairs, sides of different lengths, or a value that is not positive.
 pub fn paired_difference(base: &[f64], other: &[f64], confidence: f64) -> Option<Interval> {
-    let interval = mean_interval(&paired_logarithms(base, other)?, confidence)?;
-    let relative = |logarithm: f64| logarithm.exp() - 1.0;
-    Some(Interval {
-        centre: relative(interval.centre),
-        low: relative(interval.low),
-        high: relative(interval.high),
-    })
+    Some(mean_interval(&paired_logarithms(base, other)?, confidence)?.of_logarithms())
 }
 
 /// How many pairs are needed in all to see a relative difference `effect` with [`POWER`], if their spread stays what it
 /// was. `None` when the spread is unknown or more than [`REPETITIONS_MAX`] would be needed.
 pub fn pairs_to_tell(base: &[f64], other: &[f64], effect: f64, confidence: f64) -> Option<usize> {
-    let spread = variance(&paired_logarithms(base, other)?)?;
+    samples_to_tell(variance(&paired_logarithms(base, other)?)?, effect, confidence, 1)
+}
+
+/// How large samples must be, `sides` of them, to see a relative difference in what has that variance.
+fn samples_to_tell(spread: f64, effect: f64, confidence: f64, sides: usize) -> Option<usize> {
     let effect = effect.ln_1p();
-    (2..=REPETITIONS_MAX).find(|&pairs| {
-        let freedom = (pairs - 1) as f64;
+    (2..=REPETITIONS_MAX).find(|&size| {
+        let freedom = (sides * (size - 1)) as f64;
         let quantiles =
             student_quantile(f64::midpoint(1.0, confidence), freedom) + student_quantile(POWER, freedom);
-        quantiles * (spread / pairs as f64).sqrt() <= effect
+        quantiles * (spread / size as f64).sqrt() <= effect
     })
 }
 
@@ -108,15 +110,7 @@ fn paired_logarithms(base: &[f64], other: &[f64]) -> Option<Vec<f64>> {
 /// spread stays what it was. `None` when the spread is unknown or more than [`REPETITIONS_MAX`] would be needed.
 pub fn repetitions_to_tell(base: &[f64], other: &[f64], effect: f64, confidence: f64) -> Option<usize> {
     let (base, other) = (logarithms(base)?, logarithms(other)?);
-    let spread = variance(&base)? + variance(&other)?;
-    let effect = effect.ln_1p();
-    (2..=REPETITIONS_MAX).find(|&repetitions| {
-        let freedom = (2 * (repetitions - 1)) as f64;
-        let error = (spread / repetitions as f64).sqrt();
-        let quantiles =
-            student_quantile(f64::midpoint(1.0, confidence), freedom) + student_quantile(POWER, freedom);
-        quantiles * error <= effect
-    })
+    samples_to_tell(variance(&base)? + variance(&other)?, effect, confidence, 2)
 }
 
 fn logarithms(values: &[f64]) -> Option<Vec<f64>> {

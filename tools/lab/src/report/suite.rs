@@ -1,9 +1,8 @@
 //! What a suite says of its runs beside their results: what was run beside what, what was to be shown, which question
 //! is answered by which.
 
-use serde::Deserialize;
-
-use crate::drive::suite_run::{LeftOut, SuiteFailure};
+use crate::drive::suite_run::{LeftOut, SuiteFailure, SuiteResult};
+use crate::judge::suite_pairs::ClaimResult;
 use crate::report::compare::{Judgement, Metric, Pair};
 use crate::report::conditions::{self, Conditions};
 use crate::report::figures::{ABSENT, capitalised, count, milliseconds, minute, percent};
@@ -11,50 +10,21 @@ use crate::report::input::{Results, Suite};
 use crate::report::run::Run;
 use crate::report::text::{Grid, judgement};
 
-/// Two runs that took turns.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Beside {
-    /// The base, as an index into the runs.
-    pub base: usize,
-    pub other: usize,
-    /// The figures of both, one value for each turn.
-    pub figures: Vec<(Metric, Vec<f64>, Vec<f64>)>,
-}
-
-/// A claim, judged by whoever ran the suite.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Claim {
-    pub text: String,
-    /// What became of it in words, with the interval.
-    pub words: String,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Length {
-    pub began_at: Option<String>,
-    pub seconds: f64,
-    /// The seconds that it may take, where the suite says so.
-    pub within_s: Option<f64>,
-}
-
-impl Length {
-    /// In a sentence; `place` is what it ran on, and may be empty.
-    pub(crate) fn sentence(&self, place: &str) -> String {
-        let time = |seconds: f64| milliseconds(seconds * 1e3);
-        let mut text = format!("took {}", time(self.seconds));
-        if !place.is_empty() {
-            text.push_str(&format!(" on {place}"));
-        }
-        if let Some(began_at) = &self.began_at {
-            text.push_str(&format!(", from {}", minute(began_at)));
-        }
-        if let Some(within_s) = self.within_s {
-            let is_within = self.seconds <= within_s;
-            let relation = if is_within { "within" } else { "which is longer than" };
-            text.push_str(&format!(", {relation} the {} that it may take", time(within_s)));
-        }
-        text + "."
+/// How long a suite took, in a sentence, where it says so; `place` is what it ran on, and may be empty.
+fn took(suite: &SuiteResult, place: &str) -> Option<String> {
+    let time = |seconds: f64| milliseconds(seconds * 1e3);
+    let mut text = format!("took {}", time(Some(suite.took_s).filter(|seconds| *seconds > 0.0)?));
+    if !place.is_empty() {
+        text.push_str(&format!(" on {place}"));
     }
+    if !suite.began_at.is_empty() {
+        text.push_str(&format!(", from {}", minute(&suite.began_at)));
+    }
+    if let Some(within_s) = suite.within_s {
+        let relation = if suite.took_s <= within_s { "within" } else { "which is longer than" };
+        text.push_str(&format!(", {relation} the {} that it may take", time(within_s)));
+    }
+    Some(text + ".")
 }
 
 /// What a suite names and what is not there, a sentence each: runs without a result, then what was left out.
@@ -76,38 +46,12 @@ pub(crate) fn absences(missing: &[String], failures: &[SuiteFailure], left_out: 
     sentences
 }
 
-#[derive(Deserialize)]
-pub(crate) struct PairFile {
-    base: usize,
-    other: usize,
-    figures: Vec<FigureFile>,
-}
-
-#[derive(Deserialize)]
-struct FigureFile {
-    figure: String,
-    base: Vec<f64>,
-    other: Vec<f64>,
-}
-
-impl PairFile {
-    /// With the places of the runs; `None` when one of them left no result.
-    pub(crate) fn placed(self, place: impl Fn(usize) -> Option<usize>) -> Option<Beside> {
-        let figure = |file: FigureFile| {
-            let metric = Metric::ALL.into_iter().find(|metric| metric.member() == file.figure)?;
-            (file.base.len() == file.other.len()).then_some((metric, file.base, file.other))
-        };
-        let figures = self.figures.into_iter().filter_map(figure).collect();
-        Some(Beside { base: place(self.base)?, other: place(self.other)?, figures })
-    }
-}
-
 /// What is above the runs that no question names.
 const OTHERS: &str = "Other runs";
 
 /// Headings, each with the runs below it; one without heading where there are no questions.
 pub(crate) fn sections(results: &Results) -> Vec<(Option<&str>, Vec<usize>)> {
-    let questions = || results.suites.iter().flat_map(|suite| &suite.questions);
+    let questions = || results.suites.iter().flat_map(|suite| &suite.file.questions);
     let asked: Vec<_> =
         questions().map(|question| (Some(question.text.as_str()), question.runs.clone())).collect();
     if asked.is_empty() {
@@ -131,16 +75,16 @@ pub(crate) fn lengths(results: &Results) -> Vec<String> {
         let mut place = conditions::shared(all.iter());
         place.retain(|(name, _)| ["cores", "processor"].contains(name));
         let place: Vec<String> = place.into_iter().map(|(_, text)| text).collect();
-        let sentence = suite.length.as_ref()?.sentence(&place.join(", "));
+        let sentence = took(&suite.file, &place.join(", "))?;
         let is_alone = results.suites.len() == 1;
-        Some(if is_alone { capitalised(&sentence) } else { format!("{}: {sentence}", suite.title) })
+        Some(if is_alone { capitalised(&sentence) } else { format!("{}: {sentence}", suite.file.title) })
     };
     results.suites.iter().filter_map(sentence).collect()
 }
 
 /// What was to be shown, in all suites.
-pub(crate) fn claims(results: &Results) -> impl Iterator<Item = &Claim> {
-    results.suites.iter().flat_map(|suite| &suite.claims)
+pub(crate) fn claims(results: &Results) -> impl Iterator<Item = &ClaimResult> {
+    results.suites.iter().flat_map(|suite| &suite.file.claims)
 }
 
 /// Runs that took turns with a base, as rows; `None` where none did.
@@ -209,16 +153,18 @@ mod tests {
 
     #[test]
     fn how_long_it_took_is_told_beside_what_it_may_take() {
-        let began_at = Some("2026-11-22T01:55:03.123Z".to_owned());
-        let hour = Length { began_at, seconds: 3_138.4, within_s: Some(3_600.0) };
+        let (began_at, within_s) = ("2026-11-22T01:55:03.123Z".to_owned(), Some(3_600.0));
+        let hour = SuiteResult { began_at, took_s: 3_138.4, within_s, ..SuiteResult::default() };
         assert_eq!(
-            hour.sentence("2 cores, AMD EPYC"),
+            took(&hour, "2 cores, AMD EPYC").unwrap(),
             "took 52.3 min on 2 cores, AMD EPYC, from 2026-11-22 01:55 UTC, within the 60.0 min that it may take."
         );
-        let longer = Length { seconds: 3_700.0, began_at: None, ..hour };
-        assert_eq!(longer.sentence(""), "took 61.7 min, which is longer than the 60.0 min that it may take.");
-        let short = Length { seconds: 9.0, ..Length::default() };
-        assert_eq!(short.sentence(""), "took 9.00 s.");
+        let longer = SuiteResult { took_s: 3_700.0, began_at: String::new(), ..hour };
+        let text = "took 61.7 min, which is longer than the 60.0 min that it may take.";
+        assert_eq!(took(&longer, "").unwrap(), text);
+        let short = SuiteResult { took_s: 9.0, ..SuiteResult::default() };
+        assert_eq!(took(&short, "").unwrap(), "took 9.00 s.");
+        assert_eq!(took(&SuiteResult::default(), "2 cores"), None);
     }
 
     #[test]

@@ -124,11 +124,7 @@ fn audit_word(run: &Run) -> &'static str {
 }
 
 fn validity_word(run: &Run) -> &'static str {
-    match run.validity().0 {
-        None => ABSENT,
-        Some(true) => "yes",
-        Some(false) => "NO",
-    }
+    run.judged().map_or(ABSENT, |validity| if validity.valid { "yes" } else { "NO" })
 }
 
 /// The figures of a run by which runs are told apart: throughput, p50, p99, p99.9, the slowest, failed, lost, CPU each,

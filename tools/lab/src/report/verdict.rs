@@ -68,7 +68,7 @@ fn quoted(label: &str) -> String {
 fn distrust(base: &Run, other: &Run) -> String {
     let mut doubts = Vec::new();
     for run in [base, other] {
-        if run.validity().0 == Some(false) {
+        if run.judged().is_some_and(|validity| !validity.valid) {
             doubts.push(format!("{} is not valid", quoted(&run.label)));
         }
         if run.audited().is_some_and(|audit| !audit.ok) {
@@ -174,8 +174,8 @@ pub(crate) fn thresholds(run: &Run) -> Option<String> {
 }
 
 fn validity(run: &Run) -> Option<String> {
-    let (valid, findings) = run.validity();
-    (valid == Some(false)).then(|| format!("{}: the run is not valid: {}", run.label, said(&findings)))
+    let invalid = run.judged().filter(|validity| !validity.valid)?;
+    Some(format!("{}: the run is not valid: {}", run.label, said(&invalid.findings)))
 }
 
 fn integrity(run: &Run) -> Vec<String> {

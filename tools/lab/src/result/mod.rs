@@ -252,8 +252,8 @@ pub struct ScheduleResult {
 }
 
 /// The result of a run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default = "LabResult::new")]
 pub struct LabResult {
     /// Version of this layout.
     pub schema_version: u32,
@@ -369,65 +369,15 @@ pub struct LabResult {
     pub drift: Option<DriftResult>,
 }
 
-impl Default for LabResult {
-    /// A result of nothing, to be filled in by what measures one stage alone.
-    fn default() -> Self {
-        Self {
-            schema_version: SCHEMA_VERSION,
-            name: String::new(),
-            title: String::new(),
-            description: String::new(),
-            kind: "isolated".into(),
-            unit: "transfer".into(),
-            parameters: BTreeMap::new(),
-            scenario: "".into(),
-            environment: Environment::default(),
-            options: OptionsEcho::of(&RunOptions::default()),
-            load_began_at: None,
-            seed: 1,
-            target: String::new(),
-            completed: 0,
-            failed: 0,
-            lost: 0,
-            late: 0,
-            originated: Originated::default(),
-            throughput_per_s: 0.0,
-            latency_ms: LatencyMs::default(),
-            phases: Phases::default(),
-            http_ms: LatencyMs::default(),
-            refusals: 0,
-            refusal_ms: LatencyMs::default(),
-            schedule: None,
-            hub: None,
-            lab: ProcessResult::default(),
-            durable: None,
-            baseline: None,
-            ratio: None,
-            more_baselines: Vec::new(),
-            slices: Vec::new(),
-            simulators: Counters::default(),
-            // Without a hub there is nothing to disagree with.
-            settlement: None,
-            audit: AuditSummary { ok: true, ..AuditSummary::default() },
-            timeline: None,
-            histogram: None,
-            stages: Vec::new(),
-            processes: Vec::new(),
-            validity: Validity::default(),
-            thresholds: None,
-            window: WindowResult::default(),
-            machine: None,
-            loads: Vec::new(),
-            repetitions: Vec::new(),
-            repeated: BTreeMap::new(),
-            targets: Vec::new(),
-            breakpoint: None,
-            drift: None,
-        }
-    }
-}
-
 impl LabResult {
+    /// A result of nothing, to be filled in: without a hub there is nothing to disagree with.
+    pub fn new() -> Self {
+        let audit = AuditSummary { ok: true, ..AuditSummary::default() };
+        let options = OptionsEcho::of(&RunOptions::default());
+        let unit = "transfer".into();
+        Self { schema_version: SCHEMA_VERSION, unit, audit, options, ..Self::default() }
+    }
+
     /// Whether the run passed: there are no [`Self::failings`].
     pub fn passed(&self) -> bool {
         self.failings().is_empty()
@@ -521,7 +471,7 @@ mod tests {
             (&[soak, unaudited, invalid], &["the audit failed: one differs; two too"]),
         ];
         for (changes, failings) in cases {
-            let mut result = LabResult::default();
+            let mut result = LabResult::new();
             changes.iter().for_each(|change| change(&mut result));
             assert_eq!(result.failings(), failings);
             assert_eq!(result.passed(), failings.is_empty());

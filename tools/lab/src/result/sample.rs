@@ -62,10 +62,7 @@ pub(crate) fn process_row(name: &str, cpu_us: f64) -> ProcessRow {
 
 fn phases(latency: &Histogram<u64>, count: u64) -> Phases {
     let exchanges = Exchanges {
-        sent: count + 1,
-        accepted: count,
-        refused: 1,
-        unanswered: 2,
+        originated: Originated { sent: count + 1, accepted: count, refused: 1, unanswered: 2 },
         completed: count,
         errors: 3,
         wrong: 4,

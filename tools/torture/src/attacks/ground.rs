@@ -23,6 +23,7 @@ use super::flood::Endpoint;
 use super::list::{DFSPS, HONEST, HOSTILE, quote};
 use super::{Plan, told};
 use crate::pacing::Pacer;
+use crate::still_runs;
 
 /// How long an honest request on a new connection may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -102,11 +103,7 @@ impl Ground {
                 std::thread::spawn(move || probes.ask(probe, addresses));
             }
             tokio::time::sleep(PROBE_INTERVAL.min(time.saturating_sub(begun.elapsed()))).await;
-            if let Some(status) = self.hub.has_ended() {
-                let log = fs::read_to_string(&self.log).unwrap_or_default();
-                let said = log.lines().rev().find(|line| line.contains("ERROR")).unwrap_or_default();
-                return Err(format!("the hub ended with {status}: {said}"));
-            }
+            still_runs(&mut self.hub, &self.log)?;
             let peak = Usage::of(self.hub.pid()).map_or(0, |usage| usage.resident_peak_bytes);
             self.rss_mib_max = self.rss_mib_max.max(peak >> 20);
         }

@@ -5,7 +5,6 @@
 mod renewal;
 mod storm;
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,8 +23,7 @@ use upesi_tls::{Protocols, present_s};
 
 use self::storm::{Elsewhere, Storm};
 use crate::attacks::{Ended, Payments, currency, p99_us};
-use crate::hub_binary;
-use crate::told;
+use crate::{hub_binary, still_runs, told};
 
 /// What a storm may cost payments' p99.
 const COST_US_MAX: i64 = 10_000;
@@ -274,11 +272,7 @@ impl Ground {
     pub async fn pass(&mut self, time: Duration) -> Result<(Instant, Instant), String> {
         let begun = Instant::now();
         tokio::time::sleep(time).await;
-        if let Some(status) = self.hub.has_ended() {
-            let log = fs::read_to_string(&self.log).unwrap_or_default();
-            let said = log.lines().rev().find(|line| line.contains("ERROR")).unwrap_or_default();
-            return Err(format!("the hub ended with {status}: {said}"));
-        }
+        still_runs(&mut self.hub, &self.log)?;
         Ok((begun, Instant::now()))
     }
 

@@ -8,7 +8,6 @@ mod file;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 pub use file::{FORMAT_VERSION, RecordOptions, Skipped};
@@ -22,6 +21,8 @@ use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, Prepare};
 use upesi_sim::mix;
 use upesi_types::{FspId, Timestamp, TransferId};
 
+use crate::plan::section::Section;
+
 /// Most messages of a stream. A million of the usual size take 1.3 GB of memory.
 pub const MESSAGES_MAX: usize = 10_000_000;
 pub const DFSPS_MAX: usize = 1_000;
@@ -32,6 +33,19 @@ pub enum MessageKind {
     Prepare,
     /// `PUT /transfers/{ID}` with a fulfilment.
     Fulfil,
+}
+
+impl MessageKind {
+    const NAMES: [&str; 2] = ["prepare", "fulfil"];
+
+    /// Reads the key `what`; prepares by default.
+    pub(super) fn read(keys: &mut Section<'_>) -> Self {
+        if keys.choice("what", &Self::NAMES) == Some(1) { Self::Fulfil } else { Self::Prepare }
+    }
+
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
 }
 
 /// One request.
@@ -69,7 +83,9 @@ pub enum StreamError {
     Io { path: PathBuf, source: std::io::Error },
     #[error("{path} is no sound recorded stream: {reason}; record or generate it again")]
     Damaged { path: PathBuf, reason: String },
-    #[error("{path} has stream format {found}; this upesi reads up to {FORMAT_VERSION}")]
+    #[error(
+        "{path} has stream format {found}; this upesi reads {FORMAT_VERSION}: record or generate it again"
+    )]
     Version {
         /// Which file.
         path: PathBuf,
@@ -79,7 +95,7 @@ pub enum StreamError {
     #[error("message {index} of the stream cannot be understood: {reason}")]
     Message { index: usize, reason: String },
     #[error("the stream holds {found} {what}, and {needed} are needed")]
-    TooShort { what: &'static str, found: usize, needed: usize },
+    TooShort { what: String, found: usize, needed: usize },
     #[error(transparent)]
     Journal(#[from] upesi_engine::FollowError),
     #[error(transparent)]
@@ -129,12 +145,6 @@ impl Stream {
     }
 }
 
-/// The time of day.
-pub(crate) fn now() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_ns(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
-}
-
 /// A request as the engine takes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Ready {
@@ -144,17 +154,22 @@ pub(crate) struct Ready {
 }
 
 impl Stream {
-    /// The first `count` messages of a kind as commands.
-    pub(crate) fn decode(&self, kind: MessageKind, count: usize) -> Result<Vec<Ready>, StreamError> {
+    /// The first `count` messages of a kind.
+    pub(super) fn first(
+        &self,
+        kind: MessageKind,
+        count: usize,
+    ) -> Result<impl Iterator<Item = &Message>, StreamError> {
         let found = self.of_kind(kind).count();
         if found < count {
-            let what = match kind {
-                MessageKind::Prepare => "prepares",
-                MessageKind::Fulfil => "fulfils",
-            };
-            return Err(StreamError::TooShort { what, found, needed: count });
+            return Err(StreamError::TooShort { what: format!("{}s", kind.name()), found, needed: count });
         }
-        all_ready(self.of_kind(kind).take(count))
+        Ok(self.of_kind(kind).take(count))
+    }
+
+    /// The first `count` messages of a kind as commands.
+    pub(crate) fn decode(&self, kind: MessageKind, count: usize) -> Result<Vec<Ready>, StreamError> {
+        all_ready(self.first(kind, count)?)
     }
 
     /// The first `count` fulfils as commands, behind the prepares of their transfers.
@@ -166,7 +181,8 @@ impl Stream {
         let prepares = all_ready(prepares)?;
         if prepares.len() < count {
             let found = prepares.len();
-            return Err(StreamError::TooShort { what: "prepares of its fulfils", found, needed: count });
+            let what = "prepares of its fulfils".to_owned();
+            return Err(StreamError::TooShort { what, found, needed: count });
         }
         Ok((prepares, fulfils))
     }
@@ -467,7 +483,6 @@ mod tests {
     fn a_file_gives_back_what_was_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("stream");
-        // More than one block.
         let options = GenerateOptions { body_bytes: 5_000, ..small(3) };
         for stream in [Stream::generate(&options).unwrap(), Stream::default()] {
             written(&stream, &path);
@@ -494,9 +509,15 @@ mod tests {
             assert!(matches!(read(&sound[..at]), Err(StreamError::Damaged { .. })), "cut at {at}");
         }
         assert!(matches!(read(&[&sound[..], b"x"].concat()), Err(StreamError::Damaged { .. })), "too long");
-        let mut newer = sound.clone();
-        newer[8] = 2;
-        assert!(matches!(read(&newer), Err(StreamError::Version { found: 2, .. })));
+        for version in [1, 3] {
+            let mut other = sound.clone();
+            other[8] = version;
+            let error = read(&other).unwrap_err();
+            assert!(
+                matches!(error, StreamError::Version { found, .. } if found == u32::from(version)),
+                "{error}"
+            );
+        }
         assert_eq!(read(&sound).unwrap(), stream);
     }
 

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::table::Markup;
+use crate::drive::suite_run::PlotResult as SuitePlot;
 use crate::report::compare::Metric;
-use crate::report::input::{Plot as SuitePlot, Results};
+use crate::report::input::Results;
 use crate::report::parameters;
 use crate::report::run::{Run, plain};
 use crate::report::statistics::{CONFIDENCE, Interval, mean_interval};
@@ -156,17 +157,9 @@ fn curve(run: &Run, colour: usize) -> Series {
         below = below.saturating_add(*count);
         shares.push((below as f64 / total.max(1) as f64, *upper_us as f64 / 1e3));
     }
-    let stroke = if shares.is_empty() { "points" } else { "line" };
-    if shares.is_empty() {
-        // Layout 1 has the percentiles only.
-        let known =
-            [(0.5, "p50"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99"), (0.999, "p999"), (0.9999, "p9999")];
-        let of = |(share, name): (f64, &str)| Some((share, run.number(&format!("latency_ms.{name}"))?));
-        shares.extend(known.into_iter().filter_map(of));
-    }
     // The whole is beyond all nines: it is shown a little beyond a single operation of all.
     let last = if total > 1 { (total as f64).log10() } else { 6.0 };
-    let mut series = Series { name: run.label.clone(), colour, stroke, ..Series::default() };
+    let mut series = Series { name: run.label.clone(), colour, stroke: "line", ..Series::default() };
     let mut before = f64::NEG_INFINITY;
     for (share, value) in shares {
         let x = if share < 1.0 { (-(1.0 - share).log10()).min(last) } else { last + 0.12 };

@@ -8,6 +8,7 @@ use crate::report::figures::{
 };
 use crate::report::html::tied;
 use crate::report::run::{Run, plain};
+use crate::result::schema::Validity;
 
 /// Headline in words, figures, badges: what must be read if nothing else is.
 pub(crate) fn summary(run: &Run) -> Markup {
@@ -150,13 +151,15 @@ fn badges(run: &Run) -> Markup {
     let mut badge = |class: &'static str, title: &str, reason: &str| {
         markup.put("<li class=\"{}\"><b>{}</b> <span>{}</span></li>", &[&class, &title, &reason]);
     };
-    match run.validity() {
-        (Some(true), _) => badge("good", "Valid", "the load was what was asked for, and passed every gate"),
-        (Some(false), findings) if findings.is_empty() => {
-            badge("bad", "Not valid", "the figures do not count")
+    match run.judged() {
+        Some(Validity { valid: true, .. }) => {
+            badge("good", "Valid", "the load was what was asked for, and passed every gate");
         }
-        (Some(false), findings) => badge("bad", "Not valid", &findings.join("; ")),
-        (None, _) => badge("open", "Validity not checked", "this kind of run has no schedule to keep"),
+        Some(Validity { findings, .. }) if findings.is_empty() => {
+            badge("bad", "Not valid", "the figures do not count");
+        }
+        Some(Validity { findings, .. }) => badge("bad", "Not valid", &findings.join("; ")),
+        None => badge("open", "Validity not checked", "this kind of run has no schedule to keep"),
     }
     match &run.thresholds {
         Some(thresholds) if thresholds.met => {
@@ -291,9 +294,11 @@ fn stages(run: &Run) -> Markup {
 /// CPU per operation: of each process, and below the hub of its stages.
 fn cpu(run: &Run) -> Markup {
     // One of several processes of the hub is in the row of all of them.
-    let own = run.processes().into_iter().filter(|process| !process.name.starts_with("hub, "));
+    let own = run.processes.iter().filter(|process| !process.name.starts_with("hub, "));
     let mut all: Vec<(String, f64)> = own
-        .filter_map(|process| Some((process.name, process.cpu_us_per_operation.filter(|cpu| *cpu > 0.0)?)))
+        .filter_map(|process| {
+            Some((process.name.clone(), process.cpu_us_per_operation.filter(|cpu| *cpu > 0.0)?))
+        })
         .collect();
     all.sort_by_key(|(name, _)| name != "hub");
     let total: f64 = all.iter().map(|(_, cpu)| cpu).sum();
@@ -331,21 +336,13 @@ fn cpu(run: &Run) -> Markup {
 
 /// CPU, memory, disk and switches of every process.
 fn processes(run: &Run) -> Markup {
-    let mut processes = run.processes();
-    for baseline in run.baselines() {
-        if let Some(process) = &baseline.process
-            && !processes.iter().any(|known| known.name == baseline.name)
-        {
-            processes.push(Run::row_of(&baseline.name, process));
-        }
-    }
     let megabytes = |value: Option<f64>| {
         value.map_or_else(|| ABSENT.to_owned(), |value| format!("{} MiB", number(value)))
     };
     let counted = |value: Option<u64>| value.map_or_else(|| ABSENT.to_owned(), count);
-    let rows = processes.into_iter().map(|process| {
+    let rows = run.processes.iter().map(|process| {
         vec![
-            process.name.into(),
+            process.name.as_str().into(),
             or_absent(process.cpu_us_per_operation, microseconds).into(),
             or_absent(process.cores, number).into(),
             megabytes(process.rss_mb).into(),
