@@ -31,6 +31,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// How far a node may be behind and begin to deliver. It goes on as long as it may take requests, which is longer: so
 /// it does not come and go.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
+/// How long a node that stops waits for its last report to be taken.
+const LAST_REPORT_TAKES_MAX: Duration = Duration::from_secs(1);
 /// How often a node that follows looks whether what it told is recorded.
 const LOOK_BACK_EVERY: Duration = Duration::from_secs(1);
 
@@ -197,6 +199,8 @@ impl FollowerCallbacks {
         let cut_off = self.courier.drain(deadline).await;
         self.stops.store(true, Ordering::Release);
         self.reports.wake();
+        // Perhaps no node leads. Whoever does misses this one soon, and what is not recorded is delivered again.
+        let deadline = deadline.min(Instant::now() + LAST_REPORT_TAKES_MAX);
         let _ = timeout_at(deadline, self.all_told.notified()).await;
         cut_off
     }
