@@ -143,7 +143,7 @@ fn mistakes_are_told_apart_by_their_exit_codes() {
     let missing = ["ledger", "--with", "stream=/nonexistent/stream"];
     for (arguments, code, wanted) in [
         (&["nonsense"][..], 64, "nonsense"),
-        (&["ledger", "--with", "speed=9"][..], 64, "no such key"),
+        (&["ledger", "--with", "speed=9"][..], 64, "\"speed\" is unknown"),
         (&["ledger", "--with", "messages"][..], 64, "KEY=VALUE"),
         (&missing[..], 66, "/nonexistent/stream"),
     ] {

@@ -64,9 +64,12 @@ impl Treasurer {
         }
         let model = ledger.models().get(settlement.model as usize - 1);
         let resets = model.is_some_and(|model| model.auto_position_reset);
+        // A stage in between may have passed unread: its answer came as the leader left.
         match account.state {
-            SettlementState::Reserved if net < 0 => stage.is_moved = resets,
-            SettlementState::Committed if net > 0 => stage.is_moved = resets,
+            SettlementState::Reserved | SettlementState::Committed | SettlementState::Settled if net < 0 => {
+                stage.is_moved = resets;
+            }
+            SettlementState::Committed | SettlementState::Settled if net > 0 => stage.is_moved = resets,
             SettlementState::Aborted => {
                 let (raised, was_moved) = (stage.cap_raised_to.take(), stage.is_moved);
                 stage.is_moved = false;

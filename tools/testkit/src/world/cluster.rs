@@ -70,6 +70,8 @@ pub(super) struct Cluster {
     starts: u64,
     /// The node that led when the process ended.
     led: u32,
+    /// Whether another node led so early that its clock may have been before the beginning.
+    changed_early: bool,
 }
 
 impl Cluster {
@@ -85,7 +87,18 @@ impl Cluster {
         let others = others.collect();
         let store = SimDisk::new(random.bits());
         let log = SharedLog::new(Random::new(random.bits()), count);
-        Self { random, count, log, node: 0, store, others, frozen: None, starts: 0, led: 0 }
+        Self {
+            random,
+            count,
+            log,
+            node: 0,
+            store,
+            others,
+            frozen: None,
+            starts: 0,
+            led: 0,
+            changed_early: false,
+        }
     }
 
     fn settings(&mut self, node: u32, may_claim: bool) -> NodeSettings {
@@ -132,6 +145,11 @@ impl World {
             self.after(FOLLOW_MOST_US / 2, Event::Follow);
             self.after(COURIERS_MOST_US / 2, Event::Couriers);
         }
+    }
+
+    /// Whether the hub's clock may have been before the beginning of the world.
+    pub(super) fn began_again(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| cluster.changed_early)
     }
 
     /// The nodes beside the one that leads.
@@ -208,6 +226,7 @@ impl World {
         let cluster = self.cluster.as_mut().expect("a world of nodes");
         if cluster.node != cluster.led {
             (cluster.led, self.counts.fail_overs) = (cluster.node, self.counts.fail_overs + 1);
+            cluster.changed_early |= self.now_us < APART_US;
         }
         Ok(hub)
     }
