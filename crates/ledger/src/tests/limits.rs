@@ -338,6 +338,7 @@ fn a_section_of_another_version_is_refused_by_name() {
         "settlement windows",
         "settlements",
         "fee rules",
+        "couriers",
         "conversions",
         "bulks",
         "proxied participants",
