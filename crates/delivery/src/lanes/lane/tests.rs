@@ -274,9 +274,8 @@ impl World {
             Step::Leave => {
                 self.core.leave();
                 self.is_elsewhere = true;
-                // What is answered was offered, in a term that has ended.
-                let mut answered = self.awaiting.iter().rev();
-                let last = answered.find(|position| !self.unanswered.contains(position)).copied();
+                // What is durable by now is offered long before the lane begins again: in the term that has ended.
+                let last = self.durable.keys().next_back().copied();
                 self.offered_up_to = self.offered_up_to.max(last);
             }
             Step::OtherDelivers => self.deliver_elsewhere(),
