@@ -128,11 +128,7 @@ impl Lane {
     }
 
     pub(crate) fn recall(self: &Arc<Self>, keys: impl IntoIterator<Item = CallbackKey>) {
-        let mut state = self.state();
-        state.core.recall(keys);
-        let actions = state.core.actions();
-        drop(state);
-        self.perform(actions, Wake::Nothing);
+        self.change(|core| core.recall(keys));
     }
 
     /// Releases callbacks whose target has the answer to the request that caused them.
@@ -160,19 +156,19 @@ impl Lane {
 
     /// Another node delivers from here on.
     pub(crate) fn leave(self: &Arc<Self>) {
-        let mut state = self.state();
-        state.core.leave();
-        self.term.store(state.core.term(), Ordering::Release);
-        let actions = state.core.actions();
-        drop(state);
-        self.perform(actions, Wake::Nothing);
+        self.change(Core::leave);
     }
 
     /// This node delivers from here on.
     pub(crate) fn begin(self: &Arc<Self>) {
         add(&self.metrics.catch_ups, 1);
+        self.change(Core::begin);
+    }
+
+    /// A change that gives no slot anything to send at once.
+    fn change(self: &Arc<Self>, change: impl FnOnce(&mut Core)) {
         let mut state = self.state();
-        state.core.begin();
+        change(&mut state.core);
         self.term.store(state.core.term(), Ordering::Release);
         let actions = state.core.actions();
         drop(state);

@@ -4,7 +4,6 @@
 //! in the journal that it is recorded, and is told again after a while.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -196,9 +195,8 @@ impl Told {
 
     /// Those of them that the journal does not have.
     #[must_use]
-    pub fn missing(mut self, ledger: &Ledger) -> Self {
-        self.0 = mem::take(&mut self.0).into_iter().filter(|end| end.is_missing(ledger)).collect();
-        self
+    pub fn missing(self, ledger: &Ledger) -> Self {
+        Self(self.0.into_iter().filter(|end| end.is_missing(ledger)).collect())
     }
 }
 

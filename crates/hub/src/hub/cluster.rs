@@ -267,7 +267,7 @@ pub(super) fn stand_by(
             let (store, store_record) = led(store, &log)?;
             metrics.elected(log.was_called(), store_record);
             tracing::info!("this node leads");
-            let node = Node { metrics, stops: Arc::clone(stops) };
+            let node = Node { number: node.node.0, metrics, stops: Arc::clone(stops) };
             Some(Elected { log: Arc::new(log), standby: standby.end(), store, node })
         }
         Stood::Stopped => None,

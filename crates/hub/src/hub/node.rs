@@ -14,6 +14,7 @@ use crate::exposition::{counter, gauge, head};
 /// What a node of a cluster has besides a hub. Cloning shares it.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
+    pub(super) number: u32,
     pub(super) metrics: Arc<NodeMetrics>,
     /// Lets the log wait no more for brokers that do not answer.
     pub(super) stops: Arc<AtomicBool>,

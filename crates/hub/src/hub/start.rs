@@ -168,11 +168,13 @@ impl Base {
     }
 
     /// What participants have from the start on: lanes, and blocks.
-    fn begin(&self, settings: &Settings, courier: &Courier) {
+    fn begin(&self, courier: &Courier) {
         let participants = self.participants.get();
-        match cluster::number_of(settings).filter(|_| self.node.is_some()) {
+        match &self.node {
             None => participants.ids().for_each(|target| courier.open(target)),
-            Some(node) => couriers::share(node, courier, &self.participants, self.admin_workers.get(0)),
+            Some(node) => {
+                couriers::share(node.number, courier, &self.participants, self.admin_workers.get(0))
+            }
         }
         self.tls.block(&participants);
     }
@@ -279,7 +281,7 @@ impl Hub {
         let service = admin_service(settings, callers, &resources, &courier, (&text, &shown), log, &base)?;
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
-        base.begin(settings, &courier);
+        base.begin(&courier);
         let nodes = base.serve_nodes(settings, &handle, &resources);
         let Base { tls, signatures, workers, admin_workers, descriptors, outbound, node, .. } = base;
         let (fspiop, admin, metrics) = (base.fspiop, base.admin, base.metrics);
