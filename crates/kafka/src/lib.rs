@@ -14,4 +14,4 @@ mod topic;
 pub use client::{ConnectError, ENTRY_BYTES_MAX, KafkaPartition, KafkaSettings, LastFailure};
 pub use members::{Deletion, Members, Told};
 pub use security::{Sasl, Security, SecurityError};
-pub use topic::{Replicas, TopicError, check_topic, create_topic};
+pub use topic::{Replicas, Standing, TopicError, check_topic, create_topic, standing};

@@ -158,6 +158,40 @@ pub fn check_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), T
     if wrong.is_empty() { Ok(()) } else { Err(TopicError::Unfit { topic: topic(), wrong }) }
 }
 
+/// The brokers that have the topic, by their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The one that takes entries, if there is one.
+    pub leader: Option<u32>,
+    /// Those that have all that was acknowledged.
+    pub in_sync: Vec<u32>,
+    /// All others that are to have it.
+    pub behind: Vec<u32>,
+}
+
+/// Which brokers have the topic.
+///
+/// # Errors
+/// There is none, or the brokers do not say.
+pub fn standing(settings: &KafkaSettings) -> Result<Standing, TopicError> {
+    let client = settings.admin()?;
+    let metadata = client.inner().fetch_metadata(Some(&settings.topic), TIMEOUT);
+    let metadata = metadata.map_err(|source| settings.failed(source))?;
+    let found = metadata.topics().iter().find(|found| found.name() == settings.topic);
+    let Some(partition) = found.and_then(|found| found.partitions().first()) else {
+        return Err(TopicError::Missing(settings.topic.clone()));
+    };
+    let numbers = |brokers: &[i32]| -> Vec<u32> {
+        let mut numbers: Vec<u32> = brokers.iter().filter_map(|broker| u32::try_from(*broker).ok()).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    let in_sync = numbers(partition.isr());
+    let mut behind = numbers(partition.replicas());
+    behind.retain(|broker| !in_sync.contains(broker));
+    Ok(Standing { leader: u32::try_from(partition.leader()).ok(), in_sync, behind })
+}
+
 /// Sizes and counts may be larger.
 fn is_as_wanted(key: &str, wanted: &str, told: &str) -> bool {
     match key {

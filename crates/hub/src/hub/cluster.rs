@@ -15,7 +15,7 @@ use upesi_gateway::nodes::Lead;
 use upesi_journal::{DataDirectory, Disk, EmbeddedLog, JournalError, Log, Options};
 use upesi_kafka::{
     ConnectError, Deletion, KafkaPartition, KafkaSettings, LastFailure, Members, Replicas, Sasl,
-    Security as BrokerSecurity, TopicError, check_topic, create_topic,
+    Security as BrokerSecurity, TopicError, check_topic, create_topic, standing,
 };
 use upesi_replication::{
     Copies, CopyOf, NodeSettings, PLACE_FILE, Partition, Progress, Repair, ReplicatedLog, ReplicationError,
@@ -31,6 +31,7 @@ use super::{STORE, exit_of, exit_of_store, options};
 use crate::config::{Cluster, Settings};
 use crate::exit::Exit;
 
+pub use upesi_kafka::Standing;
 pub use upesi_replication::Copied;
 
 /// The form of records that this version writes.
@@ -344,6 +345,8 @@ pub struct Status {
     pub needs: BTreeMap<u32, u64>,
     /// How far the copies of these nodes went when they told it last.
     pub told: BTreeMap<u32, Copied>,
+    /// The brokers that have the topic.
+    pub brokers: Standing,
 }
 
 /// The nodes of the cluster, by what they need of its topic.
@@ -378,7 +381,7 @@ pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
     let kafka = log_of(settings)?;
     let cluster = id_of(&settings.cluster)?;
     let failure = kafka.failure.clone();
-    let mut partition = KafkaPartition::connect(kafka, None)?;
+    let mut partition = KafkaPartition::connect(kafka.clone(), None)?;
     let (Some(begin), Some(end)) = (partition.begin(), partition.end()) else {
         let (log, last) = (partition.name().to_owned(), failure.told());
         return Err(ClusterError::Unreachable { log, last });
@@ -405,6 +408,7 @@ pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
         end,
         needs: members.iter().map(|(node, told)| (*node, told.needs)).collect(),
         told: members.iter().filter_map(|(node, told)| Some((*node, told.has?))).collect(),
+        brokers: standing(&kafka)?,
     })
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use upesi_hub::backup::{self, RestoreArguments};
-use upesi_hub::cluster::{self, ClusterError, Copied, Found, Status};
+use upesi_hub::cluster::{self, ClusterError, Copied, Found, Standing, Status};
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 
 use super::admin;
@@ -172,8 +172,8 @@ fn failure(error: ClusterError) -> Failure {
 
 fn as_json(status: &Status) -> String {
     let leader = status.leader.as_ref().map(|(node, address)| json!({ "node": node, "address": address }));
-    let Status { epoch, accepted, copied, store_accepted, store_copied, begin, end, needs, told, .. } =
-        status;
+    let Status { epoch, accepted, copied, store_accepted, store_copied, .. } = status;
+    let Status { begin, end, needs, told, brokers, .. } = status;
     let told = told.iter().map(|(node, has)| (node.to_string(), record_of(has))).collect::<Map<_, _>>();
     let store = json!({ "accepted": store_accepted, "copied": store_copied });
     format!(
@@ -188,6 +188,7 @@ fn as_json(status: &Status) -> String {
             "end": end,
             "needs": needs,
             "told": told,
+            "brokers": { "leader": brokers.leader, "inSync": brokers.in_sync, "behind": brokers.behind },
         })
     )
 }
@@ -205,7 +206,8 @@ fn as_text(status: &Status) -> String {
     let Status { epoch, accepted, store_accepted, begin, end, .. } = status;
     let mut text = format!(
         "leader    {leader}, epoch {epoch}\naccepted  record {accepted}, store {store_accepted}\nhere      {copied}\n\
-         log       offsets {begin} to {end}\n"
+         log       offsets {begin} to {end}\nbrokers   {}\n",
+        brokers_of(&status.brokers)
     );
     for (node, offset) in &status.needs {
         let has =
@@ -213,6 +215,14 @@ fn as_text(status: &Status) -> String {
         let _ = writeln!(text, "needed    from offset {offset} by node {node}{has}");
     }
     text
+}
+
+/// Who takes entries, and who has them.
+fn brokers_of(Standing { leader, in_sync, behind }: &Standing) -> String {
+    let list = |brokers: &[u32]| brokers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let leads = leader.map_or_else(|| "none leads".to_owned(), |broker| format!("{broker} leads"));
+    let behind = if behind.is_empty() { String::new() } else { format!("; behind: {}", list(behind)) };
+    format!("{leads}; in sync: {}{behind}", list(in_sync))
 }
 
 fn text_of(Copied { seq, store_seq }: &Copied) -> String {
@@ -283,12 +293,14 @@ mod tests {
             end: 120,
             needs: [(1, 119), (2, 31)].into(),
             told: [(2, Copied { seq: 60, store_seq: 5 })].into(),
+            brokers: Standing { leader: Some(3), in_sync: vec![2, 3], behind: vec![1] },
         };
         let known = status(Some((2, Some("https://hub-2:4000".to_owned()))), Some(88));
         assert_eq!(
             as_text(&known),
             "leader    node 2 at https://hub-2:4000, epoch 3\naccepted  record 90, store 7\nhere      record 88, store 6\n\
-             log       offsets 30 to 120\nneeded    from offset 119 by node 1\n\
+             log       offsets 30 to 120\nbrokers   3 leads; in sync: 2, 3; behind: 1\n\
+             needed    from offset 119 by node 1\n\
              needed    from offset 31 by node 2, which had record 60, store 5\n"
         );
         let text = as_text(&status(Some((2, None)), None));
@@ -299,6 +311,9 @@ mod tests {
         assert_eq!((&object["begin"], &object["needs"]), (&30.into(), &json!({ "1": 119, "2": 31 })));
         assert_eq!(object["store"], json!({ "accepted": 7, "copied": 6 }));
         assert_eq!(object["told"], json!({ "2": { "record": 60, "store": 5 } }));
+        assert_eq!(object["brokers"], json!({ "leader": 3, "inSync": [2, 3], "behind": [1] }));
+        let nobody = Standing { leader: None, in_sync: vec![2], behind: Vec::new() };
+        assert_eq!(brokers_of(&nobody), "none leads; in sync: 2");
     }
 
     #[test]
