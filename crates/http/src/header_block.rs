@@ -146,9 +146,8 @@ fn lines(block: &[u8]) -> impl Iterator<Item = (Result<Range, HeaderBlockError>,
         }
         let rest = &block[at..];
         let start = at;
-        let line =
-            rest.iter().position(|&byte| byte == b'\r').filter(|&end| rest.get(end + 1) == Some(&b'\n'));
-        let colon = line.and_then(|end| rest[..end].iter().position(|&byte| byte == b':'));
+        let line = memchr::memchr(b'\r', rest).filter(|&end| rest.get(end + 1) == Some(&b'\n'));
+        let colon = line.and_then(|end| memchr::memchr(b':', &rest[..end]));
         match (line, colon) {
             (Some(end), Some(colon)) if rest[colon + 1..end].first() == Some(&b' ') => {
                 at = start + end + 2;
