@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, interval, sleep, timeout, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use upesi_delivery::Signer;
 use upesi_delivery::lanes::Courier;
 use upesi_delivery::owed::{FollowedCallbacks, OutboxBacklog, Reports, Share};
@@ -52,6 +52,7 @@ pub(super) async fn keep_nodes(
 ) {
     let began = Instant::now();
     let mut due = interval(LOOK_EVERY);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         due.tick().await;
         let known = participants.get();
@@ -59,9 +60,9 @@ pub(super) async fn keep_nodes(
         if nodes == known.couriers() {
             continue;
         }
-        tracing::info!(?nodes, "these nodes deliver callbacks");
-        if let Err(error) = engine.submit(Command::SetCouriers(nodes), Payload::default()).await {
-            tracing::debug!(%error, "it is not recorded which nodes deliver callbacks");
+        match engine.submit(Command::SetCouriers(nodes.clone()), Payload::default()).await {
+            Ok(_) => tracing::info!(?nodes, "these nodes deliver callbacks"),
+            Err(error) => tracing::debug!(%error, "it is not recorded which nodes deliver callbacks"),
         }
     }
 }
