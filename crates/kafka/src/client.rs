@@ -294,9 +294,13 @@ impl KafkaPartition {
 
     /// Asked for over the producer's connection: that of the consumer answers only once its long poll has ended, and a
     /// node that is to lead would wait for that.
+    ///
+    /// A producer that sends nothing does not notice that another broker leads the partition: it is told first. If a
+    /// leading node was lost together with that broker, nobody would take over for minutes.
     fn bounds(&self) -> Option<(u64, u64)> {
-        let client = self.producer.client();
-        let bounds = client.fetch_watermarks(&self.settings.topic, PARTITION, END_TIMEOUT).ok()?;
+        let (client, topic) = (self.producer.client(), &self.settings.topic);
+        client.fetch_metadata(Some(topic), END_TIMEOUT).ok()?;
+        let bounds = client.fetch_watermarks(topic, PARTITION, END_TIMEOUT).ok()?;
         Some((u64::try_from(bounds.0).ok()?, u64::try_from(bounds.1).ok()?))
     }
 

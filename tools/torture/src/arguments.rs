@@ -46,6 +46,8 @@ enum Command {
     /// Power that goes under the real binary: what no sync has made durable is undone, in its archive and its store,
     /// too.
     PowerLoss(TrialArguments),
+    /// Three hubs of the real binary and three brokers under load, each part of which is lost in turn, and all at once.
+    FailOvers(TrialArguments),
     /// One DFSP of eight takes connections and never answers, for minutes, on the real binary; then it is back.
     BlackHole(Lost),
     /// Floods that need no credential, or only one DFSP's, beside honest payments on the real binary. Not part of
@@ -100,6 +102,7 @@ impl Arguments {
             Command::Kill9(trial) => trial.run("kill9"),
             Command::Kill9Settlement(trial) => trial.run("kill9-settlement"),
             Command::PowerLoss(trial) => trial.run("power-loss"),
+            Command::FailOvers(trial) => trial.run("fail-overs"),
             Command::BlackHole(lost) => lost.run(),
             Command::Attacks(attacked) => attacked.run(),
             Command::Handshakes(shaken) => shaken.run(),

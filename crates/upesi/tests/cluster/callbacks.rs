@@ -81,7 +81,7 @@ fn nodes_share_the_delivery_of_callbacks_whichever_is_lost() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let mut worlds = nodes(directory.path(), &broker, &mut pki, 3);
+    let mut worlds = nodes(directory.path(), &broker.addresses, &mut pki, 3);
     worlds[2].settings.push("cluster.may_lead=false");
     makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();

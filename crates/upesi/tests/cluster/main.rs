@@ -8,9 +8,12 @@
 
 #[path = "../../../../tools/kafka/broker.rs"]
 mod broker;
+mod brokers;
 mod callbacks;
+mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
+mod losses;
 mod packaged;
 mod repair;
 mod secured;
@@ -199,10 +202,14 @@ fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
 
 /// Asks without waiting for the answer.
 fn asked(address: SocketAddr, path: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    stream
+    try_to_ask(address, path).unwrap()
+}
+
+fn try_to_ask(address: SocketAddr, path: &str) -> std::io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    Ok(stream)
 }
 
 /// Stops a process. Some time passes until one of its threads sees the signal, and then each of the others.

@@ -1,88 +1,30 @@
 //! All brokers lose their power, and with it the end of the topic: nodes stop, `upesi cluster repair` brings everything
 //! back that was answered.
 
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::support_crash::scene::World;
+use crate::brokers::{ALL, Brokers};
 use crate::support_crash::hub::{PATIENCE, SERVING};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::verdict;
 use crate::{follows, makes_topic, nodes_at, stops, told};
 
-const COUNT: u16 = 3;
 const TRANSFERS: u64 = 100;
 
-/// Three brokers, which end with this value.
-struct Brokers {
-    directory: PathBuf,
-    addresses: String,
-}
-
-fn script(arguments: &[&str]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
-    let output = Command::new(script).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-impl Brokers {
-    fn start(directory: &Path) -> Self {
-        let directory = directory.join("kafka");
-        let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        // Below those that the system gives to outgoing connections, apart from those of single brokers.
-        let first = 15_000 + (std::process::id() % 400) as u16 * 10;
-        let mut bases = (first..19_900).step_by(10);
-        let base = bases.find(|base| (*base..*base + 2 * COUNT).all(is_free)).expect("free ports");
-        let text = directory.to_str().unwrap();
-        script(&["up", text, &COUNT.to_string(), &base.to_string()]);
-        let addresses = script(&["list", text]);
-        Self { directory, addresses }
+/// Kills all brokers, cuts their topic off, and starts them.
+fn lose_all_behind(brokers: &Brokers, bytes: u64) {
+    brokers.kill(&ALL);
+    for broker in ALL {
+        let file = std::fs::File::options().write(true).open(brokers.log(broker)).unwrap();
+        let before = file.metadata().unwrap().len();
+        assert!(bytes * 5 < before * 4, "{bytes} of {before} would be left");
+        file.set_len(bytes).unwrap();
     }
-
-    fn text(&self) -> &str {
-        self.directory.to_str().unwrap()
-    }
-
-    fn log(&self, broker: u16) -> PathBuf {
-        self.directory.join(format!("{broker}/data/upesi-journal-0/00000000000000000000.log"))
-    }
-
-    /// The bytes that each of them has at least.
-    fn bytes(&self) -> u64 {
-        (1..=COUNT).map(|broker| std::fs::metadata(self.log(broker)).unwrap().len()).min().unwrap()
-    }
-
-    /// Kills all, cuts their topic off, and starts them.
-    fn lose_all_behind(&self, bytes: u64) {
-        let all: Vec<String> = (1..=COUNT).map(|broker| broker.to_string()).collect();
-        for broker in &all {
-            script(&["signal", self.text(), broker, "KILL"]);
-        }
-        for broker in 1..=COUNT {
-            let file = std::fs::File::options().write(true).open(self.log(broker)).unwrap();
-            let before = file.metadata().unwrap().len();
-            assert!(bytes * 5 < before * 4, "{bytes} of {before} would be left");
-            file.set_len(bytes).unwrap();
-        }
-        // None of them is ready without another.
-        std::thread::scope(|threads| {
-            for broker in &all {
-                threads.spawn(|| script(&["start", self.text(), broker]));
-            }
-        });
-    }
-}
-
-impl Drop for Brokers {
-    fn drop(&mut self) {
-        script(&["down", self.text()]);
-    }
+    brokers.start_again(&ALL);
 }
 
 fn stops_with_what_it_says(world: &World, words: &str) {
@@ -131,13 +73,14 @@ fn all_brokers_lose_the_end_of_the_topic_and_it_is_repaired() {
     let standby = follows(&worlds[1]);
     load.start();
     load.wait_for_accepted(TRANSFERS);
-    let left = brokers.bytes();
+    let left =
+        ALL.map(|broker| std::fs::metadata(brokers.log(broker)).unwrap().len()).into_iter().min().unwrap();
     load.wait_for_accepted(TRANSFERS);
     // From now on one copy is longer.
     standby.kill();
     load.wait_for_accepted(TRANSFERS);
     leader.kill();
-    brokers.lose_all_behind(left);
+    lose_all_behind(&brokers, left);
 
     tells(0, &worlds);
     let found = tells(1, &worlds);

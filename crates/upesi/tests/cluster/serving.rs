@@ -28,13 +28,13 @@ use crate::{
 const TAKE_OVERS: u64 = 4;
 const TAKES_REQUESTS: &str = "takes requests and hands them on to the node that leads";
 /// How old an answer of a node that follows is at most.
-const AGE: &str = "upesi-age-ms: ";
+pub const AGE: &str = "upesi-age-ms: ";
 const LISTEN: &str = "cluster.listen=";
 
 /// Nodes whose ports differ, and that hand on to each other.
-pub fn nodes(directory: &Path, broker: &Broker, pki: &mut Pki, count: usize) -> Vec<World> {
+pub fn nodes(directory: &Path, brokers: &str, pki: &mut Pki, count: usize) -> Vec<World> {
     let text = |text: String| -> &'static str { text.leak() };
-    let mut worlds: Vec<_> = (0..count).map(|number| node(directory, &broker.addresses, number)).collect();
+    let mut worlds: Vec<_> = (0..count).map(|number| node(directory, brokers, number)).collect();
     let ports: Vec<_> = worlds.iter().map(|_| free_ports()[0]).collect();
     let places: Vec<_> = ports.iter().enumerate().map(|(number, port)| format!("{number}={port}")).collect();
     let list = text(format!("cluster.nodes={}", places.join(",")));
@@ -104,7 +104,7 @@ fn what_a_node_that_follows_answered_is_in_all_copies_whoever_leads() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let mut worlds = nodes(directory.path(), &broker, &mut pki, 3);
+    let mut worlds = nodes(directory.path(), &broker.addresses, &mut pki, 3);
     worlds[2].settings.push("cluster.may_lead=false");
     makes_topic(&worlds[0]);
     refuses_authorities_of_dfsps(&worlds[2], &pki);
@@ -169,7 +169,7 @@ fn a_node_that_takes_requests_takes_over() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let worlds = nodes(directory.path(), &broker, &mut pki, 2);
+    let worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
     makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();
     leader.serves();
@@ -196,7 +196,7 @@ fn a_node_that_may_not_lead_does_once_an_operator_promotes_it() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let mut worlds = nodes(directory.path(), &broker, &mut pki, 2);
+    let mut worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
     worlds[1].settings.push("cluster.may_lead=false");
     makes_topic(&worlds[0]);
     let mut leader = worlds[0].start();

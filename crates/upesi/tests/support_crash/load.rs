@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 use upesi_http::Workers;
@@ -47,6 +47,23 @@ struct Seen {
     accepted: Vec<Accepted>,
     refused: Vec<String>,
     users_running: usize,
+    newest_end: Option<(TransferId, Outcome)>,
+    silence: Silence,
+}
+
+/// The longest time in which nothing was accepted.
+#[derive(Default)]
+struct Silence {
+    since: Option<Instant>,
+    longest: Duration,
+}
+
+impl Silence {
+    fn end(&mut self, now: Instant) {
+        if let Some(since) = self.since.replace(now) {
+            self.longest = self.longest.max(now - since);
+        }
+    }
 }
 
 /// By the amount; with long and with short expiry.
@@ -166,6 +183,18 @@ impl Load {
         self.shared.seen().accepted.len()
     }
 
+    /// The longest time in which nothing was accepted, since it was asked for last.
+    pub fn longest_silence(&self) -> Duration {
+        let mut seen = self.shared.seen();
+        seen.silence.end(Instant::now());
+        std::mem::take(&mut seen.silence.longest)
+    }
+
+    /// A transfer that ended, as its payer was told: the last so far.
+    pub fn newest_end(&self) -> Option<(TransferId, Outcome)> {
+        self.shared.seen().newest_end
+    }
+
     /// What is accepted so far.
     pub fn accepted(&self) -> Vec<Accepted> {
         self.shared.seen().accepted.clone()
@@ -239,10 +268,13 @@ impl Shared {
             let [payer, payee] = [payer, payee].map(|index| self.names[index].clone());
             let amount = Amount::parse_decimal(AMOUNTS[kind]).unwrap();
             seen.accepted.push(Accepted { id: pending.id, payer, payee, amount, outcome: None });
+            seen.silence.end(Instant::now());
             seen.accepted.len() - 1
         };
         self.changed.notify_all();
-        let finished = pending.finished.await.ok();
-        self.seen().accepted[place].outcome = finished.map(|finished| finished.outcome);
+        let outcome = pending.finished.await.ok().map(|finished| finished.outcome);
+        let mut seen = self.seen();
+        seen.accepted[place].outcome = outcome;
+        seen.newest_end = outcome.map(|outcome| (pending.id, outcome)).or(seen.newest_end);
     }
 }

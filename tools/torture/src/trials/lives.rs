@@ -133,6 +133,56 @@ fn kill_while_settling(seed: u64) -> Tally {
     tally
 }
 
+/// Losses of one cluster: each kind twice.
+const LOSSES: u64 = 24;
+/// What is lost, as the test names it, and how long nothing may be accepted then, in milliseconds, where that is a goal.
+const KINDS: [(&str, Option<u64>); 12] = [
+    ("leaders killed", Some(3_500)),
+    ("leaders frozen", Some(4_000)),
+    ("leaders stopped in order", None),
+    ("hand-overs", Some(200)),
+    ("brokers that follow killed", Some(4_000)),
+    ("brokers that follow frozen", None),
+    ("brokers that lead killed", Some(4_000)),
+    ("brokers that lead frozen", None),
+    ("brokers that lead restarted in order", None),
+    ("leaders killed with the broker that leads", None),
+    ("leaders frozen with the broker that leads", None),
+    ("times that everything was killed", None),
+];
+
+/// The load generator's record of every 202 is the oracle, and what each payer was told.
+pub(super) const FAIL_OVERS: Trial = Trial {
+    name: "fail-overs",
+    what: "losses of a part of three hubs and three brokers under load",
+    goal: 2_400,
+    build,
+    run: lose_parts,
+};
+
+fn lose_parts(seed: u64) -> Tally {
+    let lives = Lives {
+        file: "cluster",
+        test: "losses::each_part_is_lost_and_nothing_that_was_answered",
+        seed: ("UPESI_CRASH_SEED", seed),
+        count: ("UPESI_CLUSTER_TAKE_OVERS", LOSSES),
+    };
+    let text = lives.run();
+    let mut tally = Tally::default();
+    tally.add(Tally::UNITS, LOSSES);
+    tally.add("clusters", 1);
+    tally.add("transfers accepted", lives.told(&text, " accepted, "));
+    tally.add("reads told as fresh", lives.told(&text, " reads told as fresh"));
+    for (kind, goal) in KINDS {
+        tally.add(kind, lives.told(&text, &format!(" {kind}: nothing")));
+        if let Some(ms) = goal {
+            let late = number_before(&text, &format!(" over {ms} ms after {kind}"));
+            tally.add("longer without an answer than the goal", late);
+        }
+    }
+    tally
+}
+
 /// Lives of one data directory; the power goes at the end of most.
 const LIVES: u64 = 25;
 

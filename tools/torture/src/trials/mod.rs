@@ -14,7 +14,7 @@ pub use table_flips::{Judgement, Tables};
 use crate::evidence::Subject;
 
 /// All trials, in the order of the table.
-pub const TRIALS: [&Trial; 10] = [
+pub const TRIALS: [&Trial; 11] = [
     &crash_images::TRIAL,
     &crash_images::HUB_IMAGES,
     &lives::TRIAL,
@@ -22,6 +22,7 @@ pub const TRIALS: [&Trial; 10] = [
     &lives::KILL9,
     &lives::KILL9_SETTLEMENT,
     &lives::POWER_LOSS,
+    &lives::FAIL_OVERS,
     &fsync::TRIAL,
     &bit_flips::TRIAL,
     &disk_full::TRIAL,

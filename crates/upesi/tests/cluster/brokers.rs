@@ -1,0 +1,69 @@
+//! Three brokers, and what becomes of them.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Their numbers.
+pub const ALL: [u16; 3] = [1, 2, 3];
+
+/// They end with this value.
+pub struct Brokers {
+    directory: PathBuf,
+    pub addresses: String,
+}
+
+fn script(arguments: &[&str]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
+    let output = Command::new(script).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+impl Brokers {
+    pub fn start(directory: &Path) -> Self {
+        let directory = directory.join("kafka");
+        let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        // Below those that the system gives to outgoing connections, apart from those of single brokers.
+        let first = 15_000 + (std::process::id() % 400) as u16 * 10;
+        let mut bases = (first..19_900).step_by(10);
+        let base = bases.find(|base| (*base..*base + 6).all(is_free)).expect("free ports");
+        let text = directory.to_str().unwrap();
+        script(&["up", text, "3", &base.to_string()]);
+        let addresses = script(&["list", text]);
+        Self { directory, addresses }
+    }
+
+    fn text(&self) -> &str {
+        self.directory.to_str().unwrap()
+    }
+
+    /// The file of a broker with all entries.
+    pub fn log(&self, broker: u16) -> PathBuf {
+        self.directory.join(format!("{broker}/data/upesi-journal-0/00000000000000000000.log"))
+    }
+
+    /// Sends a signal to one.
+    pub fn signal(&self, broker: u16, name: &str) {
+        script(&["signal", self.text(), &broker.to_string(), name]);
+    }
+
+    pub fn kill(&self, brokers: &[u16]) {
+        brokers.iter().for_each(|broker| self.signal(*broker, "KILL"));
+    }
+
+    /// Starts those that ended, on their data, all at once: none is ready without another.
+    pub fn start_again(&self, brokers: &[u16]) {
+        std::thread::scope(|threads| {
+            for broker in brokers {
+                threads.spawn(move || script(&["start", self.text(), &broker.to_string()]));
+            }
+        });
+    }
+}
+
+impl Drop for Brokers {
+    fn drop(&mut self) {
+        script(&["down", self.text()]);
+    }
+}

@@ -1,0 +1,292 @@
+//! Three brokers and three nodes, each part of which is lost in turn under load: hubs and brokers are killed, frozen,
+//! stopped in order, and all of them at once. What was answered is in all copies, once, and what is told as fresh is.
+//!
+//! `UPESI_CLUSTER_TAKE_OVERS` sets how many losses there are, `UPESI_CRASH_SEED` repeats the amounts and parties.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use upesi_sim::Outcome;
+
+use super::support_crash::load::{Accepted, Load};
+use super::support_crash::scene::World;
+use crate::brokers::{ALL, Brokers};
+use crate::common::secure::Pki;
+use crate::serving::{AGE, callers, nodes, stops_with_everything, takes_requests};
+use crate::support_crash::hub::{Hub, PATIENCE};
+use crate::support_crash::scene::block_on;
+use crate::support_crash::{setting, verdict};
+use crate::{answer, freeze, hand_over, makes_topic, stops, told, try_to_ask};
+
+/// What is lost, and for how long nothing may be accepted then, in milliseconds, where that is a goal.
+const LOSSES: [(Loss, &str, Option<u128>); 12] = [
+    (Loss::LeaderKilled, "leaders killed", Some(3_500)),
+    (Loss::LeaderFrozen, "leaders frozen", Some(4_000)),
+    // What the payers wait for is in part a callback of this node, which another one sends half a second later.
+    (Loss::LeaderStopped, "leaders stopped in order", None),
+    (Loss::HandOver, "hand-overs", Some(200)),
+    (Loss::FollowerKilled, "brokers that follow killed", Some(4_000)),
+    (Loss::FollowerFrozen, "brokers that follow frozen", None),
+    (Loss::BrokerKilled, "brokers that lead killed", Some(4_000)),
+    (Loss::BrokerFrozen, "brokers that lead frozen", None),
+    (Loss::BrokerRestarted, "brokers that lead restarted in order", None),
+    (Loss::BothKilled, "leaders killed with the broker that leads", None),
+    (Loss::BothFrozen, "leaders frozen with the broker that leads", None),
+    (Loss::AllKilled, "times that everything was killed", None),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    LeaderKilled,
+    LeaderFrozen,
+    LeaderStopped,
+    HandOver,
+    FollowerKilled,
+    FollowerFrozen,
+    BrokerKilled,
+    BrokerFrozen,
+    BrokerRestarted,
+    BothKilled,
+    BothFrozen,
+    AllKilled,
+}
+
+/// Transfers between two losses, and while something is lost.
+const TRANSFERS: u64 = 60;
+/// Takes requests of DFSPs, and never leads.
+const EDGE: usize = 2;
+
+/// What `upesi cluster status` says.
+struct Status {
+    leader: usize,
+    broker: u16,
+    in_sync: usize,
+}
+
+struct Cluster<'a> {
+    brokers: &'a Brokers,
+    worlds: &'a [World],
+    load: &'a Load,
+    hubs: [Option<Hub>; 3],
+}
+
+impl Cluster<'_> {
+    /// `None` while the brokers do not say.
+    fn status(&self) -> Option<Status> {
+        let (code, text) = told(&self.worlds[EDGE], &["cluster", "status", "--json"]);
+        let found: Value = (code == Some(0)).then(|| serde_json::from_str(&text).unwrap())?;
+        let number = |value: &Value| value.as_u64().and_then(|number| u16::try_from(number).ok());
+        Some(Status {
+            leader: number(&found["leader"]["node"])?.into(),
+            broker: number(&found["brokers"]["leader"])?,
+            in_sync: found["brokers"]["inSync"].as_array()?.len(),
+        })
+    }
+
+    fn wait(&self, what: &str, is_so: impl Fn(&Status) -> bool) -> Status {
+        let since = Instant::now();
+        loop {
+            match self.status() {
+                Some(status) if is_so(&status) => return status,
+                _ => assert!(since.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}"),
+            }
+        }
+    }
+
+    /// Until every broker has everything, and a node that runs leads.
+    fn whole(&self) -> Status {
+        self.wait("all is well again", |status| status.in_sync == ALL.len() && status.leader != EDGE)
+    }
+
+    fn hub(&mut self, node: usize) -> Hub {
+        self.hubs[node].take().expect("a node that runs")
+    }
+
+    fn pid(&self, node: usize) -> u32 {
+        self.hubs[node].as_ref().map(Hub::pid).expect("a node that runs")
+    }
+
+    /// A node that was frozen.
+    fn goes_on(&self, node: usize) {
+        kill_process(Pid::from_raw(self.pid(node).cast_signed()).unwrap(), Signal::CONT).unwrap();
+    }
+
+    fn start_again(&mut self, node: usize) {
+        self.hubs[node] = Some(takes_requests(&self.worlds[node]));
+    }
+
+    /// The next loss; its name, and for how long nothing was accepted.
+    fn lose_next(&mut self, number: u64) -> (&'static str, Duration) {
+        let (loss, what, _) = LOSSES[(number % LOSSES.len() as u64) as usize];
+        let before = self.whole();
+        self.load.longest_silence();
+        self.lose(loss, &before);
+        let silence = self.load.longest_silence();
+        println!("{number:4} {what}: {} ms, {} accepted", silence.as_millis(), self.load.accepted_count());
+        (what, silence)
+    }
+
+    /// Loses a part of what leads, and has it again once the others have gone on without it.
+    fn lose(&mut self, loss: Loss, before: &Status) {
+        let Status { leader, broker, .. } = *before;
+        let follower = broker % 3 + 1;
+        match loss {
+            Loss::LeaderKilled => self.hub(leader).kill(),
+            Loss::LeaderStopped => stops(self.hub(leader)),
+            Loss::HandOver => hand_over(&self.worlds[leader], leader, 1 - leader),
+            Loss::LeaderFrozen => freeze(self.pid(leader)),
+            Loss::FollowerKilled => self.brokers.kill(&[follower]),
+            Loss::BrokerKilled => self.brokers.kill(&[broker]),
+            Loss::FollowerFrozen => self.brokers.signal(follower, "STOP"),
+            Loss::BrokerFrozen => self.brokers.signal(broker, "STOP"),
+            Loss::BrokerRestarted => self.brokers.signal(broker, "TERM"),
+            Loss::BothKilled => {
+                self.hub(leader).kill();
+                self.brokers.kill(&[broker]);
+            }
+            Loss::BothFrozen => {
+                freeze(self.pid(leader));
+                self.brokers.signal(broker, "STOP");
+            }
+            Loss::AllKilled => {
+                self.brokers.kill(&ALL);
+                (0..3).for_each(|node| self.hub(node).kill());
+                self.brokers.start_again(&ALL);
+                (0..3).for_each(|node| self.start_again(node));
+            }
+        }
+        self.load.wait_for_accepted(TRANSFERS);
+        self.restore(loss, before);
+    }
+
+    fn restore(&mut self, loss: Loss, before: &Status) {
+        let Status { leader, broker, .. } = *before;
+        let follower = broker % 3 + 1;
+        match loss {
+            Loss::LeaderKilled | Loss::LeaderStopped => self.start_again(leader),
+            Loss::FollowerKilled => self.brokers.start_again(&[follower]),
+            Loss::BrokerKilled | Loss::BrokerRestarted => self.brokers.start_again(&[broker]),
+            Loss::LeaderFrozen => self.goes_on(leader),
+            Loss::BothFrozen => {
+                self.brokers.signal(broker, "CONT");
+                self.goes_on(leader);
+            }
+            Loss::FollowerFrozen => self.brokers.signal(follower, "CONT"),
+            Loss::BrokerFrozen => self.brokers.signal(broker, "CONT"),
+            Loss::BothKilled => {
+                self.brokers.start_again(&[broker]);
+                self.start_again(leader);
+            }
+            Loss::HandOver | Loss::AllKilled => {}
+        }
+    }
+}
+
+/// How long a reader waits between two questions.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Asks a node for transfers whose payers were told how they ended: what the node tells as fresh must say it, too.
+fn reads(world: &World, load: &Load, fresh: &AtomicU64, ends: &Receiver<()>) {
+    while ends.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+        let Some((id, outcome)) = load.newest_end() else { continue };
+        // A node that is frozen answers once it goes on.
+        let Ok(stream) = try_to_ask(world.ports[1], &format!("/transfers/{id}")) else { continue };
+        let text = answer(stream);
+        let is_told = text.starts_with("HTTP/1.1 200") || text.starts_with("HTTP/1.1 404");
+        if is_told && !text.contains(AGE) {
+            let state = if outcome == Outcome::Committed { "\"COMMITTED\"" } else { "\"ABORTED\"" };
+            assert!(text.contains(state), "{id} ended as {outcome:?}, and a node says as fresh: {text}");
+            fresh.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn each_part_is_lost_and_nothing_that_was_answered() {
+    let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    let count = setting("UPESI_CLUSTER_TAKE_OVERS").unwrap_or(LOSSES.len() as u64);
+    println!("losses: seed {seed}, {count} losses");
+    let directory = TempDir::new().unwrap();
+    let brokers = Brokers::start(directory.path());
+    let mut pki = Pki::new();
+    let worlds = worlds(&directory, &brokers, &mut pki);
+    let mut leader = worlds[0].start();
+    leader.serves();
+    let hubs = [leader, takes_requests(&worlds[1]), takes_requests(&worlds[EDGE])].map(Some);
+    let mut load = block_on(callers(&worlds[EDGE], &worlds[0]).load(seed));
+    load.start();
+    let mut cluster = Cluster { brokers: &brokers, worlds: &worlds, load: &load, hubs };
+    let fresh = AtomicU64::new(0);
+    let silences = std::thread::scope(|threads| {
+        // They end with these.
+        let mut lives = Vec::new();
+        for world in &worlds {
+            let (life, ends) = channel();
+            lives.push(life);
+            let (load, fresh) = (&load, &fresh);
+            threads.spawn(move || reads(world, load, fresh, &ends));
+        }
+        // Each seed has another order.
+        (0..count).map(|number| cluster.lose_next(seed.wrapping_add(number))).collect::<Vec<_>>()
+    });
+    let leads = cluster.whole().leader;
+    let hubs = cluster.hubs;
+
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    block_on(verdict::all_agree(&worlds[leads].admin(), &load, &accepted));
+    drop(load);
+    all_copies_agree(hubs, &worlds, &accepted);
+    let fresh = fresh.into_inner();
+    assert!(fresh > 0, "no node told anything as fresh");
+    for (_, what, goal) in LOSSES {
+        tell(what, goal, &silences);
+    }
+    println!("{fresh} reads told as fresh, {} accepted, all is the same in the copies", accepted.len());
+}
+
+/// Two nodes that may lead, and one that takes the requests.
+fn worlds(directory: &TempDir, brokers: &Brokers, pki: &mut Pki) -> Vec<World> {
+    let mut worlds = nodes(directory.path(), &brokers.addresses, pki, 3);
+    for world in &mut worlds {
+        world.settings.push("cluster.replicas=3");
+    }
+    worlds[EDGE].settings.push("cluster.may_lead=false");
+    makes_topic(&worlds[0]);
+    worlds
+}
+
+/// Stops the nodes when each has everything.
+fn all_copies_agree(hubs: [Option<Hub>; 3], worlds: &[World], accepted: &[Accepted]) {
+    let [one, other, edge] = hubs.map(Option::unwrap);
+    stops(one);
+    stops(other);
+    for world in &worlds[..EDGE] {
+        let mut hub = world.start();
+        hub.serves();
+        stops(hub);
+    }
+    stops_with_everything(edge, &worlds[EDGE]);
+    for world in worlds {
+        verdict::journal_agrees(&world.data, accepted);
+        verdict::audit_is_clean(&world.data);
+    }
+}
+
+/// Prints for how long nothing was accepted after each loss of a kind.
+fn tell(what: &str, goal: Option<u128>, silences: &[(&str, Duration)]) {
+    let of_it = silences.iter().filter(|(kind, _)| *kind == what);
+    let mut times: Vec<u128> = of_it.map(|(_, silence)| silence.as_millis()).collect();
+    times.sort_unstable();
+    let Some(most) = times.last() else { return };
+    let (count, median) = (times.len(), times[times.len() / 2]);
+    print!("{count} {what}: nothing accepted for {median} ms, {most} at most");
+    if let Some(goal) = goal {
+        print!("; {} over {goal} ms after {what}", times.iter().filter(|time| **time > goal).count());
+    }
+    println!();
+}
