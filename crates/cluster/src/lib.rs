@@ -23,7 +23,7 @@ mod tests;
 pub use entry::{Chain, Claim, ClusterId, Entry, EntryError, Incarnation, Kind, NodeId, Records, Times};
 pub use fold::{Fold, Position, StorePosition, Verdict, Void};
 pub use leader::{Leader, Next, Stop};
-pub use standby::{Patience, Role, Standby};
+pub use standby::{Ahead, Patience, Role, Standby};
 
 /// An entry to be appended. The log's client answers with the tag.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,6 +20,8 @@ pub struct Patience {
     pub behind_max: Duration,
     /// It claims after so long without an accepted entry: then the clocks of all are behind.
     pub behind_silence: Duration,
+    /// A node whose clock is ahead of the log's by more does not lead: deadlines would pass before their time.
+    pub ahead_max: Duration,
 }
 
 impl Patience {
@@ -28,6 +30,7 @@ impl Patience {
     const TURN: Duration = Duration::from_millis(25);
     const BEHIND_MAX: Duration = Duration::from_secs(2);
     const BEHIND_SILENCE: Duration = Duration::from_secs(30);
+    const AHEAD_MAX: Duration = Duration::from_secs(2);
 
     /// That of the node which is to lead in the `rank`-th place, beginning with 0.
     pub const fn of_rank(rank: u32) -> Self {
@@ -36,6 +39,7 @@ impl Patience {
             turn: Self::TURN.saturating_mul(rank),
             behind_max: Self::BEHIND_MAX,
             behind_silence: Self::BEHIND_SILENCE.saturating_add(Self::PER_RANK.saturating_mul(rank)),
+            ahead_max: Self::AHEAD_MAX,
         }
     }
 }
@@ -49,6 +53,15 @@ pub enum Role {
     Leader(Leader),
     /// A newer hub wrote the entry at that offset: this node must stop before it.
     Newer(Standby),
+}
+
+/// A node's claim was accepted, and showed that its clock is ahead of the log's: it leaves the leadership to others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// To be appended: any other node may lead.
+    pub hand_over: Append,
+    /// By how much.
+    pub by: Duration,
 }
 
 /// Reads the log, and claims the leadership if no entry is accepted for some time while the log can be reached.
@@ -71,6 +84,10 @@ pub struct Standby {
     followed: Option<Chain>,
     /// Whether this node may claim: see [`Standby::permit_claims`].
     may_claim: bool,
+    /// When this node found its clock ahead; `None` once another one has led since.
+    ahead_at: Option<Duration>,
+    /// What is to be done about it, until that is taken.
+    ahead: Option<Ahead>,
     /// Claims of this life that were appended and not read yet. The newest is the last.
     claims: Vec<Chain>,
 }
@@ -92,6 +109,8 @@ impl Standby {
             asks_end: false,
             followed: None,
             may_claim: false,
+            ahead_at: None,
+            ahead: None,
             claims: Vec::new(),
         }
     }
@@ -141,11 +160,14 @@ impl Standby {
         let behind_ns = self.fold.position().time_ns.saturating_sub(clock_ns);
         let is_behind = behind_ns > i64::try_from(self.patience.behind_max.as_nanos()).unwrap_or(i64::MAX)
             && now.saturating_sub(self.unled_since) < self.patience.behind_silence;
+        // Others have their turn: it claims once more if they do not lead.
+        let is_ahead =
+            self.ahead_at.is_some_and(|ahead| now.saturating_sub(ahead) < self.patience.behind_silence);
         match end {
             // Silence of a log that cannot be reached is nobody's end; what was not read yet may be the leader's word.
             None => (self.quiet_since, self.unled_since) = (now, now),
             Some(end) if end > next_offset => {}
-            Some(_) if is_behind => self.quiet_since = now,
+            Some(_) if is_behind || is_ahead => self.quiet_since = now,
             Some(_) => {
                 self.quiet_since = now;
                 return Some(self.claim(clock_ns));
@@ -167,8 +189,14 @@ impl Standby {
         Append { tag, bytes: drafted.bytes }
     }
 
-    /// Reads the next entry.
-    pub fn read(mut self, offset: u64, bytes: &[u8], now: Duration) -> (Role, Verdict<'_>) {
+    /// Reads the next entry, which the log had at `appended_ns` by its own clock, if it says that.
+    pub fn read(
+        mut self,
+        offset: u64,
+        bytes: &[u8],
+        appended_ns: Option<i64>,
+        now: Duration,
+    ) -> (Role, Verdict<'_>) {
         let verdict = self.fold.read(offset, bytes);
         match verdict {
             Verdict::Void(_) => (Role::Standby(self), verdict),
@@ -176,11 +204,35 @@ impl Standby {
             Verdict::Accepted(entry) => {
                 (self.quiet_since, self.unled_since) = (now, now);
                 if self.claims.contains(&entry.chain) {
-                    let leader = Leader::new(self.fold, self.me, self.next_tag, now);
-                    return (Role::Leader(leader), verdict);
+                    let ahead_ns = appended_ns.map_or(0, |at| entry.times.last_ns.saturating_sub(at));
+                    return (self.lead(ahead_ns, now), verdict);
+                }
+                if matches!(entry.kind, Kind::Batch | Kind::Store | Kind::Beat) {
+                    self.ahead_at = None;
                 }
                 (Role::Standby(self), verdict)
             }
         }
+    }
+
+    /// What this node must append, if the entry that was read last was its claim and its clock is ahead of the log's.
+    pub const fn take_ahead(&mut self) -> Option<Ahead> {
+        self.ahead.take()
+    }
+
+    /// Its claim was accepted. It leads with a clock that is ahead only if nobody else did when it had left it to them:
+    /// then it is the log's clock that is behind.
+    fn lead(self, ahead_ns: i64, now: Duration) -> Role {
+        let Self { fold, me, claim, patience, next_tag, ahead_at, .. } = self;
+        let mut leader = Leader::new(fold, me, next_tag, now);
+        let ahead_max = i64::try_from(patience.ahead_max.as_nanos()).unwrap_or(i64::MAX);
+        if ahead_ns <= ahead_max || ahead_at.is_some() {
+            return Role::Leader(leader);
+        }
+        let hand_over = leader.hand_over(NodeId::ANY, 0);
+        let mut standby = Self::after(leader, claim, patience, now);
+        standby.ahead_at = Some(now);
+        standby.ahead = Some(Ahead { hand_over, by: Duration::from_nanos(ahead_ns.unsigned_abs()) });
+        Role::Standby(standby)
     }
 }

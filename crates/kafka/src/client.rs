@@ -11,7 +11,7 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
-use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::{Offset, Timestamp, TopicPartitionList};
 use upesi_cluster::{Append, ClusterId, NodeId};
 use upesi_replication::{Copied, Event, Partition};
 
@@ -26,6 +26,9 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the consumer is asked at a time while answers of the producer may come, too.
 const SLICE: Duration = Duration::from_millis(5);
+const NS_PER_MS: i64 = 1_000_000;
+/// How often entries are fetched while there are some.
+const FETCH_EVERY_MS: &str = "5";
 /// Largest entry, in bytes: that of the topic.
 pub const ENTRY_BYTES_MAX: usize = 12 * 1024 * 1024;
 
@@ -218,6 +221,9 @@ impl KafkaSettings {
             .set("isolation.level", "read_uncommitted")
             .set("fetch.message.max.bytes", ENTRY_BYTES_MAX.to_string())
             .set("fetch.wait.max.ms", "100")
+            // Behind an entry that waits to be taken the next ones are fetched together, not each by itself.
+            .set("queued.min.messages", "1")
+            .set("fetch.queue.backoff.ms", FETCH_EVERY_MS)
             .set("fetch.error.backoff.ms", "20")
             .create_with_context(self.told())?;
         Ok(made)
@@ -309,7 +315,12 @@ impl KafkaPartition {
             Some(Ok(message)) => {
                 let offset = u64::try_from(message.offset()).unwrap_or_default();
                 self.next_offset = offset + 1;
-                Ok(Some(Event::Entry { offset, bytes: message.payload().unwrap_or_default().into() }))
+                let appended_ns = match message.timestamp() {
+                    Timestamp::LogAppendTime(ms) => ms.checked_mul(NS_PER_MS),
+                    Timestamp::CreateTime(_) | Timestamp::NotAvailable => None,
+                };
+                let bytes = message.payload().unwrap_or_default().into();
+                Ok(Some(Event::Entry { offset, bytes, appended_ns }))
             }
             Some(Err(error)) if is_final(&error) => Err(format!(
                 "{error}: the topic ends before the entry that this node needs next, or begins behind it: a start says \

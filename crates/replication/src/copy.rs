@@ -19,6 +19,9 @@ const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// The same of older places.
 const SAVE_HISTORY_EVERY: Duration = Duration::from_secs(10);
 
+/// Entries that were read together are written together, up to so much.
+const WRITE_BYTES: usize = 256 * 1024;
+
 /// Where a node keeps records, and how.
 pub struct CopyOf {
     /// The disk with the journal files.
@@ -40,6 +43,7 @@ struct Stream {
     part: &'static str,
     disk: Arc<dyn Disk>,
     writer: Writer,
+    /// Records that were accepted and are not in the files yet.
     batch: Batch,
     /// Compares entries with records that the copy has already.
     reader: Box<dyn LogReader>,
@@ -61,17 +65,18 @@ impl Stream {
         Ok(Self { part, batch: Batch::new(recovered.last_seq + 1), disk, writer, reader })
     }
 
+    /// The last record of the files.
     fn last_seq(&self) -> u64 {
         self.writer.next_seq() - 1
     }
 
-    /// Takes the records of an entry over. Those that are here already are compared, but for those that were deleted
+    /// Takes the records of an entry over, for the next [`Stream::write`]. Those that are here already are compared, but for those that were deleted
     /// since: the store deletes what its tables have.
     fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
         let Some(records) = shared::decode(entry.body, entry.first_seq, entry.count) else {
             return Err(ReplicationError::Records { log: log.to_owned(), offset });
         };
-        let last_seq = self.last_seq();
+        let last_seq = self.batch.next_seq() - 1;
         let (known, new) = records.split_at(records.partition_point(|record| record.seq <= last_seq));
         let oldest =
             if known.is_empty() { None } else { EmbeddedLog::for_reading(&self.disk).oldest_seq()? };
@@ -82,15 +87,19 @@ impl Stream {
                 return Err(ReplicationError::CopyDiffers { part, log, seq: record.seq });
             }
         }
-        if new.is_empty() {
-            return Ok(());
-        }
-        self.batch.reset(last_seq + 1);
         for record in new {
             self.batch.push(record.time_ns, |buffer| buffer.extend_from_slice(record.bytes));
         }
-        self.writer.append(&mut self.batch)?;
-        self.writer.maintain()?;
+        Ok(())
+    }
+
+    /// Writes what was taken over: it is on disk when this returns.
+    fn write(&mut self) -> Result<(), JournalError> {
+        if !self.batch.is_empty() {
+            self.writer.append(&mut self.batch)?;
+            self.writer.maintain()?;
+            self.batch.reset(self.writer.next_seq());
+        }
         Ok(())
     }
 }
@@ -259,13 +268,24 @@ impl Copy {
         (self.store.last_seq(), self.store.writer.last_time_ns())
     }
 
-    /// Takes an accepted entry over: its records are on disk when this returns.
+    /// Takes an accepted entry over, for the next [`Copy::write`].
     pub fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
         match entry.kind {
             Kind::Batch => self.journal.accept(log, offset, entry),
             Kind::Store => self.store.accept(log, offset, entry),
             Kind::Beat | Kind::Claim | Kind::HandOver => Ok(()),
         }
+    }
+
+    /// Whether so much was taken over that it is to be written.
+    pub fn is_write_due(&self) -> bool {
+        self.journal.batch.bytes().max(self.store.batch.bytes()) >= WRITE_BYTES
+    }
+
+    /// Writes what was taken over: it is on disk when this returns.
+    pub fn write(&mut self) -> Result<(), JournalError> {
+        self.journal.write()?;
+        self.store.write()
     }
 
     /// The log was read up to here.
@@ -310,7 +330,9 @@ impl Copy {
         without_room(self.save())
     }
 
+    /// Writes the place, behind what it says.
     pub fn save(&mut self) -> Result<(), JournalError> {
+        self.write()?;
         let saved = self.place.save(&*self.journal.disk);
         saved.map_err(|source| JournalError::io("write", "place", source))?;
         self.saved = self.place.clone();

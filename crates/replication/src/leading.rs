@@ -135,7 +135,7 @@ impl Leading {
                 }
                 Some(Event::Unknown { tag }) => (self.leader.unknown(tag), 0),
                 // What is read again after a change of the position was seen before.
-                Some(Event::Entry { offset, bytes })
+                Some(Event::Entry { offset, bytes, .. })
                     if self.reads && offset >= self.leader.fold().position().next_offset =>
                 {
                     (self.leader.read(offset, &bytes, now), offset)

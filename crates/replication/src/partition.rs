@@ -26,6 +26,8 @@ pub enum Event {
         offset: u64,
         /// All of it.
         bytes: Arc<[u8]>,
+        /// When the log had it, by the clock of the log, in nanoseconds since 1970; `None` if it does not say.
+        appended_ns: Option<i64>,
     },
 }
 

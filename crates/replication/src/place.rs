@@ -193,7 +193,7 @@ fn chain_at(partition: &mut dyn Partition, at: u64, end: u64) -> Result<Option<C
     partition.read_from(at);
     for _ in 0..LOOKS_MAX {
         match next(partition, PATIENCE)? {
-            Some(Event::Entry { offset, bytes }) if offset >= at => {
+            Some(Event::Entry { offset, bytes, .. }) if offset >= at => {
                 partition.stop_reading();
                 let entry = Entry::decode(&bytes).ok().filter(|_| offset == at);
                 return Ok(entry.map(|entry| entry.chain));

@@ -109,8 +109,8 @@ fn claim(
     partition.append(standby.claim(clock.wall_ns()));
     while clock.now() < limit {
         match next(partition, PATIENCE)? {
-            Some(Event::Entry { offset, bytes }) => {
-                let (role, verdict) = standby.read(offset, &bytes, clock.now());
+            Some(Event::Entry { offset, bytes, .. }) => {
+                let (role, verdict) = standby.read(offset, &bytes, None, clock.now());
                 let log = || partition.name().to_owned();
                 standby = match role {
                     Role::Leader(leader) => {
@@ -180,7 +180,7 @@ fn read_to(
         let event = next(partition, PATIENCE)?;
         let log = || partition.name().to_owned();
         match event {
-            Some(Event::Entry { offset, bytes }) => {
+            Some(Event::Entry { offset, bytes, .. }) => {
                 match fold.read(offset, &bytes) {
                     Verdict::Accepted(entry) => accept(fold, offset, &entry)?,
                     Verdict::Void(_) => {}

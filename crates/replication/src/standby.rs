@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use upesi_cluster::{Claim, ClusterId, Entry, Fold, NodeId, Patience, Position, Role, Standby, Verdict};
+use upesi_cluster::{
+    Ahead, Claim, ClusterId, Entry, Fold, NodeId, Patience, Position, Role, Standby, Verdict,
+};
 
 use crate::copy::{Copies, Copy};
 use crate::error::ReplicationError;
@@ -29,6 +31,8 @@ pub struct Progress {
     pub entry_at_ns: i64,
     /// The entry that was read is void for a reason that an operator must know.
     pub is_alarming: bool,
+    /// This node does not lead, though its claim was accepted: its clock is so far ahead of the log's.
+    pub ahead: Duration,
 }
 
 /// Why a node no longer stands by.
@@ -59,33 +63,37 @@ pub fn stand_by(
     let mut start = Start::new(following.copy.ends(), settings.may_claim, clock.now());
     while !stops.load(Ordering::Acquire) {
         let now = clock.now();
-        match next(&mut *partition, PATIENCE)? {
-            Some(Event::Entry { offset, bytes }) => {
+        // What is there already is written together.
+        let patience = if following.untold.is_none() { PATIENCE } else { Duration::ZERO };
+        match next(&mut *partition, patience)? {
+            Some(Event::Entry { offset, bytes, appended_ns }) => {
                 let was_called = standby.fold().is_left_to(settings.node);
-                let (role, progress) = following.read(standby, partition.name(), (offset, &bytes), now)?;
-                if let Some(progress) = progress {
-                    tell(&progress);
-                }
-                standby = match role {
+                let entry = (offset, &*bytes, appended_ns);
+                standby = match following.read(standby, partition.name(), entry, now, tell)? {
                     Role::Standby(standby) => standby,
                     Role::Leader(leader) => {
+                        following.write(tell)?;
                         partition.stop_reading();
-                        let leading = Leading::new(
-                            leader,
-                            partition,
-                            following.copy,
-                            Arc::clone(clock),
-                            Arc::clone(stops),
-                        );
+                        let (clock, stops) = (Arc::clone(clock), Arc::clone(stops));
+                        let leading = Leading::new(leader, partition, following.copy, clock, stops);
                         return Ok(Stood::Elected(ReplicatedLog::new(leading, was_called)));
                     }
                     Role::Newer(_) => {
+                        following.write(tell)?;
                         return Err(ReplicationError::Newer { log: partition.name().to_owned(), offset });
                     }
                 };
+                if following.untold.is_some() {
+                    continue;
+                }
             }
             // Of claims: their outcome is read.
-            Some(Event::Acknowledged { .. } | Event::Unknown { .. }) | None => {}
+            Some(Event::Acknowledged { .. } | Event::Unknown { .. }) => {}
+            None => following.write(tell)?,
+        }
+        if let Some(Ahead { hand_over, by: ahead }) = standby.take_ahead() {
+            partition.append(hand_over);
+            tell(&Progress { ahead, ..following.progress(standby.fold()) });
         }
         if start.may_claim(&mut *partition, standby.fold(), now)? {
             standby.permit_claims();
@@ -106,6 +114,7 @@ pub fn stand_by(
             partition.needs(following.copy.needs(), following.copy.ends());
         }
     }
+    following.write(tell)?;
     following.copy.save_last()?;
     partition.needs(following.copy.needs(), following.copy.ends());
     Ok(Stood::Stopped)
@@ -242,6 +251,8 @@ pub(crate) fn next(
 /// The copy, and the last entry that was accepted before the start until it was seen again.
 struct Following {
     copy: Copy,
+    /// What is to be told once the copy is written.
+    untold: Option<Progress>,
     /// The entry at that offset must be the one that was accepted last.
     expected_at: Option<u64>,
     entry_at_ns: i64,
@@ -260,49 +271,72 @@ impl Following {
         // Before it reads, lest the log deletes what it is about to read.
         partition.needs(needed, copy.ends());
         partition.read_from(needed);
-        Ok(Self { copy, expected_at, entry_at_ns: 0 })
+        Ok(Self { copy, untold: None, expected_at, entry_at_ns: 0 })
     }
 
     fn fold(&self) -> Fold {
         Fold::new(self.copy.place().cluster, self.copy.place().position.clone())
     }
 
-    /// Reads an entry. Returns what the node is now and, if something changed, how far it is.
+    /// Reads an entry; what the node is then. How far it is will be told with the next [`Following::write`].
     fn read(
         &mut self,
         standby: Standby,
         log: &str,
-        (offset, bytes): (u64, &[u8]),
+        (offset, bytes, appended_ns): (u64, &[u8], Option<i64>),
         now: Duration,
-    ) -> Result<(Role, Option<Progress>), ReplicationError> {
+        tell: &mut dyn FnMut(&Progress),
+    ) -> Result<Role, ReplicationError> {
         if let Some(accepted) = self.expected_at.take() {
             let is_it = offset == accepted
                 && Entry::decode(bytes).is_ok_and(|entry| entry.chain == standby.fold().position().chain);
             return if is_it {
-                Ok((Role::Standby(standby), None))
+                Ok(Role::Standby(standby))
             } else {
                 Err(ReplicationError::OtherLog { log: log.to_owned(), accepted })
             };
         }
-        let (role, verdict) = standby.read(offset, bytes, now);
+        let (role, verdict) = standby.read(offset, bytes, appended_ns, now);
         let fold = match &role {
             Role::Standby(standby) | Role::Newer(standby) => standby.fold(),
             Role::Leader(leader) => leader.fold(),
         };
-        let mut is_alarming = false;
         match verdict {
             Verdict::Accepted(entry) => {
                 self.entry_at_ns = entry.times.last_ns;
                 self.copy.accept(log, offset, &entry)?;
                 self.copy.advance(fold, offset);
+                self.untold = Some(self.progress(fold));
             }
-            Verdict::Void(void) if void.is_alarming() => is_alarming = true,
-            Verdict::Void(_) | Verdict::Newer(_) => return Ok((role, None)),
+            Verdict::Void(void) if void.is_alarming() => {
+                self.write(tell)?;
+                tell(&Progress { is_alarming: true, ..self.progress(fold) });
+            }
+            Verdict::Void(_) | Verdict::Newer(_) => {}
         }
-        let leader = fold.claim().map(|claim| claim.address.clone());
-        let (position, entry_at_ns) = (fold.position().clone(), self.entry_at_ns);
-        let progress = Progress { position, leader, entry_at_ns, is_alarming };
-        Ok((role, Some(progress)))
+        if self.copy.is_write_due() {
+            self.write(tell)?;
+        }
+        Ok(role)
+    }
+
+    /// Writes what was read, and tells it.
+    fn write(&mut self, tell: &mut dyn FnMut(&Progress)) -> Result<(), ReplicationError> {
+        if let Some(progress) = self.untold.take() {
+            self.copy.write()?;
+            tell(&progress);
+        }
+        Ok(())
+    }
+
+    fn progress(&self, fold: &Fold) -> Progress {
+        Progress {
+            position: fold.position().clone(),
+            leader: fold.claim().map(|claim| claim.address.clone()),
+            entry_at_ns: self.entry_at_ns,
+            is_alarming: false,
+            ahead: Duration::ZERO,
+        }
     }
 }
 

@@ -196,7 +196,7 @@ impl Partition for Client {
             return Ok(None);
         };
         self.reads = Some(offset + 1);
-        Ok(Some(Event::Entry { offset, bytes }))
+        Ok(Some(Event::Entry { offset, bytes, appended_ns: None }))
     }
 
     fn end(&mut self) -> Option<u64> {

@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::{CLUSTER, claim};
+use crate::Append;
 use crate::entry::{Entry, Kind, NodeId, Records, Times};
 use crate::fold::{Fold, Position};
 use crate::leader::{Leader, Next, Stop};
@@ -23,7 +24,9 @@ fn standby(node: u32) -> Standby {
 fn leader() -> (Leader, Arc<[u8]>) {
     let mut standby = standby(1);
     let bytes = standby.claim(1).bytes;
-    let (Role::Leader(leader), _) = standby.read(0, &bytes, NOW) else { panic!("the claim was refused") };
+    let (Role::Leader(leader), _) = standby.read(0, &bytes, None, NOW) else {
+        panic!("the claim was refused")
+    };
     (leader, bytes)
 }
 
@@ -67,14 +70,14 @@ fn an_unknown_outcome_is_tried_again_with_the_same_bytes() {
 #[test]
 fn a_leader_that_another_claim_superseded_knows_it_from_the_log() {
     let (mut leader, bytes) = leader();
-    let Role::Standby(mut other) = standby(2).read(0, &bytes, NOW).0 else { panic!("led at once") };
+    let Role::Standby(mut other) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
     let claim = other.claim(30);
     let append = leader.append(records(10));
     assert_eq!(leader.acknowledged(append.tag, 2, NOW), Next::Read { from: 1, to: 2 });
     assert_eq!(leader.read(1, &claim.bytes, NOW), Next::Superseded);
     let standby = Standby::after(leader, super::claim(), PATIENCE, NOW);
     assert_eq!(standby.fold().position().leader.map(|(node, _)| node), Some(NodeId(2)));
-    let (role, _) = standby.read(2, &append.bytes, NOW);
+    let (role, _) = standby.read(2, &append.bytes, None, NOW);
     let Role::Standby(standby) = role else { panic!("it leads by an entry that is void") };
     assert_eq!(standby.fold().position().seq, 0, "what it had appended is void");
 }
@@ -111,14 +114,20 @@ fn a_hand_over_lets_its_successor_claim_without_silence() {
     let (mut leader, bytes) = leader();
     let hand_over = leader.hand_over(NodeId(2), 10);
     let [mut named, mut other] = [2, 3].map(|node| {
-        let Role::Standby(standby) = standby(node).read(0, &bytes, NOW).0 else { panic!("led at once") };
-        let Role::Standby(standby) = standby.read(1, &hand_over.bytes, NOW).0 else { panic!("led at once") };
+        let Role::Standby(standby) = standby(node).read(0, &bytes, None, NOW).0 else {
+            panic!("led at once")
+        };
+        let Role::Standby(standby) = standby.read(1, &hand_over.bytes, None, NOW).0 else {
+            panic!("led at once")
+        };
         standby
     });
     assert_eq!(leader.acknowledged(hand_over.tag, 1, NOW), Next::HandedOver);
     assert!(named.asks_for_end(NOW) && !other.asks_for_end(NOW));
     let claim = named.end(Some(2), NOW, 20).expect("a claim");
-    let (Role::Leader(leader), _) = named.read(2, &claim.bytes, NOW) else { panic!("the claim was refused") };
+    let (Role::Leader(leader), _) = named.read(2, &claim.bytes, None, NOW) else {
+        panic!("the claim was refused")
+    };
     assert_eq!(leader.fold().position().epoch, 2);
 }
 
@@ -131,8 +140,10 @@ fn handed_over(successor: NodeId, ranks: [u32; 2]) -> (Standby, [Standby; 2]) {
         let patience = Patience::of_rank(ranks[node as usize - 2]);
         let mut standby = Standby::new(fold, NodeId(node), claim(), patience, NOW);
         standby.permit_claims();
-        let Role::Standby(standby) = standby.read(0, &bytes, NOW).0 else { panic!("led at once") };
-        let Role::Standby(standby) = standby.read(1, &hand_over.bytes, NOW).0 else { panic!("led at once") };
+        let Role::Standby(standby) = standby.read(0, &bytes, None, NOW).0 else { panic!("led at once") };
+        let Role::Standby(standby) = standby.read(1, &hand_over.bytes, None, NOW).0 else {
+            panic!("led at once")
+        };
         standby
     });
     assert_eq!(leader.acknowledged(hand_over.tag, 1, NOW), Next::HandedOver);
@@ -166,9 +177,11 @@ fn a_node_that_was_called_claims_once_and_then_after_silence() {
     assert!(!other.asks_for_end(NOW + silence - Duration::from_nanos(1)));
     assert!(other.asks_for_end(NOW + silence));
     let later = other.end(Some(2), NOW + silence, 30).expect("a claim");
-    let (Role::Leader(_), _) = other.read(2, &later.bytes, NOW) else { panic!("the claim was refused") };
-    let Role::Standby(named) = named.read(2, &later.bytes, NOW).0 else { panic!("two lead") };
-    let Role::Standby(named) = named.read(3, &claim.bytes, NOW).0 else { panic!("its claim is void") };
+    let (Role::Leader(_), _) = other.read(2, &later.bytes, None, NOW) else {
+        panic!("the claim was refused")
+    };
+    let Role::Standby(named) = named.read(2, &later.bytes, None, NOW).0 else { panic!("two lead") };
+    let Role::Standby(named) = named.read(3, &claim.bytes, None, NOW).0 else { panic!("its claim is void") };
     assert_eq!(named.fold().position().leader.map(|(node, _)| node), Some(NodeId(3)));
 }
 
@@ -202,8 +215,8 @@ fn a_node_that_may_not_or_whose_clock_is_behind_does_not_claim() {
     // The last record's time is 11 ns.
     let behind_ns = 11 - i64::try_from(PATIENCE.behind_max.as_nanos()).expect("seconds");
     for (clock_ns, may) in [(behind_ns, true), (behind_ns - 1, false)] {
-        let Role::Standby(node) = standby(2).read(0, &bytes, NOW).0 else { panic!("led at once") };
-        let Role::Standby(mut node) = node.read(1, &append.bytes, NOW).0 else { panic!("led at once") };
+        let Role::Standby(node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
+        let Role::Standby(mut node) = node.read(1, &append.bytes, None, NOW).0 else { panic!("led at once") };
         assert!(node.asks_for_end(late));
         assert_eq!(node.end(Some(2), late, clock_ns).is_some(), may, "{clock_ns}");
     }
@@ -215,8 +228,8 @@ fn a_node_that_may_not_or_whose_clock_is_behind_does_not_claim() {
 fn a_node_whose_clock_is_behind_claims_when_nobody_else_does() {
     let (mut leader, bytes) = leader();
     let append = leader.append(records(10));
-    let Role::Standby(node) = standby(2).read(0, &bytes, NOW).0 else { panic!("led at once") };
-    let Role::Standby(mut node) = node.read(1, &append.bytes, NOW).0 else { panic!("led at once") };
+    let Role::Standby(node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
+    let Role::Standby(mut node) = node.read(1, &append.bytes, None, NOW).0 else { panic!("led at once") };
     let behind_ns = i64::MIN / 2;
     let mut now = NOW;
     let mut wait = |node: &mut Standby, end, until: Duration| {
@@ -240,10 +253,12 @@ fn a_node_whose_clock_is_behind_claims_when_nobody_else_does() {
 fn every_accepted_entry_ends_the_silence_and_void_ones_do_not() {
     let (mut leader, bytes) = leader();
     let read_at = NOW + Duration::from_secs(1);
-    let Role::Standby(node) = standby(2).read(0, &bytes, read_at).0 else { panic!("led at once") };
+    let Role::Standby(node) = standby(2).read(0, &bytes, None, read_at).0 else { panic!("led at once") };
     let beat = leader.beat(10);
-    let Role::Standby(node) = node.read(1, &beat.bytes, read_at * 2).0 else { panic!("led at once") };
-    let Role::Standby(mut node) = node.read(2, &beat.bytes, read_at * 3).0 else { panic!("led at once") };
+    let Role::Standby(node) = node.read(1, &beat.bytes, None, read_at * 2).0 else { panic!("led at once") };
+    let Role::Standby(mut node) = node.read(2, &beat.bytes, None, read_at * 3).0 else {
+        panic!("led at once")
+    };
     let late = read_at * 2 + PATIENCE.silence;
     assert!(!node.asks_for_end(late - Duration::from_nanos(1)));
     assert!(node.asks_for_end(late));
@@ -254,11 +269,11 @@ fn a_node_leads_by_any_claim_of_its_present_life_and_by_none_of_a_former_one() {
     let mut node = standby(1);
     let [older, newer] = [1, 2].map(|ns| node.claim(ns));
     assert_ne!(older.tag, newer.tag);
-    let Role::Standby(again) = standby(1).read(0, &older.bytes, NOW).0 else {
+    let Role::Standby(again) = standby(1).read(0, &older.bytes, None, NOW).0 else {
         panic!("it leads by a claim of its former life")
     };
     assert_eq!(again.fold().position().epoch, 1);
-    let (Role::Leader(mut leader), _) = node.read(0, &older.bytes, NOW) else {
+    let (Role::Leader(mut leader), _) = node.read(0, &older.bytes, None, NOW) else {
         panic!("its own claim was accepted, and it does not lead")
     };
     // Tags go on: an answer to an earlier attempt is not taken for one to a later.
@@ -274,7 +289,9 @@ fn a_new_claim_ends_what_a_hand_over_permitted() {
     let (mut leader, bytes) = leader();
     let hand_over = leader.hand_over(NodeId(2), 10);
     let read = |node, offset, bytes: &[u8]| {
-        let Role::Standby(node) = Standby::read(node, offset, bytes, NOW).0 else { panic!("led at once") };
+        let Role::Standby(node) = Standby::read(node, offset, bytes, None, NOW).0 else {
+            panic!("led at once")
+        };
         node
     };
     let mut third = read(read(standby(3), 0, &bytes), 1, &hand_over.bytes);
@@ -290,4 +307,79 @@ fn a_new_claim_ends_what_a_hand_over_permitted() {
 fn ranks_wait_one_after_the_other() {
     let silence = [0, 1, 2].map(|rank| Patience::of_rank(rank).silence.as_millis());
     assert_eq!(silence, [2_000, 2_300, 2_600]);
+}
+
+/// Nothing was accepted since the start for long enough.
+const SILENT: Duration = NOW.saturating_add(PATIENCE.silence);
+
+/// The log's clock, with this node's so far ahead.
+fn by_log(ahead: Duration) -> Option<i64> {
+    Some(1_000 - i64::try_from(ahead.as_nanos()).unwrap())
+}
+
+/// Claims after silence; the claim, and what became of the node when the log had it.
+fn claims(mut node: Standby, offset: u64, now: Duration, ahead: Duration) -> (Append, Role) {
+    assert!(node.asks_for_end(now));
+    let claim = node.end(Some(offset), now, 1_000).expect("a claim");
+    let role = node.read(offset, &claim.bytes, by_log(ahead), now).0;
+    (claim, role)
+}
+
+/// A node that leaves the leadership to others, and what it appends for that.
+fn left(role: Role, ahead: Duration) -> (Standby, Append) {
+    let Role::Standby(mut node) = role else { panic!("it leads") };
+    let found = node.take_ahead().expect("it is ahead");
+    assert_eq!((found.by, node.take_ahead()), (ahead, None));
+    (node, found.hand_over)
+}
+
+#[test]
+fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_leadership_to_others() {
+    let ahead = Duration::from_secs(3_600);
+    let (claim, role) = claims(standby(1), 0, SILENT, ahead);
+    let (mut node, hand_over) = left(role, ahead);
+    // Another one is called at once, and so is nobody who is ahead.
+    let other = standby(2).read(0, &claim.bytes, None, SILENT).0;
+    let Role::Standby(other) = other else { panic!("led at once") };
+    let Role::Standby(mut other) = other.read(1, &hand_over.bytes, None, SILENT).0 else { panic!() };
+    assert!(other.asks_for_end(SILENT));
+    let Role::Standby(read) = node.read(1, &hand_over.bytes, None, SILENT).0 else { panic!() };
+    node = read;
+    let later = SILENT + PATIENCE.silence;
+    assert!(node.asks_for_end(later));
+    assert_eq!(node.end(Some(2), later, 1_000), None);
+
+    // The other one leads: from then on all begins anew.
+    let next = other.end(Some(2), SILENT, 1_000).unwrap();
+    let Role::Leader(mut leader) = other.read(2, &next.bytes, by_log(Duration::ZERO), later).0 else {
+        panic!()
+    };
+    let Role::Standby(read) = node.read(2, &next.bytes, None, later).0 else { panic!() };
+    let beat = leader.beat(5);
+    let Role::Standby(read) = read.read(3, &beat.bytes, None, later).0 else { panic!() };
+    let (_, role) = claims(read, 4, later + PATIENCE.silence, ahead);
+    left(role, ahead);
+}
+
+#[test]
+fn a_node_whose_clock_is_ahead_leads_if_nobody_else_does() {
+    let ahead = Duration::from_millis(2_001);
+    let (_, role) = claims(standby(1), 0, SILENT, ahead);
+    let (node, hand_over) = left(role, ahead);
+    let Role::Standby(node) = node.read(1, &hand_over.bytes, None, SILENT).0 else { panic!() };
+    let (_, role) = claims(node, 2, SILENT + PATIENCE.behind_silence, ahead);
+    assert!(matches!(role, Role::Leader(_)), "{role:?}");
+}
+
+#[test]
+fn a_little_ahead_is_no_reason() {
+    for (ahead, leads) in [(0, true), (2_000, true), (2_001, false)] {
+        let (_, role) = claims(standby(1), 0, SILENT, Duration::from_millis(ahead));
+        assert_eq!(matches!(role, Role::Leader(_)), leads, "{ahead} ms");
+    }
+    // It says nothing of its time.
+    let mut node = standby(1);
+    assert!(node.asks_for_end(SILENT));
+    let claim = node.end(Some(0), SILENT, i64::MAX).unwrap();
+    assert!(matches!(node.read(0, &claim.bytes, None, SILENT).0, Role::Leader(_)));
 }

@@ -137,7 +137,7 @@ impl Node {
     /// Reads one entry as a standby. Returns whether it counts.
     pub fn follow(&mut self, offset: u64, bytes: &[u8], now: Duration) -> bool {
         let Some(Role::Standby(standby)) = self.role.take() else { unreachable!("only standbys follow") };
-        let (role, verdict) = standby.read(offset, bytes, now);
+        let (role, verdict) = standby.read(offset, bytes, None, now);
         self.role = Some(role);
         match verdict {
             Verdict::Accepted(entry) => {

@@ -242,6 +242,10 @@ pub(super) fn stand_by(
             leader = Some(progress.position.leader);
             tell_leader(progress);
         }
+        if !progress.ahead.is_zero() {
+            let ahead_ms = progress.ahead.as_millis();
+            tracing::error!(ahead_ms, "this node does not lead: its clock is ahead of the brokers', set it");
+        }
         let node = progress.position.leader.map(|(node, _)| node.0);
         read.lead(Lead { epoch: progress.position.epoch, node }, progress.leader.as_deref());
         if failed.is_some() {

@@ -231,7 +231,9 @@ mod tests {
         assert!(!metrics.is_current(), "it has read nothing");
         let mut position = Position { epoch: 3, seq: 70, ..Position::START };
         position.store.seq = 8;
-        let progress = Progress { position, leader: None, is_alarming: true, entry_at_ns: 1_000_000_000 };
+        let ahead = Duration::ZERO;
+        let progress =
+            Progress { position, leader: None, is_alarming: true, entry_at_ns: 1_000_000_000, ahead };
         metrics.followed(&progress);
         assert_eq!(metrics.behind_ms(), None, "nothing was accepted");
         let progress = Progress { is_alarming: false, ..progress };

@@ -12,7 +12,7 @@ use support::{CLUSTER, Fate, MemoryLog, Node, RECORDS_TIME, VirtualClock, batch,
 use upesi_cluster::{ClusterId, Entry, Kind};
 use upesi_journal::sim_disk::{Fault, Kept, Operation, SimDisk};
 use upesi_journal::{JournalError, Options};
-use upesi_replication::{Clock, NodeSettings, ReplicationError, Stood, stand_by, survey};
+use upesi_replication::{Clock, NodeSettings, Progress, ReplicationError, Stood, stand_by, survey};
 
 /// The accepted records of a log's entries: the kinds of all entries, and where batches are.
 fn kinds(log: &MemoryLog) -> Vec<Kind> {
@@ -441,6 +441,26 @@ fn a_node_that_is_promoted_claims_at_once_though_it_may_not_lead() {
 }
 
 #[test]
+fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_lead_to_others_and_says_so() {
+    let hour = Duration::from_secs(3_600);
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    log.fall_behind(hour);
+    let (clock, begun): (Arc<dyn Clock>, _) = (Arc::new(node.clock.clone()), node.clock.now());
+    let (settings, mut told) = (node.settings(), Vec::new());
+    let mut tell = |progress: &Progress| told.extend((!progress.ahead.is_zero()).then_some(progress.ahead));
+    let partition = log.node(&node.clock);
+    let stood = stand_by(partition, node.copies(), &settings, &clock, &node.stops, &mut tell);
+    // There is no other.
+    assert!(matches!(stood, Ok(Stood::Elected(_))));
+    assert!(node.clock.now() - begun > settings.patience.behind_silence, "{:?}", node.clock.now() - begun);
+    assert_eq!(kinds(&log), [Kind::Claim, Kind::HandOver, Kind::Claim]);
+    assert!(
+        matches!(told[..], [ahead] if ahead <= hour && ahead > hour - Duration::from_secs(1)),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn a_copy_that_is_ahead_of_its_place_is_compared_with_the_log() {
     let (log, node) = (MemoryLog::default(), Node::new(0));
     let mut appender = claim(&node.elected(&log));
@@ -457,7 +477,7 @@ fn a_copy_that_is_ahead_of_its_place_is_compared_with_the_log() {
     assert_eq!(node.records().len(), 6, "nothing was written twice");
     // A copy whose fifth record is another one.
     let other = Node::new(0);
-    other.follows_to(&log, 2);
+    other.follows_to(&MemoryLog::of(&log.entries()[..2]), 2);
     let place = other.disk.contents("place").expect("a place");
     let rival = MemoryLog::of(&log.entries()[..2]);
     let mut rival_appender = claim(&Node { life: 3, ..other.clone() }.elected(&rival));

@@ -48,6 +48,8 @@ struct State {
     needs: BTreeMap<u32, (u64, Copied)>,
     /// What arrives before the next attempt, as if another node were quicker.
     ahead: VecDeque<Arc<[u8]>>,
+    /// How far its clock is behind those of the nodes.
+    behind_ns: i64,
 }
 
 /// The log. Cloning shares it.
@@ -108,6 +110,11 @@ impl MemoryLog {
     /// Forgets what a node needs.
     pub fn remove(&self, node: u32) {
         self.lock().needs.remove(&node);
+    }
+
+    /// Sets how far its clock is behind those of the nodes.
+    pub fn fall_behind(&self, by: Duration) {
+        self.lock().behind_ns = i64::try_from(by.as_nanos()).expect("a short time");
     }
 
     pub fn truncate(&self, length: usize) {
@@ -179,7 +186,8 @@ impl Partition for Client {
             return Ok(None);
         };
         self.reads = Some(offset + 1);
-        Ok(Some(Event::Entry { offset, bytes }))
+        let appended_ns = Some(self.clock.wall_ns() - self.log.lock().behind_ns);
+        Ok(Some(Event::Entry { offset, bytes, appended_ns }))
     }
 
     fn begin(&mut self) -> Option<u64> {
