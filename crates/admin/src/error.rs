@@ -84,7 +84,7 @@ impl From<SubmitError> for ApiError {
     fn from(error: SubmitError) -> Self {
         let code = match &error {
             SubmitError::Busy => ErrorCode::SERVER_BUSY,
-            SubmitError::Full | SubmitError::Stopped => ErrorCode::UNAVAILABLE,
+            SubmitError::Full | SubmitError::HeldUp | SubmitError::Stopped => ErrorCode::UNAVAILABLE,
             SubmitError::Archive(_) | SubmitError::Journal(_) => ErrorCode::INTERNAL,
         };
         Self::new(code, &error.to_string())
@@ -126,6 +126,7 @@ mod tests {
         for (error, status, code) in [
             (SubmitError::Busy, 503, 2005),
             (SubmitError::Full, 503, 2003),
+            (SubmitError::HeldUp, 503, 2003),
             (SubmitError::Stopped, 503, 2003),
             (SubmitError::Archive("torn".into()), 500, 2001),
         ] {

@@ -66,6 +66,7 @@ fn services(
     match &status.serving {
         Serving::Yes => {}
         Serving::ReadOnly => journal = Some("there is no room on the disk".to_owned()),
+        Serving::HeldUp => journal = Some("the brokers of the cluster's log do not acknowledge".to_owned()),
         Serving::Following => engine = Some(FOLLOWS.to_owned()),
         Serving::Stopped(reason) => {
             engine = Some(reason.to_string());
@@ -138,6 +139,7 @@ mod tests {
             (Serving::Yes, true, vec!["store"], true),
             (Serving::ReadOnly, false, vec!["journal", "datastore"], false),
             (Serving::ReadOnly, true, vec!["journal", "store", "datastore"], false),
+            (Serving::HeldUp, false, vec!["journal", "datastore"], false),
             (
                 stopped(StopReason::Journal("I/O error".into())),
                 false,

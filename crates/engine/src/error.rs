@@ -86,6 +86,9 @@ pub enum SubmitError {
     /// There is no room on the disk; questions are answered, changes are not.
     #[error("the hub has no room on its disk")]
     Full,
+    /// What was taken before is not durable yet: the brokers of the cluster's log do not acknowledge it.
+    #[error("the hub waits for the brokers of its cluster")]
+    HeldUp,
     /// The engine has stopped.
     #[error("the hub has stopped taking commands")]
     Stopped,

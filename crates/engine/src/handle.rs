@@ -23,7 +23,7 @@ use crate::metrics::EngineMetrics;
 use crate::queue::{Answer, Completion, Submission, Verdict};
 use crate::record::Payload;
 use crate::reply_batcher::ReplyBatcher;
-use crate::shared::{EngineStatus, SharedState};
+use crate::shared::{EngineStatus, Serving, SharedState};
 
 /// How often a command is submitted again because the archive's answer had become too old.
 const LOOKUPS_MAX: usize = 8;
@@ -135,6 +135,9 @@ impl EngineHandle {
     }
 
     fn push(&self, submission: Submission) -> Result<(), SubmitError> {
+        if self.inner.log.is_held_up() {
+            return Err(SubmitError::HeldUp);
+        }
         self.inner.shared.queue.push(submission).inspect_err(|error| {
             if *error == SubmitError::Busy {
                 self.inner.metrics.refused_busy.inc();
@@ -267,7 +270,11 @@ impl EngineHandle {
 
     /// How the engine is doing.
     pub fn status(&self) -> EngineStatus {
-        self.inner.shared.status()
+        let mut status = self.inner.shared.status();
+        if status.serving == Serving::Yes && self.inner.log.is_held_up() {
+            status.serving = Serving::HeldUp;
+        }
+        status
     }
 
     /// The hub's time.

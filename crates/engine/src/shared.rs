@@ -17,6 +17,8 @@ pub enum Serving {
     Yes,
     /// It answers questions only: the disk is full.
     ReadOnly,
+    /// It takes and answers nothing: the brokers of the cluster's log do not acknowledge what it took before.
+    HeldUp,
     /// It answers questions only: another node of the cluster leads.
     Following,
     /// It has stopped.

@@ -175,8 +175,8 @@ fn follower_text(is_current: bool, started_at: Timestamp, now: Timestamp) -> (St
 fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> (StatusCode, String) {
     let (code, overall, ledger, journal) = match status.serving {
         Serving::Yes => (StatusCode::OK, "OK", "OK", "OK"),
-        // No room on the disk: nothing can be taken until there is.
-        Serving::ReadOnly => (StatusCode::BAD_GATEWAY, "DOWN", "OK", "DOWN"),
+        // No room on the disk, or no acknowledgement of brokers: nothing can be taken until there is.
+        Serving::ReadOnly | Serving::HeldUp => (StatusCode::BAD_GATEWAY, "DOWN", "OK", "DOWN"),
         Serving::Following | Serving::Stopped(_) => (StatusCode::BAD_GATEWAY, "DOWN", "DOWN", "DOWN"),
     };
     let body = format!(
@@ -210,6 +210,7 @@ mod tests {
         for (serving, code, states) in [
             (Serving::Yes, 200, ["OK", "OK"]),
             (Serving::ReadOnly, 502, ["OK", "DOWN"]),
+            (Serving::HeldUp, 502, ["OK", "DOWN"]),
             (Serving::Stopped(StopReason::Journal("disk".into())), 502, ["DOWN", "DOWN"]),
         ] {
             for clock in [ClockState::default(), ClockState { jump_ms: 86_400_000, ahead_ms: 0 }] {

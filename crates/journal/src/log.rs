@@ -34,6 +34,12 @@ pub trait Log: Send + Sync {
         self.read_from(seq)
     }
 
+    /// Whether what was appended last waits for others for longer than its callers should: nothing more is to be taken
+    /// until it is known what became of it. Never of a log that is this node's alone.
+    fn is_held_up(&self) -> bool {
+        false
+    }
+
     /// Frees the room of records before `seq`, which may keep some of them. Returns how many pieces were freed.
     fn trim(&self, seq: u64) -> Result<usize, JournalError>;
 }

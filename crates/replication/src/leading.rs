@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// After this time without an acknowledgement the leader reads what the log has: another node may lead, and this one
 /// may never be let write again.
 const READ_AFTER: Duration = Duration::from_secs(2);
+/// The same, and the leader is said to be held up.
+const HELD_UP_AFTER: Duration = Duration::from_secs(2);
 /// So many bytes of records are an entry of a repair.
 const ENTRY_BYTES: usize = 900_000;
 /// How long a hand-over may take. Then the others find out by the silence.
@@ -39,6 +41,7 @@ pub(crate) struct Leading {
     reads: bool,
     /// What ended the leadership: nothing may be appended any more.
     ended: Option<Ended>,
+    is_held_up: Arc<AtomicBool>,
 }
 
 /// Why a node does not lead any more.
@@ -50,14 +53,15 @@ enum Ended {
 }
 
 impl Leading {
-    pub const fn new(
+    pub fn new(
         leader: Leader,
         partition: Box<dyn Partition>,
         copy: Copy,
         clock: Arc<dyn Clock>,
         stops: Arc<AtomicBool>,
     ) -> Self {
-        Self { leader, partition, copy, clock, stops, body: Vec::new(), reads: false, ended: None }
+        let (body, reads, ended, is_held_up) = (Vec::new(), false, None, Arc::default());
+        Self { leader, partition, copy, clock, stops, body, reads, ended, is_held_up }
     }
 
     pub const fn copy(&self) -> &Copy {
@@ -115,9 +119,18 @@ impl Leading {
 
     /// The same, until an instant of this node's clock at most.
     fn settle_until(&mut self, append: Append, limit: Option<Duration>) -> Result<u64, JournalError> {
+        let settled = self.wait_for(append, limit);
+        self.is_held_up.store(false, Ordering::Release);
+        settled
+    }
+
+    fn wait_for(&mut self, append: Append, limit: Option<Duration>) -> Result<u64, JournalError> {
         let since = self.clock.now();
         self.partition.append(append);
         loop {
+            if self.clock.now().saturating_sub(since) >= HELD_UP_AFTER {
+                self.is_held_up.store(true, Ordering::Release);
+            }
             if !self.reads && self.clock.now().saturating_sub(since) >= READ_AFTER {
                 self.read_from(self.leader.fold().position().next_offset);
             }
@@ -295,11 +308,12 @@ pub struct ReplicatedLog {
     copy: Arc<dyn Log>,
     waiting: Arc<Waiting>,
     was_called: bool,
+    is_held_up: Arc<AtomicBool>,
 }
 
 impl ReplicatedLog {
     pub(crate) fn new(leading: Leading, was_called: bool) -> Self {
-        let disk = Arc::clone(leading.copy().disk());
+        let (disk, is_held_up) = (Arc::clone(leading.copy().disk()), Arc::clone(&leading.is_held_up));
         let leading = Some(Arc::new(Turns::new(leading)));
         let waiting = Arc::new(Waiting { leading: Mutex::new(leading), taken: Condvar::new() });
         let beating = Arc::clone(&waiting);
@@ -307,7 +321,7 @@ impl ReplicatedLog {
         let _ = thread::Builder::new()
             .name("upesi-log-beat".to_owned())
             .spawn(move || beat_until_taken(&beating));
-        Self { copy: EmbeddedLog::for_reading(&disk), disk, waiting, was_called }
+        Self { copy: EmbeddedLog::for_reading(&disk), disk, waiting, was_called, is_held_up }
     }
 
     /// Whether the leader before handed over to this node, rather than falling silent.
@@ -366,6 +380,10 @@ impl Log for ReplicatedLog {
 
     fn read_once_from(&self, seq: u64) -> Box<dyn LogReader> {
         self.copy.read_once_from(seq)
+    }
+
+    fn is_held_up(&self) -> bool {
+        self.is_held_up.load(Ordering::Acquire)
     }
 
     fn trim(&self, seq: u64) -> Result<usize, JournalError> {

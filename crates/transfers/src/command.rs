@@ -203,7 +203,9 @@ pub fn outcome(reply: Result<Reply, SubmitError>) -> Result<Accepted, SyncError>
             Err(SyncError::new(ErrorCode::INTERNAL, ""))
         }
         Err(SubmitError::Busy) => Err(SyncError::new(ErrorCode::SERVER_BUSY, "try again later")),
-        Err(SubmitError::Full | SubmitError::Stopped) => Err(SyncError::new(ErrorCode::UNAVAILABLE, "")),
+        Err(SubmitError::Full | SubmitError::HeldUp | SubmitError::Stopped) => {
+            Err(SyncError::new(ErrorCode::UNAVAILABLE, ""))
+        }
         Err(SubmitError::Archive(reason) | SubmitError::Journal(reason)) => {
             tracing::error!(%reason, "the disk could not be asked for a transfer");
             Err(SyncError::new(ErrorCode::INTERNAL, ""))
@@ -294,6 +296,7 @@ mod tests {
             (Ok(Reply::Admin(Ok(AdminOutcome::Done))), 500, ErrorCode::INTERNAL),
             (Err(SubmitError::Busy), 503, ErrorCode::SERVER_BUSY),
             (Err(SubmitError::Full), 503, ErrorCode::UNAVAILABLE),
+            (Err(SubmitError::HeldUp), 503, ErrorCode::UNAVAILABLE),
             (Err(SubmitError::Stopped), 503, ErrorCode::UNAVAILABLE),
             (Err(SubmitError::Archive("secret".into())), 500, ErrorCode::INTERNAL),
             (Err(SubmitError::Journal("secret".into())), 500, ErrorCode::INTERNAL),

@@ -99,7 +99,7 @@ fn write_build(text: &mut String) {
 
 fn write_state(text: &mut String, status: &EngineStatus) {
     let (read_only, stopped) = match status.serving {
-        Serving::Yes | Serving::Following => (0, 0),
+        Serving::Yes | Serving::HeldUp | Serving::Following => (0, 0),
         Serving::ReadOnly => (1, 0),
         Serving::Stopped(_) => (0, 1),
     };

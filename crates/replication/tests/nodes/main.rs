@@ -6,13 +6,17 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use support::{CLUSTER, Fate, MemoryLog, Node, RECORDS_TIME, VirtualClock, batch, claim};
 use upesi_cluster::{ClusterId, Entry, Kind};
 use upesi_journal::sim_disk::{Fault, Kept, Operation, SimDisk};
-use upesi_journal::{JournalError, Options};
+use upesi_journal::{JournalError, Log as _, Options};
 use upesi_replication::{Clock, NodeSettings, Progress, ReplicationError, Stood, stand_by, survey};
+
+/// How long a thread is waited for.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// The accepted records of a log's entries: the kinds of all entries, and where batches are.
 fn kinds(log: &MemoryLog) -> Vec<Kind> {
@@ -199,6 +203,25 @@ fn a_hand_over_that_no_broker_acknowledges_ends_after_three_seconds() {
     let waited = leader.clock.now().saturating_sub(began).as_millis();
     assert!((3_000..3_200).contains(&waited), "{waited}");
     assert!(appender.append(&mut batch(6, 1)).is_err(), "it may be in the log, or come");
+}
+
+#[test]
+fn a_leader_whose_entries_are_not_acknowledged_says_that_it_is_held_up() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    let leads = node.elected(&log);
+    let mut appender = claim(&leads);
+    appender.append(&mut batch(1, 1)).expect("appended");
+    assert!(!leads.is_held_up());
+    log.fate(&[Fate::Silence]);
+    let appending = thread::spawn(move || appender.append(&mut batch(2, 1)).is_err());
+    let since = Instant::now();
+    while !leads.is_held_up() {
+        assert!(since.elapsed() < LIMIT, "it says nothing");
+        thread::yield_now();
+    }
+    node.stops.store(true, Ordering::Release);
+    assert!(appending.join().expect("no panic"), "what was not acknowledged was appended");
+    assert!(!leads.is_held_up(), "nothing is on its way");
 }
 
 #[test]

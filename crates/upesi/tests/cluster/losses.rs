@@ -23,7 +23,7 @@ use crate::support_crash::{setting, verdict};
 use crate::{answer, freeze, hand_over, makes_topic, stops, told, try_to_ask};
 
 /// What is lost, and for how long nothing may be accepted then, in milliseconds, where that is a goal.
-const LOSSES: [(Loss, &str, Option<u128>); 12] = [
+const LOSSES: [(Loss, &str, Option<u128>); 13] = [
     (Loss::LeaderKilled, "leaders killed", Some(3_500)),
     (Loss::LeaderFrozen, "leaders frozen", Some(4_000)),
     // What the payers wait for is in part a callback of this node, which another one sends half a second later.
@@ -36,6 +36,7 @@ const LOSSES: [(Loss, &str, Option<u128>); 12] = [
     (Loss::BrokerRestarted, "brokers that lead restarted in order", None),
     (Loss::BothKilled, "leaders killed with the broker that leads", None),
     (Loss::BothFrozen, "leaders frozen with the broker that leads", None),
+    (Loss::BrokersFrozen, "times that all brokers were frozen", None),
     (Loss::AllKilled, "times that everything was killed", None),
 ];
 
@@ -52,6 +53,7 @@ enum Loss {
     BrokerRestarted,
     BothKilled,
     BothFrozen,
+    BrokersFrozen,
     AllKilled,
 }
 
@@ -115,6 +117,18 @@ impl Cluster<'_> {
         kill_process(Pid::from_raw(self.pid(node).cast_signed()).unwrap(), Signal::CONT).unwrap();
     }
 
+    /// Waits until a node that leads lets nobody wait, and tells a balancer to stay away.
+    fn refuses(&self, node: usize) {
+        let since = Instant::now();
+        let asked =
+            |port: usize, path: &str| answer(try_to_ask(self.worlds[node].ports[port], path).unwrap());
+        while !asked(0, "/health").starts_with("HTTP/1.1 502") {
+            assert!(since.elapsed() < PATIENCE, "node {node} takes what it cannot answer");
+        }
+        let text = asked(1, "/participants");
+        assert!(text.starts_with("HTTP/1.1 503") && text.contains("2003"), "{text}");
+    }
+
     fn start_again(&mut self, node: usize) {
         self.hubs[node] = Some(takes_requests(&self.worlds[node]));
     }
@@ -152,6 +166,11 @@ impl Cluster<'_> {
                 freeze(self.pid(leader));
                 self.brokers.signal(broker, "STOP");
             }
+            Loss::BrokersFrozen => {
+                ALL.into_iter().for_each(|broker| self.brokers.signal(broker, "STOP"));
+                self.refuses(leader);
+                ALL.into_iter().for_each(|broker| self.brokers.signal(broker, "CONT"));
+            }
             Loss::AllKilled => {
                 self.brokers.kill(&ALL);
                 (0..3).for_each(|node| self.hub(node).kill());
@@ -181,7 +200,7 @@ impl Cluster<'_> {
                 self.brokers.start_again(&[broker]);
                 self.start_again(leader);
             }
-            Loss::HandOver | Loss::AllKilled => {}
+            Loss::HandOver | Loss::BrokersFrozen | Loss::AllKilled => {}
         }
     }
 }
