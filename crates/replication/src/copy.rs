@@ -258,6 +258,11 @@ impl Copy {
         self.journal.last_seq()
     }
 
+    /// Whether an entry was ever accepted.
+    pub const fn has_any(&self) -> bool {
+        self.place.accepted_at.is_some()
+    }
+
     /// The last records.
     pub fn ends(&self) -> Copied {
         Copied { seq: self.journal.last_seq(), store_seq: self.store.last_seq() }

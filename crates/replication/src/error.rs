@@ -95,6 +95,14 @@ pub enum ReplicationError {
         /// The last entry that this node accepted.
         accepted: u64,
     },
+    /// The log of a node that has nothing yet has entries of another cluster.
+    #[error(
+        "{log} has entries of another cluster: check `cluster.id`, or give this cluster a topic of its own          (`cluster.topic`)"
+    )]
+    ForeignLog {
+        /// The log.
+        log: String,
+    },
     /// The log's records are not those of the copy.
     #[error(
         "record {seq} of this node's {part} is not the one that {log} has: restore the data directory from a backup, \

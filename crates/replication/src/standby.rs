@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use upesi_cluster::{
-    Ahead, Claim, ClusterId, Entry, Fold, NodeId, Patience, Position, Role, Standby, Verdict,
+    Ahead, Claim, ClusterId, Entry, Fold, NodeId, Patience, Position, Role, Standby, Verdict, Void,
 };
 
 use crate::copy::{Copies, Copy};
@@ -307,6 +307,10 @@ impl Following {
                 self.copy.accept(log, offset, &entry)?;
                 self.copy.advance(fold, offset);
                 self.untold = Some(self.progress(fold));
+            }
+            // Two clusters on one log would go on, each held up by the other. A node that has followed its own says so.
+            Verdict::Void(Void::ForeignCluster) if !self.copy.has_any() => {
+                return Err(ReplicationError::ForeignLog { log: log.to_owned() });
             }
             Verdict::Void(void) if void.is_alarming() => {
                 self.write(tell)?;

@@ -94,7 +94,9 @@ impl ClusterError {
             Self::Replication(error) => match error {
                 ReplicationError::Copy(JournalError::Damaged { .. }) => Exit::Data,
                 ReplicationError::Copy(_) | ReplicationError::Stopped { .. } => Exit::InputOutput,
-                ReplicationError::OtherCluster { .. } | ReplicationError::NotReplicated => Exit::Usage,
+                ReplicationError::OtherCluster { .. }
+                | ReplicationError::ForeignLog { .. }
+                | ReplicationError::NotReplicated => Exit::Usage,
                 ReplicationError::Silent { .. } => Exit::Unavailable,
                 ReplicationError::Contended { .. } => Exit::Temporary,
                 _ => Exit::Data,

@@ -323,6 +323,10 @@ fn a_node_does_not_go_on_with_a_log_that_is_not_its_own() {
     let stops = Arc::new(AtomicBool::new(false));
     let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut |_| {});
     assert!(matches!(stood, Err(ReplicationError::OtherCluster { found, .. }) if found == CLUSTER.0));
+    // A new node of another cluster on the same log.
+    let stood =
+        stand_by(log.node(&node.clock), Node::new(8).copies(), &settings, &clock, &stops, &mut |_| {});
+    assert!(matches!(stood, Err(ReplicationError::ForeignLog { .. })));
     let alone = Node::new(7);
     let opened =
         upesi_journal::open(Arc::new(alone.disk.clone()), Options::default()).expect("an empty disk");

@@ -176,6 +176,7 @@ fn another_node_takes_over_and_nothing_that_was_answered_is_lost() {
         leader = std::mem::replace(&mut standby, follows_again(former, &worlds[leads]));
     }
     load.wait_for_accepted(TRANSFERS);
+    another_cluster_is_refused(directory.path(), &broker);
 
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");
@@ -272,6 +273,15 @@ fn refuses_what_is_wrong(world: &World) {
     let output = nameless.arg(world.data.join("nothing")).output().unwrap();
     assert_eq!(output.status.code(), Some(64));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cluster.id"), "{output:?}");
+}
+
+/// A topic has one cluster's entries.
+fn another_cluster_is_refused(directory: &Path, broker: &Broker) {
+    let mut stranger = node(directory, &broker.addresses, 7);
+    stranger.settings.push("cluster.id=ffeeddccbbaa99887766554433221100");
+    let (code, text) = told(&stranger, &["serve"]);
+    assert_eq!(code, Some(64), "{text}");
+    assert!(text.contains("the topic upesi-journal has entries of another cluster"), "{text}");
 }
 
 /// Brokers that are away, or say nothing, end a question.
