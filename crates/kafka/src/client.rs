@@ -180,6 +180,7 @@ impl KafkaSettings {
             .set("reconnect.backoff.ms", "20")
             .set("reconnect.backoff.max.ms", "200")
             .set("retry.backoff.ms", "20")
+            .set("retry.backoff.max.ms", "100")
             .set("topic.metadata.refresh.fast.interval.ms", "50");
         // Failures of connections are told as lines of a log, which goes by another one's level unless it is set.
         config.set_log_level(RDKafkaLogLevel::Info);
