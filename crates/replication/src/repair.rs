@@ -50,7 +50,9 @@ impl Repair {
         read_to(&mut *partition, &mut fold, end, &mut |fold, offset, entry| {
             copy.accept(&log, offset, entry)?;
             copy.advance(fold, offset);
-            Ok(())
+            Ok(if copy.is_write_due() {
+                copy.write()?
+            })
         })?;
         copy.save()?;
         Ok(Self { partition, copy, fold, begun_at })

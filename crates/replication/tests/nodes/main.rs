@@ -234,6 +234,28 @@ fn a_leader_whose_process_ends_waits_for_no_broker() {
     assert!(error.to_string().contains("was not acknowledged"), "{error}");
 }
 
+#[test]
+fn what_is_there_is_synced_together_and_told_when_it_is_on_disk() {
+    let (log, [leads, follows]) = (MemoryLog::default(), [0, 1].map(Node::new));
+    let mut appender = claim(&leads.elected(&log));
+    for seq in 1..=40 {
+        appender.append(&mut batch(seq, 1)).expect("appended");
+    }
+    let (begun, mut told) = (follows.clock.now(), 0);
+    let syncs = || follows.disk.operations().iter().filter(|one| **one == Operation::Sync).count();
+    let stood = follows.stand_by(&log, |position| {
+        // Whatever the power takes.
+        let disk = follows.disk.after_power_loss(Kept::Nothing);
+        let on_disk = Node { disk, ..follows.clone() }.records().len() as u64;
+        assert_eq!(on_disk, position.seq, "told of record {}", position.seq);
+        assert_eq!(follows.clock.now(), begun, "it waited for more");
+        told += 1;
+        position.seq >= 40
+    });
+    assert!(matches!(stood, Ok(Stood::Stopped)));
+    assert!(told == 1 && syncs() < 12, "told {told} times, {} syncs", syncs());
+}
+
 /// What the place of a node says.
 fn copied(log: &MemoryLog, node: &Node) -> Option<u64> {
     let mut partition = log.node(&node.clock);
@@ -461,8 +483,11 @@ fn a_node_that_is_promoted_claims_at_once_though_it_may_not_lead() {
     let limit = begun + Duration::from_secs(60);
     let clock: Arc<dyn Clock> =
         Arc::new(Until { clock: node.clock.clone(), limit, stops: Arc::clone(&stops) });
-    let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut |_| {});
+    let mut leader = None;
+    let mut tell = |progress: &Progress| leader = progress.position.leader.map(|(node, _)| node);
+    let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut tell);
     assert!(matches!(stood, Ok(Stood::Elected(_))));
+    assert_eq!(leader, Some(settings.node), "it was not told");
     let silence = settings.patience.silence;
     assert!(node.clock.now() < begun + silence, "it waited for {:?}", node.clock.now() - begun);
 }

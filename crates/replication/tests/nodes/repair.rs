@@ -61,6 +61,19 @@ fn cut() -> (MemoryLog, [Node; 3]) {
 }
 
 #[test]
+fn a_repair_takes_what_the_copy_lacks() {
+    let (log, node) = (MemoryLog::default(), Node::new(0));
+    let mut appender = claim(&node.elected(&log));
+    appends(&mut appender, 1..=30);
+    let late = Node::new(1);
+    late.follows_to(&MemoryLog::of(&log.entries()[..4]), 3);
+    let repair = examined(&late, &log).expect("the log's own records");
+    assert_eq!((repair.log(), repair.copy()), (ends(30, 0), ends(30, 0)));
+    drop(repair);
+    assert_eq!(late.records(), node.records());
+}
+
+#[test]
 fn what_was_lost_comes_back_from_the_longest_copy() {
     let (log, nodes) = cut();
     for (node, has) in nodes.iter().zip([30, 20]) {
