@@ -50,9 +50,10 @@ impl Repair {
         read_to(&mut *partition, &mut fold, end, &mut |fold, offset, entry| {
             copy.accept(&log, offset, entry)?;
             copy.advance(fold, offset);
-            Ok(if copy.is_write_due() {
-                copy.write()?
-            })
+            if copy.is_write_due() {
+                copy.write()?;
+            }
+            Ok(())
         })?;
         copy.save()?;
         Ok(Self { partition, copy, fold, begun_at })
