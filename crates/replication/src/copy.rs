@@ -70,8 +70,8 @@ impl Stream {
         self.writer.next_seq() - 1
     }
 
-    /// Takes the records of an entry over, for the next [`Stream::write`]. Those that are here already are compared, but for those that were deleted
-    /// since: the store deletes what its tables have.
+    /// Takes the records of an entry over, for the next [`Stream::write`]. Those that are here already are compared,
+    /// but for those that were deleted since: the store deletes what its tables have.
     fn accept(&mut self, log: &str, offset: u64, entry: &Entry<'_>) -> Result<(), ReplicationError> {
         let Some(records) = shared::decode(entry.body, entry.first_seq, entry.count) else {
             return Err(ReplicationError::Records { log: log.to_owned(), offset });

@@ -135,7 +135,8 @@ fn kill_while_settling(seed: u64) -> Tally {
 
 /// Losses of one cluster: each kind twice.
 const LOSSES: u64 = 26;
-/// What is lost, as the test names it, and how long nothing may be accepted then, in milliseconds, where that is a goal.
+/// What is lost, as the test names it, and how long nothing may be accepted then, in milliseconds, where that is a
+/// goal.
 const KINDS: [(&str, Option<u64>); 13] = [
     ("leaders killed", Some(3_500)),
     ("leaders frozen", Some(4_000)),
