@@ -3,13 +3,11 @@
 
 mod common;
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::task::{Context, Waker};
 use std::time::Duration;
 
-use common::{PREIMAGE, TestClock, amount, id, kes, name, onboard, prepare};
+use common::{PREIMAGE, TestClock, amount, id, kes, name, onboard, prepare, talk};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use sha2::{Digest, Sha256};
@@ -18,13 +16,15 @@ use upesi_engine::{
     Payload, Serving, SteppedEngine, Storage,
 };
 use upesi_journal::sim_disk::{Kept, SimDisk};
+use upesi_ledger::codec::Decoder;
 use upesi_ledger::command::{BulkCommand, FulfilBulk, PrepareBulk};
 use upesi_ledger::{
-    AskedItem, BULK_ITEMS_MAX, Bulk, BulkState, CallbackContent, CallbackKey, Command, ItemResult, ItemState,
-    LedgerAccountTypeId, NewItems, PublicBulkState, Reply, TransferState,
+    AskedItem, BULK_ITEMS_MAX, Bulk, BulkState, CallbackContent, CallbackKey, Cause, Command, ItemResult,
+    ItemState, LedgerAccountTypeId, NewItems, PublicBulkState, Reply, Stored as _, TransferState,
 };
-use upesi_tables::archive::MemoryArchive;
-use upesi_types::{Amount, BulkId, Timestamp, TransferId};
+use upesi_tables::archive::{Archive as _, MemoryArchive};
+use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
+use upesi_types::{Amount, BulkId, ErrorCode, Timestamp, TransferId};
 
 const START_MS: i64 = 1_900_000_000_000;
 const EXPIRES_AT: Timestamp = Timestamp::from_ms(START_MS + 1_000_000);
@@ -82,10 +82,7 @@ impl World {
     fn onboarded(self) -> Self {
         let mut world = self;
         let handle = world.handle.clone();
-        let mut onboarding = pin!(onboard(&handle, &DFSPS));
-        while onboarding.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            world.turn();
-        }
+        talk(&mut world.engine, onboard(&handle, &DFSPS));
         world
     }
 
@@ -129,8 +126,12 @@ impl World {
 
     /// The payee fulfils every item.
     fn answer_bulk(&mut self) {
-        let results =
-            items().map(|item| (item, ItemResult::Fulfil { fulfilment: PREIMAGE, extensions: None }));
+        self.answer_bulk_with(&ItemResult::Fulfil { fulfilment: PREIMAGE, extensions: None });
+    }
+
+    /// The payee has the same result for every item.
+    fn answer_bulk_with(&mut self, result: &ItemResult) {
+        let results = items().map(|item| (item, result.clone()));
         self.submit(Command::Bulk(BulkCommand::Fulfil(Box::new(FulfilBulk {
             bulk: bulk_id().id().into(),
             source: name(DFSPS[1]),
@@ -331,6 +332,32 @@ fn batches_of_commands_and_of_steps_end_at_their_bound() {
     world.until(World::is_accepted);
     let (full, small) = since();
     assert!(full >= BULK_ITEMS_MAX / BOUND && small < 64, "{full} full ones, {small} small ones");
+}
+
+/// A bulk goes to the archive as one value, also with the longest result that each of its items can have.
+#[test]
+fn a_bulk_with_the_longest_results_is_archived() {
+    // A character takes six bytes at most.
+    let text = |chars: usize| r"\u0001".repeat(chars);
+    let extension = format!(r#"{{"key":"{}","value":"{}"}}"#, text(32), text(128));
+    let extensions = Some(format!("[{}]", vec![extension; 16].join(",")).into());
+    let declined = Cause::Payee {
+        code: ErrorCode::PAYEE_REJECTED_TRANSACTION,
+        description: "\u{10ffff}".repeat(DESCRIPTION_CHARS_MAX).into(),
+    };
+    for result in [ItemResult::Fulfil { fulfilment: PREIMAGE, extensions }, ItemResult::Abort(declined)] {
+        let mut world = World::new();
+        world.send_bulk();
+        world.until(World::is_accepted);
+        world.answer_bulk_with(&result);
+        world.until(|world| !world.bulk().is_live());
+        let bulk = world.bulk().clone();
+        let handle = world.handle.clone();
+        talk(&mut world.engine, handle.divide_archive()).unwrap();
+        assert!(world.engine.turn_archivist(), "{:?}", handle.status().serving);
+        let value = world.archive.get(&bulk_id().archive_key()).unwrap().unwrap();
+        assert!(Bulk::decode(&mut Decoder(&value)) == Ok(bulk), "{} bytes are another bulk", value.len());
+    }
 }
 
 /// Passes on what is published.

@@ -34,9 +34,9 @@ use crate::{Part, TablesError};
 /// One finished transfer: its id and its encoded outcome, which this crate does not interpret.
 pub type ArchiveEntry = (TransferId, Vec<u8>);
 
-/// The largest value that is accepted, in bytes. A finished transfer takes 150 to 250; the limit catches a caller that
-/// archives something else.
-pub const VALUE_BYTES_MAX: usize = 64 * 1024;
+/// The largest value that is accepted, in bytes. A finished transfer takes 150 to 250, a bulk of a thousand items with
+/// the longest results 16 million; the limit catches a caller that archives something else.
+pub const VALUE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The store of finished transfers that left memory.
 ///
