@@ -2,9 +2,8 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use super::support::{entries, entry, small_options};
+use super::support::{entries, entry, small_options, wait_until};
 use crate::support::copy_directory;
 use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, Division, FjallArchive, Place};
@@ -254,7 +253,7 @@ fn closed_divisions_become_one_sorted_whole() {
     let archive = open(path);
     apply(&archive, 0, 350);
     let is_settled = |first_seq: u64| path.join(format!("{first_seq:020}.sorted")).exists();
-    std::iter::repeat_with(std::thread::yield_now).take_while(|()| !is_settled(201)).for_each(drop);
+    wait_until("the last closed division is in order", || is_settled(201));
     expect_exactly(&archive, 0, 350);
     drop(archive);
     let archive = open(path);
@@ -338,11 +337,7 @@ fn a_start_puts_divisions_in_order() {
     assert_eq!(open(&other).remove_to(120).unwrap(), 1);
     copy_directory(&directory_of(&other, 121), &directory_of(&path, 121));
     let archive = FjallArchive::open(&path, &options).unwrap();
-    let until = Instant::now() + Duration::from_secs(120);
-    while !path.join("00000000000000000001.sorted").exists() {
-        assert!(Instant::now() < until, "it stays as it is");
-        std::thread::yield_now();
-    }
+    wait_until("it is in order", || path.join("00000000000000000001.sorted").exists());
     expect_exactly(&archive, 0, 120);
 }
 
@@ -443,8 +438,7 @@ fn filters_are_kept_and_never_stale() {
         for index in (0..at).step_by(997) {
             assert!(archive.get(&entry(index).0).unwrap().is_some(), "transfer {index} of {at}");
         }
-        let waits = std::iter::repeat_with(std::thread::yield_now);
-        waits.take_while(|()| !archive.stats().filter_ready).for_each(drop);
+        wait_until("its filters are ready", || archive.stats().filter_ready);
         assert!(!archive.may_contain(&entry(1 << 40).0));
     }
     assert_eq!(kept, 3, "the first is empty, two have what was kept, and the last has two divisions");

@@ -1,6 +1,7 @@
-//! Transfers made from numbers.
+//! Transfers made from numbers, and waiting.
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use upesi_tables::archive::{ArchiveEntry, ArchiveOptions};
 use upesi_types::TransferId;
@@ -24,5 +25,14 @@ pub fn small_options(pending_transfers: usize) -> ArchiveOptions {
         unmerged_tables: 4,
         cache_bytes: 1 << 20,
         ..ArchiveOptions::default()
+    }
+}
+
+/// Waits for what a thread of an archive does.
+pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(120);
+    while !is_so() {
+        assert!(Instant::now() < until, "waited in vain until {what}");
+        std::thread::yield_now();
     }
 }
