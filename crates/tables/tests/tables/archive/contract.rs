@@ -102,6 +102,8 @@ fn divisions_leave_whole_and_what_follows_begins_behind_them() {
     on_both(|archive| {
         let second = |seq: u64| Timestamp::from_ms(seq as i64 * 1000);
         for (from, to) in [(0, 25), (25, 60), (60, 80)] {
+            // An empty one is not closed.
+            archive.divide().unwrap();
             archive.apply_at(&entries(from..to), to, second(to)).unwrap();
             archive.divide().unwrap();
         }
@@ -115,7 +117,7 @@ fn divisions_leave_whole_and_what_follows_begins_behind_them() {
         let growing = (81, 0, None, false);
         let before = [(1, 25, Some(second(25)), true), (26, 60, Some(second(60)), true), third, growing];
         assert_eq!(told(archive), before);
-        assert_eq!((archive.remove_to(24).unwrap(), archive.remove_to(79).unwrap()), (0, 2));
+        assert_eq!([24, 60, 79].map(|seq| archive.remove_to(seq).unwrap()), [0, 2, 0]);
         assert_eq!((archive.first_seq(), told(archive)), (61, vec![third, growing]));
         assert_eq!(all(archive), sorted(entries(60..80)));
         let mut of_third = Vec::new();
@@ -177,7 +179,8 @@ fn a_visit_goes_on_where_the_last_one_stopped() {
             archive.divide().unwrap();
         }
         archive.apply(&entries(60..67), 67).unwrap();
-        for limit in [1, 7, 66, 67, 1_000] {
+        // The first visit finds what is pending.
+        for limit in [1_000, 1, 7, 66, 67] {
             let (mut place, mut found) = (Place::default(), Vec::new());
             for visits in 1..=67 / limit + 1 {
                 let (mut next, mut seen) = (place, 0);

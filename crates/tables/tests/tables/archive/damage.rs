@@ -131,6 +131,12 @@ fn a_path_that_cannot_be_a_directory_is_told() {
     std::fs::write(&file, b"in the way").unwrap();
     let error = FjallArchive::open(file.join("archive"), &small_options(200)).map(|_| ()).unwrap_err();
     assert!(matches!(error, TablesError::Io { .. }), "{error}");
+    // Where a division is made, before it moves to its place.
+    let archive = directory.path().join("unfinished");
+    std::fs::create_dir(&archive).unwrap();
+    std::fs::write(archive.join("00000000000000000001.new"), b"in the way").unwrap();
+    let error = FjallArchive::open(&archive, &small_options(200)).map(|_| ()).unwrap_err();
+    assert!(matches!(error, TablesError::Io { .. }), "{error}");
     // Where the file of a filter belongs.
     let archive = directory.path().join("archive");
     whole_archive(&archive);
