@@ -1,25 +1,54 @@
 //! Copies of directories, and processes that are killed while they write.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Where a child writes.
 const DIRECTORY: &str = "UPESI_TABLES_CRASH_DIRECTORY";
 
-/// Copies a directory tree, as it lies on disk: what a process that is killed now would leave.
+/// Copies a directory tree as it lies on disk at one moment: what a process that is killed now would leave. Begins again
+/// if files came or went meanwhile, as they do while a store merges.
 pub fn copy_directory(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for file in std::fs::read_dir(from).unwrap() {
-        let file = file.unwrap();
-        let target = to.join(file.file_name());
-        if file.file_type().unwrap().is_dir() {
-            copy_directory(&file.path(), &target);
-        } else {
-            std::fs::copy(file.path(), target).unwrap();
+    for _ in 0..1_000 {
+        match copy_once(from, to) {
+            Ok(true) => return,
+            Err(error) if error.kind() != ErrorKind::NotFound => panic!("{}: {error}", from.display()),
+            _ => std::fs::remove_dir_all(to).unwrap(),
         }
     }
+    panic!("files come and go in {}", from.display());
+}
+
+/// Whether the same files were there before and after.
+fn copy_once(from: &Path, to: &Path) -> io::Result<bool> {
+    std::fs::create_dir_all(to)?;
+    let before = names_below(from)?;
+    for (name, is_directory) in &before {
+        if *is_directory {
+            std::fs::create_dir(to.join(name))?;
+        } else {
+            std::fs::copy(from.join(name), to.join(name))?;
+        }
+    }
+    Ok(names_below(from)? == before)
+}
+
+/// What lies below a directory, each directory before its files, and whether it is one.
+fn names_below(directory: &Path) -> io::Result<BTreeMap<PathBuf, bool>> {
+    let mut names = BTreeMap::new();
+    for file in std::fs::read_dir(directory)? {
+        let file = file?;
+        let (name, is_directory) = (PathBuf::from(file.file_name()), file.file_type()?.is_dir());
+        if is_directory {
+            let below = names_below(&file.path())?.into_iter();
+            names.extend(below.map(|(each, is_directory)| (name.join(each), is_directory)));
+        }
+        names.insert(name, is_directory);
+    }
+    Ok(names)
 }
 
 /// In a child of [`run_and_kill`]: the directory to write to.
