@@ -176,6 +176,7 @@ fn options() -> ArchiveOptions {
     ArchiveOptions {
         cache_bytes: setting("CACHE_MB", default.cache_bytes >> 20) << 20,
         pending_transfers: setting("PENDING", default.pending_transfers),
+        pending_bytes: setting("PENDING_MB", default.pending_bytes >> 20) << 20,
         division_transfers: setting("DIVISION", default.division_transfers),
         table_bytes: setting("TABLE_MB", default.table_bytes >> 20) << 20,
         unmerged_tables: setting("UNMERGED", default.unmerged_tables),

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 
@@ -51,6 +51,8 @@ struct Inner {
     /// Held while transfers are applied or synced, and while divisions begin or go.
     writer: Mutex<()>,
     pending: RwLock<HashMap<TransferId, Vec<u8>>>,
+    /// Of the values there, and of those that they replaced.
+    pending_bytes: AtomicUsize,
     /// Held by the thread that does the upkeep.
     upkeep: Mutex<()>,
     closing: AtomicBool,
@@ -77,6 +79,7 @@ impl FjallArchive {
             time_applied_ns: AtomicI64::new(time.as_ns()),
             writer: Mutex::new(()),
             pending: RwLock::default(),
+            pending_bytes: AtomicUsize::new(0),
             upkeep: Mutex::new(()),
             closing: AtomicBool::new(false),
         });
@@ -219,6 +222,21 @@ impl Inner {
             let mut pending = self.pending.write().unwrap_or_else(PoisonError::into_inner);
             pending.extend(chunk.iter().map(|(id, value)| (*id, value.clone())));
         }
+        self.pending_bytes.fetch_add(value_bytes(entries), Ordering::Relaxed);
+    }
+
+    /// Forgets what is pending.
+    fn clear_pending(&self) {
+        let cleared = std::mem::take(&mut *self.pending.write().unwrap_or_else(PoisonError::into_inner));
+        // Freed without the lock: lookups go on.
+        drop(cleared);
+        self.pending_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether so many more may gather in memory; the caller holds the writer's lock.
+    fn has_room_for(&self, entries: &[ArchiveEntry]) -> bool {
+        let bytes = self.pending_bytes.load(Ordering::Relaxed) + value_bytes(entries);
+        self.pending().len() + entries.len() < self.pending_transfers() && bytes < self.options.pending_bytes
     }
 
     /// Writes what is pending and `entries` as tables, the watermark into the last of them.
@@ -246,9 +264,7 @@ impl Inner {
         }
         drop(rows);
         drop(pending);
-        let written = std::mem::take(&mut *self.pending.write().unwrap_or_else(PoisonError::into_inner));
-        // Freed without the lock: lookups go on.
-        drop(written);
+        self.clear_pending();
         self.watermark.store(mark.watermark, Ordering::Release);
         Ok(())
     }
@@ -320,6 +336,10 @@ impl Inner {
     }
 }
 
+fn value_bytes(entries: &[ArchiveEntry]) -> usize {
+    entries.iter().map(|(_, value)| value.len()).sum()
+}
+
 impl Archive for FjallArchive {
     fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError> {
         if !self.may_contain(id) {
@@ -356,8 +376,7 @@ impl Archive for FjallArchive {
         let growing = inner.growing();
         // Before the entries themselves, so that no lookup finds the filter behind the store.
         growing.note(entries.iter().map(|(id, _)| id));
-        let gathered = inner.pending().len();
-        if gathered + entries.len() < inner.pending_transfers() {
+        if inner.has_room_for(entries) {
             inner.gather(entries);
         } else {
             inner.write(entries, mark)?;
@@ -478,7 +497,7 @@ impl Archive for FjallArchive {
         layout::set_begin(&inner.path, begins).map_err(|source| inner.fail(source))?;
         if staying.is_empty() {
             staying.push(inner.new_division(begins)?);
-            inner.pending.write().unwrap_or_else(PoisonError::into_inner).clear();
+            inner.clear_pending();
             inner.watermark.store(seq, Ordering::Release);
             inner.watermark_applied.store(seq, Ordering::Release);
         }

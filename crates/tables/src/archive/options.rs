@@ -8,6 +8,8 @@ pub struct ArchiveOptions {
     pub cache_bytes: u64,
     /// Transfers that gather in memory before they are written as one table.
     pub pending_transfers: usize,
+    /// Bytes of values after which they are written, however few they are.
+    pub pending_bytes: usize,
     /// Transfers after which a division is closed and the next begins. Bounds what merging costs, however many there
     /// are.
     pub division_transfers: u64,
@@ -29,6 +31,7 @@ impl Default for ArchiveOptions {
         Self {
             cache_bytes: 32 << 20,
             pending_transfers: 65_536,
+            pending_bytes: 64 << 20,
             division_transfers: 8 << 20,
             table_bytes: 16 << 20,
             unmerged_tables: 160,

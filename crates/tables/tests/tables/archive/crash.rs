@@ -73,6 +73,23 @@ fn closed_without_a_sync_the_directory_is_complete_up_to_its_watermark() {
     );
 }
 
+/// Few large values take as much memory as many small ones.
+#[test]
+fn a_table_is_written_when_as_many_bytes_have_gathered() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = ArchiveOptions { pending_bytes: 10_000, ..small_options(TABLE) };
+    let archive = FjallArchive::open(directory.path(), &options).unwrap();
+    for at in 1..=35 {
+        archive.apply(&[(entry(at).0, vec![0; 1_000])], at).unwrap();
+        assert_eq!(archive.watermark(), at / 10 * 10);
+    }
+    archive.remove_to(35).unwrap();
+    for at in 36..=50 {
+        archive.apply(&[(entry(at).0, vec![0; 1_000])], at).unwrap();
+        assert_eq!(archive.watermark(), if at < 45 { 35 } else { 45 }, "what was removed does not count");
+    }
+}
+
 #[test]
 fn a_batch_larger_than_a_table_is_stored_whole() {
     let directory = tempfile::tempdir().unwrap();
