@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 /// Where a child writes.
 const DIRECTORY: &str = "UPESI_TABLES_CRASH_DIRECTORY";
 
-/// Copies a directory tree as it lies on disk at one moment: what a process that is killed now would leave. Begins again
-/// if files came or went meanwhile, as they do while a store merges.
+/// Copies a directory tree as it lies on disk at one moment: what a process that is killed now would leave. Begins
+/// again if files came or went meanwhile, as they do while a store merges.
 pub fn copy_directory(from: &Path, to: &Path) {
     for _ in 0..1_000 {
         match copy_once(from, to) {
