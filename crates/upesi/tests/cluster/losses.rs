@@ -58,22 +58,22 @@ enum Loss {
 }
 
 /// Transfers between two losses, and while something is lost.
-const TRANSFERS: u64 = 60;
+pub const TRANSFERS: u64 = 60;
 /// Takes requests of DFSPs, and never leads.
-const EDGE: usize = 2;
+pub const EDGE: usize = 2;
 
 /// What `upesi cluster status` says.
-struct Status {
-    leader: usize,
+pub struct Status {
+    pub leader: usize,
     broker: u16,
     in_sync: usize,
 }
 
-struct Cluster<'a> {
-    brokers: &'a Brokers,
-    worlds: &'a [World],
-    load: &'a Load,
-    hubs: [Option<Hub>; 3],
+pub struct Cluster<'a> {
+    pub brokers: &'a Brokers,
+    pub worlds: &'a [World],
+    pub load: &'a Load,
+    pub hubs: [Option<Hub>; 3],
 }
 
 impl Cluster<'_> {
@@ -100,7 +100,7 @@ impl Cluster<'_> {
     }
 
     /// Until every broker has everything, and a node that runs leads.
-    fn whole(&self) -> Status {
+    pub fn whole(&self) -> Status {
         self.wait("all is well again", |status| status.in_sync == ALL.len() && status.leader != EDGE)
     }
 
@@ -118,7 +118,7 @@ impl Cluster<'_> {
     }
 
     /// Waits until a node that leads lets nobody wait, and tells a balancer to stay away.
-    fn refuses(&self, node: usize) {
+    pub fn refuses(&self, node: usize) {
         let since = Instant::now();
         let asked =
             |port: usize, path: &str| answer(try_to_ask(self.worlds[node].ports[port], path).unwrap());
@@ -232,7 +232,8 @@ fn each_part_is_lost_and_nothing_that_was_answered() {
     let directory = TempDir::new().unwrap();
     let brokers = Brokers::start(directory.path());
     let mut pki = Pki::new();
-    let worlds = worlds(&directory, &brokers, &mut pki);
+    let mut worlds = nodes(directory.path(), &brokers.addresses, &mut pki, 3);
+    prepare(&mut worlds);
     let mut leader = worlds[0].start();
     leader.serves();
     let hubs = [leader, takes_requests(&worlds[1]), takes_requests(&worlds[EDGE])].map(Some);
@@ -259,7 +260,7 @@ fn each_part_is_lost_and_nothing_that_was_answered() {
     assert!(refused.is_empty(), "{refused:?}");
     block_on(verdict::all_agree(&worlds[leads].admin(), &load, &accepted));
     drop(load);
-    all_copies_agree(hubs, &worlds, &accepted);
+    all_copies_agree(hubs, &worlds, &accepted, |node| worlds[node].start());
     let fresh = fresh.into_inner();
     assert!(fresh > 0, "no node told anything as fresh");
     for (_, what, goal) in LOSSES {
@@ -269,23 +270,26 @@ fn each_part_is_lost_and_nothing_that_was_answered() {
 }
 
 /// Two nodes that may lead, and one that takes the requests.
-fn worlds(directory: &TempDir, brokers: &Brokers, pki: &mut Pki) -> Vec<World> {
-    let mut worlds = nodes(directory.path(), &brokers.addresses, pki, 3);
-    for world in &mut worlds {
+pub fn prepare(worlds: &mut [World]) {
+    for world in worlds.iter_mut() {
         world.settings.push("cluster.replicas=3");
     }
     worlds[EDGE].settings.push("cluster.may_lead=false");
     makes_topic(&worlds[0]);
-    worlds
 }
 
-/// Stops the nodes when each has everything.
-fn all_copies_agree(hubs: [Option<Hub>; 3], worlds: &[World], accepted: &[Accepted]) {
+/// Stops the nodes when each has everything; `start` starts one.
+pub fn all_copies_agree(
+    hubs: [Option<Hub>; 3],
+    worlds: &[World],
+    accepted: &[Accepted],
+    start: impl Fn(usize) -> Hub,
+) {
     let [one, other, edge] = hubs.map(Option::unwrap);
     stops(one);
     stops(other);
-    for world in &worlds[..EDGE] {
-        let mut hub = world.start();
+    for node in 0..EDGE {
+        let mut hub = start(node);
         hub.serves();
         stops(hub);
     }

@@ -4,7 +4,7 @@
 //! `UPESI_CLUSTER_TAKE_OVERS` and `UPESI_CRASH_SEED` as in `main.rs`.
 
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Instant;
 
@@ -33,14 +33,23 @@ const LISTEN: &str = "cluster.listen=";
 
 /// Nodes whose ports differ, and that hand on to each other.
 pub fn nodes(directory: &Path, brokers: &str, pki: &mut Pki, count: usize) -> Vec<World> {
+    nodes_at(directory, brokers, pki, &vec![Ipv4Addr::LOCALHOST; count])
+}
+
+/// The same at any addresses.
+pub fn nodes_at(directory: &Path, brokers: &str, pki: &mut Pki, hosts: &[Ipv4Addr]) -> Vec<World> {
     let text = |text: String| -> &'static str { text.leak() };
-    let mut worlds: Vec<_> = (0..count).map(|number| node(directory, brokers, number)).collect();
-    let ports: Vec<_> = worlds.iter().map(|_| free_ports()[0]).collect();
+    let mut worlds: Vec<_> = (0..hosts.len()).map(|number| node(directory, brokers, number)).collect();
+    for (world, host) in worlds.iter_mut().zip(hosts) {
+        world.ports = world.ports.map(|port| (*host, port.port()).into());
+    }
+    let at = |host: &Ipv4Addr| SocketAddr::from((*host, free_ports()[0].port()));
+    let ports: Vec<_> = hosts.iter().map(at).collect();
     let places: Vec<_> = ports.iter().enumerate().map(|(number, port)| format!("{number}={port}")).collect();
     let list = text(format!("cluster.nodes={}", places.join(",")));
     for (number, world) in worlds.iter_mut().enumerate() {
         let name = format!("node-{number}");
-        pki.issue(Usage::Node, &name);
+        pki.issue_for(&hosts[number].to_string(), Usage::Node, &name);
         let file = |name: &str| pki.file(name).display().to_string();
         world.settings.extend([
             list,
@@ -60,7 +69,11 @@ pub fn callers(edge: &World, leader: &World) -> World {
 
 /// As `follows`, once it takes requests.
 pub fn takes_requests(world: &World) -> Hub {
-    let mut hub = world.start();
+    starts_to_take_requests(world.start())
+}
+
+/// The same of a node that was just started.
+pub fn starts_to_take_requests(mut hub: Hub) -> Hub {
     assert!(hub.logs(TAKES_REQUESTS), "{}\n{}", hub.exit(), hub.log.join("\n"));
     assert!(hub.logs(FOLLOWS), "{}\n{}", hub.exit(), hub.log.join("\n"));
     hub

@@ -34,7 +34,12 @@ impl Pki {
 
     /// Issues a certificate; a server's or node's is for 127.0.0.1. Returns the binding of its key.
     pub fn issue(&mut self, usage: Usage, name: &str) -> String {
-        let hosts: &[&str] = if usage == Usage::Client { &[] } else { &["127.0.0.1"] };
+        self.issue_for("127.0.0.1", usage, name)
+    }
+
+    /// The same for another host.
+    pub fn issue_for(&mut self, host: &str, usage: Usage, name: &str) -> String {
+        let hosts: &[&str] = if usage == Usage::Client { &[] } else { &[host] };
         let order = Order { replaces: true, ..Order::new(name, usage, present_s()) };
         let issued = self.authority.issue(&order.with_hosts(hosts)).unwrap();
         format!("spki-sha256:{}", issued.entry.spki_sha256)

@@ -1,5 +1,6 @@
 //! Load that outlives the hub: payers that repeat what was not answered, and remember every 202.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
@@ -132,6 +133,11 @@ impl Load {
         Self::with(hub, seed, [LONG, SHORT], settings)
     }
 
+    /// The same with DFSPs that listen at another address of this machine.
+    pub fn listening(hub: &str, seed: u64, at: IpAddr) -> Self {
+        Self::at(at, hub, seed, [LONG, SHORT], settings)
+    }
+
     /// The same for a hub whose clock may be days ahead: nothing is forgotten and nothing expires.
     pub fn lasting(hub: &str, seed: u64) -> Self {
         Self::with(hub, seed, [LASTING; 2], |index| DfspSettings { drop_per_mille: 0, ..settings(index) })
@@ -144,12 +150,23 @@ impl Load {
     }
 
     fn with(hub: &str, seed: u64, expiries: [Duration; 2], settings: fn(usize) -> DfspSettings) -> Self {
+        Self::at(Ipv4Addr::LOCALHOST.into(), hub, seed, expiries, settings)
+    }
+
+    fn at(
+        host: IpAddr,
+        hub: &str,
+        seed: u64,
+        expiries: [Duration; 2],
+        settings: fn(usize) -> DfspSettings,
+    ) -> Self {
         let workers = Arc::new(Workers::start(2, "crash-sim").unwrap());
         let mut config = SimConfig::new(DFSPS, Upstream::Hub(hub.to_owned()));
         for (index, (_, behaviour)) in config.dfsps.iter_mut().enumerate() {
             *behaviour = settings(index);
         }
         config.seed = seed;
+        config.listen.set_ip(host);
         config.answer_attempts_max = ATTEMPTS_MAX;
         let names = config.dfsps.iter().map(|(name, _)| name.to_string()).collect();
         let simulator = Simulator::start(config, &workers).unwrap();

@@ -179,7 +179,8 @@ impl World {
         self.onboarded(Load::lasting(&self.fspiop_url(), seed), seed).await
     }
 
-    async fn onboarded(&self, load: Load, seed: u64) -> Load {
+    /// A load whose DFSPs are made known to the hub, which must be serving.
+    pub async fn onboarded(&self, load: Load, seed: u64) -> Load {
         onboard(&self.admin(), &load.simulator, currency(), seed).await.unwrap();
         load
     }

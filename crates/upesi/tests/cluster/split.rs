@@ -1,0 +1,169 @@
+//! Three zones, each with a broker and a hub, and a network between them that splits: three ways, or one zone from the
+//! others. DFSPs reach all zones all the time. Nobody leads without the others; what was answered is in all copies.
+//!
+//! The test runs itself again in a network of its own, where each zone is a namespace behind a bridge.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use tempfile::TempDir;
+
+use super::support_crash::load::Load;
+use super::support_crash::scene::World;
+use crate::brokers::Brokers;
+use crate::common::secure::Pki;
+use crate::losses::{Cluster, EDGE, TRANSFERS, all_copies_agree, prepare};
+use crate::serving::{callers, nodes_at, starts_to_take_requests};
+use crate::support_crash::hub::{Hub, PATIENCE, upesi};
+use crate::support_crash::scene::block_on;
+use crate::support_crash::{leave_out, verdict};
+use crate::{answer, try_to_ask};
+
+const NAME: &str = "split::a_network_that_splits_loses_nothing_that_was_answered";
+const INSIDE: &str = "IN_A_NETWORK_OF_ITS_OWN";
+const DFSPS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 254));
+/// `/run/netns` is where the namespaces have their names.
+const SET_UP: &str = r#"set -e
+mount -t tmpfs zones /run && mkdir /run/netns
+ip link set lo up
+ip link add zones type bridge
+ip addr add 10.77.0.254/24 dev zones
+ip link set zones up
+for zone in 1 2 3; do
+    ip netns add "zone$zone"
+    ip link add "zone$zone" type veth peer name eth0 netns "zone$zone"
+    ip link set "zone$zone" master zones up
+    ip -n "zone$zone" addr add "10.77.0.$zone/24" dev eth0
+    ip -n "zone$zone" link set eth0 up
+    ip -n "zone$zone" link set lo up
+done
+echo ready >&2
+exec "$@""#;
+
+#[test]
+fn a_network_that_splits_loses_nothing_that_was_answered() {
+    if std::env::var_os(INSIDE).is_some() {
+        return inside();
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net", "--mount", "sh", "-c", SET_UP, "sh"]);
+    command.arg(std::env::current_exe().unwrap()).args(["--exact", NAME, "--nocapture"]);
+    command.env(INSIDE, "1").env("ZONES", "zone:10.77.0").stdin(Stdio::null());
+    match command.output() {
+        Err(error) => leave_out(&format!("unshare (util-linux) cannot be run: {error}")),
+        Ok(output) => {
+            let [told, errors] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+            if errors.contains("ready\n") {
+                assert!(output.status.success(), "{told}\n{errors}");
+            } else {
+                leave_out(&format!(
+                    "a network of namespaces (ip, of iproute2) is not allowed here: {errors}"
+                ));
+            }
+        }
+    }
+}
+
+/// A command in a zone.
+fn in_zone(node: usize) -> Command {
+    let inner = upesi();
+    let mut command = Command::new("ip");
+    command
+        .args(["netns", "exec", &format!("zone{}", node + 1)])
+        .arg(inner.get_program())
+        .stdin(Stdio::null());
+    inner.get_envs().filter(|(_, value)| value.is_none()).for_each(|(name, _)| {
+        command.env_remove(name);
+    });
+    command
+}
+
+fn start(node: usize, world: &World) -> Hub {
+    Hub::spawn(world.serve(in_zone(node)), world.log.clone())
+}
+
+/// Nobody has this address: what is sent to it is lost, and nobody is told.
+const NOBODY: &str = "02:00:00:00:00:99";
+
+fn ip(arguments: &[&str]) {
+    let status = Command::new("ip").args(arguments).status().unwrap();
+    assert!(status.success(), "ip {arguments:?}");
+}
+
+/// Zones reach each other only where both stay together. What is sent to another one is lost, and nobody is told.
+fn split(together: &[usize]) {
+    for from in 0..3 {
+        let zone = format!("zone{}", from + 1);
+        ip(&["-n", &zone, "neigh", "flush", "nud", "permanent"]);
+        let is_together = |node| together.contains(&node);
+        for to in (0..3).filter(|to| *to != from && !(is_together(from) && is_together(*to))) {
+            let host = format!("10.77.0.{}", to + 1);
+            let lost =
+                ["-n", &zone, "neigh", "replace", &host, "lladdr", NOBODY, "dev", "eth0", "nud", "permanent"];
+            ip(&lost);
+        }
+    }
+}
+
+fn inside() {
+    let directory = TempDir::new().unwrap();
+    let brokers = Brokers::start(directory.path());
+    let hosts = [1, 2, 3].map(|zone| Ipv4Addr::new(10, 77, 0, zone));
+    let mut pki = Pki::new();
+    let mut worlds = nodes_at(directory.path(), &brokers.addresses, &mut pki, &hosts);
+    prepare(&mut worlds);
+    let mut leader = start(0, &worlds[0]);
+    leader.serves();
+    let others = [1, EDGE].map(|node| starts_to_take_requests(start(node, &worlds[node])));
+    let [other, edge] = others;
+    let callers = callers(&worlds[EDGE], &worlds[0]);
+    let mut load = block_on(callers.onboarded(Load::listening(&callers.fspiop_url(), 1, DFSPS), 1));
+    load.start();
+    let hubs = [leader, other, edge].map(Some);
+    let cluster = Cluster { brokers: &brokers, worlds: &worlds, load: &load, hubs };
+    splits_three_ways(&cluster);
+    loses_the_zone_that_leads(&cluster);
+    loses_a_zone_that_follows(&cluster);
+    let leads = cluster.whole().leader;
+    let hubs = cluster.hubs;
+
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    block_on(verdict::all_agree(&worlds[leads].admin(), &load, &accepted));
+    drop(load);
+    all_copies_agree(hubs, &worlds, &accepted, |node| start(node, &worlds[node]));
+}
+
+fn splits_three_ways(cluster: &Cluster<'_>) {
+    let before = cluster.whole();
+    split(&[]);
+    cluster.refuses(before.leader);
+    // Whoever follows hears nothing, and says so.
+    let since = Instant::now();
+    for node in 0..3 {
+        let asked = || answer(try_to_ask(cluster.worlds[node].ports[0], "/health").unwrap());
+        while !asked().starts_with("HTTP/1.1 502") {
+            assert!(since.elapsed() < PATIENCE, "node {node} is well without the others");
+        }
+    }
+    split(&[0, 1, 2]);
+    cluster.load.wait_for_accepted(TRANSFERS);
+}
+
+fn loses_the_zone_that_leads(cluster: &Cluster<'_>) {
+    let leader = cluster.whole().leader;
+    split(&[1 - leader, EDGE]);
+    cluster.load.wait_for_accepted(TRANSFERS);
+    cluster.refuses(leader);
+    split(&[0, 1, 2]);
+    assert_ne!(cluster.whole().leader, leader, "it led without the others");
+}
+
+fn loses_a_zone_that_follows(cluster: &Cluster<'_>) {
+    let leader = cluster.whole().leader;
+    split(&[leader, EDGE]);
+    cluster.load.wait_for_accepted(TRANSFERS);
+    split(&[0, 1, 2]);
+    cluster.load.wait_for_accepted(TRANSFERS);
+}
