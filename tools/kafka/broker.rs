@@ -12,7 +12,8 @@ pub struct Broker {
     pub addresses: String,
 }
 
-fn brokers(arguments: &[&str], users: &str) -> String {
+/// What the script beside this file prints.
+pub fn brokers(arguments: &[&str], users: &str) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
     let mut command = Command::new(script);
     let output = command.env("SCRAM", users).args(arguments).output().expect("the script runs");

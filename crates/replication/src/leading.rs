@@ -128,10 +128,11 @@ impl Leading {
         let since = self.clock.now();
         self.partition.append(append);
         loop {
-            if self.clock.now().saturating_sub(since) >= HELD_UP_AFTER {
+            let waited = self.clock.now().saturating_sub(since);
+            if waited >= HELD_UP_AFTER {
                 self.is_held_up.store(true, Ordering::Release);
             }
-            if !self.reads && self.clock.now().saturating_sub(since) >= READ_AFTER {
+            if !self.reads && waited >= READ_AFTER {
                 self.read_from(self.leader.fold().position().next_offset);
             }
             if limit.is_some_and(|limit| self.clock.now() >= limit) || self.stops.load(Ordering::Acquire) {

@@ -2,7 +2,8 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use crate::broker::brokers;
 
 /// Their numbers.
 pub const ALL: [u16; 3] = [1, 2, 3];
@@ -14,10 +15,7 @@ pub struct Brokers {
 }
 
 fn script(arguments: &[&str]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kafka/brokers");
-    let output = Command::new(script).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    brokers(arguments, "")
 }
 
 impl Brokers {

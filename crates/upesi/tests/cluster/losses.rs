@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use upesi_sim::Outcome;
 
-use super::support_crash::load::{Accepted, Load};
+use super::support_crash::load::Load;
 use super::support_crash::scene::World;
 use crate::brokers::{ALL, Brokers};
 use crate::common::secure::Pki;
@@ -69,6 +69,13 @@ pub struct Status {
     in_sync: usize,
 }
 
+impl Status {
+    /// A broker that does not lead.
+    const fn follower(&self) -> u16 {
+        self.broker % 3 + 1
+    }
+}
+
 pub struct Cluster<'a> {
     pub brokers: &'a Brokers,
     pub worlds: &'a [World],
@@ -117,15 +124,22 @@ impl Cluster<'_> {
         kill_process(Pid::from_raw(self.pid(node).cast_signed()).unwrap(), Signal::CONT).unwrap();
     }
 
-    /// Waits until a node that leads lets nobody wait, and tells a balancer to stay away.
-    pub fn refuses(&self, node: usize) {
+    fn asked(&self, node: usize, port: usize, path: &str) -> String {
+        answer(try_to_ask(self.worlds[node].ports[port], path).unwrap())
+    }
+
+    /// Waits until a node tells a balancer to stay away.
+    pub fn is_not_well(&self, node: usize) {
         let since = Instant::now();
-        let asked =
-            |port: usize, path: &str| answer(try_to_ask(self.worlds[node].ports[port], path).unwrap());
-        while !asked(0, "/health").starts_with("HTTP/1.1 502") {
+        while !self.asked(node, 0, "/health").starts_with("HTTP/1.1 502") {
             assert!(since.elapsed() < PATIENCE, "node {node} takes what it cannot answer");
         }
-        let text = asked(1, "/participants");
+    }
+
+    /// The same of one that leads; it lets nobody wait.
+    pub fn refuses(&self, node: usize) {
+        self.is_not_well(node);
+        let text = self.asked(node, 1, "/participants");
         assert!(text.starts_with("HTTP/1.1 503") && text.contains("2003"), "{text}");
     }
 
@@ -147,7 +161,7 @@ impl Cluster<'_> {
     /// Loses a part of what leads, and has it again once the others have gone on without it.
     fn lose(&mut self, loss: Loss, before: &Status) {
         let Status { leader, broker, .. } = *before;
-        let follower = broker % 3 + 1;
+        let follower = before.follower();
         match loss {
             Loss::LeaderKilled => self.hub(leader).kill(),
             Loss::LeaderStopped => stops(self.hub(leader)),
@@ -184,7 +198,7 @@ impl Cluster<'_> {
 
     fn restore(&mut self, loss: Loss, before: &Status) {
         let Status { leader, broker, .. } = *before;
-        let follower = broker % 3 + 1;
+        let follower = before.follower();
         match loss {
             Loss::LeaderKilled | Loss::LeaderStopped => self.start_again(leader),
             Loss::FollowerKilled => self.brokers.start_again(&[follower]),
@@ -253,20 +267,14 @@ fn each_part_is_lost_and_nothing_that_was_answered() {
         // Each seed has another order.
         (0..count).map(|number| cluster.lose_next(seed.wrapping_add(number))).collect::<Vec<_>>()
     });
-    let leads = cluster.whole().leader;
-    let hubs = cluster.hubs;
-
-    let (accepted, refused) = load.end();
-    assert!(refused.is_empty(), "{refused:?}");
-    block_on(verdict::all_agree(&worlds[leads].admin(), &load, &accepted));
-    drop(load);
-    all_copies_agree(hubs, &worlds, &accepted, |node| worlds[node].start());
+    let (leads, hubs) = (cluster.whole().leader, cluster.hubs);
+    let accepted = all_agree_and_end(hubs, &worlds, leads, load, |node| worlds[node].start());
     let fresh = fresh.into_inner();
     assert!(fresh > 0, "no node told anything as fresh");
     for (_, what, goal) in LOSSES {
         tell(what, goal, &silences);
     }
-    println!("{fresh} reads told as fresh, {} accepted, all is the same in the copies", accepted.len());
+    println!("{fresh} reads told as fresh, {accepted} accepted, all is the same in the copies");
 }
 
 /// Two nodes that may lead, and one that takes the requests.
@@ -278,13 +286,19 @@ pub fn prepare(worlds: &mut [World]) {
     makes_topic(&worlds[0]);
 }
 
-/// Stops the nodes when each has everything; `start` starts one.
-pub fn all_copies_agree(
+/// Ends the load, and stops the nodes when each has everything; `start` starts one. DFSPs, the node that leads and the
+/// copies must agree on what was accepted: how many that are.
+pub fn all_agree_and_end(
     hubs: [Option<Hub>; 3],
     worlds: &[World],
-    accepted: &[Accepted],
+    leads: usize,
+    mut load: Load,
     start: impl Fn(usize) -> Hub,
-) {
+) -> usize {
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    block_on(verdict::all_agree(&worlds[leads].admin(), &load, &accepted));
+    drop(load);
     let [one, other, edge] = hubs.map(Option::unwrap);
     stops(one);
     stops(other);
@@ -295,9 +309,10 @@ pub fn all_copies_agree(
     }
     stops_with_everything(edge, &worlds[EDGE]);
     for world in worlds {
-        verdict::journal_agrees(&world.data, accepted);
+        verdict::journal_agrees(&world.data, &accepted);
         verdict::audit_is_clean(&world.data);
     }
+    accepted.len()
 }
 
 /// Prints for how long nothing was accepted after each loss of a kind.

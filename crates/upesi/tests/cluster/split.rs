@@ -5,7 +5,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use tempfile::TempDir;
 
@@ -13,12 +12,11 @@ use super::support_crash::load::Load;
 use super::support_crash::scene::World;
 use crate::brokers::Brokers;
 use crate::common::secure::Pki;
-use crate::losses::{Cluster, EDGE, TRANSFERS, all_copies_agree, prepare};
+use crate::losses::{Cluster, EDGE, TRANSFERS, all_agree_and_end, prepare};
 use crate::serving::{callers, nodes_at, starts_to_take_requests};
-use crate::support_crash::hub::{Hub, PATIENCE, upesi};
+use crate::support_crash::hub::{Hub, upesi};
+use crate::support_crash::leave_out;
 use crate::support_crash::scene::block_on;
-use crate::support_crash::{leave_out, verdict};
-use crate::{answer, try_to_ask};
 
 const NAME: &str = "split::a_network_that_splits_loses_nothing_that_was_answered";
 const INSIDE: &str = "IN_A_NETWORK_OF_ITS_OWN";
@@ -125,14 +123,8 @@ fn inside() {
     splits_three_ways(&cluster);
     loses_the_zone_that_leads(&cluster);
     loses_a_zone_that_follows(&cluster);
-    let leads = cluster.whole().leader;
-    let hubs = cluster.hubs;
-
-    let (accepted, refused) = load.end();
-    assert!(refused.is_empty(), "{refused:?}");
-    block_on(verdict::all_agree(&worlds[leads].admin(), &load, &accepted));
-    drop(load);
-    all_copies_agree(hubs, &worlds, &accepted, |node| start(node, &worlds[node]));
+    let (leads, hubs) = (cluster.whole().leader, cluster.hubs);
+    all_agree_and_end(hubs, &worlds, leads, load, |node| start(node, &worlds[node]));
 }
 
 fn splits_three_ways(cluster: &Cluster<'_>) {
@@ -140,13 +132,7 @@ fn splits_three_ways(cluster: &Cluster<'_>) {
     split(&[]);
     cluster.refuses(before.leader);
     // Whoever follows hears nothing, and says so.
-    let since = Instant::now();
-    for node in 0..3 {
-        let asked = || answer(try_to_ask(cluster.worlds[node].ports[0], "/health").unwrap());
-        while !asked().starts_with("HTTP/1.1 502") {
-            assert!(since.elapsed() < PATIENCE, "node {node} is well without the others");
-        }
-    }
+    (0..3).for_each(|node| cluster.is_not_well(node));
     split(&[0, 1, 2]);
     cluster.load.wait_for_accepted(TRANSFERS);
 }
