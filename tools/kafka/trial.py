@@ -97,6 +97,11 @@ class Hubs:
         process.terminate()
         process.wait()
 
+    def begin_alone(self):
+        """Starts a hub without a cluster."""
+        self.start(0, {})
+        wait_until("the hub serves", lambda: is_well(0))
+
     def begin(self, brokers, roles):
         """Starts a node for each of `roles`, which says whether it delivers callbacks; the first one leads."""
         self.settings = dict(nodes(self.space.name, brokers, roles))

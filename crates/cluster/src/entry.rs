@@ -37,6 +37,10 @@ impl NodeId {
     pub const ANY: Self = Self(u32::MAX);
 }
 
+/// The newest form of records that this version writes and reads. Which form a leader writes its claim says, so that a
+/// node that knows only older ones stops there, before the first of them.
+pub const LEVEL: u32 = 1;
+
 /// One life of a node's process: a random number drawn at its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub u64);
@@ -157,6 +161,12 @@ pub enum EntryError {
         /// The cluster that it is for.
         cluster: ClusterId,
     },
+    /// What the claim's leader writes is in a form of a newer hub.
+    #[error("a claim of a hub that writes records of level {level}, which is newer")]
+    NewerRecords {
+        /// The level.
+        level: u32,
+    },
 }
 
 /// What a claim says of the claimant.
@@ -164,7 +174,7 @@ pub enum EntryError {
 pub struct Claim {
     /// The life of the process that claims: a later one of the same node must claim anew.
     pub incarnation: Incarnation,
-    /// The newest form of records that it writes.
+    /// The form of the records that it writes: [`LEVEL`], or an older one.
     pub level: u32,
     /// Where other nodes reach it.
     pub address: String,

@@ -1,6 +1,6 @@
 //! The rule by which every node judges every entry.
 
-use crate::entry::{Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, NodeId, Times};
+use crate::entry::{Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Times};
 
 /// How far the accepted entries go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +138,7 @@ impl Fold {
             }
             decoded => decoded,
         };
+        let before = self.position.next_offset;
         self.position.next_offset = offset + 1;
         let entry = match entry {
             Ok(entry) => entry,
@@ -146,6 +147,12 @@ impl Fold {
         };
         match self.judge(&entry) {
             Ok(()) => {
+                if let Some(Claim { level, .. }) = entry.claim()
+                    && level > LEVEL
+                {
+                    self.position.next_offset = before;
+                    return Verdict::Newer(EntryError::NewerRecords { level });
+                }
                 self.advance(&entry);
                 Verdict::Accepted(entry)
             }

@@ -158,7 +158,7 @@ impl Standby {
         }
         let next_offset = self.fold.position().next_offset;
         let behind_ns = self.fold.position().time_ns.saturating_sub(clock_ns);
-        let is_behind = behind_ns > i64::try_from(self.patience.behind_max.as_nanos()).unwrap_or(i64::MAX)
+        let is_behind = behind_ns > as_ns(self.patience.behind_max)
             && now.saturating_sub(self.unled_since) < self.patience.behind_silence;
         // Others have their turn: it claims once more if they do not lead.
         let is_ahead =
@@ -225,8 +225,7 @@ impl Standby {
     fn lead(self, ahead_ns: i64, now: Duration) -> Role {
         let Self { fold, me, claim, patience, next_tag, ahead_at, .. } = self;
         let mut leader = Leader::new(fold, me, next_tag, now);
-        let ahead_max = i64::try_from(patience.ahead_max.as_nanos()).unwrap_or(i64::MAX);
-        if ahead_ns <= ahead_max || ahead_at.is_some() {
+        if ahead_ns <= as_ns(patience.ahead_max) || ahead_at.is_some() {
             return Role::Leader(leader);
         }
         let hand_over = leader.hand_over(NodeId::ANY, 0);
@@ -235,4 +234,8 @@ impl Standby {
         standby.ahead = Some(Ahead { hand_over, by: Duration::from_nanos(ahead_ns.unsigned_abs()) });
         Role::Standby(standby)
     }
+}
+
+fn as_ns(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }

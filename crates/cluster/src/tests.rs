@@ -10,13 +10,32 @@ use alloc::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::entry::{Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, NodeId, Times};
+use crate::entry::{Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Times};
 use crate::fold::{Fold, Position, Verdict, Void};
 
 const CLUSTER: ClusterId = ClusterId(7);
 
 fn claim() -> Claim {
     Claim { incarnation: Incarnation(1), level: 1, address: "10.0.0.1:4002".to_string() }
+}
+
+/// A leader that writes what nobody knows is not followed; void as its claim may be, it concerns nobody.
+#[test]
+fn a_node_stops_before_a_claim_of_records_that_it_does_not_know() {
+    let of_level = |level| Claim { level, ..claim() }.encode();
+    let mut fold = Fold::new(CLUSTER, Position::START);
+    let (newest, newer) = (of_level(LEVEL), of_level(LEVEL + 1));
+    let (bytes, _) = first(|draft| (draft.body, draft.epoch) = (&newer, 2));
+    assert_eq!(fold.read(0, &bytes), Verdict::Void(Void::WrongEpoch));
+    let (bytes, chain) = first(|draft| draft.body = &newest);
+    assert!(matches!(fold.read(1, &bytes), Verdict::Accepted(_)));
+    let before = fold.clone();
+    let (bytes, _) = first(|draft| (draft.body, draft.epoch, draft.previous) = (&newer, 2, chain));
+    let error = EntryError::NewerRecords { level: LEVEL + 1 };
+    for _ in 0..2 {
+        assert_eq!(fold.read(2, &bytes), Verdict::Newer(error));
+        assert_eq!(fold, before, "it is not passed");
+    }
 }
 
 /// The first claim of a log, with something to change.

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use upesi_cluster::{Claim, ClusterId, Incarnation, NodeId, Patience};
+use upesi_cluster::{Claim, ClusterId, Incarnation, LEVEL, NodeId, Patience};
 use upesi_engine::{AnsweringStandby, StandbyEngine, StartError};
 use upesi_gateway::nodes::Lead;
 use upesi_journal::{DataDirectory, Disk, EmbeddedLog, JournalError, Log, Options};
@@ -33,9 +33,6 @@ use crate::exit::Exit;
 
 pub use upesi_kafka::Standing;
 pub use upesi_replication::Copied;
-
-/// The form of records that this version writes.
-const LEVEL: u32 = 1;
 
 /// Why a node cannot follow its cluster's log.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use upesi_ledger::{ParticipantId, courier_of};
@@ -17,7 +16,7 @@ use crate::support_crash::hub::{PATIENCE, SERVING};
 use crate::support_crash::load::Load;
 use crate::support_crash::scene::block_on;
 use crate::support_crash::{setting, verdict};
-use crate::{TRANSFERS, answer, asked, freeze, makes_topic, metrics, stops};
+use crate::{TRANSFERS, answer, asked, freeze, goes_on, makes_topic, metrics, stops};
 
 const COURIERS: &str = "upesi_cluster_couriers";
 const UNRECORDED: &str = "upesi_cluster_unrecorded_ends";
@@ -106,7 +105,7 @@ fn nodes_share_the_delivery_of_callbacks_whichever_is_lost() {
     freeze(other.pid());
     shared_by(&worlds[0], 2);
     more(&load);
-    kill_process(Pid::from_raw(other.pid().cast_signed()).unwrap(), Signal::CONT).unwrap();
+    goes_on(other.pid());
     shared_by(&worlds[0], 3);
 
     stops(other);

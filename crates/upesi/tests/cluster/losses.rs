@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use upesi_sim::Outcome;
@@ -20,7 +19,7 @@ use crate::serving::{AGE, callers, nodes, stops_with_everything, takes_requests}
 use crate::support_crash::hub::{Hub, PATIENCE};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::{setting, verdict};
-use crate::{answer, freeze, hand_over, makes_topic, stops, told, try_to_ask};
+use crate::{answer, freeze, goes_on, hand_over, makes_topic, stops, told, try_to_ask};
 
 /// What is lost, and for how long nothing may be accepted then, in milliseconds, where that is a goal.
 const LOSSES: [(Loss, &str, Option<u128>); 13] = [
@@ -119,11 +118,6 @@ impl Cluster<'_> {
         self.hubs[node].as_ref().map(Hub::pid).expect("a node that runs")
     }
 
-    /// A node that was frozen.
-    fn goes_on(&self, node: usize) {
-        kill_process(Pid::from_raw(self.pid(node).cast_signed()).unwrap(), Signal::CONT).unwrap();
-    }
-
     fn asked(&self, node: usize, port: usize, path: &str) -> String {
         answer(try_to_ask(self.worlds[node].ports[port], path).unwrap())
     }
@@ -203,10 +197,10 @@ impl Cluster<'_> {
             Loss::LeaderKilled | Loss::LeaderStopped => self.start_again(leader),
             Loss::FollowerKilled => self.brokers.start_again(&[follower]),
             Loss::BrokerKilled | Loss::BrokerRestarted => self.brokers.start_again(&[broker]),
-            Loss::LeaderFrozen => self.goes_on(leader),
+            Loss::LeaderFrozen => goes_on(self.pid(leader)),
             Loss::BothFrozen => {
                 self.brokers.signal(broker, "CONT");
-                self.goes_on(leader);
+                goes_on(self.pid(leader));
             }
             Loss::FollowerFrozen => self.brokers.signal(follower, "CONT"),
             Loss::BrokerFrozen => self.brokers.signal(broker, "CONT"),
@@ -324,7 +318,7 @@ fn tell(what: &str, goal: Option<u128>, silences: &[(&str, Duration)]) {
     let (count, median) = (times.len(), times[times.len() / 2]);
     print!("{count} {what}: nothing accepted for {median} ms, {most} at most");
     if let Some(goal) = goal {
-        print!("; {} over {goal} ms after {what}", times.iter().filter(|time| **time > goal).count());
+        print!("; {} later than the goal of {goal} ms", times.iter().filter(|time| **time > goal).count());
     }
     println!();
 }

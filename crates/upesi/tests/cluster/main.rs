@@ -228,6 +228,11 @@ fn freeze(pid: u32) {
     }
 }
 
+/// Lets a process that was stopped go on.
+fn goes_on(pid: u32) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::CONT).unwrap();
+}
+
 fn answer(mut stream: TcpStream) -> String {
     let mut text = String::new();
     // A connection that is cut off has answered nothing.
@@ -245,12 +250,11 @@ fn a_frozen_leader_answers_nothing_once_another_one_leads() {
     let mut frozen = worlds[0].start();
     frozen.serves();
     let mut other = follows(&worlds[1]);
-    let pid = Pid::from_raw(frozen.pid().cast_signed()).unwrap();
     freeze(frozen.pid());
     let question = asked(worlds[0].ports[1], "/participants");
     other.serves();
     let load = block_on(worlds[1].load(1));
-    kill_process(pid, Signal::CONT).unwrap();
+    goes_on(frozen.pid());
     let text = answer(question);
     assert!(!text.starts_with("HTTP/1.1 200"), "it answered from its memory: {text}");
     assert!(frozen.logs("this node serves no more"), "{}", frozen.log.join("\n"));

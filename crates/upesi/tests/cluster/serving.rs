@@ -8,7 +8,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use upesi_pki::Usage;
@@ -20,7 +19,7 @@ use crate::support_crash::hub::{Hub, PATIENCE, SERVING, free_ports, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::{setting, verdict};
 use crate::{
-    FOLLOWS, TRANSFERS, answer, asked, end, follows, follows_again, freeze, makes_topic, metrics, node,
+    FOLLOWS, TRANSFERS, answer, asked, end, follows, follows_again, freeze, goes_on, makes_topic, metrics, node,
     stops, told,
 };
 
@@ -83,7 +82,7 @@ pub fn starts_to_take_requests(mut hub: Hub) -> Hub {
 fn frozen(mut leader: Hub, standby: &mut Hub) -> Hub {
     freeze(leader.pid());
     standby.serves();
-    kill_process(Pid::from_raw(leader.pid().cast_signed()).unwrap(), Signal::CONT).unwrap();
+    goes_on(leader.pid());
     assert!(leader.logs(FOLLOWS), "{}", leader.log.join("\n"));
     leader
 }

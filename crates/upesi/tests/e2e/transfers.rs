@@ -182,6 +182,51 @@ fn a_bulk_as_large_as_the_api_admits() {
     world.stop_and_audit();
 }
 
+/// A result as long as 1,000 of them can be in one body: an extension list in three-byte characters for each transfer.
+/// The bulk is asked for again after a restart, when it comes from the archive, and so is a transfer of it.
+#[test]
+fn a_bulk_with_results_as_long_as_the_api_admits() {
+    const EXTENSIONS: usize = 12;
+    const BODY_BYTES_MAX: usize = 5 << 20;
+    let mut world = World::with_lookups(&[]);
+    let id = world.new_id();
+    let (post, items) = bulk(&world, &id, 1_000, 24);
+    world.deliver(post);
+    assert_eq!(world.dfsp("bluewallet").next(&id).method, "POST");
+    let (fulfilment, value) = (fulfilment(), "漢".repeat(126));
+    let extensions = |number: usize| {
+        let list: Vec<_> = (0..EXTENSIONS)
+            .map(|entry| format!(r#"{{"key":"{number} {entry}","value":"{value}"}}"#))
+            .collect();
+        format!(r#"{{"extension":[{}]}}"#, list.join(","))
+    };
+    let results: Vec<_> = (0..items.len())
+        .map(|number| format!(r#""extensionList":{},"fulfilment":"{fulfilment}""#, extensions(number)))
+        .collect();
+    let list: Vec<_> =
+        items.iter().zip(&results).map(|(item, result)| format!(r#"{{{result},"transferId":"{item}"}}"#)).collect();
+    let list = list.join(",");
+    let body = format!(r#"{{"bulkTransferState":"COMPLETED","individualTransferResults":[{list}]}}"#);
+    assert!((BODY_BYTES_MAX * 9 / 10..=BODY_BYTES_MAX).contains(&body.len()), "{}", body.len());
+    world.deliver(Message::of("PUT", &format!("/bulkTransfers/{id}"), "bluewallet", Some("greenbank"), body));
+    let told = |world: &World, end: &str| {
+        assert!(end.starts_with(r#"{"bulkTransferState":"COMPLETED""#), "{}", &end[..200.min(end.len())]);
+        assert!(end.ends_with(&format!(r#""individualTransferResults":[{list}]}}"#)), "{} bytes", end.len());
+        assert_eq!((world.position("greenbank"), world.position("bluewallet")), ("1000".into(), "-1000".into()));
+    };
+    for name in ["greenbank", "bluewallet"] {
+        told(&world, world.dfsp(name).next(&id).text());
+    }
+    world.restart();
+    world.deliver(Message::of("GET", &format!("/bulkTransfers/{id}"), "greenbank", Some("Hub"), String::new()));
+    told(&world, world.dfsp("greenbank").next(&id).text());
+    let (last, result) = (items.last().unwrap(), results.last().unwrap());
+    world.deliver(Message::get(last, "greenbank"));
+    let seen = world.dfsp("greenbank").next(last);
+    assert!(seen.text().contains(&result[..]), "{}", seen.text());
+    world.stop_and_audit();
+}
+
 // Payments with a currency conversion, message by message, from the terms to the money.
 
 /// greenbank pays in KES, bluewallet is paid in USD; forex has both, and money in both.
