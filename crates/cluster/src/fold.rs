@@ -1,6 +1,8 @@
 //! The rule by which every node judges every entry.
 
-use crate::entry::{Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Times};
+use crate::entry::{
+    Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Times,
+};
 
 /// How far the accepted entries go.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,7 +20,9 @@ mod standby;
 #[cfg(test)]
 mod tests;
 
-pub use entry::{Chain, Claim, ClusterId, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Records, Times};
+pub use entry::{
+    Chain, Claim, ClusterId, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Records, Times,
+};
 pub use fold::{Fold, Position, StorePosition, Verdict, Void};
 pub use leader::{Leader, Next, Stop};
 pub use standby::{Ahead, Patience, Role, Standby};

@@ -10,7 +10,9 @@ use alloc::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::entry::{Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Times};
+use crate::entry::{
+    Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Times,
+};
 use crate::fold::{Fold, Position, Verdict, Void};
 
 const CLUSTER: ClusterId = ClusterId(7);
@@ -22,15 +24,15 @@ fn claim() -> Claim {
 /// A leader that writes what nobody knows is not followed; void as its claim may be, it concerns nobody.
 #[test]
 fn a_node_stops_before_a_claim_of_records_that_it_does_not_know() {
-    let of_level = |level| Claim { level, ..claim() }.encode();
+    let of_level = |level| -> &'static [u8] { Claim { level, ..claim() }.encode().leak() };
     let mut fold = Fold::new(CLUSTER, Position::START);
     let (newest, newer) = (of_level(LEVEL), of_level(LEVEL + 1));
-    let (bytes, _) = first(|draft| (draft.body, draft.epoch) = (&newer, 2));
+    let (bytes, _) = first(|draft| (draft.body, draft.epoch) = (newer, 2));
     assert_eq!(fold.read(0, &bytes), Verdict::Void(Void::WrongEpoch));
-    let (bytes, chain) = first(|draft| draft.body = &newest);
+    let (bytes, chain) = first(|draft| draft.body = newest);
     assert!(matches!(fold.read(1, &bytes), Verdict::Accepted(_)));
     let before = fold.clone();
-    let (bytes, _) = first(|draft| (draft.body, draft.epoch, draft.previous) = (&newer, 2, chain));
+    let (bytes, _) = first(|draft| (draft.body, draft.epoch, draft.previous) = (newer, 2, chain));
     let error = EntryError::NewerRecords { level: LEVEL + 1 };
     for _ in 0..2 {
         assert_eq!(fold.read(2, &bytes), Verdict::Newer(error));

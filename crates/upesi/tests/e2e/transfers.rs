@@ -188,7 +188,7 @@ fn a_bulk_as_large_as_the_api_admits() {
 fn a_bulk_with_results_as_long_as_the_api_admits() {
     const EXTENSIONS: usize = 12;
     const BODY_BYTES_MAX: usize = 5 << 20;
-    let mut world = World::with_lookups(&[]);
+    let mut world = World::with_lookups(&[("data.snapshot_every_records", "1000")]);
     let id = world.new_id();
     let (post, items) = bulk(&world, &id, 1_000, 24);
     world.deliver(post);
@@ -203,8 +203,11 @@ fn a_bulk_with_results_as_long_as_the_api_admits() {
     let results: Vec<_> = (0..items.len())
         .map(|number| format!(r#""extensionList":{},"fulfilment":"{fulfilment}""#, extensions(number)))
         .collect();
-    let list: Vec<_> =
-        items.iter().zip(&results).map(|(item, result)| format!(r#"{{{result},"transferId":"{item}"}}"#)).collect();
+    let list: Vec<_> = items
+        .iter()
+        .zip(&results)
+        .map(|(item, result)| format!(r#"{{{result},"transferId":"{item}"}}"#))
+        .collect();
     let list = list.join(",");
     let body = format!(r#"{{"bulkTransferState":"COMPLETED","individualTransferResults":[{list}]}}"#);
     assert!((BODY_BYTES_MAX * 9 / 10..=BODY_BYTES_MAX).contains(&body.len()), "{}", body.len());
@@ -212,13 +215,30 @@ fn a_bulk_with_results_as_long_as_the_api_admits() {
     let told = |world: &World, end: &str| {
         assert!(end.starts_with(r#"{"bulkTransferState":"COMPLETED""#), "{}", &end[..200.min(end.len())]);
         assert!(end.ends_with(&format!(r#""individualTransferResults":[{list}]}}"#)), "{} bytes", end.len());
-        assert_eq!((world.position("greenbank"), world.position("bluewallet")), ("1000".into(), "-1000".into()));
+        assert_eq!(
+            (world.position("greenbank"), world.position("bluewallet")),
+            ("1000".into(), "-1000".into())
+        );
     };
     for name in ["greenbank", "bluewallet"] {
         told(&world, world.dfsp(name).next(&id).text());
     }
+    // The archive takes all of it while the hub serves.
+    let recorded = world.metric("upesi_journal_seq");
+    assert!(recorded > 0);
+    for _ in 0..50 {
+        world.pay("greenbank", "bluewallet", "1", "KES");
+        world.pay("bluewallet", "greenbank", "1", "KES");
+    }
+    world.until(&true, || world.metric("upesi_archived_seq") >= recorded);
     world.restart();
-    world.deliver(Message::of("GET", &format!("/bulkTransfers/{id}"), "greenbank", Some("Hub"), String::new()));
+    world.deliver(Message::of(
+        "GET",
+        &format!("/bulkTransfers/{id}"),
+        "greenbank",
+        Some("Hub"),
+        String::new(),
+    ));
     told(&world, world.dfsp("greenbank").next(&id).text());
     let (last, result) = (items.last().unwrap(), results.last().unwrap());
     world.deliver(Message::get(last, "greenbank"));
