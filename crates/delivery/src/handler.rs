@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::future::Either;
+use upesi_engine::ReplyTo;
 use upesi_fspiop::headers::Parties;
 use upesi_fspiop::{Action, Ids, Message, Operation, PathNames, Resource, SyncError, Version};
 use upesi_http::Bytes;
@@ -28,6 +29,8 @@ pub struct Request<I = Ids> {
     pub headers: Bytes,
     /// Its body, byte for byte.
     pub body: Bytes,
+    /// Where its answer goes.
+    pub reply_to: ReplyTo,
 }
 
 /// The request is accepted; its outcome follows by callback.
@@ -86,8 +89,9 @@ impl<I> Request<I> {
 
     /// The same request with other ids, and those that it had.
     pub fn with_ids<J>(self, ids: J) -> (Request<J>, I) {
-        let Self { operation, ids: replaced, query, parties, version, message, headers, body } = self;
-        (Request { operation, ids, query, parties, version, message, headers, body }, replaced)
+        let Self { operation, ids: replaced, query, parties, version, message, headers, body, reply_to } =
+            self;
+        (Request { operation, ids, query, parties, version, message, headers, body, reply_to }, replaced)
     }
 }
 

@@ -27,6 +27,7 @@ fn request(line: &str) -> Request {
         message: Message::Other,
         headers: Bytes::from_static(b"x-own: 1\r\n"),
         body: Bytes::from_static(b"{ }"),
+        reply_to: upesi_engine::ReplyTo::Dfsp,
     }
 }
 

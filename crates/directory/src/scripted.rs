@@ -405,6 +405,7 @@ fn request(line: &str, source: &str, destination: Option<&str>, body: &str) -> R
         message,
         headers: Bytes::from(headers),
         body: Bytes::copy_from_slice(body.as_bytes()),
+        reply_to: upesi_engine::ReplyTo::Dfsp,
     })
 }
 

@@ -22,7 +22,7 @@ use crate::follow::Follow;
 use crate::metrics::EngineMetrics;
 use crate::queue::{Answer, Completion, Submission, Verdict};
 use crate::record::Payload;
-use crate::reply_batcher::ReplyBatcher;
+use crate::reply_batcher::{ReplyBatcher, ReplyTo};
 use crate::shared::{EngineStatus, Serving, SharedState};
 
 /// How often a command is submitted again because the archive's answer had become too old.
@@ -52,6 +52,16 @@ impl EngineHandle {
         command: Command,
         payload: Payload,
     ) -> impl Future<Output = Result<Reply, SubmitError>> + Send {
+        self.submit_for(ReplyTo::Dfsp, command, payload)
+    }
+
+    /// The same of a reply that goes there: no callback that it causes overtakes it on its way to the DFSP.
+    pub fn submit_for(
+        &self,
+        to: ReplyTo,
+        command: Command,
+        payload: Payload,
+    ) -> impl Future<Output = Result<Reply, SubmitError>> + Send {
         let archive_epoch = self.inner.shared.archive.epoch();
         async move {
             // What is rare stays out of the memory of those that wait: there are as many as connections.
@@ -61,20 +71,25 @@ impl EngineHandle {
                 | Command::Bulk(BulkCommand::Prepare(_)) => Box::pin(self.look_up_for(&command)).await?,
                 _ => Archived::Unknown,
             };
-            let answered = self.hand_in(command, payload, archived, archive_epoch)?;
+            let answered = self.hand_in(to, (command, payload), archived, archive_epoch)?;
             match answered.await.unwrap_or(Err(SubmitError::Stopped))? {
                 Verdict::Decided(reply) => Ok(reply),
-                Verdict::LookUp(command, payload) => Box::pin(self.submit_again(*command, payload)).await,
+                Verdict::LookUp(command, payload) => Box::pin(self.submit_again(to, *command, payload)).await,
             }
         }
     }
 
     /// Submits a command with what the archive has for it, as the engine asked; again if that became too old.
-    async fn submit_again(&self, mut command: Command, mut payload: Payload) -> Result<Reply, SubmitError> {
+    async fn submit_again(
+        &self,
+        to: ReplyTo,
+        mut command: Command,
+        mut payload: Payload,
+    ) -> Result<Reply, SubmitError> {
         for _ in 1..LOOKUPS_MAX {
             let archive_epoch = self.inner.shared.archive.epoch();
             let archived = self.look_up_for(&command).await?;
-            let answered = self.hand_in(command, payload, archived, archive_epoch)?;
+            let answered = self.hand_in(to, (command, payload), archived, archive_epoch)?;
             match answered.await.unwrap_or(Err(SubmitError::Stopped))? {
                 Verdict::Decided(reply) => return Ok(reply),
                 Verdict::LookUp(kept, kept_payload) => (command, payload) = (*kept, kept_payload),
@@ -98,13 +113,13 @@ impl EngineHandle {
     /// Puts a command into the queue. Its answer comes by the receiver.
     fn hand_in(
         &self,
-        command: Command,
-        payload: Payload,
+        to: ReplyTo,
+        (command, payload): (Command, Payload),
         archived: Archived,
         archive_epoch: u64,
     ) -> Result<oneshot::Receiver<Answer>, SubmitError> {
         let (answer, answered) = oneshot::channel();
-        let batcher = ReplyBatcher::for_this_runtime();
+        let batcher = ReplyBatcher::for_this_runtime(to);
         let arrived = Instant::now();
         let submission =
             Submission::Command { command, payload, archived, archive_epoch, arrived, answer, batcher };

@@ -48,6 +48,7 @@ pub use options::{EngineOptions, Storage};
 pub use participants::{Participants, SharedParticipants};
 pub use record::{Answered, DurableRecord, Effects, NoEffects, Payload};
 pub use recovery::{Rehearsal, StandbyEngine, rehearse};
+pub use reply_batcher::{ANSWER_TAKES, ReplyTo};
 pub use shared::{EngineStatus, Serving};
 pub use stepped::{Mistake, SteppedEngine};
 pub use trim::first_needed_record;

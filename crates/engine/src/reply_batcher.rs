@@ -5,15 +5,18 @@
 //! nothing.
 //!
 //! Callbacks that must not overtake a reply come with it. They may go once the waiting tasks have had their turn: a
-//! connection that has its reply writes it before it lets another task of its worker run.
+//! connection that has its reply writes it before it lets another task of its worker run. Where another node of the
+//! cluster passes the reply on, they wait for that, too.
 
 use std::cell::RefCell;
 use std::mem;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
+use tokio::time::sleep;
 
 use crate::held::Held;
 use crate::queue::Answer;
@@ -29,23 +32,52 @@ pub(crate) struct ReplyBatcher {
     notified: Notify,
 }
 
+/// How long another node takes to pass an answer on to the DFSP that asked it. Nothing comes back when it has.
+pub const ANSWER_TAKES: Duration = Duration::from_millis(50);
+
+/// Where a reply goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplyTo {
+    /// To the connection of the DFSP, at this node.
+    #[default]
+    Dfsp,
+    /// To another node of the cluster, which passes it on.
+    Node,
+}
+
+impl ReplyTo {
+    /// How long it takes to the DFSP, once this node has written it.
+    pub const fn takes(self) -> Duration {
+        match self {
+            Self::Dfsp => Duration::ZERO,
+            Self::Node => ANSWER_TAKES,
+        }
+    }
+}
+
+/// Of one runtime, by where replies go.
+type Batchers = [Option<Arc<ReplyBatcher>>; 2];
+
 thread_local! {
-    /// The batcher of the runtime that this thread last ran.
-    static BATCHER: RefCell<Option<(Id, Arc<ReplyBatcher>)>> = const { RefCell::new(None) };
+    /// The batchers of the runtime that this thread last ran.
+    static BATCHERS: RefCell<Option<(Id, Batchers)>> = const { RefCell::new(None) };
 }
 
 impl ReplyBatcher {
     /// The batcher of the runtime that runs this task; none outside of one.
-    pub(crate) fn for_this_runtime() -> Option<Arc<Self>> {
+    pub(crate) fn for_this_runtime(to: ReplyTo) -> Option<Arc<Self>> {
         let runtime = Handle::try_current().ok()?;
-        BATCHER.with_borrow_mut(|present| match present {
-            Some((id, batcher)) if *id == runtime.id() => Some(Arc::clone(batcher)),
-            _ => {
-                let batcher = Arc::new(Self::default());
-                runtime.spawn(run(Arc::clone(&batcher)));
-                *present = Some((runtime.id(), Arc::clone(&batcher)));
-                Some(batcher)
+        BATCHERS.with_borrow_mut(|present| {
+            if present.as_ref().is_none_or(|(id, _)| *id != runtime.id()) {
+                *present = Some((runtime.id(), Batchers::default()));
             }
+            let batcher = present.as_mut().map(|(_, batchers)| &mut batchers[to as usize])?;
+            let batcher = batcher.get_or_insert_with(|| {
+                let batcher = Arc::new(Self::default());
+                runtime.spawn(run(Arc::clone(&batcher), to));
+                batcher
+            });
+            Some(Arc::clone(batcher))
         })
     }
 
@@ -80,11 +112,20 @@ impl ReplyBatcher {
 }
 
 /// Sends replies for as long as the runtime lives.
-async fn run(batcher: Arc<ReplyBatcher>) {
+async fn run(batcher: Arc<ReplyBatcher>, to: ReplyTo) {
     let (mut taken, mut held) = (Vec::new(), Vec::new());
     loop {
         batcher.drain(&mut taken, &mut held).await;
-        if !held.is_empty() {
+        if held.is_empty() {
+            continue;
+        }
+        if to == ReplyTo::Node {
+            let mut held = mem::take(&mut held);
+            tokio::spawn(async move {
+                sleep(to.takes()).await;
+                Held::release_all(&mut held);
+            });
+        } else {
             // Behind all tasks that were woken by their replies.
             yield_now().await;
             Held::release_all(&mut held);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use common::{TestClock, id, name, onboard, prepare};
 use tempfile::TempDir;
 use upesi_engine::{
-    Answered, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants,
-    Payload,
+    ANSWER_TAKES, Answered, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions,
+    Participants, Payload, ReplyTo,
 };
 use upesi_ledger::command::Get;
 use upesi_ledger::{CallbackKey, Command, ParticipantId};
@@ -154,6 +154,18 @@ async fn whoever_asked_has_the_answer_before_the_callback_may_go() {
         let may_go = log.place(&Event::MayGo(transfer));
         assert!(published < answer && answer < may_go, "{number}: {published} {answer} {may_go}");
     }
+    engine.shutdown();
+}
+
+/// The other node has time to pass the answer on.
+#[tokio::test]
+async fn a_callback_waits_longer_where_the_answer_goes_by_another_node() {
+    let (directory, log) = (TempDir::new().unwrap(), Log::default());
+    let (engine, handle, _) = start(&directory, &log).await;
+    handle.submit_for(ReplyTo::Node, refused(1), Payload::default()).await.unwrap();
+    let answered = Instant::now();
+    log.until_may_go(1).await;
+    assert!(answered.elapsed() >= ANSWER_TAKES, "after {:?}", answered.elapsed());
     engine.shutdown();
 }
 

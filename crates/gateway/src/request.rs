@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::request::Parts;
 use upesi_delivery::Request;
+use upesi_engine::ReplyTo;
 use upesi_fspiop::body::{check_completed_timestamp, parse_authorization_query};
 use upesi_fspiop::headers::{HeaderLookup, check_headers, check_parties};
 use upesi_fspiop::{Message, Method, Resource, Route, SyncError, Unroutable};
@@ -68,7 +69,8 @@ pub(crate) fn read(
     }
     let query = parts.uri.query().map(Into::into);
     let (headers, body) = beside_headers(&parts.headers, body);
-    Ok(Request { operation, ids, query, parties, version: checked.content_type, message, headers, body })
+    let (version, reply_to) = (checked.content_type, ReplyTo::Dfsp);
+    Ok(Request { operation, ids, query, parties, version, message, headers, body, reply_to })
 }
 
 // The headers of a request: read by the protocol's rules, kept as a block.

@@ -241,6 +241,7 @@ mod tests {
             message: Message::read(operation, body.as_bytes()).unwrap(),
             headers: b"x-own: 1\r\n"[..].into(),
             body: body.to_owned().into(),
+            reply_to: upesi_engine::ReplyTo::Dfsp,
         }
     }
 

@@ -30,9 +30,10 @@ impl Handler for Transfers {
     }
 
     fn handle(&self, request: Request) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
+        let to = request.reply_to;
         // The command alone waits, not the request that it came from.
         match into_command(request) {
-            Ok((command, payload)) => Either::Left(self.engine.submit(command, payload).map(outcome)),
+            Ok((command, payload)) => Either::Left(self.engine.submit_for(to, command, payload).map(outcome)),
             Err(error) => Either::Right(ready(Err(error))),
         }
     }

@@ -2,19 +2,14 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::sleep;
-use upesi_engine::{DurableRecord, Follow, FollowError, Followed, SharedParticipants};
+use upesi_engine::{ANSWER_TAKES, DurableRecord, Follow, FollowError, Followed, SharedParticipants};
 use upesi_http::WorkerHandle;
 use upesi_ledger::{Actor, CallbackKey, Event, ParticipantId};
 
 use super::effects::to_asker;
 use crate::lanes::{Courier, Outlet, OwedCallback};
-
-/// How long a callback waits whose target asked for it: the answer comes from the node that leads, by whichever node
-/// took the request, and none of them tells this one when it is written.
-const ANSWER_TAKES: Duration = Duration::from_millis(50);
 
 /// Brings callbacks to the lanes of one node.
 pub struct FollowedCallbacks {
@@ -79,6 +74,7 @@ impl FollowedCallbacks {
         if !self.to_askers.is_empty() {
             let (courier, keys) = (self.courier.clone(), mem::take(&mut self.to_askers));
             self.worker.spawn(async move {
+                // The answer comes from the node that leads, by whichever node took the request.
                 sleep(ANSWER_TAKES).await;
                 courier.answered(keys);
             });

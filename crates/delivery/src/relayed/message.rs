@@ -1,6 +1,7 @@
 //! Messages that go out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use upesi_fspiop::{Method, PathNames, Resource};
 use upesi_http::{Bytes, HeaderMap};
@@ -59,6 +60,8 @@ pub struct Outgoing {
     pub additions: Option<Arc<HeaderMap>>,
     /// The body.
     pub body: Bytes,
+    /// How long it waits, lest it overtake the answer to the request that caused it.
+    pub waits: Duration,
 }
 
 impl<I: PathNames> Request<I> {
@@ -75,6 +78,7 @@ impl<I: PathNames> Request<I> {
             headers: self.headers.clone(),
             additions: None,
             body: self.body.clone(),
+            waits: Duration::ZERO,
         }
     }
 }
@@ -93,6 +97,7 @@ impl<I> Request<I> {
             headers: self.headers.clone(),
             additions: None,
             body,
+            waits: self.reply_to.takes(),
         }
     }
 }

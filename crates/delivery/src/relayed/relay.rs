@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use upesi_engine::{Clock, Participants, SharedParticipants};
 use upesi_fspiop::headers::{Forward, MessageSource, SpanId};
 use upesi_fspiop::{SyncError, Versions};
@@ -178,6 +178,9 @@ impl Relay {
 
     /// Sends a message and waits for its receiver's answer, which must be 2xx.
     pub async fn send(&self, message: &Outgoing) -> Result<(), Failure> {
+        if !message.waits.is_zero() {
+            sleep(message.waits).await;
+        }
         let started = Instant::now();
         let mut result = self.attempt(message).await;
         if let Err(Failure::Transport(TransportError::Stale)) = result {
@@ -265,9 +268,10 @@ impl Relay {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::time::Duration;
 
     use prometheus_client::registry::Registry;
-    use upesi_engine::SystemClock;
+    use upesi_engine::{ReplyTo, SystemClock};
     use upesi_fspiop::headers::Parties;
     use upesi_fspiop::{Method, Route};
     use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
@@ -336,6 +340,7 @@ mod tests {
             headers: Bytes::new(),
             additions: None,
             body: Bytes::new(),
+            waits: Duration::ZERO,
         }
     }
 
@@ -383,11 +388,11 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn an_error_goes_to_a_sender_once_and_nobody_hears_if_it_does_not_arrive() {
         let Route { operation, segments } =
             Route::resolve(Method::parse("GET"), "/parties/MSISDN/1").unwrap();
-        let request = Request {
+        let mut request = Request {
             operation,
             ids: segments.check(operation.resource(), false).unwrap(),
             query: None,
@@ -396,14 +401,22 @@ mod tests {
             message: upesi_fspiop::Message::Other,
             headers: Bytes::new(),
             body: Bytes::new(),
+            reply_to: ReplyTo::Dfsp,
         };
         let address = Address::Base(upesi_ledger::EndpointType::QUOTES);
         let error = ErrorInformation::new(ErrorCode::CLIENT, "");
         for answer in [202, 503] {
             let (relay, script) = relay(&[Ok(answer)], 1);
+            let begun = Instant::now();
             relay.send_error(&request, named("greenbank"), address, request.error_path(), &error).await;
             assert!(script.0.lock().unwrap().is_empty());
             assert!(relay.participants().named(&named("greenbank")).is_some());
+            assert_eq!(
+                begun.elapsed(),
+                request.reply_to.takes(),
+                "it waits for the answer, which another node passes on"
+            );
+            request.reply_to = ReplyTo::Node;
         }
     }
 

@@ -52,6 +52,7 @@ fn message(address: Address, method: upesi_fspiop::Method, resource: Resource, p
         ),
         additions: None,
         body: Bytes::from_static(b"{ }"),
+        waits: std::time::Duration::ZERO,
     }
 }
 

@@ -268,6 +268,7 @@ pub fn received(line: &str, from: &str, to: &str, body: &str, headers: &[(&str, 
         message: Message::read(operation, body.as_bytes()).unwrap_or_default(),
         headers: block.into(),
         body: Bytes::copy_from_slice(body.as_bytes()),
+        reply_to: upesi_engine::ReplyTo::Dfsp,
     }
 }
 

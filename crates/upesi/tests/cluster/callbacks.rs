@@ -10,6 +10,8 @@ use upesi_ledger::{ParticipantId, courier_of};
 
 use super::support_crash::scene::World;
 use crate::broker::Broker;
+use crate::common::message::Message;
+use crate::common::recorder::Recorder;
 use crate::common::secure::Pki;
 use crate::serving::{callers, metric, nodes, stops_with_everything, takes_requests};
 use crate::support_crash::hub::{PATIENCE, SERVING};
@@ -131,4 +133,48 @@ fn nodes_share_the_delivery_of_callbacks_whichever_is_lost() {
         verdict::journal_agrees(&world.data, &accepted);
         verdict::audit_is_clean(&world.data);
     }
+}
+
+/// The answer comes from the node that leads, by the one that was asked; the callback from any of them.
+#[test]
+fn an_answer_by_another_node_comes_before_its_callback() {
+    const QUESTIONS: usize = 40;
+    let directory = TempDir::new().unwrap();
+    let broker = Broker::start(directory.path());
+    let mut pki = Pki::new();
+    let worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
+    makes_topic(&worlds[0]);
+    let mut leader = worlds[0].start();
+    leader.serves();
+    let edge = takes_requests(&worlds[1]);
+    let load = block_on(callers(&worlds[1], &worlds[0]).load(1));
+    shared_by(&worlds[0], 2);
+    let admin = worlds[0].admin();
+    // Some of them are the one node's, and some the other's.
+    let names = load.names();
+    let owners: BTreeSet<_> = (2..)
+        .zip(&names)
+        .map(|(number, _)| courier_of(&[0, 1], ParticipantId::new(number).unwrap()))
+        .collect();
+    assert_eq!(owners.len(), 2, "one node has all DFSPs");
+    for name in &names {
+        let mut recorder = Recorder::asking(worlds[1].ports[0]);
+        for (kind, path) in [("TRANSFER_ERROR", "/transfers/{{transferId}}/error"), ("QUOTES", "")] {
+            let url = format!("{}{path}", recorder.url());
+            let endpoint = format!(r#"{{"type":"FSPIOP_CALLBACK_URL_{kind}","value":"{url}"}}"#);
+            block_on(admin.create(&format!("/participants/{name}/endpoints"), endpoint)).unwrap();
+        }
+        let question = |number: usize| {
+            let id = format!("01563e3a-b5d3-4676-8c61-{number:012x}");
+            let (path, to) = match number % 2 {
+                0 => (format!("/transfers/{id}"), "Hub"),
+                _ => (format!("/quotes/{id}"), "nobody"),
+            };
+            (Message::of("GET", &path, name, Some(to), ""), 202, format!("PUT {path}/error"))
+        };
+        recorder.expect_answers_first((0..QUESTIONS).map(question).collect());
+    }
+    drop(load);
+    stops(edge);
+    stops(leader);
 }

@@ -19,8 +19,8 @@ use crate::support_crash::hub::{Hub, PATIENCE, SERVING, free_ports, upesi};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::{setting, verdict};
 use crate::{
-    FOLLOWS, TRANSFERS, answer, asked, end, follows, follows_again, freeze, goes_on, makes_topic, metrics, node,
-    stops, told,
+    FOLLOWS, TRANSFERS, answer, asked, end, follows, follows_again, freeze, goes_on, makes_topic, metrics,
+    node, stops, told,
 };
 
 /// One of each kind of end.

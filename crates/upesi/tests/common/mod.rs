@@ -6,6 +6,7 @@ pub mod dialogue;
 pub mod exposition;
 pub mod message;
 pub mod oracle;
+pub mod recorder;
 pub mod secure;
 pub mod signed;
 pub mod simulation;
