@@ -134,7 +134,7 @@ impl<H: Handler> Gateway<H> {
             authenticator,
             rates,
             endpoint_cache,
-            large_bodies: LargeBodies::new(config.large_bodies_bytes_max, config.sender_bodies_bytes_max),
+            large_bodies: LargeBodies::of(&config),
             callers: Callers::new(
                 participants.clone(),
                 config.are_bindings_required,
@@ -151,6 +151,11 @@ impl<H: Handler> Gateway<H> {
             config,
             clock,
         }
+    }
+
+    /// The bound on large bodies, for other ports with the same one.
+    pub fn large_bodies(&self) -> LargeBodies {
+        self.large_bodies.clone()
     }
 
     /// What a request proves of its sender beside its connection's certificate, if anything may be.

@@ -18,14 +18,18 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use upesi_admission::{ORDINARY_BODY_BYTES_MAX, SourceId};
+use upesi_engine::Participants;
 use upesi_http::{BodyError, body};
+use upesi_types::FspId;
+
+use crate::config::GatewayConfig;
 
 /// Bodies up to this many bytes take nothing of the bound. Larger ones take it in portions of as many.
 pub(crate) const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Hands out the portions.
-#[derive(Debug)]
-pub(crate) struct LargeBodies {
+/// Hands out the portions. Clones share them.
+#[derive(Clone, Debug)]
+pub struct LargeBodies {
     portions: Arc<Semaphore>,
     senders: Arc<SenderBytes>,
 }
@@ -53,6 +57,11 @@ impl AsRef<[u8]> for Held {
 }
 
 impl LargeBodies {
+    /// As these settings have it.
+    pub fn of(config: &GatewayConfig) -> Self {
+        Self::new(config.large_bodies_bytes_max, config.sender_bodies_bytes_max)
+    }
+
     /// `bytes_max` is rounded up to whole portions; each sender has at most `sender_bytes_max`.
     pub(crate) fn new(bytes_max: usize, sender_bytes_max: usize) -> Self {
         let portions = bytes_max.div_ceil(SMALL_BODY_BYTES_MAX);
@@ -186,6 +195,12 @@ pub(crate) enum Sender {
     Dfsp(SourceId),
     /// The peer's address; an IPv6 address only by its network half. `None` without a socket.
     Address(Option<IpAddr>),
+}
+
+/// The sender of that name; all that are no participants are one.
+pub(crate) fn source_of(participants: &Participants, name: Option<&FspId>) -> Sender {
+    let known = name.and_then(|name| participants.named(name));
+    Sender::Dfsp(known.map_or(SourceId::OTHERS, |participant| SourceId(participant.id.number())))
 }
 
 /// Counts bytes by sender.

@@ -258,6 +258,13 @@ impl Pool {
         self.close_shared();
     }
 
+    /// Closes the connections that are not in use.
+    pub fn close_idle(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        let shared: Vec<_> = self.shared().extract_if(.., |connection| connection.exchanges() == 0).collect();
+        drop((idle, shared));
+    }
+
     /// Connections that are open and not in use.
     pub fn connections_idle(&self) -> usize {
         let is_idle = |shared: &&Arc<Multiplexed>| shared.exchanges() == 0;

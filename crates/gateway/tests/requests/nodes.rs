@@ -1,5 +1,6 @@
 //! A node that follows hands requests on to the one that leads: its answers are the leader's, nothing is done twice.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use upesi_engine::{Participants, Payload, SharedParticipants};
 use upesi_gateway::nodes::{HandOn, HandOnCounts, Lead, NodePort, Peers};
-use upesi_gateway::{Gateway, GatewayConfig, GatewayContext};
+use upesi_gateway::{Gateway, GatewayConfig, GatewayContext, LargeBodies};
 use upesi_http::{Limits, Origin, Server, Workers};
 use upesi_ledger::{AdminCommand, Block, Command};
 use upesi_transfers::Transfers;
@@ -39,8 +40,9 @@ impl Leader {
         let participants = SharedParticipants::default();
         let handler = (Transfers::new(running.handle.clone()), Others(recorder));
         let config = GatewayConfig { body_bytes_max: BODY_BYTES_MAX, ..GatewayConfig::default() };
-        let port =
-            NodePort::new(running.handle.clone(), handler, participants.clone(), config, Arc::default());
+        let bodies = LargeBodies::of(&config);
+        let (engine, config) = (running.handle.clone(), (config, bodies));
+        let port = NodePort::new(engine, handler, participants.clone(), config, Arc::default());
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = Server::serve(bound, Limits::default(), &running.workers, Arc::new(port));
         Self { port, participants, running }
@@ -64,7 +66,8 @@ impl Follower {
         let current = Box::new(move || current.load(Ordering::SeqCst));
         let origins = (0..).zip(nodes.iter().map(|node| Origin::new("127.0.0.1", node.port())));
         let counts = Arc::<HandOnCounts>::default();
-        let hand_on = HandOn::new(led, Peers::new(origins, None), Arc::clone(&counts));
+        let hand_on =
+            HandOn::new(led, Peers::new(origins, None), SharedParticipants::default(), Arc::clone(&counts));
         let clock = Arc::new(crate::common::StandingClock);
         let context = GatewayContext::following(current, clock, hand_on);
         let gateway = Gateway::new(context, GatewayConfig::default(), &mut Registry::default());
@@ -238,6 +241,108 @@ fn requests_that_reached_nobody_wait_for_the_next_leader() {
         assert_eq!(clients.map(|mut client| client.answer().status), [202, 202]);
         assert_eq!(recorder.0.lock().unwrap().len(), number + 1);
     }
+}
+
+/// The first lines of the requests that a node was sent.
+type Asked = Mutex<Vec<String>>;
+
+/// A node that answers each request as told, once it has noted it.
+struct Scripted {
+    address: SocketAddr,
+    asked: Arc<Asked>,
+}
+
+impl Scripted {
+    fn start(answer: impl Fn(&Asked) -> &'static str + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (asked, answer) = (Arc::<Asked>::default(), Arc::new(answer));
+        let noted = Arc::clone(&asked);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (noted, answer) = (Arc::clone(&noted), Arc::clone(&answer));
+                thread::spawn(move || {
+                    let mut writer = stream.try_clone().unwrap();
+                    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+                    while let Some(first) = lines.next() {
+                        lines.by_ref().take_while(|line| !line.is_empty()).for_each(drop);
+                        noted.lock().unwrap().push(first);
+                        let text = answer(&noted);
+                        write!(writer, "HTTP/1.1 {text}\r\ncontent-length: 0\r\n\r\n").unwrap();
+                    }
+                });
+            }
+        });
+        Self { address, asked }
+    }
+}
+
+/// All at once would keep it busy just when it is to take over, or when its brokers come back.
+#[test]
+fn a_leader_that_does_not_answer_yet_is_asked_by_one_request_at_a_time() {
+    const COUNT: usize = 20;
+    const MORE: usize = 10;
+    let others_are_there = |asked: &Asked| {
+        let again = asked.lock().unwrap()[COUNT..].iter().cloned().collect::<BTreeSet<_>>();
+        again.len() == COUNT
+    };
+    let has_answered = AtomicBool::new(false);
+    let leader = Scripted::start(move |asked| {
+        let count = || asked.lock().unwrap().len();
+        while count() < COUNT {
+            thread::yield_now();
+        }
+        if count() < COUNT + MORE {
+            return "421 Misdirected Request";
+        }
+        // Behind its first answer all come at once, though the next one takes its time.
+        while has_answered.swap(true, Ordering::SeqCst) && !others_are_there(asked) {
+            thread::yield_now();
+        }
+        "204 No Content"
+    });
+    let follower = Follower::of(&[leader.address]);
+    let mut clients: Vec<_> = (0..COUNT).map(|_| follower.connect()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send(&get(&format!("transfer-{number}"), &[]));
+    }
+    assert!(clients.into_iter().all(|mut client| client.answer().status == 202));
+    let mut first = leader.asked.lock().unwrap().clone();
+    let again = first.split_off(COUNT);
+    assert_eq!(first.into_iter().collect::<BTreeSet<_>>().len(), COUNT, "each is tried once");
+    assert!(again[..MORE].iter().all(|asked| *asked == again[0]), "one at a time: {again:?}");
+    assert!(again.len() <= MORE + COUNT, "then each once more: {again:?}");
+}
+
+#[test]
+fn what_the_leaders_http_refuses_is_not_sent_again() {
+    let leader = Scripted::start(|_| "431 Request Header Fields Too Large");
+    let follower = Follower::of(&[leader.address]);
+    is_unavailable(&follower.ask(&get(ID, &[])));
+    assert_eq!(leader.asked.lock().unwrap().len(), 1);
+    // What it refuses in words goes on as it is.
+    let leader = Leader::start(None);
+    let mut client = Client::to(leader.port.local_addr());
+    let answer = client.exchange(&request("GET /transfers/x", &["expect: more"], ""));
+    assert_eq!(answer.status, 417);
+    assert!(answer.body.starts_with("3101 "), "{answer:?}");
+}
+
+#[test]
+fn connections_to_a_node_that_leads_no_more_are_closed() {
+    let leaders = [Leader::start(None), Leader::start(None)];
+    let follower = Follower::of(&leaders.each_ref().map(|leader| leader.port.local_addr()));
+    let asks = || assert_eq!(follower.ask(&get(ID, &[])).status, 202);
+    asks();
+    assert_eq!(leaders[0].port.connections(), 1);
+    follower.elect(Some(1));
+    asks();
+    let since = std::time::Instant::now();
+    while leaders[0].port.connections() > 0 {
+        assert!(since.elapsed() < AMPLE, "the connection stays");
+        thread::yield_now();
+    }
+    assert_eq!(leaders[1].port.connections(), 1);
 }
 
 #[test]

@@ -61,7 +61,9 @@ pub(super) fn refusal_of<B>(request: &Request<B>) -> Option<Refusal> {
 /// refuses it. It must have one authority (RFC 9113 §8.3.1), no more headers than with HTTP/1.1, one length, and make
 /// no tunnel. What concerns a connection the library has refused already.
 pub(super) fn normalise<B>(request: &mut Request<B>) -> Option<Refusal> {
-    if request.headers().len() > HEADERS_MAX {
+    // With HTTP/1.1 it would have these two.
+    let besides = [HOST, CONTENT_LENGTH].iter().filter(|name| !request.headers().contains_key(*name)).count();
+    if request.headers().len() + besides > HEADERS_MAX {
         return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request has too many headers");
     }
     if request.method() == Method::CONNECT {

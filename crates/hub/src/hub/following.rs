@@ -234,7 +234,7 @@ impl Edge {
         let is_current = Box::new(move || node.is_current());
         let peers = couriers::peers(settings, tls.to_nodes());
         let counts = Arc::clone(&read.metrics.handed_on);
-        let hand_on = HandOn::new(read.leads.subscribe(), peers, counts);
+        let hand_on = HandOn::new(read.leads.subscribe(), peers, read.participants.clone(), counts);
         let mut context = GatewayContext::following(is_current, clock, hand_on);
         context.participants = read.participants.clone();
         context.rates = Arc::new(Rates::new(options::rates(settings), read.participants.clone()));

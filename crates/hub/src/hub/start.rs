@@ -19,7 +19,7 @@ use upesi_engine::{
     Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
 };
 use upesi_gateway::nodes::{Couriers, NodePort};
-use upesi_gateway::{Gateway, GatewayContext, Rates};
+use upesi_gateway::{Gateway, GatewayContext, LargeBodies, Rates};
 use upesi_http::{
     BindError, BoundServer, ClientTls, Limits, Outbound, ProxyCounts, Server, Service, Workers,
 };
@@ -225,7 +225,7 @@ impl Base {
         &mut self,
         settings: &Settings,
         handle: &EngineHandle,
-        resources: &Resources,
+        (resources, bodies): (&Resources, LargeBodies),
     ) -> Option<Arc<Server>> {
         let couriers = Arc::<Couriers>::default();
         if self.node.is_some() {
@@ -235,7 +235,8 @@ impl Base {
         }
         let bound = self.nodes.take()?;
         let (handlers, config) = (resources.handlers(handle.clone()), options::gateway(settings));
-        let port = NodePort::new(handle.clone(), handlers, self.participants.clone(), config, couriers);
+        let (handle, participants) = (handle.clone(), self.participants.clone());
+        let port = NodePort::new(handle, handlers, participants, (config, bodies), couriers);
         let limits = options::node_limits(settings);
         Some(Arc::new(Server::serve_with(bound, limits, &self.workers, Arc::new(port), self.tls.nodes())))
     }
@@ -282,7 +283,7 @@ impl Hub {
         keep_positions(&base.admin_workers, Arc::clone(&text));
         resources.keep(base.admin_workers.get(0));
         base.begin(&courier);
-        let nodes = base.serve_nodes(settings, &handle, &resources);
+        let nodes = base.serve_nodes(settings, &handle, (&resources, gateway.large_bodies()));
         let Base { tls, signatures, workers, admin_workers, descriptors, outbound, node, .. } = base;
         let (fspiop, admin, metrics) = (base.fspiop, base.admin, base.metrics);
         let admin = serve_admin(settings, admin, &admin_workers, service, &tls);

@@ -1,0 +1,304 @@
+//! The handler of a node that follows: hands requests on to the one that leads.
+
+use std::fmt::Debug;
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request as HttpRequest, Uri};
+use tokio::sync::{Mutex, MutexGuard, Notify, Semaphore, SemaphorePermit, watch};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use upesi_delivery::{Accepted, Handler, Request};
+use upesi_engine::SharedParticipants;
+use upesi_fspiop::{Resource, SyncError};
+use upesi_http::{Full, Pool, SendError, header_block};
+use upesi_types::{ErrorCode, FspId};
+
+use super::{CONNECTIONS_PER_NODE, Lead, NodeAnswer, Peers};
+use crate::answer;
+use crate::large_bodies::{SenderBytes, Share, source_of};
+
+/// How long a request waits for a node that leads and answers it. A leader that falls silent is followed within three
+/// seconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at a leader that does not answer yet: it may have just been elected.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// Places of requests that wait for the leader; further ones are answered 503 with 2005. A DFSP has half of them at
+/// most.
+const PLACES: usize = 4 * CONNECTIONS_PER_NODE;
+/// Bytes of a request, headers and body, for a place.
+const PLACE_BYTES: usize = 64 * 1024;
+
+/// What became of requests that were handed on.
+#[derive(Debug, Default)]
+pub struct HandOnCounts {
+    /// The leader answered.
+    pub answered: AtomicU64,
+    /// Attempts that were repeated, as another node may lead.
+    pub repeated: AtomicU64,
+    /// Answered 503, as no node that leads could be reached.
+    pub unreachable: AtomicU64,
+    /// Answered 503, as the leader may have taken them or not.
+    pub unknown: AtomicU64,
+}
+
+/// What requests may hold that wait for the leader.
+struct Room {
+    places: Semaphore,
+    senders: Arc<SenderBytes>,
+}
+
+impl Room {
+    fn new() -> Self {
+        let senders = Arc::new(SenderBytes::new(PLACES / 2 * PLACE_BYTES));
+        Self { places: Semaphore::new(PLACES), senders }
+    }
+
+    /// Room for a request; none if all of it is taken, or the sender's.
+    fn take(&self, participants: &SharedParticipants, sender: &FspId, bytes: usize) -> Option<Taken<'_>> {
+        let places = 1 + bytes / PLACE_BYTES;
+        let mut share = self.senders.share(source_of(&participants.get(), Some(sender)));
+        if !share.grow_to(places * PLACE_BYTES) {
+            return None;
+        }
+        let places = self.places.try_acquire_many(u32::try_from(places).ok()?).ok()?;
+        Some(Taken { _places: places, _share: share })
+    }
+}
+
+/// Given back when it is dropped.
+struct Taken<'a> {
+    _places: SemaphorePermit<'a>,
+    _share: Share,
+}
+
+/// Why an attempt has no answer.
+enum NoAnswer {
+    /// It reached no handler, or one that may do it twice.
+    Again,
+    /// The leader may have taken it or not.
+    Unknown,
+}
+
+/// Hands requests on. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct HandOn {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    leads: watch::Receiver<Lead>,
+    peers: Peers,
+    participants: SharedParticipants,
+    room: Room,
+    /// Held by the one request that looks whether the leader answers by now.
+    looking: Mutex<()>,
+    /// The leader answered that request: all others go, too.
+    answers: Notify,
+    /// The leadership for which connections to other nodes were closed.
+    epoch: AtomicU64,
+    counts: Arc<HandOnCounts>,
+}
+
+impl Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("leads", &*self.leads.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl HandOn {
+    /// To the node that leads by `leads`. DFSPs are told apart by `participants`.
+    pub fn new(
+        leads: watch::Receiver<Lead>,
+        peers: Peers,
+        participants: SharedParticipants,
+        counts: Arc<HandOnCounts>,
+    ) -> Self {
+        let (room, looking, answers, epoch) =
+            (Room::new(), Mutex::default(), Notify::new(), AtomicU64::new(0));
+        let shared = Shared { leads, peers, participants, room, looking, answers, epoch, counts };
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+impl Handler for HandOn {
+    /// What the leader does not serve it says itself.
+    fn serves(&self, _resource: Resource) -> bool {
+        true
+    }
+
+    async fn handle(&self, request: Request) -> Result<Accepted, SyncError> {
+        let shared = &*self.shared;
+        let taken = shared.room.take(&shared.participants, &request.parties.source, request.bytes());
+        let Some(_taken) = taken else { return Err(answer::busy()) };
+        shared.hand_on(&Outgoing::of(request)?).await
+    }
+}
+
+impl Shared {
+    async fn hand_on(&self, request: &Outgoing) -> Result<Accepted, SyncError> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut leads = self.leads.clone();
+        let mut look: Option<MutexGuard<'_, ()>> = None;
+        loop {
+            let lead = *leads.borrow_and_update();
+            self.leave_others(lead);
+            let answers = self.answers.notified();
+            let no_answer = match lead.node.and_then(|node| self.peers.0.get(&node)) {
+                None => NoAnswer::Again,
+                Some(pool) => match self.attempt(pool, request, deadline, &mut leads).await {
+                    Ok(answered) => {
+                        self.counts.answered.fetch_add(1, Ordering::Relaxed);
+                        if look.is_some() {
+                            self.answers.notify_waiters();
+                        }
+                        return answered;
+                    }
+                    Err(no_answer) => no_answer,
+                },
+            };
+            if matches!(no_answer, NoAnswer::Unknown) && !request.may_repeat {
+                self.counts.unknown.fetch_add(1, Ordering::Relaxed);
+                return Err(SyncError::new(
+                    ErrorCode::UNAVAILABLE,
+                    "the outcome is not known, repeat the request",
+                ));
+            }
+            // A leader that was elected just now is not there yet. One request looks, lest all of them keep it busy.
+            if look.is_none() {
+                look = tokio::select! {
+                    guard = self.looking.lock() => Some(guard),
+                    () = answers => None,
+                    () = changed(&mut leads) => None,
+                    () = sleep_until(deadline) => None,
+                };
+            }
+            if look.is_some() {
+                let _ = timeout_at(Instant::now() + LOOK_EVERY, changed(&mut leads)).await;
+            }
+            if Instant::now() >= deadline {
+                return Err(self.unreachable());
+            }
+            self.counts.repeated.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Closes the connections to nodes that do not lead any more: they have the places of those to the one that does.
+    fn leave_others(&self, lead: Lead) {
+        if self.epoch.swap(lead.epoch, Ordering::Relaxed) != lead.epoch {
+            self.peers.close_all_but(lead.node);
+        }
+    }
+
+    /// One attempt at the node that leads. It ends when another one does: the former one may be frozen.
+    async fn attempt(
+        &self,
+        pool: &Pool,
+        request: &Outgoing,
+        deadline: Instant,
+        leads: &mut watch::Receiver<Lead>,
+    ) -> Result<Result<Accepted, SyncError>, NoAnswer> {
+        let sent = tokio::select! {
+            sent = pool.send(request.http()?, deadline) => sent,
+            // What may not be repeated waits for whatever it says.
+            () = changed(leads), if request.may_repeat => return Err(NoAnswer::Unknown),
+        };
+        match sent {
+            Ok(response) => match NodeAnswer::read(response.status, &response.body) {
+                Some(NodeAnswer::Handled(answered)) => Ok(answered),
+                // What its HTTP refuses it refuses again.
+                None if response.status.is_client_error() => {
+                    tracing::warn!(
+                        status = response.status.as_u16(),
+                        "the node that leads does not read a request"
+                    );
+                    Ok(Err(SyncError::new(ErrorCode::UNAVAILABLE, "")))
+                }
+                Some(NodeAnswer::DoesNotLead) | None => Err(NoAnswer::Again),
+            },
+            Err(SendError::Connect { .. } | SendError::ConnectTimeout { .. } | SendError::Busy { .. }) => {
+                Err(NoAnswer::Again)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the node that leads did not answer");
+                Err(NoAnswer::Unknown)
+            }
+        }
+    }
+
+    fn unreachable(&self) -> SyncError {
+        self.counts.unreachable.fetch_add(1, Ordering::Relaxed);
+        SyncError::new(ErrorCode::UNAVAILABLE, "try again later")
+    }
+}
+
+/// Waits until another node leads, or none.
+async fn changed(leads: &mut watch::Receiver<Lead>) {
+    if leads.changed().await.is_err() {
+        // The log is followed no more: nothing changes.
+        pending().await
+    }
+}
+
+/// A request as it goes to the leader, once or more often.
+struct Outgoing {
+    method: http::Method,
+    uri: Uri,
+    block: Bytes,
+    body: Bytes,
+    /// Whether a second one changes nothing: of what the ledger knows by its id.
+    may_repeat: bool,
+}
+
+impl Outgoing {
+    fn of(request: Request) -> Result<Self, SyncError> {
+        let internal = |_| SyncError::new(ErrorCode::INTERNAL, "");
+        let method = http::Method::from_bytes(request.operation.method().as_str().as_bytes());
+        let mut target = request.path().into_string();
+        if let Some(query) = &request.query {
+            target.push('?');
+            target.push_str(query);
+        }
+        Ok(Self {
+            method: method.map_err(|_| SyncError::new(ErrorCode::INTERNAL, ""))?,
+            uri: Uri::try_from(target).map_err(internal)?,
+            may_repeat: request.resource().moves_money(),
+            block: request.headers,
+            body: request.body,
+        })
+    }
+
+    fn http(&self) -> Result<HttpRequest<Full<Bytes>>, NoAnswer> {
+        // It was made from headers: it is one.
+        let headers = header_block::from_block(&self.block).map_err(|_| NoAnswer::Unknown)?;
+        let mut request = HttpRequest::new(Full::new(self.body.clone()));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_has_half_of_the_room_and_a_large_request_more_than_one_place() {
+        let (room, participants) = (Room::new(), SharedParticipants::default());
+        let stranger = FspId::parse("stranger").unwrap();
+        let take = |bytes| room.take(&participants, &stranger, bytes);
+        let large = take(PLACES / 4 * PLACE_BYTES);
+        assert!(large.is_some());
+        let small: Vec<_> = std::iter::from_fn(|| take(PLACE_BYTES - 1)).collect();
+        assert_eq!(small.len(), PLACES / 2 - (PLACES / 4 + 1));
+        drop(large);
+        assert!(take(PLACES / 4 * PLACE_BYTES).is_some(), "what was given back can be had again");
+        assert!(take(PLACES * PLACE_BYTES).is_none());
+        drop(small);
+        assert!(take(PLACES * PLACE_BYTES).is_none(), "nobody has more than half");
+        assert_eq!(room.places.available_permits(), PLACES);
+    }
+}
