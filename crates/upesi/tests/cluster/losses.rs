@@ -1,7 +1,8 @@
 //! Three brokers and three nodes, each part of which is lost in turn under load: hubs and brokers are killed, frozen,
 //! stopped in order, and all of them at once. What was answered is in all copies, once, and what is told as fresh is.
 //!
-//! `UPESI_CLUSTER_TAKE_OVERS` sets how many losses there are, `UPESI_CRASH_SEED` repeats the amounts and parties.
+//! `UPESI_CLUSTER_TAKE_OVERS` sets how many losses there are, `UPESI_CLUSTER_LOSS` the one kind of them by its place in
+//! the list, `UPESI_CRASH_SEED` repeats the amounts and parties.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -259,7 +260,8 @@ fn each_part_is_lost_and_nothing_that_was_answered() {
             threads.spawn(move || reads(world, load, fresh, &ends));
         }
         // Each seed has another order.
-        (0..count).map(|number| cluster.lose_next(seed.wrapping_add(number))).collect::<Vec<_>>()
+        let kind = |number| setting("UPESI_CLUSTER_LOSS").unwrap_or(seed.wrapping_add(number));
+        (0..count).map(|number| cluster.lose_next(kind(number))).collect::<Vec<_>>()
     });
     let (leads, hubs) = (cluster.whole().leader, cluster.hubs);
     let accepted = all_agree_and_end(hubs, &worlds, leads, load, |node| worlds[node].start());
