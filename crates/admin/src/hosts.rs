@@ -1,7 +1,7 @@
-//! By which names the port may be called. It has no authentication, so a page in an operator's browser must not reach
-//! it under a name of its own (DNS rebinding).
+//! By which names the ports of operators and of metrics may be called. They may have no authentication, so a page in an
+//! operator's browser must not reach them under a name of its own (DNS rebinding).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::http::HeaderValue;
@@ -27,6 +27,11 @@ impl AllowedHosts {
     /// addresses without a port; `*` for all.
     pub fn new<'a>(listen: SocketAddr, others: impl IntoIterator<Item = &'a str>) -> Self {
         Self { listen: listen.ip(), others: others.into_iter().map(str::to_ascii_lowercase).collect() }
+    }
+
+    /// Loopback names, all addresses, and these: no page has an address as its own name.
+    pub fn any_address<'a>(others: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::new((Ipv4Addr::UNSPECIFIED, 0).into(), others)
     }
 
     /// Refuses a request that names another host. One that names none, as balancers send, comes from no browser.

@@ -8,7 +8,10 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
-use upesi_http::{Bytes, Connection, Full, Incoming, Method, Request, Response, Service, StatusCode};
+use upesi_http::{Bytes, Connection, Full, Incoming, Method, Pace, Request, Response, Service, StatusCode};
+
+use crate::hosts::AllowedHosts;
+use crate::service::answer;
 
 /// The metrics in the OpenMetrics text format. However many ask, they are made at most once in an interval; who asks
 /// again before waits for the next one, so that no answer is older than its question.
@@ -55,23 +58,31 @@ pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0
 
 /// Answers `GET /metrics`, and nothing else.
 #[derive(Clone, Debug)]
-pub struct MetricsService(MetricsText);
+pub struct MetricsService {
+    text: MetricsText,
+    hosts: AllowedHosts,
+    pace: Arc<Pace>,
+}
 
 impl MetricsService {
-    /// Of this text, which other ports may show, too.
-    pub const fn new(text: MetricsText) -> Self {
-        Self(text)
+    /// Of this text, which other ports may show, too, to who calls by one of these hosts.
+    pub fn new(text: MetricsText, hosts: AllowedHosts) -> Self {
+        Self { text, hosts, pace: Arc::default() }
     }
 }
 
 impl Service for MetricsService {
     async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
+        self.pace.keep_patiently(connection).await;
+        if let Err(error) = self.hosts.check(&request) {
+            return answer(&error);
+        }
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         let mut response = Response::new(Full::default());
         match (is_read, request.uri().path()) {
             (true, "/metrics") => {
                 let _waiting = connection.wait();
-                *response.body_mut() = Full::new(self.0.text().await);
+                *response.body_mut() = Full::new(self.text.text().await);
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPEN_METRICS));
             }
             (false, "/metrics") => *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED,

@@ -1,10 +1,10 @@
 //! The table of operations: path, method, what the caller needs, whose data it reaches, handler.
 
-use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, on};
+use axum::{Extension, Router};
 
 use crate::access::Permission;
 use crate::access::Permission::*;
@@ -49,6 +49,10 @@ impl Operation {
         Self { method, path, permissions, is_open: needs == Needs::Nothing, is_for_dfsps }
     }
 }
+
+/// Marks the answer to a request that no operation takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoOperation;
 
 /// A router that has no operation without a guard.
 struct Table {
@@ -107,8 +111,8 @@ pub(crate) fn router(context: AdminContext) -> (Router, Vec<Operation>) {
     let table = table(context.clone());
     let router = table
         .router
-        .fallback(async || ApiError::unknown_path())
-        .method_not_allowed_fallback(async || ApiError::wrong_method())
+        .fallback(async || (Extension(NoOperation), ApiError::unknown_path()))
+        .method_not_allowed_fallback(async || (Extension(NoOperation), ApiError::wrong_method()))
         .with_state(context);
     (router, table.operations)
 }

@@ -28,7 +28,7 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::follower::FollowedNow;
 use crate::hosts::AllowedHosts;
-use crate::routes::{Operation, router};
+use crate::routes::{NoOperation, Operation, router};
 
 /// Longest body that is read.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -48,8 +48,9 @@ pub fn limits(connections_max: usize) -> Limits {
     }
 }
 
-/// What is asked without looking at the hub's state; it has a pace for each address, so that it takes nobody's time.
-fn is_paced(path: &str) -> bool {
+/// What is asked without looking at the hub's state. It has a pace for each address, as has what strangers ask and what
+/// no operation takes, so that it takes nobody's time.
+fn is_own_page(path: &str) -> bool {
     matches!(path, "/" | "/health" | "/live" | "/openapi.yaml" | "/docs") || path.starts_with("/docs/")
 }
 
@@ -106,21 +107,24 @@ impl AdminService {
 
     async fn answer(&self, request: Request<Incoming>, connection: &Connection) -> Response<Body> {
         if let Some(Err(error)) = self.hosts.as_ref().map(|hosts| hosts.check(&request)) {
+            self.pace.keep_patiently(connection).await;
             return error.into_response();
         }
         if let Err(error) = hosts::check_site(&request) {
             return last(error.into_response());
-        }
-        if is_paced(request.uri().path()) {
-            self.pace.keep_patiently(connection).await;
         }
         let (mut head, body) = request.into_parts();
         let caller = match self.access.identify(&self.engine, &head, connection).await {
             Ok(caller) => caller,
             Err(error) => return last(error.into_response()),
         };
-        if caller.check_known().is_err() && !is_open(&head) {
+        let is_stranger = caller.check_known().is_err();
+        if is_stranger && !is_open(&head) {
             return last(unauthenticated().into_response());
+        }
+        let is_paced = is_stranger || is_own_page(head.uri.path());
+        if is_paced {
+            self.pace.keep_patiently(connection).await;
         }
         // What is answered was known then, or later.
         let followed = self.followed.as_ref().map(|followed| followed());
@@ -138,6 +142,9 @@ impl AdminService {
         // Metrics are waited for, which may make room for who does more.
         let _waiting = (head.uri.path() == "/metrics").then(|| connection.wait());
         let mut response = self.dispatch(Request::from_parts(head, Body::from(body))).await;
+        if !is_paced && response.extensions().get::<NoOperation>().is_some() {
+            self.pace.keep_patiently(connection).await;
+        }
         followed.iter().for_each(|at| at.tell(&mut response));
         response
     }
@@ -206,7 +213,8 @@ pub fn not_yet() -> Response<Full<Bytes>> {
     answer(&ApiError::new(ErrorCode::UNAVAILABLE, "This node has not read its copy yet"))
 }
 
-fn answer(error: &ApiError) -> Response<Full<Bytes>> {
+/// An error of this API as the server loop sends it.
+pub(crate) fn answer(error: &ApiError) -> Response<Full<Bytes>> {
     let mut body = Vec::new();
     upesi_fspiop::render::write_error(&mut body, error.code, &error.description);
     let mut response = Response::new(Full::new(Bytes::from(body)));

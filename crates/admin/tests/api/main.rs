@@ -12,6 +12,7 @@ mod oidc;
 mod oidc_provider;
 mod onboarding;
 mod operators;
+mod pace;
 mod people;
 mod process;
 mod redelivery;

@@ -364,8 +364,16 @@ pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>, people_secret: O
 
 /// What the admin port answers to.
 pub(super) fn allowed_hosts(settings: &Settings) -> AllowedHosts {
-    let hosts = settings.admin.allowed_hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
-    AllowedHosts::new(settings.admin.listen, hosts)
+    AllowedHosts::new(settings.admin.listen, other_hosts(settings))
+}
+
+/// What the port of metrics answers to: monitoring asks by the address that it finds.
+pub(super) fn metrics_hosts(settings: &Settings) -> AllowedHosts {
+    AllowedHosts::any_address(other_hosts(settings))
+}
+
+fn other_hosts(settings: &Settings) -> impl Iterator<Item = &str> {
+    settings.admin.allowed_hosts.split(',').map(str::trim).filter(|host| !host.is_empty())
 }
 
 // The load balancers before the FSPIOP port, by the settings.

@@ -412,7 +412,7 @@ pub(super) fn serve_metrics(
     tls: &Tls,
 ) -> Arc<Server> {
     let limits = options::admin_limits(settings, METRICS_CONNECTIONS_MAX);
-    let service = Arc::new(MetricsService::new(text));
+    let service = Arc::new(MetricsService::new(text, options::metrics_hosts(settings)));
     Arc::new(Server::serve_with(bound, limits, workers, service, tls.metrics()))
 }
 

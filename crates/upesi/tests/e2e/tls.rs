@@ -450,12 +450,16 @@ fn metrics_have_a_port_of_their_own_which_shows_nothing_else() {
     }
     world.wait(pki.caller(None, address).get("/metrics")).unwrap_err();
     // In the clear it answers that it speaks TLS, and on a plain port it answers.
-    let line = request("GET /metrics", &[("host".to_owned(), "hub".to_owned())], b"");
-    assert_eq!(Client::connect(address).exchange(&line).status, 400);
+    let line = |host: &str| request("GET /metrics", &[("host".to_owned(), host.to_owned())], b"");
+    assert_eq!(Client::connect(address).exchange(&line("localhost")).status, 400);
     world.stop_and_audit();
     let plain = World::bare(&[("metrics.listen", "127.0.0.1:0")]);
-    let answer = Client::connect(plain.hub().metrics_address().unwrap()).exchange(&line);
+    let address = plain.hub().metrics_address().unwrap();
+    let answer = Client::connect(address).exchange(&line("localhost"));
     assert!(answer.status == 200 && answer.body.ends_with("# EOF\n"), "{answer:?}");
+    // A page in an operator's browser names itself, monitoring often an address that only a network knows.
+    assert_eq!(Client::connect(address).exchange(&line("evil.example")).status, 421);
+    assert_eq!(Client::connect(address).exchange(&line("10.244.1.7:4002")).status, 200);
     assert_eq!(World::bare(&[]).hub().metrics_address(), None);
 }
 

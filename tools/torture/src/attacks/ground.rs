@@ -20,7 +20,7 @@ use upesi_types::{Amount, Currency};
 
 use super::figures::Ended;
 use super::flood::Endpoint;
-use super::list::{DFSPS, HONEST, HOSTILE, quote};
+use super::list::{Attack, DFSPS, HONEST, HOSTILE, METRICS, Port, quote};
 use super::{Plan, told};
 use crate::pacing::Pacer;
 use crate::still_runs;
@@ -63,19 +63,24 @@ pub struct Probes {
 }
 
 impl Ground {
-    /// Starts a hub with its shipped settings, and begins to pay. Fails when something cannot be started.
+    /// Starts a hub with its shipped settings, and with a port of metrics if that is attacked, and begins to pay. Fails
+    /// when something cannot be started.
     pub async fn start(
         plan: &Plan,
         data: &Path,
-        descriptors: Option<u64>,
+        attack: &Attack,
         workers: &Arc<Workers>,
     ) -> Result<Self, String> {
-        let binary = match descriptors {
+        let binary = match attack.descriptors {
             None => plan.binary.clone(),
             Some(count) => limited(&plan.binary, data, count).map_err(told)?,
         };
         let log = data.join("hub.log");
-        let hub = HubProcess::start(&binary, &data.join("hub"), &[], Some(&log)).await.map_err(told)?;
+        let settings = match attack.port {
+            Port::Metrics => vec!["--set".to_owned(), format!("metrics.listen={METRICS}")],
+            Port::Dfsps | Port::Operators => Vec::new(),
+        };
+        let hub = HubProcess::start(&binary, &data.join("hub"), &settings, Some(&log)).await.map_err(told)?;
         let admin = AdminClient::new(&hub.admin_url()).map_err(told)?;
         let simulator = Simulator::start(SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url())), workers);
         let simulator = simulator.map_err(told)?;

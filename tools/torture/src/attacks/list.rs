@@ -1,5 +1,6 @@
 //! The attacks.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,15 +17,25 @@ pub const HONEST: usize = 4;
 const QUOTING: &str = "dfsp-5";
 /// The attacker's.
 pub const HOSTILE: &str = "dfsp-6";
+/// Where its hub shows metrics, if they have a port of their own.
+pub const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), 4002);
 /// Short requests that go together.
 const BLOCK: usize = 64;
+
+/// The port that is attacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    Dfsps,
+    Operators,
+    Metrics,
+}
 
 pub struct Attack {
     /// Its name, for `--only` and in the evidence.
     pub name: &'static str,
     pub what: &'static str,
     pub means: Means,
-    pub at_operators: bool,
+    pub port: Port,
     pub manner: Manner,
     /// Whether it keeps the machine busy by itself, so that it is compared with the same flood elsewhere.
     pub has_control: bool,
@@ -44,7 +55,7 @@ impl Attack {
             name,
             what,
             means,
-            at_operators: false,
+            port: Port::Dfsps,
             manner,
             has_control: false,
             bounds,
@@ -62,8 +73,8 @@ impl Attack {
         Self { manner, bounds: Bounds { calls: true, ..self.bounds }, ..self }
     }
 
-    fn at_operators(self) -> Self {
-        Self { at_operators: true, ..self }
+    fn at(self, port: Port) -> Self {
+        Self { port, ..self }
     }
 }
 
@@ -180,10 +191,15 @@ fn own_pages() -> Vec<Attack> {
     let what = "one connection that asks for a page of the hub's own without waiting for answers";
     let ask = |path| Attack { has_control: true, ..Attack::new(path, what, pages(path, 1, true)) };
     let mut list: Vec<Attack> = ["/metrics", "/docs", "/openapi.yaml", "/health"].map(ask).into();
-    list.push(
-        Attack { name: "admin /metrics", what: "the same at the admin port", ..ask("/metrics") }
-            .at_operators(),
-    );
+    let operators = "the same at the admin port";
+    let nothing = "the same, of a page that is not there";
+    for (name, what, path, port) in [
+        ("admin /metrics", operators, "/metrics", Port::Operators),
+        ("admin /nothing", nothing, "/nothing", Port::Operators),
+        ("metrics port /nothing", "the same at the port of metrics", "/nothing", Port::Metrics),
+    ] {
+        list.push(Attack { name, what, ..ask(path) }.at(port));
+    }
     list
 }
 
@@ -228,7 +244,8 @@ fn connections() -> Vec<Attack> {
             has_control: true,
             ..Attack::new("large-bodies", "64 connections that hold bodies of 4.9 MB open", hold(64, large))
         },
-        Attack::new("idle-operators", "1,000 idle connections at the admin port", idle(1_000)).at_operators(),
+        Attack::new("idle-operators", "1,000 idle connections at the admin port", idle(1_000))
+            .at(Port::Operators),
         Attack::new("idle-dfsps", "10,500 idle connections at the DFSPs' port", idle(10_500)),
         Attack::new("idle-army", "the same from 32 addresses", army),
         Attack::new("slow-heads", "200 connections whose heads come byte by byte", hold(200, slow_head)),

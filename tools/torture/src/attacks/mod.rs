@@ -19,7 +19,7 @@ pub use self::figures::{AttacksRun, SUBJECT};
 use self::flood::{Endpoint, Flood, Manner, Means};
 use self::ground::{Ground, stream};
 pub(crate) use self::ground::{Payments, currency};
-use self::list::Attack;
+use self::list::{Attack, METRICS, Port};
 use crate::black_hole::audit;
 use crate::told;
 pub use figures::{AttackResult, Bounds, Ended, P99_FLOOR_US, P99_PERMILLE_MAX, RSS_MIB_MAX, Round, times};
@@ -79,7 +79,7 @@ async fn suffer(plan: &Plan, attack: &Attack) -> AttackResult {
 async fn suffer_on(plan: &Plan, attack: &Attack, result: &mut AttackResult) -> Result<(), String> {
     let data = tempfile::tempdir().map_err(told)?;
     let workers = Arc::new(Workers::start(2, "attacks").map_err(told)?);
-    let started = Ground::start(plan, data.path(), attack.descriptors, &workers).await;
+    let started = Ground::start(plan, data.path(), attack, &workers).await;
     let ground = match started {
         Ok(ground) => ground,
         Err(error) => {
@@ -177,7 +177,11 @@ impl Trial<'_> {
     fn begin(&self) -> Flood {
         self.ground.endpoint.behave(self.attack.manner);
         let [fspiop, admin] = self.ground.hub.addresses();
-        let target = if self.attack.at_operators { admin } else { fspiop };
+        let target = match self.attack.port {
+            Port::Dfsps => fspiop,
+            Port::Operators => admin,
+            Port::Metrics => METRICS,
+        };
         Flood::start(self.attack.means.clone(), target)
     }
 
