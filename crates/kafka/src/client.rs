@@ -91,7 +91,7 @@ pub enum ConnectError {
 pub(crate) struct Deliveries {
     answers: Sender<Event>,
     told: Context,
-    denials: Arc<Denials>,
+    warnings: Arc<Warnings>,
 }
 
 impl ClientContext for Deliveries {
@@ -100,8 +100,10 @@ impl ClientContext for Deliveries {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.told.errors.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(%error, reason, "Kafka");
+        if self.warnings.is_due(Warning::Failure(error.rdkafka_error_code()), Instant::now()) {
+            tracing::warn!(%error, reason, "Kafka");
+        }
+        self.told.error(error, reason);
     }
 }
 
@@ -113,7 +115,7 @@ impl ProducerContext for Deliveries {
             && is_denied(error)
         {
             self.told.errors.fetch_add(1, Ordering::Relaxed);
-            if self.denials.is_due(Instant::now()) {
+            if self.warnings.is_due(Warning::NoWrite, Instant::now()) {
                 tracing::warn!(%error, "the brokers do not let this node write to the topic");
             }
         }
@@ -157,8 +159,8 @@ pub struct KafkaPartition {
     answers: Receiver<Event>,
     /// For attempts that did not reach the producer.
     refused: Sender<Event>,
-    /// Of all its producers.
-    denials: Arc<Denials>,
+    /// Of all its clients.
+    warnings: Arc<Warnings>,
     node: Option<(ClusterId, NodeId)>,
     group: String,
     reads: bool,
@@ -195,9 +197,9 @@ impl KafkaSettings {
 
     pub(crate) fn producer(
         &self,
-        (answers, denials): (&Sender<Event>, &Arc<Denials>),
+        (answers, warnings): (&Sender<Event>, &Arc<Warnings>),
     ) -> Result<ThreadedProducer<Deliveries>, ConnectError> {
-        let (answers, denials) = (answers.clone(), Arc::clone(denials));
+        let (answers, warnings) = (answers.clone(), Arc::clone(warnings));
         let made = self
             .client()?
             .set("acks", "all")
@@ -207,7 +209,7 @@ impl KafkaSettings {
             .set("batch.num.messages", "1")
             .set("message.max.bytes", ENTRY_BYTES_MAX.to_string())
             .set("message.timeout.ms", ATTEMPT_TIMEOUT.as_millis().to_string())
-            .create_with_context(Deliveries { answers, told: self.told(), denials })?;
+            .create_with_context(Deliveries { answers, told: self.told(), warnings })?;
         Ok(made)
     }
 
@@ -239,8 +241,8 @@ impl KafkaPartition {
     pub fn connect(settings: KafkaSettings, node: Option<(ClusterId, NodeId)>) -> Result<Self, ConnectError> {
         let (refused, answers) = channel();
         let stamp = settings.security.stamp();
-        let denials = Arc::<Denials>::default();
-        let producer = settings.producer((&refused, &denials))?;
+        let warnings = Arc::<Warnings>::default();
+        let producer = settings.producer((&refused, &warnings))?;
         let group = node.map_or_else(|| "upesi".to_owned(), |(cluster, node)| group(cluster, node));
         let consumer = settings.consumer(&group)?;
         let name = format!("the topic {}", settings.topic);
@@ -252,7 +254,7 @@ impl KafkaPartition {
             consumer,
             answers,
             refused,
-            denials,
+            warnings,
             node,
             group,
             reads,
@@ -269,7 +271,7 @@ impl KafkaPartition {
             return Ok(());
         }
         let consumer = self.settings.consumer(&self.group)?;
-        let producer = self.settings.producer((&self.refused, &self.denials))?;
+        let producer = self.settings.producer((&self.refused, &self.warnings))?;
         self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
         (self.producer, self.consumer, self.stamp) = (producer, consumer, stamp);
         if self.reads {
@@ -285,7 +287,7 @@ impl KafkaPartition {
         if let Some((code, reason)) = self.producer.client().fatal_error() {
             tracing::warn!(%code, reason, topic = self.settings.topic, "the producer ended: making another");
             self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
-            self.producer = self.settings.producer((&self.refused, &self.denials))?;
+            self.producer = self.settings.producer((&self.refused, &self.warnings))?;
         }
         Ok(())
     }
@@ -328,7 +330,9 @@ impl KafkaPartition {
                  what to do"
             )),
             Some(Err(error)) if is_denied(&error) => {
-                tracing::warn!(%error, "the brokers do not let this node read the topic");
+                if self.warnings.is_due(Warning::NoRead, Instant::now()) {
+                    tracing::warn!(%error, "the brokers do not let this node read the topic");
+                }
                 Ok(None)
             }
             Some(Err(error)) => {
@@ -409,7 +413,9 @@ impl Partition for KafkaPartition {
         match Members::new(self.settings.clone(), cluster).furthest_but(node) {
             Ok(furthest) => Some(furthest),
             Err(error) => {
-                tracing::warn!(%error, "the brokers do not tell what other nodes have");
+                if self.warnings.is_due(Warning::Members, Instant::now()) {
+                    tracing::warn!(%error, "the brokers do not tell what other nodes have");
+                }
                 None
             }
         }
@@ -447,9 +453,9 @@ impl std::fmt::Debug for KafkaPartition {
     }
 }
 
-// A node that may not write to the topic, and how often it says so: the client tries again about once a second.
+// What a node warns of, and how often: the client tries again many times a second.
 
-/// How often it is said.
+/// How often the same is said.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Whether an operator of the brokers must permit something.
@@ -461,17 +467,31 @@ fn is_denied(error: &KafkaError) -> bool {
     )
 }
 
-/// When it was said last.
-#[derive(Debug, Default)]
-pub(crate) struct Denials(Mutex<Option<Instant>>);
+/// What is warned of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Warning {
+    /// The producer met an error of this kind: one kind does not hide another.
+    Failure(Option<RDKafkaErrorCode>),
+    /// This node may not write to the topic.
+    NoWrite,
+    /// It may not read it.
+    NoRead,
+    /// It is not told what other nodes have.
+    Members,
+}
 
-impl Denials {
-    /// Whether a denial is to be said; it is then.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
-        let mut said_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = said_at.is_none_or(|said| now.saturating_duration_since(said) >= SAY_EVERY);
+/// When each was said last.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings(Mutex<Vec<(Warning, Instant)>>);
+
+impl Warnings {
+    /// Whether a warning is to be said; it is then.
+    pub(crate) fn is_due(&self, warning: Warning, now: Instant) -> bool {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.retain(|(_, at)| now.saturating_duration_since(*at) < SAY_EVERY);
+        let is_due = said.iter().all(|(known, _)| *known != warning);
         if is_due {
-            *said_at = Some(now);
+            said.push((warning, now));
         }
         is_due
     }
@@ -482,10 +502,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn denials_are_said_now_and_then() {
-        let (denials, start) = (Denials::default(), Instant::now());
-        for (seconds, is_said) in [(0, true), (0, false), (9, false), (10, true), (19, false), (25, true)] {
-            assert_eq!(denials.is_due(start + Duration::from_secs(seconds)), is_said, "{seconds} s");
+    fn warnings_are_said_now_and_then_each_by_itself() {
+        let (warnings, start) = (Warnings::default(), Instant::now());
+        let down = Warning::Failure(Some(RDKafkaErrorCode::AllBrokersDown));
+        let refused = Warning::Failure(Some(RDKafkaErrorCode::Authentication));
+        for (seconds, warning, is_said) in [
+            (0, Warning::NoWrite, true),
+            (0, Warning::NoWrite, false),
+            (1, down, true),
+            (2, refused, true),
+            (2, Warning::NoRead, true),
+            (9, Warning::NoWrite, false),
+            (10, Warning::NoWrite, true),
+            (10, down, false),
+            (11, down, true),
+            (11, refused, false),
+            (19, Warning::NoWrite, false),
+            (25, Warning::NoWrite, true),
+        ] {
+            let is_due = warnings.is_due(warning, start + Duration::from_secs(seconds));
+            assert_eq!(is_due, is_said, "{warning:?} after {seconds} s");
         }
     }
 
