@@ -7,11 +7,12 @@ use upesi_types::{ErrorCode, TransferId};
 
 use super::common::{name, position};
 use crate::common::{
-    Answer, ERROR_BODY, ID, NOW, Running, Settings, fulfil_body, get, post, prepare_body, put, put_error,
-    request,
+    Answer, ERROR_BODY, ID, NOW, Running, Settings, condition, fulfil_body, get, post, prepare_body, put,
+    put_error, request,
 };
 use crate::held::HeldEngine;
 
+const SOON: &str = "2031-04-01T12:00:30.000Z";
 const OTHER: &str = "01563e3a-b5d3-4676-8c61-efb99302bd5b";
 
 fn from_payee(id: &str, body: &str) -> Vec<u8> {
@@ -360,6 +361,29 @@ fn a_refused_prepare_is_kept_by_its_fingerprint() {
     assert_eq!(view.state, PublicState::Aborted);
 }
 
+/// A bulk transfer and a conversion of more than 60 KB that are refused as a whole: nobody has the payee's name, and no
+/// provider has the currencies.
+fn refused_others(long: &str) -> [Vec<u8>; 2] {
+    let filler = format!(r#"{{"filler":"{}","#, "z".repeat(60_000));
+    let item = format!(
+        r#"{{"transferId":"{ID}","transferAmount":{{"currency":"KES","amount":"1"}},"ilpPacket":"AYIC","condition":"{}"}}"#,
+        condition()
+    );
+    let bulk = format!(
+        r#"{filler}"bulkTransferId":"{ID}","bulkQuoteId":"{ID}","payerFsp":"greenbank","payeeFsp":"nobody","individualTransfers":[{item}],"expiration":"{SOON}"}}"#
+    );
+    let conversion = format!(
+        r#"{filler}"commitRequestId":"{ID}","initiatingFsp":"greenbank","counterPartyFsp":"bluewallet","amountType":"SEND","sourceAmount":{{"currency":"KES","amount":"1"}},"targetAmount":{{"currency":"USD","amount":"1"}},"condition":"{}","expiration":"{SOON}"}}"#,
+        condition()
+    );
+    let of = |resource: &str, version: &str, body: &str| {
+        let media = format!("application/vnd.interoperability.{resource}+json;version={version}");
+        let edits = [&format!("content-type: {media}"), &format!("accept: {media}"), long];
+        request(&format!("POST /{resource}"), &edits, body)
+    };
+    [of("bulkTransfers", "1.1", &bulk), of("fxTransfers", "2.0", &conversion)]
+}
+
 #[test]
 fn nothing_long_is_kept_of_what_changes_nothing() {
     let running = Running::plain();
@@ -367,7 +391,10 @@ fn nothing_long_is_kept_of_what_changes_nothing() {
     let long_text = format!(r#"{{"filler":"{}"}}"#, "z".repeat(30_000));
     let from_payee = |edit| ["fspiop-source: bluewallet", "fspiop-destination: greenbank", "-accept", edit];
     let fulfil = fulfil_body().replacen('{', &format!(r#"{{"filler":"{}","#, "z".repeat(30_000)), 1);
+    let [bulk, conversion] = refused_others(&long);
     for request in [
+        bulk,
+        conversion,
         post(&[&long], refused_prepare(ID, "x")),
         get(ID, &[&long]),
         get(OTHER, &[&long, &format!("content-length: {}", long_text.len())])
@@ -378,7 +405,8 @@ fn nothing_long_is_kept_of_what_changes_nothing() {
         put_error(OTHER, &from_payee(&long), ERROR_BODY),
     ] {
         let before = running.last_seq();
-        assert!(matches!(running.ask(&request).status, 200 | 202));
+        let answer = running.ask(&request);
+        assert!(matches!(answer.status, 200 | 202), "{answer:?}");
         assert_eq!(running.last_seq(), before + 1, "each is answered by a callback");
         assert_eq!(last_payload(&running), Payload::default());
     }

@@ -137,6 +137,17 @@ fn prepare(number: u64, source: &str, length: usize) -> Vec<u8> {
     request("POST /transfers", source, "dfsp-1", &body, length)
 }
 
+/// A bulk transfer to nobody, whose body has so many bytes.
+fn bulk(number: u64, source: &str, length: usize) -> Vec<u8> {
+    let (id, item, expiration, condition) =
+        (id(number), id(number ^ 1 << 40), in_seconds(3_600), "A".repeat(43));
+    let body = format!(
+        r#"{{"bulkTransferId":"{id}","bulkQuoteId":"{id}","payerFsp":"{source}","payeeFsp":"nobody","individualTransfers":[{{"transferId":"{item}","transferAmount":{{"currency":"KES","amount":"{}.5"}},"ilpPacket":"AYICexample","condition":"{condition}"}}],"expiration":"{expiration}"}}"#,
+        1 + number % 900
+    );
+    request("POST /bulkTransfers", source, "dfsp-1", &body, length)
+}
+
 fn hold(connections: usize, opening: Vec<u8>) -> Means {
     let drips = !opening.is_empty();
     Means::Hold { connections, addresses: 1, opening: opening.into(), drips }
@@ -178,11 +189,14 @@ pub fn attacks() -> Vec<Attack> {
 fn bodies() -> Vec<Attack> {
     let unknown = |length| pipeline(move |number| prepare(number, "nobody", length));
     let known = pipeline(|number| prepare(number, HOSTILE, 60_000));
+    let bulks = pipeline(|number| bulk(number, HOSTILE, 4_900_000));
     let what = "transfers of 60 KB from a sender that is no participant";
     vec![
         Attack::new("unknown-sender", what, unknown(60_000)).writes(1_024),
         Attack::new("unknown-sender-large", "the same with 1 MB", unknown(1_000_000)).writes(1_024),
         Attack::new("refused-prepares", "transfers of 60 KB from a DFSP, all refused", known).writes(8_192),
+        Attack::new("refused-bulks", "bulk transfers of 4.9 MB from a DFSP, all refused", bulks)
+            .writes(8_192),
     ]
 }
 
@@ -264,9 +278,12 @@ mod tests {
     fn names_differ_and_bodies_have_the_length_that_they_are_said_to_have() {
         let names: BTreeSet<_> = attacks().iter().map(|attack| attack.name).collect();
         assert_eq!(names.len(), attacks().len());
-        let requests =
-            [(quote(7, "dfsp-1", "dfsp-2", 4_000), "8.5"), (prepare(7, "nobody", 4_000), "50000000007.5")];
-        for (request, amount) in requests {
+        let amount_of_item = "/individualTransfers/0/transferAmount/amount";
+        for (request, amount, place) in [
+            (quote(7, "dfsp-1", "dfsp-2", 4_000), "8.5", "/amount/amount"),
+            (prepare(7, "nobody", 4_000), "50000000007.5", "/amount/amount"),
+            (bulk(7, HOSTILE, 4_000), "8.5", amount_of_item),
+        ] {
             let text = String::from_utf8(request).unwrap();
             let (head, body) = text.split_once("\r\n\r\n").unwrap();
             assert!(
@@ -274,7 +291,8 @@ mod tests {
                 "{head}"
             );
             let json: serde_json::Value = serde_json::from_str(body).unwrap();
-            assert_eq!((body.len(), json["amount"]["amount"].as_str()), (4_000, Some(amount)));
+            let found = json.pointer(place).and_then(|found| found.as_str());
+            assert_eq!((body.len(), found), (4_000, Some(amount)));
         }
     }
 }
