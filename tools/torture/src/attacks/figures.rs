@@ -1,5 +1,6 @@
 //! What is measured of an attack, the verdict on it, and its evidence: `attacks.json`, one entry for each run.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -195,6 +196,14 @@ impl AttacksRun {
             provenance.commit = commit;
         }
         Self { provenance, rate_per_s: plan.rate_per_s, phase_s: plan.phase.as_secs(), attacks }
+    }
+
+    /// The newest result of each attack, by its name: one that was tried alone takes its own place and no other's. The
+    /// rest is that of the last run.
+    pub fn newest(runs: &[Self]) -> Option<Self> {
+        let all = runs.iter().flat_map(|run| &run.attacks);
+        let newest: BTreeMap<_, _> = all.map(|attack| (&attack.name, attack)).collect();
+        Some(Self { attacks: newest.into_values().cloned().collect(), ..runs.last()?.clone() })
     }
 
     pub fn broken(&self) -> usize {
