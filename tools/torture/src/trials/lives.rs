@@ -278,6 +278,9 @@ fn run(seed: u64) -> Tally {
         ("acknowledged", counts.acknowledged),
         ("callbacks", counts.callbacks),
         ("transfers through a proxy", counts.committed_through_proxy),
+        ("removals", counts.removals),
+        ("transfers removed", counts.removed),
+        ("prepares that came again after their removal", counts.resent_after_removal),
     ] {
         tally.add(name, count);
     }
