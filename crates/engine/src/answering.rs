@@ -1,6 +1,7 @@
 //! A node that stands by and answers questions meanwhile, from what it has followed.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -11,7 +12,7 @@ use upesi_journal::{Durability, Log};
 use upesi_ledger::Ledger;
 
 use crate::backlog::RecordReader;
-use crate::clock::GuardedClock;
+use crate::clock::{ClockState, GuardedClock};
 use crate::durable_seq::DurableSeq;
 use crate::engine::{join, spawn};
 use crate::error::{StartError, StopReason, SubmitError};
@@ -111,10 +112,11 @@ impl Drop for AnsweringStandby {
 }
 
 fn answer_all(shared: &SharedState, standby: &Mutex<StandbyEngine>) {
-    let mut submissions = VecDeque::new();
+    let (mut submissions, mut clock) = (VecDeque::new(), ClockState::default());
     while shared.queue.take_all(&mut submissions, PATIENCE) {
         let standby = lock(standby);
-        shared.clock.compare(standby.ledger().last_time());
+        let before = mem::replace(&mut clock, shared.clock.compare(standby.ledger().last_time()));
+        clock.tell_change_from(before);
         submissions.drain(..).for_each(|submission| answer(submission, standby.ledger()));
     }
 }

@@ -60,6 +60,27 @@ pub struct ClockState {
 }
 
 impl ClockState {
+    /// [`Self::jump_ms`] in seconds.
+    pub fn jump_seconds(self) -> f64 {
+        seconds(self.jump_ms)
+    }
+
+    /// [`Self::ahead_ms`] in seconds.
+    pub fn ahead_seconds(self) -> f64 {
+        seconds(self.ahead_ms)
+    }
+
+    /// Logs what is wrong, if that has changed.
+    pub(crate) fn tell_change_from(self, before: Self) {
+        let changed = |find: fn(Self) -> i64| (find(before) == 0) != (find(self) == 0);
+        if changed(|state| state.jump_ms) || changed(|state| state.ahead_ms) {
+            match self.fault() {
+                Some(fault) => tracing::error!("{fault}"),
+                None => tracing::warn!("the clocks agree again"),
+            }
+        }
+    }
+
     /// Whether the clocks agree.
     pub const fn is_good(self) -> bool {
         self.jump_ms == 0 && self.ahead_ms == 0
@@ -83,6 +104,11 @@ impl ClockState {
             .collect();
         (!faults.is_empty()).then(|| faults.join("; "))
     }
+}
+
+fn seconds(ms: i64) -> f64 {
+    let sign = if ms < 0 { -1.0 } else { 1.0 };
+    Duration::from_millis(ms.unsigned_abs()).as_secs_f64().copysign(sign)
 }
 
 /// The hub's time. It goes by the monotonic clock, and is compared with the wall clock again and again: it follows that

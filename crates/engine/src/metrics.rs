@@ -122,6 +122,11 @@ pub struct EngineMetrics {
 }
 
 impl EngineMetrics {
+    /// What `upesi_clock_jump_seconds` is.
+    pub const CLOCK_JUMP: &'static str = "Jump of the wall clock that the hub does not follow";
+    /// What `upesi_clock_ahead_seconds` is.
+    pub const CLOCK_AHEAD: &'static str = "How far the journal's time is ahead of the clock";
+
     /// Creates the metrics and registers them.
     pub fn new(registry: &mut Registry) -> Self {
         let stage = || Histogram::new(STAGE_SECONDS);
@@ -234,10 +239,8 @@ impl EngineMetrics {
             "Callbacks given up until redelivered",
             m.callbacks_parked.clone(),
         );
-        let jump = "Jump of the wall clock that the hub does not follow";
-        r.register("upesi_clock_jump_seconds", jump, m.clock_jump_seconds.clone());
-        let ahead = "How far the journal's time is ahead of the clock";
-        r.register("upesi_clock_ahead_seconds", ahead, m.clock_ahead_seconds.clone());
+        r.register("upesi_clock_jump_seconds", Self::CLOCK_JUMP, m.clock_jump_seconds.clone());
+        r.register("upesi_clock_ahead_seconds", Self::CLOCK_AHEAD, m.clock_ahead_seconds.clone());
         r.register("upesi_journal_seq", "Last journal sequence", m.journal_seq.clone());
         r.register("upesi_archived_seq", "Last journal sequence archived", m.archived_seq.clone());
         r.register(

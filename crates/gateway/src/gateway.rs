@@ -283,7 +283,7 @@ impl<H: Handler> Gateway<H> {
             }
         }
         let bytes = self.read_body(head, body, max).await?;
-        let present = || self.clock.present();
+        let present = || self.health.present(&*self.clock);
         let request = request::read(route, head.parts, bytes, &self.config, &*self.authenticator, present);
         match &request {
             Ok(_) => self.introduce(head),

@@ -20,6 +20,6 @@ pub use config::GatewayConfig;
 pub use gateway::{Gateway, GatewayContext};
 pub use http::request::Parts;
 pub use large_bodies::LargeBodies;
-pub use operations::{FollowerHealth, Health};
+pub use operations::{FollowerHealth, FollowerState, Health};
 pub use rates::{RateLimits, RateSettings, Rates};
 pub use request::read_request;

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use upesi_apidocs::{File, Surface};
-use upesi_engine::{EngineHandle, EngineStatus, Serving};
+use upesi_engine::{Clock, ClockState, EngineHandle, EngineStatus, Serving};
 use upesi_fspiop::PATHS;
-use upesi_types::Timestamp;
+use upesi_types::{Present, Timestamp};
 
 use crate::answer::{self, Answer};
 use crate::config::GatewayConfig;
@@ -107,8 +107,17 @@ fn json_text(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Whether a node that follows has read what the log had lately: then it hands requests on.
-pub type FollowerHealth = Box<dyn Fn() -> bool + Send + Sync>;
+/// How a node that follows is.
+#[derive(Clone, Copy, Debug)]
+pub struct FollowerState {
+    /// Whether it has read what the log had lately: then it hands requests on.
+    pub is_current: bool,
+    /// How the hub's time stands to its clocks. It hands requests on all the same.
+    pub clock: ClockState,
+}
+
+/// Asks how a node that follows is.
+pub type FollowerHealth = Box<dyn Fn() -> FollowerState + Send + Sync>;
 
 /// What `GET /health` is about.
 pub enum Health {
@@ -122,7 +131,7 @@ impl Health {
     pub(crate) fn is_good(&self) -> bool {
         match self {
             Self::Engine(engine) => engine.status().serving == Serving::Yes,
-            Self::Follower(is_current) => is_current(),
+            Self::Follower(state) => state().is_current,
         }
     }
 
@@ -130,7 +139,18 @@ impl Health {
     pub(crate) fn is_behind(&self) -> bool {
         match self {
             Self::Engine(_) => false,
-            Self::Follower(is_current) => !is_current(),
+            Self::Follower(state) => !state().is_current,
+        }
+    }
+
+    /// The present to check instants of requests by. A node that follows refuses none: the one that leads checks all of
+    /// them again, by the clock that it decides by.
+    pub(crate) fn present(&self, clock: &dyn Clock) -> Present {
+        match self {
+            Self::Engine(_) => clock.present(),
+            Self::Follower(_) => {
+                Present { at: clock.now(), earliest: Timestamp::EPOCH, latest: Timestamp::MAX }
+            }
         }
     }
 
@@ -143,7 +163,7 @@ impl Health {
 pub(crate) fn health(health: &Health, started_at: Timestamp, now: Timestamp) -> Answer {
     let (code, body) = match health {
         Health::Engine(engine) => health_text(&engine.status(), started_at, now),
-        Health::Follower(is_current) => follower_text(is_current(), started_at, now),
+        Health::Follower(state) => follower_text(state(), started_at, now),
     };
     answer::json(code, body)
 }
@@ -156,20 +176,27 @@ pub(crate) fn bare_health(is_good: bool) -> Answer {
     }
 }
 
-fn follower_text(is_current: bool, started_at: Timestamp, now: Timestamp) -> (StatusCode, String) {
-    let (code, status) = if is_current { (StatusCode::OK, "OK") } else { (StatusCode::BAD_GATEWAY, "DOWN") };
+fn follower_text(state: FollowerState, started_at: Timestamp, now: Timestamp) -> (StatusCode, String) {
+    let (code, status) =
+        if state.is_current { (StatusCode::OK, "OK") } else { (StatusCode::BAD_GATEWAY, "DOWN") };
     let body = format!(
         concat!(
             r#"{{"status":"{status}","uptime":{},"startTime":"{}","versionNumber":"{}","role":"follower","services":["#,
-            r#"{{"name":"copy","status":"{status}"}},"#,
+            r#"{{"name":"copy","status":"{status}"}},{{"name":"clock","status":"{clock}"}},"#,
             r#"{{"name":"broker","status":"{status}"}},{{"name":"datastore","status":"{status}"}}]}}"#
         ),
         now.ms_since(started_at).max(0) / 1000,
         started_at,
         env!("CARGO_PKG_VERSION"),
         status = status,
+        clock = clock_text(state.clock),
     );
     (code, body)
+}
+
+/// Payments are taken all the same.
+const fn clock_text(clock: ClockState) -> &'static str {
+    if clock.is_good() { "OK" } else { "DOWN" }
 }
 
 fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> (StatusCode, String) {
@@ -193,8 +220,7 @@ fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> 
         env!("CARGO_PKG_VERSION"),
         ledger = ledger,
         journal = journal,
-        // Payments are taken all the same.
-        clock = if status.clock.is_good() { "OK" } else { "DOWN" },
+        clock = clock_text(status.clock),
     );
     (code, body)
 }
@@ -202,7 +228,7 @@ fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use upesi_engine::{ClockState, StopReason};
+    use upesi_engine::{StopReason, SystemClock};
     use upesi_types::FspId;
 
     #[test]
@@ -242,13 +268,21 @@ mod tests {
 
     #[test]
     fn a_follower_says_what_it_is_and_whether_it_is_current() {
-        for (is_current, code, status) in [(true, 200, "OK"), (false, 502, "DOWN")] {
-            let health = Health::Follower(Box::new(move || is_current));
+        for ((is_current, code, status), jump_ms) in
+            [(true, 200, "OK"), (false, 502, "DOWN")].into_iter().flat_map(|is| [(is, 0), (is, 3_600_000)])
+        {
+            let state = FollowerState { is_current, clock: ClockState { jump_ms, ahead_ms: 0 } };
+            let health = Health::Follower(Box::new(move || state));
             assert_eq!((health.is_good(), health.is_of_follower()), (is_current, true));
-            let (found, body) = follower_text(is_current, Timestamp::EPOCH, Timestamp::from_ms(61_500));
+            let present = health.present(&SystemClock);
+            assert_eq!((present.earliest, present.latest), (Timestamp::EPOCH, Timestamp::MAX));
+            let (found, body) = follower_text(state, Timestamp::EPOCH, Timestamp::from_ms(61_500));
             assert_eq!(found.as_u16(), code);
             assert!(body.contains(r#""uptime":61,"#) && body.contains(r#""role":"follower""#), "{body}");
-            assert_eq!(body.matches(&format!(r#""status":"{status}""#)).count(), 4, "{body}");
+            let clock = if jump_ms == 0 { "OK" } else { "DOWN" };
+            assert!(body.contains(&format!(r#"{{"name":"clock","status":"{clock}"}}"#)), "{body}");
+            let same = 4 + usize::from(clock == status);
+            assert_eq!(body.matches(&format!(r#""status":"{status}""#)).count(), same, "{body}");
         }
     }
 

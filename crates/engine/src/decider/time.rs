@@ -7,7 +7,7 @@ use upesi_ledger::{AdminCommand, AdminOutcome, Archived, Command, Ledger, Reply}
 use upesi_types::{Present, Timestamp};
 
 use super::Decider;
-use crate::clock::{Clock as _, ClockState};
+use crate::clock::Clock as _;
 use crate::commit_thread::CommitThread;
 use crate::record::Payload;
 
@@ -84,19 +84,9 @@ impl<H: CommitThread> Decider<H> {
     fn compare_clocks(&mut self) {
         let state = self.shared.clock.compare(self.ledger.last_time());
         let before = mem::replace(&mut self.clock_state, state);
-        let changed = |find: fn(&ClockState) -> i64| (find(&before) == 0) != (find(&state) == 0);
-        if changed(|state| state.jump_ms) || changed(|state| state.ahead_ms) {
-            match state.fault() {
-                Some(fault) => tracing::error!("{fault}"),
-                None => tracing::warn!("the clocks agree again"),
-            }
-        }
-        let seconds = |ms: i64| {
-            let sign = if ms < 0 { -1.0 } else { 1.0 };
-            Duration::from_millis(ms.unsigned_abs()).as_secs_f64().copysign(sign)
-        };
-        self.metrics.clock_jump_seconds.set(seconds(state.jump_ms));
-        self.metrics.clock_ahead_seconds.set(seconds(state.ahead_ms));
+        state.tell_change_from(before);
+        self.metrics.clock_jump_seconds.set(state.jump_seconds());
+        self.metrics.clock_ahead_seconds.set(state.ahead_seconds());
     }
 
     /// Expires what is due, a bounded number per turn; when more is due the next turn follows at once.

@@ -11,9 +11,9 @@ use std::thread;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use upesi_engine::{Participants, Payload, SharedParticipants};
+use upesi_engine::{ClockState, Participants, Payload, SharedParticipants};
 use upesi_gateway::nodes::{HandOn, HandOnCounts, Lead, NodePort, Peers};
-use upesi_gateway::{Gateway, GatewayConfig, GatewayContext, LargeBodies};
+use upesi_gateway::{FollowerState, Gateway, GatewayConfig, GatewayContext, LargeBodies};
 use upesi_http::{Limits, Origin, Server, Workers};
 use upesi_ledger::{AdminCommand, Block, Command};
 use upesi_transfers::Transfers;
@@ -63,7 +63,8 @@ impl Follower {
         let (leads, led) = watch::channel(Lead { epoch: 1, node: Some(0) });
         let is_current = Arc::new(AtomicBool::new(true));
         let current = Arc::clone(&is_current);
-        let current = Box::new(move || current.load(Ordering::SeqCst));
+        let current = move || current.load(Ordering::SeqCst);
+        let current = Box::new(move || FollowerState { is_current: current(), clock: ClockState::default() });
         let origins = (0..).zip(nodes.iter().map(|node| Origin::new("127.0.0.1", node.port())));
         let counts = Arc::<HandOnCounts>::default();
         let hand_on =

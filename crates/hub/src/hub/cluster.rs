@@ -226,6 +226,7 @@ pub(super) fn stand_by(
     let disks = (Some(directory), Arc::clone(&disk));
     let standby = StandbyEngine::open(&engine, disks, &copy, read.participants.clone())?;
     let (standby, answers) = AnsweringStandby::start(standby, &engine, &copy)?;
+    read.clock.follow(answers.clock());
     if let Some(callbacks) = read.callbacks.get() {
         callbacks.begin(&answers);
     }
@@ -537,6 +538,8 @@ pub fn repair(settings: &Settings, writes: bool) -> Result<Found, ClusterError> 
 
 #[cfg(test)]
 mod tests {
+    use upesi_types::Timestamp;
+
     use super::*;
 
     #[test]
@@ -546,7 +549,7 @@ mod tests {
         let shows = |found| {
             note_deletion(found, &metrics);
             let mut text = String::new();
-            metrics.write(&mut text, None);
+            metrics.write(&mut text, Timestamp::EPOCH, None);
             text.contains("upesi_cluster_topic_held{node=\"3\"} 1\n")
         };
         let held = Deletion { begin: Some(70), held_by: Some(3) };

@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 use upesi_delivery::Signer;
 use upesi_delivery::lanes::Courier;
 use upesi_delivery::owed::{FollowedCallbacks, OutboxBacklog, Reports, Share};
-use upesi_engine::{EngineHandle, Payload, SharedParticipants, SystemClock};
+use upesi_engine::{Clock as _, EngineHandle, Payload, SharedParticipants};
 use upesi_gateway::nodes::{Couriers, Peers, REPORT_EVERY, ReportWay};
 use upesi_http::{ClientTls, Outbound, WorkerHandle, Workers};
 use upesi_ledger::Command;
@@ -100,16 +100,15 @@ impl FollowerCallbacks {
     ) -> Result<Arc<Self>, HubError> {
         let (engine, reports) = (Arc::<OnceLock<EngineHandle>>::default(), Arc::<Reports>::default());
         let backlog = OutboxBacklog { engine: Arc::clone(&engine), reports: Some(Arc::clone(&reports)) };
-        let clock = Arc::new(HubClock::new(Arc::new(SystemClock)));
         let participants = read.participants.clone();
-        let served = (&participants, &clock);
+        let served = (&participants, &read.clock);
         let courier = start_courier(settings, (outbound, tls, signer), workers, served, backlog)?;
         courier.deliver_to(BTreeSet::new());
         let callbacks = Arc::new(Self {
             node,
             courier: courier.clone(),
             engine,
-            clock,
+            clock: Arc::clone(&read.clock),
             participants: participants.clone(),
             metrics: Arc::clone(&read.metrics),
             worker: worker.clone(),
@@ -130,7 +129,6 @@ impl FollowerCallbacks {
     /// lanes read from the outbox.
     pub(super) fn begin(self: &Arc<Self>, engine: &EngineHandle) {
         let records = engine.follow(engine.status().durable_seq + 1);
-        self.clock.follow(engine.clock());
         let _ = self.engine.set(engine.clone());
         let to_lanes =
             FollowedCallbacks::new(self.courier.clone(), self.participants.clone(), self.worker.clone());
@@ -152,9 +150,11 @@ impl FollowerCallbacks {
 
     fn is_to_deliver(&self) -> bool {
         let has_ended = self.has_failed.load(Ordering::Acquire) || self.stops.load(Ordering::Acquire);
-        let is_close = || self.metrics.behind_ms().is_some_and(|ms| u128::from(ms) <= BEHIND_MAX.as_millis());
+        let now = self.clock.now();
+        let is_close =
+            || self.metrics.behind_ms(now).is_some_and(|ms| u128::from(ms) <= BEHIND_MAX.as_millis());
         let is_current =
-            if self.delivers.load(Ordering::Relaxed) { self.metrics.is_current() } else { is_close() };
+            if self.delivers.load(Ordering::Relaxed) { self.metrics.is_current(now) } else { is_close() };
         self.engine.get().is_some() && is_current && !has_ended
     }
 

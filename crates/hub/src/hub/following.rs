@@ -13,9 +13,9 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use upesi_admin::{AdminContext, AdminService, Followed, MetricsText, not_yet};
-use upesi_engine::{EngineHandle, SharedParticipants, SystemClock};
+use upesi_engine::{Clock, EngineHandle, SharedParticipants, SystemClock};
 use upesi_gateway::nodes::{HandOn, Lead};
-use upesi_gateway::{Gateway, GatewayContext, Rates};
+use upesi_gateway::{FollowerState, Gateway, GatewayContext, Rates};
 use upesi_http::server::Refusal;
 use upesi_http::{
     BoundServer, Bytes, Connection, Full, Guard, Incoming, Outbound, Request, Response, Server, Service,
@@ -28,7 +28,7 @@ use super::issuers::Providers;
 use super::node::{NodeMetrics, write_couriers};
 use super::process::write_follower;
 use super::signatures::Signatures;
-use super::start::{PORTS_PATIENCE, bind, serve_admin, serve_fspiop, serve_metrics};
+use super::start::{HubClock, PORTS_PATIENCE, bind, serve_admin, serve_fspiop, serve_metrics};
 use super::tls::{Servers, Tls};
 use super::{HubError, cluster, couriers, lane_metrics, options};
 use crate::config::Settings;
@@ -44,6 +44,8 @@ pub(super) struct Read {
     pub(super) leader: Arc<Mutex<Option<(u32, String)>>>,
     /// Answers questions, once there is a state to read.
     pub(super) engine: Arc<OnceLock<EngineHandle>>,
+    /// As that one keeps it.
+    pub(super) clock: Arc<HubClock>,
     /// Set by an operator: this node is to lead.
     pub(super) is_promoted: Arc<AtomicBool>,
     /// Those that this node delivers, if it is to.
@@ -59,6 +61,7 @@ impl Read {
             leads: Arc::default(),
             leader: Arc::default(),
             engine: Arc::default(),
+            clock: Arc::new(HubClock::new(Arc::new(SystemClock))),
             is_promoted: Arc::default(),
             callbacks: Arc::default(),
             metrics,
@@ -216,7 +219,7 @@ impl Edge {
         (tls, read, worker): (&Arc<Tls>, &Read, &WorkerHandle),
         registry: &mut Registry,
     ) -> Result<Self, HubError> {
-        let clock: Arc<dyn upesi_engine::Clock> = Arc::new(SystemClock);
+        let clock: Arc<dyn Clock> = Arc::clone(&read.clock) as _;
         let keys = options::keys(settings)?;
         let signatures = Arc::new(Signatures::load(settings, &keys, &read.participants, &clock)?);
         let workers = options::start_edges(settings)?;
@@ -230,12 +233,13 @@ impl Edge {
                 FollowerCallbacks::start(settings, (node, read), outward, peers, (&workers, worker));
             let _ = read.callbacks.set(started?);
         }
-        let node = Arc::clone(&read.metrics);
-        let is_current = Box::new(move || node.is_current());
+        let (node, time) = (Arc::clone(&read.metrics), Arc::clone(&read.clock));
+        let health =
+            Box::new(move || FollowerState { is_current: node.is_current(time.now()), clock: time.state() });
         let peers = couriers::peers(settings, tls.to_nodes());
         let counts = Arc::clone(&read.metrics.handed_on);
         let hand_on = HandOn::new(read.leads.subscribe(), peers, read.participants.clone(), counts);
-        let mut context = GatewayContext::following(is_current, clock, hand_on);
+        let mut context = GatewayContext::following(health, clock, hand_on);
         context.participants = read.participants.clone();
         context.rates = Arc::new(Rates::new(options::rates(settings), read.participants.clone()));
         context.provider = providers.of_clients.clone();
@@ -260,6 +264,7 @@ fn text(
 ) -> upesi_admin::MetricsText {
     let (data, node, tls) = (settings.data.dir.clone(), Arc::clone(&read.metrics), Arc::clone(tls));
     let (callbacks, participants) = (Arc::clone(&read.callbacks), read.participants.clone());
+    let clock = Arc::clone(&read.clock);
     let edge = edge.map(|edge| (Arc::clone(&edge.server), Arc::clone(&edge.signatures)));
     let render = move || {
         let mut text = String::new();
@@ -279,8 +284,8 @@ fn text(
         }
         write_couriers(&mut text, &participants);
         tls.write(&mut text);
-        node.write(&mut text, None);
-        write_follower(&data, &mut text);
+        node.write(&mut text, clock.now(), None);
+        write_follower(&data, clock.state(), &mut text);
         text.push_str("# EOF\n");
         text
     };
@@ -369,6 +374,6 @@ impl Read {
     fn now(&self) -> Followed {
         let leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let record = self.engine.get().map_or(0, |engine| engine.status().durable_seq);
-        Followed { leader, age_ms: self.metrics.behind_ms(), record }
+        Followed { leader, age_ms: self.metrics.behind_ms(self.clock.now()), record }
     }
 }

@@ -139,7 +139,7 @@ impl MetricsText {
             write_break_glass(ports.break_glass_file.as_deref(), &mut text);
             if let Some(node) = &ports.node {
                 let written = (self.engine.status().durable_seq, self.store.stats().batches);
-                node.metrics.write(&mut text, Some(written));
+                node.metrics.write(&mut text, self.engine.clock().now(), Some(written));
                 write_couriers(&mut text, &self.participants);
             }
         }

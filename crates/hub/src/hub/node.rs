@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use upesi_engine::SharedParticipants;
 use upesi_gateway::nodes::HandOnCounts;
 use upesi_replication::Progress;
+use upesi_types::Timestamp;
 
 use crate::exposition::{counter, gauge, head};
 
@@ -55,9 +56,8 @@ fn since_1970() -> Duration {
 }
 
 /// How old an entry is. It is not younger than it was read, however far ahead its writer's clock is.
-fn age_ms(entry_at_ns: i64, now: Duration, since_read: Duration) -> u64 {
-    let now_ns = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
-    let by_its_time = now_ns.saturating_sub(entry_at_ns).max(0).unsigned_abs() / 1_000_000;
+fn age_ms(entry_at: Timestamp, now: Timestamp, since_read: Duration) -> u64 {
+    let by_its_time = now.ms_since(entry_at).max(0).unsigned_abs();
     by_its_time.max(u64::try_from(since_read.as_millis()).unwrap_or(u64::MAX))
 }
 
@@ -104,8 +104,8 @@ impl NodeMetrics {
         *self.topic_held_by.lock().unwrap_or_else(PoisonError::into_inner) = node;
     }
 
-    /// The lines of the metrics; `written` by a node that leads: its last record, and how many of the store it added.
-    pub(super) fn write(&self, text: &mut String, written: Option<(u64, u64)>) {
+    /// The lines of the metrics, at this instant of the hub's time; `written` by a node that leads: its last record, and how many of the store it added.
+    pub(super) fn write(&self, text: &mut String, now: Timestamp, written: Option<(u64, u64)>) {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let leads = self.leads.load(Ordering::Relaxed);
         gauge(text, "upesi_cluster_leads", "1 while this node leads", u64::from(leads));
@@ -114,7 +114,7 @@ impl NodeMetrics {
         gauge(text, "upesi_cluster_record", "The last record of this node's copy", record);
         let (help, of_store) = ("The last record of the store's copy", of(&self.store_record) + of_store);
         gauge(text, "upesi_cluster_store_record", help, of_store);
-        self.write_behind(text, leads);
+        self.write_behind(text, now, leads);
         let name = "upesi_cluster_take_overs";
         head(text, name, "counter", "Times that this node took over");
         for (after, count) in [("silence", &self.after_silence), ("hand-over", &self.after_hand_over)] {
@@ -143,18 +143,18 @@ impl NodeMetrics {
         }
     }
 
-    /// Whether it leads, or has read what the log had lately.
-    pub(super) fn is_current(&self) -> bool {
+    /// Whether it leads, or has read what the log had lately, by the hub's time: a wall clock that jumped makes nothing old.
+    pub(super) fn is_current(&self, now: Timestamp) -> bool {
         let leads = self.leads.load(Ordering::Relaxed);
-        leads || self.behind_ms().is_some_and(|behind_ms| u128::from(behind_ms) <= BEHIND_MAX.as_millis())
+        leads || self.behind_ms(now).is_some_and(|behind_ms| u128::from(behind_ms) <= BEHIND_MAX.as_millis())
     }
 
     /// Age of its newest entry; `None` before the first.
-    pub(super) fn behind_ms(&self) -> Option<u64> {
+    pub(super) fn behind_ms(&self, now: Timestamp) -> Option<u64> {
         let entry_at_ns = self.entry_at_ns.load(Ordering::Relaxed);
         let read_at = *self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
         let since_read = read_at.map_or(Duration::ZERO, |read_at| read_at.elapsed());
-        (entry_at_ns > 0).then(|| age_ms(entry_at_ns, since_1970(), since_read))
+        (entry_at_ns > 0).then(|| age_ms(Timestamp::from_ns(entry_at_ns), now, since_read))
     }
 
     fn write_handed_on(&self, text: &mut String) {
@@ -173,9 +173,9 @@ impl NodeMetrics {
         counter(text, "upesi_cluster_hand_on_repeats", help, counts.repeated.load(Ordering::Relaxed));
     }
 
-    fn write_behind(&self, text: &mut String, leads: bool) {
+    fn write_behind(&self, text: &mut String, now: Timestamp, leads: bool) {
         // Before its first entry it knows of none that it lacks.
-        let behind_ms = self.behind_ms().filter(|_| !leads).unwrap_or_default();
+        let behind_ms = self.behind_ms(now).filter(|_| !leads).unwrap_or_default();
         let name = "upesi_cluster_behind_seconds";
         head(text, name, "gauge", "Age of the newest entry that this node has; 0 while it leads");
         let _ = writeln!(text, "{name} {}.{:03}", behind_ms / 1_000, behind_ms % 1_000);
@@ -191,21 +191,26 @@ pub(super) fn write_couriers(text: &mut String, participants: &SharedParticipant
 #[cfg(test)]
 mod tests {
     use upesi_cluster::Position;
+    use upesi_engine::{Clock as _, SystemClock};
 
     use super::*;
 
+    fn now() -> Timestamp {
+        SystemClock.now()
+    }
+
     fn value(metrics: &NodeMetrics, name: &str, written: Option<(u64, u64)>) -> String {
         let mut text = String::new();
-        metrics.write(&mut text, written);
+        metrics.write(&mut text, now(), written);
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")).map(str::to_owned));
         line.unwrap_or_else(|| panic!("{name} is not in {text}"))
     }
 
     #[test]
     fn an_entry_is_not_younger_than_it_was_read() {
-        let now = Duration::from_secs(1_000);
+        let at = |s: i64| Timestamp::from_ms(s * 1_000);
         for (entry_at_s, since_read_s, expected) in [(1_000, 0, 0), (990, 3, 10_000), (4_600, 7, 7_000)] {
-            let age_ms = age_ms(entry_at_s * 1_000_000_000, now, Duration::from_secs(since_read_s));
+            let age_ms = age_ms(at(entry_at_s), at(1_000), Duration::from_secs(since_read_s));
             assert_eq!(age_ms, expected, "{entry_at_s} {since_read_s}");
         }
     }
@@ -216,7 +221,7 @@ mod tests {
         let held = |held_by| {
             metrics.topic_held_by(held_by);
             let mut text = String::new();
-            metrics.write(&mut text, None);
+            metrics.write(&mut text, now(), None);
             text.contains("upesi_cluster_topic_held{node=\"3\"} 1\n")
         };
         assert!(!held(Some(3)), "it follows");
@@ -228,14 +233,14 @@ mod tests {
     fn a_node_shows_where_it_is_and_what_became_of_it() {
         let metrics = NodeMetrics::default();
         assert_eq!(value(&metrics, "upesi_cluster_behind_seconds", None), "0.000", "it has read nothing");
-        assert!(!metrics.is_current(), "it has read nothing");
+        assert!(!metrics.is_current(now()), "it has read nothing");
         let mut position = Position { epoch: 3, seq: 70, ..Position::START };
         position.store.seq = 8;
         let ahead = Duration::ZERO;
         let progress =
             Progress { position, leader: None, is_alarming: true, entry_at_ns: 1_000_000_000, ahead };
         metrics.followed(&progress);
-        assert_eq!(metrics.behind_ms(), None, "nothing was accepted");
+        assert_eq!(metrics.behind_ms(now()), None, "nothing was accepted");
         let progress = Progress { is_alarming: false, ..progress };
         metrics.followed(&progress);
         for (name, expected) in [
@@ -249,15 +254,15 @@ mod tests {
         }
         let behind: f64 = value(&metrics, "upesi_cluster_behind_seconds", None).parse().unwrap();
         assert!(behind > 1e9, "since 1970, but for a second: {behind}");
-        assert!(!metrics.is_current());
+        assert!(!metrics.is_current(now()));
         for (age, is_current) in [(Duration::ZERO, true), (BEHIND_MAX * 2, false)] {
-            let at = (since_1970() - age).as_nanos();
-            metrics.followed(&Progress { entry_at_ns: i64::try_from(at).unwrap(), ..progress.clone() });
-            assert_eq!(metrics.is_current(), is_current, "{age:?}");
+            let entry_at_ns = now().as_ns() - i64::try_from(age.as_nanos()).unwrap();
+            metrics.followed(&Progress { entry_at_ns, ..progress.clone() });
+            assert_eq!(metrics.is_current(now()), is_current, "{age:?}");
         }
         metrics.elected(true, 9);
         metrics.elected(false, 9);
-        assert!(metrics.is_current());
+        assert!(metrics.is_current(now()));
         assert_eq!(value(&metrics, "upesi_cluster_leads", None), "1");
         assert_eq!(value(&metrics, "upesi_cluster_behind_seconds", None), "0.000");
         assert_eq!(value(&metrics, "upesi_cluster_record", Some((99, 2))), "99");
@@ -270,7 +275,7 @@ mod tests {
         metrics.handed_over();
         metrics.superseded();
         metrics.follows();
-        assert!(!metrics.is_current(), "what it read before it led says nothing");
+        assert!(!metrics.is_current(now()), "what it read before it led says nothing");
         assert_eq!(value(&metrics, "upesi_cluster_leads", None), "0");
         assert_eq!(value(&metrics, "upesi_cluster_superseded_total", None), "1");
         assert_ne!(value(&metrics, "upesi_cluster_last_hand_over_timestamp_seconds", None), "0");

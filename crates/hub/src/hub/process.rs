@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use upesi_engine::{EngineStatus, Serving};
+use upesi_engine::{ClockState, EngineMetrics, EngineStatus, Serving};
 
 use super::descriptors;
 use super::descriptors::Descriptors;
@@ -85,10 +85,22 @@ fn write_disk(data: &Path, text: &mut String) {
 }
 
 /// What is said of the process of a node that follows.
-pub(super) fn write_follower(data: &Path, text: &mut String) {
+pub(super) fn write_follower(data: &Path, clock: ClockState, text: &mut String) {
     write_build(text);
+    write_clock(clock, text);
     write_disk(data, text);
     write_usage(text);
+}
+
+/// The clock of a node that follows, as the engine of one that leads shows it.
+fn write_clock(clock: ClockState, text: &mut String) {
+    for (name, help, seconds) in [
+        ("upesi_clock_jump_seconds", EngineMetrics::CLOCK_JUMP, clock.jump_seconds()),
+        ("upesi_clock_ahead_seconds", EngineMetrics::CLOCK_AHEAD, clock.ahead_seconds()),
+    ] {
+        head(text, name, "gauge", help);
+        let _ = writeln!(text, "{name} {seconds}");
+    }
 }
 
 fn write_build(text: &mut String) {

@@ -16,7 +16,8 @@ use upesi_delivery::lanes::{Courier, CourierConfig};
 use upesi_delivery::owed::{CallbackRenderer, CourierEffects, OutboxBacklog};
 use upesi_delivery::{Handler, Signer};
 use upesi_engine::{
-    Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
+    Clock, ClockState, Engine, EngineHandle, EngineMetrics, EngineOptions, GuardedClock, SharedParticipants,
+    StartError,
 };
 use upesi_gateway::nodes::{Couriers, NodePort};
 use upesi_gateway::{Gateway, GatewayContext, LargeBodies, Rates};
@@ -24,7 +25,7 @@ use upesi_http::{
     BindError, BoundServer, ClientTls, Limits, Outbound, ProxyCounts, Server, Service, Workers,
 };
 use upesi_keys::{Keys, Place, Secret};
-use upesi_types::Timestamp;
+use upesi_types::{Present, Timestamp};
 
 use super::cluster::{Elected, TopicKeeper};
 use super::descriptors::Descriptors;
@@ -48,7 +49,7 @@ const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const PORTS_PATIENCE: Duration = Duration::from_secs(5);
 const PORTS_LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Connections to the port of metrics.
-const METRICS_CONNECTIONS_MAX: usize = 16;
+pub(super) const METRICS_CONNECTIONS_MAX: usize = 16;
 
 /// What a hub stands on before it has read its data: keys, ports, threads.
 struct Base {
@@ -545,7 +546,7 @@ fn keep_positions(workers: &Workers, text: Arc<MetricsText>) {
 /// message too old.
 pub(super) struct HubClock {
     machine: Arc<dyn Clock>,
-    hub: OnceLock<Arc<dyn Clock>>,
+    hub: OnceLock<Arc<GuardedClock>>,
 }
 
 impl HubClock {
@@ -554,14 +555,31 @@ impl HubClock {
     }
 
     /// From now on time is what the engine keeps.
-    pub(super) fn follow(&self, clock: Arc<dyn Clock>) {
+    pub(super) fn follow(&self, clock: Arc<GuardedClock>) {
         let _ = self.hub.set(clock);
+    }
+
+    /// How it stands to the machine's; good before there is an engine.
+    pub(super) fn state(&self) -> ClockState {
+        self.hub.get().map(|clock| clock.state()).unwrap_or_default()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.hub.get().map_or(&*self.machine, |clock| &**clock)
     }
 }
 
 impl Clock for HubClock {
     fn now(&self) -> Timestamp {
-        self.hub.get().unwrap_or(&self.machine).now()
+        self.clock().now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.clock().monotonic()
+    }
+
+    fn present(&self) -> Present {
+        self.clock().present()
     }
 }
 

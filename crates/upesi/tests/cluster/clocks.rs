@@ -1,14 +1,27 @@
-//! A node whose clock is an hour ahead: whatever is under way would run out if it led, and everything new with it.
+//! A node whose clock is an hour off: if it led, whatever is under way would run out, and everything new with it; while
+//! it follows, it takes requests.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::FileExt as _;
+use std::time::Instant;
 
 use tempfile::TempDir;
+use upesi_engine::{Clock as _, SystemClock};
 
 use super::support_crash::scene::World;
 use crate::broker::Broker;
+use crate::common::secure::Pki;
+use crate::serving::{callers, nodes, takes_requests};
+use crate::support_crash::hub::PATIENCE;
 use crate::support_crash::scene::block_on;
 use crate::support_crash::{compile, verdict};
-use crate::{TRANSFERS, follows, makes_topic, node, stops};
+use crate::{TRANSFERS, answer, asked, follows, makes_topic, metrics, node, stops};
 
 const HOUR_S: &str = "3600";
+/// Less than the nodes' certificates are valid before they are made.
+const BEHIND_S: i64 = 240;
 
 #[test]
 fn a_node_whose_clock_is_an_hour_ahead_leaves_the_lead_to_another() {
@@ -42,4 +55,92 @@ fn a_node_whose_clock_is_an_hour_ahead_leaves_the_lead_to_another() {
     stops(other);
     verdict::journal_agrees(&worlds[2].data, &accepted);
     verdict::audit_is_clean(&worlds[2].data);
+}
+
+/// Waits until the admin port and the metrics of a node that follows say that its clock jumped so far, or that the
+/// journal is so far ahead of it.
+fn clock_becomes(world: &World, jump_s: i64, ahead_s: i64) {
+    let is_near = |text: &str, name: &str, wanted_s: i64| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+        value.is_some_and(|value| (value - wanted_s as f64).abs() <= 30.0)
+    };
+    let status = if (jump_s, ahead_s) == (0, 0) { "OK" } else { "DOWN" };
+    let part = format!(r#"{{"name":"clock","status":"{status}""#);
+    let begun = Instant::now();
+    loop {
+        let (health, metrics) = (answer(asked(world.ports[0], "/health")), metrics(world));
+        let is_shown = is_near(&metrics, "upesi_clock_jump_seconds ", jump_s)
+            && is_near(&metrics, "upesi_clock_ahead_seconds ", ahead_s);
+        if is_shown && health.starts_with("HTTP/1.1 200") && health.contains(&part) {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{jump_s} s, {ahead_s} s: {health}\n{metrics}");
+    }
+}
+
+/// A fulfil that was completed just now by a right clock is handed on; the node that leads does not know its sender.
+fn takes_a_fulfil(address: SocketAddr) {
+    let now = SystemClock.now();
+    let body = format!(r#"{{"transferState":"ABORTED","completedTimestamp":"{now}"}}"#);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(
+        stream,
+        "PUT /transfers/b51ec534-ee48-4575-b6a9-ead2955b8069 HTTP/1.1\r\nHost: hub\r\nConnection: close\r\n\
+         Content-Type: application/vnd.interoperability.transfers+json;version=1.1\r\n\
+         Date: Tue, 01 Apr 2031 12:00:00 GMT\r\nFSPIOP-Source: stranger\r\nFSPIOP-Destination: dfsp-1\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let text = answer(stream);
+    assert!(text.contains("no participant 'stranger'"), "{text}");
+}
+
+#[test]
+fn a_node_that_follows_takes_requests_whatever_its_clock_says() {
+    let directory = TempDir::new().unwrap();
+    let Some(library) = compile(directory.path(), "clock", include_str!("../support_crash/clock.c")) else {
+        return;
+    };
+    let set = directory.path().join("ahead");
+    let set_clock = |ahead_s: i64| {
+        // In place: the node has mapped the file.
+        let file = File::options().create(true).truncate(false).write(true).open(&set).unwrap();
+        file.write_all_at(&ahead_s.to_ne_bytes(), 0).unwrap();
+    };
+    set_clock(0);
+    let broker = Broker::start(directory.path());
+    let mut pki = Pki::new();
+    let mut worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
+    worlds[1].settings.push("cluster.may_lead=false");
+    worlds[1].environment =
+        vec![("LD_PRELOAD".into(), library.into()), ("CLOCK_AHEAD_FILE".into(), set.clone().into())];
+    makes_topic(&worlds[0]);
+    let mut leader = worlds[0].start();
+    leader.serves();
+    let edge = takes_requests(&worlds[1]);
+    let mut load = block_on(callers(&worlds[1], &worlds[0]).load(1));
+    load.start();
+    for jump_s in [0, 3_600, 0, -3_600] {
+        set_clock(jump_s);
+        clock_becomes(&worlds[1], jump_s, 0);
+        load.wait_for_accepted(TRANSFERS);
+        takes_a_fulfil(worlds[1].ports[0]);
+    }
+    stops(edge);
+    // A start believes the clock. For certificates it may be little behind.
+    set_clock(-BEHIND_S);
+    let edge = takes_requests(&worlds[1]);
+    clock_becomes(&worlds[1], 0, BEHIND_S);
+    load.wait_for_accepted(TRANSFERS);
+    takes_a_fulfil(worlds[1].ports[0]);
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    block_on(verdict::all_agree(&worlds[0].admin(), &load, &accepted));
+    drop(load);
+    stops(edge);
+    stops(leader);
+    verdict::journal_agrees(&worlds[0].data, &accepted);
+    verdict::audit_is_clean(&worlds[0].data);
 }
