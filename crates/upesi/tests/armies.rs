@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use support_crash::hub::{Hub, PATIENCE, upesi};
+use support_crash::hub::{Hub, PATIENCE, free_ports, upesi};
 use support_crash::scene::block_on;
 use support_crash::verdict;
 use tempfile::TempDir;
@@ -74,7 +74,10 @@ fn lowered(hub: &Hub) -> bool {
 fn idle_connections_beyond_the_limit_stop_no_payment_and_no_restart() {
     upesi_hub::raise_limit();
     let directory = TempDir::new().unwrap();
-    let world = World::new(directory.path());
+    let mut world = World::new(directory.path());
+    let metrics = free_ports()[0];
+    world.settings = vec![format!("metrics.listen={metrics}").leak()];
+    let world = world;
     let start = || {
         let mut hub = Hub::spawn(world.serve(limited(LIMIT)), None);
         hub.serves();
@@ -86,7 +89,8 @@ fn idle_connections_beyond_the_limit_stop_no_payment_and_no_restart() {
     load.start();
     load.wait_for_accepted(50);
     for _ in 0..2 {
-        let armies = (army(world.ports[0], ARMY), army(world.ports[1], 200));
+        let armies = [(world.ports[0], ARMY), (world.ports[1], 200), (metrics, 200)];
+        let armies = armies.map(|(port, count)| army(port, count));
         // Segments roll, the archive folds and snapshots are written meanwhile.
         load.wait_for_accepted(1_200);
         let admin = world.admin();

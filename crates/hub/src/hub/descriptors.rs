@@ -11,6 +11,8 @@ use upesi_gateway::nodes::CONNECTIONS_PER_NODE;
 use upesi_http::Limits;
 use upesi_http::server::PROXY_HEADERS_MAX;
 
+use super::options::{admin_limits, node_limits, size};
+use super::start::METRICS_CONNECTIONS_MAX;
 use crate::config::Settings;
 
 /// Standard streams, sockets that listen, the lock, `/proc` while metrics are made, profiles, name servers, and room.
@@ -27,6 +29,14 @@ const STORE: u64 = upesi_tables::store::OPEN_FILES_MAX as u64 + 32;
 const DIVISION: u64 = upesi_tables::archive::OPEN_FILES_MAX as u64 + 12;
 /// Divisions that an archive may come to have until the next start, beside half as many as it has.
 const DIVISIONS_MORE: u64 = 8;
+/// Clients of brokers that live at once: producer and consumer of the log, those that take their place when files
+/// change, and two that ask what other nodes need.
+const BROKER_CLIENTS: u64 = 6;
+/// What such a client counts as brokers beside those that it was named and those that it learns of: itself, and the
+/// coordinator of its group.
+const BROKERS_MORE: u64 = 2;
+/// Of each of them: a connection, and a pipe that wakes its thread.
+const PER_BROKER: u64 = 3;
 /// The fewest connections with which a hub is of use: those of DFSPs, those to DFSPs.
 const INBOUND_MIN: u64 = 64;
 const OUTBOUND_MIN: u64 = 64;
@@ -85,26 +95,39 @@ fn divisions(settings: &Settings) -> u64 {
     found + found / 2 + DIVISIONS_MORE
 }
 
+/// Those of brokers' clients.
+fn of_brokers(settings: &Settings) -> u64 {
+    let cluster = &settings.cluster;
+    let named = cluster.brokers.split(',').count() as u64;
+    // Others than these may be named for them.
+    let learned: u64 = cluster.replicas.parse().unwrap_or_default();
+    match cluster.log {
+        "kafka" => BROKER_CLIENTS * (named + learned + BROKERS_MORE) * PER_BROKER,
+        _ => 0,
+    }
+}
+
+/// Those that are not for the connections of DFSPs, to and fro.
+fn reserve(settings: &Settings, workers: usize) -> u64 {
+    let open_max = |connections_max| admin_limits(settings, connections_max).open_max() as u64;
+    let admin = open_max(size(settings.admin.connections_max));
+    let metrics = if settings.metrics.listen.is_empty() { 0 } else { open_max(METRICS_CONNECTIONS_MAX) };
+    // Beside them those of operators, of handshakes, and of the process.
+    let threads = (workers as u64 + 3) * PER_WORKER;
+    let storage = JOURNAL + MERGES + STORE + DIVISION * divisions(settings);
+    let balancers = if settings.fspiop.proxy_protocol_from.is_empty() { 0 } else { PROXY_HEADERS_MAX as u64 };
+    let nodes = match &*settings.cluster.listen {
+        "" => 0,
+        // Those of the port, and those to the node that leads.
+        _ => (node_limits(settings).open_max() + CONNECTIONS_PER_NODE) as u64,
+    };
+    PROCESS + threads + storage + admin + metrics + balancers + nodes + of_brokers(settings)
+}
+
 impl Descriptors {
     /// Divides what the system allows this process.
     pub(super) fn of(settings: &Settings, workers: usize) -> Result<Self, TooFewDescriptors> {
-        let admin =
-            upesi_admin::limits(super::options::size(settings.admin.connections_max)).open_max() as u64;
-        // Beside them those of operators, of handshakes, and of the process.
-        let threads = (workers as u64 + 3) * PER_WORKER;
-        let storage = JOURNAL + MERGES + STORE + DIVISION * divisions(settings);
-        let balancers =
-            if settings.fspiop.proxy_protocol_from.is_empty() { 0 } else { PROXY_HEADERS_MAX as u64 };
-        let nodes = match &*settings.cluster.listen {
-            "" => 0,
-            // Those of the port, and those to the node that leads.
-            _ => (super::options::node_limits(settings).open_max() + CONNECTIONS_PER_NODE) as u64,
-        };
-        Self::divide(
-            limit(),
-            PROCESS + threads + storage + admin + balancers + nodes,
-            settings.fspiop.connections_max,
-        )
+        Self::divide(limit(), reserve(settings, workers), settings.fspiop.connections_max)
     }
 
     /// What is left of `limit` behind the reserve, a third of it for connections to the outside at first.
@@ -140,6 +163,31 @@ impl Descriptors {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{self, Sources};
+
+    #[test]
+    fn every_port_and_every_client_of_brokers_has_its_part_of_the_reserve() {
+        let directory = tempfile::tempdir().unwrap();
+        let reserved = |more: &[(&str, &str)]| {
+            let given = [("data.dir", directory.path().to_str().unwrap())];
+            let flags = given
+                .iter()
+                .chain(more)
+                .map(|(key, value)| ("test".to_owned(), (*key).to_owned(), (*value).to_owned()));
+            let sources = Sources { flags: flags.collect(), ..Sources::default() };
+            reserve(&config::load(&sources).unwrap().settings, 4)
+        };
+        let metrics = ("metrics.listen", "127.0.0.1:9464");
+        let kafka = [
+            ("cluster.log", "kafka"),
+            ("cluster.id", "00112233445566778899aabbccddeeff"),
+            ("cluster.node", "1"),
+            ("cluster.brokers", "a:9092,b:9092"),
+        ];
+        let alone = reserved(&[]);
+        assert_eq!(reserved(&[metrics]) - alone, 16 + 64);
+        assert_eq!(reserved(&kafka) - alone, 6 * (2 + 3 + 2) * 3);
+    }
 
     #[test]
     fn the_parts_never_exceed_the_limit_and_a_wide_one_lowers_nothing() {
