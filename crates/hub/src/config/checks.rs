@@ -212,8 +212,12 @@ fn port_of_a_node(values: &Understood) -> Option<Mistake> {
         origin: origin.clone(),
         text: format!("cluster.listen = {address:?} {problem}"),
     };
-    if address.parse::<SocketAddr>().is_err() {
-        return Some(mistake("is no address with port, such as 0.0.0.0:4003"));
+    match address.parse::<SocketAddr>() {
+        Err(_) => return Some(mistake("is no address with port, such as 0.0.0.0:4003")),
+        Ok(address) if address.port() == 0 => {
+            return Some(mistake("has a port that other nodes cannot know"));
+        }
+        Ok(_) => {}
     }
     if matches!(values.get("cluster.log")?.0, Value::Choice("none")) {
         return Some(mistake("is for nodes of a cluster: set cluster.log"));

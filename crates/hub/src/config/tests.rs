@@ -277,6 +277,16 @@ fn a_batch_fits_into_an_entry_of_the_log() {
     assert!(load(&Sources { file: Some(fits.path.clone()), ..Sources::default() }).is_ok());
 }
 
+/// What reads as one place and is another, or none.
+const ODD_PLACES: [(&str, &str); 6] = [
+    ("1=hub-1:0", "a URL's port must be a number from 1 to 65535 without leading zeros"),
+    ("1=hub-1:+80", "a URL's port must be a number from 1 to 65535 without leading zeros"),
+    ("1=127.1:4003", "an IPv4 address in a URL must be four decimal numbers, such as 192.0.2.1"),
+    ("1={host}:4003", "a URL may not have placeholders in its host or port"),
+    ("1=hub-1/x:4003", "give a node and where it is reached, such as 1=hub-1.example:4003"),
+    ("1=hub-1?x:4003", "give a node and where it is reached, such as 1=hub-1.example:4003"),
+];
+
 #[test]
 fn a_port_for_nodes_needs_tls_and_a_place_in_the_list() {
     let port = "[cluster]\nlog = \"kafka\"\nlisten = \"127.0.0.1:4003\"\nnode = 1\n";
@@ -286,6 +296,10 @@ fn a_port_for_nodes_needs_tls_and_a_place_in_the_list() {
         (
             "[cluster]\nlisten = \"here\"\n",
             "2: cluster.listen = \"here\" is no address with port, such as 0.0.0.0:4003",
+        ),
+        (
+            "[cluster]\nlisten = \"0.0.0.0:0\"\n",
+            "2: cluster.listen = \"0.0.0.0:0\" has a port that other nodes cannot know",
         ),
         (
             "[cluster]\nlisten = \"127.0.0.1:4003\"\n",
@@ -301,6 +315,9 @@ fn a_port_for_nodes_needs_tls_and_a_place_in_the_list() {
         ),
     ] {
         assert_eq!(mistakes_of(content), [expected], "{content}");
+    }
+    for (place, expected) in ODD_PLACES {
+        assert_eq!(mistakes_of(&with(place)), [format!("5: cluster.nodes: {place:?}: {expected}")]);
     }
     let right = file(&with("1=hub-1:4003, 2=[::1]:4003"));
     assert!(load(&Sources { file: Some(right.path.clone()), ..Sources::default() }).is_ok());

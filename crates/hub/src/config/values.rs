@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use upesi_gateway::{AddressLists, IPV6_PREFIX_MAX, RateLimits};
-use upesi_http::{GuardRules, Network, Origin, Target};
+use upesi_http::{GuardRules, Network, Origin, Target, check_address};
 use upesi_ledger::Role;
 use upesi_types::FspId;
 
@@ -47,8 +47,12 @@ pub(crate) fn peers(text: &str) -> Result<Vec<(u32, Origin)>, String> {
         let number = number.trim().parse().map_err(|_| wanted())?;
         let (_, port) = place.rsplit_once(':').ok_or_else(wanted)?;
         port.trim().parse::<u16>().map_err(|_| wanted())?;
-        let target = Target::parse(&format!("https://{}", place.trim()))
-            .map_err(|error| format!("{item:?}: {error}"))?;
+        let url = format!("https://{}", place.trim());
+        let target = check_address(&url).and_then(|()| Target::parse(&url));
+        let target = target.map_err(|error| format!("{item:?}: {error}"))?;
+        if target.path != "/" {
+            return Err(wanted());
+        }
         if peers.iter().any(|(other, _)| *other == number) {
             return Err(format!("{item:?}: node {number} is named twice"));
         }
