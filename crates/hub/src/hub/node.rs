@@ -104,7 +104,8 @@ impl NodeMetrics {
         *self.topic_held_by.lock().unwrap_or_else(PoisonError::into_inner) = node;
     }
 
-    /// The lines of the metrics, at this instant of the hub's time; `written` by a node that leads: its last record, and how many of the store it added.
+    /// The lines of the metrics, at this instant of the hub's time; `written` by a node that leads: its last record, and
+    /// how many of the store it added.
     pub(super) fn write(&self, text: &mut String, now: Timestamp, written: Option<(u64, u64)>) {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let leads = self.leads.load(Ordering::Relaxed);
@@ -143,7 +144,8 @@ impl NodeMetrics {
         }
     }
 
-    /// Whether it leads, or has read what the log had lately, by the hub's time: a wall clock that jumped makes nothing old.
+    /// Whether it leads, or has read what the log had lately, by the hub's time: a wall clock that jumped makes nothing
+    /// old.
     pub(super) fn is_current(&self, now: Timestamp) -> bool {
         let leads = self.leads.load(Ordering::Relaxed);
         leads || self.behind_ms(now).is_some_and(|behind_ms| u128::from(behind_ms) <= BEHIND_MAX.as_millis())
