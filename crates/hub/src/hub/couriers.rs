@@ -61,7 +61,10 @@ pub(super) async fn keep_nodes(
             continue;
         }
         match engine.submit(Command::SetCouriers(nodes.clone()), Payload::default()).await {
-            Ok(_) => tracing::info!(?nodes, "these nodes deliver callbacks"),
+            Ok(_) => {
+                let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+                tracing::info!(nodes = nodes.join(", "), "these nodes deliver callbacks");
+            }
             Err(error) => tracing::debug!(%error, "it is not recorded which nodes deliver callbacks"),
         }
     }
