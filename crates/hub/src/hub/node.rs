@@ -104,8 +104,8 @@ impl NodeMetrics {
         *self.topic_held_by.lock().unwrap_or_else(PoisonError::into_inner) = node;
     }
 
-    /// The lines of the metrics, at this instant of the hub's time; `written` by a node that leads: its last record, and
-    /// how many of the store it added.
+    /// The lines of the metrics, at this instant of the hub's time; `written` by a node that leads: its last record,
+    /// and how many of the store it added.
     pub(super) fn write(&self, text: &mut String, now: Timestamp, written: Option<(u64, u64)>) {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let leads = self.leads.load(Ordering::Relaxed);
