@@ -95,7 +95,7 @@ struct Shared {
     room: Room,
     /// Held by the one request that looks whether the leader answers by now.
     looking: Mutex<()>,
-    /// The leader answered that request: all others go, too.
+    /// The leader answers: all that wait go.
     answers: Notify,
     /// The leadership for which connections to other nodes were closed.
     epoch: AtomicU64,
@@ -151,9 +151,7 @@ impl Shared {
                 Some(pool) => match self.attempt(pool, request, deadline, &mut leads).await {
                     Ok(answered) => {
                         self.counts.answered.fetch_add(1, Ordering::Relaxed);
-                        if look.is_some() {
-                            self.answers.notify_waiters();
-                        }
+                        self.answers.notify_waiters();
                         return answered;
                     }
                     Err(no_answer) => no_answer,
