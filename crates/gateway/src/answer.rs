@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use upesi_fspiop::SyncError;
+use upesi_http::server::Refusal;
 use upesi_http::{BodyError, Full};
 use upesi_types::ErrorCode;
 
@@ -69,6 +70,12 @@ pub(crate) fn refusal_with_allow(error: &SyncError, allow: Option<&str>) -> Answ
 /// 503 with 2005.
 pub(crate) fn busy() -> SyncError {
     SyncError::new(ErrorCode::SERVER_BUSY, "try again later")
+}
+
+/// What the sender is told of a request that HTTP forbids.
+pub(crate) fn forbidden_by_http(refusal: &Refusal) -> SyncError {
+    let status = refusal.status.as_u16();
+    SyncError { status, ..SyncError::new(ErrorCode::MALFORMED_SYNTAX, refusal.reason) }
 }
 
 /// What the sender is told of a body that could not be read.

@@ -485,10 +485,7 @@ impl<H: Handler> Service for Gateway<H> {
     }
 
     fn reject(&self, _request: &http::Request<Incoming>, refusal: server::Refusal) -> Response<Full<Bytes>> {
-        let error = SyncError {
-            status: refusal.status.as_u16(),
-            ..SyncError::new(ErrorCode::MALFORMED_SYNTAX, refusal.reason)
-        };
+        let error = answer::forbidden_by_http(&refusal);
         self.metrics.count_refusal(&error);
         answer::refusal(&error)
     }

@@ -18,9 +18,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use upesi_admission::{ORDINARY_BODY_BYTES_MAX, SourceId};
-use upesi_engine::Participants;
 use upesi_http::{BodyError, body};
-use upesi_types::FspId;
 
 use crate::config::GatewayConfig;
 
@@ -195,12 +193,6 @@ pub(crate) enum Sender {
     Dfsp(SourceId),
     /// The peer's address; an IPv6 address only by its network half. `None` without a socket.
     Address(Option<IpAddr>),
-}
-
-/// The sender of that name; all that are no participants are one.
-pub(crate) fn source_of(participants: &Participants, name: Option<&FspId>) -> Sender {
-    let known = name.and_then(|name| participants.named(name));
-    Sender::Dfsp(known.map_or(SourceId::OTHERS, |participant| SourceId(participant.id.number())))
 }
 
 /// Counts bytes by sender.

@@ -23,9 +23,10 @@ use upesi_http::server::Refusal;
 use upesi_http::{ClientTls, Connection, Full, Incoming, Origin, Pool, PoolConfig, Service};
 use upesi_types::ErrorCode;
 
+use crate::admission::source_of;
 use crate::caller::{Caller, TrustEveryone, check_blocks};
 use crate::config::GatewayConfig;
-use crate::large_bodies::{LargeBodies, Unread, source_of};
+use crate::large_bodies::{LargeBodies, Sender, Unread};
 use crate::{answer, request};
 
 pub use hand_on::{HandOn, HandOnCounts};
@@ -93,7 +94,7 @@ impl<H: Handler> NodePort<H> {
 
     async fn read(&self, headers: &HeaderMap, body: Incoming, received: Instant) -> Result<Bytes, SyncError> {
         let (max, deadline) = (self.config.body_bytes_max, received + self.config.body_deadline);
-        let sender = || source_of(&self.participants.get(), Caller::named(headers).source().as_ref());
+        let sender = || Sender::Dfsp(source_of(&self.participants.get(), Caller::named(headers).source()));
         let read = self.bodies.read(body, max, deadline, sender).await;
         read.map_err(|unread| match unread {
             Unread::Failed(error) => answer::unreadable_body(error, max),
@@ -135,9 +136,7 @@ impl<H: Handler> Service for NodePort<H> {
     }
 
     fn reject(&self, _request: &HttpRequest<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
-        let status = refusal.status.as_u16();
-        let error = SyncError { status, ..SyncError::new(ErrorCode::MALFORMED_SYNTAX, refusal.reason) };
-        NodeAnswer::Handled(Err(error)).write()
+        NodeAnswer::Handled(Err(answer::forbidden_by_http(&refusal))).write()
     }
 }
 

@@ -9,7 +9,7 @@ mod metrics;
 mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use upesi_admission::{
     Admission, AdmissionConfig, Class, INTERVAL_MS, ORDINARY_BODY_BYTES_MAX, Observed, SourceId,
     quota_of_byte_rate, quota_of_rate,
 };
-use upesi_engine::SharedParticipants;
+use upesi_engine::{Participants, SharedParticipants};
 use upesi_fspiop::SyncError;
 use upesi_ledger::ParticipantId;
 use upesi_types::{ErrorCode, FspId};
@@ -121,6 +121,12 @@ pub(crate) struct AdmissionGate {
 struct Core {
     admission: Admission,
     last_interval_ns: u64,
+}
+
+/// The participant of that name, as rates and shares count it; all other names are one.
+pub(crate) fn source_of(participants: &Participants, name: Option<FspId>) -> SourceId {
+    let known = name.and_then(|name| participants.named(&name));
+    known.map_or(SourceId::OTHERS, |participant| SourceId(participant.id.number()))
 }
 
 impl AdmissionGate {
@@ -240,9 +246,7 @@ impl AdmissionGate {
         if let Some(identity) = caller.identity() {
             return SourceId(identity.number);
         }
-        let Some(name) = caller.source() else { return SourceId::OTHERS };
-        let participants: Arc<_> = self.participants.get();
-        participants.named(&name).map_or(SourceId::OTHERS, |participant| SourceId(participant.id.number()))
+        source_of(&self.participants.get(), caller.source())
     }
 
     /// Ends the intervals that are over, unless another worker is at it.

@@ -17,8 +17,9 @@ use upesi_http::{Full, Pool, SendError, header_block};
 use upesi_types::{ErrorCode, FspId};
 
 use super::{CONNECTIONS_PER_NODE, Lead, NodeAnswer, Peers};
+use crate::admission::source_of;
 use crate::answer;
-use crate::large_bodies::{SenderBytes, Share, source_of};
+use crate::large_bodies::{Sender, SenderBytes, Share};
 
 /// How long a request waits for a node that leads and answers it. A leader that falls silent is followed within three
 /// seconds.
@@ -57,9 +58,9 @@ impl Room {
     }
 
     /// Room for a request; none if all of it is taken, or the sender's.
-    fn take(&self, participants: &SharedParticipants, sender: &FspId, bytes: usize) -> Option<Taken<'_>> {
+    fn take(&self, participants: &SharedParticipants, sender: FspId, bytes: usize) -> Option<Taken<'_>> {
         let places = 1 + bytes / PLACE_BYTES;
-        let mut share = self.senders.share(source_of(&participants.get(), Some(sender)));
+        let mut share = self.senders.share(Sender::Dfsp(source_of(&participants.get(), Some(sender))));
         if !share.grow_to(places * PLACE_BYTES) {
             return None;
         }
@@ -131,7 +132,7 @@ impl Handler for HandOn {
 
     async fn handle(&self, request: Request) -> Result<Accepted, SyncError> {
         let shared = &*self.shared;
-        let taken = shared.room.take(&shared.participants, &request.parties.source, request.bytes());
+        let taken = shared.room.take(&shared.participants, request.parties.source, request.bytes());
         let Some(_taken) = taken else { return Err(answer::busy()) };
         shared.hand_on(&Outgoing::of(request)?).await
     }
@@ -287,7 +288,7 @@ mod tests {
     fn a_sender_has_half_of_the_room_and_a_large_request_more_than_one_place() {
         let (room, participants) = (Room::new(), SharedParticipants::default());
         let stranger = FspId::parse("stranger").unwrap();
-        let take = |bytes| room.take(&participants, &stranger, bytes);
+        let take = |bytes| room.take(&participants, stranger, bytes);
         let large = take(PLACES / 4 * PLACE_BYTES);
         assert!(large.is_some());
         let small: Vec<_> = std::iter::from_fn(|| take(PLACE_BYTES - 1)).collect();

@@ -13,7 +13,7 @@ use crate::broker::Broker;
 use crate::common::message::Message;
 use crate::common::recorder::Recorder;
 use crate::common::secure::Pki;
-use crate::serving::{callers, metric, nodes, stops_with_everything, takes_requests};
+use crate::serving::{callers, leader_and_edge, metric, nodes, stops_with_everything, takes_requests};
 use crate::support_crash::hub::{PATIENCE, SERVING};
 use crate::support_crash::load::Load;
 use crate::support_crash::scene::block_on;
@@ -142,12 +142,7 @@ fn an_answer_by_another_node_comes_before_its_callback() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
-    makes_topic(&worlds[0]);
-    let mut leader = worlds[0].start();
-    leader.serves();
-    let edge = takes_requests(&worlds[1]);
-    let load = block_on(callers(&worlds[1], &worlds[0]).load(1));
+    let (worlds, leader, edge, load) = leader_and_edge(directory.path(), &broker.addresses, &mut pki);
     shared_by(&worlds[0], 2);
     let admin = worlds[0].admin();
     // Some of them are the one node's, and some the other's.

@@ -16,6 +16,7 @@ use super::support_crash::scene::World;
 use crate::broker::Broker;
 use crate::common::secure::Pki;
 use crate::support_crash::hub::{Hub, PATIENCE, SERVING, free_ports, upesi};
+use crate::support_crash::load::Load;
 use crate::support_crash::scene::block_on;
 use crate::support_crash::{setting, verdict};
 use crate::{
@@ -59,6 +60,17 @@ pub fn nodes_at(directory: &Path, brokers: &str, pki: &mut Pki, hosts: &[Ipv4Add
         ]);
     }
     worlds
+}
+
+/// A node that leads, one that takes requests, and DFSPs that speak to that one.
+pub fn leader_and_edge(directory: &Path, brokers: &str, pki: &mut Pki) -> (Vec<World>, Hub, Hub, Load) {
+    let worlds = nodes(directory, brokers, pki, 2);
+    makes_topic(&worlds[0]);
+    let mut leader = worlds[0].start();
+    leader.serves();
+    let edge = takes_requests(&worlds[1]);
+    let load = block_on(callers(&worlds[1], &worlds[0]).load(1));
+    (worlds, leader, edge, load)
 }
 
 /// DFSPs that speak to a node, and operators that speak to the one that leads.
@@ -181,12 +193,7 @@ fn a_node_that_takes_requests_takes_over() {
     let directory = TempDir::new().unwrap();
     let broker = Broker::start(directory.path());
     let mut pki = Pki::new();
-    let worlds = nodes(directory.path(), &broker.addresses, &mut pki, 2);
-    makes_topic(&worlds[0]);
-    let mut leader = worlds[0].start();
-    leader.serves();
-    let mut edge = takes_requests(&worlds[1]);
-    let mut load = block_on(callers(&worlds[1], &worlds[0]).load(1));
+    let (worlds, leader, mut edge, mut load) = leader_and_edge(directory.path(), &broker.addresses, &mut pki);
     load.start();
     load.wait_for_accepted(2 * TRANSFERS);
     operators_read_and_change_nothing(&worlds[1]);
