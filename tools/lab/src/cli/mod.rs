@@ -75,7 +75,8 @@ pub enum LabCommand {
     /// Isolated stages are fed with such a stream. Recorded prepares are made to expire in 2099, so that they can be
     /// replayed at any time; the file holds whatever personal data the requests held.
     Record(RecordArguments),
-    /// Measure one stage of the hub alone: ledger, position, journal, archive, notification, prepare, fulfil.
+    /// Measure one stage of the hub alone: ledger, position, journal, archive, notification, prepare, fulfil, admin; or
+    /// the generator of load.
     ///
     /// docs/lab/isolated.md tells what each measures and leaves out, and which keys it has.
     Isolated(IsolatedArguments),
