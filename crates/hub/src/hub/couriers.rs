@@ -18,9 +18,10 @@ use upesi_gateway::nodes::{Couriers, Peers, REPORT_EVERY, ReportWay};
 use upesi_http::{ClientTls, Outbound, WorkerHandle, Workers};
 use upesi_ledger::Command;
 
+use super::clock::HubClock;
 use super::following::Read;
 use super::node::NodeMetrics;
-use super::start::{HubClock, start_courier};
+use super::start::start_courier;
 use super::{HubError, options};
 use crate::config::Settings;
 

@@ -18,17 +18,18 @@ use upesi_gateway::nodes::{HandOn, Lead};
 use upesi_gateway::{FollowerState, Gateway, GatewayContext, Rates};
 use upesi_http::server::Refusal;
 use upesi_http::{
-    BoundServer, Bytes, Connection, Full, Guard, Incoming, Outbound, Request, Response, Server, Service,
-    WorkerHandle, Workers,
+    BoundServer, Bytes, Connection, Full, Guard, Incoming, Outbound, Pace, Request, Response, Server,
+    Service, WorkerHandle, Workers,
 };
 
+use super::clock::HubClock;
 use super::couriers::FollowerCallbacks;
 use super::descriptors::Descriptors;
 use super::issuers::Providers;
 use super::node::{NodeMetrics, write_couriers};
 use super::process::write_follower;
 use super::signatures::Signatures;
-use super::start::{HubClock, PORTS_PATIENCE, bind, serve_admin, serve_fspiop, serve_metrics};
+use super::start::{PORTS_PATIENCE, bind, serve_admin, serve_fspiop, serve_metrics};
 use super::tls::{Servers, Tls};
 use super::{HubError, cluster, couriers, lane_metrics, options};
 use crate::config::Settings;
@@ -302,6 +303,8 @@ pub(super) struct StandbyAdmin {
     read: Read,
     make: Make,
     service: OnceLock<AdminService>,
+    /// Until there is one.
+    pace: Pace,
 }
 
 impl Debug for StandbyAdmin {
@@ -343,7 +346,7 @@ impl StandbyAdmin {
             let access = options::access(&settings, providers.issuers.clone(), None);
             AdminService::new(context.with_access(access))
         };
-        Self { read: read.clone(), make: Box::new(make), service: OnceLock::new() }
+        Self { read: read.clone(), make: Box::new(make), service: OnceLock::new(), pace: Pace::default() }
     }
 
     fn service(&self) -> Option<&AdminService> {
@@ -356,7 +359,10 @@ impl Service for StandbyAdmin {
     async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
         match self.service() {
             Some(service) => service.call(request, connection).await,
-            None => not_yet(),
+            None => {
+                self.pace.keep_patiently(connection).await;
+                not_yet()
+            }
         }
     }
 

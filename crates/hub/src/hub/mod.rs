@@ -1,5 +1,6 @@
 //! The hub: gateway, engine, courier and admin API put together.
 
+mod clock;
 pub mod cluster;
 mod couriers;
 mod descriptors;

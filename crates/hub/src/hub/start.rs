@@ -16,8 +16,7 @@ use upesi_delivery::lanes::{Courier, CourierConfig};
 use upesi_delivery::owed::{CallbackRenderer, CourierEffects, OutboxBacklog};
 use upesi_delivery::{Handler, Signer};
 use upesi_engine::{
-    Clock, ClockState, Engine, EngineHandle, EngineMetrics, EngineOptions, GuardedClock, SharedParticipants,
-    StartError,
+    Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
 };
 use upesi_gateway::nodes::{Couriers, NodePort};
 use upesi_gateway::{Gateway, GatewayContext, LargeBodies, Rates};
@@ -25,8 +24,8 @@ use upesi_http::{
     BindError, BoundServer, ClientTls, Limits, Outbound, ProxyCounts, Server, Service, Workers,
 };
 use upesi_keys::{Keys, Place, Secret};
-use upesi_types::{Present, Timestamp};
 
+use super::clock::HubClock;
 use super::cluster::{Elected, TopicKeeper};
 use super::descriptors::Descriptors;
 use super::issuers::Providers;
@@ -538,49 +537,6 @@ fn keep_positions(workers: &Workers, text: Arc<MetricsText>) {
             text.refresh().await;
         }
     });
-}
-
-// The hub's time, for what is made before the engine that keeps it.
-
-/// The hub's time once there is an engine that keeps it, the machine's before. A wall clock that jumped makes no
-/// message too old.
-pub(super) struct HubClock {
-    machine: Arc<dyn Clock>,
-    hub: OnceLock<Arc<GuardedClock>>,
-}
-
-impl HubClock {
-    pub(super) fn new(machine: Arc<dyn Clock>) -> Self {
-        Self { machine, hub: OnceLock::new() }
-    }
-
-    /// From now on time is what the engine keeps.
-    pub(super) fn follow(&self, clock: Arc<GuardedClock>) {
-        let _ = self.hub.set(clock);
-    }
-
-    /// How it stands to the machine's; good before there is an engine.
-    pub(super) fn state(&self) -> ClockState {
-        self.hub.get().map(|clock| clock.state()).unwrap_or_default()
-    }
-
-    fn clock(&self) -> &dyn Clock {
-        self.hub.get().map_or(&*self.machine, |clock| &**clock)
-    }
-}
-
-impl Clock for HubClock {
-    fn now(&self) -> Timestamp {
-        self.clock().now()
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.clock().monotonic()
-    }
-
-    fn present(&self) -> Present {
-        self.clock().present()
-    }
 }
 
 #[cfg(test)]
