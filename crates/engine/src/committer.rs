@@ -125,6 +125,9 @@ impl Committer {
             let shares = pending.positions.max(commands as u64).max(1);
             let share = pending.decided / u32::try_from(shares).unwrap_or(u32::MAX);
             metrics.mojaloop_position.observe_many(share, pending.positions);
+            if appended.accepted_ns > 0 {
+                metrics.log_accept_seconds.observe(Duration::from_nanos(appended.accepted_ns).as_secs_f64());
+            }
             metrics.journal_write_seconds.observe(Duration::from_nanos(appended.write_ns).as_secs_f64());
             metrics.journal_sync_seconds.observe(Duration::from_nanos(appended.sync_ns).as_secs_f64());
         }

@@ -39,6 +39,8 @@ pub struct EngineMetrics {
     pub decide_seconds: Histogram,
     /// Bytes appended to the journal.
     pub journal_bytes: Counter,
+    /// How long the log of a cluster took to accept a batch; of a node that leads.
+    pub log_accept_seconds: Histogram,
     /// Duration of the write of a batch.
     pub journal_write_seconds: Histogram,
     /// Duration of the sync of a batch.
@@ -139,6 +141,7 @@ impl EngineMetrics {
             batch_commands: Histogram::new(BATCH_COMMANDS),
             decide_seconds: stage(),
             journal_bytes: Counter::default(),
+            log_accept_seconds: stage(),
             journal_write_seconds: stage(),
             journal_sync_seconds: stage(),
             queue_depth: Gauge::default(),
@@ -218,6 +221,8 @@ impl EngineMetrics {
         r.register("upesi_engine_batch_commands", "Commands per batch", m.batch_commands.clone());
         r.register("upesi_engine_decide_seconds", "Deciding a batch", m.decide_seconds.clone());
         r.register("upesi_journal_bytes", "Bytes appended to the journal", m.journal_bytes.clone());
+        let of_cluster = "Until the log of a cluster accepted a batch; of a node that leads";
+        r.register("upesi_log_accept_seconds", of_cluster, m.log_accept_seconds.clone());
         r.register("upesi_journal_write_seconds", "Write of a batch", m.journal_write_seconds.clone());
         r.register("upesi_journal_sync_seconds", "Sync of a batch", m.journal_sync_seconds.clone());
         r.register("upesi_engine_queue_depth", "Commands waiting", m.queue_depth.clone());

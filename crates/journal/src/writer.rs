@@ -71,6 +71,8 @@ pub struct Appended {
     pub last_seq: u64,
     /// What was written, in bytes, padding included.
     pub bytes: u64,
+    /// How long a log of several nodes took to accept the batch, in nanoseconds; 0 without one.
+    pub accepted_ns: u64,
     /// Duration of the write, in nanoseconds.
     pub write_ns: u64,
     /// Duration of the sync, in nanoseconds.
@@ -443,6 +445,7 @@ fn appended(bytes: usize, started: Instant, written: Instant, rolled: bool) -> A
         first_seq: 0,
         last_seq: 0,
         bytes: bytes as u64,
+        accepted_ns: 0,
         write_ns: nanoseconds(written - started),
         sync_ns: nanoseconds(written.elapsed()),
         rolled,

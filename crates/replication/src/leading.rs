@@ -199,11 +199,14 @@ impl Leading {
     }
 
     fn append_as(&mut self, kind: Kind, batch: &mut Batch) -> Result<Appended, JournalError> {
+        let begun = self.clock.now();
         let offset = self.append_to_log(kind, batch)?;
+        let accepted = self.clock.now().saturating_sub(begun);
         match self.copy.append(kind, batch) {
             Ok(appended) => {
                 self.copy.advance(self.leader.fold(), offset);
-                Ok(appended)
+                let accepted_ns = u64::try_from(accepted.as_nanos()).unwrap_or(u64::MAX);
+                Ok(Appended { accepted_ns, ..appended })
             }
             // The log has the batch, so it must not be appended again. A start reads it from there.
             Err(error) => Err(self.fail(format!("its copy on this node cannot be written: {error}"))),

@@ -162,7 +162,7 @@ impl Appender for SimAppender {
             return Err(JournalError::Io { operation: "append to", file: FILE.to_owned(), source });
         }
         let first_seq = batch.first_seq();
-        Ok(Appended { first_seq, last_seq, bytes, write_ns: 0, sync_ns: 0, rolled: false })
+        Ok(Appended { first_seq, last_seq, bytes, accepted_ns: 0, write_ns: 0, sync_ns: 0, rolled: false })
     }
 
     fn confirm(&mut self) -> Result<(), JournalError> {

@@ -165,13 +165,18 @@ fn what_a_node_that_follows_answered_is_in_all_copies_whoever_leads() {
 
     let (accepted, refused) = load.end();
     assert!(refused.is_empty(), "{refused:?}");
-    block_on(verdict::all_agree(&worlds[(take_overs % 2) as usize].admin(), &load, &accepted));
+    let leads = &worlds[(take_overs % 2) as usize];
+    block_on(verdict::all_agree(&leads.admin(), &load, &accepted));
     assert!(
         metric(&worlds[2], r#"upesi_cluster_handed_on_total{outcome="answered"}"#) >= accepted.len() as u64
     );
     assert!(
         metric(&worlds[2], "upesi_cluster_hand_on_repeats_total") > 0,
         "no attempt met a change of leadership"
+    );
+    assert!(
+        metric(leads, "upesi_log_accept_seconds_count") > 0,
+        "the brokers' part of a payment is not measured"
     );
     drop(load);
     stops(standby);
