@@ -70,6 +70,7 @@ mod payer;
 mod payment;
 mod quoting;
 mod reply;
+mod rounds;
 mod route;
 mod scan;
 mod secured;

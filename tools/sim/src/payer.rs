@@ -183,6 +183,7 @@ impl Originator {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<(), OriginateError> {
+        let _under_way = self.shared.rounds.begin();
         let mut resends = self.options.resends_max;
         loop {
             let (headers, body) = (headers.clone(), body.clone());

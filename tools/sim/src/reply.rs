@@ -147,6 +147,7 @@ pub(crate) async fn send(
     // An answer that must be sent again is under way since it was first sent.
     let stamped = shared.metrics.as_ref().and_then(|_| metrics::leaving(headers, message::now));
     let headers = stamped.as_ref().unwrap_or(headers);
+    let _under_way = shared.rounds.begin();
     let mut pause = RETRY_PAUSE;
     for attempt in 1..=shared.answer_attempts_max {
         let dfsp = shared.dfsp(dfsp);

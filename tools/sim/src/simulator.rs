@@ -19,6 +19,7 @@ use crate::condition::Secret;
 use crate::dfsp::{Counters, Dfsp, DfspReport};
 use crate::metrics::SimMetrics;
 use crate::order::Orders;
+use crate::rounds::Rounds;
 use crate::secured::{Signing, SimSecurity};
 use crate::service::SimService;
 use crate::settings::{DfspSettings, SettingsError};
@@ -115,6 +116,7 @@ pub(crate) struct Shared {
     pub orders: Orders,
     pub channels: Channels,
     pub answer_attempts_max: u32,
+    pub rounds: Rounds,
     pub watch: Watch,
     /// `None` where nobody reads them: then nothing is measured.
     pub metrics: Option<SimMetrics>,
@@ -229,6 +231,7 @@ impl Simulator {
             orders: Orders::new(),
             channels: Channels::default(),
             answer_attempts_max: config.answer_attempts_max.max(1),
+            rounds: Rounds::default(),
             watch: Watch::new(config.watch),
             metrics: config.metrics.then(SimMetrics::new),
             signing: signatures.map(Signing::new),
@@ -289,6 +292,12 @@ impl Simulator {
     /// What the hub's positions must be, per DFSP and currency, by the DFSPs' own books.
     pub fn expected_positions(&self) -> BTreeMap<FspId, BTreeMap<Currency, ExpectedPosition>> {
         self.shared.dfsps.iter().map(|dfsp| (dfsp.name, dfsp.book().expected())).collect()
+    }
+
+    /// Begins another round, and says so, if no request or answer is still repeated that began before this one: what is
+    /// under way then began one round ago at most.
+    pub fn next_round(&self) -> bool {
+        self.shared.rounds.next()
     }
 
     /// How many transfers and conversions of a currency their payers and initiators know to be committed.

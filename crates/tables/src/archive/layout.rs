@@ -20,6 +20,8 @@ const DIGITS: usize = 20;
 
 /// The ending of a settled division.
 const SETTLED: &str = ".sorted";
+/// What is behind a division's name in that of its filter.
+pub(crate) const FILTER: &str = ".filter";
 /// The ending of the file whose name says where the archive begins.
 const BEGINS: &str = ".begins";
 
@@ -76,6 +78,7 @@ fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
     // A crash may have come between a rename and its sync, and what follows removes for good what those names replace.
     durable::sync_directory(archive)?;
     let (mut growing, mut settled, mut begins) = (BTreeMap::new(), BTreeMap::new(), 1);
+    let mut filters = Vec::new();
     for file in std::fs::read_dir(archive)? {
         let file = file?;
         let Ok(name) = file.file_name().into_string() else { continue };
@@ -95,6 +98,10 @@ fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
                 std::fs::remove_dir_all(file.path())?;
                 None
             }
+            ending if ending.ends_with(FILTER) => {
+                filters.push((first_seq, file.path()));
+                None
+            }
             _ => None,
         };
     }
@@ -109,6 +116,12 @@ fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
         // They are not opened, so it does no harm if their files stay.
         if let Err(error) = remove_files(path) {
             tracing::warn!(%error, path = %path.display(), "the files of a division that left are still there");
+        }
+    }
+    // A crash while a division was removed may have left its filter.
+    for (first_seq, path) in filters {
+        if divisions.get(&first_seq).is_none_or(|division| with_suffix(division, FILTER) != path) {
+            let _ = std::fs::remove_file(path);
         }
     }
     forget_earlier_begins(archive, begins)?;
@@ -138,6 +151,24 @@ pub fn first_seq_of(archive: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filter_goes_with_its_division_whenever_that_was_stopped() {
+        let directory = tempfile::tempdir().unwrap();
+        let division = |first_seq| division_path(directory.path(), first_seq);
+        for directory in [division(9), settled_path(&division(20)), with_suffix(&division(1), ".removed")] {
+            std::fs::create_dir(directory).unwrap();
+        }
+        let kept = [with_suffix(&division(9), FILTER), with_suffix(&settled_path(&division(20)), FILTER)];
+        // Of one that left, of one that was settled since, and of none.
+        let orphans = [1, 20, 30].map(|first_seq| with_suffix(&division(first_seq), FILTER));
+        for filter in kept.iter().chain(&orphans) {
+            std::fs::write(filter, "bits").unwrap();
+        }
+        assert_eq!(prepare(directory.path()).unwrap().divisions.into_keys().collect::<Vec<_>>(), [9, 20]);
+        assert!(kept.iter().all(|filter| filter.exists()), "a filter that is in use is gone");
+        assert!(!orphans.iter().any(|filter| filter.exists()), "a filter stays for ever");
+    }
 
     #[test]
     fn the_oldest_division_is_told_by_the_names_of_whole_ones() {

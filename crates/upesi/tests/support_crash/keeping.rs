@@ -20,7 +20,7 @@ const DAY_S: u64 = 95_000;
 const DAYS_MAX: u64 = 6;
 /// So many days are lived through at least.
 const DAYS_MIN: u64 = 4;
-/// More than there are payers: between two days each has got all answers that it waited for.
+/// Payments that show that a hub served since the last day.
 const BETWEEN_DAYS: u64 = 64;
 /// The hub's log line of a removal.
 const LEFT: &str = "old transfers were removed from the archive";
@@ -74,11 +74,13 @@ impl Keeping {
     }
 
     /// A day passes if payments have gone on since the last, and on the first two only if the archive was given some.
+    /// What a DFSP repeats since the day before the last is waited for: a hub may have forgotten its transfer else.
     pub fn pass_a_day(&mut self, world: &mut World, load: &Load) {
         let accepted = load.accepted_count();
         if self.days < DAYS_MAX
             && accepted >= self.accepted_before + BETWEEN_DAYS as usize
             && !self.waits_for_archive(world)
+            && load.simulator.next_round()
         {
             self.days += 1;
             self.accepted_before = accepted;
@@ -115,7 +117,8 @@ impl Keeping {
         hub.serves();
         load.wait_for_accepted(1);
         let begun = Instant::now();
-        while !self.log(world).contains(LEFT) {
+        // A hub that was killed as they left had no time to log it.
+        while first_seq_of(&world.data.join("archive")).is_none_or(|first_seq| first_seq == 1) {
             assert!(begun.elapsed() < PATIENCE, "no transfers leave within {PATIENCE:?}");
             load.wait_for_accepted(1);
         }
@@ -180,7 +183,7 @@ impl Keeping {
         let log = self.log(world);
         let told = log.lines().filter(|line| line.contains(LEFT)).filter_map(last_record).max();
         assert!(
-            told.is_some_and(|last| first_seq > last),
+            told.is_none_or(|last| first_seq > last),
             "{told:?} had left, the archive begins with {first_seq}"
         );
         let archive = FjallArchive::open(path, &ArchiveOptions::default()).unwrap();

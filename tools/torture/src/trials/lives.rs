@@ -34,7 +34,7 @@ impl Lives {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr);
         let seed = self.seed.1;
-        assert!(output.status.success(), "seed {seed}: {}\n{}", tail(&text), tail(&errors));
+        assert!(output.status.success(), "seed {seed}: {}\n{}", tail(&text), reason(&errors));
         text
     }
 
@@ -62,6 +62,12 @@ impl Lives {
 fn number_before(text: &str, what: &str) -> u64 {
     let before = text.rsplit_once(what).map_or("", |(before, _)| before);
     before.split_whitespace().last().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Where a failed run says why: a backtrace behind it is longer than what is told.
+fn reason(errors: &str) -> String {
+    let begin = errors.find("panicked at").unwrap_or_default();
+    errors[begin..].lines().take(LINES_TOLD_MAX).collect::<Vec<_>>().join("\n")
 }
 
 fn tail(text: &str) -> String {

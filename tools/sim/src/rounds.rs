@@ -1,0 +1,61 @@
+//! Messages that are repeated until the hub takes them, told apart by when they began.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts what is under way of this round, and of the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    present: AtomicU64,
+    under_way: [AtomicU64; 2],
+}
+
+/// A message, until it was taken or given up.
+pub(crate) struct UnderWay<'a>(&'a AtomicU64);
+
+impl Rounds {
+    pub(crate) fn begin(&self) -> UnderWay<'_> {
+        let count = self.of(self.present.load(Ordering::SeqCst));
+        count.fetch_add(1, Ordering::SeqCst);
+        UnderWay(count)
+    }
+
+    /// Begins another round, if nothing is under way of the one before this.
+    pub(crate) fn next(&self) -> bool {
+        let next = self.present.load(Ordering::SeqCst) + 1;
+        let is_over = self.of(next).load(Ordering::SeqCst) == 0;
+        if is_over {
+            self.present.store(next, Ordering::SeqCst);
+        }
+        is_over
+    }
+
+    /// Shared by every other round.
+    const fn of(&self, round: u64) -> &AtomicU64 {
+        &self.under_way[(round % 2) as usize]
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_under_way_began_in_this_round_or_the_last() {
+        let rounds = Rounds::default();
+        let first = rounds.begin();
+        assert!(rounds.next());
+        let second = rounds.begin();
+        assert!(!rounds.next(), "the first began two rounds ago");
+        drop(first);
+        assert!(rounds.next());
+        assert!(!rounds.next(), "the second began two rounds ago");
+        drop(second);
+        assert!(rounds.next() && rounds.next());
+    }
+}
