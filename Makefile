@@ -13,7 +13,7 @@ UPESI := target/release/upesi
 # The commit that lab results and evidence name, with a + where sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates tools Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
-.PHONY: help tools build demo cluster-demo cluster-limits cluster-roles beside manifests test fmt lint unit tidy deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
+.PHONY: help tools build demo cluster-away cluster-demo cluster-limits cluster-roles beside manifests test fmt lint unit tidy deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
 
 help: ## This list.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -34,6 +34,9 @@ cluster-demo: build ## Three brokers and three hubs under load; each part is los
 
 cluster-roles: build ## What each role of a node costs, with three brokers and three hubs on this machine: RATE=300 SECONDS=20 ROUNDS=3.
 	@tools/kafka/roles $(UPESI) $(or $(RATE),300) $(or $(SECONDS),20) $(or $(ROUNDS),3)
+
+cluster-away: build ## The brokers of three hubs end for MINUTES=60, with payments under way, and come back.
+	@tools/kafka/away $(UPESI) $(or $(MINUTES),60)
 
 cluster-limits: build ## What a cluster holds whose brokers, hubs and load share this machine: SECONDS=15 ROUNDS=3.
 	@tools/kafka/limits $(UPESI) $(or $(SECONDS),15) $(or $(ROUNDS),3)

@@ -11,7 +11,9 @@ import time
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
-PORT, BROKERS_AT = 15000, 21290
+# PORTS=1000 moves all ports by so many: for trials side by side.
+MOVED = int(os.environ.get("PORTS", 0))
+PORT, BROKERS_AT = 15000 + MOVED, 21290 + MOVED
 DEADLINE_S = 120
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -59,7 +61,8 @@ class Brokers:
         subprocess.run([self.upesi, "pki", "init", "--dir", self.tls, "--name", "nodes"], **quiet)
         issue = [self.upesi, "pki", "issue", "node", "--dir", self.tls, "--for", "node", "--host", "127.0.0.1"]
         subprocess.run(issue, **quiet)
-        subprocess.run([HERE / "brokers", "up", self.kafka, "3", str(BROKERS_AT)], **quiet)
+        as_in_operation = {**os.environ, "TIER": "4"}
+        subprocess.run([HERE / "brokers", "up", self.kafka, "3", str(BROKERS_AT)], env=as_in_operation, **quiet)
         listed = subprocess.run([HERE / "brokers", "list", self.kafka], check=True, capture_output=True, text=True)
         self.addresses = listed.stdout.strip()
         return self

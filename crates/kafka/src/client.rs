@@ -27,8 +27,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the consumer is asked at a time while answers of the producer may come, too.
 const SLICE: Duration = Duration::from_millis(5);
 const NS_PER_MS: i64 = 1_000_000;
-/// How often entries are fetched while there are some.
-const FETCH_EVERY_MS: &str = "5";
+/// So much of the topic may wait to be read.
+const QUEUED_KB_MAX: &str = "16384";
 /// Largest entry, in bytes: that of the topic.
 pub const ENTRY_BYTES_MAX: usize = 12 * 1024 * 1024;
 
@@ -224,9 +224,9 @@ impl KafkaSettings {
             .set("isolation.level", "read_uncommitted")
             .set("fetch.message.max.bytes", ENTRY_BYTES_MAX.to_string())
             .set("fetch.wait.max.ms", "100")
-            // Behind an entry that waits to be taken the next ones are fetched together, not each by itself.
-            .set("queued.min.messages", "1")
-            .set("fetch.queue.backoff.ms", FETCH_EVERY_MS)
+            // Entries are asked for whether or not others wait to be taken: callbacks wait for them.
+            .set("queued.min.messages", "1000")
+            .set("queued.max.messages.kbytes", QUEUED_KB_MAX)
             .set("fetch.error.backoff.ms", "20")
             .create_with_context(self.told())?;
         Ok(made)
