@@ -1,4 +1,4 @@
-"""Brokers, hubs and load on this machine, for the measurements of clusters: `roles` and `limits`."""
+"""Brokers, hubs and load on this machine, for the trials of clusters: `roles`, `limits` and `away`."""
 
 import contextlib
 import json
@@ -114,14 +114,19 @@ class Hubs:
             self.start(number, of_node)
             wait_until(f"node {number} is there", lambda: is_well(number))
 
-    def load(self, edge, leader, *arguments):
-        """Loads one node; what the lab found, and the CPU time of each hub per transfer, in microseconds."""
+    def begin_load(self, edge, leader, *arguments):
+        """Begins to load one node: the process, and where its result will be."""
         result = self.space / "result"
         command = [self.upesi, "lab", "run", "transfers", *map(str, arguments), "--target", f"http://127.0.0.1:{port(edge)}",
                    "--admin", f"http://127.0.0.1:{port(leader) + 1}", "--out", result]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), result / "result.json"
+
+    def load(self, edge, leader, *arguments):
+        """Loads one node; what the lab found, and the CPU time of each hub per transfer, in microseconds."""
         before = {number: cpu_s(process.pid) for number, process in self.processes.items()}
-        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-        found = json.loads((result / "result.json").read_text())
+        process, result = self.begin_load(edge, leader, *arguments)
+        process.wait()
+        found = json.loads(result.read_text())
         if found["audit"]["findings"] or found["lost"]:
             sys.exit(f"the load lost transfers or its audit fails: {found['audit']}")
         spent = [cpu_s(process.pid) - before[number] for number, process in sorted(self.processes.items())]

@@ -227,6 +227,8 @@ impl KafkaSettings {
             // Entries are asked for whether or not others wait to be taken: callbacks wait for them.
             .set("queued.min.messages", "1000")
             .set("queued.max.messages.kbytes", QUEUED_KB_MAX)
+            // Until there is room again: by default a second, and a node that catches up takes far less.
+            .set("fetch.queue.backoff.ms", "5")
             .set("fetch.error.backoff.ms", "20")
             .create_with_context(self.told())?;
         Ok(made)

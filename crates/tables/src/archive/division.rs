@@ -12,7 +12,7 @@ use crate::TablesError;
 use crate::archive::filter::Filter;
 use crate::archive::filter_file::{self, Identity};
 use crate::archive::keyspace::{self, Mark, Shared, Store, store_damaged, store_error};
-use crate::archive::layout::FILTER;
+use crate::archive::layout::filter_path;
 use crate::archive::{ArchiveOptions, Division as DivisionInfo};
 use crate::beside::with_suffix;
 use crate::lsm::Slice;
@@ -183,7 +183,7 @@ impl Division {
     }
 
     pub(crate) fn filter_path(&self) -> PathBuf {
-        with_suffix(&self.path, FILTER)
+        filter_path(&self.path)
     }
 
     /// Begins the filter of a division that takes ids: with that of the last close where nothing happened since, else
@@ -302,6 +302,6 @@ pub(crate) fn remove_files(path: &Path) -> std::io::Result<()> {
     let removed = with_suffix(path, ".removed");
     std::fs::rename(path, &removed)?;
     durable::sync_parent(path)?;
-    let _ = std::fs::remove_file(with_suffix(path, FILTER));
+    let _ = std::fs::remove_file(filter_path(path));
     std::fs::remove_dir_all(&removed)
 }

@@ -21,7 +21,7 @@ const DIGITS: usize = 20;
 /// The ending of a settled division.
 const SETTLED: &str = ".sorted";
 /// What is behind a division's name in that of its filter.
-pub(crate) const FILTER: &str = ".filter";
+const FILTER: &str = ".filter";
 /// The ending of the file whose name says where the archive begins.
 const BEGINS: &str = ".begins";
 
@@ -40,6 +40,11 @@ pub(crate) fn settled_path(division: &Path) -> PathBuf {
     } else {
         with_suffix(division, SETTLED)
     }
+}
+
+/// Where the filter of a division is.
+pub(crate) fn filter_path(division: &Path) -> PathBuf {
+    with_suffix(division, FILTER)
 }
 
 pub(crate) fn division_path(archive: &Path, first_seq: u64) -> PathBuf {
@@ -120,7 +125,7 @@ fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
     }
     // A crash while a division was removed may have left its filter.
     for (first_seq, path) in filters {
-        if divisions.get(&first_seq).is_none_or(|division| with_suffix(division, FILTER) != path) {
+        if divisions.get(&first_seq).is_none_or(|division| filter_path(division) != path) {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -159,9 +164,9 @@ mod tests {
         for directory in [division(9), settled_path(&division(20)), with_suffix(&division(1), ".removed")] {
             std::fs::create_dir(directory).unwrap();
         }
-        let kept = [with_suffix(&division(9), FILTER), with_suffix(&settled_path(&division(20)), FILTER)];
+        let kept = [filter_path(&division(9)), filter_path(&settled_path(&division(20)))];
         // Of one that left, of one that was settled since, and of none.
-        let orphans = [1, 20, 30].map(|first_seq| with_suffix(&division(first_seq), FILTER));
+        let orphans = [1, 20, 30].map(|first_seq| filter_path(&division(first_seq)));
         for filter in kept.iter().chain(&orphans) {
             std::fs::write(filter, "bits").unwrap();
         }
