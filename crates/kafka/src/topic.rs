@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigEntry, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::producer::Producer;
 
 use crate::client::{Context, ENTRY_BYTES_MAX, KafkaSettings};
@@ -16,6 +18,9 @@ use crate::security::SecurityError;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a failure of a connection is waited for.
 const DIAGNOSIS: Duration = Duration::from_secs(3);
+/// How long a broker may take to learn of a topic that another one just made, or of all topics after its own start.
+const LEARNS_WITHIN: Duration = Duration::from_secs(5);
+const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// On how many brokers an entry stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,12 @@ pub enum TopicError {
     /// There is none.
     #[error("there is no topic {0}: create it with `upesi cluster create-topic`, or check `cluster.topic`")]
     Missing(String),
+    /// librdkafka's binding drops the broker's reason.
+    #[error(
+        "the brokers do not tell how the topic {0} is set: permit the operation DescribeConfigs on it, or start again \
+         when they know it"
+    )]
+    Untold(String),
     /// It would lose or reorder entries.
     #[error("the topic {topic} is no log for a hub: {}; change it, then start again", .wrong.join("; "))]
     Unfit {
@@ -122,40 +133,75 @@ pub fn create_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), 
 /// # Errors
 /// It is not, or the brokers do not say.
 pub fn check_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), TopicError> {
-    let topic = || settings.topic.clone();
-    let kafka = |source| settings.failed(source);
     let admin = settings.admin()?;
-    let metadata = admin.inner().fetch_metadata(Some(&settings.topic), TIMEOUT).map_err(kafka)?;
-    let Some(found) = metadata.topics().iter().find(|found| found.name() == settings.topic) else {
-        return Err(TopicError::Missing(topic()));
-    };
-    if found.error().is_some() {
-        return Err(TopicError::Missing(topic()));
-    }
-    let mut wrong = Vec::new();
-    if found.partitions().len() != 1 {
-        wrong.push(format!("it has {} partitions instead of 1", found.partitions().len()));
-    }
-    let copies =
-        found.partitions().iter().map(|partition| partition.replicas().len()).min().unwrap_or_default();
-    if copies < usize::try_from(replicas.count).unwrap_or_default() {
-        wrong.push(format!("it has {copies} replicas instead of {}", replicas.count));
-    }
-    let options = AdminOptions::new().request_timeout(Some(TIMEOUT));
-    let resource = ResourceSpecifier::Topic(&settings.topic);
-    let described = block_on(admin.describe_configs([&resource], &options)).map_err(kafka)?;
-    let entries = match described.into_iter().next() {
-        Some(Ok(resource)) => resource.entries,
-        Some(Err(code)) => return Err(kafka(KafkaError::AdminOp(code))),
-        None => Vec::new(),
-    };
+    let mut wrong =
+        once_known(ASK_EVERY, || find_topic(&admin, settings, |found| wrong_size(found, replicas.count)))?;
+    let told = once_known(ASK_EVERY, || told_settings(&admin, settings))?;
     for (key, value) in wanted(replicas) {
-        let told = entries.iter().find(|entry| entry.name == key).and_then(|entry| entry.value.as_deref());
+        let told = told.iter().find(|entry| entry.name == key).and_then(|entry| entry.value.as_deref());
         if !is_as_wanted(key, &value, told.unwrap_or_default()) {
             wrong.push(format!("{key} is {} instead of {value}", told.unwrap_or("not told")));
         }
     }
-    if wrong.is_empty() { Ok(()) } else { Err(TopicError::Unfit { topic: topic(), wrong }) }
+    if wrong.is_empty() { Ok(()) } else { Err(TopicError::Unfit { topic: settings.topic.clone(), wrong }) }
+}
+
+/// Asks again while a broker does not know of the topic, which it may learn.
+fn once_known<T>(pause: Duration, ask: impl Fn() -> Result<T, TopicError>) -> Result<T, TopicError> {
+    let since = Instant::now();
+    loop {
+        match ask() {
+            Err(TopicError::Missing(_) | TopicError::Untold(_)) if since.elapsed() < LEARNS_WITHIN => {
+                thread::sleep(pause);
+            }
+            told => return told,
+        }
+    }
+}
+
+/// What a broker says of the topic's partitions.
+fn find_topic<T>(
+    admin: &AdminClient<Context>,
+    settings: &KafkaSettings,
+    look: impl FnOnce(&MetadataTopic) -> T,
+) -> Result<T, TopicError> {
+    let metadata = admin.inner().fetch_metadata(Some(&settings.topic), TIMEOUT);
+    let metadata = metadata.map_err(|source| settings.failed(source))?;
+    let missing = || TopicError::Missing(settings.topic.clone());
+    let found = metadata.topics().iter().find(|found| found.name() == settings.topic).ok_or_else(missing)?;
+    match found.error().map(RDKafkaErrorCode::from) {
+        None | Some(RDKafkaErrorCode::LeaderNotAvailable) => Ok(look(found)),
+        Some(RDKafkaErrorCode::UnknownTopicOrPartition) => Err(missing()),
+        Some(code) => Err(settings.failed(KafkaError::MetadataFetch(code))),
+    }
+}
+
+fn wrong_size(found: &MetadataTopic, replicas: i32) -> Vec<String> {
+    let partitions = found.partitions();
+    let mut wrong = Vec::new();
+    if partitions.len() != 1 {
+        wrong.push(format!("it has {} partitions instead of 1", partitions.len()));
+    }
+    let copies = partitions.iter().map(|partition| partition.replicas().len()).min().unwrap_or_default();
+    if copies < usize::try_from(replicas).unwrap_or_default() {
+        wrong.push(format!("it has {copies} replicas instead of {replicas}"));
+    }
+    wrong
+}
+
+/// What a broker says of the topic's settings: none of them if it does not know of the topic.
+fn told_settings(
+    admin: &AdminClient<Context>,
+    settings: &KafkaSettings,
+) -> Result<Vec<ConfigEntry>, TopicError> {
+    let options = AdminOptions::new().request_timeout(Some(TIMEOUT));
+    let resource = ResourceSpecifier::Topic(&settings.topic);
+    let described = block_on(admin.describe_configs([&resource], &options));
+    match described.map_err(|source| settings.failed(source))?.pop() {
+        Some(Ok(topic)) if !topic.entries.is_empty() => Ok(topic.entries),
+        Some(Err(code)) => Err(settings.failed(KafkaError::AdminOp(code))),
+        Some(Ok(_)) | None => Err(TopicError::Untold(settings.topic.clone())),
+    }
 }
 
 /// The brokers that have the topic, by their numbers.
@@ -174,13 +220,13 @@ pub struct Standing {
 /// # Errors
 /// There is none, or the brokers do not say.
 pub fn standing(settings: &KafkaSettings) -> Result<Standing, TopicError> {
-    let client = settings.admin()?;
-    let metadata = client.inner().fetch_metadata(Some(&settings.topic), TIMEOUT);
-    let metadata = metadata.map_err(|source| settings.failed(source))?;
-    let found = metadata.topics().iter().find(|found| found.name() == settings.topic);
-    let Some(partition) = found.and_then(|found| found.partitions().first()) else {
-        return Err(TopicError::Missing(settings.topic.clone()));
-    };
+    let admin = settings.admin()?;
+    let missing = || TopicError::Missing(settings.topic.clone());
+    let standing = |topic: &MetadataTopic| topic.partitions().first().map(standing_of);
+    once_known(ASK_EVERY, || find_topic(&admin, settings, standing)?.ok_or_else(missing))
+}
+
+fn standing_of(partition: &MetadataPartition) -> Standing {
     let numbers = |brokers: &[i32]| -> Vec<u32> {
         let mut numbers: Vec<u32> = brokers.iter().filter_map(|broker| u32::try_from(*broker).ok()).collect();
         numbers.sort_unstable();
@@ -189,7 +235,7 @@ pub fn standing(settings: &KafkaSettings) -> Result<Standing, TopicError> {
     let in_sync = numbers(partition.isr());
     let mut behind = numbers(partition.replicas());
     behind.retain(|broker| !in_sync.contains(broker));
-    Ok(Standing { leader: u32::try_from(partition.leader()).ok(), in_sync, behind })
+    Standing { leader: u32::try_from(partition.leader()).ok(), in_sync, behind }
 }
 
 /// Sizes and counts may be larger.
@@ -210,7 +256,27 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, KafkaError>>) -
 
 #[cfg(test)]
 mod tests {
-    use super::is_as_wanted;
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    use super::{TopicError, is_as_wanted, once_known};
+
+    #[test]
+    fn a_broker_that_learns_of_the_topic_is_asked_again() {
+        let topic = || "upesi-journal".to_owned();
+        let asked = Cell::new(0);
+        let ask = || {
+            asked.set(asked.get() + 1);
+            match asked.get() {
+                1 => Err(TopicError::Missing(topic())),
+                2 | 3 => Err(TopicError::Untold(topic())),
+                number => Ok(number),
+            }
+        };
+        assert_eq!(once_known(Duration::ZERO, ask).unwrap(), 4);
+        let unfit = || Err::<(), _>(TopicError::Unfit { topic: topic(), wrong: Vec::new() });
+        assert!(matches!(once_known(Duration::ZERO, unfit), Err(TopicError::Unfit { .. })));
+    }
 
     #[test]
     fn larger_is_as_good_where_it_is_safe() {

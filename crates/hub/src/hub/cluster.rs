@@ -83,7 +83,9 @@ impl ClusterError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Settings(_) | Self::Connect(_) => Exit::Usage,
-            Self::Topic(TopicError::Kafka { .. }) | Self::Unreachable { .. } => Exit::Unavailable,
+            Self::Topic(TopicError::Kafka { .. } | TopicError::Untold(_)) | Self::Unreachable { .. } => {
+                Exit::Unavailable
+            }
             Self::Topic(_) => Exit::Usage,
             Self::LongerCopy { .. } => Exit::Failure,
             Self::Start(error) => exit_of(error),
