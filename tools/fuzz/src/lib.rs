@@ -95,7 +95,6 @@ targets! {
         "requests to the admin API of a running hub: never an answer of 500 or above, and the books stay in order";
 }
 
-/// The target of that name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }

@@ -26,6 +26,10 @@ const RULES: &str = r#"[{"ruleId":1,"conditions":{"all":[{"fact":"payload","path
 const LIMIT: &str = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":1000},"initialPosition":0}"#;
 const FUNDS: &str = r#"{"transferId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","externalReference":"ref","action":"recordFundsIn","reason":"why","amount":{"amount":"5000","currency":"KES"}}"#;
 
+fn texts(list: &[&str]) -> Vec<Vec<u8>> {
+    list.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
 fn request(method: &str, resource: &str, path: &str, body: &str) -> Vec<u8> {
     let media = format!("application/vnd.interoperability.{resource}+json;version=1.1");
     format!(
@@ -75,7 +79,7 @@ pub(crate) fn header_blocks() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn paths() -> Vec<Vec<u8>> {
-    [
+    texts(&[
         "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d/error",
         "/parties/MSISDN/26097%2B1/sub/error?x=1",
         "/participants/EMAIL/a%40b.cd",
@@ -83,9 +87,7 @@ pub(crate) fn paths() -> Vec<Vec<u8>> {
         "/authorizations/01ARZ3NDEKTSV4RRFFQ69G5FAV?authenticationType=OTP&retriesLeft=2&amount=102&currency=USD",
         "http://dfsp.example:3001/fspiop/transfers/{{transferId}}/error",
         "https://[::1]:443/path?query",
-    ]
-    .map(|path| path.as_bytes().to_vec())
-    .to_vec()
+    ])
 }
 
 /// One of each kind; requests of what is passed on begin at [`FIRST_PASSED_ON`], in the order of [`messages`].
@@ -110,7 +112,7 @@ const FIRST_PASSED_ON: usize = 3;
 const QUOTE: usize = 6;
 
 pub(crate) fn bodies() -> Vec<Vec<u8>> {
-    BODIES.map(|body| body.as_bytes().to_vec()).to_vec()
+    texts(&BODIES)
 }
 
 /// What is passed on: each body with a request that it belongs to, then requests without one, then errors.
@@ -267,18 +269,16 @@ pub(crate) fn http2_answers() -> Vec<Vec<u8>> {
 
 /// Answers of oracles to lookups, then to a batch.
 pub(crate) fn oracle_answers() -> Vec<Vec<u8>> {
-    [
+    texts(&[
         r#"{"partyList":[{"fspId":"greenbank","currency":"USD","partySubIdOrType":"shop&+7"},{"fspId":"redbank","partySubIdOrType":null,"x":1},{"fspId":""},{"fspId":"bl\u0075e","currency":"usd"}]}"#,
         r#"{"partyList":[]}"#,
         r#"{"partyList":[{"partyId":{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"}},{"partyId":{"partyIdType":"EMAIL","partyIdentifier":"a@b.cd"},"errorInformation":{"errorCode":"3003","errorDescription":"no"}},{"partyId":{"partyIdType":"BUSINESS","partyIdentifier":"acme","partySubIdOrType":"till-1"}}]}"#,
         r#"{"partyList":[{"partyId":{"partyIdType":"BUSINESS","partyIdentifier":"acme"},"errorInformation":{"errorCode":"x"}},{"partyId":{"partyIdType":"MSISDN","partyIdentifier":"26\u0030\u00397"}}]}"#,
-    ]
-    .map(|text| text.as_bytes().to_vec())
-    .to_vec()
+    ])
 }
 
 pub(crate) fn amounts() -> Vec<Vec<u8>> {
-    [
+    texts(&[
         "0.0001",
         "922337203685477.5807",
         "125.5",
@@ -290,9 +290,7 @@ pub(crate) fn amounts() -> Vec<Vec<u8>> {
         "Tue, 01 Apr 2031 12:00:00 GMT",
         "KES",
         "greenbank",
-    ]
-    .map(|text| text.as_bytes().to_vec())
-    .to_vec()
+    ])
 }
 
 pub(crate) fn ilp_packets() -> Vec<Vec<u8>> {
@@ -418,16 +416,14 @@ pub(crate) fn scheme_files() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn quote_rules() -> Vec<Vec<u8>> {
-    vec![RULES.as_bytes().to_vec()]
+    texts(&[RULES])
 }
 
 pub(crate) fn party_files() -> Vec<Vec<u8>> {
-    [
+    texts(&[
         "partyIdType,partyIdentifier,partySubIdOrType,currency,fspId\nMSISDN,26097,,KES,greenbank\nEMAIL,\"a@b.cd\",till-1,,bluewallet\n",
         "MSISDN,26097,,,greenbank\n",
-    ]
-    .map(|text| text.as_bytes().to_vec())
-    .to_vec()
+    ])
 }
 
 fn admin_request(method: &str, path: &str, body: &str) -> Vec<u8> {
@@ -438,29 +434,17 @@ fn admin_request(method: &str, path: &str, body: &str) -> Vec<u8> {
 
 /// What makes a small scheme.
 pub(crate) fn admin_scheme() -> Vec<Vec<u8>> {
-    let hub_account = |kind| {
-        admin_request(
-            "POST",
-            "/participants/Hub/accounts",
-            &format!(r#"{{"currency":"KES","type":"{kind}"}}"#),
-        )
-    };
+    let post = |path: &str, body: &str| admin_request("POST", path, body);
+    let hub_account =
+        |kind| post("/participants/Hub/accounts", &format!(r#"{{"currency":"KES","type":"{kind}"}}"#));
     let mut requests = vec![
         hub_account("HUB_MULTILATERAL_SETTLEMENT"),
         hub_account("HUB_RECONCILIATION"),
-        admin_request("POST", "/settlementModels", MODEL),
+        post("/settlementModels", MODEL),
     ];
     for name in ["greenbank", "bluewallet"] {
-        requests.push(admin_request(
-            "POST",
-            "/participants",
-            &format!(r#"{{"name":"{name}","currency":"KES"}}"#),
-        ));
-        requests.push(admin_request(
-            "POST",
-            &format!("/participants/{name}/initialPositionAndLimits"),
-            LIMIT,
-        ));
+        requests.push(post("/participants", &format!(r#"{{"name":"{name}","currency":"KES"}}"#)));
+        requests.push(post(&format!("/participants/{name}/initialPositionAndLimits"), LIMIT));
     }
     requests
 }

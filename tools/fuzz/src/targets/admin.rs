@@ -7,7 +7,6 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use upesi_admin::{AdminContext, AdminService, NoLanes};
 use upesi_engine::{Engine, EngineHandle, follow};
-use upesi_gateway::{GatewayConfig, TrustEveryone, read_request};
 use upesi_http::{Bytes, Request, StatusCode};
 use upesi_hub::config::{Sources, load};
 use upesi_hub::scheme;
@@ -80,9 +79,7 @@ impl Hub {
     /// A DFSP's request about a transfer, which is right.
     pub(crate) fn submit(&self, request: &[u8]) {
         let (parts, body) = edge::split(request).expect("a whole request");
-        let body = Bytes::copy_from_slice(body);
-        let now = upesi_types::Timestamp::parse_iso(edge::NOW).expect("a valid instant");
-        let read = read_request(&parts, body, &GatewayConfig::default(), &TrustEveryone, || now.into());
+        let read = edge::read(&parts, Bytes::copy_from_slice(body));
         if let Ok((command, payload)) = read.and_then(into_command) {
             let reply = self.runtime.block_on(self.handle.submit(command, payload));
             reply.expect("the engine runs");

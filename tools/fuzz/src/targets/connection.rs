@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 use upesi_delivery::{Accepted, Handler, Request};
-use upesi_engine::{Clock, EngineHandle};
+use upesi_engine::Clock;
 use upesi_fspiop::{Resource, SyncError};
 use upesi_gateway::{AdmissionSettings, Gateway, GatewayConfig, GatewayContext};
 use upesi_http::server::Direct;
@@ -142,13 +142,7 @@ impl Story {
         }
         exchange.send(rest);
         if self.falls_silent {
-            for _ in 0..SILENCE {
-                server.sweep();
-                exchange.settle();
-            }
-            // A service that waits for a body has a deadline of its own.
-            let is_let_go = exchange.has_ended() || service.calls.is_busy();
-            assert!(is_let_go, "the peer is silent, its time has passed, and its connection is kept");
+            exchange.fall_silent(|| server.sweep(), || service.calls.is_busy());
         }
         exchange.end()
     }
@@ -184,7 +178,9 @@ impl Edge {
             },
             ..GatewayConfig::default()
         };
-        let engine = ended_engine();
+        // An engine that has ended answers at once that it is not there: nothing waits for another thread.
+        let (ended, engine, _directory) = super::start();
+        ended.shutdown();
         let handlers = (Transfers::new(engine.clone()), TakesAll);
         let context = GatewayContext {
             clock: Arc::new(StandingClock),
@@ -230,13 +226,6 @@ impl Edge {
         }
         (received, calls)
     }
-}
-
-/// An engine that has ended answers at once that it is not there: nothing waits for another thread.
-fn ended_engine() -> EngineHandle {
-    let (engine, handle, _directory) = super::start();
-    engine.shutdown();
-    handle
 }
 
 /// It is always the instant at which requests come.
@@ -330,7 +319,18 @@ impl<F: Future<Output = ()>> Exchange<F> {
         panic!("the connection is woken again and again, and nothing comes of it");
     }
 
-    pub(in crate::targets) const fn has_ended(&self) -> bool {
+    /// Lets all time limits pass, after which the connection must have ended. A service that waits for a body is busy:
+    /// it has a deadline of its own.
+    pub(in crate::targets) fn fall_silent(&mut self, sweep: impl Fn(), is_busy: impl FnOnce() -> bool) {
+        for _ in 0..SILENCE {
+            sweep();
+            self.settle();
+        }
+        let is_let_go = self.has_ended() || is_busy();
+        assert!(is_let_go, "the peer is silent, its time has passed, and its connection is kept");
+    }
+
+    const fn has_ended(&self) -> bool {
         self.serving.is_none()
     }
 

@@ -1,11 +1,13 @@
 //! What DFSPs send: request lines, headers, paths, and what stands in bodies.
 
 use http::request::Parts;
+use upesi_delivery::Request;
 use upesi_delivery::relayed::ErrorInformation;
 use upesi_fspiop::body::{parse_authorization_query, refusals};
 use upesi_fspiop::headers::{Block, HeaderRules, check_headers, check_no_accept, check_parties};
 use upesi_fspiop::{
-    Message, Method, PathId, Resource, Route, Segments, Unroutable, check_party_path, fingerprint, ilp, uri,
+    Message, Method, PathId, Resource, Route, Segments, SyncError, Unroutable, check_party_path, fingerprint,
+    ilp, uri,
 };
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_request};
 use upesi_http::server::PROXY_HEADER_BYTES_MAX;
@@ -39,11 +41,8 @@ pub(crate) fn proxy_header(input: &[u8]) {
 /// A whole request as it comes over the wire, read as the gateway reads it.
 pub(crate) fn http_request(input: &[u8]) {
     let Some((parts, body)) = split(input) else { return };
-    let now = Timestamp::parse_iso(NOW).expect("a valid instant");
-    let body = Bytes::copy_from_slice(body);
-    let sent = body.clone();
-    let read = read_request(&parts, body, &GatewayConfig::default(), &TrustEveryone, || now.into());
-    let request = match read {
+    let sent = Bytes::copy_from_slice(body);
+    let request = match read(&parts, sent.clone()) {
         Err(error) => return assert_valid_refusal(&error),
         Ok(request) => request,
     };
@@ -54,6 +53,11 @@ pub(crate) fn http_request(input: &[u8]) {
         Err(error) => assert_ne!(request.resource(), Resource::Transfers, "{error}"),
         Ok((_, payload)) => assert_eq!(payload.body, sent),
     }
+}
+
+pub(super) fn read(parts: &Parts, body: Bytes) -> Result<Request, SyncError> {
+    let now = Timestamp::parse_iso(NOW).expect("a valid instant");
+    read_request(parts, body, &GatewayConfig::default(), &TrustEveryone, || now.into())
 }
 
 /// A whole request about anything but transfers, read as far as it is before it is passed on.

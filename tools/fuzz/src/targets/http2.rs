@@ -40,8 +40,6 @@ const REPEATS: usize = 60;
 const WIRE_BYTES_MAX: usize = 64 * 1024;
 const BODY_BYTES_MAX: usize = 1024;
 const PIPE_BYTES: usize = 4 * 1024 * 1024;
-/// Looks of the supervisor in which all time limits together pass.
-const SILENCE: usize = 32;
 /// Nothing waits this long: the peer ends its side.
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -130,16 +128,18 @@ impl Service for Echo {
             Err(_) => (StatusCode::BAD_REQUEST, Bytes::new()),
         };
         assert!(body.len() <= BODY_BYTES_MAX, "a body of {} bytes is handed on", body.len());
-        let mut response = Response::new(Full::new(body));
-        *response.status_mut() = status;
-        response
+        answer(status, body)
     }
 
     fn reject(&self, _request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::default());
-        *response.status_mut() = refusal.status;
-        response
+        answer(refusal.status, Bytes::new())
     }
+}
+
+fn answer(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    response
 }
 
 fn with_runtime<T>(work: impl FnOnce(&Runtime) -> T) -> T {
@@ -171,12 +171,7 @@ pub(crate) fn requests(input: &[u8]) {
             exchange.settle();
         }
         if frames.has(FALLS_SILENT) {
-            for _ in 0..SILENCE {
-                server.sweep();
-                exchange.settle();
-            }
-            let is_let_go = exchange.has_ended() || service.is_busy();
-            assert!(is_let_go, "the peer is silent, its time has passed, and its connection is kept");
+            exchange.fall_silent(|| server.sweep(), || service.is_busy());
         }
         let received = exchange.end();
         if let Err(why) = check(&received, &frames.streams) {

@@ -1,11 +1,11 @@
 //! What external oracles answer.
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
 
 use upesi_directory::oracle::external::{OWNERS_MAX, read_batch, read_owners};
 use upesi_directory::oracle::{Operation, OracleFailure};
 use upesi_parties::party::{Entry, Owner, PartyIdType};
-use upesi_types::{ErrorCode, FspId};
+use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::assert_can_be_told;
 
@@ -94,37 +94,18 @@ fn has_escapes(body: &[u8]) -> bool {
     body.contains(&b'\\')
 }
 
-/// The answer of an oracle that knows these owners.
-fn partylist(owners: &[Owner]) -> String {
-    let mut text = r#"{"partyList":["#.to_owned();
-    for (index, owner) in owners.iter().enumerate() {
-        text.push_str(if index == 0 { r#"{"fspId":"# } else { r#",{"fspId":"# });
-        push_quoted(&mut text, owner.fsp.as_str());
-        if let Some(currency) = &owner.currency {
-            text.push_str(r#","currency":"#);
-            push_quoted(&mut text, currency.as_str());
-        }
-        if let Some(sub_id) = &owner.sub_id {
-            text.push_str(r#","partySubIdOrType":"#);
-            push_quoted(&mut text, sub_id);
-        }
-        text.push('}');
-    }
-    text + "]}"
+fn members(owner: &Owner) -> BTreeMap<&str, &str> {
+    let members = [
+        ("fspId", Some(owner.fsp.as_str())),
+        ("currency", owner.currency.as_ref().map(Currency::as_str)),
+        ("partySubIdOrType", owner.sub_id.as_deref()),
+    ];
+    members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-fn push_quoted(text: &mut String, content: &str) {
-    text.push('"');
-    for character in content.chars() {
-        match character {
-            '"' | '\\' => text.extend(['\\', character]),
-            '\0'..='\x1f' => {
-                write!(text, "\\u{:04x}", u32::from(character)).expect("a String takes everything")
-            }
-            _ => text.push(character),
-        }
-    }
-    text.push('"');
+/// The answer of an oracle that knows these owners.
+fn partylist(owners: &[Owner]) -> String {
+    serde_json::json!({"partyList": owners.iter().map(members).collect::<Vec<_>>()}).to_string()
 }
 
 #[cfg(test)]
@@ -158,7 +139,7 @@ mod tests {
         let sub_id = Some("a\"b\\c\nd".into());
         let fsp = FspId::parse("green").expect("a name");
         let written = partylist(&[Owner { fsp, currency: None, sub_id }]);
-        let expected = r#"{"partyList":[{"fspId":"green","partySubIdOrType":"a\"b\\c\u000ad"}]}"#;
+        let expected = r#"{"partyList":[{"fspId":"green","partySubIdOrType":"a\"b\\c\nd"}]}"#;
         assert_eq!(written, expected);
     }
 }

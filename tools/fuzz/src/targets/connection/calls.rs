@@ -25,6 +25,13 @@ pub(super) struct Call {
     status: Option<StatusCode>,
 }
 
+impl Call {
+    fn of(request: &Request<Incoming>, status: Option<StatusCode>) -> Self {
+        let (method, uri) = (request.method().clone(), request.uri());
+        Self { method, target: uri.to_string(), path: uri.path().to_owned(), body: None, status }
+    }
+}
+
 /// Those of one connection, in order. Also the authenticator of the gateway, which sees the body of each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls(Arc<Mutex<Vec<Call>>>);
@@ -62,14 +69,7 @@ pub(super) struct Noted<S> {
 
 impl<S: Service> Service for Noted<S> {
     async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
-        let call = Call {
-            method: request.method().clone(),
-            target: request.uri().to_string(),
-            path: request.uri().path().to_owned(),
-            body: None,
-            status: None,
-        };
-        self.calls.calls().push(call);
+        self.calls.calls().push(Call::of(&request, None));
         let response = self.service.call(request, connection).await;
         if let Some(call) = self.calls.calls().last_mut() {
             call.status = Some(response.status());
@@ -78,13 +78,7 @@ impl<S: Service> Service for Noted<S> {
     }
 
     fn reject(&self, request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
-        self.calls.calls().push(Call {
-            method: request.method().clone(),
-            target: request.uri().to_string(),
-            path: request.uri().path().to_owned(),
-            body: None,
-            status: Some(refusal.status),
-        });
+        self.calls.calls().push(Call::of(request, Some(refusal.status)));
         self.service.reject(request, refusal)
     }
 
