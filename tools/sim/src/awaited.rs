@@ -29,15 +29,11 @@ struct Waiter {
     sender: oneshot::Sender<Arrived>,
 }
 
-struct Waiters {
-    first: Waiter,
-    more: Vec<Waiter>,
-}
-
 #[derive(Default)]
 struct Paths {
     tickets: u64,
-    by_path: HashMap<String, Waiters, foldhash::fast::RandomState>,
+    /// Of each path those who wait for it, in the order in which they came; never nobody.
+    by_path: HashMap<String, Vec<Waiter>, foldhash::fast::RandomState>,
 }
 
 /// The answers that one DFSP waits for. Bounded by those who wait: who gives up takes their entry away.
@@ -47,25 +43,6 @@ pub(crate) struct Awaited(Mutex<Paths>);
 impl std::fmt::Debug for Awaited {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Awaited")
-    }
-}
-
-impl Waiters {
-    /// Takes out the waiter at that place; gives back the others, if any.
-    fn take(mut self, place: usize) -> (Waiter, Option<Self>) {
-        if place > 0 {
-            let taken = self.more.remove(place - 1);
-            return (taken, Some(self));
-        }
-        if self.more.is_empty() {
-            return (self.first, None);
-        }
-        let next = self.more.remove(0);
-        (self.first, Some(Self { first: next, more: self.more }))
-    }
-
-    fn place(&self, is_it: impl Fn(&Waiter) -> bool) -> Option<usize> {
-        std::iter::once(&self.first).chain(&self.more).position(is_it)
     }
 }
 
@@ -80,36 +57,27 @@ impl Awaited {
         let mut paths = self.paths();
         paths.tickets += 1;
         let ticket = paths.tickets;
-        let waiter = Waiter { ticket, trace, sender };
-        match paths.by_path.get_mut(path) {
-            Some(waiters) => waiters.more.push(waiter),
-            None => {
-                paths.by_path.insert(path.to_owned(), Waiters { first: waiter, more: Vec::new() });
-            }
-        }
+        paths.by_path.entry_ref(path).or_default().push(Waiter { ticket, trace, sender });
         (ticket, receiver)
     }
 
     /// Hands an answer to whom it is for; false when nobody waits.
     pub fn deliver(&self, path: &str, trace: Option<u128>, arrived: Arrived) -> bool {
-        let place = |waiters: &Waiters| {
-            trace.and_then(|trace| waiters.place(|waiter| waiter.trace == Some(trace))).unwrap_or(0)
-        };
-        let waiter = self.remove(path, |waiters| Some(place(waiters)));
+        let has_trace = |waiter: &Waiter| trace.is_some() && waiter.trace == trace;
+        let waiter = self.remove(path, |waiters| Some(waiters.iter().position(has_trace).unwrap_or(0)));
         waiter.is_some_and(|waiter| waiter.sender.send(arrived).is_ok())
     }
 
     fn give_up(&self, path: &str, ticket: u64) {
-        self.remove(path, |waiters| waiters.place(|waiter| waiter.ticket == ticket));
+        self.remove(path, |waiters| waiters.iter().position(|waiter| waiter.ticket == ticket));
     }
 
-    fn remove(&self, path: &str, place: impl Fn(&Waiters) -> Option<usize>) -> Option<Waiter> {
+    fn remove(&self, path: &str, place: impl FnOnce(&[Waiter]) -> Option<usize>) -> Option<Waiter> {
         let mut paths = self.paths();
-        let place = place(paths.by_path.get(path)?)?;
-        let (path, waiters) = paths.by_path.remove_entry(path)?;
-        let (waiter, others) = waiters.take(place);
-        if let Some(others) = others {
-            paths.by_path.insert(path, others);
+        let waiters = paths.by_path.get_mut(path)?;
+        let waiter = waiters.remove(place(waiters)?);
+        if waiters.is_empty() {
+            paths.by_path.remove(path);
         }
         Some(waiter)
     }

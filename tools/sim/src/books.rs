@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use upesi_types::{Amount, Currency};
 
+pub type Money = (Amount, Currency);
+
 /// A transfer as its payer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutgoingState {
@@ -185,53 +187,42 @@ pub struct ExpectedPosition {
 }
 
 impl Book {
-    /// Enters an outgoing transfer (`from` absent) or moves it to another state.
+    /// Enters an outgoing transfer (`from` absent) or moves it to another state; one of which a payee sells what it
+    /// brings, with what the payee gets for that.
     pub fn move_outgoing(
         &mut self,
-        currency: Currency,
-        amount: Amount,
-        from: Option<OutgoingState>,
-        to: OutgoingState,
-    ) {
-        let sums = &mut self.pages.entry(currency).or_default().outgoing;
-        shift(sums, amount, from.map(|state| state as usize), to as usize);
-    }
-
-    /// Enters an incoming transfer (`from` absent) or moves it to another state.
-    pub fn move_incoming(
-        &mut self,
-        currency: Currency,
-        amount: Amount,
-        from: Option<IncomingState>,
-        to: IncomingState,
-    ) {
-        let sums = &mut self.pages.entry(currency).or_default().incoming;
-        shift(sums, amount, from.map(|state| state as usize), to as usize);
-    }
-
-    /// The same for what a conversion gives.
-    pub fn move_sold(
-        &mut self,
-        currency: Currency,
-        amount: Amount,
-        from: Option<IncomingState>,
-        to: IncomingState,
-    ) {
-        let sums = &mut self.pages.entry(currency).or_default().sold;
-        shift(sums, amount, from.map(|state| state as usize), to as usize);
-    }
-
-    /// Enters a conversion of what a transfer brings its payee (`from` absent), or moves it to another state.
-    pub fn move_sale(
-        &mut self,
-        (amount, currency): (Amount, Currency),
-        (bought, wanted): (Amount, Currency),
+        (amount, currency): Money,
+        bought: Option<Money>,
         from: Option<OutgoingState>,
         to: OutgoingState,
     ) {
         let (from, to) = (from.map(|state| state as usize), to as usize);
-        shift(&mut self.pages.entry(currency).or_default().passed_on, amount, from, to);
-        shift(&mut self.pages.entry(wanted).or_default().bought, bought, from, to);
+        match bought {
+            None => shift(&mut self.page(currency).outgoing, amount, from, to),
+            Some((bought, wanted)) => {
+                shift(&mut self.page(currency).passed_on, amount, from, to);
+                shift(&mut self.page(wanted).bought, bought, from, to);
+            }
+        }
+    }
+
+    /// Enters an incoming transfer (`from` absent) or moves it to another state; a conversion with what is given for it.
+    pub fn move_incoming(
+        &mut self,
+        (amount, currency): Money,
+        sold: Option<Money>,
+        from: Option<IncomingState>,
+        to: IncomingState,
+    ) {
+        let (from, to) = (from.map(|state| state as usize), to as usize);
+        shift(&mut self.page(currency).incoming, amount, from, to);
+        if let Some((sold, currency)) = sold {
+            shift(&mut self.page(currency).sold, sold, from, to);
+        }
+    }
+
+    fn page(&mut self, currency: Currency) -> &mut Page {
+        self.pages.entry(currency).or_default()
     }
 
     /// How many outgoing transfers are committed in a currency, and how many movements of payees' conversions.
@@ -314,7 +305,7 @@ mod tests {
         let mut book = Book::default();
         let mut state = None;
         let mut expect = |to, low, high| {
-            book.move_outgoing(KES(), amount(500), state, to);
+            book.move_outgoing((amount(500), KES()), None, state, to);
             state = Some(to);
             let expected = book.expected()[&KES()];
             assert_eq!((expected.low, expected.high), (low, high), "{to:?}");
@@ -337,7 +328,7 @@ mod tests {
             let mut book = Book::default();
             let mut from = None;
             for &to in path {
-                book.move_incoming(KES(), amount(70), from, to);
+                book.move_incoming((amount(70), KES()), None, from, to);
                 from = Some(to);
             }
             let expected = book.expected()[&KES()];
@@ -349,10 +340,10 @@ mod tests {
     fn a_payee_that_converts_has_nothing_of_the_transfers_currency_left() {
         let usd = Currency::parse("USD").unwrap();
         let mut book = Book::default();
-        book.move_incoming(KES(), amount(70), None, IncomingState::Received);
+        book.move_incoming((amount(70), KES()), None, None, IncomingState::Received);
         let mut state = None;
         let mut expect = |book: &mut Book, to, kes: (i128, i128), dollars: (i128, i128)| {
-            book.move_sale((amount(70), KES()), (amount(5), usd), state, to);
+            book.move_outgoing((amount(70), KES()), Some((amount(5), usd)), state, to);
             state = Some(to);
             let bounds = |currency| (book.expected()[&currency].low, book.expected()[&currency].high);
             assert_eq!((bounds(KES()), bounds(usd)), (kes, dollars), "{to:?}");
@@ -360,7 +351,8 @@ mod tests {
         expect(&mut book, OutgoingState::Sent, (0, 70), (-5, 0));
         expect(&mut book, OutgoingState::Accepted, (0, 70), (-5, 0));
         assert_eq!((book.sales_open(), book.outgoing_count(OutgoingState::Accepted)), (1, 0));
-        book.move_incoming(KES(), amount(70), Some(IncomingState::Received), IncomingState::Confirmed);
+        let received = Some(IncomingState::Received);
+        book.move_incoming((amount(70), KES()), None, received, IncomingState::Confirmed);
         expect(&mut book, OutgoingState::Committed, (0, 0), (-5, -5));
         assert_eq!((book.sales_open(), book.committed_in(KES()), book.committed_in(usd)), (0, 1, 1));
     }
@@ -428,13 +420,13 @@ mod tests {
                     let from = outgoing[index];
                     let to = from.map_or(OutgoingState::Sent, |state| state.after(OUTGOING_EVENTS[event % 4]).0);
                     prop_assert!(from != Some(OutgoingState::Committed) || to == OutgoingState::Committed);
-                    book.move_outgoing(KES(), value, from, to);
+                    book.move_outgoing((value, KES()), None, from, to);
                     outgoing[index] = Some(to);
                 } else {
                     let from = incoming[index];
                     let to = from.map_or(IncomingState::Received, |state| state.after(INCOMING_EVENTS[event]).0);
                     prop_assert!(from != Some(IncomingState::Confirmed) || to == IncomingState::Confirmed);
-                    book.move_incoming(KES(), value, from, to);
+                    book.move_incoming((value, KES()), None, from, to);
                     incoming[index] = Some(to);
                 }
             }
@@ -455,6 +447,7 @@ mod tests {
     /// An FXP gives what it sells when the hub says so. For a payee it is reserved from the beginning.
     #[test]
     fn an_fxp_gives_only_what_the_hub_commits() {
+        let usd = Currency::parse("USD").unwrap();
         for (path, low, high) in [
             (&[IncomingState::Received][..], 0, 90),
             (&[IncomingState::Received, IncomingState::Answered], 0, 90),
@@ -465,7 +458,7 @@ mod tests {
             let mut book = Book::default();
             let mut from = None;
             for &to in path {
-                book.move_sold(KES(), amount(90), from, to);
+                book.move_incoming((amount(7), usd), Some((amount(90), KES())), from, to);
                 from = Some(to);
             }
             let expected = book.expected()[&KES()];

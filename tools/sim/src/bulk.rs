@@ -3,29 +3,26 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use upesi_http::{HeaderMap, Method, StatusCode};
-use upesi_types::{Amount, Currency, ErrorCode, TransferId};
+use upesi_types::{ErrorCode, TransferId};
 
 use super::table::{Bulk, BulkSide};
 use crate::awaited::error_code;
-use crate::books::{Delivery, IncomingEvent, IncomingState, OutgoingEvent, OutgoingState};
+use crate::books::{Delivery, IncomingEvent, IncomingState, Money, OutgoingEvent, OutgoingState};
 use crate::callback::{MODIFIED_REQUEST, Role};
-use crate::condition::{Text, wrong_fulfilment};
 use crate::dfsp::count;
-use crate::message::{self, BulkText, Family, IdText};
-use crate::payee::{enter, fault_key, settle_incoming};
-use crate::payer::{
-    OriginateError, Originator, Pending, Sending, Settled, packet, settle_outgoing, transfer_id,
-};
+use crate::message::{self, BulkText, Family};
+use crate::payee::{Plan, fault_key, is_taken, settle_incoming};
+use crate::payer::{OriginateError, Originator, Pending, packet, settle_outgoing, transfer_id};
 use crate::quoting::{amount_of, currency_of, id};
-use crate::settings::{DfspSettings, Fault, hits, mix};
+use crate::reply::Draw;
+use crate::settings::mix;
 use crate::simulator::Shared;
-use crate::table::{Finished, Incoming, Outcome};
-use crate::upstream::Resource;
+use crate::table::{Finished, Incoming, Outcome, Outgoing};
 use crate::{reply, scan};
 
 /// Most items of one bulk (FSPIOP API v1.1 §6.10.3.1).
@@ -46,9 +43,8 @@ impl Originator {
     /// Sets of how many transfers each bulk is made: 1 to [`BULK_ITEMS_MAX`].
     #[must_use]
     pub fn with_bulks(mut self, items: usize) -> Self {
-        let (amount, currency) = (self.options.amount, self.options.currency);
-        let terms =
-            message::item_terms(currency.as_str(), &amount.to_string(), &packet((amount, currency), 0));
+        let moved = (self.options.amount, self.options.currency);
+        let terms = message::terms("transferAmount", moved, &packet(moved, 0));
         self.bulking = Some(Bulking { items: items.clamp(1, BULK_ITEMS_MAX), terms });
         self
     }
@@ -77,20 +73,18 @@ impl Originator {
         if !self.shared.bulks.enter(BulkSide::Outgoing, id, bulk) {
             return Err(OriginateError::Repeated(number));
         }
-        let (amount, currency) = (self.options.amount, self.options.currency);
-        let mut body =
-            BulkText::request(&IdText::new(&id), &payer_dfsp.name, &payee_dfsp.name, self.expiration(now));
+        let moved = (self.options.amount, self.options.currency);
+        let mut body = BulkText::request(&id, &payer_dfsp.name, &payee_dfsp.name, self.expiration(now));
         for item in &items {
-            let sending = Sending::new(number, *item, payer, &payee_dfsp.name, (amount, currency));
-            self.shared.table.enter_outgoing(*item, sending.outgoing);
-            payer_dfsp.book().move_outgoing(currency, amount, None, OutgoingState::Sent);
-            body.item(&IdText::new(item), terms, &self.shared.secret.condition(item));
+            self.shared.table.enter_outgoing(*item, Outgoing::new(payer as u32, moved));
+            payer_dfsp.book().move_outgoing(moved, None, None, OutgoingState::Sent);
+            body.item(item, terms, &self.shared.secret.condition(item));
         }
         let headers =
             self.headers(Family::BulkTransfers, number, payer_dfsp, Some(&payee_dfsp.name_value), now);
-        let resource = Resource::Other(Family::BulkTransfers.name());
+        let path = Family::BulkTransfers.as_str();
         let receiver = payee_dfsp.name.as_str();
-        let sent = self.deliver(payer_dfsp, Method::POST, receiver, resource, headers, body.end()).await;
+        let sent = self.deliver(payer_dfsp, Method::POST, receiver, path, headers, body.end()).await;
         let event = match &sent {
             Ok(()) => Some(OutgoingEvent::Accepted),
             Err(OriginateError::Refused { .. }) => Some(OutgoingEvent::Refused),
@@ -112,18 +106,10 @@ impl Originator {
     }
 }
 
-/// What a payee answers to one item: the right fulfilment, a wrong one, or an error.
-enum ItemPlan {
-    Right(Text),
-    Wrong(Text),
-    Abort,
-}
-
 /// What a payee's books need of an item.
 struct Item<'body> {
     id: TransferId,
-    amount: Amount,
-    currency: Currency,
+    received: Money,
     condition: &'body [u8],
     packet: &'body [u8],
 }
@@ -132,8 +118,7 @@ fn item(value: &[u8]) -> Option<Item<'_>> {
     let money = scan::member(value, b"transferAmount")?;
     Some(Item {
         id: id(scan::member(value, b"transferId")?)?,
-        amount: amount_of(money)?,
-        currency: currency_of(money)?,
+        received: (amount_of(money)?, currency_of(money)?),
         condition: scan::text(scan::member(value, b"condition")?)?,
         packet: scan::text(scan::member(value, b"ilpPacket")?)?,
     })
@@ -157,57 +142,31 @@ pub(crate) fn take(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, body: 
         count(&dfsp.counters.prepares_repeated);
         return StatusCode::ACCEPTED;
     }
-    for Item { id, amount, currency, .. } in &items {
-        let (amount, currency) = (*amount, *currency);
-        let incoming = Incoming {
-            payee,
-            amount,
-            currency,
-            state: IncomingState::Received,
-            sold: None,
-            conversion: None,
-        };
-        if !shared.table.enter_incoming(*id, incoming) {
+    for &Item { id, received, .. } in &items {
+        let state = IncomingState::Received;
+        let incoming = Incoming { payee, received, state, sold: None, conversion: None };
+        if !shared.table.enter_incoming(id, incoming) {
             tracing::warn!(transfer = %id, dfsp = %dfsp.name, "an item of a bulk was received before");
             count(&dfsp.counters.contradictions);
             continue;
         }
         count(&dfsp.counters.prepares_received);
-        enter(dfsp, (amount, currency), None, None, IncomingState::Received);
+        dfsp.book().move_incoming(received, None, None, state);
     }
-    let settings = dfsp.settings();
-    let hit = |fault, per_mille| hits(fault, per_mille, shared.seed, fault_key(&id));
-    if hit(Fault::Drop, settings.drop_per_mille) {
-        count(&dfsp.counters.dropped);
+    let draw = Draw::new(shared, payee, fault_key(&id));
+    if draw.is_dropped() {
         return StatusCode::ACCEPTED;
     }
-    let twice = hit(Fault::Duplicate, settings.duplicate_per_mille);
-    if twice {
-        count(&dfsp.counters.duplicated);
-    }
-    let plans = items.iter().map(|item| (item.id, plan(shared, payee, &settings, item))).collect();
+    let plan = |item: &Item<'_>| {
+        let draw = Draw { key: fault_key(&item.id), ..draw };
+        (item.id, Plan::draw(shared, &draw, (&item.id, item.condition), || Some(item.packet)))
+    };
+    let plans = items.iter().map(plan).collect();
     let headers = reply::headers(shared, payee, Family::BulkTransfers, headers);
-    let answering = Answering { shared: shared.clone(), payee, id, headers, settings, plans };
-    tokio::spawn(answering.run(1 + u32::from(twice)));
+    let delay_ms = draw.settings.delay_ms;
+    let answering = Answering { shared: shared.clone(), payee, id, headers, delay_ms, plans };
+    tokio::spawn(answering.run(draw.copies()));
     StatusCode::ACCEPTED
-}
-
-fn plan(shared: &Shared, payee: u32, settings: &DfspSettings, item: &Item<'_>) -> ItemPlan {
-    let counters = &shared.dfsp(payee).counters;
-    let hit = |fault, per_mille| hits(fault, per_mille, shared.seed, fault_key(&item.id));
-    let by_packet = || shared.secret.answer_packet(item.packet, item.condition);
-    match shared.secret.answer(&item.id, item.condition).or_else(by_packet) {
-        None => {
-            count(&counters.conditions_unknown);
-            ItemPlan::Abort
-        }
-        Some(_) if hit(Fault::Abort, settings.abort_per_mille) => ItemPlan::Abort,
-        Some(right) if hit(Fault::WrongFulfilment, settings.wrong_fulfilment_per_mille) => {
-            count(&counters.wrong_fulfilments_sent);
-            ItemPlan::Wrong(wrong_fulfilment(&right))
-        }
-        Some(right) => ItemPlan::Right(right),
-    }
 }
 
 struct Answering {
@@ -215,54 +174,39 @@ struct Answering {
     payee: u32,
     id: TransferId,
     headers: HeaderMap,
-    settings: DfspSettings,
-    plans: Vec<(TransferId, ItemPlan)>,
+    delay_ms: u32,
+    plans: Vec<(TransferId, Plan)>,
 }
 
 impl Answering {
     async fn run(self, copies: u32) {
-        if self.settings.delay_ms > 0 {
-            tokio::time::sleep(Duration::from_millis(self.settings.delay_ms.into())).await;
-        }
+        reply::wait_ms(self.delay_ms).await;
         let counters = &self.shared.dfsp(self.payee).counters;
         let mut body = BulkText::answer(message::now());
         for (id, plan) in &self.plans {
-            let id_text = IdText::new(id);
-            let event = match plan {
-                ItemPlan::Right(fulfilment) => {
-                    body.fulfilled(&id_text, fulfilment);
-                    IncomingEvent::Answered
-                }
-                ItemPlan::Wrong(fulfilment) => {
-                    body.fulfilled(&id_text, fulfilment);
-                    IncomingEvent::GivenUp
-                }
-                ItemPlan::Abort => {
+            match plan {
+                Plan::Right(fulfilment) | Plan::Wrong(fulfilment) => body.fulfilled(id, fulfilment),
+                Plan::Abort => {
                     count(&counters.aborts_sent);
-                    body.aborted(&id_text);
-                    IncomingEvent::GivenUp
+                    body.aborted(id);
                 }
-            };
+            }
+            let is_right = matches!(plan, Plan::Right(_));
+            let event = if is_right { IncomingEvent::Answered } else { IncomingEvent::GivenUp };
             count(&counters.fulfilments_sent);
             settle_incoming(&self.shared, id, event);
         }
         let (body, path) = (body.end(), format!("bulkTransfers/{}", self.id));
         for _ in 0..copies {
-            let sent =
-                reply::put(&self.shared, self.payee, Resource::Other(&path), &self.headers, &body).await;
-            let event = match sent {
-                Some(status) if status.is_success() => IncomingEvent::AcceptedAsReserved,
-                Some(_) => {
-                    count(&counters.fulfilments_refused);
-                    IncomingEvent::GivenUp
-                }
-                None => {
-                    count(&counters.fulfilments_unanswered);
-                    continue;
-                }
+            let from = (self.payee, Method::PUT);
+            let sent = reply::send(&self.shared, from, &path, &self.headers, &body).await;
+            let event = match is_taken(sent, counters) {
+                Some(true) => IncomingEvent::AcceptedAsReserved,
+                Some(false) => IncomingEvent::GivenUp,
+                None => continue,
             };
             for (id, plan) in &self.plans {
-                if matches!(plan, ItemPlan::Right(_)) {
+                if matches!(plan, Plan::Right(_)) {
                     settle_incoming(&self.shared, id, event);
                 }
             }
@@ -300,14 +244,6 @@ struct Taken {
 }
 
 impl Taken {
-    fn note(&mut self, settled: &Settled) {
-        match settled {
-            Settled::Known(Delivery::First) => self.first = true,
-            Settled::Known(Delivery::Repeated) => {}
-            Settled::Known(Delivery::Contradiction) | Settled::Unknown => self.contradiction = true,
-        }
-    }
-
     /// Tells one side of an item how it ended.
     fn end(
         &mut self,
@@ -322,7 +258,11 @@ impl Taken {
             (BulkSide::Incoming, Ok(())) => settle_incoming(shared, id, IncomingEvent::HubCommitted),
             (BulkSide::Incoming, Err(_)) => settle_incoming(shared, id, IncomingEvent::HubAborted),
         };
-        self.note(&settled);
+        match settled {
+            Some(Delivery::First) => self.first = true,
+            Some(Delivery::Repeated) => {}
+            Some(Delivery::Contradiction) | None => self.contradiction = true,
+        }
         match ended {
             Ok(()) => self.committed += 1,
             Err(code) => {

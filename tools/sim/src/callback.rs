@@ -10,7 +10,7 @@ use crate::books::{Delivery, IncomingEvent, OutgoingEvent};
 use crate::condition::condition_of;
 use crate::dfsp::count;
 use crate::payee::settle_incoming;
-use crate::payer::{Settled, settle_outgoing};
+use crate::payer::settle_outgoing;
 use crate::scan;
 use crate::simulator::Shared;
 
@@ -22,16 +22,6 @@ enum Saying {
     Committed,
     Aborted,
     NothingFinal,
-}
-
-impl Saying {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Committed => "committed",
-            Self::Aborted => "aborted",
-            Self::NothingFinal => "nothing final",
-        }
-    }
 }
 
 fn saying(is_error: bool, body: &[u8]) -> Saying {
@@ -108,14 +98,13 @@ pub(crate) fn take(
         (Saying::Aborted, false) => settle_incoming(shared, id, IncomingEvent::HubAborted),
     };
     match settled {
-        Settled::Known(Delivery::First) => count(&counters.callbacks),
-        Settled::Known(Delivery::Repeated) => count(&counters.callbacks_repeated),
-        Settled::Known(Delivery::Contradiction) => {
-            let saying = saying.as_str();
-            tracing::warn!(transfer = %id, dfsp = %shared.dfsp(receiver).name, saying, "a callback contradicts");
+        Some(Delivery::First) => count(&counters.callbacks),
+        Some(Delivery::Repeated) => count(&counters.callbacks_repeated),
+        Some(Delivery::Contradiction) => {
+            tracing::warn!(transfer = %id, dfsp = %shared.dfsp(receiver).name, ?saying, "a callback contradicts");
             count(&counters.contradictions);
         }
-        Settled::Unknown => {}
+        None => {}
     }
     Some(role)
 }

@@ -8,17 +8,18 @@ use tokio::sync::oneshot;
 use upesi_http::{Bytes, HeaderMap, Method, StatusCode};
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
-use crate::books::{IncomingState, OutgoingEvent, OutgoingState};
+use crate::books::{IncomingState, Money, OutgoingEvent, OutgoingState};
 use crate::condition::Secret;
 use crate::dfsp::count;
-use crate::message::{self, Family, IdText};
+use crate::message::{self, Family};
 use crate::payee::fault_key;
-use crate::payer::{OriginateError, Originator, Pending, Sending, settle_outgoing, terms, transfer_id};
+use crate::payer::{
+    OriginateError, Originator, Pending, Sending, id_of, settle_outgoing, terms, transfer_id,
+};
 use crate::quoting::{self, amount_of, currency_of, id, push_amount};
 use crate::settings::mix;
 use crate::simulator::Shared;
 use crate::table::Outgoing;
-use crate::upstream::Resource;
 use crate::{exchange, reply, scan};
 
 /// Takes a `POST /fxQuotes` in and starts to answer it.
@@ -122,8 +123,8 @@ impl Originator {
         let (id, now) = (self.conversion_id(number), message::now());
         let transfer = transfer_id(self.options.seed, self.options.nonce, number);
         let body = message::convert_body(
-            &IdText::new(&id),
-            &IdText::new(&transfer),
+            &id,
+            &transfer,
             &initiator.name,
             &fxp.name,
             &converting.terms,
@@ -135,7 +136,7 @@ impl Originator {
         let mut sending = Sending::new(number, id, payer, &fxp.name, moved);
         (sending.outgoing.fulfilled, sending.outgoing.is_conversion) = (Some(fulfilled_at), true);
         let headers = self.headers(Family::FxTransfers, number, initiator, Some(&fxp.name_value), now);
-        self.originate(sending, Resource::Other(Family::FxTransfers.name()), headers, body).await?;
+        self.originate(sending, Family::FxTransfers, headers, body).await?;
         Ok(PendingConversion { id, fulfilled })
     }
 
@@ -154,10 +155,9 @@ impl Originator {
         // The FXP's position carries the amount.
         let mut sending = Sending::new(number, id, payer, &payee_dfsp.name, (Amount::ZERO, options.target));
         sending.outgoing.conversion = Some(self.conversion_id(number));
-        self.originate(sending, Resource::Transfers, headers, body).await
+        self.originate(sending, Family::Transfers, headers, body).await
     }
 
-    /// The id of the conversion for transfer `number`.
     pub fn conversion_id(&self, number: u64) -> TransferId {
         transfer_id(mix(self.options.seed ^ CONVERSIONS), mix(self.options.nonce ^ CONVERSIONS), number)
     }
@@ -168,8 +168,8 @@ impl Originator {
 }
 
 /// The part of the body of a conversion between the FXP's name and the condition.
-fn conversion_terms(source: (Amount, Currency), target: (Amount, Currency)) -> Vec<u8> {
-    let money = |(amount, currency)| format!(r#"{{"amount":"{amount}","currency":"{currency}"}}"#);
+fn conversion_terms(source: Money, target: Money) -> Vec<u8> {
+    let money = |(amount, currency): Money| format!(r#"{{"amount":"{amount}","currency":"{currency}"}}"#);
     let (source, target) = (money(source), money(target));
     format!(r#"","sourceAmount":{source},"targetAmount":{target},"condition":""#).into()
 }
@@ -209,19 +209,14 @@ pub(crate) struct Sale {
     id: TransferId,
     transfer: TransferId,
     fxp: usize,
-    sold: (Amount, Currency),
-    bought: (Amount, Currency),
+    sold: Money,
+    bought: Money,
     expiration: Timestamp,
 }
 
 impl Sale {
     /// `None` if the transfer is in the payee's currency, or its amount is worth nothing in it.
-    pub fn of(
-        shared: &Shared,
-        transfer: TransferId,
-        sold: (Amount, Currency),
-        prepare: &[u8],
-    ) -> Option<Self> {
+    pub fn of(shared: &Shared, transfer: TransferId, sold: Money, prepare: &[u8]) -> Option<Self> {
         let PayeeConversions { currency, rate_per_mille, fxps } = shared.payee_conversions.as_ref()?;
         let bought = exchange::bought(sold.0, *rate_per_mille, *currency)?;
         if sold.1 == *currency || bought <= Amount::ZERO {
@@ -238,21 +233,15 @@ impl Sale {
     pub async fn make(&self, shared: &Arc<Shared>, payee: u32, question: &HeaderMap) -> bool {
         let (fulfilled_at, fulfilled) = oneshot::channel();
         let outgoing = Outgoing {
-            payer: payee,
-            amount: self.sold.0,
-            currency: self.sold.1,
-            state: OutgoingState::Sent,
-            condition: None,
-            waiter: None,
-            conversion: None,
             fulfilled: Some(fulfilled_at),
             is_conversion: true,
             bought: Some(self.bought),
+            ..Outgoing::new(payee, self.sold)
         };
         if !shared.table.enter_outgoing(self.id, outgoing) {
             return false;
         }
-        shared.dfsp(payee).book().move_sale(self.sold, self.bought, None, OutgoingState::Sent);
+        shared.dfsp(payee).book().move_outgoing(self.sold, Some(self.bought), None, OutgoingState::Sent);
         // From here on it ends as the transfer does.
         shared.table.with_incoming(&self.transfer, |transfer| transfer.conversion = Some(self.id));
         match self.ask(shared, payee, question).await {
@@ -269,8 +258,8 @@ impl Sale {
     async fn ask(&self, shared: &Arc<Shared>, payee: u32, question: &HeaderMap) -> Option<bool> {
         let (initiator, fxp) = (shared.dfsp(payee), &shared.dfsps[self.fxp]);
         let body = message::convert_body(
-            &IdText::new(&self.id),
-            &IdText::new(&self.transfer),
+            &self.id,
+            &self.transfer,
             &initiator.name,
             &fxp.name,
             &conversion_terms(self.sold, self.bought),
@@ -282,8 +271,8 @@ impl Sale {
         if let Some(trace) = question.get(&message::TRACEPARENT) {
             headers.insert(message::TRACEPARENT, trace.clone());
         }
-        let resource = Resource::Other(Family::FxTransfers.name());
-        let status = reply::send(shared, (payee, Method::POST), resource, &headers, &body).await?;
+        let path = Family::FxTransfers.as_str();
+        let status = reply::send(shared, (payee, Method::POST), path, &headers, &body).await?;
         Some(status.is_success())
     }
 }
@@ -291,13 +280,8 @@ impl Sale {
 /// The id of the conversion by which the payee of a transfer sells what that brings. The half that faults go by depends
 /// on the transfer's.
 fn sale_id(transfer: &TransferId) -> TransferId {
-    let bytes = transfer.to_bytes();
-    let mut high = [0; 8];
-    high.copy_from_slice(&bytes[1..9]);
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&mix(u64::from_be_bytes(high) ^ SALES).to_be_bytes());
-    id[8..].copy_from_slice(&mix(fault_key(transfer) ^ SALES).to_be_bytes());
-    TransferId::from_random_bytes(id)
+    let high = transfer.to_bytes()[1..].first_chunk().map_or(0, |high| u64::from_be_bytes(*high));
+    id_of(mix(high ^ SALES), mix(fault_key(transfer) ^ SALES))
 }
 
 #[cfg(test)]

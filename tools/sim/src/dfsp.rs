@@ -300,19 +300,10 @@ impl Originator {
             );
         }
         let _ = write!(body, "],\"currency\":\"{}\"}}", self.options.currency);
-        let request = Exchange {
-            method: Method::POST,
-            path: "participants",
-            answer_path: format!("participants/{request_id}"),
-            receiver: owner.name.as_str(),
-            headers: self.headers(Family::Participants, number, owner, None, message::now()),
-            body: body.into(),
-        };
+        let request = self.registration(number, owner, "participants", request_id.to_string(), body);
         self.ask(number, dfsp, request, Registered::read).await
     }
-}
 
-impl Originator {
     /// Registers one party of a DFSP, for one currency or for all: `POST /participants/{Type}/{ID}`.
     pub(crate) async fn register_party(
         &self,
@@ -323,15 +314,29 @@ impl Originator {
     ) -> Result<Awaiting<()>, OriginateError> {
         let owner = &self.shared.dfsps[dfsp];
         let currency = currency.map_or(String::new(), |currency| format!(",\"currency\":\"{currency}\""));
-        let request = Exchange {
+        let (path, body) =
+            (format!("participants/{party}"), format!("{{\"fspId\":\"{}\"{currency}}}", owner.name));
+        let request = self.registration(number, owner, &path, party.decoded_path(), body);
+        self.ask(number, dfsp, request, |_| Some(())).await
+    }
+
+    /// A `POST` that is answered below `participants`.
+    fn registration<'request>(
+        &self,
+        number: u64,
+        owner: &'request Dfsp,
+        path: &'request str,
+        answered_at: String,
+        body: String,
+    ) -> Exchange<'request> {
+        Exchange {
             method: Method::POST,
-            path: &format!("participants/{party}"),
-            answer_path: format!("participants/{}", party.decoded_path()),
+            path,
+            answer_path: format!("participants/{answered_at}"),
             receiver: owner.name.as_str(),
             headers: self.headers(Family::Participants, number, owner, None, message::now()),
-            body: format!("{{\"fspId\":\"{}\"{currency}}}", owner.name).into(),
-        };
-        self.ask(number, dfsp, request, |_| Some(())).await
+            body: body.into(),
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use crate::condition::Text;
 use crate::dfsp::count;
 use crate::message::Family;
 use crate::payee::fault_key;
-use crate::payer::OriginateError;
+use crate::payer::{OriginateError, id_of};
+use crate::quoting::{amount_of, currency_of};
 use crate::reply::{Reply, Saying};
 use crate::scan;
 use crate::settings::mix;
@@ -77,11 +78,10 @@ pub struct Terms {
 impl Terms {
     pub(crate) fn read(body: &Bytes) -> Option<Self> {
         let transfer_amount = scan::member(body, b"transferAmount")?;
-        let text = |value| std::str::from_utf8(value).ok();
         let packet = scan::text_member(body, b"\"ilpPacket\"")?;
         Some(Self {
-            amount: Amount::parse_wire(text(scan::text_member(transfer_amount, b"\"amount\"")?)?).ok()?,
-            currency: Currency::parse(text(scan::text_member(transfer_amount, b"\"currency\"")?)?)?,
+            amount: amount_of(transfer_amount)?,
+            currency: currency_of(transfer_amount)?,
             ilp_packet: body.slice_ref(packet),
             condition: scan::text_member(body, b"\"condition\"")?.try_into().ok()?,
             body: body.clone(),
@@ -232,10 +232,7 @@ pub(crate) fn take_again(shared: &Arc<Shared>, payer: u32, headers: &HeaderMap, 
     };
     count(&counters.requests_received);
     let key = fault_key(&parsed);
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&mix(key).to_be_bytes());
-    bytes[8..].copy_from_slice(&mix(!key).to_be_bytes());
-    let transaction_id = TransferId::from_random_bytes(bytes);
+    let transaction_id = id_of(mix(key), mix(!key));
     let body =
         format!("{{\"transactionId\":\"{transaction_id}\",\"transactionRequestState\":\"RECEIVED\"}}").into();
     let path = format!("transactionRequests/{id}");

@@ -93,11 +93,12 @@ pub use oracle::{
     PARTIES_MAX,
 };
 pub use party::{PARTIES_PER_DFSP, PartyId, owner_of, party_of, prefix_of};
-pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, transfer_id};
+pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, id_of, transfer_id};
 pub use payment::{AmountType, PaymentOptions};
 pub use secured::{SecurityError, SimSecurity, SimSignatures, SimTls};
+pub use service::answer;
 pub use settings::{DfspSettings, FX_RATE_PER_MILLE_USUAL, Flavour, SettingsError, mix};
-pub use simulator::{SimConfig, SimError, Simulator, TransferCounts};
+pub use simulator::{SimConfig, SimError, Simulator, TransferCounts, secured};
 pub use table::{Finished, Outcome};
 pub use upstream::{Pools, ServiceUrls, Upstream};
 pub use watch::{Direction, SeenMessage};

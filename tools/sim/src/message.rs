@@ -1,12 +1,15 @@
 //! The messages that simulated DFSPs send: header maps from prepared values, bodies from pieces.
 
 use std::cell::RefCell;
-use std::fmt::Write as _;
+use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+pub(crate) use upesi_fspiop::Resource as Family;
+use upesi_fspiop::Version;
+use upesi_fspiop::headers::write_content_type;
 use upesi_http::{HeaderMap, HeaderName, HeaderValue, header};
-use upesi_types::{FspId, Timestamp, TransferId};
+use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use crate::condition::Text;
 use crate::settings::Flavour;
@@ -16,81 +19,23 @@ pub(crate) const DESTINATION: HeaderName = HeaderName::from_static("fspiop-desti
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(crate) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// The resources of the API that have a media type of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
-    Participants,
-    Parties,
-    Quotes,
-    BulkQuotes,
-    FxQuotes,
-    Transfers,
-    FxTransfers,
-    BulkTransfers,
-    TransactionRequests,
-    Authorizations,
+/// The family with whose name a path begins; the path has no slash before it.
+pub(crate) fn family_of(path: &str) -> Option<Family> {
+    Family::parse(path.split('/').next()?)
 }
 
-impl Family {
-    pub(crate) const COUNT: usize = Self::CONVERSATIONS.len() + Self::OF_MONEY.len();
-
-    /// Those that move money.
-    pub(crate) const OF_MONEY: [Self; 3] = [Self::Transfers, Self::FxTransfers, Self::BulkTransfers];
-
-    /// All others.
-    pub(crate) const CONVERSATIONS: [Self; 7] = [
-        Self::Participants,
-        Self::Parties,
-        Self::Quotes,
-        Self::BulkQuotes,
-        Self::FxQuotes,
-        Self::TransactionRequests,
-        Self::Authorizations,
-    ];
-
-    /// The family with whose name a path begins; the path has no slash before it.
-    pub(crate) fn of_path(path: &str) -> Option<Self> {
-        let name = path.split('/').next()?;
-        Self::CONVERSATIONS.into_iter().chain(Self::OF_MONEY).find(|family| family.name() == name)
-    }
-
-    /// The resource's name, with which its paths begin.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Participants => "participants",
-            Self::Parties => "parties",
-            Self::Quotes => "quotes",
-            Self::BulkQuotes => "bulkQuotes",
-            Self::FxQuotes => "fxQuotes",
-            Self::Transfers => "transfers",
-            Self::FxTransfers => "fxTransfers",
-            Self::BulkTransfers => "bulkTransfers",
-            Self::TransactionRequests => "transactionRequests",
-            Self::Authorizations => "authorizations",
-        }
-    }
-
-    /// The media type of version 1.1, which every hub takes for every resource but currency conversion, new in 2.0.
-    const fn media_type(self) -> HeaderValue {
-        HeaderValue::from_static(match self {
-            Self::Participants => "application/vnd.interoperability.participants+json;version=1.1",
-            Self::Parties => "application/vnd.interoperability.parties+json;version=1.1",
-            Self::Quotes => "application/vnd.interoperability.quotes+json;version=1.1",
-            Self::BulkQuotes => "application/vnd.interoperability.bulkQuotes+json;version=1.1",
-            Self::FxQuotes => "application/vnd.interoperability.fxQuotes+json;version=2.0",
-            Self::Transfers => "application/vnd.interoperability.transfers+json;version=1.1",
-            Self::FxTransfers => "application/vnd.interoperability.fxTransfers+json;version=2.0",
-            Self::BulkTransfers => "application/vnd.interoperability.bulkTransfers+json;version=1.1",
-            Self::TransactionRequests => {
-                "application/vnd.interoperability.transactionRequests+json;version=1.1"
-            }
-            Self::Authorizations => "application/vnd.interoperability.authorizations+json;version=1.1",
-        })
-    }
+/// That of version 1.1, which every hub takes, or of the version that brought the family.
+fn media_type(family: Family) -> HeaderValue {
+    static ALL: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
+        let of = |family: &Family| {
+            let mut text = Vec::with_capacity(72);
+            write_content_type(&mut text, *family, family.since().max(Version::V1_1));
+            HeaderValue::try_from(text).unwrap_or_else(|_| unreachable!("media types are ASCII"))
+        };
+        Family::ALL.iter().map(of).collect()
+    });
+    ALL[family as usize].clone()
 }
-
-// They are indexes of tables of that length.
-const _: () = assert!(Family::Authorizations as usize + 1 == Family::COUNT);
 
 /// The time of day as this process knows it.
 pub(crate) fn now() -> Timestamp {
@@ -132,7 +77,7 @@ pub(crate) fn request_headers(
     at: Timestamp,
 ) -> HeaderMap {
     let mut headers = common_headers(family, source, at);
-    headers.insert(header::ACCEPT, family.media_type());
+    headers.insert(header::ACCEPT, media_type(family));
     if let Some(destination) = destination {
         headers.insert(DESTINATION, destination.clone());
     }
@@ -153,49 +98,22 @@ pub(crate) fn answer_headers(
 
 fn common_headers(family: Family, source: &HeaderValue, at: Timestamp) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(10);
-    headers.insert(header::CONTENT_TYPE, family.media_type());
+    headers.insert(header::CONTENT_TYPE, media_type(family));
     headers.insert(header::DATE, date_value(at));
     headers.insert(SOURCE, source.clone());
     headers
 }
 
-/// The text of an id, without allocating.
-pub(crate) struct IdText {
-    text: [u8; 36],
-    length: usize,
-}
-
-impl IdText {
-    pub fn new(id: &TransferId) -> Self {
-        let mut this = Self { text: [0; 36], length: 0 };
-        // Cannot fail: ids have at most 36 characters.
-        let _ = write!(this, "{id}");
-        this
-    }
-
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.text[..self.length]
-    }
-}
-
-impl std::fmt::Write for IdText {
-    fn write_str(&mut self, part: &str) -> std::fmt::Result {
-        let end = self.length + part.len();
-        self.text.get_mut(self.length..end).ok_or(std::fmt::Error)?.copy_from_slice(part.as_bytes());
-        self.length = end;
-        Ok(())
-    }
-}
-
 /// The body of a prepare. `terms` is what all prepares of a run share: amount, packet and the name of the condition.
 pub(crate) fn prepare_body(
-    id: &IdText,
+    id: &TransferId,
     payer: &FspId,
     payee: &FspId,
     terms: &[u8],
     condition: &Text,
     expiration: Timestamp,
 ) -> Bytes {
+    let id = id.to_string();
     let pieces = [
         &b"{\"transferId\":\""[..],
         id.as_bytes(),
@@ -219,24 +137,26 @@ fn expiring(pieces: &[&[u8]], expiration: Timestamp) -> Bytes {
     body.into()
 }
 
-/// The part of a prepare between the payee's name and the condition's value.
-pub(crate) fn prepare_terms(currency: &str, amount: &str, packet: &str) -> Vec<u8> {
+/// The part of a prepare, or of an item of a bulk, between the member before it and the condition's value. `name` is
+/// that of the amount.
+pub(crate) fn terms(name: &str, (amount, currency): (Amount, Currency), packet: &str) -> Vec<u8> {
     format!(
-        "\",\"amount\":{{\"currency\":\"{currency}\",\"amount\":\"{amount}\"}},\"ilpPacket\":\"{packet}\",\"condition\":\""
+        "\",\"{name}\":{{\"currency\":\"{currency}\",\"amount\":\"{amount}\"}},\"ilpPacket\":\"{packet}\",\"condition\":\""
     )
     .into_bytes()
 }
 
 /// The body of a `POST /fxTransfers`. `terms` is what all of a run share: both amounts and the name of the condition.
 pub(crate) fn convert_body(
-    id: &IdText,
-    transfer: &IdText,
+    id: &TransferId,
+    transfer: &TransferId,
     initiator: &FspId,
     fxp: &FspId,
     terms: &[u8],
     condition: &Text,
     expiration: Timestamp,
 ) -> Bytes {
+    let (id, transfer) = (id.to_string(), transfer.to_string());
     let pieces = [
         &b"{\"commitRequestId\":\""[..],
         id.as_bytes(),
@@ -253,14 +173,6 @@ pub(crate) fn convert_body(
     expiring(&pieces, expiration)
 }
 
-/// The part of an item of a bulk between its id and the condition's value.
-pub(crate) fn item_terms(currency: &str, amount: &str, packet: &str) -> Vec<u8> {
-    format!(
-        "\",\"transferAmount\":{{\"currency\":\"{currency}\",\"amount\":\"{amount}\"}},\"ilpPacket\":\"{packet}\",\"condition\":\""
-    )
-    .into_bytes()
-}
-
 /// The body of a message about a bulk while it is written, item by item (FSPIOP API v1.1 §6.10.3, §6.10.4).
 pub(crate) struct BulkText {
     body: Vec<u8>,
@@ -269,7 +181,8 @@ pub(crate) struct BulkText {
 
 impl BulkText {
     /// Begins a `POST /bulkTransfers`. The bulk quote is that of its number.
-    pub fn request(id: &IdText, payer: &FspId, payee: &FspId, expiration: Timestamp) -> Self {
+    pub fn request(id: &TransferId, payer: &FspId, payee: &FspId, expiration: Timestamp) -> Self {
+        let id = id.to_string();
         let pieces = [
             &b"{\"bulkTransferId\":\""[..],
             id.as_bytes(),
@@ -306,19 +219,19 @@ impl BulkText {
     }
 
     /// A transfer that is asked for.
-    pub fn item(&mut self, id: &IdText, terms: &[u8], condition: &Text) {
-        self.push(&[id.as_bytes(), terms, condition, b"\"}"]);
+    pub fn item(&mut self, id: &TransferId, terms: &[u8], condition: &Text) {
+        self.push(&[id.to_string().as_bytes(), terms, condition, b"\"}"]);
     }
 
     /// A transfer that its payee takes.
-    pub fn fulfilled(&mut self, id: &IdText, fulfilment: &Text) {
-        self.push(&[id.as_bytes(), b"\",\"fulfilment\":\"", fulfilment, b"\"}"]);
+    pub fn fulfilled(&mut self, id: &TransferId, fulfilment: &Text) {
+        self.push(&[id.to_string().as_bytes(), b"\",\"fulfilment\":\"", fulfilment, b"\"}"]);
     }
 
     /// A transfer that its payee rejects.
-    pub fn aborted(&mut self, id: &IdText) {
+    pub fn aborted(&mut self, id: &TransferId) {
         // The members of the error, without the brace before them.
-        self.push(&[id.as_bytes(), b"\",", &ABORT_BODY[1..]]);
+        self.push(&[id.to_string().as_bytes(), b"\",", &ABORT_BODY[1..]]);
     }
 
     pub fn end(mut self) -> Bytes {
@@ -372,8 +285,9 @@ mod tests {
         let id = TransferId::parse("5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d").unwrap();
         let (payer, payee) = (FspId::parse("greenbank").unwrap(), FspId::parse("bluewallet").unwrap());
         let at = Timestamp::parse_iso("2031-04-01T12:00:30.000Z").unwrap();
-        let terms = prepare_terms("KES", "125.5", "AYIC");
-        let body = prepare_body(&IdText::new(&id), &payer, &payee, &terms, &[b'c'; 43], at);
+        let amount = (Amount::parse_wire("125.5").unwrap(), Currency::parse("KES").unwrap());
+        let terms = terms("amount", amount, "AYIC");
+        let body = prepare_body(&id, &payer, &payee, &terms, &[b'c'; 43], at);
         let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
         let expected = serde_json::json!({
             "transferId": "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", "payerFsp": "greenbank", "payeeFsp": "bluewallet",
@@ -403,7 +317,7 @@ mod tests {
             ("/quotes", None),
             ("", None),
         ] {
-            assert_eq!(Family::of_path(path), family, "{path}");
+            assert_eq!(family_of(path), family, "{path}");
         }
     }
 

@@ -33,34 +33,8 @@ pub(crate) enum Leg {
     Answer,
 }
 
-/// What is told of an exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    EndToEnd,
-    Request,
-    Response,
-}
-
-impl Part {
-    const COUNT: usize = 3;
-
-    /// The end of the operation's name.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::EndToEnd => "end2end",
-            Self::Request => "request",
-            Self::Response => "response",
-        }
-    }
-
-    /// The key of the instant at which it begins.
-    const fn start(self) -> &'static str {
-        match self {
-            Self::EndToEnd | Self::Request => END_TO_END_START,
-            Self::Response => CALLBACK_START,
-        }
-    }
-}
+/// What is told of exchanges: how many histograms there are of each family.
+const WAYS: usize = 3;
 
 /// The methods of the messages between DFSPs, as operations name them.
 const METHODS: [&str; 4] = ["get", "post", "put", "patch"];
@@ -83,7 +57,7 @@ struct Operation {
 /// Histograms by family of messages and by something else about them. Each is made when it is first needed.
 struct Histograms<const OTHERS: usize> {
     series: Series<Operation, Histogram, fn() -> Histogram>,
-    made: [[OnceLock<Histogram>; OTHERS]; Family::COUNT],
+    made: [[OnceLock<Histogram>; OTHERS]; Family::ALL.len()],
 }
 
 impl<const OTHERS: usize> Histograms<OTHERS> {
@@ -103,7 +77,7 @@ impl<const OTHERS: usize> Histograms<OTHERS> {
 
 pub(crate) struct SimMetrics {
     registry: Registry,
-    ways: Histograms<{ Part::COUNT }>,
+    ways: Histograms<WAYS>,
     handling: Histograms<{ METHODS.len() }>,
     calls: Histograms<{ METHODS.len() }>,
 }
@@ -128,15 +102,16 @@ impl SimMetrics {
     /// list of its `tracestate` tells when they began. Where clocks disagree so much that this would be later, they
     /// took no time.
     pub fn arrived(&self, family: Family, leg: Leg, list: &str, at: Timestamp) {
-        let parts: &[Part] = match leg {
-            Leg::Request => &[Part::Request],
-            Leg::Answer => &[Part::EndToEnd, Part::Response],
+        // Each with the end of the operation's name, and the key of the instant at which it begins.
+        let ways: &[(usize, &str, &str)] = match leg {
+            Leg::Request => &[(0, "request", END_TO_END_START)],
+            Leg::Answer => &[(1, "end2end", END_TO_END_START), (2, "response", CALLBACK_START)],
         };
-        for part in parts {
-            let Some(start_ms) = instant_ms(list, part.start()) else { continue };
+        for &(place, name, start) in ways {
+            let Some(start_ms) = instant_ms(list, start) else { continue };
             let took_ms = u64::try_from(at.as_ms().saturating_sub(start_ms)).unwrap_or(0);
-            let operation = || format!("{}_{}", family.name(), part.name());
-            let histogram = self.ways.of(family, *part as usize, operation);
+            let operation = || format!("{}_{name}", family.as_str());
+            let histogram = self.ways.of(family, place, operation);
             histogram.observe(Duration::from_millis(took_ms).as_secs_f64());
         }
     }
@@ -168,7 +143,7 @@ impl SimMetrics {
 
 fn observe(histograms: &Histograms<{ METHODS.len() }>, method: &Method, family: Family, took: Duration) {
     let place = place(method);
-    let operation = || format!("{}_{}", METHODS[place], family.name());
+    let operation = || format!("{}_{}", METHODS[place], family.as_str());
     histograms.of(family, place, operation).observe(took.as_secs_f64());
 }
 

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use upesi_http::{Full, HeaderValue, Method, Response, StatusCode, header};
+use upesi_http::{Full, Method, Response, StatusCode};
 use upesi_types::{Amount, Currency, ErrorCode, FspId};
 
-use super::service::problem;
+use super::service::{JSON, problem, with_body};
 use crate::awaited::{Answer, error_code, error_description};
 use crate::exchange::{ExchangeError, Phase};
 use crate::party::{PartyId, owner_of};
@@ -47,12 +47,6 @@ impl Orders {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    Pay,
-    Register,
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PaymentOrder {
@@ -81,7 +75,7 @@ struct RegistrationOrder {
 }
 
 /// What became of a payment. Phases that were not reached are left out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Receipt {
     payer: String,
@@ -182,24 +176,23 @@ impl From<OriginateError> for Refusal {
     }
 }
 
-impl Order {
-    /// What a request below the base path of a DFSP orders, if it is an order.
-    pub fn of(method: &Method, path: &str) -> Option<Self> {
-        match (method, path) {
-            (&Method::POST, "payments") => Some(Self::Pay),
-            (&Method::POST, "parties") => Some(Self::Register),
-            _ => None,
-        }
-    }
+/// Whether a request below the base path of a DFSP is an order.
+pub(crate) fn is_order(method: &Method, path: &str) -> bool {
+    *method == Method::POST && matches!(path, "payments" | "parties")
+}
 
-    /// Does it, on the worker that calls, and answers when it is over.
-    pub async fn carry_out(self, shared: &Arc<Shared>, dfsp: u32, body: &[u8]) -> Response<Full<Bytes>> {
-        let done = match self {
-            Self::Pay => pay(shared, dfsp, body).await,
-            Self::Register => register(shared, dfsp, body).await,
-        };
-        done.unwrap_or_else(|mistake| problem(StatusCode::BAD_REQUEST, &mistake))
-    }
+/// Carries an order out, on the worker that calls, and answers when it is over.
+pub(crate) async fn carry_out(
+    path: &str,
+    shared: &Arc<Shared>,
+    dfsp: u32,
+    body: &[u8],
+) -> Response<Full<Bytes>> {
+    let done = match path {
+        "payments" => pay(shared, dfsp, body).await,
+        _ => register(shared, dfsp, body).await,
+    };
+    done.unwrap_or_else(|mistake| problem(StatusCode::BAD_REQUEST, &mistake))
 }
 
 async fn pay(shared: &Arc<Shared>, payer: u32, body: &[u8]) -> Result<Response<Full<Bytes>>, String> {
@@ -213,14 +206,7 @@ async fn pay(shared: &Arc<Shared>, payer: u32, body: &[u8]) -> Result<Response<F
     let originator = originator(shared, amount, currency, order.amount_type);
     let payment = Payment { originator, number: number(shared), payer: payer as usize, party };
     let began = Instant::now();
-    let mut receipt = Receipt {
-        payer: shared.dfsp(payer).name.to_string(),
-        lookup: None,
-        quote: None,
-        transfer: None,
-        total_us: 0,
-        error: None,
-    };
+    let mut receipt = Receipt { payer: shared.dfsp(payer).name.to_string(), ..Receipt::default() };
     let mut phase = Phase::Lookup;
     let made = tokio::time::timeout(ORDER_DEADLINE, payment.make(&mut receipt, &mut phase, began)).await;
     receipt.error = made.unwrap_or_else(|_| Err(Refusal::late())).err();
@@ -378,8 +364,5 @@ fn answer(refusal: Option<&Refusal>, value: &impl Serialize) -> Response<Full<By
     // Cannot fail: no value has keys that are not texts.
     let mut body = serde_json::to_vec_pretty(value).unwrap_or_default();
     body.push(b'\n');
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = refusal.map_or(StatusCode::OK, |refusal| refusal.status);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    with_body(refusal.map_or(StatusCode::OK, |refusal| refusal.status), JSON, body)
 }

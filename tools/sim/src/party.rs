@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use upesi_fspiop::uri::{decode_segment, encode_segment};
 use upesi_http::{HeaderMap, StatusCode};
 use upesi_types::{Currency, ErrorCode, FspId};
 
@@ -53,11 +54,13 @@ impl PartyId {
 
 impl fmt::Display for PartyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", Segment(&self.kind), Segment(&self.identifier))?;
-        match &self.sub_id {
-            Some(sub_id) => write!(f, "/{}", Segment(sub_id)),
-            None => Ok(()),
+        let mut path = String::new();
+        encode_segment(&self.kind, &mut path);
+        for part in [Some(&self.identifier), self.sub_id.as_ref()].into_iter().flatten() {
+            path.push('/');
+            encode_segment(part, &mut path);
         }
+        f.write_str(&path)
     }
 }
 
@@ -93,45 +96,9 @@ pub(crate) const fn name_of(number: u64) -> (&'static str, &'static str) {
     (FIRST_NAMES[first as usize], LAST_NAMES[last as usize])
 }
 
-/// A text as one segment of a path: everything that may not stand in one is percent-encoded (RFC 3986 §3.3).
-struct Segment<'text>(&'text str);
-
-impl fmt::Display for Segment<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for byte in self.0.bytes() {
-            match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => write!(f, "{}", char::from(byte))?,
-                b'-' | b'.' | b'_' | b'~' | b'+' | b'@' | b':' => write!(f, "{}", char::from(byte))?,
-                _ => write!(f, "%{byte:02X}")?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A path with its percent-encoded bytes decoded, or as it is where it has none or they make no text.
+/// A path with its percent-encoded bytes decoded, or as it is where they make no text.
 pub(crate) fn decoded(path: &str) -> Cow<'_, str> {
-    if !path.contains('%') {
-        return Cow::Borrowed(path);
-    }
-    let (bytes, mut at) = (path.as_bytes(), 0);
-    let mut out = Vec::with_capacity(bytes.len());
-    while at < bytes.len() {
-        let hex = if bytes[at] == b'%' { path.get(at + 1..at + 3) } else { None };
-        // A sign would pass as a number too.
-        let digits = hex.filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        match digits.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8(out).map_or(Cow::Borrowed(path), Cow::Owned)
+    decode_segment(path).unwrap_or(Cow::Borrowed(path))
 }
 
 /// Most currencies that a party object may list (FSPIOP API v1.1 §7.4.11).
@@ -180,40 +147,21 @@ fn party_body(
     currencies: &str,
 ) -> Bytes {
     let (first, last) = name_of(number);
-    let mut body = Vec::with_capacity(384);
-    let mut push = |piece: &str| body.extend_from_slice(piece.as_bytes());
-    push("{\"party\":{\"partyIdInfo\":{\"partyIdType\":");
-    push(&quoted(kind));
-    push(",\"partyIdentifier\":");
-    push(&quoted(identifier));
-    if let Some(sub_id) = sub_id {
-        push(",\"partySubIdOrType\":");
-        push(&quoted(sub_id));
-    }
-    push(",\"fspId\":");
-    push(&quoted(fsp.as_str()));
-    push("},\"name\":\"");
-    push(first);
-    push(" ");
-    push(last);
-    push("\",\"personalInfo\":{\"complexName\":{\"firstName\":\"");
-    push(first);
-    push("\",\"lastName\":\"");
-    push(last);
-    push("\"},\"dateOfBirth\":\"1990-04-17\"}");
+    let sub_id = sub_id.map_or(String::new(), |sub_id| format!(",\"partySubIdOrType\":{}", quoted(sub_id)));
     // An empty list is no list for the API.
-    if currencies != "[]" {
-        push(",\"supportedCurrencies\":");
-        push(currencies);
-    }
-    push("}}");
-    body.into()
+    let currencies =
+        if currencies == "[]" { String::new() } else { format!(",\"supportedCurrencies\":{currencies}") };
+    let (kind, identifier, fsp) = (quoted(kind), quoted(identifier), quoted(fsp.as_str()));
+    format!(
+        "{{\"party\":{{\"partyIdInfo\":{{\"partyIdType\":{kind},\"partyIdentifier\":{identifier}{sub_id},\"fspId\":{fsp}}},\
+         \"name\":\"{first} {last}\",\"personalInfo\":{{\"complexName\":{{\"firstName\":\"{first}\",\"lastName\":\"{last}\"}},\
+         \"dateOfBirth\":\"1990-04-17\"}}{currencies}}}}}"
+    )
+    .into()
 }
 
-fn quoted(text: &str) -> String {
-    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
-        return format!("\"{text}\"");
-    }
+/// A text as a JSON value.
+pub(crate) fn quoted(text: &str) -> String {
     // Cannot fail: the value is a text.
     serde_json::to_string(text).unwrap_or_default()
 }

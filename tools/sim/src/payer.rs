@@ -9,16 +9,15 @@ use upesi_http::{Bytes, HeaderMap, HeaderValue, Method, SendError, StatusCode};
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use super::conversion::{Converting, compare_ends};
-use crate::books::{OutgoingEvent, OutgoingState};
+use crate::books::{Delivery, Money, OutgoingEvent, OutgoingState};
 use crate::bulk::Bulking;
 use crate::dfsp::{Dfsp, count};
-use crate::message::{self, Family, IdText};
+use crate::message::{self, Family};
 use crate::payee::fault_key;
 use crate::payment::PaymentOptions;
 use crate::settings::{Fault, PER_MILLE_MAX, hits, mix};
 use crate::simulator::{Shared, Simulator};
 use crate::table::{Finished, Outcome, Outgoing};
-use crate::upstream::Resource;
 
 /// What a prepare's body has beside its terms, with the usual short names, in bytes.
 const BODY_BESIDE_TERMS_BYTES: usize = 176;
@@ -76,20 +75,21 @@ pub struct Originator {
 /// The id of transfer `number` of a run. Its lower half depends on seed and number only, so that faults hit the same
 /// numbers in every run with the same seed; the upper half keeps runs apart.
 pub fn transfer_id(seed: u64, nonce: u64, number: u64) -> TransferId {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&mix(mix(nonce).wrapping_add(number)).to_be_bytes());
-    bytes[8..].copy_from_slice(&mix(mix(seed) ^ number).to_be_bytes());
-    TransferId::from_random_bytes(bytes)
+    id_of(mix(mix(nonce).wrapping_add(number)), mix(mix(seed) ^ number))
+}
+
+/// The id of these two random halves.
+pub fn id_of(high: u64, low: u64) -> TransferId {
+    TransferId::from_random_bytes((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
 }
 
 /// The part of all bodies between the payee's name and the condition.
-pub(crate) fn terms((amount, currency): (Amount, Currency), note_bytes: usize) -> Vec<u8> {
-    let packet = packet((amount, currency), note_bytes);
-    message::prepare_terms(currency.as_str(), &amount.to_string(), &packet)
+pub(crate) fn terms(moved: Money, note_bytes: usize) -> Vec<u8> {
+    message::terms("amount", moved, &packet(moved, note_bytes))
 }
 
 /// The packet of all transfers. Of a note in it 16 characters come of every 9: it is in base64 twice.
-pub(crate) fn packet((amount, currency): (Amount, Currency), note_bytes: usize) -> String {
+pub(crate) fn packet((amount, currency): Money, note_bytes: usize) -> String {
     let minor_units = u64::try_from(amount.units() / 100).unwrap_or(0);
     let note =
         if note_bytes == 0 { String::new() } else { format!(",\"note\":\"{}\"", "n".repeat(note_bytes)) };
@@ -133,7 +133,7 @@ impl Originator {
         let (headers, body) = self.message(number, &id, payer_dfsp, payee_dfsp, &self.terms);
         let moved = (self.options.amount, self.options.currency);
         let sending = Sending::new(number, id, payer, &payee_dfsp.name, moved);
-        self.originate(sending, Resource::Transfers, headers, body).await
+        self.originate(sending, Family::Transfers, headers, body).await
     }
 
     /// Enters a transfer or a conversion into the books and sends it until the hub takes or refuses it; once more where
@@ -141,21 +141,22 @@ impl Originator {
     pub(crate) async fn originate(
         &self,
         sending: Sending<'_>,
-        resource: Resource<'_>,
+        family: Family,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Pending, OriginateError> {
-        let Sending { number, id, payer, receiver, mut outgoing } = sending;
+        let Sending { number, id, receiver, mut outgoing } = sending;
+        let payer = outgoing.payer as usize;
         let payer_dfsp = &self.shared.dfsps[payer];
         let (waiter, finished) = oneshot::channel();
         outgoing.waiter = Some(waiter);
-        let (amount, currency) = (outgoing.amount, outgoing.currency);
+        let moved = outgoing.moved;
         if !self.shared.table.enter_outgoing(id, outgoing) {
             return Err(OriginateError::Repeated(number));
         }
-        payer_dfsp.book().move_outgoing(currency, amount, None, OutgoingState::Sent);
-        let repeat = Repeat::draw(&self.shared, (payer, receiver), resource, &id, &headers, &body);
-        let sent = self.deliver(payer_dfsp, Method::POST, receiver, resource, headers, body).await;
+        payer_dfsp.book().move_outgoing(moved, None, None, OutgoingState::Sent);
+        let repeat = Repeat::draw(&self.shared, (payer, receiver), family, &id, &headers, &body);
+        let sent = self.deliver(payer_dfsp, Method::POST, receiver, family.as_str(), headers, body).await;
         match sent {
             Ok(()) => {
                 settle_outgoing(&self.shared, &id, OutgoingEvent::Accepted, None);
@@ -179,7 +180,7 @@ impl Originator {
         payer: &Dfsp,
         method: Method,
         payee: &str,
-        resource: Resource<'_>,
+        path: &str,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<(), OriginateError> {
@@ -187,7 +188,7 @@ impl Originator {
         let mut resends = self.options.resends_max;
         loop {
             let (headers, body) = (headers.clone(), body.clone());
-            match self.shared.send(payer, method.clone(), payee, resource, headers, body).await {
+            match self.shared.send(payer, method.clone(), payee, path, headers, body).await {
                 Ok(answer) if answer.status.is_success() => return Ok(()),
                 Ok(answer) if !answer.status.is_server_error() || resends == 0 => {
                     return Err(OriginateError::Refused { status: answer.status, body: answer.body });
@@ -223,8 +224,7 @@ impl Originator {
         expiration: Timestamp,
     ) -> Bytes {
         let condition = self.shared.secret.condition(id);
-        let id_text = IdText::new(id);
-        message::prepare_body(&id_text, &payer.name, &payee.name, terms, &condition, expiration)
+        message::prepare_body(id, &payer.name, &payee.name, terms, &condition, expiration)
     }
 
     /// The headers of a request, with a trace context where the options ask for one.
@@ -264,72 +264,42 @@ pub(crate) fn trace_id(nonce: u64, number: u64) -> u128 {
 pub(crate) struct Sending<'receiver> {
     pub number: u64,
     pub id: TransferId,
-    pub payer: usize,
     pub receiver: &'receiver str,
     pub outgoing: Outgoing,
 }
 
 impl<'receiver> Sending<'receiver> {
-    pub fn new(
-        number: u64,
-        id: TransferId,
-        payer: usize,
-        receiver: &'receiver FspId,
-        (amount, currency): (Amount, Currency),
-    ) -> Self {
-        let outgoing = Outgoing {
-            payer: payer as u32,
-            amount,
-            currency,
-            state: OutgoingState::Sent,
-            condition: None,
-            waiter: None,
-            conversion: None,
-            fulfilled: None,
-            is_conversion: false,
-            bought: None,
-        };
-        Self { number, id, payer, receiver: receiver.as_str(), outgoing }
+    pub fn new(number: u64, id: TransferId, payer: usize, receiver: &'receiver FspId, moved: Money) -> Self {
+        let outgoing = Outgoing::new(payer as u32, moved);
+        Self { number, id, receiver: receiver.as_str(), outgoing }
     }
 }
 
-/// What became of a message about an outgoing transfer.
-pub(crate) enum Settled {
-    Unknown,
-    Known(crate::books::Delivery),
-}
-
-/// Applies an event to an outgoing transfer: its state, its payer's book, and whoever waits.
+/// Applies an event to an outgoing transfer: its state, its payer's book, and whoever waits. Gives what the message was
+/// to the transfer; `None` where there is none.
 pub(crate) fn settle_outgoing(
     shared: &Shared,
     id: &TransferId,
     event: OutgoingEvent,
     error_code: Option<ErrorCode>,
-) -> Settled {
-    let changed = shared.table.with_outgoing(id, |transfer| {
-        let from = transfer.state;
-        let (to, delivery) = from.after(event);
-        transfer.state = to;
-        let waiter = if to.is_final() { transfer.waiter.take() } else { None };
-        if to.is_final() {
-            // Whoever waits for the fulfilment learns that there will be none.
-            transfer.fulfilled = None;
-        }
-        let conversion = transfer.conversion.filter(|_| to.is_final() && event != OutgoingEvent::Refused);
-        let entry = (transfer.payer, (transfer.amount, transfer.currency), transfer.bought);
-        (entry, (from, to, delivery), waiter, (transfer.is_conversion, conversion))
-    });
-    let Some(((payer, moved, bought), (from, to, delivery), waiter, (is_conversion, conversion))) = changed
-    else {
-        return Settled::Unknown;
-    };
+) -> Option<Delivery> {
+    let (entry, (from, to, delivery), waiter, (is_conversion, conversion)) =
+        shared.table.with_outgoing(id, |transfer| {
+            let from = transfer.state;
+            let (to, delivery) = from.after(event);
+            transfer.state = to;
+            let waiter = if to.is_final() { transfer.waiter.take() } else { None };
+            if to.is_final() {
+                // Whoever waits for the fulfilment learns that there will be none.
+                transfer.fulfilled = None;
+            }
+            let conversion = transfer.conversion.filter(|_| to.is_final() && event != OutgoingEvent::Refused);
+            let entry = (transfer.payer, transfer.moved, transfer.bought);
+            (entry, (from, to, delivery), waiter, (transfer.is_conversion, conversion))
+        })?;
+    let (payer, moved, bought) = entry;
     if from != to {
-        let mut book = shared.dfsp(payer).book();
-        match bought {
-            None => book.move_outgoing(moved.1, moved.0, Some(from), to),
-            Some(bought) => book.move_sale(moved, bought, Some(from), to),
-        }
-        drop(book);
+        shared.dfsp(payer).book().move_outgoing(moved, bought, Some(from), to);
         if is_conversion {
             compare_ends(shared, id);
         }
@@ -342,7 +312,7 @@ pub(crate) fn settle_outgoing(
         // The load generator may have given up waiting; the books have it all the same.
         let _ = waiter.send(Finished { outcome, at: Instant::now(), error_code });
     }
-    Settled::Known(delivery)
+    Some(delivery)
 }
 
 /// After this time transfers have ended as a rule, and the hub is asked about what is over.
@@ -364,14 +334,13 @@ impl Repeat {
     pub fn draw(
         shared: &Arc<Shared>,
         (payer, payee): (usize, &str),
-        resource: Resource<'_>,
+        family: Family,
         id: &TransferId,
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Option<Self> {
         let (per_mille, key) = (shared.dfsps[payer].settings().repeat_prepare_per_mille, fault_key(id));
         let hit = |fault, per_mille| hits(fault, per_mille, shared.seed, key);
-        let family = resource.family()?;
         hit(Fault::RepeatPrepare, per_mille).then(|| Self {
             shared: Arc::clone(shared),
             payer,
@@ -394,7 +363,7 @@ impl Repeat {
             tokio::time::sleep(pause).await;
         }
         let dfsp = &shared.dfsps[payer];
-        match shared.send(dfsp, Method::POST, &payee, Resource::Other(family.name()), headers, body).await {
+        match shared.send(dfsp, Method::POST, &payee, family.as_str(), headers, body).await {
             Ok(answer) if answer.status.is_success() => count(&dfsp.counters.prepares_sent_twice),
             // A hub that is overloaded or gone has had the first, which is all that counts.
             Ok(answer) => tracing::debug!(status = %answer.status, "a repeated prepare was refused"),

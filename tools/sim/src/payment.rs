@@ -4,16 +4,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use upesi_http::{Bytes, Method};
-use upesi_types::{FspId, TransferId};
+use upesi_types::{FspId, Timestamp, TransferId};
 
 use crate::awaited::{Awaiting, Place};
 use crate::exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
-use crate::message::{self, Family, IdText};
+use crate::message::{self, Family};
 use crate::party::{PARTIES_PER_DFSP, PartyId, party_of};
 use crate::payer::{OriginateError, Originator, Pending, Sending, trace_id, transfer_id};
 use crate::settings::mix;
 use crate::table::{Finished, Outcome};
-use crate::upstream::Resource;
 
 /// Separates the ids of quotes from those of transfers.
 const QUOTES: u64 = 0x7175_6f74;
@@ -129,13 +128,9 @@ impl Originator {
         let now = message::now();
         let quote_id = self.quote_id(number);
         let transaction_id = transfer_id(self.options.seed, self.options.nonce, number);
-        let body = QuoteRequest {
-            quote_id,
-            transaction_id,
-            payer: (&self.party(payer, number), &payer_dfsp.name),
-            payee: (party, payee),
-        };
-        let body = self.quote_body(&body, self.expiration(now));
+        let asker = (&self.party(payer, number), &payer_dfsp.name);
+        let ids = [quote_id, transaction_id];
+        let body = self.quote_body(ids, asker, (party, payee), self.expiration(now));
         let headers =
             self.headers(Family::Quotes, number, payer_dfsp, Some(&message::name_value(payee)), now);
         let request = Exchange {
@@ -166,17 +161,15 @@ impl Originator {
         let id = transfer_id(self.options.seed, self.options.nonce, number);
         let now = message::now();
         let packet = std::str::from_utf8(&terms.ilp_packet).unwrap_or_default();
-        let (currency, amount) = (terms.currency.as_str(), terms.amount.to_string());
-        let prepared = message::prepare_terms(currency, &amount, packet);
+        let prepared = message::terms("amount", (terms.amount, terms.currency), packet);
         let expiration = self.expiration(now);
-        let id_text = IdText::new(&id);
         let body =
-            message::prepare_body(&id_text, &payer_dfsp.name, payee, &prepared, &terms.condition, expiration);
+            message::prepare_body(&id, &payer_dfsp.name, payee, &prepared, &terms.condition, expiration);
         let headers =
             self.headers(Family::Transfers, number, payer_dfsp, Some(&message::name_value(payee)), now);
         let mut sending = Sending::new(number, id, payer, payee, (terms.amount, terms.currency));
         sending.outgoing.condition = Some(Box::new(terms.condition));
-        self.originate(sending, Resource::Transfers, headers, body).await
+        self.originate(sending, Family::Transfers, headers, body).await
     }
 
     /// Does a whole payment: looks the payee's party up, asks whoever has it for terms, and transfers by these terms.
@@ -246,11 +239,17 @@ impl Originator {
         let sent_at = Instant::now();
         let Exchange { method, path, receiver, headers, body, .. } = request;
         let payer = &self.shared.dfsps[payer];
-        self.deliver(payer, method, receiver, Resource::Other(path), headers, body).await?;
+        self.deliver(payer, method, receiver, path, headers, body).await?;
         Ok(Awaiting { sent_at, accepted_at: Instant::now(), place, read })
     }
 
-    fn quote_body(&self, request: &QuoteRequest<'_>, expiration: upesi_types::Timestamp) -> Bytes {
+    fn quote_body(
+        &self,
+        [quote_id, transaction_id]: [TransferId; 2],
+        payer: (&PartyId, &FspId),
+        payee: (&PartyId, &FspId),
+        expiration: Timestamp,
+    ) -> Bytes {
         let party = |(party, fsp): (&PartyId, &FspId)| {
             let sub_id = party.sub_id.as_ref();
             let sub_id = sub_id.map_or(String::new(), |text| format!(",\"partySubIdOrType\":\"{text}\""));
@@ -259,8 +258,7 @@ impl Originator {
                 party.kind, party.identifier
             )
         };
-        let (payer, payee) = (party(request.payer), party(request.payee));
-        let QuoteRequest { quote_id, transaction_id, .. } = request;
+        let (payer, payee) = (party(payer), party(payee));
         let (currency, amount) = (self.options.currency, self.options.amount);
         let amount_type = self.payments.amount_type.text();
         format!(
@@ -281,13 +279,6 @@ pub(crate) struct Exchange<'request> {
     pub receiver: &'request str,
     pub headers: upesi_http::HeaderMap,
     pub body: Bytes,
-}
-
-struct QuoteRequest<'request> {
-    quote_id: TransferId,
-    transaction_id: TransferId,
-    payer: (&'request PartyId, &'request FspId),
-    payee: (&'request PartyId, &'request FspId),
 }
 
 /// Waits for the end of a transfer.

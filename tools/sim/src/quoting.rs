@@ -185,7 +185,7 @@ pub(crate) fn offer(
     terms: Bytes,
 ) -> StatusCode {
     shared.remembered.keep(id, terms.clone());
-    let reply = Reply::new(shared, payee, family, headers, format!("{}/{id}", family.name()));
+    let reply = Reply::new(shared, payee, family, headers, format!("{}/{id}", family.as_str()));
     reply.start(fault_key(&id), Saying::Answer(terms))
 }
 
@@ -243,7 +243,7 @@ pub(crate) fn take_again(
         _ => ErrorCode::QUOTE_NOT_FOUND,
     };
     let found = TransferId::parse(id).and_then(|id| shared.remembered.find(&id));
-    let reply = Reply::new(shared, payee, family, headers, format!("{}/{id}", family.name()));
+    let reply = Reply::new(shared, payee, family, headers, format!("{}/{id}", family.as_str()));
     reply.start_unnumbered(found.map_or(Saying::Error(unknown), Saying::Answer))
 }
 

@@ -9,16 +9,67 @@ use upesi_http::{HeaderMap, HeaderValue, Method, StatusCode};
 use upesi_types::ErrorCode;
 
 use super::metrics;
-use crate::dfsp::count;
+use crate::dfsp::{Dfsp, count};
 use crate::message::{self, Family};
 use crate::settings::{DfspSettings, Fault, hits};
 use crate::simulator::Shared;
-use crate::upstream::Resource;
 
 /// First wait before an answer is sent again; doubled each time.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
-/// The longest such wait.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Waits so many milliseconds, if any.
+pub(crate) async fn wait_ms(ms: u32) {
+    if ms > 0 {
+        tokio::time::sleep(Duration::from_millis(ms.into())).await;
+    }
+}
+
+/// The faults that the settings of a DFSP make of a question.
+#[derive(Clone, Copy)]
+pub(crate) struct Draw<'shared> {
+    pub dfsp: &'shared Dfsp,
+    pub settings: DfspSettings,
+    pub seed: u64,
+    /// What the draws go by.
+    pub key: u64,
+}
+
+impl<'shared> Draw<'shared> {
+    pub fn new(shared: &'shared Shared, dfsp: u32, key: u64) -> Self {
+        let dfsp = shared.dfsp(dfsp);
+        Self { dfsp, settings: dfsp.settings(), seed: shared.seed, key }
+    }
+
+    fn hits(&self, fault: Fault, per_mille: u16) -> bool {
+        hits(fault, per_mille, self.seed, self.key)
+    }
+
+    pub fn is_dropped(&self) -> bool {
+        let is_dropped = self.hits(Fault::Drop, self.settings.drop_per_mille);
+        if is_dropped {
+            count(&self.dfsp.counters.dropped);
+        }
+        is_dropped
+    }
+
+    pub fn is_aborted(&self) -> bool {
+        self.hits(Fault::Abort, self.settings.abort_per_mille)
+    }
+
+    pub fn is_falsified(&self) -> bool {
+        self.hits(Fault::WrongFulfilment, self.settings.wrong_fulfilment_per_mille)
+    }
+
+    /// How often the answer is sent.
+    pub fn copies(&self) -> u32 {
+        let is_doubled = self.hits(Fault::Duplicate, self.settings.duplicate_per_mille);
+        if is_doubled {
+            count(&self.dfsp.counters.duplicated);
+        }
+        1 + u32::from(is_doubled)
+    }
+}
 
 pub(crate) enum Saying {
     Answer(Bytes),
@@ -53,11 +104,7 @@ const fn rejection(family: Family) -> ErrorCode {
     match family {
         Family::Quotes | Family::BulkQuotes | Family::FxQuotes => ErrorCode::PAYEE_REJECTED_QUOTE,
         Family::TransactionRequests | Family::Authorizations => ErrorCode::PAYER_REJECTED_REQUEST,
-        Family::Participants
-        | Family::Parties
-        | Family::Transfers
-        | Family::FxTransfers
-        | Family::BulkTransfers => ErrorCode::PAYEE,
+        _ => ErrorCode::PAYEE,
     }
 }
 
@@ -69,24 +116,18 @@ impl Reply {
 
     /// Draws the faults and starts to answer. `key` is what the draws go by.
     pub fn start(self, key: u64, saying: Saying) -> StatusCode {
-        let dfsp = self.shared.dfsp(self.dfsp);
-        let settings = dfsp.settings();
-        let hit = |fault, per_mille| hits(fault, per_mille, self.shared.seed, key);
-        if hit(Fault::Drop, settings.drop_per_mille) {
-            count(&dfsp.counters.dropped);
+        let draw = Draw::new(&self.shared, self.dfsp, key);
+        if draw.is_dropped() {
             return StatusCode::ACCEPTED;
         }
-        let saying = if hit(Fault::Abort, settings.abort_per_mille) {
-            count(&dfsp.counters.error_answers_sent);
+        let saying = if draw.is_aborted() {
+            count(&draw.dfsp.counters.error_answers_sent);
             Saying::Error(rejection(self.family))
         } else {
             saying
         };
-        let twice = hit(Fault::Duplicate, settings.duplicate_per_mille);
-        if twice {
-            count(&dfsp.counters.duplicated);
-        }
-        tokio::spawn(self.run(settings, saying, 1 + u32::from(twice)));
+        let (delay_ms, copies) = (draw.settings.delay_ms, draw.copies());
+        tokio::spawn(self.run(delay_ms, saying, copies));
         StatusCode::ACCEPTED
     }
 
@@ -96,10 +137,8 @@ impl Reply {
         self.start(key, saying)
     }
 
-    async fn run(mut self, settings: DfspSettings, saying: Saying, copies: u32) {
-        if settings.delay_ms > 0 {
-            tokio::time::sleep(Duration::from_millis(settings.delay_ms.into())).await;
-        }
+    async fn run(mut self, delay_ms: u32, saying: Saying, copies: u32) {
+        wait_ms(delay_ms).await;
         let body = match saying {
             Saying::Answer(body) => body,
             Saying::Error(code) => {
@@ -109,7 +148,8 @@ impl Reply {
         };
         let counters = &self.shared.dfsp(self.dfsp).counters;
         for _ in 0..copies {
-            let sent = put(&self.shared, self.dfsp, Resource::Other(&self.path), &self.headers, &body).await;
+            let from = (self.dfsp, Method::PUT);
+            let sent = send(&self.shared, from, &self.path, &self.headers, &body).await;
             count(match sent {
                 Some(status) if status.is_success() => &counters.answers_sent,
                 Some(_) => &counters.answers_refused,
@@ -124,22 +164,11 @@ fn error_body(code: ErrorCode) -> Bytes {
     format!("{{\"errorInformation\":{{\"errorCode\":\"{code}\",\"errorDescription\":\"{text}\"}}}}").into()
 }
 
-/// Sends an answer until the hub takes or refuses it; `None` when it did neither.
-pub(crate) async fn put(
-    shared: &Shared,
-    dfsp: u32,
-    resource: Resource<'_>,
-    headers: &HeaderMap,
-    body: &Bytes,
-) -> Option<StatusCode> {
-    send(shared, (dfsp, Method::PUT), resource, headers, body).await
-}
-
-/// The same for any message of a DFSP.
+/// Sends a message of a DFSP until the hub takes or refuses it; `None` when it did neither.
 pub(crate) async fn send(
     shared: &Shared,
     (dfsp, method): (u32, Method),
-    resource: Resource<'_>,
+    path: &str,
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Option<StatusCode> {
@@ -151,7 +180,7 @@ pub(crate) async fn send(
     let mut pause = RETRY_PAUSE;
     for attempt in 1..=shared.answer_attempts_max {
         let dfsp = shared.dfsp(dfsp);
-        match shared.send(dfsp, method.clone(), asker, resource, headers.clone(), body.clone()).await {
+        match shared.send(dfsp, method.clone(), asker, path, headers.clone(), body.clone()).await {
             Ok(answer) if !answer.status.is_server_error() => return Some(answer.status),
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, attempt, "an answer was not taken"),

@@ -8,29 +8,18 @@ use crate::message::Family;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route<'path> {
     /// A transfer that the DFSP is to receive, a conversion that it is to make, or a bulk of transfers.
-    Prepare(Family),
+    Prepare,
     /// About one of these.
     Callback {
-        family: Family,
         id: &'path str,
         is_error: bool,
     },
     Asked(Asked<'path>),
     /// The answer to a question, on the path given, which excludes the `error` at its end.
     Answer {
-        family: Family,
         path: &'path str,
         is_error: bool,
     },
-}
-
-impl Route<'_> {
-    pub const fn family(&self) -> Family {
-        match self {
-            Self::Asked(asked) => asked.family(),
-            Self::Prepare(family) | Self::Callback { family, .. } | Self::Answer { family, .. } => *family,
-        }
-    }
 }
 
 /// The questions. Paths and ids are as received, percent-encoded or not.
@@ -38,107 +27,88 @@ impl Route<'_> {
 pub(crate) enum Asked<'path> {
     /// `GET /parties/…`; type, identifier and sub-identifier.
     Party { path: &'path str },
-    /// `POST /quotes`.
-    Quote,
-    /// `POST /bulkQuotes`.
-    BulkQuote,
-    /// `POST /fxQuotes`.
-    FxQuote,
-    /// `POST /transactionRequests`.
-    TransactionRequest,
-    /// `GET` of one of the former four, by its id.
-    Again { family: Family, id: &'path str },
+    /// `POST` of a quote, a bulk quote, an FX quote or a transaction request.
+    Posted,
+    /// `GET` of one of these, by its id.
+    Again { id: &'path str },
     /// `GET /authorizations/{ID}`.
     Authorization { id: &'path str },
 }
 
-impl Asked<'_> {
-    const fn family(&self) -> Family {
-        match self {
-            Self::Party { .. } => Family::Parties,
-            Self::Quote => Family::Quotes,
-            Self::BulkQuote => Family::BulkQuotes,
-            Self::FxQuote => Family::FxQuotes,
-            Self::TransactionRequest => Family::TransactionRequests,
-            Self::Again { family, .. } => *family,
-            Self::Authorization { .. } => Family::Authorizations,
-        }
-    }
-}
-
 /// `path` is what follows the base path and its slash.
-pub(crate) fn route<'path>(method: &Method, path: &'path str) -> Option<Route<'path>> {
+pub(crate) fn route<'path>(method: &Method, path: &'path str) -> Option<(Family, Route<'path>)> {
     let (family, rest) = path.split_once('/').map_or((path, None), |(family, rest)| (family, Some(rest)));
-    if let Some(family) = Family::OF_MONEY.into_iter().find(|known| known.name() == family) {
-        return of_money(method, family, rest);
-    }
-    let family = Family::CONVERSATIONS.into_iter().find(|known| known.name() == family)?;
-    if *method == Method::PUT {
-        return answer(family, path, rest?);
-    }
-    asked(method, family, rest).map(Route::Asked)
+    let family = Family::parse(family)?;
+    let route = if family.moves_money() {
+        of_money(method, family, rest)?
+    } else if *method == Method::PUT {
+        answer(family, path, rest?)?
+    } else {
+        Route::Asked(asked(method, family, rest)?)
+    };
+    Some((family, route))
 }
 
 fn of_money<'path>(method: &Method, family: Family, rest: Option<&'path str>) -> Option<Route<'path>> {
-    let Some(rest) = rest else { return (*method == Method::POST).then_some(Route::Prepare(family)) };
+    let Some(rest) = rest else { return (*method == Method::POST).then_some(Route::Prepare) };
     let (id, error) = rest.split_once('/').map_or((rest, None), |(id, error)| (id, Some(error)));
     match (method, error) {
         (&Method::PATCH, None) if family == Family::BulkTransfers => None,
-        (&Method::PUT | &Method::PATCH, None) => Some(Route::Callback { family, id, is_error: false }),
-        (&Method::PUT, Some("error")) => Some(Route::Callback { family, id, is_error: true }),
+        (&Method::PUT | &Method::PATCH, None) => Some(Route::Callback { id, is_error: false }),
+        (&Method::PUT, Some("error")) => Some(Route::Callback { id, is_error: true }),
         _ => None,
     }
 }
 
 fn asked<'path>(method: &Method, family: Family, rest: Option<&'path str>) -> Option<Asked<'path>> {
+    let is_kept = matches!(
+        family,
+        Family::Quotes | Family::BulkQuotes | Family::FxQuotes | Family::TransactionRequests
+    );
     match (method, family, rest) {
-        (&Method::POST, Family::Quotes, None) => Some(Asked::Quote),
-        (&Method::POST, Family::BulkQuotes, None) => Some(Asked::BulkQuote),
-        (&Method::POST, Family::FxQuotes, None) => Some(Asked::FxQuote),
-        (&Method::POST, Family::TransactionRequests, None) => Some(Asked::TransactionRequest),
+        (&Method::POST, _, None) if is_kept => Some(Asked::Posted),
         (&Method::GET, Family::Parties, Some(path)) => {
             let named = (2..=3).contains(&path.split('/').count());
             (named && !path.split('/').any(str::is_empty)).then_some(Asked::Party { path })
         }
         (_, _, Some(id)) if *method != Method::GET || id.is_empty() || id.contains('/') => None,
         (_, Family::Authorizations, Some(id)) => Some(Asked::Authorization { id }),
-        (_, Family::Quotes | Family::BulkQuotes | Family::FxQuotes, Some(id))
-        | (_, Family::TransactionRequests, Some(id)) => Some(Asked::Again { family, id }),
+        (_, _, Some(id)) if is_kept => Some(Asked::Again { id }),
         _ => None,
     }
 }
 
 fn answer<'path>(family: Family, path: &'path str, rest: &str) -> Option<Route<'path>> {
-    let (count, named) = match family {
+    // Segments that there must be, and those up to a sub-identifier and `error`.
+    let (named, most) = match family {
         // The answer to a batch has no type in its path.
-        Family::Participants => (rest.split('/').count(), 1),
-        Family::Parties => (rest.split('/').count(), 2),
-        _ => (rest.split('/').count(), 1),
+        Family::Participants => (1, 4),
+        Family::Parties => (2, 4),
+        // No DFSP answers what only hubs know.
+        Family::Services => return None,
+        _ => (1, 2),
     };
-    // Up to a sub-identifier and `error`.
-    let most = if matches!(family, Family::Participants | Family::Parties) { 4 } else { 2 };
+    let count = rest.split('/').count();
     let without = path.strip_suffix("/error").filter(|_| count > named);
     let is_short_enough = count < most || (count == most && without.is_some());
-    (count >= named && is_short_enough && !rest.split('/').any(str::is_empty)).then_some(Route::Answer {
-        family,
-        path: without.unwrap_or(path),
-        is_error: without.is_some(),
-    })
+    let is_answer = count >= named && is_short_enough && !rest.split('/').any(str::is_empty);
+    is_answer.then_some(Route::Answer { path: without.unwrap_or(path), is_error: without.is_some() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::family_of;
 
     #[test]
     fn transfers_conversions_and_bulks_are_routed() {
         let (transfers, conversions) = (Family::Transfers, Family::FxTransfers);
-        let callback = |id, is_error| Some(Route::Callback { family: transfers, id, is_error });
+        let callback = |id, is_error| Some((transfers, Route::Callback { id, is_error }));
         let bulks = Family::BulkTransfers;
-        let converted = |id, is_error| Some(Route::Callback { family: conversions, id, is_error });
+        let converted = |id, is_error| Some((conversions, Route::Callback { id, is_error }));
         for (method, path, expected) in [
-            (Method::POST, "transfers", Some(Route::Prepare(transfers))),
-            (Method::POST, "fxTransfers", Some(Route::Prepare(conversions))),
+            (Method::POST, "transfers", Some((transfers, Route::Prepare))),
+            (Method::POST, "fxTransfers", Some((conversions, Route::Prepare))),
             (Method::PUT, "fxTransfers/x", converted("x", false)),
             (Method::PATCH, "fxTransfers/x", converted("x", false)),
             (Method::PUT, "fxTransfers/x/error", converted("x", true)),
@@ -146,16 +116,12 @@ mod tests {
             (Method::PATCH, "transfers/x", callback("x", false)),
             (Method::PUT, "transfers/x/error", callback("x", true)),
             (Method::PATCH, "transfers/x/error", None),
-            (Method::POST, "bulkTransfers", Some(Route::Prepare(bulks))),
-            (
-                Method::PUT,
-                "bulkTransfers/x",
-                Some(Route::Callback { family: bulks, id: "x", is_error: false }),
-            ),
+            (Method::POST, "bulkTransfers", Some((bulks, Route::Prepare))),
+            (Method::PUT, "bulkTransfers/x", Some((bulks, Route::Callback { id: "x", is_error: false }))),
             (
                 Method::PUT,
                 "bulkTransfers/x/error",
-                Some(Route::Callback { family: bulks, id: "x", is_error: true }),
+                Some((bulks, Route::Callback { id: "x", is_error: true })),
             ),
             (Method::PATCH, "bulkTransfers/x", None),
             (Method::PUT, "transfers", None),
@@ -169,27 +135,30 @@ mod tests {
 
     #[test]
     fn questions_are_routed() {
-        let again = |family, id| Some(Route::Asked(Asked::Again { family, id }));
+        let again = |family, id| Some((family, Route::Asked(Asked::Again { id })));
+        let posted = |family| Some((family, Route::Asked(Asked::Posted)));
+        let party = |path| Some((Family::Parties, Route::Asked(Asked::Party { path })));
+        let authorization = Asked::Authorization { id: "x" };
         for (method, path, expected) in [
-            (Method::GET, "parties/MSISDN/1", Some(Route::Asked(Asked::Party { path: "MSISDN/1" }))),
-            (Method::GET, "parties/MSISDN/1/x", Some(Route::Asked(Asked::Party { path: "MSISDN/1/x" }))),
+            (Method::GET, "parties/MSISDN/1", party("MSISDN/1")),
+            (Method::GET, "parties/MSISDN/1/x", party("MSISDN/1/x")),
             (Method::GET, "parties/MSISDN", None),
             (Method::GET, "parties/MSISDN//", None),
             (Method::GET, "parties", None),
             (Method::POST, "parties/MSISDN/1", None),
-            (Method::POST, "quotes", Some(Route::Asked(Asked::Quote))),
+            (Method::POST, "quotes", posted(Family::Quotes)),
             (Method::GET, "quotes/x", again(Family::Quotes, "x")),
             (Method::GET, "quotes", None),
             (Method::GET, "quotes/", None),
-            (Method::POST, "bulkQuotes", Some(Route::Asked(Asked::BulkQuote))),
+            (Method::POST, "bulkQuotes", posted(Family::BulkQuotes)),
             (Method::GET, "bulkQuotes/x", again(Family::BulkQuotes, "x")),
-            (Method::POST, "fxQuotes", Some(Route::Asked(Asked::FxQuote))),
+            (Method::POST, "fxQuotes", posted(Family::FxQuotes)),
             (Method::POST, "fxQuotes/x", None),
             (Method::GET, "fxQuotes/x", again(Family::FxQuotes, "x")),
             (Method::GET, "fxQuotes", None),
-            (Method::POST, "transactionRequests", Some(Route::Asked(Asked::TransactionRequest))),
+            (Method::POST, "transactionRequests", posted(Family::TransactionRequests)),
             (Method::GET, "transactionRequests/x", again(Family::TransactionRequests, "x")),
-            (Method::GET, "authorizations/x", Some(Route::Asked(Asked::Authorization { id: "x" }))),
+            (Method::GET, "authorizations/x", Some((Family::Authorizations, Route::Asked(authorization)))),
             (Method::POST, "authorizations", None),
             (Method::GET, "participants/MSISDN/1", None),
         ] {
@@ -213,8 +182,8 @@ mod tests {
             (Method::GET, "authorizations/x"),
             (Method::PUT, "participants/x"),
         ] {
-            let family = route(&method, path).map(|route| route.family());
-            assert_eq!(family, Family::of_path(path), "{method} {path}");
+            let family = route(&method, path).map(|(family, _)| family);
+            assert_eq!(family, family_of(path), "{method} {path}");
             assert!(family.is_some(), "{method} {path}");
         }
     }
@@ -234,7 +203,7 @@ mod tests {
             (Family::TransactionRequests, "transactionRequests/x"),
             (Family::Authorizations, "authorizations/x"),
         ] {
-            let expected = |is_error| Some(Route::Answer { family, path, is_error });
+            let expected = |is_error| Some((family, Route::Answer { path, is_error }));
             assert_eq!(route(&Method::PUT, path), expected(false), "{path}");
             assert_eq!(route(&Method::PUT, &format!("{path}/error")), expected(true), "{path}");
         }

@@ -14,9 +14,8 @@ use upesi_tls::{Protocols, TlsError};
 use upesi_types::{FspId, Timestamp};
 
 use crate::dfsp::{Dfsp, count};
-use crate::message::{self, Family, IdText};
+use crate::message::{self, Family};
 use crate::payer::{Originator, transfer_id};
-use crate::upstream::Resource;
 
 const FSPIOP_URI: HeaderName = HeaderName::from_static("fspiop-uri");
 const FSPIOP_METHOD: HeaderName = HeaderName::from_static("fspiop-http-method");
@@ -136,7 +135,7 @@ impl Signing {
         body: &[u8],
     ) -> Option<HeaderValue> {
         let text = |name: &HeaderName| headers.get(name)?.to_str().ok();
-        let is_transfer = target.rsplit('/').any(|segment| segment == Family::Transfers.name());
+        let is_transfer = target.rsplit('/').any(|segment| segment == Family::Transfers.as_str());
         let message = Message {
             uri: target,
             method: method.as_str(),
@@ -227,7 +226,6 @@ impl Originator {
         let (number, payer, payee) = coming;
         let (payer, payee) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
         let id = transfer_id(self.options.seed, self.options.nonce, number);
-        let id_text = IdText::new(&id);
         let prepare = self.body(&id, payer, payee, &self.terms, ahead.expiration);
         let fulfilment = self.shared.secret.fulfilment(&id);
         let fulfil = message::fulfil_body(
@@ -237,24 +235,23 @@ impl Originator {
             payee.settings().flavour,
         );
         let messages = [
-            (payer, payee, Method::POST, Resource::Transfers, prepare),
-            (payee, payer, Method::PUT, Resource::Transfer(&id_text), fulfil),
+            (payer, payee, Method::POST, "transfers".to_owned(), prepare),
+            (payee, payer, Method::PUT, format!("transfers/{id}"), fulfil),
         ];
-        let sign =
-            |(sender, receiver, method, resource, body): (&Dfsp, &Dfsp, Method, Resource<'_>, Bytes)| {
-                let (_, uri) = self.shared.way(receiver.name.as_str(), resource);
-                let message = Message {
-                    uri: uri.path(),
-                    method: method.as_str(),
-                    source: sender.name.as_str(),
-                    destination: Some(receiver.name.as_str()),
-                    date: None,
-                };
-                let key = signing.key(sender);
-                let draft = key.draft(message, &body).ok()?;
-                let signature = key.signature(&draft).ok()?;
-                Some((draft.digest().try_into().ok()?, signature.into_boxed_slice()))
+        let sign = |(sender, receiver, method, path, body): (&Dfsp, &Dfsp, Method, String, Bytes)| {
+            let (_, uri) = self.shared.way(receiver.name.as_str(), &path);
+            let message = Message {
+                uri: uri.path(),
+                method: method.as_str(),
+                source: sender.name.as_str(),
+                destination: Some(receiver.name.as_str()),
+                date: None,
             };
+            let key = signing.key(sender);
+            let draft = key.draft(message, &body).ok()?;
+            let signature = key.signature(&draft).ok()?;
+            Some((draft.digest().try_into().ok()?, signature.into_boxed_slice()))
+        };
         messages.into_iter().filter_map(sign).collect()
     }
 }

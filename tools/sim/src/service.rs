@@ -19,7 +19,7 @@ use crate::callback::{self, Role};
 use crate::dfsp::{Dfsp, count};
 use crate::message::{self, Family};
 use crate::metrics::Leg;
-use crate::order::Order;
+use crate::order::{carry_out, is_order};
 use crate::party::decoded;
 use crate::route::{Asked, Route, route};
 use crate::settings::{DfspSettings, Fault, hits};
@@ -63,22 +63,22 @@ impl Service for SimService {
             };
             return control(&self.shared, &head.method, head.uri.path(), &body);
         }
-        if let (Some(order), Some(dfsp)) = (Order::of(&head.method, path), self.by_name(base)) {
+        let named = self.by_name(base);
+        if let Some(dfsp) = named.filter(|_| is_order(&head.method, path)) {
             let Ok(body) = body::read(body, BODY_BYTES_MAX, deadline).await else {
                 return answer(StatusCode::BAD_REQUEST);
             };
-            return order.carry_out(&self.shared, dfsp, &body).await;
+            return carry_out(path, &self.shared, dfsp, &body).await;
         }
-        let named = self.by_name(base);
         let is_community = named.is_none() && COMMUNITY_BASES.contains(&base);
         let receiver = if is_community { self.destination(&head.headers) } else { named };
-        let (Some(receiver), Some(route)) = (receiver, route(&head.method, path)) else {
+        let (Some(receiver), Some((family, route))) = (receiver, route(&head.method, path)) else {
             return answer(StatusCode::NOT_FOUND);
         };
         let dfsp = self.shared.dfsp(receiver);
         let settings = dfsp.settings();
         if let Some(refusal) = self.fault(dfsp, &settings).await {
-            if let Route::Prepare(family) = route {
+            if route == Route::Prepare {
                 self.note_refused(family, body, deadline).await;
             }
             return answer(refusal);
@@ -97,11 +97,10 @@ impl Service for SimService {
         // Before anything is done about it: what it causes comes after it.
         let arrived = self.shared.watch.is_on().then(std::time::Instant::now);
         let taken = if is_community { StatusCode::ACCEPTED } else { StatusCode::OK };
-        let family = route.family();
         let owns_it = is_community || settings.owns_every_party;
         let asked =
             Received { receiver, method: &head.method, uri: &head.uri, headers: &head.headers, owns_it };
-        let status = self.handle(&asked, route, &body).unwrap_or(taken);
+        let status = self.handle(&asked, family, route, &body).unwrap_or(taken);
         if let Some(metrics) = &self.shared.metrics {
             metrics.handled(&head.method, family, began.elapsed());
         }
@@ -123,10 +122,16 @@ impl Service for SimService {
 
 impl SimService {
     /// The status to answer; `None` for callbacks and answers, which are taken.
-    fn handle(&self, head: &Received<'_>, route: Route<'_>, body: &Bytes) -> Option<StatusCode> {
-        let (family, receiver) = (route.family(), head.receiver);
+    fn handle(
+        &self,
+        head: &Received<'_>,
+        family: Family,
+        route: Route<'_>,
+        body: &Bytes,
+    ) -> Option<StatusCode> {
+        let receiver = head.receiver;
         match route {
-            Route::Prepare(_) => {
+            Route::Prepare => {
                 self.observe_way(family, Leg::Request, head.headers);
                 let shared = &self.shared;
                 Some(match family {
@@ -134,18 +139,18 @@ impl SimService {
                     _ => payee::take_prepare(shared, receiver, family, head.headers, body),
                 })
             }
-            Route::Callback { id, is_error, .. } => {
+            Route::Callback { id, is_error } => {
                 self.callback(head, family, (id, is_error), body);
                 None
             }
-            Route::Answer { path, is_error, .. } => {
+            Route::Answer { path, is_error } => {
                 self.observe_way(family, Leg::Answer, head.headers);
                 self.answer(receiver, path, is_error, head.headers, body.clone());
                 None
             }
             Route::Asked(asked) => {
                 self.observe_way(family, Leg::Request, head.headers);
-                Some(self.asked(receiver, asked, head.owns_it, head.uri.query(), head.headers, body))
+                Some(self.asked(head, family, asked, body))
             }
         }
     }
@@ -215,7 +220,7 @@ impl SimService {
         }
         let pushed = is_put
             && self.shared.channels.any()
-            && self.push(receiver, headers, &format!("{}/{id}", family.name()), is_error);
+            && self.push(receiver, headers, &format!("{}/{id}", family.as_str()), is_error);
         if role.is_some() || pushed {
             return;
         }
@@ -251,45 +256,35 @@ impl SimService {
         }
     }
 
-    fn asked(
-        &self,
-        receiver: u32,
-        asked: Asked<'_>,
-        owns_it: bool,
-        query: Option<&str>,
-        headers: &HeaderMap,
-        body: &[u8],
-    ) -> StatusCode {
-        let shared = &self.shared;
-        match asked {
-            Asked::Party { path } => party::take(shared, receiver, headers, path, owns_it),
-            Asked::Quote => quoting::take_quote(shared, receiver, headers, body),
-            Asked::BulkQuote => quoting::take_bulk(shared, receiver, headers, body),
-            Asked::FxQuote => conversion::take(shared, receiver, headers, body),
-            Asked::TransactionRequest => exchange::take(shared, receiver, headers, body),
-            Asked::Again { family: Family::TransactionRequests, id } => {
+    fn asked(&self, head: &Received<'_>, family: Family, asked: Asked<'_>, body: &[u8]) -> StatusCode {
+        let (shared, receiver, headers) = (&self.shared, head.receiver, head.headers);
+        match (asked, family) {
+            (Asked::Party { path }, _) => party::take(shared, receiver, headers, path, head.owns_it),
+            (Asked::Posted, Family::Quotes) => quoting::take_quote(shared, receiver, headers, body),
+            (Asked::Posted, Family::BulkQuotes) => quoting::take_bulk(shared, receiver, headers, body),
+            (Asked::Posted, Family::FxQuotes) => conversion::take(shared, receiver, headers, body),
+            (Asked::Posted, _) => exchange::take(shared, receiver, headers, body),
+            (Asked::Again { id }, Family::TransactionRequests) => {
                 exchange::take_again(shared, receiver, headers, id)
             }
-            Asked::Again { family, id } => quoting::take_again(shared, receiver, headers, family, id),
-            Asked::Authorization { id } => exchange::take_authorization(shared, receiver, headers, id, query),
+            (Asked::Again { id }, _) => quoting::take_again(shared, receiver, headers, family, id),
+            (Asked::Authorization { id }, _) => {
+                exchange::take_authorization(shared, receiver, headers, id, head.uri.query())
+            }
         }
     }
 }
 
-fn answer(status: StatusCode) -> Response<Full<Bytes>> {
+/// An answer without a body.
+pub fn answer(status: StatusCode) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = status;
     response
 }
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-
-#[derive(Serialize)]
-struct Problem<'text> {
-    error: &'text str,
-}
 
 fn control(shared: &Shared, method: &Method, path: &str, body: &[u8]) -> Response<Full<Bytes>> {
     match (method, path.strip_prefix("/_sim/dfsps")) {
@@ -333,7 +328,7 @@ fn one(dfsp: &Dfsp, method: &Method, body: &[u8]) -> Response<Full<Bytes>> {
 }
 
 pub(crate) fn problem(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
-    json(status, &Problem { error: text })
+    json(status, &serde_json::json!({ "error": text }))
 }
 
 fn json(status: StatusCode, value: &impl Serialize) -> Response<Full<Bytes>> {
@@ -341,7 +336,11 @@ fn json(status: StatusCode, value: &impl Serialize) -> Response<Full<Bytes>> {
     with_body(status, JSON, serde_json::to_vec(value).unwrap_or_default())
 }
 
-fn with_body(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+pub(crate) fn with_body(
+    status: StatusCode,
+    content_type: HeaderValue,
+    body: impl Into<Bytes>,
+) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);

@@ -80,13 +80,10 @@ pub struct DfspSettings {
 /// A setting that is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// A rate above a thousand.
     #[error("{0} is a rate in per mille: give a number from 0 to {PER_MILLE_MAX}")]
     Rate(&'static str),
-    /// A delay above the bound.
     #[error("{0} is a delay in milliseconds: give a number from 0 to {DELAY_MS_MAX}")]
     Delay(&'static str),
-    /// A status that is no HTTP error.
     #[error("http_error_status must be 0 (for 503) or a status from 400 to 599")]
     Status,
 }
@@ -119,17 +116,25 @@ impl DfspSettings {
             ("slow_read_per_mille", self.slow_read_per_mille),
             ("fee_per_mille", self.fee_per_mille),
         ];
-        if let Some((name, _)) = rates.iter().find(|(_, rate)| *rate > PER_MILLE_MAX) {
-            return Err(SettingsError::Rate(name));
-        }
-        let delays = [("delay_ms", self.delay_ms), ("slow_read_ms", self.slow_read_ms)];
-        if let Some((name, _)) = delays.iter().find(|(_, delay)| *delay > DELAY_MS_MAX) {
-            return Err(SettingsError::Delay(name));
-        }
+        check(&rates, &[("delay_ms", self.delay_ms), ("slow_read_ms", self.slow_read_ms)])?;
         match self.http_error_status {
             0 | 400..=599 => Ok(()),
             _ => Err(SettingsError::Status),
         }
+    }
+}
+
+/// Errors: the first rate or delay that is out of its range.
+pub(crate) fn check(
+    rates: &[(&'static str, u16)],
+    delays: &[(&'static str, u32)],
+) -> Result<(), SettingsError> {
+    if let Some((name, _)) = rates.iter().find(|(_, rate)| *rate > PER_MILLE_MAX) {
+        return Err(SettingsError::Rate(name));
+    }
+    match delays.iter().find(|(_, delay)| *delay > DELAY_MS_MAX) {
+        Some((name, _)) => Err(SettingsError::Delay(name)),
+        None => Ok(()),
     }
 }
 

@@ -17,6 +17,7 @@ use super::watch::{Channels, SocketServer};
 use crate::books::{ExpectedPosition, IncomingState, OutgoingState};
 use crate::condition::Secret;
 use crate::dfsp::{Counters, Dfsp, DfspReport};
+use crate::message::family_of;
 use crate::metrics::SimMetrics;
 use crate::order::Orders;
 use crate::rounds::Rounds;
@@ -24,13 +25,13 @@ use crate::secured::{Signing, SimSecurity};
 use crate::service::SimService;
 use crate::settings::{DfspSettings, SettingsError};
 use crate::table::Table;
-use crate::upstream::{Resource, Route, Upstream};
+use crate::upstream::{Route, Upstream};
 use crate::watch::{Direction, SeenMessage, Watch};
 
 pub const DFSPS_MAX: usize = 10_000;
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Unfinished handshakes at a time: a hub opens all its connections at once.
+/// Unfinished handshakes at a time: a hub, or all DFSPs together, open their connections at once.
 const HANDSHAKES_MAX: usize = 4_096;
 
 #[derive(Clone, Debug)]
@@ -131,8 +132,8 @@ impl Shared {
     }
 
     /// Whose connections take a message, and its path there.
-    pub fn way(&self, receiver: &str, resource: Resource<'_>) -> (usize, Uri) {
-        self.route.way(receiver, resource)
+    pub fn way(&self, receiver: &str, path: &str) -> (usize, Uri) {
+        self.route.way(receiver, path)
     }
 
     /// Sends a message of `sender` towards `receiver`.
@@ -141,11 +142,11 @@ impl Shared {
         sender: &Dfsp,
         method: Method,
         receiver: &str,
-        resource: Resource<'_>,
+        path: &str,
         mut headers: upesi_http::HeaderMap,
         body: bytes::Bytes,
     ) -> Result<upesi_http::Answer, upesi_http::SendError> {
-        let way = self.way(receiver, resource);
+        let way = self.way(receiver, path);
         if let Some(signing) = &self.signing {
             signing.sign(sender, &method, &way.1, &mut headers, &body);
         }
@@ -162,7 +163,7 @@ impl Shared {
         let timed = self
             .metrics
             .as_ref()
-            .and_then(|metrics| Some((metrics, method.clone(), resource.family()?, Instant::now())));
+            .and_then(|metrics| Some((metrics, method.clone(), family_of(path)?, Instant::now())));
         let answer = self.route.send(sender, method, way, headers, body).await;
         if let Some((metrics, method, family, began)) = timed {
             metrics.called(&method, family, began.elapsed());
@@ -346,8 +347,8 @@ impl Simulator {
     }
 }
 
-/// TLS of the port; handshakes run on the last worker.
-fn secured(tls: ServerTls, workers: &Workers) -> Secured {
+/// TLS of a port; handshakes run on the last worker.
+pub fn secured(tls: ServerTls, workers: &Workers) -> Secured {
     Secured {
         tls,
         worker: workers.get(workers.count().saturating_sub(1)).clone(),

@@ -8,9 +8,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use hashbrown::HashMap;
 use tokio::sync::oneshot;
-use upesi_types::{Amount, Currency, ErrorCode, TransferId};
+use upesi_types::{ErrorCode, TransferId};
 
-use crate::books::{IncomingState, OutgoingState};
+use crate::books::{IncomingState, Money, OutgoingState};
 use crate::condition::Text;
 
 const SHARDS: usize = 64;
@@ -38,8 +38,7 @@ pub struct Finished {
 /// A transfer for its payer, or a conversion for its initiator.
 pub(crate) struct Outgoing {
     pub payer: u32,
-    pub amount: Amount,
-    pub currency: Currency,
+    pub moved: Money,
     pub state: OutgoingState,
     /// What the fulfilment must answer, where the payee chose it; absent where it follows from the id.
     pub condition: Option<Box<Text>>,
@@ -50,40 +49,41 @@ pub(crate) struct Outgoing {
     pub fulfilled: Option<oneshot::Sender<Instant>>,
     pub is_conversion: bool,
     /// Of a conversion on the payee's side: what the payee gets for the amount.
-    pub bought: Option<(Amount, Currency)>,
+    pub bought: Option<Money>,
+}
+
+impl Outgoing {
+    /// One that leaves now.
+    pub const fn new(payer: u32, moved: Money) -> Self {
+        Self {
+            payer,
+            moved,
+            state: OutgoingState::Sent,
+            condition: None,
+            waiter: None,
+            conversion: None,
+            fulfilled: None,
+            is_conversion: false,
+            bought: None,
+        }
+    }
 }
 
 /// A transfer for its payee, or a conversion for its FXP.
 pub(crate) struct Incoming {
     pub payee: u32,
-    pub amount: Amount,
-    pub currency: Currency,
+    pub received: Money,
     pub state: IncomingState,
     /// Of a conversion: what the FXP gives for it.
-    pub sold: Option<(Amount, Currency)>,
+    pub sold: Option<Money>,
     /// The conversion by which the payee sells what the transfer brings: it ends as the transfer does.
     pub conversion: Option<TransferId>,
 }
 
-trait Ends {
-    fn has_ended(&self) -> bool;
-}
-
-impl Ends for Outgoing {
-    fn has_ended(&self) -> bool {
-        self.state.is_final()
-    }
-}
-
-impl Ends for Incoming {
-    fn has_ended(&self) -> bool {
-        self.state.is_final()
-    }
-}
-
 type ById<T> = HashMap<TransferId, T, foldhash::fast::RandomState>;
 
-struct Side<T> {
+/// What has an end, on one side. Of what has ended, the last so many are remembered: the oldest are forgotten first.
+struct Side<T, const FINISHED_MAX: usize> {
     /// Without an end: few, which the processor's caches hold.
     live: ById<T>,
     finished: ById<T>,
@@ -91,84 +91,101 @@ struct Side<T> {
     order: VecDeque<TransferId>,
 }
 
-impl<T> Default for Side<T> {
+impl<T, const FINISHED_MAX: usize> Default for Side<T, FINISHED_MAX> {
     fn default() -> Self {
         Self { live: HashMap::default(), finished: HashMap::default(), order: VecDeque::new() }
     }
 }
 
-impl<T: Ends> Side<T> {
-    fn enter(&mut self, id: TransferId, transfer: T) -> bool {
-        !self.finished.contains_key(&id) && self.live.try_insert(id, transfer).is_ok()
+impl<T, const FINISHED_MAX: usize> Side<T, FINISHED_MAX> {
+    fn enter(&mut self, id: TransferId, value: T) -> bool {
+        !self.finished.contains_key(&id) && self.live.try_insert(id, value).is_ok()
     }
 
-    fn change<R>(&mut self, id: &TransferId, change: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let Some(transfer) = self.live.get_mut(id) else { return self.finished.get_mut(id).map(change) };
-        let result = change(transfer);
-        if transfer.has_ended()
-            && let Some(transfer) = self.live.remove(id)
+    fn get(&self, id: &TransferId) -> Option<&T> {
+        self.live.get(id).or_else(|| self.finished.get(id))
+    }
+
+    fn change<R>(
+        &mut self,
+        id: &TransferId,
+        has_ended: impl FnOnce(&T) -> bool,
+        change: impl FnOnce(&mut T) -> R,
+    ) -> Option<R> {
+        let Some(value) = self.live.get_mut(id) else { return self.finished.get_mut(id).map(change) };
+        let result = change(value);
+        if has_ended(value)
+            && let Some(value) = self.live.remove(id)
         {
-            self.finish(*id, transfer);
+            self.finish(*id, value);
         }
         Some(result)
     }
 
-    fn finish(&mut self, id: TransferId, transfer: T) {
-        if self.order.len() >= FINISHED_PER_SHARD_MAX
+    fn finish(&mut self, id: TransferId, value: T) {
+        if self.finished.insert(id, value).is_some() {
+            return;
+        }
+        self.order.push_back(id);
+        if self.order.len() > FINISHED_MAX
             && let Some(oldest) = self.order.pop_front()
         {
             self.finished.remove(&oldest);
         }
-        self.order.push_back(id);
-        self.finished.insert(id, transfer);
+    }
+}
+
+struct Shards<T>(Box<[Mutex<T>]>);
+
+impl<T: Default> Shards<T> {
+    fn new(count: usize) -> Self {
+        Self((0..count).map(|_| Mutex::default()).collect())
+    }
+
+    fn of(&self, id: &TransferId) -> MutexGuard<'_, T> {
+        // The last byte of both id forms is random.
+        let index = usize::from(id.to_bytes()[16]) % self.0.len();
+        self.0[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Default)]
 struct Shard {
-    outgoing: Side<Outgoing>,
-    incoming: Side<Incoming>,
+    outgoing: Side<Outgoing, FINISHED_PER_SHARD_MAX>,
+    incoming: Side<Incoming, FINISHED_PER_SHARD_MAX>,
 }
 
-pub(crate) struct Table {
-    shards: Box<[Mutex<Shard>]>,
-}
+pub(crate) struct Table(Shards<Shard>);
 
 impl Table {
     pub fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
-    }
-
-    fn shard(&self, id: &TransferId) -> MutexGuard<'_, Shard> {
-        // The last byte of both id forms is random.
-        let index = usize::from(id.to_bytes()[16]) % SHARDS;
-        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+        Self(Shards::new(SHARDS))
     }
 
     /// Enters a transfer that leaves now; false when the id is already taken.
     pub fn enter_outgoing(&self, id: TransferId, transfer: Outgoing) -> bool {
-        self.shard(&id).outgoing.enter(id, transfer)
+        self.0.of(&id).outgoing.enter(id, transfer)
     }
 
     /// Enters a transfer that arrived; false when it was known.
     pub fn enter_incoming(&self, id: TransferId, transfer: Incoming) -> bool {
-        self.shard(&id).incoming.enter(id, transfer)
+        self.0.of(&id).incoming.enter(id, transfer)
     }
 
     /// Changes an outgoing transfer under its shard's lock; `None` when it is unknown.
     pub fn with_outgoing<R>(&self, id: &TransferId, change: impl FnOnce(&mut Outgoing) -> R) -> Option<R> {
-        self.shard(id).outgoing.change(id, change)
+        self.0.of(id).outgoing.change(id, |transfer| transfer.state.is_final(), change)
     }
 
     /// Changes an incoming transfer under its shard's lock; `None` when it is unknown.
     pub fn with_incoming<R>(&self, id: &TransferId, change: impl FnOnce(&mut Incoming) -> R) -> Option<R> {
-        self.shard(id).incoming.change(id, change)
+        self.0.of(id).incoming.change(id, |transfer| transfer.state.is_final(), change)
     }
 
     /// The ids of outgoing transfers that were accepted and have no outcome, at most `count_max`.
     pub fn accepted_without_outcome(&self, count_max: usize) -> Vec<TransferId> {
         let mut found = Vec::new();
-        for shard in &self.shards {
+        for shard in &self.0.0 {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             let open = shard.outgoing.live.iter().filter(|(_, one)| one.state == OutgoingState::Accepted);
             found.extend(open.map(|(id, _)| *id).take(count_max - found.len()));
@@ -190,17 +207,11 @@ pub(crate) struct Bulk {
     pub waiter: Option<oneshot::Sender<Finished>>,
 }
 
-#[derive(Default)]
-struct KnownBulks {
-    known: HashMap<TransferId, Bulk, foldhash::fast::RandomState>,
-    finished: VecDeque<TransferId>,
-}
+type Sides = [Side<Bulk, FINISHED_MAX>; 2];
 
 /// All bulks. They are few beside their items, so one lock is enough.
 #[derive(Default)]
-pub(crate) struct Bulks {
-    sides: Mutex<[KnownBulks; 2]>,
-}
+pub(crate) struct Bulks(Mutex<Sides>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BulkSide {
@@ -209,38 +220,27 @@ pub(crate) enum BulkSide {
 }
 
 impl Bulks {
-    fn sides(&self) -> MutexGuard<'_, [KnownBulks; 2]> {
-        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sides(&self) -> MutexGuard<'_, Sides> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Enters a bulk; false when its id is taken on that side.
     pub fn enter(&self, side: BulkSide, id: TransferId, bulk: Bulk) -> bool {
-        self.sides()[side as usize].known.try_insert(id, bulk).is_ok()
+        self.sides()[side as usize].enter(id, bulk)
     }
 
     /// The side on which a DFSP has a bulk, and its items.
     pub fn of(&self, dfsp: u32, id: &TransferId) -> Option<(BulkSide, Box<[TransferId]>)> {
         let sides = self.sides();
         [BulkSide::Outgoing, BulkSide::Incoming].into_iter().find_map(|side| {
-            let bulk = sides[side as usize].known.get(id).filter(|bulk| bulk.dfsp == dfsp)?;
+            let bulk = sides[side as usize].get(id).filter(|bulk| bulk.dfsp == dfsp)?;
             Some((side, bulk.items.clone()))
         })
     }
 
     /// Notes the end of a bulk; gives who waits for it, the first time.
     pub fn finish(&self, side: BulkSide, id: &TransferId) -> Option<oneshot::Sender<Finished>> {
-        let mut sides = self.sides();
-        let KnownBulks { known, finished } = &mut sides[side as usize];
-        let waiter = known.get_mut(id).and_then(|bulk| bulk.waiter.take());
-        if !finished.contains(id) {
-            finished.push_back(*id);
-            if finished.len() > FINISHED_MAX
-                && let Some(oldest) = finished.pop_front()
-            {
-                known.remove(&oldest);
-            }
-        }
-        waiter
+        self.sides()[side as usize].change(id, |_| true, |bulk| bulk.waiter.take()).flatten()
     }
 }
 
@@ -248,64 +248,31 @@ const ANSWER_SHARDS: usize = 16;
 /// Answers per shard; the oldest are forgotten first. Together about ten megabytes.
 const ANSWERS_PER_SHARD_MAX: usize = 512;
 
-#[derive(Default)]
-struct AnswerShard {
-    bodies: HashMap<TransferId, Bytes, foldhash::fast::RandomState>,
-    order: VecDeque<TransferId>,
-}
-
 /// Bodies by the id of the quote, bulk quote or FX quote.
-pub(crate) struct Remembered {
-    shards: Box<[Mutex<AnswerShard>]>,
-}
+pub(crate) struct Remembered(Shards<Side<Bytes, ANSWERS_PER_SHARD_MAX>>);
 
 impl Remembered {
     pub fn new() -> Self {
-        Self { shards: (0..ANSWER_SHARDS).map(|_| Mutex::default()).collect() }
-    }
-
-    fn with<R>(&self, id: &TransferId, action: impl FnOnce(&mut AnswerShard) -> R) -> R {
-        let shard = &self.shards[usize::from(id.to_bytes()[16]) % ANSWER_SHARDS];
-        action(&mut shard.lock().unwrap_or_else(PoisonError::into_inner))
+        Self(Shards::new(ANSWER_SHARDS))
     }
 
     pub fn keep(&self, id: TransferId, body: Bytes) {
-        self.with(&id, |shard| {
-            if shard.bodies.insert(id, body).is_some() {
-                return;
-            }
-            shard.order.push_back(id);
-            if shard.order.len() > ANSWERS_PER_SHARD_MAX
-                && let Some(oldest) = shard.order.pop_front()
-            {
-                shard.bodies.remove(&oldest);
-            }
-        });
+        self.0.of(&id).finish(id, body);
     }
 
     pub fn find(&self, id: &TransferId) -> Option<Bytes> {
-        self.with(id, |shard| shard.bodies.get(id).cloned())
+        self.0.of(id).get(id).cloned()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use upesi_types::{Amount, Currency};
+
     use super::*;
 
     fn outgoing() -> Outgoing {
-        let currency = Currency::parse("KES").unwrap();
-        Outgoing {
-            payer: 0,
-            amount: Amount::ZERO,
-            currency,
-            state: OutgoingState::Sent,
-            condition: None,
-            waiter: None,
-            conversion: None,
-            fulfilled: None,
-            is_conversion: false,
-            bought: None,
-        }
+        Outgoing::new(0, (Amount::ZERO, Currency::parse("KES").unwrap()))
     }
 
     #[test]
@@ -323,7 +290,7 @@ mod tests {
             table.with_outgoing(&id(number), |transfer| transfer.state = OutgoingState::Committed);
         }
         // All ids share one shard, since their last bytes are equal.
-        assert_eq!(table.shard(&id(0)).outgoing.finished.len(), FINISHED_PER_SHARD_MAX);
+        assert_eq!(table.0.of(&id(0)).outgoing.finished.len(), FINISHED_PER_SHARD_MAX);
         assert!(table.with_outgoing(&id(9), |_| ()).is_none());
         assert!(table.with_outgoing(&id(10), |_| ()).is_some());
     }

@@ -12,7 +12,7 @@ use upesi_http::{
 };
 
 use crate::dfsp::Dfsp;
-use crate::message::{Family, IdText};
+use crate::message::{Family, family_of};
 
 #[derive(Clone, Debug)]
 pub enum Upstream {
@@ -36,16 +36,6 @@ pub struct ServiceUrls {
     pub others: String,
 }
 
-/// What a message is about: decides its path.
-#[derive(Clone, Copy)]
-pub(crate) enum Resource<'id> {
-    Transfers,
-    Transfer(&'id IdText),
-    Error(&'id IdText),
-    /// Anything else, by its path without the leading slash, valid in a URL as it is.
-    Other(&'id str),
-}
-
 /// The services of a hub, in the order of [`Route::places`].
 #[derive(Clone, Copy)]
 enum Service {
@@ -55,22 +45,14 @@ enum Service {
     Others,
 }
 
-impl Resource<'_> {
-    /// The family of the message, if its path names one.
-    pub fn family(self) -> Option<Family> {
-        match self {
-            Self::Transfers | Self::Transfer(_) | Self::Error(_) => Some(Family::Transfers),
-            Self::Other(path) => Family::of_path(path),
-        }
-    }
-
-    fn service(self) -> Service {
-        let Resource::Other(path) = self else { return Service::Transfers };
-        match path.split('/').next() {
-            Some("parties" | "participants") => Service::Lookups,
-            Some("quotes" | "bulkQuotes" | "fxQuotes") => Service::Quotes,
-            Some("fxTransfers" | "bulkTransfers") => Service::Transfers,
-            _ => Service::Others,
+impl Service {
+    /// That which takes messages on a path, which has no slash before it.
+    fn of(path: &str) -> Self {
+        match family_of(path) {
+            Some(Family::Parties | Family::Participants) => Self::Lookups,
+            Some(Family::Quotes | Family::BulkQuotes | Family::FxQuotes) => Self::Quotes,
+            Some(family) if family.moves_money() => Self::Transfers,
+            _ => Self::Others,
         }
     }
 }
@@ -154,32 +136,16 @@ impl Route {
         pools[sender.index.min(pools.len() - 1)].send(method, path, headers, body).await
     }
 
-    /// Whose connections take a message, and its path there.
-    pub fn way(&self, receiver: &str, resource: Resource<'_>) -> (usize, Uri) {
-        let place = &self.places[resource.service() as usize];
-        let mut path = Vec::with_capacity(96);
-        match &place.prefix {
-            Some(prefix) => path.extend_from_slice(prefix.as_bytes()),
-            None => {
-                path.push(b'/');
-                path.extend_from_slice(receiver.as_bytes());
-            }
-        }
-        let (family, id) = match resource {
-            Resource::Transfers => ("/transfers", None),
-            Resource::Transfer(id) | Resource::Error(id) => ("/transfers/", Some(id)),
-            Resource::Other(other) => {
-                path.push(b'/');
-                (other, None)
-            }
+    /// Whose connections take a message, and its path there. `path` is valid in a URL as it is, and has no slash before
+    /// it.
+    pub fn way(&self, receiver: &str, path: &str) -> (usize, Uri) {
+        let place = &self.places[Service::of(path) as usize];
+        let whole = match &place.prefix {
+            Some(prefix) => format!("{prefix}/{path}"),
+            None => format!("/{receiver}/{path}"),
         };
-        path.extend_from_slice(family.as_bytes());
-        path.extend_from_slice(id.map_or(&b""[..], IdText::as_bytes));
-        if let Resource::Error(_) = resource {
-            path.extend_from_slice(b"/error");
-        }
         // A name with a blank makes no valid path; such a message goes to the root and is refused there.
-        (place.pools, Uri::from_maybe_shared(path).unwrap_or_default())
+        (place.pools, Uri::from_maybe_shared(whole.into_bytes()).unwrap_or_default())
     }
 }
 
@@ -228,25 +194,23 @@ impl Pools {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use upesi_types::TransferId;
 
     /// Which connections and which path messages of all kinds take.
     fn ways(upstream: &Upstream) -> Vec<(usize, String)> {
         let workers = Workers::start(1, "upstream").unwrap();
         let own = SocketAddr::from(([127, 0, 0, 1], 7000));
         let route = Route::new(upstream, own, &workers, 1, Duration::from_secs(1), None).unwrap();
-        let id = IdText::new(&TransferId::from_random_bytes([0; 16]));
-        let resources = [
-            Resource::Other("parties/MSISDN/1"),
-            Resource::Other("participants"),
-            Resource::Other("quotes/x"),
-            Resource::Other("fxQuotes/x"),
-            Resource::Transfers,
-            Resource::Error(&id),
-            Resource::Other("fxTransfers/x"),
-            Resource::Other("transactionRequests"),
+        let paths = [
+            "parties/MSISDN/1",
+            "participants",
+            "quotes/x",
+            "fxQuotes/x",
+            "transfers",
+            "transfers/00000000-0000-4000-8000-000000000000/error",
+            "fxTransfers/x",
+            "transactionRequests",
         ];
-        let ways = resources.map(|resource| route.way("payee", resource));
+        let ways = paths.map(|path| route.way("payee", path));
         workers.shutdown();
         ways.into_iter().map(|(pools, path)| (pools, path.to_string())).collect()
     }

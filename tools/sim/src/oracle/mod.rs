@@ -24,7 +24,7 @@ use upesi_types::{Currency, FspId};
 
 use crate::dfsp::counters;
 use crate::party::{PartyId, prefix_of};
-use crate::settings::{DELAY_MS_MAX, PER_MILLE_MAX, SettingsError};
+use crate::settings::{SettingsError, check};
 
 /// All parties whose identifiers begin alike belong to one DFSP. Where several rules have the same prefix, the parties
 /// have several owners; of rules with different prefixes the longest that fits counts.
@@ -211,7 +211,7 @@ pub struct OracleSettings {
 impl OracleSettings {
     /// Checks every range. Errors: the first setting that is out of its range.
     pub fn validate(&self) -> Result<(), SettingsError> {
-        let rates = [
+        let rates = &[
             ("hang_per_mille", self.hang_per_mille),
             ("not_found_per_mille", self.not_found_per_mille),
             ("server_error_per_mille", self.server_error_per_mille),
@@ -220,13 +220,7 @@ impl OracleSettings {
             ("several_owners_per_mille", self.several_owners_per_mille),
             ("unknown_dfsp_per_mille", self.unknown_dfsp_per_mille),
         ];
-        if let Some((name, _)) = rates.iter().find(|(_, rate)| *rate > PER_MILLE_MAX) {
-            return Err(SettingsError::Rate(name));
-        }
-        if self.delay_ms > DELAY_MS_MAX {
-            return Err(SettingsError::Delay("delay_ms"));
-        }
-        Ok(())
+        check(rates, &[("delay_ms", self.delay_ms)])
     }
 }
 

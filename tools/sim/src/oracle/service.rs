@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::time::Instant;
-use upesi_http::{
-    Connection, Full, HeaderValue, Incoming, Method, Request, Response, Service, StatusCode, body, header,
-};
+use upesi_http::{Connection, Full, Incoming, Method, Request, Response, Service, StatusCode, body};
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::{OracleFull, OracleReport, OracleSettings, Owner, Shared};
 use crate::dfsp::count;
-use crate::party::decoded;
+use crate::party::{decoded, quoted};
+use crate::reply::wait_ms;
+use crate::service::{JSON, answer, with_body};
 use crate::settings::{Fault, hits};
 
 /// A batch has at most 10,000 parties.
@@ -56,35 +57,6 @@ struct PartyIdInfo {
 struct Batch {
     party_list: Vec<PartyIdInfo>,
     currency: Option<String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct BatchResult {
-    party_list: Vec<BatchEntry>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    currency: Option<String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct BatchEntry {
-    party_id: PartyIdInfo,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error_information: Option<ErrorInformation>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ErrorInformation {
-    error_code: String,
-    error_description: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ErrorObject {
-    error_information: ErrorInformation,
 }
 
 impl Service for OracleService {
@@ -139,9 +111,7 @@ impl OracleService {
 
     /// Applies the delay and the faults that replace the answer.
     async fn spoil(&self, settings: &OracleSettings, key: u64) -> Option<Reply> {
-        if settings.delay_ms > 0 {
-            tokio::time::sleep(Duration::from_millis(settings.delay_ms.into())).await;
-        }
+        wait_ms(settings.delay_ms).await;
         if self.hits(Fault::Hang, settings.hang_per_mille, key) {
             tokio::time::sleep(HANG).await;
             return Some((StatusCode::SERVICE_UNAVAILABLE, Bytes::new()));
@@ -190,7 +160,13 @@ impl OracleService {
                 Err(full) => refuse(full),
             },
             Method::POST | Method::PUT => match registration(body) {
-                Some(owner) if *method == Method::POST => self.register(party, owner),
+                Some(owner) if *method == Method::POST => match self.register(party, owner) {
+                    Ok(true) => (StatusCode::CREATED, Bytes::new()),
+                    Ok(false) => {
+                        error(StatusCode::CONFLICT, ErrorCode::ADD_PARTY_INFORMATION, &already(party))
+                    }
+                    Err(full) => refuse(full),
+                },
                 Some(owner) => self.change(party, owner),
                 None => {
                     count(&counters.unreadable);
@@ -231,21 +207,12 @@ impl OracleService {
         }
     }
 
-    fn register(&self, party: &str, owner: Owner) -> Reply {
-        match self.shared.directory.register(party, owner) {
-            Ok(true) => {
-                count(&self.shared.counters.registered);
-                (StatusCode::CREATED, Bytes::new())
-            }
-            Ok(false) => {
-                count(&self.shared.counters.registrations_refused);
-                error(StatusCode::CONFLICT, ErrorCode::ADD_PARTY_INFORMATION, &already(party))
-            }
-            Err(full) => {
-                count(&self.shared.counters.registrations_refused);
-                refuse(full)
-            }
-        }
+    /// Adds an owner of a party, and counts what came of it.
+    fn register(&self, party: &str, owner: Owner) -> Result<bool, OracleFull> {
+        let registered = self.shared.directory.register(party, owner);
+        let counters = &self.shared.counters;
+        count(if registered == Ok(true) { &counters.registered } else { &counters.registrations_refused });
+        registered
     }
 
     fn change(&self, party: &str, owner: Owner) -> Reply {
@@ -265,38 +232,32 @@ impl OracleService {
             count(&self.shared.counters.unreadable);
             return error(StatusCode::BAD_REQUEST, ErrorCode::MALFORMED_SYNTAX, "no batch of at most 10000");
         };
-        let entry = |party_id: PartyIdInfo| {
-            let error_information = self.batch_entry(&party_id, batch.currency.as_deref()).err();
-            BatchEntry { party_id, error_information }
+        let entry = |party: &PartyIdInfo| match self.batch_entry(party, batch.currency.as_deref()) {
+            Ok(()) => json!({ "partyId": party }),
+            Err(error) => json!({ "partyId": party, "errorInformation": error }),
         };
-        let party_list = batch.party_list.into_iter().map(entry).collect();
-        json(StatusCode::CREATED, &BatchResult { party_list, currency: batch.currency })
+        let mut result = json!({ "partyList": batch.party_list.iter().map(entry).collect::<Vec<_>>() });
+        if let Some(currency) = &batch.currency {
+            result["currency"] = currency.as_str().into();
+        }
+        reply(StatusCode::CREATED, &result)
     }
 
-    fn batch_entry(&self, party: &PartyIdInfo, currency: Option<&str>) -> Result<(), ErrorInformation> {
-        let counters = &self.shared.counters;
-        let bad = || information(ErrorCode::MALFORMED_SYNTAX, "fspId or currency");
-        let owner = owner(&party.fsp_id, currency, party.party_sub_id_or_type.clone()).ok_or_else(bad)?;
+    fn batch_entry(&self, party: &PartyIdInfo, currency: Option<&str>) -> Result<(), Value> {
+        let refusal = |code, detail: &str| Err(information(code, detail));
+        let owner = owner(&party.fsp_id, currency, party.party_sub_id_or_type.clone());
+        let Some(owner) = owner else { return refusal(ErrorCode::MALFORMED_SYNTAX, "fspId or currency") };
         let key = format!("{}/{}", party.party_id_type, party.party_identifier);
-        match self.shared.directory.register(&key, owner) {
-            Ok(true) => {
-                count(&counters.registered);
-                Ok(())
-            }
-            Ok(false) => {
-                count(&counters.registrations_refused);
-                Err(information(ErrorCode::ADD_PARTY_INFORMATION, &already(&key)))
-            }
-            Err(full) => {
-                count(&counters.registrations_refused);
-                Err(information(ErrorCode::ADD_PARTY_INFORMATION, &full.to_string()))
-            }
+        match self.register(&key, owner) {
+            Ok(true) => Ok(()),
+            Ok(false) => refusal(ErrorCode::ADD_PARTY_INFORMATION, &already(&key)),
+            Err(full) => refusal(ErrorCode::ADD_PARTY_INFORMATION, &full.to_string()),
         }
     }
 
     fn control(&self, method: &Method, path: &str, body: &[u8]) -> Reply {
         if path == "/health" {
-            return json(StatusCode::OK, &serde_json::json!({"status": "OK"}));
+            return reply(StatusCode::OK, &json!({ "status": "OK" }));
         }
         if *method == Method::PUT {
             let settings = serde_json::from_slice::<OracleSettings>(body).map_err(|error| error.to_string());
@@ -305,15 +266,13 @@ impl OracleService {
             });
             match checked {
                 Ok(settings) => self.shared.set_settings(settings),
-                Err(problem) => {
-                    return json(StatusCode::BAD_REQUEST, &serde_json::json!({"error": problem}));
-                }
+                Err(problem) => return reply(StatusCode::BAD_REQUEST, &json!({ "error": problem })),
             }
         } else if *method != Method::GET {
-            return json(StatusCode::METHOD_NOT_ALLOWED, &serde_json::json!({"error": "use GET or PUT"}));
+            return reply(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": "use GET or PUT" }));
         }
         let (settings, counters) = (self.shared.settings(), self.shared.counters.snapshot());
-        json(StatusCode::OK, &OracleReport { settings, counters })
+        reply(StatusCode::OK, &OracleReport { settings, counters })
     }
 }
 
@@ -343,48 +302,31 @@ fn query_value(query: &str, name: &str) -> Option<String> {
     Some(decoded(&value.replace('+', "%20")).into_owned())
 }
 
-/// Written by hand, since this is what runs per lookup. Names are printable ASCII but may hold quotes.
 fn party_list(owners: &[Owner]) -> Bytes {
-    let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
-    let mut body = String::with_capacity(24 + owners.len() * 64);
-    body.push_str("{\"partyList\":[");
-    for (index, owner) in owners.iter().enumerate() {
-        body.push_str(if index == 0 { "{\"fspId\":" } else { ",{\"fspId\":" });
-        body.push_str(&text(owner.fsp.as_str()));
-        if let Some(currency) = &owner.currency {
-            body.push_str(",\"currency\":\"");
-            body.push_str(currency.as_str());
-            body.push('"');
-        }
-        if let Some(sub_id) = &owner.sub_id {
-            body.push_str(",\"partySubIdOrType\":");
-            body.push_str(&text(sub_id));
-        }
-        body.push('}');
-    }
-    body.push_str("]}");
-    body.into()
+    let owner = |owner: &Owner| {
+        let Owner { fsp, currency, sub_id } = owner;
+        let currency = currency.map_or(String::new(), |currency| format!(",\"currency\":\"{currency}\""));
+        let sub_id =
+            sub_id.as_ref().map_or(String::new(), |id| format!(",\"partySubIdOrType\":{}", quoted(id)));
+        format!("{{\"fspId\":{}{currency}{sub_id}}}", quoted(fsp.as_str()))
+    };
+    let owners: Vec<_> = owners.iter().map(owner).collect();
+    format!("{{\"partyList\":[{}]}}", owners.join(",")).into()
 }
 
-fn information(code: ErrorCode, detail: &str) -> ErrorInformation {
-    ErrorInformation { error_code: code.to_string(), error_description: code.describe(detail) }
+fn information(code: ErrorCode, detail: &str) -> Value {
+    json!({ "errorCode": code.to_string(), "errorDescription": code.describe(detail) })
 }
 
 fn error(status: StatusCode, code: ErrorCode, detail: &str) -> Reply {
-    json(status, &ErrorObject { error_information: information(code, detail) })
+    reply(status, &json!({ "errorInformation": information(code, detail) }))
 }
 
-fn json(status: StatusCode, value: &impl Serialize) -> Reply {
+fn reply(status: StatusCode, value: &impl Serialize) -> Reply {
     // Cannot fail: no value has keys that are not texts.
     (status, serde_json::to_vec(value).unwrap_or_default().into())
 }
 
 fn response((status, body): Reply) -> Response<Full<Bytes>> {
-    let is_empty = body.is_empty();
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = status;
-    if !is_empty {
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    }
-    response
+    if body.is_empty() { answer(status) } else { with_body(status, JSON, body) }
 }
