@@ -15,7 +15,7 @@ use upesi_engine::{
 };
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, Prepare};
-use upesi_ledger::{AdminCommand, Command, Reply};
+use upesi_ledger::{Command, Reply};
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
 use crate::isolated::scheme::Scheme;
@@ -294,22 +294,8 @@ impl Filler {
     /// Makes the accounts, the model and the DFSPs, unless they are there already.
     pub(crate) async fn onboard(&self) -> Outcome {
         let scheme = Scheme::between(self.dfsps.clone(), self.currency);
-        for command in scheme.setup() {
-            self.admin(command).await?;
-        }
-        let funds = self.handle.read(move |ledger| scheme.funds(ledger)).await;
-        for command in funds.map_err(|error| Failure::new(Exit::InputOutput, error))? {
-            self.admin(command).await?;
-        }
-        Ok(())
-    }
-
-    /// Makes a change; one that was made before is as good.
-    async fn admin(&self, command: AdminCommand) -> Outcome {
-        match self.handle.submit(Command::Admin(command), Payload::default()).await {
-            Ok(Reply::Admin(_)) => Ok(()),
-            other => Err(Failure::new(Exit::InputOutput, format!("the engine refused: {other:?}"))),
-        }
+        let refused = |error| Failure::new(Exit::InputOutput, format!("the engine refused: {error:?}"));
+        scheme.onboard(&self.handle).await.map(drop).map_err(refused)
     }
 }
 

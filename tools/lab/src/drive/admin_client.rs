@@ -63,8 +63,8 @@ impl AdminClient {
         self.0.get_bytes(path).await
     }
 
-    /// Asks for a resource and reads it.
-    pub(crate) async fn read<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, AdminError> {
+    /// Asks for a resource and reads it. Fails when there is no answer, or another one.
+    pub async fn read<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, AdminError> {
         self.0.get(path).await
     }
 

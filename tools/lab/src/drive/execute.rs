@@ -118,18 +118,15 @@ fn soak(options: &RunOptions) -> Result<LabResult, LabError> {
     Ok(result)
 }
 
-fn create(out: Option<&Path>) -> Result<(), LabError> {
+pub(super) fn create(out: Option<&Path>) -> Result<(), LabError> {
     let Some(out) = out else { return Ok(()) };
-    std::fs::create_dir_all(out)
-        .map_err(|source| LabError::Io { what: format!("cannot create {}", out.display()), source })
+    std::fs::create_dir_all(out).map_err(LabError::io("create", out))
 }
 
-fn write(result: &LabResult, out: Option<&Path>) -> Result<(), LabError> {
+pub(super) fn write(result: &LabResult, out: Option<&Path>) -> Result<(), LabError> {
     let Some(out) = out else { return Ok(()) };
     create(Some(out))?;
-    result
-        .write(out)
-        .map_err(|source| LabError::Io { what: format!("cannot write into {}", out.display()), source })
+    result.write(out).map_err(LabError::io("write into", out))
 }
 
 /// Chooses the next rate from what is known of the rates before: upwards by a factor until one is missed (downwards

@@ -24,7 +24,7 @@ use upesi_http::{
 };
 use upesi_jws::{self as jws, Fault, Freshness, KeyFileError, KeyRing};
 use upesi_pki::{PkiError, Trial};
-use upesi_sim::Pools;
+use upesi_sim::{Pools, answer, secured};
 use upesi_tls::TlsError;
 
 use self::message::Message;
@@ -270,21 +270,12 @@ impl Forwarder {
     }
 }
 
-fn answer(status: StatusCode) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::default());
-    *response.status_mut() = status;
-    response
-}
-
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-const HANDSHAKES_MAX: usize = 4_096;
-
 /// How the forwarder secures its messages. The default is not at all.
 #[derive(Debug, Default)]
 pub struct ForwarderSecurity {
     port: Option<ServerTls>,
     /// Towards DFSPs.
-    pub(super) caller: Option<ClientTls>,
+    caller: Option<ClientTls>,
     signers: Option<KeyRing>,
 }
 
@@ -312,25 +303,13 @@ impl ForwarderSecurity {
         Ok(this)
     }
 
-    /// TLS of the port; handshakes run on the last worker. Connections are kept, so there are few.
-    pub(super) fn port(&self, workers: &Workers) -> Option<Secured> {
-        Some(Secured {
-            tls: self.port.clone()?,
-            worker: workers.get(workers.count().saturating_sub(1)).clone(),
-            handshake_timeout: HANDSHAKE_TIMEOUT,
-            handshakes_max: HANDSHAKES_MAX,
-            counts: std::sync::Arc::default(),
-        })
+    /// TLS of the port. Connections are kept, so there are few handshakes.
+    fn port(&self, workers: &Workers) -> Option<Secured> {
+        self.port.clone().map(|tls| secured(tls, workers))
     }
 
     /// Whether a message is its sender's; questions need no signature.
-    pub(super) fn verify(
-        &self,
-        method: &Method,
-        uri: &Uri,
-        headers: &HeaderMap,
-        body: &[u8],
-    ) -> Result<(), Fault> {
+    fn verify(&self, method: &Method, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<(), Fault> {
         let Some(keys) = self.signers.as_ref().filter(|_| *method != Method::GET) else { return Ok(()) };
         let request = jws::Request { method, uri, headers, body, base_path: "" };
         jws::verify(request, keys, Freshness::Any, SystemClock.now())

@@ -86,11 +86,7 @@ pub async fn bind(admin: &AdminClient, trial: &Trial) -> Result<(), AdminError> 
 pub async fn settle_gross(admin: &AdminClient, currency: Currency) -> Result<(), AdminError> {
     let account = json!({"currency": currency.as_str(), "type": "HUB_MULTILATERAL_SETTLEMENT"});
     admin.create("/participants/Hub/accounts", account.to_string()).await?;
-    let model = json!({"name": format!("IMMEDIATEGROSS{currency}"), "settlementGranularity": "GROSS",
-        "settlementInterchange": "BILATERAL", "settlementDelay": "IMMEDIATE", "currency": currency.as_str(),
-        "requireLiquidityCheck": true, "ledgerAccountType": "POSITION", "settlementAccountType": "SETTLEMENT",
-        "autoPositionReset": true});
-    admin.create("/settlementModels", model.to_string()).await.map(|_| ())
+    create_model(admin, currency, ["GROSS", "BILATERAL", "IMMEDIATE"]).await
 }
 
 pub const CONVERSION_ENDPOINTS: [(&str, &str); 3] = [
@@ -113,7 +109,7 @@ pub const TRANSFER_ENDPOINTS: [(&str, &str); 3] = [
 ];
 
 /// What questions and answers are sent to: lookups, registrations and quotes.
-const ANSWER_ENDPOINTS: [(&str, &str); 8] = [
+pub const ANSWER_ENDPOINTS: [(&str, &str); 8] = [
     ("FSPIOP_CALLBACK_URL_PARTIES_GET", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
     ("FSPIOP_CALLBACK_URL_PARTIES_PUT", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
     ("FSPIOP_CALLBACK_URL_PARTIES_PUT_ERROR", "/parties/{{partyIdType}}/{{partyIdentifier}}/error"),
@@ -125,11 +121,14 @@ const ANSWER_ENDPOINTS: [(&str, &str); 8] = [
     ("FSPIOP_CALLBACK_URL_QUOTES", ""),
 ];
 
-/// Sets the callback endpoints of lookups, registrations and quotes for the DFSPs of a simulator. Fails when the hub
-/// refuses one.
-pub async fn set_answer_endpoints(admin: &AdminClient, simulator: &Simulator) -> Result<(), OnboardError> {
+/// Sets callback endpoints for the DFSPs of a simulator. Fails when the hub refuses one.
+pub async fn set_endpoints_of_all(
+    admin: &AdminClient,
+    simulator: &Simulator,
+    endpoints: &[(&str, &str)],
+) -> Result<(), AdminError> {
     for name in simulator.names() {
-        set_endpoints(admin, &name.to_string(), &simulator.base_url(&name), &ANSWER_ENDPOINTS).await?;
+        set_endpoints(admin, name.as_str(), &simulator.base_url(&name), endpoints).await?;
     }
     Ok(())
 }
@@ -149,16 +148,25 @@ pub async fn set_endpoints(
 }
 
 async fn settlement_model(admin: &AdminClient, currency: Currency) -> Result<(), AdminError> {
-    let model = json!({"name": format!("DEFERREDNET{currency}"), "settlementGranularity": "NET",
-        "settlementInterchange": "MULTILATERAL", "settlementDelay": "DEFERRED", "currency": currency.as_str(),
-        "requireLiquidityCheck": true, "ledgerAccountType": "POSITION", "settlementAccountType": "SETTLEMENT",
-        "autoPositionReset": true});
-    match admin.create("/settlementModels", model.to_string()).await {
+    match create_model(admin, currency, ["NET", "MULTILATERAL", "DEFERRED"]).await {
         // A hub that was set up by others may have a model of another name for the currency, which some answer with a
         // bare internal error. Whether a model fits shows when the first DFSP is registered.
         Err(AdminError::Refused { status: 500.., .. }) => Ok(()),
-        other => other.map(|_| ()),
+        other => other,
     }
+}
+
+/// Creates the model of a currency that is named after delay and granularity, unless it is there.
+async fn create_model(
+    admin: &AdminClient,
+    currency: Currency,
+    [granularity, interchange, delay]: [&str; 3],
+) -> Result<(), AdminError> {
+    let model = json!({"name": format!("{delay}{granularity}{currency}"), "settlementGranularity": granularity,
+        "settlementInterchange": interchange, "settlementDelay": delay, "currency": currency.as_str(),
+        "requireLiquidityCheck": true, "ledgerAccountType": "POSITION", "settlementAccountType": "SETTLEMENT",
+        "autoPositionReset": true});
+    admin.create("/settlementModels", model.to_string()).await.map(drop)
 }
 
 /// Pays in what is missing to [`LIQUIDITY`].

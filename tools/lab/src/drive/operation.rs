@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot::Receiver;
 use upesi_fspiop::{decode_octets, ilp};
 use upesi_sim::{
-    Coming, ExchangeError, FoundParty, OriginateError, Originator, Outcome, PARTIES_PER_DFSP, PartyId,
-    Pending, PendingConversion, Phase, Terms, mix,
+    Awaiting, Coming, ExchangeError, Finished, FoundParty, OriginateError, Originator, Outcome,
+    PARTIES_PER_DFSP, PartyId, Pending, Phase, Terms, mix,
 };
 use upesi_types::{FspId, TransferId};
 
@@ -108,7 +109,7 @@ impl Generator {
             Scenario::Payments => self.pay(number, payer, payee, &mut steps, &mut waits).await,
             Scenario::ConvertedTransfers => {
                 let asked = timed(conversion, self.originator.convert(number, payer)).await;
-                let converted = self.converted(number, asked).await;
+                let converted = self.ended(number, asked.map(|pending| pending.fulfilled), Some).await;
                 steps[Phase::Conversion as usize] = converted;
                 if matches!(converted, Step::Done(_)) {
                     let request = self.originator.send_converted(number, payer, payee);
@@ -146,18 +147,11 @@ impl Generator {
         payee: usize,
         wait: &mut Option<Duration>,
     ) -> Step {
-        let awaiting = match timed(wait, self.originator.lookup(number, payer, payee)).await {
-            Ok(awaiting) => awaiting,
-            Err(error) => return not_accepted(&error, number),
+        let sent = timed(wait, self.originator.lookup(number, payer, payee)).await;
+        let is_right = |found: &FoundParty| {
+            is_the_party(found, &self.names[payee], &self.originator.party(payee, number))
         };
-        let answer = awaiting.answer(self.callback_timeout).await;
-        match answer.result {
-            Ok(found) if is_the_party(&found, &self.names[payee], &self.originator.party(payee, number)) => {
-                Step::Done(answer.at)
-            }
-            Ok(_) => Step::Wrong,
-            Err(error) => not_answered(error),
-        }
+        self.answered(number, sent, is_right).await.0
     }
 
     /// Asks the payee for terms.
@@ -168,41 +162,48 @@ impl Generator {
         payee: usize,
         wait: &mut Option<Duration>,
     ) -> (Step, Option<Terms>) {
-        let awaiting = match timed(wait, self.originator.quote(number, payer, payee)).await {
+        let sent = timed(wait, self.originator.quote(number, payer, payee)).await;
+        let quote_id = self.originator.quote_id(number);
+        self.answered(number, sent, |terms| self.are_the_terms(terms, &quote_id)).await
+    }
+
+    /// Waits for the answer to a question. What is not right is not given.
+    async fn answered<T>(
+        &self,
+        number: u64,
+        sent: Result<Awaiting<T>, OriginateError>,
+        is_right: impl FnOnce(&T) -> bool,
+    ) -> (Step, Option<T>) {
+        let awaiting = match sent {
             Ok(awaiting) => awaiting,
             Err(error) => return (not_accepted(&error, number), None),
         };
         let answer = awaiting.answer(self.callback_timeout).await;
         match answer.result {
-            Ok(terms) if self.are_the_terms(&terms, &self.originator.quote_id(number)) => {
-                (Step::Done(answer.at), Some(terms))
-            }
+            Ok(said) if is_right(&said) => (Step::Done(answer.at), Some(said)),
             Ok(_) => (Step::Wrong, None),
             Err(error) => (not_answered(error), None),
         }
     }
 
-    /// Waits until the FXP has fulfilled a conversion.
-    async fn converted(&self, number: u64, asked: Result<PendingConversion, OriginateError>) -> Step {
-        let pending = match asked {
-            Ok(pending) => pending,
-            Err(error) => return not_accepted(&error, number),
-        };
-        match tokio::time::timeout(self.callback_timeout, pending.fulfilled).await {
-            Ok(Ok(at)) => Step::Done(at),
-            Ok(Err(_)) => Step::Error,
-            Err(_) => Step::Late,
-        }
+    async fn outcome(&self, number: u64, sent: Result<Pending, OriginateError>) -> Step {
+        let committed = |end: Finished| (end.outcome == Outcome::Committed).then_some(end.at);
+        self.ended(number, sent.map(|pending| pending.finished), committed).await
     }
 
-    async fn outcome(&self, number: u64, sent: Result<Pending, OriginateError>) -> Step {
+    /// Waits for an end, of which `done` tells when it was, if it is the right one.
+    async fn ended<T>(
+        &self,
+        number: u64,
+        sent: Result<Receiver<T>, OriginateError>,
+        done: impl FnOnce(T) -> Option<Instant>,
+    ) -> Step {
         let pending = match sent {
             Ok(pending) => pending,
             Err(error) => return not_accepted(&error, number),
         };
-        match tokio::time::timeout(self.callback_timeout, pending.finished).await {
-            Ok(Ok(finished)) if finished.outcome == Outcome::Committed => Step::Done(finished.at),
-            Ok(_) => Step::Error,
+        match tokio::time::timeout(self.callback_timeout, pending).await {
+            Ok(end) => end.ok().and_then(done).map_or(Step::Error, Step::Done),
             Err(_) => Step::Late,
         }
     }

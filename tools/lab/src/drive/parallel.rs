@@ -90,12 +90,10 @@ impl RunOptions {
         self.payees_convert || self.payers_convert()
     }
 
-    /// Whether FXPs convert for payers.
     pub fn payers_convert(&self) -> bool {
         self.operations().into_iter().any(Scenario::converts)
     }
 
-    /// Whether there are bulks.
     pub fn has_bulks(&self) -> bool {
         self.operations().contains(&Scenario::Bulks)
     }
@@ -105,7 +103,6 @@ impl RunOptions {
         if self.scenario == Scenario::Bulks { self.bulk_items as u64 } else { 1 }
     }
 
-    /// Whether any money moves.
     pub fn moves_money(&self) -> bool {
         self.operations().into_iter().any(Scenario::moves_money)
     }
@@ -129,7 +126,6 @@ impl RunOptions {
 }
 
 impl OptionsEcho {
-    /// Whether any money moves.
     pub(crate) fn moves_money(&self) -> bool {
         operations_of(self.scenario, &self.load).into_iter().any(Scenario::moves_money)
     }

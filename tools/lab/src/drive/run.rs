@@ -14,10 +14,11 @@ use upesi_types::Timestamp;
 use super::onboard::register;
 use crate::drive::admin_client::{AdminClient, AdminError};
 use crate::drive::child::{ChildError, HubProcess, HubTls, Process};
+use crate::drive::execute::{create, write};
 use crate::drive::measure::Watch;
 use crate::drive::onboard::{
-    BULK_ENDPOINTS, CONVERSION_ENDPOINTS, Keys, OnboardError, bind, onboard, set_answer_endpoints,
-    set_endpoints, settle_gross,
+    ANSWER_ENDPOINTS, BULK_ENDPOINTS, CONVERSION_ENDPOINTS, Keys, OnboardError, bind, onboard,
+    set_endpoints_of_all, settle_gross,
 };
 use crate::drive::settling::Settling;
 use crate::drive::system::{Subject, TargetHub};
@@ -68,6 +69,13 @@ pub enum LabError {
     Io { what: String, source: std::io::Error },
 }
 
+impl LabError {
+    pub(crate) fn io(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let what = format!("cannot {what} {}", path.display());
+        move |source| Self::Io { what, source }
+    }
+}
+
 pub(crate) struct Run<'options> {
     pub(crate) options: &'options RunOptions,
     pub(crate) workers: Arc<Workers>,
@@ -84,10 +92,7 @@ pub(crate) struct Run<'options> {
 pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
     options.validate()?;
     crate::observe::process::allow_many_files();
-    if let Some(out) = &options.out {
-        std::fs::create_dir_all(out)
-            .map_err(|source| LabError::Io { what: format!("cannot create {}", out.display()), source })?;
-    }
+    create(options.out.as_deref())?;
     let workers = Arc::new(Workers::start_on_cores(options.worker_count(), "lab")?);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -105,12 +110,7 @@ pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
     run.progress.finish_and_clear();
     workers.shutdown();
     let result = result?;
-    if let Some(out) = &options.out {
-        result.write(out).map_err(|source| LabError::Io {
-            what: format!("cannot write into {}", out.display()),
-            source,
-        })?;
-    }
+    write(&result, options.out.as_deref())?;
     Ok(result)
 }
 
@@ -223,15 +223,13 @@ impl Run<'_> {
         if let Some(keys) = self.keys.as_ref().filter(|_| options.security.is_mutual()) {
             bind(admin, keys.trial()).await?;
         }
-        let more = [(options.converts(), CONVERSION_ENDPOINTS), (options.has_bulks(), BULK_ENDPOINTS)];
+        let more: [(bool, &[_]); 3] = [
+            (options.converts(), &CONVERSION_ENDPOINTS),
+            (options.has_bulks(), &BULK_ENDPOINTS),
+            (options.scenario != Scenario::Transfers, &ANSWER_ENDPOINTS),
+        ];
         for (_, endpoints) in more.into_iter().filter(|(is_needed, _)| *is_needed) {
-            for name in hub.simulator.names() {
-                let base = hub.simulator.base_url(&name);
-                set_endpoints(admin, &name.to_string(), &base, &endpoints).await?;
-            }
-        }
-        if options.scenario != Scenario::Transfers {
-            set_answer_endpoints(admin, &hub.simulator).await?;
+            set_endpoints_of_all(admin, &hub.simulator, endpoints).await?;
         }
         if options.target.is_some() {
             // Some hubs remember callback addresses for minutes, each of their services by itself, and ours are new;
@@ -252,13 +250,8 @@ impl Run<'_> {
     }
 
     pub(crate) fn binary(&self) -> Result<PathBuf, LabError> {
-        match &self.options.binary {
-            Some(binary) => Ok(binary.clone()),
-            None => std::env::current_exe().map_err(|source| LabError::Io {
-                what: "cannot find this program's file".to_owned(),
-                source,
-            }),
-        }
+        let found = self.options.binary.clone().map_or_else(std::env::current_exe, Ok);
+        found.map_err(|source| LabError::Io { what: "cannot find this program's file".to_owned(), source })
     }
 
     pub(crate) fn log(&self, name: &str) -> Option<PathBuf> {

@@ -1,7 +1,8 @@
 //! Runs several points one after the other, several times in turn, and writes what they gave.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use crate::judge::thresholds;
 use crate::judge::validity::deserves_second_try;
 use crate::observe::process;
 use crate::plan::load_profile::percent_of;
-use crate::plan::{Claim, Plot, Point, ScenarioFile, SuiteFile, SuiteRun, Test, Work};
+use crate::plan::{Claim, Point, ScenarioFile, SuiteFile, SuiteRun, Test, Work};
 use crate::report::Metric;
 use crate::result::statistics::{median, rounded};
 use crate::result::{LabResult, SCHEMA_VERSION};
@@ -30,13 +31,9 @@ const RECORDINGS: &str = "recordings";
 /// One run of a suite: a point of a scenario.
 #[derive(Clone, Debug)]
 pub struct SuitePoint {
-    /// Name of the scenario.
     pub scenario: String,
-    /// What the scenario is.
     pub title: String,
-    /// What it shows.
     pub description: String,
-    /// The point.
     pub point: Point,
 }
 
@@ -53,24 +50,18 @@ impl SuitePoint {
 /// Several points, and how they are drawn.
 #[derive(Clone, Debug, Default)]
 pub struct SuitePlan {
-    /// Its name.
     pub name: String,
-    /// What it is.
     pub title: String,
-    /// What it shows.
     pub description: String,
     /// How often all of it is run.
     pub repetitions: usize,
     /// How long all of it may take, where that is said.
     pub within: Option<Duration>,
-    /// The points.
     pub points: Vec<SuitePoint>,
     /// Which of them belong together, and how often each of these is run.
     pub groups: Vec<Group>,
-    /// Plots, each over some of the points.
-    pub plots: Vec<(Plot, Vec<usize>)>,
-    /// The questions, each with the groups that answer it.
-    pub questions: Vec<(Vec<usize>, String)>,
+    pub plots: Vec<PlotResult>,
+    pub questions: Vec<Question>,
     /// What is to be shown, each about points of a group.
     pub claims: Vec<(usize, Claim)>,
     /// Whether rates that are parts of the highest one must have been found by a search before; else they are parts of
@@ -92,7 +83,6 @@ pub struct LeftOut {
 }
 
 impl SuitePlan {
-    /// The points of one scenario.
     pub fn of_scenario(scenario: &ScenarioFile) -> Self {
         let mut plan = Self {
             name: scenario.name.clone(),
@@ -105,7 +95,6 @@ impl SuitePlan {
         plan
     }
 
-    /// All points of a suite.
     pub fn of_suite(suite: &SuiteFile) -> Self {
         let mut plan = Self {
             name: suite.name.clone(),
@@ -117,13 +106,14 @@ impl SuitePlan {
             ..Self::default()
         };
         for run in &suite.runs {
-            let answers = vec![plan.groups.len()];
-            plan.questions.extend(run.question.clone().map(|question| (answers, question)));
+            let first = plan.points.len();
             plan.add(&run.scenario);
+            let runs = (first..plan.points.len()).collect();
+            plan.questions.extend(run.question.clone().map(|text| Question { text, runs }));
         }
         plan.ask_together(suite);
-        let all: Vec<usize> = (0..plan.points.len()).collect();
-        plan.plots.extend(suite.plots.iter().map(|plot| (plot.clone(), all.clone())));
+        let all = 0..plan.points.len();
+        plan.plots.extend(suite.plots.iter().map(|plot| plot.over(all.clone())));
         plan
     }
 
@@ -132,13 +122,13 @@ impl SuitePlan {
     fn ask_together(&mut self, suite: &SuiteFile) {
         for question in &suite.questions {
             let is_asked = |run: &SuiteRun| question.scenarios.contains(&run.scenario.name);
-            let runs = suite.runs.iter().enumerate().filter(|(_, run)| is_asked(run));
-            let groups: Vec<usize> = runs.map(|(group, _)| group).collect();
-            if !groups.is_empty() {
-                self.questions.push((groups, question.text.clone()));
+            let asked = suite.runs.iter().zip(&self.groups).filter(|(run, _)| is_asked(run));
+            let runs: Vec<usize> = asked.flat_map(|(_, group)| group.points.clone()).collect();
+            if !runs.is_empty() {
+                self.questions.push(Question { text: question.text.clone(), runs });
             }
         }
-        self.questions.sort_by_key(|(groups, _)| groups.last().copied());
+        self.questions.sort_by_key(|question| question.runs.last().copied());
     }
 
     fn add(&mut self, scenario: &ScenarioFile) {
@@ -150,14 +140,12 @@ impl SuitePlan {
             point: point.clone(),
         }));
         let points = first..self.points.len();
-        let own: Vec<usize> = points.clone().collect();
-        self.plots.extend(scenario.plots().iter().map(|plot| (plot.clone(), own.clone())));
+        self.plots.extend(scenario.plots().iter().map(|plot| plot.over(points.clone())));
         self.claims.extend(scenario.claims().iter().map(|claim| (self.groups.len(), claim.clone())));
         let (repetitions, is_against_first) = (scenario.repetitions, scenario.is_against_first());
         self.groups.push(Group { points, repetitions, is_against_first });
     }
 
-    /// How many runs it takes.
     pub fn runs(&self) -> usize {
         let turns = self.groups.iter().map(|group| group.turns(self.repetitions).len()).sum::<usize>();
         turns * self.repetitions
@@ -226,7 +214,7 @@ pub struct SuiteResult {
 }
 
 /// A plot of a suite.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PlotResult {
     /// Its heading.
@@ -239,6 +227,12 @@ pub struct PlotResult {
     pub y: String,
     /// Which of `runs`.
     pub runs: Vec<usize>,
+}
+
+impl PlotResult {
+    fn over(&self, runs: Range<usize>) -> Self {
+        Self { runs: runs.collect(), ..self.clone() }
+    }
 }
 
 /// Runs everything into a directory and writes `suite.json` there. `tell` is told what begins. A run that fails does
@@ -273,7 +267,7 @@ pub fn run_suite(
             suite.not_passed.push(point.directory());
             suite.failings.insert(point.directory(), failings);
         }
-        result.write(&directory).map_err(|source| unwritable(&directory, source))?;
+        result.write(&directory).map_err(LabError::io("write into", &directory))?;
         process::carry(&directory);
     }
     let pairs = plan.groups.iter().zip(&sequences).flat_map(|(group, turns)| pairs_of(group, turns));
@@ -291,7 +285,9 @@ pub fn run_suite(
 fn forget_recordings(out: &Path) -> Result<(), LabError> {
     let recordings = out.join(RECORDINGS);
     match std::fs::remove_dir_all(&recordings) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(unwritable(&recordings, error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(LabError::io("write into", &recordings)(error))
+        }
         _ => Ok(()),
     }
 }
@@ -448,17 +444,6 @@ fn set_aside(directory: Option<&Path>) {
 }
 
 fn suite_result(plan: &SuitePlan, failures: Vec<SuiteFailure>) -> SuiteResult {
-    let plot = |(plot, runs): &(Plot, Vec<usize>)| PlotResult {
-        title: plot.title.clone(),
-        x: plot.x.clone(),
-        series: plot.series.clone(),
-        y: plot.y.clone(),
-        runs: runs.clone(),
-    };
-    let question = |(groups, text): &(Vec<usize>, String)| Question {
-        text: text.clone(),
-        runs: groups.iter().flat_map(|group| plan.groups[*group].points.clone()).collect(),
-    };
     SuiteResult {
         schema_version: SCHEMA_VERSION,
         name: plan.name.clone(),
@@ -467,10 +452,10 @@ fn suite_result(plan: &SuitePlan, failures: Vec<SuiteFailure>) -> SuiteResult {
         repetitions: plan.repetitions,
         within_s: plan.within.map(|within| within.as_secs_f64()),
         runs: plan.points.iter().map(SuitePoint::directory).collect(),
-        plots: plan.plots.iter().map(plot).collect(),
+        plots: plan.plots.clone(),
         failures,
         left_out: plan.left_out.clone(),
-        questions: plan.questions.iter().map(question).collect(),
+        questions: plan.questions.clone(),
         ..SuiteResult::default()
     }
 }
@@ -478,12 +463,8 @@ fn suite_result(plan: &SuitePlan, failures: Vec<SuiteFailure>) -> SuiteResult {
 fn write_suite(suite: &SuiteResult, out: &Path) -> Result<(), LabError> {
     // Cannot fail: the members are plain values.
     let text = serde_json::to_string_pretty(suite).unwrap_or_default() + "\n";
-    std::fs::create_dir_all(out).map_err(|source| unwritable(out, source))?;
-    std::fs::write(out.join("suite.json"), text).map_err(|source| unwritable(out, source))
-}
-
-fn unwritable(directory: &Path, source: std::io::Error) -> LabError {
-    LabError::Io { what: format!("cannot write into {}", PathBuf::from(directory).display()), source }
+    std::fs::create_dir_all(out).map_err(LabError::io("write into", out))?;
+    std::fs::write(out.join("suite.json"), text).map_err(LabError::io("write into", out))
 }
 
 /// Several runs of the same as one: the one in the middle, with the figures of each. What speaks against one speaks

@@ -151,7 +151,7 @@ fn a_plan_has_every_point_with_a_directory_of_its_own() {
     let plan = SuitePlan::of_scenario(&scenario);
     assert_eq!(plan.points.len(), 21);
     assert_eq!(plan.points[20].directory(), "position-batch,batch-natural,dfsps-8");
-    assert_eq!(plan.plots[0].1.len(), 21);
+    assert_eq!(plan.plots[0].runs.len(), 21);
     let suite = SuiteFile::named("quick").unwrap();
     let plan = SuitePlan::of_suite(&suite);
     assert_eq!(

@@ -391,7 +391,7 @@ impl Run<'_> {
         let slice = options.duration / options.slice_count() as u32;
         let (mut subject, process) = self.baseline(baseline, slice).await?;
         let pids = subject.processes.iter().map(|process| process.pid).collect();
-        let mut watch = Watch { scraper: Scraper::of_nobody(), timeline: Timeline::new(pids, None) };
+        let mut watch = Watch { scraper: Scraper::default(), timeline: Timeline::new(pids, None) };
         for index in 0..options.slice_count() {
             if index == 0 {
                 self.sign_ahead(&subject);
@@ -426,7 +426,6 @@ pub struct TargetHub {
     pub quotes_url: Option<String>,
     /// Base URL for `/transfers`, where it is another.
     pub transfers_url: Option<String>,
-    /// Base URL of the admin API.
     pub admin_url: String,
     /// Where metrics are, each of a part of the hub: URLs of the texts, or base URLs of what has them at `/metrics`.
     /// None: at the admin API, if there.
@@ -490,7 +489,6 @@ impl TargetHub {
         !self.pids.is_empty() || self.fspiop_urls().iter().any(is_loopback)
     }
 
-    /// For the record.
     pub(crate) fn record(&self) -> TargetRecord {
         let ServiceUrls { lookups, quotes, transfers, .. } = self.services();
         let metrics = if self.metrics_urls.is_empty() {

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-use upesi_sim::mix;
+use upesi_sim::{id_of, mix};
 use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, FjallArchive, VALUE_BYTES_MAX};
 use upesi_types::TransferId;
 
 use super::measurement::{Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, record, timed_stage};
 use super::{Context, IsolatedError, scratch};
 use crate::plan::section::Section;
+use crate::result::schema::StageResult;
 use crate::result::statistics::ratio;
 
 /// An encoded finished transfer, in bytes.
@@ -31,13 +31,6 @@ pub(super) struct Settings {
 }
 
 const STAGES: [&str; 3] = ["archive_insert", "archive_hit", "archive_miss"];
-
-/// One kind of operation, repeated.
-#[derive(Default)]
-struct Timed {
-    repetitions: Vec<(Duration, u64, Histogram<u64>, UsedCpu)>,
-    failed: u64,
-}
 
 impl Settings {
     pub fn read(keys: &mut Section<'_>) -> Self {
@@ -68,24 +61,17 @@ impl Settings {
         let hit =
             self.look_up(&archive, |index| mix(context.seed ^ index) % self.transfers, context.seed, true)?;
         let miss = self.look_up(&archive, |index| ABSENT_FROM + index, context.seed, false)?;
-        let mut measurement = Measurement::new("record", "an archive in this process");
-        for (place, (name, timed)) in STAGES.into_iter().zip([&insert, &hit, &miss]).enumerate() {
-            measurement.failed += timed.failed;
-            let (mut sum, mut wall, mut operations) = (nanosecond_histogram(), Duration::ZERO, 0);
-            for (took, completed, latency_ns, used) in &timed.repetitions {
-                // Cannot fail: all have the same bounds.
-                let _ = sum.add(latency_ns);
-                (wall, operations) = (wall + *took, operations + completed);
-                if place == self.what {
-                    measurement.repeat(*took, *completed, latency_ns, used);
-                }
-            }
-            let mut stage = timed_stage(name, &sum, wall);
+        let mut timed = vec![insert, hit, miss];
+        let stage = |(name, timed): (&str, &Measurement)| StageResult {
             // Of an insert the applies are timed, each of a batch.
-            stage.batch_mean = ratio(operations as f64, sum.len() as f64);
-            measurement.stages.push(stage);
-        }
-        measurement.stages.push(timed_stage("archive_sync", &sync_ns, synced.elapsed()));
+            batch_mean: ratio(timed.completed() as f64, timed.latency_ns.len() as f64),
+            ..timed_stage(name, &timed.latency_ns, timed.took())
+        };
+        let mut stages: Vec<_> = STAGES.into_iter().zip(&timed).map(stage).collect();
+        stages.push(timed_stage("archive_sync", &sync_ns, synced.elapsed()));
+        let failed = timed.iter().map(|timed| timed.failed).sum();
+        let mut measurement = timed.swap_remove(self.what);
+        (measurement.stages, measurement.failed) = (stages, failed);
         Ok(measurement)
     }
 
@@ -95,8 +81,8 @@ impl Settings {
     }
 
     /// Stores all transfers, in as many repetitions as asked for. Making the entries up is not timed.
-    fn insert(&self, archive: &FjallArchive, seed: u64) -> Result<Timed, IsolatedError> {
-        let mut timed = Timed::default();
+    fn insert(&self, archive: &FjallArchive, seed: u64) -> Result<Measurement, IsolatedError> {
+        let mut timed = measurement();
         let mut at = 0;
         for repetition in 1..=self.repetitions as u64 {
             let end = self.transfers * repetition / self.repetitions as u64;
@@ -115,7 +101,7 @@ impl Settings {
                 took += elapsed;
                 at = until;
             }
-            timed.repetitions.push((took, end - first, latency_ns, used));
+            timed.repeat(took, end - first, &latency_ns, &used);
         }
         Ok(timed)
     }
@@ -127,8 +113,8 @@ impl Settings {
         index_of: impl Fn(u64) -> u64,
         seed: u64,
         is_there: bool,
-    ) -> Result<Timed, IsolatedError> {
-        let mut timed = Timed::default();
+    ) -> Result<Measurement, IsolatedError> {
+        let mut timed = measurement();
         let count = self.lookups / self.repetitions as u64;
         for repetition in 0..self.repetitions as u64 {
             let ids: Vec<_> =
@@ -144,15 +130,18 @@ impl Settings {
                 record(&mut latency_ns, now - last);
                 last = now;
             }
-            timed.repetitions.push((last - started, count, latency_ns, before.since()));
+            timed.repeat(last - started, count, &latency_ns, &before.since());
         }
         Ok(timed)
     }
 }
 
+fn measurement() -> Measurement {
+    Measurement::new("record", "an archive in this process")
+}
+
 fn id(seed: u64, index: u64) -> TransferId {
-    let (high, low) = (mix(seed ^ index), mix(!seed ^ index));
-    TransferId::from_random_bytes(((u128::from(high) << 64) | u128::from(low)).to_be_bytes())
+    id_of(mix(seed ^ index), mix(!seed ^ index))
 }
 
 /// Half of a value varies (hashes, ids, times), half repeats (participants, currency, codes).

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use upesi_http::{Bytes, Full, Method, Request, StatusCode, Workers, header_block};
+use upesi_http::{StatusCode, Workers};
 
 use super::measurement::Measurement;
-use super::receiver::{Receivers, Stopwatch};
+use super::receiver::{Receivers, Stopwatch, Taker as _};
 use super::scheme::{Past, Scheme, read_existing};
 use super::senders::{HUB, Senders, beside_hub, expect_parts, target_of};
 use super::source::Source;
@@ -29,19 +29,6 @@ const HOLD_CALLBACKS: [&str; 3] = [
     "--set=callbacks.breaker_pause_min_ms=3600000",
     "--set=callbacks.breaker_pause_max_ms=3600000",
 ];
-
-fn request_of(message: &Message) -> Result<Request<Full<Bytes>>, String> {
-    let headers = header_block::from_block(&message.headers).map_err(|error| error.to_string())?;
-    let (method, path) = match message.kind {
-        MessageKind::Prepare => (Method::POST, "/transfers".to_owned()),
-        MessageKind::Fulfil => (Method::PUT, format!("/transfers/{}", message.id)),
-    };
-    let mut request = Request::new(Full::new(message.body.clone()));
-    *request.method_mut() = method;
-    *request.uri_mut() = path.parse().map_err(|_| "the path is no URI".to_owned())?;
-    *request.headers_mut() = headers;
-    Ok(request)
-}
 
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -83,17 +70,13 @@ impl Settings {
         let data = scratch.path().join("data");
         let receivers = Receivers::start(1, Duration::ZERO, Arc::new(Stopwatch::new(0)))?;
         let endpoints = if self.holds_callbacks { NOBODY.to_owned() } else { receivers.url() };
-        let count = self.source.messages;
-        let prepares = match self.kind {
-            MessageKind::Prepare => Vec::new(),
-            MessageKind::Fulfil => stream.decode_fulfilled(count)?.0,
-        };
+        let (reserved, _) = stream.decode_behind(self.kind, self.source.messages)?;
         let past = Past {
             scheme: Scheme::of(&stream, Some(endpoints))?,
             existing: self.existing,
             dfsps: self.source.dfsps,
             seed: context.seed,
-            reserved: Arc::new(prepares),
+            reserved: Arc::new(reserved),
         };
         past.write(&data)?;
         // Streams expire in 2099.
@@ -123,7 +106,7 @@ impl Settings {
             MessageKind::Prepare => StatusCode::ACCEPTED,
             MessageKind::Fulfil => StatusCode::OK,
         };
-        let make = move |index: usize| request_of(&messages[index]);
+        let make = move |index: usize| messages[index].request();
         let senders = Senders::new(&target, workers, self.connections, success, make);
         let part = self.source.messages / (self.repetitions + 1);
         senders.begin(runtime, part)?;

@@ -1,14 +1,16 @@
 //! The load generator alone: how far from its schedule it begins operations, with nothing to send and nobody to send it
 //! to.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use upesi_http::Workers;
 
-use super::measurement::{Measurement, ThreadTimes, UsedCpu, nanosecond_histogram, record, timed_stage};
+use super::measurement::{
+    Measurement, ThreadTimes, Times, UsedCpu, nanosecond_histogram, record, timed_stage,
+};
 use super::{Context, IsolatedError};
 use crate::drive::pacer::pace;
 use crate::drive::schedule::arrivals;
@@ -92,7 +94,7 @@ impl Settings {
             poisson: self.random,
             outstanding_max: 1,
         };
-        let sink = Arc::new(Sink::new(self.threads));
+        let sink = Arc::new(Sink { late: Times::of(self.threads), count: AtomicU64::new(0) });
         let (for_pacer, pool) = (Arc::clone(&sink), Arc::clone(workers));
         let (sent, was_sent) = std::sync::mpsc::channel();
         let pacer = std::thread::Builder::new().name(PACER.to_owned());
@@ -123,7 +125,7 @@ impl Settings {
         }
         let cpu = before.since();
         let woke_ns = pacer.join().map_err(|_| IsolatedError::panicked())?;
-        Ok(Kept { late_ns: sink.late_ns(), woke_ns, cpu })
+        Ok(Kept { late_ns: sink.late.take(), woke_ns, cpu })
     }
 }
 
@@ -138,32 +140,13 @@ struct Kept {
 
 /// Where operations begin, and end at once.
 struct Sink {
-    /// One per thread, so that counting does not share locks.
-    late_ns: Vec<Mutex<Histogram<u64>>>,
+    late: Times,
     count: AtomicU64,
 }
 
 impl Sink {
-    fn new(threads: usize) -> Self {
-        let late_ns = (0..threads).map(|_| Mutex::new(nanosecond_histogram())).collect();
-        Self { late_ns, count: AtomicU64::new(0) }
-    }
-
     fn began(&self, worker: usize, intended: Instant) {
-        record(&mut lock(&self.late_ns[worker]), Instant::now() - intended);
+        self.late.note(worker, Instant::now() - intended);
         self.count.fetch_add(1, Ordering::AcqRel);
     }
-
-    fn late_ns(&self) -> Histogram<u64> {
-        let mut sum = nanosecond_histogram();
-        for late_ns in &self.late_ns {
-            // Cannot fail: all have the same bounds.
-            let _ = sum.add(&*lock(late_ns));
-        }
-        sum
-    }
-}
-
-fn lock(histogram: &Mutex<Histogram<u64>>) -> MutexGuard<'_, Histogram<u64>> {
-    histogram.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -41,13 +41,11 @@ struct Journal<'settings> {
     bytes: Vec<u8>,
 }
 
-/// Durations of the parts of appends, in nanoseconds.
-struct Times {
-    append: Histogram<u64>,
+/// Durations of the parts of appends, in nanoseconds, and what was written.
+struct Parts {
     write: Histogram<u64>,
     sync: Histogram<u64>,
     maintain: Histogram<u64>,
-    took: Duration,
     bytes: u64,
 }
 
@@ -72,15 +70,14 @@ impl Settings {
         let scratch = scratch(&context.scratch)?;
         let mut journal = Journal::open(self, &scratch.path().join("data"), context.seed)?;
         let mut measurement = Measurement::new("record", "a journal in this process");
-        let mut sum = Times::new();
         // The first segment has no zeros in front of it, and the disk's caches are cold.
-        journal.append(self.batches.div_ceil(10))?;
+        journal.append(self.batches.div_ceil(10), &mut Parts::new())?;
+        let mut sum = Parts::new();
         for _ in 0..self.repetitions {
             let before = ThreadTimes::now();
-            let times = journal.append(self.batches)?;
+            let (took, append_ns) = journal.append(self.batches, &mut sum)?;
             let used = before.since();
-            measurement.repeat(times.took, (self.batch * self.batches) as u64, &times.append, &used);
-            sum.add(&times);
+            measurement.repeat(took, (self.batch * self.batches) as u64, &append_ns, &used);
         }
         let wall = measurement.took();
         measurement.stages = vec![
@@ -121,8 +118,13 @@ impl<'settings> Journal<'settings> {
         Ok(Self { settings, disk, writer, batch, bytes })
     }
 
-    fn append(&mut self, batches: usize) -> Result<Times, IsolatedError> {
-        let mut times = Times::new();
+    /// How long so many appends took, together and each.
+    fn append(
+        &mut self,
+        batches: usize,
+        parts: &mut Parts,
+    ) -> Result<(Duration, Histogram<u64>), IsolatedError> {
+        let (mut took, mut append_ns) = (Duration::ZERO, nanosecond_histogram());
         for _ in 0..batches {
             self.batch.reset(self.writer.next_seq());
             for _ in 0..self.settings.batch {
@@ -134,38 +136,24 @@ impl<'settings> Journal<'settings> {
             let durable = Instant::now();
             self.writer.maintain()?;
             let maintained = durable.elapsed();
-            record(&mut times.append, durable - started);
-            record(&mut times.write, Duration::from_nanos(appended.write_ns));
-            record(&mut times.sync, Duration::from_nanos(appended.sync_ns));
-            record(&mut times.maintain, maintained);
-            times.took += durable - started + maintained;
-            times.bytes += appended.bytes;
+            record(&mut append_ns, durable - started);
+            record(&mut parts.write, Duration::from_nanos(appended.write_ns));
+            record(&mut parts.sync, Duration::from_nanos(appended.sync_ns));
+            record(&mut parts.maintain, maintained);
+            took += durable - started + maintained;
+            parts.bytes += appended.bytes;
             if appended.rolled {
                 // Not timed: a hub does it on another thread.
                 delete_segments_below(&*self.disk, appended.first_seq)?;
             }
         }
-        Ok(times)
+        Ok((took, append_ns))
     }
 }
 
-impl Times {
+impl Parts {
     fn new() -> Self {
-        let [append, write, sync, maintain] = std::array::from_fn(|_| nanosecond_histogram());
-        Self { append, write, sync, maintain, took: Duration::ZERO, bytes: 0 }
-    }
-
-    fn add(&mut self, other: &Self) {
-        for (sum, more) in [
-            (&mut self.append, &other.append),
-            (&mut self.write, &other.write),
-            (&mut self.sync, &other.sync),
-            (&mut self.maintain, &other.maintain),
-        ] {
-            // Cannot fail: all have the same bounds.
-            let _ = sum.add(more);
-        }
-        self.took += other.took;
-        self.bytes += other.bytes;
+        let [write, sync, maintain] = std::array::from_fn(|_| nanosecond_histogram());
+        Self { write, sync, maintain, bytes: 0 }
     }
 }

@@ -85,28 +85,20 @@ impl Settings {
     pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let stream = self.source.load(context, self.kind)?;
         let count = self.source.messages;
-        let (prepares, fulfils) = match self.kind {
-            MessageKind::Prepare => (stream.decode(MessageKind::Prepare, count)?, Vec::new()),
-            MessageKind::Fulfil => stream.decode_fulfilled(count)?,
-        };
-        let [prepares, fulfils] = [prepares, fulfils]
-            .map(|ready| ready.iter().map(|ready| ready.command.clone()).collect::<Vec<Command>>());
+        let (reserved, measured) = stream.decode_behind(self.kind, count)?;
+        let [reserved, measured] = [reserved, measured]
+            .map(|ready| ready.into_iter().map(|ready| ready.command).collect::<Vec<Command>>());
         let scheme = Scheme::of(&stream, None)?;
         let mut measurement = Measurement::new(self.kind.name(), "a ledger in this process");
         measurement.fed_with(&stream);
         for _ in 0..self.repetitions {
             let mut folded = Folded::onboarded(&scheme)?;
-            let measured = if fulfils.is_empty() {
-                &prepares
-            } else {
-                prepares.iter().for_each(|command| folded.decide(command));
-                &fulfils
-            };
+            reserved.iter().for_each(|command| folded.decide(command));
             let before = ThreadTimes::now();
             let mut latency_ns = nanosecond_histogram();
             let started = Instant::now();
             let mut last = started;
-            for command in measured {
+            for command in &measured {
                 folded.decide(command);
                 // One reading of the clock ends one decision and begins the next.
                 let now = Instant::now();
@@ -114,9 +106,7 @@ impl Settings {
                 last = now;
             }
             let used = before.since();
-            let ledger = &folded.ledger;
-            let done =
-                if fulfils.is_empty() { ledger.reserved_len() as u64 } else { ledger.totals().committed };
+            let done = self.kind.done(&folded.ledger);
             measurement.failed += (count as u64).saturating_sub(done);
             measurement.repeat(last - started, done, &latency_ns, &used);
         }

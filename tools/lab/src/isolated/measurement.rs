@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -32,6 +33,31 @@ pub(super) fn nanosecond_histogram() -> Histogram<u64> {
 /// Adds a time to a histogram of nanoseconds.
 pub(super) fn record(histogram: &mut Histogram<u64>, time: Duration) {
     histogram.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LATENCY_NS_MAX).max(1));
+}
+
+/// Times that threads note, each in a histogram of its own, so that noting does not share locks.
+pub(super) struct Times(Vec<Mutex<Histogram<u64>>>);
+
+impl Times {
+    pub fn of(threads: usize) -> Self {
+        Self((0..threads).map(|_| Mutex::new(nanosecond_histogram())).collect())
+    }
+
+    pub fn note(&self, thread: usize, time: Duration) {
+        record(&mut self.0[thread].lock().unwrap_or_else(PoisonError::into_inner), time);
+    }
+
+    /// What was noted since this was last called.
+    pub fn take(&self) -> Histogram<u64> {
+        let mut sum = nanosecond_histogram();
+        for times in &self.0 {
+            let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
+            // Cannot fail: all have the same bounds.
+            let _ = sum.add(&*times);
+            times.reset();
+        }
+        sum
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,8 +307,7 @@ pub(crate) fn table(result: &LabResult) -> String {
         // Writing into a String cannot fail.
         let _ = writeln!(text, "  {name:<NAME_WIDTH$}{value}");
     };
-    let parameters: Vec<_> =
-        result.parameters.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
+    let parameters: Vec<_> = result.parameters.iter().map(|(key, value)| format!("{key} {value}")).collect();
     row("with", &if parameters.is_empty() { "defaults".to_owned() } else { parameters.join(", ") });
     row(&result.unit, &format!("{} completed, {} failed", result.completed, result.failed));
     row(
@@ -314,13 +339,6 @@ pub(crate) fn table(result: &LabResult) -> String {
         row("", finding);
     }
     text
-}
-
-fn shown(value: &Parameter) -> String {
-    match value {
-        Parameter::Number(number) => number.to_string(),
-        Parameter::Text(text) => text.clone(),
-    }
 }
 
 fn stage_text(stage: &StageResult) -> String {

@@ -15,7 +15,7 @@ mod measurement;
 mod notification;
 mod position;
 mod receiver;
-pub(crate) mod scheme;
+pub mod scheme;
 mod senders;
 mod source;
 pub mod stream;
@@ -68,71 +68,50 @@ pub const KINDS: [(&str, &[&str]); 9] = [
 /// Keys that results of every kind repeat.
 const OF_ALL: [&str; 4] = ["messages", "stream", "recorded", "body_bytes"];
 
-/// The settings of one run, ready.
-enum Stage {
-    Ledger(ledger::Settings),
-    Position(position::Settings),
-    Journal(journal::Settings),
-    Archive(archive::Settings),
-    Notification(notification::Settings),
-    Edge(edge::Settings),
-    Admin(admin::Settings),
-    Generator(generator::Settings),
-}
+/// A stage with its settings, ready to be measured.
+type Stage = Box<dyn FnOnce(&Context) -> Result<Measurement, IsolatedError>>;
 
-impl Stage {
-    /// Reads the table of a kind; every mistake in it is noted. Fails where there is no such kind.
-    fn read(kind: &str, table: Option<&Node>, mistakes: &Mistakes) -> Result<Self, IsolatedError> {
-        if KINDS.iter().all(|(known, _)| *known != kind) {
-            let kinds = KINDS.map(|(kind, _)| kind).join(", ");
-            return Err(IsolatedError::Kind { kind: kind.to_owned(), kinds });
-        }
-        let keys = &mut Section::new("isolated", table, mistakes);
-        Ok(match kind {
-            "ledger" => Self::Ledger(ledger::Settings::read(keys)),
-            "position" => Self::Position(position::Settings::read(keys)),
-            "journal" => Self::Journal(journal::Settings::read(keys)),
-            "archive" => Self::Archive(archive::Settings::read(keys)),
-            "notification" => Self::Notification(notification::Settings::read(keys)),
-            "prepare" => Self::Edge(edge::Settings::read(MessageKind::Prepare, keys)),
-            "fulfil" => Self::Edge(edge::Settings::read(MessageKind::Fulfil, keys)),
-            "admin" => Self::Admin(admin::Settings::read(keys)),
-            _ => Self::Generator(generator::Settings::read(keys)),
-        })
+/// Reads the table of a kind; every mistake in it is noted. Fails where there is no such kind.
+fn read(kind: &str, table: Option<&Node>, mistakes: &Mistakes) -> Result<Stage, IsolatedError> {
+    fn ready<S: 'static>(settings: S, run: fn(&S, &Context) -> Result<Measurement, IsolatedError>) -> Stage {
+        Box::new(move |context| run(&settings, context))
     }
-
-    fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
-        match self {
-            Self::Ledger(settings) => settings.run(context),
-            Self::Position(settings) => settings.run(context),
-            Self::Journal(settings) => settings.run(context),
-            Self::Archive(settings) => settings.run(context),
-            Self::Notification(settings) => settings.run(context),
-            Self::Edge(settings) => settings.run(context),
-            Self::Admin(settings) => settings.run(context),
-            Self::Generator(settings) => settings.run(context),
-        }
+    if KINDS.iter().all(|(known, _)| *known != kind) {
+        let kinds = KINDS.map(|(kind, _)| kind).join(", ");
+        return Err(IsolatedError::Kind { kind: kind.to_owned(), kinds });
     }
+    let keys = &mut Section::new("isolated", table, mistakes);
+    Ok(match kind {
+        "ledger" => ready(ledger::Settings::read(keys), ledger::Settings::run),
+        "position" => ready(position::Settings::read(keys), position::Settings::run),
+        "journal" => ready(journal::Settings::read(keys), journal::Settings::run),
+        "archive" => ready(archive::Settings::read(keys), archive::Settings::run),
+        "notification" => ready(notification::Settings::read(keys), notification::Settings::run),
+        "prepare" => ready(edge::Settings::read(MessageKind::Prepare, keys), edge::Settings::run),
+        "fulfil" => ready(edge::Settings::read(MessageKind::Fulfil, keys), edge::Settings::run),
+        "admin" => ready(admin::Settings::read(keys), admin::Settings::run),
+        _ => ready(generator::Settings::read(keys), generator::Settings::run),
+    })
 }
 
 /// Checks the table of a kind without running anything; every mistake in it is noted. Errors:
 /// [`IsolatedError::Kind`] for an unknown kind.
 pub(crate) fn check(kind: &str, table: Option<&Node>, mistakes: &Mistakes) -> Result<(), IsolatedError> {
-    Stage::read(kind, table, mistakes).map(drop)
+    read(kind, table, mistakes).map(drop)
 }
 
 /// Measures one stage alone. Blocks until it is over; must not be called from within an async runtime. Errors: A
 /// mistake in the table, an unreadable stream, a disk or a process that fails.
 pub fn run(kind: &str, table: Option<&Node>, context: &Context) -> Result<LabResult, IsolatedError> {
     let mistakes = Mistakes::default();
-    let stage = Stage::read(kind, table, &mistakes)?;
+    let stage = read(kind, table, &mistakes)?;
     let mistakes = mistakes.into_inner();
     if !mistakes.is_empty() {
         return Err(IsolatedError::Settings(mistakes.into_iter().map(|mistake| mistake.text).collect()));
     }
     crate::observe::process::allow_many_files();
     let started_at = SystemClock.now();
-    let mut measurement = stage.run(context)?;
+    let mut measurement = stage(context)?;
     // What was asked for; the rest is as the documentation says.
     let of_kind = KINDS.into_iter().find(|(known, _)| *known == kind).map_or(OF_EDGE, |(_, keys)| keys);
     for key in of_kind.iter().chain(&OF_ALL) {

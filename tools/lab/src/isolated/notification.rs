@@ -7,18 +7,17 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use upesi_delivery::lanes::{
-    Backlog, BacklogFuture, CallbackKey, Courier, CourierConfig, HopTiming, Outlet, OwedCallback, Page,
-    ParticipantId, Position, Refusal, Renderer, Room,
+    Backlog, BacklogFuture, CallbackKey, Courier, CourierConfig, Outlet, OwedCallback, Page, ParticipantId,
+    Position, Room,
 };
 use upesi_delivery::owed::CallbackRenderer;
-use upesi_delivery::{OutgoingRequest, Unroutable};
 use upesi_engine::{DurableRecord, Participants, Payload, SharedParticipants, SystemClock};
 use upesi_fspiop::Version;
-use upesi_http::{HeaderName, HeaderValue, StatusCode, Workers};
+use upesi_http::Workers;
 
 use super::ledger::Folded;
 use super::measurement::{Measurement, ThreadTimes};
-use super::receiver::{DFSPS, NUMBER_HEADER, RECEIVER, Receivers, SimulatedDfsps, Stopwatch};
+use super::receiver::{DFSPS, NUMBER_HEADER, RECEIVER, Receivers, SimulatedDfsps, Stopwatch, Taker};
 use super::scheme::Scheme;
 use super::source::Source;
 use super::stream::{MessageKind, Stream};
@@ -76,7 +75,7 @@ impl Settings {
         let watch = Arc::new(Stopwatch::new(self.transfers()));
         let receivers = self.receivers(&stream, &watch, context.seed)?;
         let workers = Workers::start(self.threads, COURIER)?;
-        let measured = self.deliver(&stream, &receivers, &watch, &workers);
+        let measured = self.deliver(&stream, &*receivers, &watch, &workers);
         workers.shutdown();
         receivers.stop();
         measured
@@ -97,19 +96,24 @@ impl Settings {
         }
     }
 
-    fn receivers(&self, stream: &Stream, watch: &Arc<Stopwatch>, seed: u64) -> Result<Takers, IsolatedError> {
+    fn receivers(
+        &self,
+        stream: &Stream,
+        watch: &Arc<Stopwatch>,
+        seed: u64,
+    ) -> Result<Box<dyn Taker>, IsolatedError> {
         let (threads, delay) = (self.receiver_threads, self.receiver_delay);
         Ok(if self.to_dfsps {
-            Takers::Dfsps(SimulatedDfsps::start(&stream.header.dfsps, threads, delay, seed)?)
+            Box::new(SimulatedDfsps::start(&stream.header.dfsps, threads, delay, seed)?)
         } else {
-            Takers::Sinks(Receivers::start(threads, delay, Arc::clone(watch))?)
+            Box::new(Receivers::start(threads, delay, Arc::clone(watch))?)
         })
     }
 
     fn deliver(
         &self,
         stream: &Stream,
-        receivers: &Takers,
+        receivers: &dyn Taker,
         watch: &Arc<Stopwatch>,
         workers: &Workers,
     ) -> Result<Measurement, IsolatedError> {
@@ -118,7 +122,7 @@ impl Settings {
         let on_report = self.to_dfsps.then(|| Arc::clone(watch));
         let progress = Arc::new(Progress { watch: on_report, ..Progress::default() });
         let clock = Arc::new(SystemClock);
-        let renderer = Numbered(CallbackRenderer { participants, clock, version: Version::V1_1 });
+        let renderer = CallbackRenderer { participants, clock, version: Version::V1_1 };
         let courier = self.courier(workers, Arc::clone(&progress), renderer)?;
         open_lanes(&courier, &records)?;
         let mut feed = Feed {
@@ -130,7 +134,7 @@ impl Settings {
         };
         let first = self.first();
         feed.all(&records[..first])?;
-        receivers.settle()?;
+        receivers.settle(STUCK)?;
         drop(watch.take());
         let mut measurement = Measurement::new("callback", "a courier in this process");
         measurement.fed_with(stream);
@@ -140,7 +144,7 @@ impl Settings {
             let records = numbered_from(&records[from..from + self.source.messages], offset);
             let (before, arrived) = (ThreadTimes::now(), receivers.arrived());
             let took = feed.all(&records)?;
-            receivers.settle()?;
+            receivers.settle(STUCK)?;
             let used = before.since();
             measurement.repeat(took, receivers.arrived() - arrived, &watch.take(), &used);
         }
@@ -172,7 +176,7 @@ impl Settings {
         &self,
         workers: &Workers,
         progress: Arc<Progress>,
-        renderer: Numbered,
+        renderer: CallbackRenderer,
     ) -> Result<Courier, IsolatedError> {
         let config = CourierConfig {
             concurrency_max: self.connections,
@@ -193,7 +197,7 @@ impl Settings {
     fn records(
         &self,
         stream: &Stream,
-        receivers: &Takers,
+        receivers: &dyn Taker,
     ) -> Result<(Vec<Arc<DurableRecord>>, SharedParticipants), IsolatedError> {
         let mut folded = Folded::onboarded(&Scheme::of(stream, Some(receivers.url()))?)?;
         let participants = SharedParticipants::default();
@@ -201,61 +205,20 @@ impl Settings {
         let mut records = Vec::with_capacity(self.transfers());
         for (index, ready) in stream.decode(MessageKind::Prepare, self.transfers())?.iter().enumerate() {
             folded.decide(&ready.command);
-            let Payload { headers, body } = ready.payload.clone();
+            // The hub passes on what it does not know: by its number a receiver can tell when it was handed over.
+            let number = format!("{NUMBER_HEADER}: {index}\r\n");
+            let headers = [&ready.payload.headers[..], number.as_bytes()].concat().into();
             records.push(Arc::new(DurableRecord {
                 // From 1, so that a number can be told from none.
                 seq: index as u64 + 1,
                 time: folded.ledger.last_time(),
                 callbacks: folded.take_callbacks(),
-                payload: Payload { headers, body },
+                payload: Payload { headers, body: ready.payload.body.clone() },
                 prepared_before: None,
                 asker: None,
             }));
         }
         Ok((records, participants))
-    }
-}
-
-enum Takers {
-    Sinks(Receivers),
-    Dfsps(SimulatedDfsps),
-}
-
-impl Takers {
-    fn url(&self) -> String {
-        match self {
-            Self::Sinks(sinks) => sinks.url(),
-            Self::Dfsps(dfsps) => dfsps.url(),
-        }
-    }
-
-    fn arrived(&self) -> u64 {
-        match self {
-            Self::Sinks(sinks) => sinks.arrived(),
-            Self::Dfsps(dfsps) => dfsps.arrived(),
-        }
-    }
-
-    /// Waits until what the callbacks led to is over.
-    fn settle(&self) -> Result<(), IsolatedError> {
-        match self {
-            Self::Sinks(_) => Ok(()),
-            Self::Dfsps(dfsps) => dfsps.settle(STUCK),
-        }
-    }
-
-    fn finding(&self) -> Option<String> {
-        match self {
-            Self::Sinks(_) => None,
-            Self::Dfsps(dfsps) => dfsps.finding(),
-        }
-    }
-
-    fn stop(self) {
-        match self {
-            Self::Sinks(sinks) => sinks.stop(),
-            Self::Dfsps(dfsps) => dfsps.stop(),
-        }
     }
 }
 
@@ -344,34 +307,6 @@ impl Backlog for Progress {
         tracing::warn!(%reason, "a callback of a measurement was parked");
         self.parked.fetch_add(1, Ordering::AcqRel);
         self.add(1);
-    }
-}
-
-/// The hub's own callbacks, each with a number by which its receiver can tell when it was handed over.
-struct Numbered(CallbackRenderer);
-
-impl Renderer for Numbered {
-    fn render(&self, key: CallbackKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable> {
-        let mut request = self.0.render(key, record)?;
-        let number = number_of(record.seq);
-        request.headers.insert(HeaderName::from_static(NUMBER_HEADER), HeaderValue::from(number));
-        Ok(request)
-    }
-
-    fn name(&self, target: ParticipantId) -> String {
-        self.0.name(target)
-    }
-
-    fn refusal(&self, status: StatusCode, body: &[u8]) -> Refusal {
-        self.0.refusal(status, body)
-    }
-
-    fn is_moot(&self, key: CallbackKey, record: &DurableRecord) -> Option<String> {
-        self.0.is_moot(key, record)
-    }
-
-    fn hop_timing(&self, key: CallbackKey, record: &DurableRecord) -> Option<HopTiming> {
-        self.0.hop_timing(key, record)
     }
 }
 

@@ -80,32 +80,25 @@ impl Settings {
     pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let stream = self.source.load(context, self.kind)?;
         let count = self.source.messages;
-        let (prepares, fulfils) = match self.kind {
-            MessageKind::Prepare => (stream.decode(MessageKind::Prepare, count)?, None),
-            MessageKind::Fulfil => {
-                let (prepares, fulfils) = stream.decode_fulfilled(count)?;
-                (prepares, Some(Arc::new(fulfils)))
-            }
-        };
-        let prepares = Arc::new(prepares);
+        let (reserved, measured) = stream.decode_behind(self.kind, count)?;
+        let measured = Arc::new(measured);
         let past = Past {
             scheme: Scheme::of(&stream, None)?,
             existing: self.existing,
             dfsps: self.source.dfsps,
             seed: context.seed,
-            reserved: if fulfils.is_some() { Arc::clone(&prepares) } else { Arc::default() },
+            reserved: Arc::new(reserved),
         };
         let scratch = scratch(&context.scratch)?;
         let begin = scratch.path().join("begin");
         past.write(&begin)?;
-        let measured = fulfils.as_ref().unwrap_or(&prepares);
         let mut measurement = Measurement::new(self.kind.name(), "an engine in this process");
         measurement.fed_with(&stream);
         let (mut spans, mut submitting) = (Vec::new(), self.flow.submitters);
         for _ in 0..self.repetitions {
             let data = scratch.path().join("data");
-            copy_directory(&begin, &data)?;
-            let Run { fed, failed, metrics } = self.run_once(&data, measured)?;
+            copy_directory(&begin, &data).map_err(IsolatedError::io("copy", &begin))?;
+            let Run { fed, failed, metrics } = self.run_once(&data, &measured)?;
             std::fs::remove_dir_all(&data).map_err(IsolatedError::io("remove", &data))?;
             measurement.failed += failed;
             let done = (count as u64).saturating_sub(failed);
@@ -171,13 +164,9 @@ fn snapshot(registry: &Registry) -> Snapshot {
     Snapshot::read(&text)
 }
 
-/// How many transfers ended as they should: reserved, or committed.
 fn done(engine: &EngineHandle, kind: MessageKind) -> Result<u64, IsolatedError> {
     let runtime = Builder::new_current_thread().build().map_err(IsolatedError::thread)?;
-    let count = engine.read(move |ledger| match kind {
-        MessageKind::Prepare => ledger.reserved_len() as u64,
-        MessageKind::Fulfil => ledger.totals().committed,
-    });
+    let count = engine.read(move |ledger| kind.done(ledger));
     let failed =
         |error: SubmitError| IsolatedError::Refused { what: "a question", reason: error.to_string() };
     runtime.block_on(count).map_err(failed)

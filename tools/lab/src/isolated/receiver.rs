@@ -1,8 +1,8 @@
 //! Receivers of callbacks that take everything at once, or after a while, and remember nothing but when it came.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -13,7 +13,7 @@ use upesi_sim::{DfspSettings, SimConfig, Simulator, Upstream};
 use upesi_types::FspId;
 
 use super::IsolatedError;
-use super::measurement::{nanosecond_histogram, record};
+use super::measurement::Times;
 use super::stream::StreamError;
 
 /// Header in which a measured callback carries its number.
@@ -21,6 +21,27 @@ pub(super) const NUMBER_HEADER: &str = "x-lab-number";
 pub(super) const RECEIVER: &str = "lab-receive";
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Who takes callbacks.
+pub(super) trait Taker {
+    /// Base URL; that of one DFSP has its name behind it.
+    fn url(&self) -> String;
+
+    /// What came so far, each counted once.
+    fn arrived(&self) -> u64;
+
+    /// Waits until what the callbacks led to is over, so that it does not fall into the next repetition.
+    fn settle(&self, _patience: Duration) -> Result<(), IsolatedError> {
+        Ok(())
+    }
+
+    /// What they could not do, if anything.
+    fn finding(&self) -> Option<String> {
+        None
+    }
+
+    fn stop(&self);
+}
 
 pub(super) struct Receivers {
     service: Arc<Sink>,
@@ -43,17 +64,18 @@ impl Receivers {
         let server = Server::serve(bound, Limits::default(), &workers, Arc::clone(&service));
         Ok(Self { service, server, workers })
     }
+}
 
-    pub fn url(&self) -> String {
+impl Taker for Receivers {
+    fn url(&self) -> String {
         format!("http://{}", self.server.local_addr())
     }
 
-    /// Requests that came so far.
-    pub fn arrived(&self) -> u64 {
+    fn arrived(&self) -> u64 {
         self.service.arrived.load(Ordering::Acquire)
     }
 
-    pub fn stop(self) {
+    fn stop(&self) {
         self.workers.shutdown();
     }
 }
@@ -83,7 +105,7 @@ pub(super) struct Stopwatch {
     epoch: Instant,
     /// In nanoseconds since the epoch; 0 where it has not begun.
     begun_ns: Vec<AtomicU64>,
-    taken_ns: Mutex<Histogram<u64>>,
+    taken: Times,
 }
 
 impl Stopwatch {
@@ -91,7 +113,7 @@ impl Stopwatch {
         Self {
             epoch: Instant::now(),
             begun_ns: (0..numbers).map(|_| AtomicU64::new(0)).collect(),
-            taken_ns: Mutex::new(nanosecond_histogram()),
+            taken: Times::of(1),
         }
     }
 
@@ -108,15 +130,13 @@ impl Stopwatch {
     pub fn end(&self, number: usize) {
         let begun_ns = self.begun_ns.get(number).map_or(0, |begun| begun.load(Ordering::Acquire));
         if begun_ns > 0 {
-            let taken = Duration::from_nanos(self.now_ns().saturating_sub(begun_ns));
-            record(&mut self.taken_ns.lock().unwrap_or_else(PoisonError::into_inner), taken);
+            self.taken.note(0, Duration::from_nanos(self.now_ns().saturating_sub(begun_ns)));
         }
     }
 
     /// The times noted since this was last called.
     pub fn take(&self) -> Histogram<u64> {
-        let mut taken_ns = self.taken_ns.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut taken_ns, nanosecond_histogram())
+        self.taken.take()
     }
 }
 
@@ -157,20 +177,19 @@ impl SimulatedDfsps {
         let simulator = Simulator::start(config, &workers)?;
         Ok(Self { simulator, workers, hub })
     }
+}
 
-    /// Their base URL; that of one DFSP has its name behind it.
-    pub fn url(&self) -> String {
+impl Taker for SimulatedDfsps {
+    fn url(&self) -> String {
         format!("http://{}", self.simulator.local_addr())
     }
 
-    /// Transfers that came so far, each counted once.
-    pub fn arrived(&self) -> u64 {
+    fn arrived(&self) -> u64 {
         self.simulator.counters().prepares_received
     }
 
-    /// Waits until every transfer that came has been answered, so that the answers do not fall into the next
-    /// repetition.
-    pub fn settle(&self, patience: Duration) -> Result<(), IsolatedError> {
+    /// Waits until every transfer that came has been answered.
+    fn settle(&self, patience: Duration) -> Result<(), IsolatedError> {
         let started = Instant::now();
         while self.hub.arrived() < self.arrived() {
             if started.elapsed() > patience {
@@ -184,8 +203,7 @@ impl SimulatedDfsps {
         Ok(())
     }
 
-    /// What they could not do, if anything.
-    pub fn finding(&self) -> Option<String> {
+    fn finding(&self) -> Option<String> {
         let counters = self.simulator.counters();
         let unanswered = counters.fulfilments_refused + counters.fulfilments_unanswered;
         let bad = [
@@ -201,7 +219,7 @@ impl SimulatedDfsps {
         (!told.is_empty()).then(|| format!("the simulated DFSPs counted {}", told.join(", ")))
     }
 
-    pub fn stop(self) {
+    fn stop(&self) {
         self.workers.shutdown();
         self.hub.stop();
     }

@@ -3,19 +3,23 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
 use tokio::runtime::Builder;
 use upesi_engine::{EngineHandle, EngineMetrics, EngineOptions, Payload, SubmitError};
+use upesi_hub::exit::Failure;
 use upesi_journal::Durability;
 use upesi_ledger::command::{FundsPrepare, NewSettlementModel};
 use upesi_ledger::{AdminCommand, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId, Reply};
-use upesi_sim::mix;
-use upesi_types::{Amount, Currency, FspId, TransferId};
+use upesi_sim::{id_of, mix};
+use upesi_types::{Amount, Currency, FspId};
 
 use super::IsolatedError;
 use super::flow::{Flow, feed, start_delivering};
 use super::source::Source;
-use super::stream::{GenerateOptions, MessageKind, Ready, Stream, StreamError};
+use super::stream::{Ready, Stream, StreamError};
+use crate::drive::onboard::TRANSFER_ENDPOINTS;
+use crate::fill::{Filler, Payloads};
 use crate::plan::section::Section;
 
 /// Net debit cap and deposit of every DFSP in every currency, in whole units.
@@ -23,11 +27,11 @@ const PLENTY_UNITS: i64 = 100_000_000_000 * 10_000;
 
 /// Who takes part.
 #[derive(Clone, Debug)]
-pub(crate) struct Scheme {
-    dfsps: Vec<FspId>,
-    currencies: Vec<Currency>,
+pub struct Scheme {
+    pub dfsps: Vec<FspId>,
+    pub currencies: Vec<Currency>,
     /// Base URL of the DFSPs' endpoints; the DFSP's name follows.
-    endpoints: Option<String>,
+    pub endpoints: Option<String>,
 }
 
 impl Scheme {
@@ -75,15 +79,9 @@ impl Scheme {
     fn endpoints_of(&self, name: FspId) -> impl Iterator<Item = AdminCommand> {
         let base = self.endpoints.as_ref().map(|base| format!("{base}/{name}"));
         base.into_iter().flat_map(move |base| {
-            let kinds = [
-                (EndpointType::TRANSFER_POST, "/transfers"),
-                (EndpointType::TRANSFER_PUT, "/transfers/{{transferId}}"),
-                (EndpointType::TRANSFER_ERROR, "/transfers/{{transferId}}/error"),
-            ];
-            kinds.map(|(kind, path)| AdminCommand::SetEndpoint {
-                name,
-                kind,
-                value: format!("{base}{path}").into(),
+            TRANSFER_ENDPOINTS.into_iter().filter_map(move |(kind, path)| {
+                let value = format!("{base}{path}").into();
+                Some(AdminCommand::SetEndpoint { name, kind: EndpointType::parse(kind)?, value })
             })
         })
     }
@@ -96,11 +94,9 @@ impl Scheme {
         let deposit = |(name, currency): (FspId, Currency)| {
             let account =
                 ledger.participant_named(&name)?.account(currency, LedgerAccountTypeId::SETTLEMENT)?;
-            let mut id = [0; 16];
-            id[..8].copy_from_slice(&mix(u64::from(account.number())).to_be_bytes());
             Some(AdminCommand::PrepareFunds(FundsPrepare {
                 direction: FundsDirection::In,
-                id: TransferId::from_random_bytes(id),
+                id: id_of(mix(account.number().into()), 0),
                 name,
                 account,
                 amount,
@@ -114,11 +110,13 @@ impl Scheme {
         pairs.filter_map(deposit).collect()
     }
 
-    pub async fn onboard(&self, engine: &EngineHandle) -> Result<(), IsolatedError> {
-        submit(engine, self.setup()).await?;
+    /// Brings it into a hub. Of one that has it already each step is refused, which does no harm. Returns the first
+    /// refusal in words. Fails when the engine does not take a step.
+    pub async fn onboard(&self, engine: &EngineHandle) -> Result<Option<String>, SubmitError> {
+        let first = submit(engine, self.setup()).await?;
         let scheme = self.clone();
-        let funds = engine.read(move |ledger| scheme.funds(ledger)).await.map_err(refused)?;
-        submit(engine, funds).await
+        let funds = engine.read(move |ledger| scheme.funds(ledger)).await?;
+        Ok(first.or(submit(engine, funds).await?))
     }
 }
 
@@ -126,27 +124,21 @@ fn hub() -> FspId {
     FspId::parse("Hub").unwrap_or_else(|| unreachable!("a literal name"))
 }
 
-fn refused(error: SubmitError) -> IsolatedError {
-    IsolatedError::Refused { what: "a question", reason: error.to_string() }
-}
-
-async fn submit(engine: &EngineHandle, commands: Vec<AdminCommand>) -> Result<(), IsolatedError> {
+async fn submit(engine: &EngineHandle, commands: Vec<AdminCommand>) -> Result<Option<String>, SubmitError> {
+    let mut first = None;
     for command in commands {
-        let refused = |reason: String| IsolatedError::Refused { what: "an operator's command", reason };
-        match engine.submit(Command::Admin(command), Payload::default()).await {
-            Ok(Reply::Admin(Ok(_))) => {}
-            Ok(Reply::Admin(Err(refusal))) => return Err(refused(upesi_fspiop::refusal::admin(&refusal).1)),
-            Ok(other) => return Err(refused(format!("{other:?}"))),
-            Err(error) => return Err(refused(error.to_string())),
+        let reply = engine.submit(Command::Admin(command), Payload::default()).await?;
+        if let Reply::Admin(Err(refusal)) = reply {
+            first.get_or_insert_with(|| upesi_fspiop::refusal::admin(&refusal).1);
         }
     }
-    Ok(())
+    Ok(first)
 }
 
 /// Most finished transfers that a directory is given.
 const EXISTING_MAX: usize = 1_000_000_000;
-/// Finished transfers made at a time.
-const CHUNK: usize = 50_000;
+/// Finished transfers of which the journal may keep everything.
+const KEPT_MAX: usize = 50_000;
 /// Fast, and from one thread: nothing is measured here.
 const FLOW: Flow = Flow { submitters: 1, in_flight: 4_096 };
 
@@ -178,13 +170,24 @@ impl Past {
             durability: Durability::Volatile,
             ledger: super::ledger::config(),
             // Of millions of transfers the journal would be larger than all the rest.
-            keep_segments: self.existing < CHUNK,
+            keep_segments: self.existing < KEPT_MAX,
             ..EngineOptions::new(data)
         };
         let (engine, handle) = start_delivering(options, EngineMetrics::default())?;
-        let runtime = Builder::new_current_thread().build().map_err(IsolatedError::thread)?;
-        runtime.block_on(self.scheme.onboard(&handle))?;
-        self.finish_existing(&handle)?;
+        let runtime = Builder::new_current_thread().enable_time().build().map_err(IsolatedError::thread)?;
+        let refused = |reason| IsolatedError::Refused { what: "an operator's command", reason };
+        let onboarded = runtime.block_on(self.scheme.onboard(&handle));
+        if let Some(reason) = onboarded.map_err(|error| refused(error.to_string()))? {
+            return Err(refused(reason));
+        }
+        if self.existing > 0 {
+            let failed = |failure: Failure| refused(failure.to_string());
+            let mut filler =
+                Filler::new(handle.clone(), self.dfsps as u64, Payloads::AsInRuns).map_err(failed)?;
+            // Other ids than those that are measured.
+            filler.seed = mix(!self.seed);
+            runtime.block_on(filler.fill(0, self.existing as u64)).map_err(failed)?;
+        }
         if !self.reserved.is_empty() {
             feed(&handle, &self.reserved, FLOW)?;
         }
@@ -194,36 +197,18 @@ impl Past {
         archive.map_or(Ok(()), |archive| archive.finish_upkeep())?;
         Ok(())
     }
-
-    fn finish_existing(&self, engine: &EngineHandle) -> Result<(), IsolatedError> {
-        for (chunk, first) in (0..self.existing).step_by(CHUNK).enumerate() {
-            let transfers = CHUNK.min(self.existing - first);
-            let stream = Stream::generate(&GenerateOptions {
-                transfers,
-                dfsps: self.dfsps,
-                fulfils: true,
-                // Other ids than those that are measured, and than those of the other chunks.
-                seed: mix(!self.seed ^ chunk as u64),
-                ..GenerateOptions::default()
-            })?;
-            for kind in [MessageKind::Prepare, MessageKind::Fulfil] {
-                feed(engine, &Arc::new(stream.decode(kind, transfers)?), FLOW)?;
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Copies a directory that no engine is using.
-pub(super) fn copy_directory(from: &Path, to: &Path) -> Result<(), IsolatedError> {
-    std::fs::create_dir_all(to).map_err(IsolatedError::io("create", to))?;
-    for entry in std::fs::read_dir(from).map_err(IsolatedError::io("read", from))? {
-        let entry = entry.map_err(IsolatedError::io("read", from))?;
-        let (path, copy) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy_directory(&path, &copy)?;
+/// Copies a directory tree that nobody is using. Errors: what the system said.
+pub fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_directory(&entry.path(), &target)?;
         } else {
-            std::fs::copy(&path, &copy).map_err(IsolatedError::io("copy", &path))?;
+            fs::copy(entry.path(), target)?;
         }
     }
     Ok(())

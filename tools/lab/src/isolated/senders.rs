@@ -2,17 +2,16 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use tokio::runtime::{Builder, Runtime};
 use upesi_http::{Bytes, Full, Pool, PoolConfig, Request, ResponseBody, StatusCode, Target, Workers};
 
-use super::measurement::{Measurement, ThreadTimes, nanosecond_histogram, record};
+use super::measurement::{Measurement, ThreadTimes, Times};
 use super::{Context, IsolatedError, hub_binary};
 use crate::drive::child::HubProcess;
-use crate::observe::process::{Moment, Watched};
+use crate::observe::process::Watched;
 use crate::plan::section::Section;
 use crate::result::schema::ProcessRow;
 use crate::result::statistics::{cores_used, rounded, us_per_event};
@@ -65,7 +64,7 @@ pub(super) struct Senders {
     workers: Arc<Workers>,
     connections: usize,
     next: AtomicUsize,
-    latency_ns: Vec<Mutex<Histogram<u64>>>,
+    latency: Times,
     failed: AtomicU64,
     failure: Mutex<Option<String>>,
 }
@@ -90,7 +89,7 @@ impl Senders {
             workers: Arc::clone(workers),
             connections,
             next: AtomicUsize::new(0),
-            latency_ns: workers.iter().map(|_| Mutex::new(nanosecond_histogram())).collect(),
+            latency: Times::of(workers.iter().count()),
             failed: AtomicU64::new(0),
             failure: Mutex::default(),
         })
@@ -110,7 +109,8 @@ impl Senders {
         measurement: &mut Measurement,
     ) -> Result<(), IsolatedError> {
         let failed_before = self.failed.load(Ordering::Acquire);
-        let watched = [hub_pid, std::process::id()].map(Used::from_now);
+        let mut watched = [hub_pid, std::process::id()].map(Watched::new);
+        let before = watched.each_ref().map(Watched::now);
         for repetition in 1..=repetitions {
             let before = ThreadTimes::now();
             let failed = self.failed.load(Ordering::Acquire);
@@ -119,14 +119,17 @@ impl Senders {
             let took = started.elapsed();
             let used = before.since();
             let failed = self.failed.load(Ordering::Acquire) - failed;
-            measurement.repeat(took, part as u64 - failed, &self.take_latency(), &used);
+            measurement.repeat(took, part as u64 - failed, &self.latency.take(), &used);
         }
         measurement.failed = self.failed.load(Ordering::Acquire) - failed_before;
-        measurement.processes = processes(measurement, &watched.map(Used::until_now));
-        let first = lock(&self.failure);
-        measurement
-            .findings
-            .extend(first.as_ref().map(|why| format!("the first request that failed: {why}")));
+        for (process, before) in watched.iter_mut().zip(&before) {
+            let after = process.now();
+            process.add(before, &after);
+        }
+        measurement.processes = processes(measurement, &watched);
+        let first = self.first_failure();
+        let finding = first.as_ref().map(|why| format!("the first request that failed: {why}"));
+        measurement.findings.extend(finding);
         Ok(())
     }
 
@@ -152,10 +155,10 @@ impl Senders {
             }
             let began = Instant::now();
             match self.exchange(worker, number).await {
-                Ok(()) => record(&mut lock(&self.latency_ns[worker]), began.elapsed()),
+                Ok(()) => self.latency.note(worker, began.elapsed()),
                 Err(reason) => {
                     self.failed.fetch_add(1, Ordering::AcqRel);
-                    lock(&self.failure).get_or_insert(reason);
+                    self.first_failure().get_or_insert(reason);
                 }
             }
         }
@@ -168,35 +171,8 @@ impl Senders {
         if answer.status == self.success { Ok(()) } else { Err(format!("answered {}", answer.status)) }
     }
 
-    fn take_latency(&self) -> Histogram<u64> {
-        let mut sum = nanosecond_histogram();
-        for latency_ns in &self.latency_ns {
-            let mut latency_ns = lock(latency_ns);
-            // Cannot fail: all have the same bounds.
-            let _ = sum.add(&*latency_ns);
-            latency_ns.reset();
-        }
-        sum
-    }
-}
-
-/// A process from a moment on.
-struct Used {
-    process: Watched,
-    before: Moment,
-}
-
-impl Used {
-    fn from_now(pid: u32) -> Self {
-        let process = Watched::new(pid);
-        Self { before: process.now(), process }
-    }
-
-    /// What it has used since.
-    fn until_now(mut self) -> Watched {
-        let after = self.process.now();
-        self.process.add(&self.before, &after);
-        self.process
+    fn first_failure(&self) -> MutexGuard<'_, Option<String>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -208,8 +184,4 @@ fn processes(measurement: &Measurement, [hub, lab]: &[Watched; 2]) -> Vec<Proces
         process.row(name, cpu_us, cores_used(cpu, wall).map(|cores| rounded(cores, 3)))
     };
     vec![row("hub", hub, hub.cpu), row("lab", lab, measurement.cpu.of(""))]
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

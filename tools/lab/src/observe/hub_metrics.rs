@@ -56,7 +56,9 @@ impl Snapshot {
         for line in text.lines().take(SAMPLES_MAX).filter(|line| !line.starts_with('#')) {
             let Some((name, labels, value)) = sample(line) else { continue };
             match name.strip_suffix("_bucket").zip(bound(labels)) {
-                Some((family, bound)) => snapshot.add_bucket(family, bound, value),
+                Some((family, bound)) => {
+                    add(snapshot.buckets.entry(family.to_owned()).or_default(), bound, value);
+                }
                 None => *snapshot.sums.entry(name.to_owned()).or_default() += value,
             }
         }
@@ -66,14 +68,6 @@ impl Snapshot {
     /// Whether the text had no sample that was understood.
     pub fn is_empty(&self) -> bool {
         self.sums.is_empty() && self.buckets.is_empty()
-    }
-
-    fn add_bucket(&mut self, family: &str, bound: f64, value: f64) {
-        let buckets = self.buckets.entry(family.to_owned()).or_default();
-        match buckets.iter_mut().find(|(known, _)| *known == bound) {
-            Some((_, count)) => *count += value,
-            None => buckets.push((bound, value)),
-        }
     }
 
     fn sum(&self, name: &str) -> f64 {
@@ -86,6 +80,14 @@ impl Snapshot {
     }
 }
 
+/// Adds to the count of an upper bound.
+fn add(buckets: &mut Vec<(f64, f64)>, bound: f64, more: f64) {
+    match buckets.iter_mut().find(|(known, _)| *known == bound) {
+        Some((_, count)) => *count += more,
+        None => buckets.push((bound, more)),
+    }
+}
+
 /// How much the buckets of a family grew over all spans together, by upper bound.
 fn buckets_grown(spans: &[(Snapshot, Snapshot)], family: &str) -> Vec<(f64, f64)> {
     let mut grown: Vec<(f64, f64)> = Vec::new();
@@ -94,10 +96,7 @@ fn buckets_grown(spans: &[(Snapshot, Snapshot)], family: &str) -> Vec<(f64, f64)
         for (bound, count) in after.buckets.get(family).into_iter().flatten() {
             let known = earlier.iter().find(|(known, _)| known == bound).map_or(0.0, |(_, count)| *count);
             let more = (count - known).max(0.0);
-            match grown.iter_mut().find(|(known, _)| known == bound) {
-                Some((_, sum)) => *sum += more,
-                None => grown.push((*bound, more)),
-            }
+            add(&mut grown, *bound, more);
         }
     }
     grown.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -176,6 +175,13 @@ fn bound(labels: &str) -> Option<f64> {
 /// The hub's stages over all measured times: pairs of snapshots at their beginnings and ends.
 pub(crate) fn stages(spans: &[(Snapshot, Snapshot)], seconds: f64, queues: &Queues) -> Vec<StageResult> {
     let grown = |name: &str| spans.iter().map(|(before, after)| after.growth(before, name)).sum::<f64>();
+    let stage_of = |stage: &str, operations: f64| StageResult {
+        stage: stage.to_owned(),
+        operations: operations as u64,
+        per_s: rounded(ratio(operations, seconds).unwrap_or(0.0), 1),
+        queue_depth: queues.of(stage),
+        ..StageResult::default()
+    };
     let mut stages = Vec::new();
     for (stage, family) in STAGES {
         let operations = grown(&format!("{family}_count"));
@@ -184,13 +190,9 @@ pub(crate) fn stages(spans: &[(Snapshot, Snapshot)], seconds: f64, queues: &Queu
         }
         let p99 = quantile(spans, family, 0.99);
         stages.push(StageResult {
-            stage: stage.to_owned(),
-            operations: operations as u64,
-            per_s: rounded(ratio(operations, seconds).unwrap_or(0.0), 1),
             mean_us: rounded(grown(&format!("{family}_sum")) * 1e6 / operations, 1),
             p99_us: p99.map(|seconds| rounded(seconds * 1e6, 1)),
-            queue_depth: queues.of(stage),
-            ..StageResult::default()
+            ..stage_of(stage, operations)
         });
     }
     let commands = grown("upesi_engine_commands_total");
@@ -198,24 +200,14 @@ pub(crate) fn stages(spans: &[(Snapshot, Snapshot)], seconds: f64, queues: &Queu
         let batches = grown("upesi_engine_batch_commands_count");
         let deciding = grown("upesi_engine_decide_seconds_sum");
         stages.push(StageResult {
-            stage: "engine".to_owned(),
-            operations: commands as u64,
-            per_s: rounded(ratio(commands, seconds).unwrap_or(0.0), 1),
             mean_us: rounded(deciding * 1e6 / commands, 1),
-            queue_depth: queues.of("engine"),
             batch_mean: ratio(commands, batches).map(|mean| rounded(mean, 2)),
-            ..StageResult::default()
+            ..stage_of("engine", commands)
         });
     }
     let taken = grown("upesi_admission_taken_total");
     if taken > 0.0 {
-        stages.push(StageResult {
-            stage: "ingress".to_owned(),
-            operations: taken as u64,
-            per_s: rounded(ratio(taken, seconds).unwrap_or(0.0), 1),
-            queue_depth: queues.of("ingress"),
-            ..StageResult::default()
-        });
+        stages.push(stage_of("ingress", taken));
     }
     stages
 }
@@ -231,7 +223,8 @@ pub struct NoMetrics {
     pub reason: String,
 }
 
-#[derive(Debug)]
+/// The default has nobody to ask.
+#[derive(Debug, Default)]
 pub(crate) struct Scraper {
     places: Vec<Place>,
 }
@@ -271,11 +264,6 @@ impl Place {
 }
 
 impl Scraper {
-    /// Where there is nobody to ask.
-    pub const fn of_nobody() -> Self {
-        Self { places: Vec::new() }
-    }
-
     /// Of a hub. Fails when a URL is unusable.
     pub fn new(target: &TargetHub) -> Result<Self, NoMetrics> {
         let tls = target.admin_tls.as_ref();

@@ -140,16 +140,9 @@ impl Detail {
     }
 
     pub fn add(&mut self, other: &Self) {
-        if let Some(written) = other.disk_write_bytes {
-            *self.disk_write_bytes.get_or_insert(0) += written;
-        }
-        self.voluntary += other.voluntary;
-        self.involuntary += other.involuntary;
         // Threads of different processes have different numbers.
-        self.run_queue.add_growth(&RunQueue::default(), &other.run_queue);
-        for (kind, cpu) in &other.threads {
-            *self.threads.entry(kind.clone()).or_default() += *cpu;
-        }
+        let nothing = Self { disk_write_bytes: Some(0), ..Self::default() };
+        self.add_growth(&nothing, other);
     }
 
     pub fn add_growth(&mut self, before: &Self, after: &Self) {

@@ -21,7 +21,7 @@ const STEPS_MAX: usize = 36_000;
 const DISK_INTERVALS: u64 = 10;
 
 /// Takes a row of the timeline at the end of each interval.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Timeline {
     pub rows: Vec<TimelineRow>,
     histograms: Vec<String>,
@@ -38,18 +38,8 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    pub const fn new(pids: Vec<u32>, data: Option<PathBuf>) -> Self {
-        Self {
-            rows: Vec::new(),
-            histograms: Vec::new(),
-            steps: Vec::new(),
-            pids,
-            data,
-            began_at: None,
-            load_before: Duration::ZERO,
-            usage: None,
-            ticks: 0,
-        }
+    pub fn new(pids: Vec<u32>, data: Option<PathBuf>) -> Self {
+        Self { pids, data, ..Self::default() }
     }
 
     pub fn begin(&mut self) {

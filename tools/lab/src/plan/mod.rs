@@ -24,8 +24,10 @@ use std::path::{Path, PathBuf};
 use section::Node;
 pub use section::duration_of;
 pub use suite::{PublishedLink, Recorded, SuiteFile, SuiteQuestion, SuiteRun};
-pub use sweep::{Claim, Plot, Point};
+pub use sweep::{Claim, Point};
 
+/// How runs are drawn: a member of the result over a parameter; of no runs yet, in a file.
+pub use crate::drive::suite_run::PlotResult as Plot;
 use crate::plan::options::RunOptions;
 
 /// A scenario or suite file larger than this is refused, in bytes.
@@ -75,7 +77,6 @@ pub enum Test {
 }
 
 impl Test {
-    /// Their names in files.
     pub const NAMES: [&'static str; 6] = ["smoke", "average", "stress", "spike", "breakpoint", "soak"];
 
     /// Its name in files.
@@ -193,12 +194,10 @@ impl ScenarioFile {
         &self.points
     }
 
-    /// How the points are drawn.
     pub fn plots(&self) -> &[Plot] {
         &self.plots
     }
 
-    /// What it is to show.
     pub fn claims(&self) -> &[Claim] {
         &self.claims
     }

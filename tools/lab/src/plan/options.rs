@@ -53,17 +53,6 @@ impl Baseline {
     }
 }
 
-impl std::str::FromStr for Baseline {
-    type Err = OptionsError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::SimsOnly, Self::Forwarder]
-            .into_iter()
-            .find(|baseline| baseline.name() == text)
-            .ok_or(OptionsError::Baseline)
-    }
-}
-
 /// What of the load this process is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -277,8 +266,6 @@ pub enum OptionsError {
     Settlement,
     #[error(transparent)]
     Behaviour(#[from] upesi_sim::SettingsError),
-    #[error("the baselines are sims-only and forwarder")]
-    Baseline,
 }
 
 /// The setting that makes a hub answer before anything is on disk.
@@ -417,8 +404,8 @@ mod tests {
         ] {
             assert_eq!(options.validate(), Err(error));
         }
-        assert_eq!("sims-only".parse(), Ok(Baseline::SimsOnly));
-        assert_eq!("none".parse::<Baseline>(), Err(OptionsError::Baseline));
+        assert_eq!(Baseline::from_str("sims-only", false), Ok(Baseline::SimsOnly));
+        assert!(Baseline::from_str("none", false).is_err());
     }
 
     #[test]

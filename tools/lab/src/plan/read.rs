@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use upesi_sim::{BULK_ITEMS_MAX, DfspSettings, Flavour, PARTIES_PER_DFSP};
+use clap::ValueEnum as _;
+use upesi_sim::{BULK_ITEMS_MAX, DfspSettings, PARTIES_PER_DFSP};
 use upesi_types::{Amount, Currency};
 
 use super::load_profile::{dfsps, load, parallel};
@@ -35,8 +36,7 @@ pub(super) fn scenario(
     }
     let sections = ["sweep", "ablation", "plot", "claim"].map(|key| node.take(key));
     let [axes, ablations, plots, claims] = sections.each_ref().map(Option::as_ref);
-    let head = head(&node);
-    let repetitions = repetitions(&node);
+    let mut head = None;
     let variants = sweep::variants(axes, ablations, &mistakes);
     let plots = sweep::plots(plots, &variants, &mistakes);
     let claims = sweep::claims(claims, &variants, &mistakes);
@@ -49,7 +49,8 @@ pub(super) fn scenario(
                 mistakes.borrow_mut().push(Mistake { line: value.line, text });
             }
         }
-        let mut work = work(name, &changed, &mistakes);
+        let (its_head, mut work) = work(name, &changed, &mistakes);
+        head.get_or_insert(its_head);
         if let Work::EndToEnd { options, .. } = &mut work {
             options.identity.parameters.clone_from(&variant.parameters);
         }
@@ -62,35 +63,33 @@ pub(super) fn scenario(
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let (title, description) = head;
+    let Head { title, description, repetitions } = head.unwrap_or_default();
     let (name, text) = (name.to_owned(), text.to_owned());
     Ok(ScenarioFile { name, title, description, text, repetitions, points, plots, claims })
 }
 
-/// How often every point is run. Whether the number is a right one is looked at with the rest of the file.
-fn repetitions(node: &Node) -> usize {
-    match node.get("repetitions").map(|node| &node.value) {
-        Some(Value::Integer(number)) => usize::try_from(*number).unwrap_or(1).max(1),
-        _ => 1,
-    }
-}
-
-fn head(node: &Node) -> (String, String) {
-    let text = |key: &str| node.get(key).and_then(Node::plain).unwrap_or_default();
-    (text("title"), text("description").trim().to_owned())
+/// What all points have in common.
+#[derive(Default)]
+struct Head {
+    title: String,
+    description: String,
+    /// How often every point is run.
+    repetitions: usize,
 }
 
 /// One run, understood.
-fn work(name: &str, node: &Node, mistakes: &Mistakes) -> Work {
+fn work(name: &str, node: &Node, mistakes: &Mistakes) -> (Head, Work) {
     let mut file = Section::new("", Some(node), mistakes);
-    let title = file.text_required("title");
-    let description = file.text("description").unwrap_or_default().trim().to_owned();
+    let head = Head {
+        title: file.text_required("title"),
+        description: file.text("description").unwrap_or_default().trim().to_owned(),
+        repetitions: file.size("repetitions", 1..=REPETITIONS_MAX).unwrap_or(1),
+    };
     let kind = file.choice("kind", &["end-to-end", "isolated"]).unwrap_or(0);
     let seed = file.integer("seed", 0..=u64::MAX).unwrap_or(1);
-    file.size("repetitions", 1..=REPETITIONS_MAX);
     let hub_arguments = hub_arguments(&mut file.section("hub", "hub"), kind == 0);
     if kind == 1 {
-        return isolated_work(&mut file, hub_arguments.0, seed, mistakes);
+        return (head, isolated_work(&mut file, hub_arguments.0, seed, mistakes));
     }
     let mut options = RunOptions {
         seed,
@@ -108,6 +107,7 @@ fn work(name: &str, node: &Node, mistakes: &Mistakes) -> Work {
     if matches!(test, Test::Breakpoint(_)) && options.scenario == Scenario::Parallel {
         file.mistake_at(0, "a breakpoint is searched for one load, and not for those of [[parallel]]");
     }
+    let (title, description) = (head.title.clone(), head.description.clone());
     options.identity =
         Identity { name: Some(name.to_owned()), title, description, targets, ..Identity::default() };
     if mistakes.borrow().is_empty()
@@ -115,7 +115,7 @@ fn work(name: &str, node: &Node, mistakes: &Mistakes) -> Work {
     {
         file.mistake_at(0, error.to_string());
     }
-    Work::EndToEnd { options: Box::new(options), test }
+    (head, Work::EndToEnd { options: Box::new(options), test })
 }
 
 fn isolated_work(file: &mut Section<'_>, hub_arguments: Vec<String>, seed: u64, mistakes: &Mistakes) -> Work {
@@ -231,11 +231,8 @@ fn times(section: &mut Section<'_>, options: &mut RunOptions) {
 fn behaviour(section: &mut Section<'_>) -> DfspSettings {
     const PER_MILLE: std::ops::RangeInclusive<u64> = 0..=1000;
     const MS: std::ops::RangeInclusive<u64> = 0..=600_000;
-    let flavours = [Flavour::Committed, Flavour::Reserved];
     DfspSettings {
-        flavour: section
-            .choice("flavour", &["committed", "reserved"])
-            .map_or(Flavour::Committed, |i| flavours[i]),
+        flavour: section.value("flavour").unwrap_or_default(),
         delay_ms: section.small("delay_ms", MS).unwrap_or(0),
         drop_per_mille: section.small("drop_per_mille", PER_MILLE).unwrap_or(0),
         duplicate_per_mille: section.small("duplicate_per_mille", PER_MILLE).unwrap_or(0),
@@ -257,9 +254,9 @@ fn compare(section: &mut Section<'_>, options: &mut RunOptions) {
     let given = section.texts("baselines").unwrap_or_default();
     let alone = section.text("alone");
     let parse = |text: &String| {
-        let found = text.parse::<Baseline>();
-        if let Err(error) = &found {
-            section.mistake(format!("{text:?}: {error}"));
+        let found = Baseline::from_str(text, false);
+        if found.is_err() {
+            section.mistake(format!("{text:?}: the baselines are sims-only and forwarder"));
         }
         found.ok()
     };

@@ -52,15 +52,10 @@ impl Scenario {
         }
     }
 
-    pub const fn operation(self) -> &'static str {
+    pub fn operation(self) -> &'static str {
         match self {
-            Self::Transfers => "transfer",
-            Self::Lookups => "lookup",
-            Self::Quotes => "quote",
-            Self::Payments => "payment",
-            Self::ConvertedTransfers => "converted-transfer",
-            Self::Bulks => "bulk",
             Self::Parallel => "operation",
+            kind => kind.name().trim_end_matches('s'),
         }
     }
 

@@ -131,6 +131,14 @@ impl<'file> Section<'file> {
         self.read(key, format_args!("one of {}", words.join(", ")), place)
     }
 
+    /// One of the values that a flag of the command line has.
+    pub fn value<T: ValueEnum>(&mut self, key: &'static str) -> Option<T> {
+        let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+        let words: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.choice(key, &words).map(|place| T::value_variants()[place].clone())
+    }
+
     pub fn integer(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let wanted = format!("a whole number from {} to {}", range.start(), range.end());
         self.read(key, wanted, |value| value.integer().filter(|number| range.contains(number)))
@@ -219,7 +227,6 @@ pub struct Node {
     pub value: Value,
 }
 
-/// What TOML knows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Text(String),
@@ -390,9 +397,6 @@ pub struct Security {
 }
 
 impl Security {
-    const TRANSPORTS: [&'static str; 3] = ["plain", "mutual", "mutual-http2"];
-    const SIGNATURES: [&'static str; 2] = ["off", "enforce"];
-
     /// Whether connections have TLS.
     pub fn is_mutual(self) -> bool {
         self.protocols().is_some()
@@ -417,13 +421,10 @@ impl Security {
 
     /// Reads `[security]`.
     pub(crate) fn read(section: &mut Section<'_>) -> Self {
-        let tls = section.choice("tls", &Self::TRANSPORTS).unwrap_or(0);
-        let jws = section.choice("jws", &Self::SIGNATURES).unwrap_or(0);
-        let sign_ahead = section.integer("sign_ahead", 0..=SIGNED_AHEAD_MAX).unwrap_or(0);
         Self {
-            tls: [Transport::Plain, Transport::Mutual, Transport::MutualHttp2][tls],
-            jws: [Signatures::Off, Signatures::Enforce][jws],
-            sign_ahead,
+            tls: section.value("tls").unwrap_or_default(),
+            jws: section.value("jws").unwrap_or_default(),
+            sign_ahead: section.integer("sign_ahead", 0..=SIGNED_AHEAD_MAX).unwrap_or(0),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Sweeps and ablations: one file, several runs that differ in a value or two.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::section::{Mistakes, Node, Section, Value};
-use super::{Mistake, Work};
+use super::{Mistake, Plot, Work};
 use crate::report::{Metric, parameters};
 use crate::result::schema::Parameter;
 
@@ -20,35 +21,27 @@ pub struct Point {
 impl Point {
     /// What it is called in a sentence: `fsync off`, or `2 DFSPs`.
     pub fn name(&self) -> String {
-        let part = |(name, value): (&String, &Parameter)| match value {
-            Parameter::Text(text) => parameters::text(name, &serde_json::Value::from(text.as_str())),
-            Parameter::Number(number) => parameters::text(name, &serde_json::Value::from(*number)),
-        };
+        let part = |(name, value): (&String, &Parameter)| parameters::text(name, &serde_json::json!(value));
         self.parameters.iter().map(part).collect::<Vec<_>>().join(", ")
     }
 
     /// A directory's name for it: `batch-10,dfsps-4`; empty where there is one only.
     pub fn label(&self) -> String {
         let part = |(name, value): (&String, &Parameter)| {
-            let value = match value {
-                Parameter::Number(number) => number.to_string(),
-                Parameter::Text(text) => text.clone(),
-            };
             let plain = |character: char| if character.is_alphanumeric() { character } else { '-' };
-            format!("{name}-{}", value.chars().map(plain).collect::<String>())
+            format!("{name}-{}", value.to_string().chars().map(plain).collect::<String>())
         };
         self.parameters.iter().map(part).collect::<Vec<_>>().join(",")
     }
 }
 
-/// How runs are drawn: one figure over a parameter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plot {
-    pub title: String,
-    pub x: String,
-    pub series: Option<String>,
-    /// The figure: a member of the result, such as `throughput_per_s` or `latency_ms.p99`.
-    pub y: String,
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -155,7 +148,7 @@ pub(super) fn plots(node: Option<&Node>, variants: &[Variant], mistakes: &Mistak
 
 fn usual_plot(x: String, series: Option<String>) -> Plot {
     let title = format!("Throughput by {}", parameters::heading(&x));
-    Plot { title, x, series, y: "throughput_per_s".to_owned() }
+    Plot { title, x, series, y: "throughput_per_s".to_owned(), runs: Vec::new() }
 }
 
 fn plot(mut section: Section<'_>) -> Plot {
@@ -164,6 +157,7 @@ fn plot(mut section: Section<'_>) -> Plot {
         x: section.text_required("x"),
         series: section.text("series"),
         y: section.text("y").unwrap_or_else(|| "throughput_per_s".to_owned()),
+        runs: Vec::new(),
     }
 }
 

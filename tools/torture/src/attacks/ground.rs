@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use upesi_http::Workers;
-use upesi_lab::drive::onboard::{onboard, set_answer_endpoints, set_endpoints};
+use upesi_lab::drive::onboard::{ANSWER_ENDPOINTS, onboard, set_endpoints, set_endpoints_of_all};
 use upesi_lab::{AdminClient, HubProcess, Usage};
 use upesi_sim::{
     Originator, OriginatorOptions, PaymentOptions, PaymentReport, SimConfig, Simulator, Upstream, mix,
@@ -85,7 +85,7 @@ impl Ground {
         let simulator = Simulator::start(SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url())), workers);
         let simulator = simulator.map_err(told)?;
         onboard(&admin, &simulator, currency(), 17).await.map_err(told)?;
-        set_answer_endpoints(&admin, &simulator).await.map_err(told)?;
+        set_endpoints_of_all(&admin, &simulator, &ANSWER_ENDPOINTS).await.map_err(told)?;
         let endpoint = Endpoint::listen().map_err(told)?;
         let base = format!("http://{}", endpoint.address());
         set_endpoints(&admin, HOSTILE, &base, &ENDPOINTS).await.map_err(told)?;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use upesi_http::{ClientTls, Workers};
 use upesi_hub::trial::{Secured, settings};
-use upesi_lab::drive::onboard::{bind, onboard, set_answer_endpoints};
+use upesi_lab::drive::onboard::{ANSWER_ENDPOINTS, bind, onboard, set_endpoints_of_all};
 use upesi_lab::result::evidence::{Provenance, Subject};
 use upesi_lab::{AdminClient, HubProcess, HubTls};
 use upesi_pki::{Authority, Order, Trial, Usage};
@@ -252,7 +252,7 @@ impl Ground {
             SimSecurity::of_trial(&trial, &dfsps, Some(Protocols::Http1), false).map_err(told)?;
         let simulator = Simulator::start(config, &workers).map_err(told)?;
         onboard(&admin, &simulator, currency(), 17).await.map_err(told)?;
-        set_answer_endpoints(&admin, &simulator).await.map_err(told)?;
+        set_endpoints_of_all(&admin, &simulator, &ANSWER_ENDPOINTS).await.map_err(told)?;
         bind(&admin, &trial).await.map_err(told)?;
         let mut payments = Payments::prepare(&simulator, PAYING, plan.rate_per_s, &workers).await?;
         payments.resume();

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes, TryGetError};
 use crc32c::{crc32c, crc32c_append};
 use upesi_engine::{Followed, follow_from_oldest};
 use upesi_fspiop::body::{parse_fulfil, parse_prepare};
@@ -87,14 +87,10 @@ fn take(rest: &mut Bytes, count: usize) -> Result<Bytes, Fault> {
     if count > rest.len() { Err("it ends in the middle".into()) } else { Ok(rest.split_to(count)) }
 }
 
-fn take_array<const N: usize>(rest: &mut Bytes) -> Result<[u8; N], Fault> {
-    let mut array = [0; N];
-    array.copy_from_slice(&take(rest, N)?);
-    Ok(array)
-}
-
-fn take_u32(rest: &mut Bytes) -> Result<u32, Fault> {
-    take_array(rest).map(u32::from_le_bytes)
+impl From<TryGetError> for Fault {
+    fn from(_: TryGetError) -> Self {
+        "it ends in the middle".into()
+    }
 }
 
 fn parse(bytes: Bytes) -> Result<Stream, Fault> {
@@ -102,7 +98,7 @@ fn parse(bytes: Bytes) -> Result<Stream, Fault> {
     if take(&mut rest, MAGIC.len())? != MAGIC[..] {
         return Err("it does not begin with UPSTREAM".into());
     }
-    let version = take_u32(&mut rest)?;
+    let version = rest.try_get_u32_le()?;
     if version != FORMAT_VERSION {
         return Err(Fault::Version(version));
     }
@@ -110,7 +106,7 @@ fn parse(bytes: Bytes) -> Result<Stream, Fault> {
     if sum != crc32c(&bytes[..bytes.len() - sum.len()]).to_le_bytes()[..] {
         return Err("its checksum is wrong".into());
     }
-    let header_bytes = take_u32(&mut rest)? as usize;
+    let header_bytes = rest.try_get_u32_le()? as usize;
     let header: StreamHeader = serde_json::from_slice(&take(&mut rest, header_bytes)?)
         .map_err(|error| Fault::Damage(error.to_string()))?;
     let mut messages = Vec::new();
@@ -124,14 +120,16 @@ fn parse(bytes: Bytes) -> Result<Stream, Fault> {
 }
 
 fn parse_message(rest: &mut Bytes) -> Result<Message, Fault> {
-    let kind = match take_array(rest)? {
-        [1] => MessageKind::Prepare,
-        [2] => MessageKind::Fulfil,
+    let kind = match rest.try_get_u8()? {
+        1 => MessageKind::Prepare,
+        2 => MessageKind::Fulfil,
         _ => return Err("a message of unknown kind".into()),
     };
-    let time = Timestamp::from_ns(i64::from_le_bytes(take_array(rest)?));
-    let id = TransferId::from_bytes(&take_array(rest)?).ok_or("a malformed transfer id")?;
-    let (headers_bytes, body_bytes) = (take_u32(rest)? as usize, take_u32(rest)? as usize);
+    let time = Timestamp::from_ns(rest.try_get_i64_le()?);
+    let mut id = [0; 17];
+    rest.try_copy_to_slice(&mut id)?;
+    let id = TransferId::from_bytes(&id).ok_or("a malformed transfer id")?;
+    let (headers_bytes, body_bytes) = (rest.try_get_u32_le()? as usize, rest.try_get_u32_le()? as usize);
     let (headers, body) = (take(rest, headers_bytes)?, take(rest, body_bytes)?);
     Ok(Message { kind, time, id, headers, body })
 }
@@ -249,7 +247,7 @@ impl Recorder {
     }
 }
 
-fn add(list: &mut Vec<String>, text: &str) {
+pub(super) fn add(list: &mut Vec<String>, text: &str) {
     if !list.iter().any(|present| present == text) {
         list.push(text.to_owned());
     }

@@ -13,13 +13,12 @@ use bytes::Bytes;
 pub use file::{FORMAT_VERSION, RecordOptions, Skipped};
 use serde::{Deserialize, Serialize};
 use upesi_engine::Payload;
-use upesi_fspiop::body::{TransferState, parse_fulfil, parse_prepare};
-use upesi_fspiop::fingerprint;
-use upesi_fspiop::headers::Block;
-use upesi_ledger::Command;
-use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, Prepare};
-use upesi_sim::mix;
-use upesi_types::{FspId, Timestamp, TransferId};
+use upesi_gateway::{GatewayConfig, TrustEveryone, read_request};
+use upesi_http::{Full, Method, Request, header_block};
+use upesi_ledger::{Command, Ledger};
+use upesi_sim::{id_of, mix};
+use upesi_transfers::into_command;
+use upesi_types::{Timestamp, TransferId};
 
 use crate::plan::section::Section;
 
@@ -46,9 +45,16 @@ impl MessageKind {
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
+
+    /// How many transfers are in a ledger as messages of this kind leave them: reserved, or committed.
+    pub(super) fn done(self, ledger: &Ledger) -> u64 {
+        match self {
+            Self::Prepare => ledger.reserved_len() as u64,
+            Self::Fulfil => ledger.totals().committed,
+        }
+    }
 }
 
-/// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub kind: MessageKind,
@@ -86,12 +92,7 @@ pub enum StreamError {
     #[error(
         "{path} has stream format {found}; this upesi reads {FORMAT_VERSION}: record or generate it again"
     )]
-    Version {
-        /// Which file.
-        path: PathBuf,
-        found: u32,
-    },
-    /// A message cannot be understood.
+    Version { path: PathBuf, found: u32 },
     #[error("message {index} of the stream cannot be understood: {reason}")]
     Message { index: usize, reason: String },
     #[error("the stream holds {found} {what}, and {needed} are needed")]
@@ -130,11 +131,7 @@ impl Stream {
             (&mut self.header.dfsps, other.header.dfsps),
             (&mut self.header.currencies, other.header.currencies),
         ] {
-            for name in more {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
+            more.iter().for_each(|name| file::add(names, name));
         }
         self.messages.extend(other.messages);
         self.recount();
@@ -148,7 +145,6 @@ impl Stream {
 /// A request as the engine takes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Ready {
-    /// What it asks for.
     pub command: Command,
     pub payload: Payload,
 }
@@ -172,9 +168,16 @@ impl Stream {
         all_ready(self.first(kind, count)?)
     }
 
-    /// The first `count` fulfils as commands, behind the prepares of their transfers.
-    pub(crate) fn decode_fulfilled(&self, count: usize) -> Result<(Vec<Ready>, Vec<Ready>), StreamError> {
-        let fulfils = self.decode(MessageKind::Fulfil, count)?;
+    /// The first `count` messages of a kind as commands, behind the prepares that must be reserved before them.
+    pub(crate) fn decode_behind(
+        &self,
+        kind: MessageKind,
+        count: usize,
+    ) -> Result<(Vec<Ready>, Vec<Ready>), StreamError> {
+        let measured = self.decode(kind, count)?;
+        if kind == MessageKind::Prepare {
+            return Ok((Vec::new(), measured));
+        }
         let ids: HashSet<_> =
             self.of_kind(MessageKind::Fulfil).take(count).map(|message| message.id).collect();
         let prepares = self.of_kind(MessageKind::Prepare).filter(|message| ids.contains(&message.id));
@@ -184,64 +187,41 @@ impl Stream {
             let what = "prepares of its fulfils".to_owned();
             return Err(StreamError::TooShort { what, found, needed: count });
         }
-        Ok((prepares, fulfils))
+        Ok((prepares, measured))
     }
 }
 
 fn all_ready<'stream>(messages: impl Iterator<Item = &'stream Message>) -> Result<Vec<Ready>, StreamError> {
-    let ready = |(index, message)| ready(message).map_err(|reason| StreamError::Message { index, reason });
+    let config = GatewayConfig::default();
+    let ready = |(index, message): (usize, &Message)| {
+        message.read(&config).map_err(|reason| StreamError::Message { index, reason })
+    };
     messages.enumerate().map(ready).collect()
 }
 
-fn ready(message: &Message) -> Result<Ready, String> {
-    let Message { kind, headers, body, .. } = message;
-    let source = name_of(headers, "fspiop-source").ok_or("it has no FSPIOP-Source")?;
-    let command = match kind {
-        MessageKind::Prepare => prepare(source, name_of(headers, "fspiop-destination"), body)?,
-        MessageKind::Fulfil => fulfil(message, source, name_of(headers, "fspiop-destination"))?,
-    };
-    Ok(Ready { command, payload: Payload { headers: headers.clone(), body: body.clone() } })
-}
+impl Message {
+    /// As it is sent.
+    pub(super) fn request(&self) -> Result<Request<Full<Bytes>>, String> {
+        let headers = header_block::from_block(&self.headers).map_err(|error| error.to_string())?;
+        let (method, path) = match self.kind {
+            MessageKind::Prepare => (Method::POST, "/transfers".to_owned()),
+            MessageKind::Fulfil => (Method::PUT, format!("/transfers/{}", self.id)),
+        };
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().map_err(|_| "the path is no URI".to_owned())?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
 
-fn name_of(headers: &[u8], header: &str) -> Option<FspId> {
-    FspId::parse(str::from_utf8(Block(headers).find(header)?).ok()?)
-}
-
-fn prepare(source: FspId, destination: Option<FspId>, body: &[u8]) -> Result<Command, String> {
-    let message = parse_prepare(body).map_err(|error| error.to_string())?;
-    let amount = message.amount.map_err(|refused| format!("the amount {} is refused", refused.text))?;
-    Ok(Command::Prepare(Prepare {
-        id: message.transfer_id,
-        source,
-        destination,
-        payer: message.payer,
-        payee: message.payee,
-        amount: Ok(amount),
-        currency: message.currency,
-        condition: message.condition,
-        expires_at: message.expiration,
-        fingerprint: fingerprint(body),
-        extensions: message.extensions.map(String::into_boxed_str),
-    }))
-}
-
-fn fulfil(message: &Message, source: FspId, destination: Option<FspId>) -> Result<Command, String> {
-    let parsed = parse_fulfil(&message.body).map_err(|error| error.to_string())?;
-    Ok(Command::Fulfil(Fulfil {
-        transfer: message.id.into(),
-        source,
-        destination,
-        state: match parsed.transfer_state {
-            TransferState::Received => FulfilState::Received,
-            TransferState::Reserved => FulfilState::Reserved,
-            TransferState::Committed => FulfilState::Committed,
-            TransferState::Aborted => FulfilState::Aborted,
-        },
-        may_reserve: true,
-        fulfilment: parsed.fulfilment.map_or(Fulfilment::Missing, Fulfilment::Preimage),
-        fingerprint: fingerprint(&message.body),
-        extensions: parsed.extensions.map(String::into_boxed_str),
-    }))
+    /// As a hub reads it that trusts everyone.
+    fn read(&self, config: &GatewayConfig) -> Result<Ready, String> {
+        let (parts, _) = self.request()?.into_parts();
+        let now = || self.time.into();
+        let request = read_request(&parts, self.body.clone(), config, &TrustEveryone, now);
+        let (command, payload) = request.and_then(into_command).map_err(|error| error.to_string())?;
+        Ok(Ready { command, payload })
+    }
 }
 
 // Made-up streams: the same for the same seed, in any number.
@@ -314,18 +294,14 @@ fn pair(options: &GenerateOptions, number: usize) -> (usize, usize) {
     (payer, (payer + 1 + drawn as usize) % options.dfsps)
 }
 
-fn id_of(options: &GenerateOptions, number: usize) -> TransferId {
+fn transfer_id(options: &GenerateOptions, number: usize) -> TransferId {
     let high = mix(options.seed.rotate_left(32) ^ number as u64);
-    let low = mix(high ^ options.seed);
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&high.to_be_bytes());
-    bytes[8..].copy_from_slice(&low.to_be_bytes());
-    TransferId::from_random_bytes(bytes)
+    id_of(high, mix(high ^ options.seed))
 }
 
 fn made_prepare(options: &GenerateOptions, number: usize) -> Message {
     let (payer, payee) = pair(options, number);
-    let (id, time) = (id_of(options, number), Timestamp::from_ms(FIRST_MS + number as i64));
+    let (id, time) = (transfer_id(options, number), Timestamp::from_ms(FIRST_MS + number as i64));
     let expiration = Timestamp::from_ms(EXPIRES_MS + number as i64);
     let mut body = format!(
         "{{\"transferId\":\"{id}\",\"payerFsp\":\"dfsp-{}\",\"payeeFsp\":\"dfsp-{}\",\
@@ -354,7 +330,7 @@ fn made_fulfil(options: &GenerateOptions, number: usize) -> Message {
     Message {
         kind: MessageKind::Fulfil,
         time,
-        id: id_of(options, number),
+        id: transfer_id(options, number),
         headers: headers(time, payee, payer, number, false),
         body: body.into(),
     }
