@@ -190,10 +190,9 @@ fn count(text: &str) -> Result<(String, u64), String> {
 }
 
 fn subject(name: &str) -> Result<Subject, String> {
-    evidence::named(name).ok_or_else(|| {
-        let names: Vec<_> = evidence::subjects().map(|subject| subject.name).collect();
-        format!("{name:?} is not noted; what is: {}", names.join(", "))
-    })
+    let names = evidence::subjects().map(|subject| subject.name).join(", ");
+    let found = evidence::subjects().into_iter().find(|subject| subject.name == name);
+    found.ok_or_else(|| format!("{name:?} is not noted; what is: {names}"))
 }
 
 impl Note {

@@ -5,27 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+pub use upesi_lab::isolated::scheme::copy_directory;
 
 /// In memory where the system has such a place: what is tried here is not the real disk.
 pub fn directory_in_memory() -> TempDir {
     let place = Path::new("/dev/shm");
     let made = if place.is_dir() { tempfile::tempdir_in(place) } else { tempfile::tempdir() };
     made.expect("a temporary directory")
-}
-
-/// Copies a directory tree, as it lies on disk.
-pub fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_directory(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }
 
 /// The files that have contents, relative to a directory, sorted.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use upesi_lab::result::evidence::{Evidence, Subject};
@@ -88,19 +88,10 @@ pub struct Lost {
 
 impl Lost {
     /// The run that the evidence is made of, with the program that was named already or is built.
-    pub const fn usual(report: Option<PathBuf>) -> Self {
-        Self {
-            dark_seconds: 180,
-            light_seconds: 60,
-            minutes: None,
-            rate: 400,
-            seed: 1,
-            binary: None,
-            settings: Vec::new(),
-            log: None,
-            report,
-            jobs: None,
-        }
+    pub fn usual(report: Option<PathBuf>) -> Self {
+        let usual = Self::augment_args(clap::Command::new("black-hole")).get_matches_from([""]);
+        let usual = Self::from_arg_matches(&usual).unwrap_or_else(|error| error.exit());
+        Self { report, ..usual }
     }
 
     /// About how long it takes.

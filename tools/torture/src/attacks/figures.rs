@@ -37,17 +37,32 @@ pub fn p99_us(ended: &[Ended], from: Instant, to: Instant, rate_per_s: u64) -> O
     (us.len() as u64 * 100 >= due * MEASURED_PERCENT_MIN).then(|| of_hundred(&us, 99))
 }
 
-/// One round: without the flood, with it, and with the same flood against a stand-in that is not the hub.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// From when and until when something was measured.
+pub type Window = (Instant, Instant);
+
+/// Payments' p99 in one round: without the flood, or storm of handshakes, with it, and with the same one against a
+/// stand-in that is not the hub. `None` where too few ended. In the evidence of handshakes it has names of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
     pub quiet_p99_us: Option<u64>,
+    #[serde(rename = "storm_p99_us")]
     pub flood_p99_us: Option<u64>,
-    /// With a flood of the same kind and rate against a server that answers everything at once and does nothing;
-    /// only where the flood itself keeps the machine busy.
+    /// With a flood of the same kind and rate against a server that answers everything at once and does nothing: what
+    /// the machine alone makes of it. Of floods only where the flood itself keeps the machine busy.
+    #[serde(rename = "elsewhere_p99_us")]
     pub control_p99_us: Option<u64>,
 }
 
 impl Round {
+    /// Of the windows of its three phases.
+    pub fn of(windows: [Option<Window>; 3], ended: &[Ended], rate_per_s: u64) -> Self {
+        let [quiet_p99_us, flood_p99_us, control_p99_us] = windows.map(|window| {
+            let (from, to) = window?;
+            p99_us(ended, from, to, rate_per_s)
+        });
+        Self { quiet_p99_us, flood_p99_us, control_p99_us }
+    }
+
     /// By how many thousandths of what it was p99 was with the flood. Where the machine was as slow with the flood
     /// against the stand-in, that counts as before.
     fn permille(self) -> Option<u64> {
@@ -58,15 +73,31 @@ impl Round {
 
 impl std::fmt::Display for Round {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ms = |us: Option<u64>| {
-            us.map_or_else(|| "–".to_owned(), |us| format!("{}.{} ms", us / 1_000, us % 1_000 / 100))
-        };
-        write!(f, "{} before, {} in the flood", ms(self.quiet_p99_us), ms(self.flood_p99_us))?;
+        let told = |us: Option<u64>| us.map_or_else(|| "–".to_owned(), |us| format!("{} ms", ms(us)));
+        write!(f, "{} before, {} in the flood", told(self.quiet_p99_us), told(self.flood_p99_us))?;
         match self.control_p99_us {
             None => Ok(()),
-            control => write!(f, ", {} with the flood elsewhere", ms(control)),
+            control => write!(f, ", {} with the flood elsewhere", told(control)),
         }
     }
+}
+
+/// Microseconds as milliseconds, thousandths as a factor.
+pub fn ms(us: u64) -> String {
+    format!("{}.{}", us / 1_000, us % 1_000 / 100)
+}
+
+/// The middle one; `None` where there is none.
+pub fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}
+
+/// How many payments ended as they should, how many did not, and why the first of these did not.
+pub fn outcomes(ended: &[Ended]) -> (u64, u64, Option<&str>) {
+    let mut failures = ended.iter().filter_map(|ended| ended.outcome.as_ref().err());
+    let failed = failures.clone().count();
+    ((ended.len() - failed) as u64, failed as u64, failures.next().map(String::as_str))
 }
 
 /// What is asked of an attack beyond what is asked of each.
@@ -154,10 +185,7 @@ impl AttackResult {
     }
 
     fn median_permille(&self) -> Option<u64> {
-        let mut permille: Vec<u64> =
-            self.rounds.iter().copied().map(Round::permille).collect::<Option<_>>()?;
-        permille.sort_unstable();
-        (!permille.is_empty()).then(|| permille[permille.len() / 2])
+        median(self.rounds.iter().copied().map(Round::permille).collect::<Option<_>>()?)
     }
 }
 
@@ -171,10 +199,7 @@ fn lasts(rounds: &[Round]) -> bool {
 
 /// Thousandths as a factor.
 pub fn times(permille: Option<u64>) -> String {
-    permille.map_or_else(
-        || "not measured".to_owned(),
-        |permille| format!("{}.{} ×", permille / 1_000, permille % 1_000 / 100),
-    )
+    permille.map_or_else(|| "not measured".to_owned(), |permille| format!("{} ×", ms(permille)))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,19 +6,21 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use upesi_http::Workers;
-use upesi_lab::drive::onboard::{ANSWER_ENDPOINTS, onboard, set_endpoints, set_endpoints_of_all};
+use upesi_lab::drive::onboard::{
+    ANSWER_ENDPOINTS, TRANSFER_ENDPOINTS, onboard, set_endpoints, set_endpoints_of_all,
+};
 use upesi_lab::{AdminClient, HubProcess, Usage};
 use upesi_sim::{
     Originator, OriginatorOptions, PaymentOptions, PaymentReport, SimConfig, Simulator, Upstream, mix,
 };
 use upesi_types::{Amount, Currency};
 
-use super::figures::Ended;
+use super::figures::{Ended, Window};
 use super::flood::Endpoint;
 use super::list::{Attack, DFSPS, HONEST, HOSTILE, METRICS, Port, quote};
 use super::{Plan, told};
@@ -31,10 +33,8 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// A body that counts as large.
 const LARGE_BYTES: usize = 200_000;
 const PATIENCE: Duration = Duration::from_secs(60);
-const ENDPOINTS: [(&str, &str); 5] = [
-    ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),
-    ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "/transfers/{{transferId}}"),
-    ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/transfers/{{transferId}}/error"),
+/// What the attacker is told beside the outcome of transfers.
+const ENDPOINTS: [(&str, &str); 2] = [
     ("FSPIOP_CALLBACK_URL_PARTIES_PUT_ERROR", "/parties/{{partyIdType}}/{{partyIdentifier}}/error"),
     ("FSPIOP_CALLBACK_URL_QUOTES", ""),
 ];
@@ -88,7 +88,8 @@ impl Ground {
         set_endpoints_of_all(&admin, &simulator, &ANSWER_ENDPOINTS).await.map_err(told)?;
         let endpoint = Endpoint::listen().map_err(told)?;
         let base = format!("http://{}", endpoint.address());
-        set_endpoints(&admin, HOSTILE, &base, &ENDPOINTS).await.map_err(told)?;
+        let endpoints = [&TRANSFER_ENDPOINTS[..], &ENDPOINTS].concat();
+        set_endpoints(&admin, HOSTILE, &base, &endpoints).await.map_err(told)?;
         let oracle = json!({ "oracleIdType": "ALIAS", "endpoint": { "value": base, "endpointType": "URL" },
             "currency": "KES", "isDefault": true });
         admin.create("/oracles", oracle.to_string()).await.map_err(told)?;
@@ -98,7 +99,7 @@ impl Ground {
     }
 
     /// Lets time pass while honest requests come on new connections. Fails when the hub has ended, with how.
-    pub async fn pass(&mut self, time: Duration) -> Result<(Instant, Instant), String> {
+    pub async fn pass(&mut self, time: Duration) -> Result<Window, String> {
         let begun = Instant::now();
         while begun.elapsed() < time {
             let addresses = self.hub.addresses();
@@ -176,21 +177,17 @@ enum Probe {
 
 impl Probe {
     const ALL: [Self; 3] = [Self::Dfsp, Self::Large, Self::Operator];
-
-    fn request(self, number: u64) -> Vec<u8> {
-        match self {
-            Self::Dfsp => b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".to_vec(),
-            Self::Large => quote(1 << 41 | number, "dfsp-1", "dfsp-2", LARGE_BYTES),
-            Self::Operator => b"GET /participants HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".to_vec(),
-        }
-    }
 }
 
 impl Probes {
     fn ask(&self, probe: Probe, [fspiop, admin]: [SocketAddr; 2]) {
-        let address = if matches!(probe, Probe::Operator) { admin } else { fspiop };
-        let expected = if matches!(probe, Probe::Large) { "202" } else { "200" };
-        let request = probe.request(self.number.fetch_add(1, Ordering::Relaxed));
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let get = |path| format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").into_bytes();
+        let (address, expected, request) = match probe {
+            Probe::Dfsp => (fspiop, "200", get("/health")),
+            Probe::Large => (fspiop, "202", quote(1 << 41 | number, "dfsp-1", "dfsp-2", LARGE_BYTES)),
+            Probe::Operator => (admin, "200", get("/participants")),
+        };
         let is_served = answer(address, &request).is_ok_and(|status| status == expected);
         let counter = if is_served { &self.asked } else { &self.unanswered };
         counter.fetch_add(1, Ordering::AcqRel);
@@ -228,7 +225,6 @@ struct Shared {
     originators: Vec<Originator>,
     dfsps: u64,
     begun: AtomicU64,
-    ended: AtomicU64,
     samples: Mutex<Vec<Ended>>,
 }
 
@@ -246,7 +242,6 @@ impl Payments {
             originators: originators.collect(),
             dfsps: dfsps as u64,
             begun: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
             samples: Mutex::default(),
         });
         let registering = Arc::clone(&shared);
@@ -275,14 +270,14 @@ impl Payments {
     pub async fn pause(&mut self) {
         self.pacer = None;
         let deadline = Instant::now() + 4 * PAYMENT_PATIENCE;
-        let open = || self.shared.begun.load(Ordering::Acquire) - self.shared.ended.load(Ordering::Acquire);
-        while open() > 0 && Instant::now() < deadline {
+        let open = || self.shared.begun.load(Ordering::Acquire) > self.shared.samples().len() as u64;
+        while open() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     pub fn ended(&self) -> Vec<Ended> {
-        self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.samples().clone()
     }
 }
 
@@ -315,8 +310,11 @@ impl Shared {
         let PaymentReport { ended, result, .. } = report;
         let latency = ended.saturating_duration_since(intended);
         let ended = Ended { intended, outcome: result.map(|()| latency).map_err(|error| error.to_string()) };
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner).push(ended);
-        self.ended.fetch_add(1, Ordering::AcqRel);
+        self.samples().push(ended);
+    }
+
+    fn samples(&self) -> MutexGuard<'_, Vec<Ended>> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

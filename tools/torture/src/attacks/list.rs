@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use upesi_engine::{Clock as _, SystemClock};
 use upesi_http::Bytes;
 use upesi_types::Timestamp;
 
@@ -15,7 +16,6 @@ pub const DFSPS: usize = 6;
 pub const HONEST: usize = 4;
 /// The one in whose name the attacker quotes.
 const QUOTING: &str = "dfsp-5";
-/// The attacker's.
 pub const HOSTILE: &str = "dfsp-6";
 /// Where its hub shows metrics, if they have a port of their own.
 pub const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), 4002);
@@ -48,17 +48,15 @@ pub struct Attack {
 }
 
 impl Attack {
-    const fn new(name: &'static str, what: &'static str, means: Means) -> Self {
-        let bounds = Bounds { written_kib_per_s_max: None, delivered_permille_min: None, calls: false };
-        let manner = Manner::Polite;
+    fn new(name: &'static str, what: &'static str, means: Means) -> Self {
         Self {
             name,
             what,
             means,
             port: Port::Dfsps,
-            manner,
+            manner: Manner::Polite,
             has_control: false,
-            bounds,
+            bounds: Bounds::default(),
             time: None,
             descriptors: None,
         }
@@ -79,9 +77,8 @@ impl Attack {
 }
 
 /// The instant so many seconds from now.
-fn in_seconds(seconds: u64) -> Timestamp {
-    let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + Duration::from_secs(seconds);
-    Timestamp::from_ms(i64::try_from(at.as_millis()).unwrap_or(i64::MAX))
+fn in_seconds(seconds: i64) -> Timestamp {
+    SystemClock.now().plus_ms(1_000 * seconds)
 }
 
 fn id(number: u64) -> String {

@@ -14,8 +14,8 @@ use std::time::Duration;
 use upesi_http::Workers;
 use upesi_lab::allow_many_files;
 
-pub(crate) use self::figures::p99_us;
 pub use self::figures::{AttacksRun, SUBJECT};
+pub(crate) use self::figures::{Window, median, ms, outcomes};
 use self::flood::{Endpoint, Flood, Manner, Means};
 use self::ground::{Ground, stream};
 pub(crate) use self::ground::{Payments, currency};
@@ -99,8 +99,6 @@ async fn suffer_on(plan: &Plan, attack: &Attack, result: &mut AttackResult) -> R
     workers.shutdown();
     outcome
 }
-
-type Window = (std::time::Instant, std::time::Instant);
 
 struct Trial<'a> {
     ground: Ground,
@@ -214,19 +212,11 @@ impl Trial<'_> {
         self.ground.payments.pause().await;
         let (asked, unanswered) = self.ground.probed().await;
         let ended = self.ground.payments.ended();
-        let p99 = |window: Option<Window>| {
-            window.and_then(|(from, to)| p99_us(&ended, from, to, self.plan.rate_per_s))
-        };
-        let round = |[quiet, flood, control]: &[Option<Window>; 3]| Round {
-            quiet_p99_us: p99(*quiet),
-            flood_p99_us: p99(*flood),
-            control_p99_us: p99(*control),
-        };
+        let round = |windows: &[Option<Window>; 3]| Round::of(*windows, &ended, self.plan.rate_per_s);
         self.result.rounds = self.windows.iter().map(round).collect();
-        let failures = ended.iter().filter_map(|ended| ended.outcome.as_ref().err());
-        self.result.failed = failures.clone().count() as u64;
-        self.result.paid = ended.len() as u64 - self.result.failed;
-        if let Some(first) = failures.into_iter().next() {
+        let (paid, failed, first) = outcomes(&ended);
+        (self.result.paid, self.result.failed) = (paid, failed);
+        if let Some(first) = first {
             self.result.findings.push(format!("the first honest payment that failed: {first}"));
         }
         (self.result.asked, self.result.unanswered) = (asked, unanswered);

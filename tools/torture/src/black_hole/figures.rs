@@ -36,15 +36,9 @@ pub struct PhaseResult {
     pub p50_us: u64,
     pub p99_us: u64,
     pub max_us: u64,
-    pub hub_rss_kib_max: u64,
-    /// Commands in the hub's queue at most, as seen once a second.
-    pub engine_queue_max: u64,
-    /// Callbacks of the lost DFSP in its lane at most, in memory.
-    pub lane_items_max: u64,
-    /// Callbacks owed to all DFSPs at most.
-    pub owed_max: u64,
-    /// Of these given up at most, to be sent again by an operator.
-    pub parked_max: u64,
+    /// The largest of each that was seen.
+    #[serde(flatten)]
+    pub most: Sample,
 }
 
 #[derive(Debug)]
@@ -102,7 +96,6 @@ impl Figures {
 impl Counting {
     fn result(&mut self) -> PhaseResult {
         self.latencies_us.sort_unstable();
-        let Sample { rss_kib, engine_queue, lane_items, owed, parked } = self.most;
         PhaseResult {
             phase: self.phase,
             seconds: self.lasted.unwrap_or_else(|| self.begun.elapsed()).as_secs(),
@@ -111,11 +104,7 @@ impl Counting {
             p50_us: of_hundred(&self.latencies_us, 50),
             p99_us: of_hundred(&self.latencies_us, 99),
             max_us: self.latencies_us.last().copied().unwrap_or(0),
-            hub_rss_kib_max: rss_kib,
-            engine_queue_max: engine_queue,
-            lane_items_max: lane_items,
-            owed_max: owed,
-            parked_max: parked,
+            most: self.most,
         }
     }
 }
@@ -197,13 +186,13 @@ impl BlackHoleRun {
         let mut text = String::new();
         for phase in &self.phases {
             let PhaseResult { seconds, completed, failed, p50_us, p99_us, max_us, .. } = phase;
-            let PhaseResult { engine_queue_max, lane_items_max, owed_max, parked_max, .. } = phase;
+            let Sample { rss_kib, engine_queue, lane_items, owed, parked } = phase.most;
             text.push_str(&format!(
                 "{:>7}: {seconds} s, {completed} transfers of the others, {failed} failed, p50 {p50_us} us, p99 {p99_us} us, \
-                 max {max_us} us; hub {} MiB, {engine_queue_max} commands queued, {lane_items_max} callbacks in the lost \
-                 one's lane, {owed_max} owed, {parked_max} parked at most\n",
+                 max {max_us} us; hub {} MiB, {engine_queue} commands queued, {lane_items} callbacks in the lost \
+                 one's lane, {owed} owed, {parked} parked at most\n",
                 format!("{:?}", phase.phase).to_lowercase(),
-                phase.hub_rss_kib_max / 1024,
+                rss_kib / 1024,
             ));
         }
         let Self { p99_growth_permille, caught_up_after_ms, transfers_with_lost, callbacks_owed, .. } = self;
@@ -234,19 +223,26 @@ pub const SUBJECT: Subject = Subject {
     command: "torture black-hole --report docs/evidence",
 };
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What is seen of the hub, at one moment or at most; the evidence has the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
+    #[serde(rename = "hub_rss_kib_max")]
     pub rss_kib: u64,
+    /// Commands in the hub's queue, as seen once a second.
+    #[serde(rename = "engine_queue_max")]
     pub engine_queue: u64,
-    /// Callbacks in the lane of the lost DFSP.
+    /// Callbacks in the lane of the lost DFSP, in memory.
+    #[serde(rename = "lane_items_max")]
     pub lane_items: u64,
-    /// Callbacks owed, to whomever.
+    /// Callbacks owed, to all DFSPs.
+    #[serde(rename = "owed_max")]
     pub owed: u64,
+    /// Of these given up, to be sent again by an operator.
+    #[serde(rename = "parked_max")]
     pub parked: u64,
 }
 
 impl Sample {
-    /// The larger of each.
     pub fn most(self, other: Self) -> Self {
         Self {
             rss_kib: self.rss_kib.max(other.rss_kib),
@@ -258,7 +254,6 @@ impl Sample {
     }
 }
 
-/// Whoever looks.
 #[derive(Debug)]
 pub struct Watching {
     pid: u32,
@@ -275,17 +270,15 @@ impl Watching {
     /// Asks. `None` when the hub does not answer everything.
     pub async fn look(&mut self, admin: &AdminClient) -> Option<Sample> {
         self.last = None;
-        let callbacks = admin.get("/callbacks?limit=1").await.ok()?;
-        let lanes = admin.get("/lanes").await.ok()?;
+        let callbacks: Value = admin.read("/callbacks?limit=1").await.ok()?;
+        let lanes: Value = admin.read("/lanes").await.ok()?;
         let metrics = admin.get("/metrics").await.ok()?;
-        let (callbacks, lanes): (Value, Value) =
-            (serde_json::from_slice(&callbacks).ok()?, serde_json::from_slice(&lanes).ok()?);
         let (pending, parked) =
             (callbacks["totals"]["pending"].as_u64()?, callbacks["totals"]["parked"].as_u64()?);
         let rss = Usage::of(self.pid).map_or(0, |usage| usage.resident_bytes);
         self.last = Some(Sample {
             rss_kib: rss / 1024,
-            engine_queue: gauge(std::str::from_utf8(&metrics).ok()?, "upesi_engine_queue_depth"),
+            engine_queue: gauge(std::str::from_utf8(&metrics).ok()?, "upesi_engine_queue_depth").unwrap_or(0),
             lane_items: lane_items(&lanes, self.lost.as_str()),
             owed: pending + parked,
             parked,
@@ -318,10 +311,10 @@ fn lane_items(lanes: &Value, lost: &str) -> u64 {
     ["queued", "retrying", "inFlight"].iter().filter_map(|name| lane[name].as_u64()).sum()
 }
 
-/// A metric without labels; 0 where there is none.
-fn gauge(metrics: &str, name: &str) -> u64 {
+/// A metric without labels.
+pub(crate) fn gauge(metrics: &str, name: &str) -> Option<u64> {
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+    line.and_then(|value| value.trim().parse().ok())
 }
 
 #[cfg(test)]
@@ -362,7 +355,7 @@ mod tests {
         let results = figures.results();
         assert_eq!((results[0].completed, results[0].p99_us, results[0].failed), (1, 3_000, 0));
         assert_eq!((results[1].completed, results[1].failed), (0, 1));
-        assert_eq!((results[1].owed_max, results[1].parked_max), (3, 1));
+        assert_eq!((results[1].most.owed, results[1].most.parked), (3, 1));
     }
 
     fn phase(phase: Phase, p99_us: u64) -> PhaseResult {
@@ -374,11 +367,7 @@ mod tests {
             p50_us: 1_000,
             p99_us,
             max_us: 9_999,
-            hub_rss_kib_max: 30_000,
-            engine_queue_max: 1,
-            lane_items_max: 2,
-            owed_max: 3,
-            parked_max: 0,
+            most: Sample { rss_kib: 30_000, engine_queue: 1, lane_items: 2, owed: 3, parked: 0 },
         }
     }
 
@@ -433,7 +422,7 @@ mod tests {
         assert_eq!(lane_items(&lanes, "dfsp-8"), 6);
         assert_eq!(lane_items(&lanes, "dfsp-9"), 0);
         let metrics = "# TYPE upesi_engine_queue_depth gauge\nupesi_engine_queue_depth 17\nupesi_engine_queue_depth_x 3\n";
-        assert_eq!(gauge(metrics, "upesi_engine_queue_depth"), 17);
-        assert_eq!(gauge(metrics, "upesi_nothing"), 0);
+        assert_eq!(gauge(metrics, "upesi_engine_queue_depth"), Some(17));
+        assert_eq!(gauge(metrics, "upesi_nothing"), None);
     }
 }

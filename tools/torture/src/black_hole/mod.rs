@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use books::End;
 pub use books::{Books, Verdict};
-pub(crate) use figures::of_hundred;
 pub use figures::{Phase, PhaseResult};
+pub(crate) use figures::{gauge, of_hundred};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};

@@ -22,7 +22,7 @@ use upesi_sim::{SimConfig, SimSecurity, Simulator, Upstream};
 use upesi_tls::{Protocols, present_s};
 
 use self::storm::{Elsewhere, Storm};
-use crate::attacks::{Ended, Payments, currency, p99_us};
+use crate::attacks::{Ended, Payments, Round, Window, currency, median, ms, outcomes};
 use crate::{hub_binary, still_runs, told};
 
 /// What a storm may cost payments' p99.
@@ -55,15 +55,6 @@ pub struct Plan {
     pub binary: PathBuf,
 }
 
-/// Payments' p99 in microseconds; `None` where too few ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Round {
-    pub quiet_p99_us: Option<u64>,
-    pub storm_p99_us: Option<u64>,
-    /// With the same storm against a server that is not the hub: what the machine alone makes of it.
-    pub elsewhere_p99_us: Option<u64>,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandshakesRun {
     #[serde(flatten)]
@@ -87,22 +78,16 @@ pub struct HandshakesRun {
     pub violations: Vec<String>,
 }
 
-impl Round {
-    fn cost_us(self) -> Option<i64> {
-        let before = self.quiet_p99_us?.max(self.elsewhere_p99_us?);
-        Some(i64::try_from(self.storm_p99_us?).ok()? - i64::try_from(before).ok()?)
-    }
+fn cost_us(round: &Round) -> Option<i64> {
+    let before = round.quiet_p99_us?.max(round.control_p99_us?);
+    Some(i64::try_from(round.flood_p99_us?).ok()? - i64::try_from(before).ok()?)
 }
 
 impl HandshakesRun {
     /// Computes the median and holds all of it against what is promised.
     #[must_use]
     fn judged(mut self, plan: &Plan) -> Self {
-        let costs: Option<Vec<i64>> = self.rounds.iter().map(|round| round.cost_us()).collect();
-        self.cost_us = costs.filter(|costs| !costs.is_empty()).map(|mut costs| {
-            costs.sort_unstable();
-            costs[costs.len() / 2]
-        });
+        self.cost_us = self.rounds.iter().map(cost_us).collect::<Option<_>>().and_then(median);
         let due = plan.handshakes_per_s * plan.phase.as_secs() * plan.rounds as u64;
         let wanted = plan.renewals as u64;
         let cost = self.cost_us.map_or_else(|| "not measured".to_owned(), |cost| format!("{cost} µs"));
@@ -132,9 +117,6 @@ impl HandshakesRun {
     }
 
     pub fn summary(&self) -> String {
-        let ms = |us: Option<u64>| {
-            us.map_or_else(|| "–".to_owned(), |us| format!("{}.{}", us / 1_000, us % 1_000 / 100))
-        };
         let Self { handshakes, handshakes_per_s, handshakes_failed, connected, reloads, .. } = self;
         let Self { requests, requests_failed, paid, failed, .. } = self;
         let mut text = format!(
@@ -144,8 +126,9 @@ impl HandshakesRun {
             if self.violations.is_empty() { "kept" } else { "BROKEN" },
             self.cost_us.map_or_else(|| "–".to_owned(), |cost| cost.to_string()),
         );
-        for Round { quiet_p99_us, storm_p99_us, elsewhere_p99_us } in &self.rounds {
-            let [quiet, storm, elsewhere] = [quiet_p99_us, storm_p99_us, elsewhere_p99_us].map(|us| ms(*us));
+        for Round { quiet_p99_us, flood_p99_us, control_p99_us } in &self.rounds {
+            let [quiet, storm, elsewhere] =
+                [quiet_p99_us, flood_p99_us, control_p99_us].map(|us| us.map_or_else(|| "–".to_owned(), ms));
             text.push_str(&format!(
                 "\n    p99 {quiet} ms quiet, {storm} in the storm, {elsewhere} with it elsewhere"
             ));
@@ -189,24 +172,14 @@ async fn suffer(plan: &Plan) -> Result<HandshakesRun, String> {
         let control = ground.pass(plan.phase).await?;
         let _ = storm.end();
         ground.pass(SETTLING).await?;
-        windows.push([quiet, stormy, control]);
+        windows.push([Some(quiet), Some(stormy), Some(control)]);
     }
     renewal::renew(plan, &mut ground, &mut run).await?;
     let ended = ground.end().await;
-    let p99 = |(from, to): (Instant, Instant)| p99_us(&ended, from, to, plan.rate_per_s);
-    run.rounds = windows
-        .into_iter()
-        .map(|[quiet, storm, elsewhere]| Round {
-            quiet_p99_us: p99(quiet),
-            storm_p99_us: p99(storm),
-            elsewhere_p99_us: p99(elsewhere),
-        })
-        .collect();
-    let failures: Vec<&Ended> = ended.iter().filter(|ended| ended.outcome.is_err()).collect();
-    (run.failed, run.paid) = (failures.len() as u64, (ended.len() - failures.len()) as u64);
-    if let Some(Err(first)) = failures.first().map(|ended| &ended.outcome) {
-        run.violations.push(format!("the first payment that failed: {first}"));
-    }
+    run.rounds = windows.into_iter().map(|windows| Round::of(windows, &ended, plan.rate_per_s)).collect();
+    let (paid, failed, first) = outcomes(&ended);
+    (run.paid, run.failed) = (paid, failed);
+    run.violations.extend(first.map(|first| format!("the first payment that failed: {first}")));
     Ok(run)
 }
 
@@ -269,7 +242,7 @@ impl Ground {
     }
 
     /// Lets time pass. Fails when the hub has ended, with how.
-    pub async fn pass(&mut self, time: Duration) -> Result<(Instant, Instant), String> {
+    pub async fn pass(&mut self, time: Duration) -> Result<Window, String> {
         let begun = Instant::now();
         tokio::time::sleep(time).await;
         still_runs(&mut self.hub, &self.log)?;
@@ -318,7 +291,7 @@ mod tests {
 
     fn good() -> HandshakesRun {
         let round =
-            Round { quiet_p99_us: Some(5_000), storm_p99_us: Some(16_000), elsewhere_p99_us: Some(6_000) };
+            Round { quiet_p99_us: Some(5_000), flood_p99_us: Some(16_000), control_p99_us: Some(6_000) };
         HandshakesRun {
             rounds: vec![round; 3],
             handshakes: 7_400,
@@ -334,9 +307,9 @@ mod tests {
         type Change = fn(&mut HandshakesRun);
         let cases: [(Change, usize, &str); 10] = [
             (|_| {}, 0, "exactly ten milliseconds more"),
-            (|run| run.rounds[1..].iter_mut().for_each(|round| round.storm_p99_us = Some(16_001)), 1, "more"),
-            (|run| run.rounds[0].storm_p99_us = Some(900_000), 0, "one round of three"),
-            (|run| run.rounds[0].storm_p99_us = None, 1, "a storm in which too few payments ended"),
+            (|run| run.rounds[1..].iter_mut().for_each(|round| round.flood_p99_us = Some(16_001)), 1, "more"),
+            (|run| run.rounds[0].flood_p99_us = Some(900_000), 0, "one round of three"),
+            (|run| run.rounds[0].flood_p99_us = None, 1, "a storm in which too few payments ended"),
             (|run| run.handshakes = 6_700, 1, "no storm"),
             (|run| run.handshakes_failed = 1, 1, "a handshake"),
             (|run| run.reloads = 1, 1, "a renewal that was not taken up"),

@@ -12,6 +12,7 @@ use upesi_pki::{Order, Usage};
 use upesi_tls::present_s;
 
 use super::{Ground, HOSTS, HandshakesRun, Plan, told};
+use crate::black_hole::gauge;
 
 /// Each DFSP asks something this often.
 const ASKING: Duration = Duration::from_secs(1);
@@ -159,9 +160,8 @@ fn announce(ground: &Ground) -> Result<(), String> {
 /// How often the hub has put changed files in force.
 async fn reloads(ground: &Ground) -> Result<u64, String> {
     let metrics = ground.admin.get("/metrics").await.map_err(told)?;
-    let text = String::from_utf8_lossy(&metrics);
-    let line = text.lines().find_map(|line| line.strip_prefix("upesi_tls_reloads_total "));
-    line.and_then(|count| count.trim().parse().ok()).ok_or_else(|| "the hub shows no reloads".to_owned())
+    let reloads = gauge(&String::from_utf8_lossy(&metrics), "upesi_tls_reloads_total");
+    reloads.ok_or_else(|| "the hub shows no reloads".to_owned())
 }
 
 async fn until_taken_up(ground: &Ground, count: u64) -> Result<(), String> {

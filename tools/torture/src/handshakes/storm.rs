@@ -11,10 +11,11 @@ use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Stream};
 use upesi_http::{
-    Bytes, ClientTls, Connection, Full, Incoming, Limits, Request, Response, Secured, Server, ServerTls,
-    Service, Workers,
+    Bytes, ClientTls, Connection, Full, Incoming, Limits, Request, Response, Server, ServerTls, Service,
+    Workers,
 };
 use upesi_pki::Trial;
+use upesi_sim::secured;
 
 use super::told;
 
@@ -122,15 +123,15 @@ impl Elsewhere {
     /// Starts it, with one thread for handshakes as the hub has. Fails when it cannot be started.
     pub fn start(trial: &Trial) -> Result<Self, String> {
         let workers = Workers::start(1, "elsewhere").map_err(told)?;
-        let secured = Secured {
-            tls: ServerTls::load(trial.port()).map_err(told)?,
-            worker: workers.get(0).clone(),
-            handshake_timeout: PATIENCE,
-            handshakes_max: 512,
-            counts: Arc::default(),
-        };
+        let tls = ServerTls::load(trial.port()).map_err(told)?;
         let bound = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).map_err(told)?;
-        let server = Server::serve_with(bound, Limits::default(), &workers, Arc::new(Nothing), Some(secured));
+        let server = Server::serve_with(
+            bound,
+            Limits::default(),
+            &workers,
+            Arc::new(Nothing),
+            Some(secured(tls, &workers)),
+        );
         Ok(Self { server, workers })
     }
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use upesi_engine::{Clock, EngineHandle, Payload, SubmitError};
 use upesi_journal::sim_disk::Random;
+use upesi_lab::isolated::scheme::Scheme;
 use upesi_ledger::command::{
-    Abort, AdvanceItem, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlement, NewSettlementModel,
-    Prepare, SettlementAbort, SettlementAdvance,
+    Abort, AdvanceItem, Fulfil, FulfilState, Fulfilment, NewSettlement, Prepare, SettlementAbort,
+    SettlementAdvance,
 };
 use upesi_ledger::{
-    AccountId, AdminCommand, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId,
-    ParticipantId, Settlement, SettlementAccount, SettlementState, WindowState,
+    AccountId, AdminCommand, Command, Ledger, LedgerAccountTypeId, ParticipantId, Settlement,
+    SettlementAccount, SettlementState, WindowState,
 };
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
@@ -21,7 +22,7 @@ pub const NOW_MS: i64 = 1_900_000_000_000;
 /// After all deadlines that matter.
 const EXPIRES_MS: i64 = NOW_MS + 80_000_000;
 const PREIMAGE: [u8; 32] = [7; 32];
-/// The model that settles their windows.
+/// The model that settles their windows: that of [`Scheme`].
 pub const MODEL: &str = "DEFERREDNET";
 /// Those who pay each other.
 pub const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redpurse"];
@@ -44,20 +45,13 @@ fn name(text: &str) -> FspId {
     FspId::parse(text).expect("a name")
 }
 
-fn amount(text: &str) -> Amount {
-    Amount::parse_decimal(text).expect("an amount")
-}
-
 fn currency() -> Currency {
     Currency::parse("KES").expect("a currency")
 }
 
 /// The id of a numbered transfer, spread as random ids are.
 pub fn id(number: u64) -> TransferId {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
-    bytes[8..].copy_from_slice(&number.to_be_bytes());
-    TransferId::from_random_bytes(bytes)
+    upesi_sim::id_of(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), number)
 }
 
 pub fn number(id: TransferId) -> Option<u64> {
@@ -141,52 +135,9 @@ pub fn dfsp_of(ledger: &Ledger, account: AccountId) -> Option<usize> {
 
 /// Hub accounts, a settlement model, three banks with funds. What is there already is refused, which does no harm.
 pub async fn onboard(engine: &EngineHandle) -> Result<(), SubmitError> {
-    for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
-        let account =
-            AdminCommand::CreateHubAccount { name: name("Hub"), currency: currency(), kind: kind.into() };
-        admin(engine, account).await?;
-    }
-    let model = NewSettlementModel::deferred_net(MODEL, None);
-    admin(engine, AdminCommand::CreateSettlementModel(model)).await?;
-    for (index, dfsp) in (0_u64..).zip(DFSPS) {
-        onboard_dfsp(engine, name(dfsp), index).await?;
-    }
-    Ok(())
-}
-
-async fn onboard_dfsp(engine: &EngineHandle, dfsp: FspId, index: u64) -> Result<(), SubmitError> {
-    let plenty = amount("1000000000");
-    let participant = AdminCommand::CreateParticipant { name: dfsp, currency: currency(), is_proxy: false };
-    admin(engine, participant).await?;
-    let (net_debit_cap, initial_position) = (plenty, Amount::ZERO);
-    let open =
-        AdminCommand::OpenAccounts { name: dfsp, currency: currency(), net_debit_cap, initial_position };
-    admin(engine, open).await?;
-    let settlement = engine
-        .read(move |ledger| {
-            ledger.participant_named(&dfsp)?.account(currency(), LedgerAccountTypeId::SETTLEMENT)
-        })
-        .await?
-        .expect("accounts were opened");
-    let funds = FundsPrepare {
-        direction: FundsDirection::In,
-        id: id(u64::MAX - index),
-        name: dfsp,
-        account: settlement,
-        amount: plenty,
-        currency: currency(),
-        external_reference: "bank".into(),
-        reason: "prefund".into(),
-        extensions: None,
-        fingerprint: [1; 16],
-    };
-    admin(engine, AdminCommand::PrepareFunds(funds)).await?;
-    let (kind, value) = (EndpointType::TRANSFER_POST, "http://127.0.0.1:1/transfers".into());
-    admin(engine, AdminCommand::SetEndpoint { name: dfsp, kind, value }).await
-}
-
-async fn admin(engine: &EngineHandle, command: AdminCommand) -> Result<(), SubmitError> {
-    engine.submit(Command::Admin(command), Payload::default()).await.map(drop)
+    let between = Scheme::between(DFSPS.map(name).into(), currency());
+    let scheme = Scheme { endpoints: Some("http://127.0.0.1:1".to_owned()), ..between };
+    scheme.onboard(engine).await.map(drop)
 }
 
 // Operators who close windows and settle them, stage by stage, and what they remember of that.

@@ -1,10 +1,10 @@
 //! Rot, and writes that went astray: in whole hubs, and many times in the journal alone.
 
-use std::sync::Arc;
-
-use upesi_journal::sim_disk::script::Script;
+use upesi_journal::sim_disk::script::{Script, dynamic};
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
-use upesi_journal::{Disk, END, JournalError, Reader, SECTOR_BYTES, SnapshotStore, open, segments};
+use upesi_journal::{
+    Disk, END, JournalError, Options, Reader, SECTOR_BYTES, SnapshotStore, open, segments, verify,
+};
 
 use super::{Tally, Trial, table_flips};
 use crate::hub::life::Memory;
@@ -75,8 +75,7 @@ impl Original {
         let remains = first.after_power_loss(Kept::Everything);
         if !is_closed {
             // A torn tail would be removed at a start; it is not what is looked at here.
-            let options = upesi_journal::Options::default();
-            upesi_journal::open(dynamic(&remains.disk), options).expect("recovers");
+            open(dynamic(&remains.disk), Options::default()).expect("recovers");
         }
         let remains = remains.after_power_loss(Kept::Nothing);
         Self {
@@ -120,7 +119,7 @@ impl Original {
     /// Reads everything. Whether something was found; panics where something else was read than was written.
     fn detected(&self, disk: &SimDisk, what: &str) -> bool {
         let mut is_detected = false;
-        match upesi_journal::verify(dynamic(disk)) {
+        match verify(dynamic(disk)) {
             Ok(found) => {
                 is_detected |= found.torn.is_some();
                 let read = records(disk).unwrap_or_else(|error| panic!("{what}: verified, then {error}"));
@@ -169,10 +168,6 @@ impl Original {
             }
         }
     }
-}
-
-fn dynamic(disk: &SimDisk) -> Arc<dyn Disk> {
-    Arc::new(disk.clone())
 }
 
 /// Segments and snapshots.
@@ -254,7 +249,7 @@ fn flip_in_journal(seed: u64, random: &mut Random, tally: &mut Tally) {
 
 fn judge(script: &Script, rotten: &SimDisk, is_free: bool, is_last: bool, what: &str, tally: &mut Tally) {
     let before = rotten.fingerprint();
-    match upesi_journal::verify(dynamic(rotten)) {
+    match verify(dynamic(rotten)) {
         Err(JournalError::Damaged { .. }) => {}
         Err(error) => panic!("{what}: {error}"),
         Ok(found) => {

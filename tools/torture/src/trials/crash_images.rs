@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use upesi_journal::sim_disk::script::{Progress, Script};
+use upesi_journal::sim_disk::script::{Progress, Script, dynamic};
 use upesi_journal::sim_disk::{Fault, Kept, Operation, Random, SimDisk};
 use upesi_tables::TablesError;
 use upesi_tables::store::{Store, StoreOptions, Table};
 
-use super::{Tally, Trial};
+use super::{Tally, Trial, table_flips};
 use crate::hub::life::{Memory, judge};
 use crate::hub::{Remains, Setup, block_on};
 use crate::real_files::{copy_directory, directory_in_memory};
@@ -53,7 +53,8 @@ pub fn of_journal(seed: u64, tally: &mut Tally) {
         disk.inject(ordinal, Fault::Crash);
         let progress = script.run(&disk);
         assert!(progress.error.is_some(), "seed {seed}: operation {ordinal} did not stop it");
-        for kept in outcomes(&mut random, operations[ordinal as usize]) {
+        let is_sync = operations[ordinal as usize] == Operation::Sync;
+        for kept in outcomes(&mut random, if is_sync { IMAGES_OF_SYNC } else { JOURNAL_IMAGES }) {
             judge_journal(&script, &disk.after_power_loss(kept), &progress, &mut random, tally);
         }
         judge_journal(&script, &disk.after_kill(), &progress, &mut random, tally);
@@ -61,8 +62,7 @@ pub fn of_journal(seed: u64, tally: &mut Tally) {
     }
 }
 
-fn outcomes(random: &mut Random, operation: Operation) -> Vec<Kept> {
-    let more = if operation == Operation::Sync { IMAGES_OF_SYNC } else { JOURNAL_IMAGES };
+fn outcomes(random: &mut Random, more: u64) -> Vec<Kept> {
     let mut outcomes = vec![Kept::Everything, Kept::Nothing];
     outcomes.extend((0..more).map(|_| Kept::Some(random.bits())));
     outcomes
@@ -95,8 +95,7 @@ fn judge_journal(
 fn stopped_again(script: &Script, image: &SimDisk, random: &mut Random, tally: &mut Tally) -> SimDisk {
     let attempt = image.after_power_loss(Kept::Nothing);
     attempt.inject(random.below(8), Fault::Crash);
-    let opened =
-        upesi_journal::open(upesi_journal::sim_disk::script::dynamic(&attempt), script.options.clone());
+    let opened = upesi_journal::open(dynamic(&attempt), script.options.clone());
     tally.add("stopped while recovering", u64::from(opened.is_err()));
     attempt.after_power_loss(Kept::Some(random.bits()))
 }
@@ -140,15 +139,8 @@ pub fn of_store(seed: u64, tally: &mut Tally) {
 
 fn open(path: &Path, disk: &SimDisk) -> Result<(Store, Table), TablesError> {
     // Many small files from few entries, and no demands on the disk's room.
-    let options = StoreOptions {
-        pending_bytes: 8 << 10,
-        segment_bytes: 8 << 10,
-        table_bytes: 32 << 10,
-        unmerged_tables: 4,
-        cache_bytes: 1 << 20,
-        free_bytes_min: 0,
-        ..StoreOptions::default()
-    };
+    let small = table_flips::store_options();
+    let options = StoreOptions { pending_bytes: 8 << 10, segment_bytes: 8 << 10, ..small };
     let store = Store::open_with_log_on(path, Arc::new(disk.clone()), &options)?;
     let table = store.table("counted")?;
     Ok((store, table))
@@ -218,14 +210,8 @@ pub(super) const HUB_IMAGES: Trial = Trial {
     run: of_hubs,
 };
 
-fn of_hubs(seed: u64) -> Tally {
-    let mut tally = Tally::default();
-    crash_and_judge(seed, &mut tally);
-    tally
-}
-
 /// Lives one life up to a crash, and judges what may be left.
-fn crash_and_judge(seed: u64, tally: &mut Tally) {
+fn of_hubs(seed: u64) -> Tally {
     let mut random = Random::new(seed ^ 0x6875_6200);
     let setup = Setup::draw(&mut random);
     let remains = Remains::none_with_files(seed);
@@ -233,9 +219,8 @@ fn crash_and_judge(seed: u64, tally: &mut Tally) {
     remains.disk.inject(ordinal, Fault::Crash);
     let mut memory = Memory::default();
     live_in_hub(&remains, &setup, &mut memory, &mut random);
-    let mut outcomes = vec![Kept::Everything, Kept::Nothing];
-    outcomes.extend((0..IMAGES_OF_HUB).map(|_| Kept::Some(random.bits())));
-    for kept in outcomes {
+    let mut tally = Tally::default();
+    for kept in outcomes(&mut random, IMAGES_OF_HUB) {
         let what = format!("hub, seed {seed}, operation {ordinal}, {kept:?}");
         let image = remains.after_power_loss(kept);
         let state = judge(&image, &setup, &memory, &what);
@@ -253,17 +238,16 @@ fn crash_and_judge(seed: u64, tally: &mut Tally) {
         &format!("hub, seed {seed}, killed at operation {ordinal}"),
     );
     tally.unit("whole hubs");
-    tally.add("acknowledged", memory.acknowledged);
-    tally.add("removals", memory.removals);
-    for (name, count) in [
+    tally.add_all([
+        ("acknowledged", memory.acknowledged),
+        ("removals", memory.removals),
         ("windows closed", memory.treasury.closes),
         ("settlements", memory.treasury.settlements),
         ("stages of settlements", memory.treasury.stages),
         ("settlements given up", memory.treasury.aborts),
-    ] {
-        tally.add(name, count);
-    }
-    tally.add("came again", memory.came_again.len() as u64);
+        ("came again", memory.came_again.len() as u64),
+    ]);
+    tally
 }
 
 /// One life, until the fault strikes or the day is over.

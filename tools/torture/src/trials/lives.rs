@@ -1,7 +1,7 @@
 //! Trials of the real binary by tests of the `upesi` crate, which end a hub again and again: killed under load, killed
 //! while it settles, and with its power gone.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
 use upesi_testkit::world::Outcome;
 use upesi_testkit::{Plan, world};
@@ -17,44 +17,39 @@ pub(super) fn build() -> Result<String, String> {
     hub_binary::get().map(|program| hub_binary::build_of(&program))
 }
 
-/// One run of such a test.
-pub(super) struct Lives {
-    pub(super) file: &'static str,
-    pub(super) test: &'static str,
-    /// The variable that the test takes it from, and the seed.
-    pub(super) seed: (&'static str, u64),
-    /// The same of how often the hub ends.
-    pub(super) count: (&'static str, u64),
+/// The variables from which a test takes its seed, and how often the hub ends.
+const CRASH: [&str; 2] = ["UPESI_CRASH_SEED", "UPESI_CRASH_KILLS"];
+const CLUSTER: [&str; 2] = ["UPESI_CRASH_SEED", "UPESI_CLUSTER_TAKE_OVERS"];
+const POWER: [&str; 2] = ["UPESI_POWER_SEED", "UPESI_POWER_LIVES"];
+
+/// What a run of such a test has printed.
+struct Told {
+    seed: u64,
+    text: String,
 }
 
-impl Lives {
-    /// What it prints. Panics when it fails, with the end of that.
-    pub(super) fn run(&self) -> String {
-        let output = self.output().expect("cargo can be run");
+impl Told {
+    /// Runs it. The test is built like all tests; what ends is the program given. The seed is mixed, so that
+    /// neighbours have nothing in common. Panics when it fails, with the end of what it printed.
+    fn by(file: &str, test: &str, variables: [&str; 2], seed: u64, count: u64) -> Self {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(["test", "--quiet", "--locked", "--package", "upesi", "--test", file]);
+        command.args(["--", "--exact", test, "--nocapture"]);
+        command.env(variables[0], seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string());
+        command.env(variables[1], count.to_string());
+        command.env("UPESI_CRASH_BINARY", hub_binary::get().expect("a hub that ends"));
+        let output = command.output().expect("cargo can be run");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr);
-        let seed = self.seed.1;
         assert!(output.status.success(), "seed {seed}: {}\n{}", tail(&text), reason(&errors));
-        text
+        Self { seed, text }
     }
 
     /// A number that its last lines tell, by what follows it. Panics when it is not there, or nothing was done.
-    pub(super) fn told(&self, text: &str, what: &str) -> u64 {
-        let number = number_before(text, what);
-        assert!(number > 0, "seed {}: the run does not say what it did: {}", self.seed.1, tail(text));
+    fn number(&self, what: &str) -> u64 {
+        let number = number_before(&self.text, what);
+        assert!(number > 0, "seed {}: the run does not say what it did: {}", self.seed, tail(&self.text));
         number
-    }
-
-    /// The test is built like all tests; what ends is the program given. The seed is mixed, so that neighbours have
-    /// nothing in common.
-    fn output(&self) -> std::io::Result<Output> {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(["test", "--quiet", "--locked", "--package", "upesi", "--test", self.file]);
-        command.args(["--", "--exact", self.test, "--nocapture"]);
-        command.env(self.seed.0, self.seed.1.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string());
-        command.env(self.count.0, self.count.1.to_string());
-        command.env("UPESI_CRASH_BINARY", hub_binary::get().expect("a hub that ends"));
-        command.output()
     }
 }
 
@@ -94,19 +89,13 @@ fn kill_under_load(seed: u64) -> Tally {
     } else {
         "nothing_acknowledged_is_lost_by_kills_under_load"
     };
-    let lives = Lives {
-        file: "crash_run",
-        test,
-        seed: ("UPESI_CRASH_SEED", seed),
-        count: ("UPESI_CRASH_KILLS", KILLS_UNDER_LOAD),
-    };
-    let text = lives.run();
-    let mut tally = Tally::default();
-    tally.add(Tally::UNITS, KILLS_UNDER_LOAD);
-    tally.add("lives of a data directory", 1);
-    tally.add("data directories that transfers leave", u64::from(is_leaving));
-    tally.add("transfers accepted", lives.told(&text, " accepted, "));
-    tally
+    let told = Told::by("crash_run", test, CRASH, seed, KILLS_UNDER_LOAD);
+    Tally::of([
+        (Tally::UNITS, KILLS_UNDER_LOAD),
+        ("lives of a data directory", 1),
+        ("data directories that transfers leave", u64::from(is_leaving)),
+        ("transfers accepted", told.number(" accepted, ")),
+    ])
 }
 
 /// Kills on one data directory.
@@ -123,20 +112,15 @@ pub(super) const KILL9_SETTLEMENT: Trial = Trial {
 };
 
 fn kill_while_settling(seed: u64) -> Tally {
-    let lives = Lives {
-        file: "crash_settlement",
-        test: "settlements_go_on_where_a_kill_cut_them_off",
-        seed: ("UPESI_CRASH_SEED", seed),
-        count: ("UPESI_CRASH_KILLS", KILLS_WHILE_SETTLING),
-    };
-    let text = lives.run();
-    let mut tally = Tally::default();
-    tally.add(Tally::UNITS, lives.told(&text, " cut off"));
-    tally.add("kills", KILLS_WHILE_SETTLING);
-    tally.add("lives of a data directory", 1);
-    tally.add("transfers accepted", lives.told(&text, " accepted, "));
-    tally.add("settlements", lives.told(&text, " settlements, "));
-    tally
+    let test = "settlements_go_on_where_a_kill_cut_them_off";
+    let told = Told::by("crash_settlement", test, CRASH, seed, KILLS_WHILE_SETTLING);
+    Tally::of([
+        (Tally::UNITS, told.number(" cut off")),
+        ("kills", KILLS_WHILE_SETTLING),
+        ("lives of a data directory", 1),
+        ("transfers accepted", told.number(" accepted, ")),
+        ("settlements", told.number(" settlements, ")),
+    ])
 }
 
 /// Losses of one cluster: each kind twice.
@@ -168,23 +152,19 @@ pub(super) const FAIL_OVERS: Trial = Trial {
 };
 
 fn lose_parts(seed: u64) -> Tally {
-    let lives = Lives {
-        file: "cluster",
-        test: "losses::each_part_is_lost_and_nothing_that_was_answered",
-        seed: ("UPESI_CRASH_SEED", seed),
-        count: ("UPESI_CLUSTER_TAKE_OVERS", LOSSES),
-    };
-    let text = lives.run();
-    let mut tally = Tally::default();
-    tally.add(Tally::UNITS, LOSSES);
-    tally.add("clusters", 1);
-    tally.add("transfers accepted", lives.told(&text, " accepted, "));
-    tally.add("reads told as fresh", lives.told(&text, " reads told as fresh"));
+    let test = "losses::each_part_is_lost_and_nothing_that_was_answered";
+    let told = Told::by("cluster", test, CLUSTER, seed, LOSSES);
+    let late = told.text.lines().map(|line| number_before(line, " later than the goal")).sum();
+    let mut tally = Tally::of([
+        (Tally::UNITS, LOSSES),
+        ("clusters", 1),
+        ("transfers accepted", told.number(" accepted, ")),
+        ("reads told as fresh", told.number(" reads told as fresh")),
+        ("longer without an answer than the goal", late),
+    ]);
     for kind in KINDS {
-        tally.add(kind, lives.told(&text, &format!(" {kind}: nothing")));
+        tally.add(kind, told.number(&format!(" {kind}: nothing")));
     }
-    let late = text.lines().map(|line| number_before(line, " later than the goal")).sum();
-    tally.add("longer without an answer than the goal", late);
     tally
 }
 
@@ -207,17 +187,15 @@ fn lose_power(seed: u64) -> Tally {
         1 => "nothing_acknowledged_is_lost_where_the_archive_is_the_only_copy",
         _ => "nothing_is_lost_and_nothing_comes_back_where_transfers_leave",
     };
-    let (seed, count) = (("UPESI_POWER_SEED", seed), ("UPESI_POWER_LIVES", LIVES));
-    let lives = Lives { file: "power_loss", test, seed, count };
-    let text = lives.run();
-    let mut tally = Tally::default();
-    tally.add(Tally::UNITS, lives.told(&text, " times the power went, "));
-    tally.add("directories", 1);
-    tally.add("directories whose archive is the only copy", u64::from(is_archive_alone));
-    tally.add("directories that transfers leave", u64::from(is_leaving));
-    tally.add("transfers accepted", lives.told(&text, " accepted, "));
-    tally.add("changes that were lost", lives.told(&text, " changes were lost"));
-    tally
+    let told = Told::by("power_loss", test, POWER, seed, LIVES);
+    Tally::of([
+        (Tally::UNITS, told.number(" times the power went, ")),
+        ("directories", 1),
+        ("directories whose archive is the only copy", u64::from(is_archive_alone)),
+        ("directories that transfers leave", u64::from(is_leaving)),
+        ("transfers accepted", told.number(" accepted, ")),
+        ("changes that were lost", told.number(" changes were lost")),
+    ])
 }
 
 // Whole worlds, one for each seed.
@@ -252,10 +230,10 @@ fn run(seed: u64) -> Tally {
         add_rotten(seed, &mut tally);
     }
     let counts = outcome.counts;
-    tally.add(Tally::UNITS, 1);
     let has_all = counts.settled > 0 && counts.conversions_committed > 0 && counts.bulks_completed > 0;
-    tally.add(WITH_ALL_MONEY.detail, u64::from(has_all));
-    for (name, count) in [
+    tally.add_all([
+        (Tally::UNITS, 1),
+        (WITH_ALL_MONEY.detail, u64::from(has_all)),
         ("events", outcome.events),
         ("restarts", counts.starts),
         ("restarts in a row", counts.quick_restarts),
@@ -287,9 +265,7 @@ fn run(seed: u64) -> Tally {
         ("removals", counts.removals),
         ("transfers removed", counts.removed),
         ("prepares that came again after their removal", counts.resent_after_removal),
-    ] {
-        tally.add(name, count);
-    }
+    ]);
     tally
 }
 
@@ -305,10 +281,9 @@ pub(super) const NODES: Trial = Trial {
 fn run_nodes(seed: u64) -> Tally {
     let outcome = world::run(seed, &Plan::of_nodes());
     assert_sound(&outcome, " of nodes");
-    let mut tally = Tally::default();
     let counts = outcome.counts;
-    tally.add(Tally::UNITS, 1);
-    for (name, count) in [
+    Tally::of([
+        (Tally::UNITS, 1),
         ("events", outcome.events),
         ("starts", counts.starts),
         ("changes of the node that leads", counts.fail_overs),
@@ -324,10 +299,7 @@ fn run_nodes(seed: u64) -> Tally {
         ("faults", counts.faults),
         ("checks of safety", counts.checks),
         ("acknowledged", counts.acknowledged),
-    ] {
-        tally.add(name, count);
-    }
-    tally
+    ])
 }
 
 fn assert_sound(outcome: &Outcome, world: &str) {
@@ -340,7 +312,7 @@ fn add_rotten(seed: u64, tally: &mut Tally) {
     let outcome = world::run(seed, &Plan::rotten());
     assert_sound(&outcome, " with rot");
     let counts = outcome.counts;
-    for (name, count) in [
+    tally.add_all([
         ("rotten worlds", 1),
         ("rotten bits", counts.rotten_bits),
         ("lost writes", counts.lost_writes),
@@ -348,9 +320,7 @@ fn add_rotten(seed: u64, tally: &mut Tally) {
         ("stale writes", counts.stale_writes),
         ("starts that refused", counts.rot_found),
         ("frames gone without a trace", counts.rot_unseen),
-    ] {
-        tally.add(name, count);
-    }
+    ]);
 }
 
 #[cfg(test)]

@@ -53,7 +53,6 @@ pub struct Trial {
 /// A part of what a trial counts that has a goal of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// The trial.
     pub of: &'static str,
     /// The count among its details.
     pub detail: &'static str,
@@ -87,13 +86,20 @@ impl Tally {
         *self.0.entry(name).or_default() += more;
     }
 
+    pub fn of<const N: usize>(counts: [(&'static str, u64); N]) -> Self {
+        Self(counts.into())
+    }
+
+    pub fn add_all<const N: usize>(&mut self, counts: [(&'static str, u64); N]) {
+        counts.into_iter().for_each(|(name, more)| self.add(name, more));
+    }
+
     /// Adds one to a count, and to the units.
     pub fn unit(&mut self, name: &'static str) {
         self.add(name, 1);
         self.add(Self::UNITS, 1);
     }
 
-    /// Adds all counts of another.
     pub fn merge(&mut self, other: &Self) {
         for (name, more) in &other.0 {
             self.add(name, *more);

@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use tempfile::TempDir;
 use upesi_journal::sim_disk::Random;
 use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, FjallArchive};
@@ -54,7 +55,6 @@ pub enum Judgement {
 }
 
 impl Tables {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Archive, Self::Store];
 
     /// As an argument, and in the evidence.
@@ -104,10 +104,14 @@ impl Tables {
 
     /// Reads everything. May panic, and even abort: the embedded store does so where it finds its own files absurd.
     pub fn judge(self, path: &Path) -> Judgement {
-        match self {
-            Self::Archive => judge_archive(path),
-            Self::Store => judge_store(path),
-        }
+        let read = match self {
+            Self::Archive => read_archive(path),
+            Self::Store => read_store(path),
+        };
+        read.unwrap_or_else(|error| match error {
+            TablesError::Damaged { .. } | TablesError::Format { .. } => Judgement::Detected,
+            error => Judgement::Wrong(format!("an error that does not say what is wrong: {error}")),
+        })
     }
 }
 
@@ -133,10 +137,11 @@ pub fn run(seed: u64, random: &mut Random, tally: &mut Tally) {
         std::env::current_exe().ok().filter(|path| path.file_name().is_some_and(|name| name == "torture"));
     let Some(program) = program.filter(|_| seed.is_multiple_of(STRIDE)) else { return };
     for tables in Tables::ALL {
+        let damaging = Damaging { seed, tables, program: &program, directory: directory_in_memory() };
         if (seed / STRIDE).is_multiple_of(2) {
-            flip(seed, random, tally, tables, &program);
+            flip(&damaging, random, tally);
         } else {
-            change(seed, tally, tables, &program);
+            change(&damaging, tally);
             // What is drawn next is what this seed has always drawn there.
             for _ in 0..FLIPS * NUMBERS_OF_A_FLIP {
                 random.bits();
@@ -145,41 +150,63 @@ pub fn run(seed: u64, random: &mut Random, tally: &mut Tally) {
     }
 }
 
-fn flip(seed: u64, random: &mut Random, tally: &mut Tally, tables: Tables, program: &Path) {
-    let directory = directory_in_memory();
-    let (whole, rotten) = (directory.path().join("whole"), directory.path().join("rotten"));
-    tables.fill(&whole);
-    // Else it is no wonder that it refuses what is rotten.
-    copy_directory(&whole, &rotten).expect("a copy");
-    assert_eq!(judged(program, tables, &rotten), Ok(HARMLESS), "seed {seed}, {tables:?}, nothing flipped");
-    fs::remove_dir_all(&rotten).expect("a directory that was made");
+/// Whole tables, and a place for a copy of them that is damaged.
+struct Damaging<'a> {
+    seed: u64,
+    tables: Tables,
+    /// Which judges.
+    program: &'a Path,
+    directory: TempDir,
+}
+
+impl Damaging<'_> {
+    fn place(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Has a copy judged, in which one file holds other bytes, if any. Panics when it is wrong.
+    fn judge(&self, damage: Option<(&Path, &[u8])>, what: &str) -> &'static str {
+        let (Self { seed, tables, program, .. }, rotten) = (self, self.place("rotten"));
+        copy_directory(&self.place("whole"), &rotten).expect("a copy");
+        if let Some((file, bytes)) = damage {
+            fs::write(rotten.join(file), bytes).expect("a file");
+        }
+        let kind = judged(program, *tables, &rotten)
+            .unwrap_or_else(|wrong| panic!("seed {seed}, {tables:?}, {what}: {wrong}"));
+        fs::remove_dir_all(&rotten).expect("a directory that was made");
+        kind
+    }
+
+    /// Else it is no wonder that it refuses what is rotten.
+    fn expect_whole(&self) {
+        let kind = self.judge(None, "nothing changed");
+        assert_eq!(kind, HARMLESS, "seed {}, {:?}, nothing changed", self.seed, self.tables);
+    }
+}
+
+fn flip(damaging: &Damaging<'_>, random: &mut Random, tally: &mut Tally) {
+    let whole = damaging.place("whole");
+    damaging.tables.fill(&whole);
+    damaging.expect_whole();
     let files = files_below(&whole).expect("files");
     for _ in 0..FLIPS {
         let file = &files[random.below(files.len() as u64) as usize];
-        copy_directory(&whole, &rotten).expect("a copy");
-        let mut bytes = fs::read(rotten.join(file)).expect("a file");
+        let mut bytes = fs::read(whole.join(file)).expect("a file");
         let (at, bit) = (random.below(bytes.len() as u64) as usize, random.below(8));
         bytes[at] ^= 1 << bit;
-        fs::write(rotten.join(file), bytes).expect("a file");
-        let kind = judged(program, tables, &rotten).unwrap_or_else(|wrong| {
-            panic!("seed {seed}, {tables:?}, bit {bit} of byte {at} of {}: {wrong}", file.display())
-        });
-        fs::remove_dir_all(&rotten).expect("a directory that was made");
+        let what = format!("bit {bit} of byte {at} of {}", file.display());
+        let kind = damaging.judge(Some((file, &bytes)), &what);
         tally.unit("one bit");
-        tally.add(tables.place(), 1);
-        tally.add(kind, 1);
+        tally.add_all([(damaging.tables.place(), 1), (kind, 1)]);
     }
 }
 
 /// The ways of [`Change`] that are more than a bit.
-fn change(seed: u64, tally: &mut Tally, tables: Tables, program: &Path) {
-    let mut random = Random::new(seed ^ 0x7365_6374);
-    let directory = directory_in_memory();
-    let [whole, halfway, rotten] = ["whole", "halfway", "rotten"].map(|name| directory.path().join(name));
+fn change(damaging: &Damaging<'_>, tally: &mut Tally) {
+    let (mut random, tables) = (Random::new(damaging.seed ^ 0x7365_6374), damaging.tables);
+    let [whole, halfway] = ["whole", "halfway"].map(|name| damaging.place(name));
     tables.live(&whole, &halfway);
-    copy_directory(&whole, &rotten).expect("a copy");
-    assert_eq!(judged(program, tables, &rotten), Ok(HARMLESS), "seed {seed}, {tables:?}, nothing changed");
-    fs::remove_dir_all(&rotten).expect("a directory that was made");
+    damaging.expect_whole();
     let (files, early) = (contents(tables, &whole), contents(tables, &halfway));
     let early_of = |file: &Path| early.iter().find(|(name, _)| name == file).map(|(_, bytes)| &bytes[..]);
     // Most files are written once. What is an old copy of itself has changed since.
@@ -194,16 +221,10 @@ fn change(seed: u64, tally: &mut Tally, tables: Tables, program: &Path) {
         };
         let (file, bytes) = &files[place];
         let Some(changed) = change.apply(bytes, early_of(file), &files, &mut random) else { continue };
-        copy_directory(&whole, &rotten).expect("a copy");
-        fs::write(rotten.join(file), changed).expect("a file");
-        let kind = judged(program, tables, &rotten).unwrap_or_else(|wrong| {
-            panic!("seed {seed}, {tables:?}, {} in {}: {wrong}", change.name(), file.display())
-        });
-        fs::remove_dir_all(&rotten).expect("a directory that was made");
+        let what = format!("{} in {}", change.name(), file.display());
+        let kind = damaging.judge(Some((file, &changed)), &what);
         tally.unit(change.name());
-        tally.add(tables.place(), 1);
-        tally.add("sectors of tables", 1);
-        tally.add(kind, 1);
+        tally.add_all([(tables.place(), 1), ("sectors of tables", 1), (kind, 1)]);
     }
 }
 
@@ -276,13 +297,6 @@ fn live_archive(path: &Path, halfway: &Path) {
 }
 
 /// Everything up to the watermark is there and right; a watermark that is lower sends the reader of the journal back.
-fn judge_archive(path: &Path) -> Judgement {
-    read_archive(path).unwrap_or_else(|error| match error {
-        TablesError::Damaged { .. } | TablesError::Format { .. } => Judgement::Detected,
-        error => Judgement::Wrong(format!("an error that does not say what is wrong: {error}")),
-    })
-}
-
 fn read_archive(path: &Path) -> Result<Judgement, TablesError> {
     let archive = FjallArchive::open(path, &archive_options())?;
     let watermark = archive.watermark();
@@ -305,7 +319,7 @@ fn read_archive(path: &Path) -> Result<Judgement, TablesError> {
     Ok(if watermark < TRANSFERS { Judgement::Detected } else { Judgement::Harmless })
 }
 
-fn store_options() -> StoreOptions {
+pub(super) fn store_options() -> StoreOptions {
     StoreOptions {
         pending_bytes: 16 << 10,
         segment_bytes: 16 << 10,
@@ -355,13 +369,6 @@ fn live_store(path: &Path, halfway: &Path) {
     copy_directory(&path.join(STORE_TABLES), &halfway.join(STORE_TABLES)).expect("a copy");
     put(&store, KEYS / 2..KEYS);
     store.close();
-}
-
-fn judge_store(path: &Path) -> Judgement {
-    read_store(path).unwrap_or_else(|error| match error {
-        TablesError::Damaged { .. } | TablesError::Format { .. } => Judgement::Detected,
-        error => Judgement::Wrong(format!("an error that does not say what is wrong: {error}")),
-    })
 }
 
 fn read_store(path: &Path) -> Result<Judgement, TablesError> {
