@@ -95,6 +95,7 @@ targets! {
         "requests to the admin API of a running hub: never an answer of 500 or above, and the books stay in order";
 }
 
+/// Finds one by its name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
