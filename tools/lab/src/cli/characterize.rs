@@ -3,147 +3,59 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 use upesi_hub::exit::{Exit, Failure, Outcome};
 
-use crate::plan::{PUBLISHED, PublishedLink, Recorded, SuiteFile, SuiteRun, Work};
+use super::failures::{cannot_create, software};
+use crate::plan::{PUBLISHED, PublishedLink, SuiteFile, SuiteRun, Work};
 use crate::report::ReportError;
 use crate::report::published::{Beside, Ours, Published, beside, summary, table};
+use crate::result::merge::remove;
 use crate::{SCHEMA_VERSION, Scenario};
 
-/// Members of a result that are kept beside the page: all but timelines, histograms, texts and what each DFSP counted.
-/// The whole results stay where the suite was run.
-const KEPT: [&str; 34] = [
-    "name",
-    "title",
-    "kind",
-    "parameters",
-    "options",
-    "unit",
-    "seed",
-    "target",
-    "environment",
-    "durable",
-    "completed",
-    "failed",
-    "lost",
-    "throughput_per_s",
-    "repetitions",
-    "repeated",
-    "latency_ms",
-    "http_ms",
-    "phases",
-    "loads",
-    "schedule",
-    "window",
-    "stages",
-    "processes",
-    "hub",
-    "baseline",
-    "ratio",
-    "audit",
-    "validity",
-    "thresholds",
-    "machine",
-    "targets",
-    "breakpoint",
-    "drift",
+/// Members of a result that are not kept beside the page: timelines, histograms, texts, what each DFSP counted, and
+/// other lists that are long and say little. The whole results stay where the suite was run.
+const LEFT_OUT: [&str; 16] = [
+    "/schema_version",
+    "/description",
+    "/scenario",
+    "/load_began_at",
+    "/late",
+    "/originated",
+    "/lab",
+    "/more_baselines",
+    "/slices",
+    "/simulators",
+    "/settlement",
+    "/timeline",
+    "/histogram",
+    "/audit/positions",
+    "/baseline/slices",
+    "/baseline/lab",
 ];
-/// Of those, members that are long and say little: a list for every DFSP, every slice of a baseline.
-const LEFT_OUT: [&str; 3] = ["/audit/positions", "/baseline/slices", "/baseline/lab"];
 
-const INTRODUCTION: &str = "\
-Written by `make characterize`; do not edit. [report.html](report.html) has the plots, [results.json](results.json) the figures of every
-run with what drove it, its environment, its audit, and the thresholds that it was held against. `upesi lab describe NAME` shows what a run does; `upesi lab run NAME` repeats it.
-
-All of it ran on one machine: hub, simulated DFSPs and load generator share its cores. The published figures are those of other machines,
-and most were reached with durability relaxed (replication 1, database flush relaxed) or without a disk at all; ours sync every batch to
-storage before its answers leave, unless a note says otherwise. What drove ours is taken from our results: users or arrivals, the measured
-time, DFSPs, finished transfers that the hub had behind it, and how many operations it came to.
-
-\"Per vCPU\" divides both figures by the vCPUs they were reached with; ours count all cores of the machine, those that load generator and
-DFSPs keep busy included. Where theirs was one handler, a single-threaded process, it counts as one vCPU, and the database and the broker
-beside it count as none, which favours it. \"Theirs not told\": the source does not say how many vCPUs it had; nothing is guessed. A
-latency or a share is \"not a rate\": it does not grow with vCPUs.
-
-What costs what is told by runs that take turns with the hub as shipped, A B A C A and so on, several times round, so that phases of the
-machine fall on all alike: the interval is that of the differences from turn to turn. Two switches of Mojaloop have no
-counterpart: this hub has no cache that could be off, as its state is in memory; and its audit log is the journal, without which nothing
-would be durable. \"fsync off\" is the nearest to being without.
-
-The streams of positions and callbacks alone were recorded from the journal of a hub that simulated DFSPs drove, and replayed. Those of
-prepares, fulfils and the ledger alone are made up in the same shape: as many DFSPs, bodies of a like length. A hub's own traffic is
-replayed with `upesi lab record` and the key `stream`: see [isolated stages](../lab/isolated.md#streams).
-";
-
-/// How long runs of ours are, and what becomes of those that missed something.
-const RUNS: &str = "\
-Figures of ours are of runs of seconds, but for the ramps, which are as long as the published ones, and for what `make soak` measured for an
-hour and left in `soak.json`. Runs that missed what was asked of them (their thresholds, their targets, their audit) keep their figure and get
-no ratio: \"missed\" says what. In the ramps to 1,000 users the hub lets all wait, as the published ones did (admission.delay_target_us = 100000); as
-shipped it refuses some of so many on cores that it shares with them. Of the white paper of 2026 the weights of its thirteen pairs of DFSPs are known; its minutes are seconds here, the first
-five and the last two left out as there. Each row names how theirs was reached (P) and what drove ours (O); both stand below the table.
-";
-
-const SCALE: &str = "\
-## What \"scale\" means here
-
-Mojaloop keeps each position in a database row, and runs several position handlers beside each other: its scale is their number.
-The figures for two, four and eight were announced and never published.
-
-This hub has one writer. It decides every command in memory, one after the other, and makes whole batches durable with one write and one
-sync; the batch, not a second writer, is what spreads the cost. So there is nothing to scale but the number of threads that hand commands to
-it. The rows \"scale 2, 4, 8\" are measured so: the same recorded stream, handed over by two, four, eight threads, message by message in turn,
-however few DFSPs there are, and 1,024 commands under way in all at every scale. `submitting_threads` of a row is how many threads really
-submitted.
-
-More submitters cannot make it faster. With 1,024 under way and 50 to a batch one submitter fills every batch already (`stages`, `engine`:
-`batch_mean`); what a batch then takes is deciding it, one write and one sync, whoever handed it over. More submitters can make it slower:
-on a machine with fewer cores than threads they take turns that writer and sync would have had, and the answers wake as many more threads.
-So rows that are level, or fall with the scale, are what one writer gives. Each figure is the median of three runs, in turn with those of the
-other rows; the report's plot has their 95 % intervals. Where intervals overlap, the machine moved the figure, not the scale.
-";
+/// The page, with places for the title, what the figures come to, the published ones beside ours, and every run.
+const PAGE: &str = include_str!("characterize.md");
 
 /// The published row that the highest rate of whole payments stands beside.
 const HIGHEST_RATE: &str = "dqt-2026";
 
-/// The same rows once more: what there is to say of ours where no run stands beside them.
-#[derive(Deserialize)]
-struct Rows {
-    rows: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-struct Row {
-    id: String,
-    unit: String,
-    unavailable: Option<String>,
-}
-
 /// Writes the page, the report and the figures into a directory.
 pub fn write(suite: &SuiteFile, out: &Path, docs: &Path) -> Outcome {
-    let software =
-        |error: &dyn std::fmt::Display| Failure::new(Exit::Software, format!("published.toml: {error}"));
-    let published: Published = toml::from_str(PUBLISHED).map_err(|error| software(&error))?;
-    let known: Rows = toml::from_str(PUBLISHED).map_err(|error| software(&error))?;
-    let cannot =
-        |error: std::io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", docs.display()));
+    let published: Published =
+        toml::from_str(PUBLISHED).map_err(|error| software(format!("published.toml: {error}")))?;
+    let cannot = cannot_create(docs);
     std::fs::create_dir_all(docs).map_err(cannot)?;
 
     let failed = |error| Failure::new(Exit::Data, error);
-    let beside = told(suite, out, &published, &known.rows).map_err(failed)?;
+    let beside = told(suite, out, &published).map_err(failed)?;
     let suite_directory = [out.to_owned()];
     let rows = crate::report::markdown(&suite_directory).map_err(failed)?;
-    let page = format!(
-        "# {}\n\n{}\n{}\n{}\n## Published beside ours\n\n{}\n{}\n## Every run\n\n{rows}",
-        suite.title,
-        crate::report::paragraph(&beside.summary),
-        crate::report::reflowed(INTRODUCTION),
-        crate::report::reflowed(RUNS),
-        table(&beside),
-        crate::report::reflowed(SCALE),
-    );
+    let page = PAGE
+        .replace("{title}", &suite.title)
+        .replace("{summary}", crate::report::paragraph(&beside.summary).trim_end())
+        .replace("{published}", table(&beside).trim_end())
+        .replace("{runs}", rows.trim_end());
     std::fs::write(docs.join("README.md"), page).map_err(cannot)?;
     let figures = serde_json::to_string_pretty(&figures(suite, out)).unwrap_or_default() + "\n";
     std::fs::write(docs.join("results.json"), figures).map_err(cannot)?;
@@ -162,13 +74,12 @@ pub fn beside_suite(directories: &[PathBuf]) -> Option<Beside> {
         return None;
     }
     let published: Published = toml::from_str(PUBLISHED).ok()?;
-    let known: Rows = toml::from_str(PUBLISHED).ok()?;
-    told(&suite, directory, &published, &known.rows).ok()
+    told(&suite, directory, &published).ok()
 }
 
 /// Published figures beside ours, and what they come to.
-fn told(suite: &SuiteFile, out: &Path, published: &Published, rows: &[Row]) -> Result<Beside, ReportError> {
-    let mut beside = beside(published, &ours(suite, out, rows));
+fn told(suite: &SuiteFile, out: &Path, published: &Published) -> Result<Beside, ReportError> {
+    let mut beside = beside(published, &ours(suite, out, published));
     let result = |run: &SuiteRun, point: &str| directory(out, &run.scenario.name, point).join("result.json");
     let search = suite.runs.iter().find_map(|run| {
         let link = run.rows.iter().find(|link| link.id == HIGHEST_RATE)?;
@@ -218,88 +129,79 @@ pub fn bring_recorded(
 
 /// The directory of a point of a suite's scenario.
 fn directory(out: &Path, scenario: &str, label: &str) -> PathBuf {
-    out.join(if label.is_empty() { scenario.to_owned() } else { format!("{scenario},{label}") })
+    out.join(directory_name(scenario, label))
+}
+
+fn directory_name(scenario: &str, label: &str) -> String {
+    if label.is_empty() { scenario.to_owned() } else { format!("{scenario},{label}") }
 }
 
 /// Our figure for each published row, or why there is none.
-fn ours(suite: &SuiteFile, out: &Path, rows: &[Row]) -> BTreeMap<String, Ours> {
+fn ours(suite: &SuiteFile, out: &Path, published: &Published) -> BTreeMap<String, Ours> {
+    let unit = |id: &str| published.rows.iter().find(|row| row.id == id).map_or("", |row| row.unit.as_str());
+    let told = |figure: Result<Ours, ReportError>, note: &str, instead: &str| match figure {
+        Ok(mut figure) => {
+            figure.remark(note);
+            figure
+        }
+        Err(_) => Ours::absent(instead),
+    };
     let mut ours = BTreeMap::new();
-    let unit = |id: &str| rows.iter().find(|row| row.id == id).map_or("", |row| row.unit.as_str());
-    for row in rows {
+    for row in &published.rows {
         if let Some(text) = &row.unavailable {
             ours.insert(row.id.clone(), Ours::absent(&format!("n/a: {text}")));
         }
     }
     for run in &suite.runs {
         for link in &run.rows {
-            let figure = match figure(out, &run.scenario.name, link, unit(&link.id)) {
-                Ok(mut figure) => {
-                    figure.remark(&link.note);
-                    figure
-                }
-                Err(_) => Ours::absent("n/a: the run failed"),
-            };
-            ours.insert(link.id.clone(), figure);
+            let figure = figure(out, &run.scenario.name, link, unit(&link.id));
+            ours.insert(link.id.clone(), told(figure, &link.note, "n/a: the run failed"));
         }
     }
     for recorded in &suite.recorded {
+        let file = out.join(format!("{}.json", recorded.name));
         for link in &recorded.rows {
-            ours.insert(link.id.clone(), recorded_figure(out, recorded, link, unit(&link.id)));
+            let figure = Ours::of(&file, &link.member, unit(&link.id));
+            ours.insert(link.id.clone(), told(figure, &link.note, &recorded.instead));
         }
     }
     ours
 }
 
-/// The figure that a link names of a result of another time.
-fn recorded_figure(out: &Path, recorded: &Recorded, link: &PublishedLink, unit: &str) -> Ours {
-    match Ours::of(&out.join(format!("{}.json", recorded.name)), &link.member, unit) {
-        Ok(mut figure) => {
-            figure.remark(&link.note);
-            figure
-        }
-        Err(_) => Ours::absent(&recorded.instead),
-    }
-}
-
+/// The figure that a link names of a run of the suite.
 fn figure(out: &Path, scenario: &str, link: &PublishedLink, unit: &str) -> Result<Ours, ReportError> {
-    let result = directory(out, scenario, &link.point);
-    if let Some(transfers) = link.at_transfers {
-        return Ours::at_transfers(&result.join("result.json"), transfers);
+    let file = directory(out, scenario, &link.point).join("result.json");
+    match (link.at_transfers, &link.against) {
+        (Some(transfers), _) => Ours::at_transfers(&file, transfers),
+        (None, None) => Ours::of(&file, &link.member, unit),
+        (None, Some(base)) => {
+            let [run, base] = [&link.point, base].map(|point| directory_name(scenario, point));
+            Ours::difference(out, &run, &base, &link.member, unit)
+        }
     }
-    let Some(base) = &link.against else {
-        return Ours::of(&result.join("result.json"), &link.member, unit);
-    };
-    let name = |path: PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let [run, base] = [result, directory(out, scenario, base)].map(name);
-    Ours::difference(out, &run, &base, &link.member, unit)
 }
 
 /// What is kept of every result.
 fn figures(suite: &SuiteFile, out: &Path) -> Value {
-    let mut figures = Vec::new();
-    for run in &suite.runs {
-        for point in run.scenario.points() {
-            let file = directory(out, &run.scenario.name, &point.label()).join("result.json");
-            let Some(result) = read(&file) else { continue };
-            figures.push(kept(&result));
-        }
-    }
-    json!({ "schema_version": SCHEMA_VERSION, "suite": suite.name, "results": figures })
+    let points = suite.runs.iter().flat_map(|run| {
+        let name = &run.scenario.name;
+        run.scenario.points().iter().map(move |point| directory(out, name, &point.label()))
+    });
+    let results = points.filter_map(|directory| read(&directory.join("result.json"))).map(kept);
+    let results: Vec<Value> = results.collect();
+    json!({ "schema_version": SCHEMA_VERSION, "suite": suite.name, "results": results })
 }
 
-fn kept(result: &Value) -> Value {
-    let is_isolated = result["kind"] == "isolated";
+fn kept(mut result: Value) -> Value {
     // A stage alone has parameters; the options of a load are not its own.
-    let names = KEPT.into_iter().filter(|name| !(is_isolated && *name == "options"));
-    let members = names.map(|name| (name.to_owned(), result[name].clone()));
-    let mut kept = Value::Object(members.filter(|(_, value)| !value.is_null()).collect());
-    for path in LEFT_OUT {
-        let Some((parent, member)) = path.rsplit_once('/') else { continue };
-        if let Some(parent) = kept.pointer_mut(parent).and_then(Value::as_object_mut) {
-            parent.remove(member);
-        }
+    let options = (result["kind"] == "isolated").then_some("/options");
+    for member in LEFT_OUT.into_iter().chain(options) {
+        remove(&mut result, member);
     }
-    kept
+    if let Some(members) = result.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
+    result
 }
 
 fn read(file: &Path) -> Option<Value> {
@@ -322,20 +224,20 @@ mod tests {
         SuiteFile::named("characterize").unwrap()
     }
 
-    fn rows() -> Vec<Row> {
-        toml::from_str::<Rows>(PUBLISHED).unwrap().rows
+    fn published() -> Published {
+        toml::from_str(PUBLISHED).unwrap()
     }
 
     #[test]
     fn every_published_row_has_one_run_or_a_reason() {
-        let published: Published = toml::from_str(PUBLISHED).unwrap();
+        let published = published();
         let ids: BTreeSet<&str> = published.rows.iter().map(|row| row.id.as_str()).collect();
         assert_eq!(ids.len(), published.rows.len(), "ids are told apart");
         let suite = suite();
         let recorded = suite.recorded.iter().flat_map(|recorded| &recorded.rows);
         let links = suite.runs.iter().flat_map(|run| &run.rows).chain(recorded);
         let linked: Vec<&str> = links.map(|link| link.id.as_str()).collect();
-        for row in rows() {
+        for row in &published.rows {
             let runs = linked.iter().filter(|id| **id == row.id).count();
             let (has_reason, id) = (row.unavailable.is_some(), &row.id);
             assert_eq!(runs + usize::from(has_reason), 1, "{id}: one run, or a reason why there is none");
@@ -347,8 +249,7 @@ mod tests {
 
     #[test]
     fn a_row_says_what_it_is_and_conditions_refer_to_the_row_above() {
-        let published: Published = toml::from_str(PUBLISHED).unwrap();
-        for pair in published.rows.windows(2) {
+        for pair in published().rows.windows(2) {
             let [above, row] = pair else { continue };
             assert!(!row.what.starts_with("the same"), "{}: say it in full", row.id);
             if row.conditions.contains("as the row above") {
@@ -438,7 +339,7 @@ mod tests {
     #[test]
     fn rows_of_runs_that_failed_say_so() {
         let nowhere = tempfile::tempdir().unwrap();
-        for (id, row) in ours(&suite(), nowhere.path(), &rows()) {
+        for (id, row) in ours(&suite(), nowhere.path(), &published()) {
             let says_so = row.note.starts_with("n/a: ") || row.note.starts_with("see make soak");
             assert!(row.figure.is_none() && says_so, "{id}: {}", row.note);
         }

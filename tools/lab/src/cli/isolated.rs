@@ -10,6 +10,7 @@ use upesi_journal::JournalError;
 
 use super::run::commit;
 use crate::Surroundings;
+use crate::drive::execute::{create, write};
 use crate::isolated::stream::{GenerateOptions, RecordOptions, Skipped, Stream, StreamError};
 use crate::isolated::{self, Context, IsolatedError, KINDS};
 use crate::plan::section::{Node, Value};
@@ -43,11 +44,7 @@ pub struct IsolatedArguments {
 
 pub fn run(arguments: &IsolatedArguments) -> Outcome {
     let out = arguments.out.as_ref();
-    if let Some(out) = out {
-        let failed =
-            |error| Failure::new(Exit::CannotCreate, format!("cannot create {}: {error}", out.display()));
-        std::fs::create_dir_all(out).map_err(failed)?;
-    }
+    create(out.map(PathBuf::as_path))?;
     let context = Context {
         surroundings: Surroundings { out: out.cloned(), commit: commit(), ..Surroundings::default() },
         scratch: arguments.scratch.clone().or_else(|| out.cloned()).unwrap_or_else(std::env::temp_dir),
@@ -57,11 +54,7 @@ pub fn run(arguments: &IsolatedArguments) -> Outcome {
     let table = Node { line: 0, value: Value::Table(arguments.with.iter().cloned().collect()) };
     let result = isolated::run(&arguments.kind, Some(&table), &context)
         .map_err(|error| Failure::new(isolated_exit(&error), error))?;
-    if let Some(out) = out {
-        let failed =
-            |error| Failure::new(Exit::CannotCreate, format!("cannot write into {}: {error}", out.display()));
-        result.write(out).map_err(failed)?;
-    }
+    write(&result, out.map(PathBuf::as_path))?;
     write_out(&if arguments.json { result.to_json() } else { result.table() })?;
     if result.validity.valid {
         Ok(())

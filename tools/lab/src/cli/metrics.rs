@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::Value;
 
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_hub::exit::{Outcome, write_out};
+
+use crate::report::input;
 
 /// Arguments of `upesi lab metrics`.
 #[derive(Args, Clone, Debug)]
@@ -18,27 +19,16 @@ pub struct LabMetricsArguments {
     pub results: Vec<PathBuf>,
 }
 
-/// Where a metric stands in `result.json`, and how it is told.
-enum Source {
-    Number(&'static str),
-    Flag(&'static str),
-    /// Latencies in milliseconds, told in seconds, one for each quantile.
-    Latency,
-}
-
-const METRICS: [(&str, &str, Source); 8] = [
-    ("upesi_lab_run_valid", "1 where the run says something about the hub", Source::Flag("/validity/valid")),
-    ("upesi_lab_audit_holds", "1 where the hub's books are those of the DFSPs", Source::Flag("/audit/ok")),
-    ("upesi_lab_throughput_per_second", "Operations per second", Source::Number("/throughput_per_s")),
-    ("upesi_lab_completed", "Operations that ended well", Source::Number("/completed")),
-    ("upesi_lab_failed", "Operations that ended otherwise", Source::Number("/failed")),
-    ("upesi_lab_lost", "Accepted requests without outcome", Source::Number("/lost")),
-    (
-        "upesi_lab_hub_cpu_microseconds",
-        "CPU time of the hub for each operation",
-        Source::Number("/hub/cpu_us_per_operation"),
-    ),
-    ("upesi_lab_latency_seconds", "From the intended start to the end", Source::Latency),
+/// Name, what it is, and where it stands in `result.json`.
+const METRICS: [(&str, &str, &str); 8] = [
+    ("upesi_lab_run_valid", "1 where the run says something about the hub", "/validity/valid"),
+    ("upesi_lab_audit_holds", "1 where the hub's books are those of the DFSPs", "/audit/ok"),
+    ("upesi_lab_throughput_per_second", "Operations per second", "/throughput_per_s"),
+    ("upesi_lab_completed", "Operations that ended well", "/completed"),
+    ("upesi_lab_failed", "Operations that ended otherwise", "/failed"),
+    ("upesi_lab_lost", "Accepted requests without outcome", "/lost"),
+    ("upesi_lab_hub_cpu_microseconds", "CPU time of the hub for each operation", "/hub/cpu_us_per_operation"),
+    ("upesi_lab_latency_seconds", "From the intended start to the end", "/latency_ms"),
 ];
 const QUANTILES: [(&str, &str); 6] = [
     ("p50", "0.5"),
@@ -51,26 +41,20 @@ const QUANTILES: [(&str, &str); 6] = [
 
 /// Prints the results in Prometheus' text format.
 pub fn run(arguments: &LabMetricsArguments) -> Outcome {
-    let results = arguments.results.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let file = |path: &PathBuf| if path.is_dir() { path.join("result.json") } else { path.clone() };
+    let results = arguments.results.iter().map(|path| input::read(&file(path)));
+    let results = results.collect::<Result<Vec<_>, _>>()?;
     write_out(&exposition(&results))
-}
-
-fn read(path: &Path) -> Result<Value, Failure> {
-    let path = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
-    let text = fs::read_to_string(&path)
-        .map_err(|error| Failure::new(Exit::NoInput, format!("{}: {error}", path.display())))?;
-    serde_json::from_str(&text)
-        .map_err(|error| Failure::new(Exit::Data, format!("{} is no result: {error}", path.display())))
 }
 
 /// Of several results of one scenario, commit and parameters, the last counts.
 fn exposition(results: &[Value]) -> String {
     let by_labels: BTreeMap<String, &Value> = results.iter().map(|result| (labels(result), result)).collect();
     let mut text = String::new();
-    for (name, help, source) in &METRICS {
+    for (name, help, pointer) in &METRICS {
         upesi_hub::exposition::head(&mut text, name, "gauge", help);
         for (labels, result) in &by_labels {
-            for (more, value) in samples(result, source) {
+            for (more, value) in samples(result.pointer(pointer)) {
                 let _ = writeln!(text, "{name}{{{labels}{more}}} {value}");
             }
         }
@@ -78,24 +62,21 @@ fn exposition(results: &[Value]) -> String {
     text
 }
 
-fn samples(result: &Value, source: &Source) -> Vec<(String, String)> {
-    let number = |pointer: &str| result.pointer(pointer).filter(|value| value.is_number());
-    match source {
-        Source::Number(pointer) => {
-            number(pointer).map(|value| (String::new(), value.to_string())).into_iter().collect()
-        }
-        Source::Flag(pointer) => {
-            let flag = result.pointer(pointer).and_then(Value::as_bool);
-            flag.map(|flag| (String::new(), u8::from(flag).to_string())).into_iter().collect()
-        }
-        Source::Latency => {
+/// The samples of a member, with labels of their own.
+fn samples(member: Option<&Value>) -> Vec<(String, String)> {
+    match member {
+        Some(Value::Bool(flag)) => vec![(String::new(), u8::from(*flag).to_string())],
+        Some(Value::Number(number)) => vec![(String::new(), number.to_string())],
+        // Latencies in milliseconds, told in seconds, one for each quantile.
+        Some(Value::Object(latency)) => {
             let sample = |(member, quantile): &(&str, &str)| {
-                let milliseconds = number(&format!("/latency_ms/{member}"))?;
+                let milliseconds = latency.get(*member).filter(|value| value.is_number())?;
                 // A power of ten is a matter of the exponent, which any reader of floats takes.
                 Some((format!(",quantile=\"{quantile}\""), format!("{milliseconds}e-3")))
             };
             QUANTILES.iter().filter_map(sample).collect()
         }
+        _ => Vec::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `upesi lab`: load against a hub, measured and audited.
 
 mod characterize;
+pub(crate) mod failures;
 mod isolated;
 pub mod messages;
 mod metrics;
@@ -22,7 +23,6 @@ use upesi_pki::Trial;
 use self::isolated::{IsolatedArguments, RecordArguments};
 use self::results::{CompareArguments, DescribeArguments, ListArguments, MergeArguments, ReportArguments};
 use self::run::RunArguments;
-pub(crate) use self::run::exit_of;
 use self::suite::SuiteArguments;
 use crate::drive::forwarder::{self, ForwarderError, ForwarderSecurity, Prefix, Route, UnusableFiles};
 use crate::fill::{self, FillArguments};

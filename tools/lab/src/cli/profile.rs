@@ -1,7 +1,6 @@
 //! `upesi lab profile`: a scenario's load against a hub, and meanwhile a look at where its CPU time and memory go.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,9 +15,10 @@ use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_profile::StageShares;
 
 use super::duration;
+use super::failures::{cannot_create, runtime, software, unavailable, unless_any, usage};
 use super::run::{self, RunArguments, commit};
 use crate::plan::{Point, Test, Work};
-use crate::{AdminClient, AdminError, HubProcess, LabResult, RunOptions, Scenario, TargetHub};
+use crate::{AdminClient, AdminError, HubProcess, LabResult, RunOptions, Scenario, SuitePoint, TargetHub};
 
 /// The admin API's answer is waited for 30 s, so a profile must be shorter.
 const SECONDS_MAX: u64 = 20;
@@ -68,9 +68,9 @@ fn json_argument(json: Arg) -> Arg {
 
 pub fn run(arguments: &ProfileArguments) -> Outcome {
     let out = arguments.load.out.clone().unwrap_or_else(|| PathBuf::from(OUT));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unavailable)?;
+    let runtime = runtime()?;
     if let (Some(url), None) = (&arguments.load.target.admin, &arguments.load.target.target) {
-        create(&out)?;
+        fs::create_dir_all(&out).map_err(cannot_create(&out))?;
         let looker = Looker::new(url, arguments.seconds, &out)?;
         runtime.block_on(async {
             looker.heap("heap-before.json").await?;
@@ -78,10 +78,10 @@ pub fn run(arguments: &ProfileArguments) -> Outcome {
         })?;
         return tell(&out, arguments.load.json);
     }
-    let points = run::points(&arguments.load)?;
+    let points = run::plan(&arguments.load)?.points;
     let single = points.len() == 1;
     let mut runs = Vec::new();
-    for point in points {
+    for SuitePoint { point, .. } in points {
         let directory = if single { out.clone() } else { out.join(point.label()) };
         // All are looked at before any is run: a mistake in the last must not cost the time of the others.
         runs.push((directory, arguments.to_look_at(point)?));
@@ -89,7 +89,7 @@ pub fn run(arguments: &ProfileArguments) -> Outcome {
     let mut directories = Vec::new();
     let mut broken = Vec::new();
     for (directory, (options, after)) in runs {
-        create(&directory)?;
+        fs::create_dir_all(&directory).map_err(cannot_create(&directory))?;
         let looker = |url: &str| Looker::new(url, arguments.seconds, &directory);
         let result = load_and_look(options, after, &directory, &looker, &runtime)?;
         if !arguments.load.json {
@@ -105,7 +105,7 @@ pub fn run(arguments: &ProfileArguments) -> Outcome {
     crate::report::write_html(&directories, &page)
         .map_err(|error| Failure::new(Exit::CannotCreate, error))?;
     eprintln!("upesi lab: the report is {}", page.display());
-    if broken.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, broken.join("\n"))) }
+    unless_any(&broken)
 }
 
 impl ProfileArguments {
@@ -194,8 +194,8 @@ fn load_and_look(
     }
     // A load that failed is why there was nothing to see.
     let result = match loaded {
-        Ok(result) => result.map_err(|error| Failure::new(run::exit_of(&error), error))?,
-        Err(_) => return Err(Failure::new(Exit::Software, "the load ended by a fault of the program")),
+        Ok(result) => result?,
+        Err(_) => return Err(software("the load ended by a fault of the program")),
     };
     looked?;
     if own.is_some() && result.passed() {
@@ -211,9 +211,8 @@ fn start_hub(
     out: &Path,
     runtime: &Runtime,
 ) -> Result<HubProcess, Failure> {
-    let cannot = |error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display()));
     if data.exists() {
-        fs::remove_dir_all(data).map_err(cannot)?;
+        fs::remove_dir_all(data).map_err(cannot_create(data))?;
     }
     let binary = std::env::current_exe().map_err(unavailable)?;
     if options.existing_transfers > 0 {
@@ -222,7 +221,7 @@ fn start_hub(
         let mut fill = Command::new(&binary);
         fill.args(["lab", "fill", "--transfers", &count, "--data"]).arg(data).stdout(Stdio::null());
         if !fill.status().map_err(unavailable)?.success() {
-            return Err(Failure::new(Exit::Unavailable, "the hub could not be filled with transfers"));
+            return Err(unavailable("the hub could not be filled with transfers"));
         }
     }
     let log = out.join("hub.log");
@@ -244,8 +243,7 @@ impl Looker {
     }
 
     async fn answers(&self, operations: &[Scenario]) -> Result<u64, Failure> {
-        let text = self.admin.get("/metrics").await.map_err(|error| no_answer(&error))?;
-        let text = String::from_utf8_lossy(&text);
+        let text = self.get("/metrics").await?;
         Ok(operations.iter().map(|operation| answers(&text, *operation)).sum())
     }
 
@@ -264,29 +262,23 @@ impl Looker {
     async fn look(&self) -> Outcome {
         let folded = self.get(&format!("/debug/profile?seconds={}&format=folded", self.seconds)).await?;
         crate::observe::process::keep(&self.out, &folded, Duration::from_secs(self.seconds))
-            .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", self.out.display())))?;
+            .map_err(cannot_create(&self.out))?;
         self.heap("heap-after.json").await
     }
 
     async fn heap(&self, name: &str) -> Outcome {
-        let summary = self.get("/debug/heap").await?;
-        self.write(name, &summary)
+        let path = self.out.join(name);
+        fs::write(&path, self.get("/debug/heap").await?).map_err(cannot_create(&path))
     }
 
     async fn get(&self, path: &str) -> Result<String, Failure> {
-        let body = self.admin.get(path).await.map_err(|error| no_answer(&error))?;
+        let body = self.admin.get(path).await.map_err(no_answer)?;
         Ok(String::from_utf8_lossy(&body).into_owned())
-    }
-
-    fn write(&self, name: &str, text: &str) -> Outcome {
-        let path = self.out.join(name);
-        fs::write(&path, text)
-            .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", path.display())))
     }
 }
 
 /// Why a hub shows nothing of itself.
-fn no_answer(error: &AdminError) -> Failure {
+fn no_answer(error: AdminError) -> Failure {
     match error {
         AdminError::Refused { .. } => unavailable(format!(
             "{error}; only Upesi hubs can be looked into, and only where admin.profiling is not false"
@@ -308,19 +300,6 @@ fn answers(metrics: &str, scenario: Scenario) -> u64 {
     let start = format!("upesi_http_requests_total{labels}");
     let counts = metrics.lines().filter(|line| line.starts_with(&start));
     counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
-}
-
-fn create(directory: &Path) -> Outcome {
-    fs::create_dir_all(directory)
-        .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", directory.display())))
-}
-
-fn unavailable(error: impl Display) -> Failure {
-    Failure::new(Exit::Unavailable, error)
-}
-
-fn usage(error: impl Display) -> Failure {
-    Failure::new(Exit::Usage, error)
 }
 
 // What `upesi lab profile` tells of a profile that was taken: tables for a terminal.
@@ -346,9 +325,9 @@ pub fn tell(out: &Path, as_json: bool) -> Outcome {
         stages.table()
     );
     text.push_str("\nby thread\n");
-    text.push_str(&shares(stacks(&folded).map(|(stack, count)| (first(stack), count)), total));
+    text.push_str(&shares(&folded, total, first));
     text.push_str("\nby function, what it calls not included\n");
-    text.push_str(&shares(stacks(&folded).map(|(stack, count)| (last(stack), count)), total));
+    text.push_str(&shares(&folded, total, last));
     text.push_str("\nmemory, before and after, in MiB\n");
     text.push_str(&memory(&heap(out, "heap-before.json"), &heap(out, "heap-after.json")));
     text.push_str(&format!(
@@ -395,13 +374,6 @@ fn mebibytes(bytes: u64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-fn stacks(folded: &str) -> impl Iterator<Item = (&str, u64)> {
-    folded.lines().filter_map(|line| {
-        let (stack, count) = line.rsplit_once(' ')?;
-        Some((stack, count.parse().ok()?))
-    })
-}
-
 fn first(stack: &str) -> &str {
     stack.split(';').next().unwrap_or(stack)
 }
@@ -410,10 +382,12 @@ fn last(stack: &str) -> &str {
     stack.rsplit(';').next().unwrap_or(stack)
 }
 
-fn shares<'text>(counts: impl Iterator<Item = (&'text str, u64)>, total: u64) -> String {
+/// The largest shares of the samples by what a stack is named.
+fn shares(folded: &str, total: u64, name: fn(&str) -> &str) -> String {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-    for (name, count) in counts {
-        *sums.entry(name).or_default() += count;
+    for (stack, count) in folded.lines().filter_map(|line| line.rsplit_once(' ')) {
+        let Ok(count) = count.parse::<u64>() else { continue };
+        *sums.entry(name(stack)).or_default() += count;
     }
     let mut sorted: Vec<_> = sums.into_iter().collect();
     sorted.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
@@ -442,8 +416,8 @@ mod tests {
 
     fn planned(line: &str) -> Result<(RunOptions, Duration), Failure> {
         let arguments = parsed(line);
-        let points = run::points(&arguments.load)?;
-        arguments.to_look_at(points.into_iter().next().unwrap())
+        let points = run::plan(&arguments.load)?.points;
+        arguments.to_look_at(points.into_iter().next().unwrap().point)
     }
 
     #[test]
@@ -458,7 +432,7 @@ mod tests {
         let (options, _) = planned("transfers-hot-pair --hub-argument=--set=engine.durable=false").unwrap();
         assert_eq!(options.hub_arguments.last().map(String::as_str), Some("--set=engine.durable=false"));
         assert!(options.baselines.is_empty() && options.slice_count() == 1);
-        let points = run::points(&parsed("ablations").load).unwrap();
+        let points = run::plan(&parsed("ablations").load).unwrap().points;
         assert!(points.len() > 5, "each run of a sweep is looked at");
     }
 
@@ -499,10 +473,8 @@ mod tests {
     #[test]
     fn the_largest_shares_come_first() {
         let folded = "engine;run;write 6\nedge;poll 3\nengine;run 1\nno count\n";
-        let by =
-            |name: fn(&str) -> &str| shares(stacks(folded).map(|(stack, count)| (name(stack), count)), 10);
-        assert_eq!(by(first), "   70.0 %  engine\n   30.0 %  edge\n");
-        assert_eq!(by(last), "   60.0 %  write\n   30.0 %  poll\n   10.0 %  run\n");
+        assert_eq!(shares(folded, 10, first), "   70.0 %  engine\n   30.0 %  edge\n");
+        assert_eq!(shares(folded, 10, last), "   60.0 %  write\n   30.0 %  poll\n   10.0 %  run\n");
     }
 
     #[test]

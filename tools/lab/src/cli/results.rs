@@ -3,14 +3,13 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use crate::RunOptions;
 use crate::plan::{SCENARIOS, SUITES, ScenarioFile, SuiteFile, Work};
-use crate::report::ReportError;
-use crate::{MergeError, RunOptions};
 use clap::Args;
 
 use super::characterize;
-use super::run::plan_failure;
-use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use super::failures::cannot_create;
+use upesi_hub::exit::{Outcome, write_out};
 
 /// Arguments of `upesi lab list`.
 #[derive(Args, Clone, Debug)]
@@ -71,12 +70,12 @@ pub struct MergeArguments {
 pub fn list(arguments: &ListArguments) -> Outcome {
     let mut rows = Vec::new();
     for (name, _) in SCENARIOS {
-        let scenario = ScenarioFile::named(name).map_err(|error| plan_failure(&error))?;
+        let scenario = ScenarioFile::named(name)?;
         let kind = kind_of(&scenario);
         rows.push(("scenario", *name, kind, scenario.points().len(), scenario.title));
     }
     for (name, _) in SUITES {
-        let suite = SuiteFile::named(name).map_err(|error| plan_failure(&error))?;
+        let suite = SuiteFile::named(name)?;
         let runs = suite.runs.iter().map(|run| run.scenario.points().len()).sum();
         rows.push(("suite", *name, "suite".to_owned(), runs, suite.title));
     }
@@ -102,7 +101,7 @@ fn kind_of(scenario: &ScenarioFile) -> String {
 }
 
 pub fn describe(arguments: &DescribeArguments) -> Outcome {
-    let scenario = ScenarioFile::named(&arguments.scenario).map_err(|error| plan_failure(&error))?;
+    let scenario = ScenarioFile::named(&arguments.scenario)?;
     if arguments.toml {
         return write_out(&scenario.text);
     }
@@ -148,7 +147,7 @@ fn end_to_end(options: &RunOptions, test: &str) -> String {
 }
 
 pub fn compare(arguments: &CompareArguments) -> Outcome {
-    let comparison = crate::report::compare(&arguments.results).map_err(|error| report_failure(&error))?;
+    let comparison = crate::report::compare(&arguments.results)?;
     write_out(&format!("{comparison}\n"))?;
     write_html(&arguments.results, arguments.html.as_ref())
 }
@@ -165,39 +164,19 @@ pub fn report(arguments: &ReportArguments) -> Outcome {
     } else {
         crate::report::text(&arguments.results)
     };
-    write_out(&text.map_err(|error| report_failure(&error))?)
+    write_out(&text?)
 }
 
 fn write_html(results: &[PathBuf], page: Option<&PathBuf>) -> Outcome {
     let Some(page) = page else { return Ok(()) };
     let beside = characterize::beside_suite(results);
-    crate::report::write_html_beside(results, beside.as_ref(), page).map_err(|error| report_failure(&error))
-}
-
-fn report_failure(error: &ReportError) -> Failure {
-    let exit = match error {
-        ReportError::Unreadable { .. } => Exit::NoInput,
-        ReportError::Unwritable { .. } => Exit::CannotCreate,
-        ReportError::Malformed { .. } | ReportError::Layout { .. } | ReportError::TooLarge { .. } => {
-            Exit::Data
-        }
-        _ => Exit::Usage,
-    };
-    Failure::new(exit, error)
+    Ok(crate::report::write_html_beside(results, beside.as_ref(), page)?)
 }
 
 pub fn merge(arguments: &MergeArguments) -> Outcome {
-    let merged = crate::result::merge::merge(&arguments.results).map_err(|error| {
-        let exit = match error {
-            MergeError::TooFew | MergeError::Different { .. } | MergeError::NotShared { .. } => Exit::Usage,
-            MergeError::Io { .. } => Exit::NoInput,
-            MergeError::NoResult { .. } => Exit::Data,
-        };
-        Failure::new(exit, error)
-    })?;
+    let merged = crate::merge(&arguments.results)?;
     let text = serde_json::to_string_pretty(&merged).unwrap_or_default() + "\n";
     let Some(out) = &arguments.out else { return write_out(&text) };
-    let cannot = |error| Failure::new(Exit::CannotCreate, format!("{}: {error}", out.display()));
-    std::fs::create_dir_all(out).map_err(cannot)?;
-    std::fs::write(out.join("result.json"), text).map_err(cannot)
+    std::fs::create_dir_all(out).map_err(cannot_create(out))?;
+    std::fs::write(out.join("result.json"), text).map_err(cannot_create(out))
 }

@@ -10,11 +10,11 @@ use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_sim::DfspSettings;
 use upesi_types::{Amount, Currency};
 
-use super::{TargetArguments, amount, currency, duration, suite};
-use crate::plan::{PlanError, Point, ScenarioFile, Test, Work};
+use super::{TargetArguments, amount, currency, duration, failures, suite};
+use crate::plan::{Point, ScenarioFile, Test, Work};
 use crate::{
-    Baseline, LabError, Load, PairChoice, Role, RunOptions, Scenario, Signatures, SuitePlan, Surroundings,
-    Transport,
+    Baseline, Group, Load, PairChoice, Role, RunOptions, Scenario, Signatures, SuitePlan, SuitePoint,
+    Surroundings, Transport,
 };
 
 /// Most operations without outcome in an open loop, where nobody says.
@@ -203,7 +203,7 @@ impl RunArguments {
 
     /// Puts what was given over one point of a scenario.
     fn apply_to(&self, point: &mut Point) -> Result<(), Failure> {
-        let usage = |text: &str| Err(Failure::new(Exit::Usage, text));
+        let usage = |text: &str| Err(failures::usage(text));
         match &mut point.work {
             Work::EndToEnd { options, test } => {
                 self.apply(options);
@@ -217,18 +217,11 @@ impl RunArguments {
                     return usage("a breakpoint is searched among rates; --vus says nothing to it");
                 }
                 check_settings(&options.hub_arguments)?;
-                options.validate().map_err(|error| Failure::new(Exit::Usage, error))
+                options.validate().map_err(failures::usage)
             }
             Work::Isolated { hub_arguments, seed, .. } => {
-                let is_given = self.target.target.is_some()
-                    || [
-                        self.vus.is_some(),
-                        self.rate.is_some(),
-                        self.duration.is_some(),
-                        self.dfsps.is_some(),
-                    ]
-                    .contains(&true);
-                if is_given {
+                let is_loaded = self.vus.is_some() || self.rate.is_some() || self.duration.is_some();
+                if is_loaded || self.target.target.is_some() || self.dfsps.is_some() {
                     return usage(
                         "an isolated stage is set up by its file: --target, --vus, --rate, --duration and --dfsps say nothing to it",
                     );
@@ -253,62 +246,51 @@ fn check_settings(arguments: &[String]) -> Result<(), Failure> {
     };
     let flags = arguments.iter().filter_map(setting).collect();
     let sources = Sources { file: None, environment: Vec::new(), flags };
-    config::load(&sources)
-        .map(|_| ())
-        .map_err(|mistakes| Failure::new(Exit::Usage, config::describe(&mistakes)))
+    config::load(&sources).map(drop).map_err(|mistakes| failures::usage(config::describe(&mistakes)))
 }
 
-/// The runs that were asked for, with the flags put over them.
-pub fn points(arguments: &RunArguments) -> Result<Vec<Point>, Failure> {
-    let mut points = match Scenario::ALL.into_iter().find(|known| known.name() == arguments.scenario) {
+/// What was asked for, with the flags put over it: the points of a scenario, or just an operation.
+pub fn plan(arguments: &RunArguments) -> Result<SuitePlan, Failure> {
+    let mut plan = match Scenario::ALL.into_iter().find(|known| known.name() == arguments.scenario) {
         Some(scenario) => {
             let options = Box::new(RunOptions { scenario, ..RunOptions::default() });
             let work = Work::EndToEnd { options, test: Test::Average };
-            vec![Point { parameters: BTreeMap::new(), work }]
+            let point = Point { parameters: BTreeMap::new(), work };
+            let (scenario, title, description) = (scenario.name().to_owned(), String::new(), String::new());
+            SuitePlan {
+                repetitions: 1,
+                points: vec![SuitePoint { scenario, title, description, point }],
+                groups: vec![Group { points: 0..1, repetitions: 1, is_against_first: false }],
+                ..SuitePlan::default()
+            }
         }
-        None => {
-            let scenario = ScenarioFile::named(&arguments.scenario).map_err(|error| plan_failure(&error))?;
-            scenario.points().to_vec()
-        }
+        None => SuitePlan::of_scenario(&ScenarioFile::named(&arguments.scenario)?),
     };
-    for point in &mut points {
-        arguments.apply_to(point)?;
-    }
-    Ok(points)
-}
-
-pub fn run(arguments: &RunArguments) -> Outcome {
-    if let Some(scenario) = Scenario::ALL.into_iter().find(|known| known.name() == arguments.scenario) {
-        let mut options =
-            RunOptions { scenario, out: arguments.out.clone(), commit: commit(), ..RunOptions::default() };
-        arguments.apply(&mut options);
-        check_settings(&options.hub_arguments)?;
-        let result =
-            crate::drive::run::run(&options).map_err(|error| Failure::new(exit_of(&error), error))?;
-        return show(&result, arguments.json);
-    }
-    let scenario = ScenarioFile::named(&arguments.scenario).map_err(|error| plan_failure(&error))?;
-    let mut plan = SuitePlan::of_scenario(&scenario);
     for point in &mut plan.points {
         arguments.apply_to(&mut point.point)?;
     }
+    Ok(plan)
+}
+
+pub fn run(arguments: &RunArguments) -> Outcome {
+    let plan = plan(arguments)?;
     if plan.runs() > 1 {
-        let out = arguments.out.clone().unwrap_or_else(|| Path::new("out/lab").join(&scenario.name));
+        let out = arguments.out.clone().unwrap_or_else(|| Path::new("out/lab").join(&plan.name));
         return suite::run_plan(&plan, &out, arguments.json);
     }
-    let Some(point) = plan.points.first() else { return Ok(()) };
+    let Some(SuitePoint { scenario, title, description, point }) = plan.points.into_iter().next() else {
+        return Ok(());
+    };
     let surroundings = Surroundings {
-        name: scenario.name.clone(),
-        title: scenario.title.clone(),
-        description: scenario.description.clone(),
-        parameters: point.point.parameters.clone(),
+        name: scenario,
+        title,
+        description,
+        parameters: point.parameters,
         out: arguments.out.clone(),
         recordings: None,
         commit: commit(),
     };
-    let result = crate::drive::execute::execute(&point.point.work, &surroundings)
-        .map_err(|error| Failure::new(exit_of(&error), error))?;
-    show(&result, arguments.json)
+    show(&crate::drive::execute::execute(&point.work, &surroundings)?, arguments.json)
 }
 
 fn show(result: &crate::LabResult, as_json: bool) -> Outcome {
@@ -318,30 +300,5 @@ fn show(result: &crate::LabResult, as_json: bool) -> Outcome {
         Ok(())
     } else {
         Err(Failure::new(Exit::Failure, format!("the run did not pass: {}", failings.join("\n"))))
-    }
-}
-
-pub fn plan_failure(error: &PlanError) -> Failure {
-    let exit = match error {
-        PlanError::Unreadable { .. } => Exit::NoInput,
-        PlanError::Unknown { .. } | PlanError::Mistakes { .. } => Exit::Usage,
-    };
-    Failure::new(exit, error)
-}
-
-pub fn exit_of(error: &LabError) -> Exit {
-    match error {
-        LabError::Options(_) => Exit::Usage,
-        LabError::Isolated(error) if error.is_usage() => Exit::Usage,
-        LabError::Isolated(error) if error.missing_stream().is_some() => Exit::NoInput,
-        LabError::Io { .. } | LabError::Keys(_) => Exit::CannotCreate,
-        LabError::Security(_) => Exit::Usage,
-        LabError::Process(_) => Exit::NoInput,
-        LabError::Child(_)
-        | LabError::Sim(_)
-        | LabError::Admin(_)
-        | LabError::Metrics(_)
-        | LabError::Workers(_) => Exit::Unavailable,
-        LabError::Onboard(_) | LabError::Isolated(_) => Exit::Failure,
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 
-use super::run::{commit, exit_of, plan_failure};
-use super::{TargetArguments, characterize};
+use super::run::commit;
+use super::{TargetArguments, characterize, failures};
 use crate::plan::{ScenarioFile, SuiteFile, Work};
 use crate::{ClaimVerdict, LeftOut, SuitePlan};
 
@@ -41,7 +41,7 @@ pub struct SuiteArguments {
 }
 
 pub fn run(arguments: &SuiteArguments) -> Outcome {
-    let mut suite = SuiteFile::named(&arguments.suite).map_err(|error| plan_failure(&error))?;
+    let mut suite = SuiteFile::named(&arguments.suite)?;
     let target = arguments.target.hub();
     let left_out = if target.is_some() { leave_out(&mut suite)? } else { Vec::new() };
     let mut plan = SuitePlan { left_out, ..SuitePlan::of_suite(&suite) };
@@ -81,10 +81,7 @@ fn leave_out(suite: &mut SuiteFile) -> Result<Vec<LeftOut>, Failure> {
         false
     });
     if suite.runs.is_empty() {
-        return Err(Failure::new(
-            Exit::Usage,
-            "nothing in this suite can be run against a hub that runs already",
-        ));
+        return Err(failures::usage("nothing in this suite can be run against a hub that runs already"));
     }
     Ok(left_out)
 }
@@ -109,8 +106,7 @@ fn unfit(scenario: &ScenarioFile) -> Option<&'static str> {
 /// Runs every point of a plan, writes a report beside the results, and shows them.
 pub fn run_plan(plan: &SuitePlan, out: &Path, as_json: bool) -> Outcome {
     let mut tell = |text: &str| eprintln!("upesi lab: {text}");
-    let suite = crate::run_suite(plan, out, commit().as_deref(), &mut tell)
-        .map_err(|error| Failure::new(exit_of(&error), error))?;
+    let suite = crate::run_suite(plan, out, commit().as_deref(), &mut tell)?;
     let paths = [out.to_owned()];
     if suite.failures.len() < plan.runs() {
         let page = out.join("report.html");
@@ -119,19 +115,16 @@ pub fn run_plan(plan: &SuitePlan, out: &Path, as_json: bool) -> Outcome {
         reported.map_err(|error| Failure::new(Exit::CannotCreate, error))?;
         eprintln!("upesi lab: the report is {}", page.display());
         if as_json {
-            let text = serde_json::to_string_pretty(&suite).unwrap_or_default();
-            write_out(&(text + "\n"))?;
+            write_out(&(serde_json::to_string_pretty(&suite).unwrap_or_default() + "\n"))?;
         } else {
-            let table = crate::report::text(&paths).map_err(|error| Failure::new(Exit::Software, error))?;
-            write_out(&table)?;
+            write_out(&crate::report::text(&paths).map_err(failures::software)?)?;
         }
     }
     let failed = suite.failures.iter().map(|failure| format!("{}: {}", failure.run, failure.error));
     let not_passed = suite.failings.iter().map(|(run, failings)| format!("{run}: {}", failings.join("; ")));
     let broken = suite.claims.iter().filter(|claim| claim.verdict == ClaimVerdict::Broken);
     let broken = broken.map(|claim| format!("{}: {}", claim.text, claim.words));
-    let complaints: Vec<String> = failed.chain(not_passed).chain(broken).collect();
-    if complaints.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, complaints.join("\n"))) }
+    failures::unless_any(&failed.chain(not_passed).chain(broken).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

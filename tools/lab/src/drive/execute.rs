@@ -118,12 +118,12 @@ fn soak(options: &RunOptions) -> Result<LabResult, LabError> {
     Ok(result)
 }
 
-pub(super) fn create(out: Option<&Path>) -> Result<(), LabError> {
+pub(crate) fn create(out: Option<&Path>) -> Result<(), LabError> {
     let Some(out) = out else { return Ok(()) };
     std::fs::create_dir_all(out).map_err(LabError::io("create", out))
 }
 
-pub(super) fn write(result: &LabResult, out: Option<&Path>) -> Result<(), LabError> {
+pub(crate) fn write(result: &LabResult, out: Option<&Path>) -> Result<(), LabError> {
     let Some(out) = out else { return Ok(()) };
     create(Some(out))?;
     result.write(out).map_err(LabError::io("write into", out))

@@ -16,17 +16,17 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use serde_json::Value;
 use upesi_engine::{Clock, EngineOptions, SystemClock};
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Stored as _, Transfer};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 
+use crate::cli::failures::{cannot_create, runtime, software, unavailable, unless_any, usage};
 use crate::fill::{FillingEngine, Payloads, rate_per_s, transfer_id};
 use crate::observe::process::directory_bytes;
 use crate::result::evidence::{Evidence, Provenance, Subject};
-use crate::{Environment, HubProcess, Usage};
+use crate::{Environment, HubProcess, LabResult, LatencyMs, Usage};
 pub use report::Row;
 use report::{Curve, Loaded, Times};
 
@@ -99,19 +99,16 @@ pub fn run(arguments: &GrowArguments) -> Outcome {
     if let Some(directory) = &arguments.report {
         Evidence::add(directory, &SUBJECT, curve.evidence(&Provenance::now(started.elapsed()))?)?;
     }
-    let text = if arguments.json { curve.to_json()? } else { curve.markdown() };
+    let text = if arguments.json { curve.to_json() } else { curve.markdown() };
     upesi_hub::exit::write_out(&text)?;
-    let missed = curve.missed();
-    if missed.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, missed.join("\n"))) }
+    unless_any(&curve.missed())
 }
 
 fn grow(arguments: &GrowArguments) -> Result<Curve, Failure> {
     if arguments.data.exists() {
-        let text = format!("{} exists already: name a new directory", arguments.data.display());
-        return Err(Failure::new(Exit::Usage, text));
+        return Err(usage(format!("{} exists already: name a new directory", arguments.data.display())));
     }
-    let cannot = |error: std::io::Error| Failure::new(Exit::CannotCreate, error);
-    fs::create_dir_all(&arguments.data).map_err(cannot)?;
+    fs::create_dir_all(&arguments.data).map_err(cannot_create(&arguments.data))?;
     let started_at = SystemClock.now().to_string();
     let commit = upesi_hub::process::commit().map(str::to_owned);
     let mut curve = Curve {
@@ -131,7 +128,7 @@ fn grow(arguments: &GrowArguments) -> Result<Curve, Failure> {
         curve.rows.push(row);
         if let Some(out) = &arguments.out {
             // After each step: a run of an hour should leave something behind wherever it is stopped.
-            curve.write(out).map_err(cannot)?;
+            curve.write(out).map_err(cannot_create(out))?;
         }
     }
     if arguments.upkeep > 0 {
@@ -143,7 +140,7 @@ fn grow(arguments: &GrowArguments) -> Result<Curve, Failure> {
         };
         curve.upkeep = Some(upkeep::run(&plan)?);
         if let Some(out) = &arguments.out {
-            curve.write(out).map_err(cannot)?;
+            curve.write(out).map_err(cannot_create(out))?;
         }
     }
     Ok(curve)
@@ -197,6 +194,7 @@ fn fill(
     let options = EngineOptions { keep_segments: false, ..EngineOptions::new(&arguments.data) };
     let mut hub = FillingEngine::start(options, arguments.dfsps, payloads)?;
     hub.filler.seed = *seed.get_or_insert(hub.filler.seed);
+    let own_usage = || Usage::own().map_err(software);
     let (cpu, started) = (own_usage()?.cpu, Instant::now());
     let part = (step - present).min(LAST_PART);
     let before = hub.fill(present, step - present - part)?;
@@ -216,26 +214,15 @@ fn fill(
     lookups(&arguments.data.join("archive"), seed, step, arguments.lookups, row)
 }
 
-fn own_usage() -> Result<Usage, Failure> {
-    Usage::own().map_err(|error| Failure::new(Exit::Software, error))
-}
-
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The program that runs now.
-fn this_program(arguments: &GrowArguments) -> Result<PathBuf, Failure> {
-    match &arguments.binary {
-        Some(binary) => Ok(Path::to_path_buf(binary)),
-        None => std::env::current_exe().map_err(|error| Failure::new(Exit::Software, error)),
-    }
 }
 
 /// How long a hub that was just started is left alone before its memory is read: it reads its filters meanwhile.
 const SETTLE: Duration = Duration::from_secs(5);
 const FILTERS_WAIT_MAX: Duration = Duration::from_secs(120);
 const FILTERS_WAIT_STEP: Duration = Duration::from_millis(20);
+
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -294,16 +281,15 @@ fn scattered(index: u64) -> u64 {
 
 /// Starts the real hub on the directory, from the process to `GET /health` 200, and looks at its memory.
 fn restart(arguments: &GrowArguments, row: &mut Row) -> Result<(), Failure> {
-    let binary = this_program(arguments)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Software, error))?;
+    let binary = match &arguments.binary {
+        Some(binary) => binary.clone(),
+        None => std::env::current_exe().map_err(software)?,
+    };
+    let runtime = runtime()?;
     let started = Instant::now();
     let mut hub = start(&runtime, &binary, &arguments.data)?;
     row.restart_ms = milliseconds(started.elapsed());
-    let usage =
-        |hub: &HubProcess| Usage::of(hub.pid()).map_err(|error| Failure::new(Exit::Unavailable, error));
+    let usage = |hub: &HubProcess| Usage::of(hub.pid()).map_err(unavailable);
     row.restart_rss_bytes = usage(&hub)?.resident_bytes;
     std::thread::sleep(SETTLE);
     let settled = usage(&hub)?;
@@ -312,9 +298,8 @@ fn restart(arguments: &GrowArguments, row: &mut Row) -> Result<(), Failure> {
     if arguments.load > 0 {
         // On the same disk.
         let empty = beside(&arguments.data, "empty");
-        let cannot = |error: std::io::Error| Failure::new(Exit::CannotCreate, error);
         if empty.exists() {
-            fs::remove_dir_all(&empty).map_err(cannot)?;
+            fs::remove_dir_all(&empty).map_err(cannot_create(&empty))?;
         }
         let mut empty_hub = start(&runtime, &binary, &empty)?;
         let (grown, of_empty) = in_turn(arguments.turns, |is_grown| {
@@ -322,7 +307,7 @@ fn restart(arguments: &GrowArguments, row: &mut Row) -> Result<(), Failure> {
         })?;
         row.note_loads(grown, of_empty);
         empty_hub.end();
-        fs::remove_dir_all(&empty).map_err(cannot)?;
+        fs::remove_dir_all(&empty).map_err(cannot_create(&empty))?;
         row.hub_rss_loaded_bytes = usage(&hub)?.resident_peak_bytes;
     }
     hub.end();
@@ -332,7 +317,7 @@ fn restart(arguments: &GrowArguments, row: &mut Row) -> Result<(), Failure> {
 fn start(runtime: &tokio::runtime::Runtime, binary: &Path, data: &Path) -> Result<HubProcess, Failure> {
     let settings = ["--set", "data.keep_segments=needed", "--log-level", "warn"].map(str::to_owned);
     let hub = HubProcess::start(binary, data, &settings, None);
-    runtime.block_on(hub).map_err(|error| Failure::new(Exit::Unavailable, error))
+    runtime.block_on(hub).map_err(unavailable)
 }
 
 /// Does something with the grown hub and with the empty one, as often as `turns`, each time the other first.
@@ -369,17 +354,11 @@ fn load(arguments: &GrowArguments, binary: &Path, hub: &HubProcess) -> Result<Lo
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()
-        .map_err(|error| Failure::new(Exit::Software, error))?;
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-    let figure = |value: &Value| value.as_f64();
-    let loaded = figure(&result["throughput_per_s"])
-        .zip(figure(&result["latency_ms"]["p99"]))
-        .zip(figure(&result["latency_ms"]["max"]));
-    let Some(((per_s, p99_ms), max_ms)) = loaded.filter(|_| output.status.success()) else {
-        return Err(Failure::new(Exit::Failure, "the lab run against a hub did not pass"));
-    };
-    let cpu_us = ["cpu_us_per_operation", "cpu_us_per_transfer"]
-        .iter()
-        .find_map(|member| result["hub"][*member].as_f64());
-    Ok(Loaded { per_s, p99_ms, max_ms, cpu_us })
+        .map_err(software)?;
+    let result = serde_json::from_slice::<LabResult>(&output.stdout).ok().filter(|_| output.status.success());
+    let result =
+        result.ok_or_else(|| Failure::new(Exit::Failure, "the lab run against a hub did not pass"))?;
+    let cpu_us = result.hub.and_then(|hub| hub.cpu_us_per_operation.or(hub.cpu_us_per_transfer));
+    let LatencyMs { p99: p99_ms, max: max_ms, .. } = result.latency_ms;
+    Ok(Loaded { per_s: result.throughput_per_s, p99_ms, max_ms, cpu_us })
 }

@@ -7,10 +7,11 @@ use std::{fs, io};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use upesi_hub::exit::{Exit, Failure};
+use upesi_hub::exit::Failure;
 
 use super::upkeep::Upkeep;
 use crate::Environment;
+use crate::cli::failures::software;
 use crate::judge::thresholds::{Objective, ObjectiveResult, part};
 use crate::result::evidence::Provenance;
 use crate::result::statistics::median;
@@ -195,10 +196,8 @@ pub struct Curve {
 }
 
 impl Curve {
-    pub(super) fn to_json(&self) -> Result<String, Failure> {
-        let text = serde_json::to_string_pretty(&self.value())
-            .map_err(|error| Failure::new(Exit::Software, error))?;
-        Ok(text + "\n")
+    pub(super) fn to_json(&self) -> String {
+        serde_json::to_string_pretty(&self.value()).unwrap_or_default() + "\n"
     }
 
     fn value(&self) -> Value {
@@ -208,8 +207,7 @@ impl Curve {
     }
 
     pub(super) fn evidence(&self, provenance: &Provenance) -> Result<Value, Failure> {
-        let mut entry =
-            serde_json::to_value(provenance).map_err(|error| Failure::new(Exit::Software, error))?;
+        let mut entry = serde_json::to_value(provenance).map_err(software)?;
         entry["transfers"] = self.rows.last().map_or(0, |row| row.transfers).into();
         entry["dfsps"] = self.dfsps.into();
         entry["payloads"] = self.payloads.into();
@@ -300,10 +298,6 @@ pub fn markdown(rows: &[Row]) -> String {
 
 const MB: f64 = 1e6;
 
-fn last(curve: &Curve, of: impl Fn(&Row) -> f64) -> f64 {
-    curve.rows.last().map_or(f64::INFINITY, of)
-}
-
 fn most(curve: &Curve, of: impl Fn(&Row) -> f64) -> f64 {
     curve.rows.iter().map(of).fold(0.0, f64::max)
 }
@@ -321,7 +315,7 @@ const ALWAYS: [Objective<Curve>; 3] = [
         most(curve, |row| row.restart_ms as f64 / 1e3)
     }),
     Objective::at_most("disk beyond the journal", "bytes per transfer at the end", 300.0, |curve| {
-        last(curve, Row::disk_each)
+        curve.rows.last().map_or(f64::INFINITY, Row::disk_each)
     }),
 ];
 

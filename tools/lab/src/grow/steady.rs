@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use upesi_http::Workers;
-use upesi_hub::exit::{Exit, Failure};
+use upesi_hub::exit::Failure;
 use upesi_sim::{Originator, OriginatorOptions, Outcome, Pending, SimConfig, Simulator, Upstream};
 use upesi_types::{Amount, Currency};
 
 use crate::AdminClient;
+use crate::cli::failures::{software, unavailable};
 use crate::drive::onboard::onboard;
-use crate::judge::thresholds::{part, quantile};
+use crate::judge::thresholds::{part, quantiles};
 
 /// Transfers without an end at a time; more are not sent, and count as not served.
 const OPEN_MAX: u64 = 50_000;
@@ -73,15 +74,14 @@ impl SteadyLoad {
         rate_per_s: u32,
         nonce: u64,
     ) -> Result<Self, Failure> {
-        let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Unavailable, error);
-        let workers = Arc::new(Workers::start(1, "steady").map_err(|error| failed(&error))?);
-        let currency = Currency::parse("XXX")
-            .ok_or_else(|| Failure::new(Exit::Software, "XXX is not in the list of currencies"))?;
+        let workers = Arc::new(Workers::start(1, "steady").map_err(unavailable)?);
+        let currency =
+            Currency::parse("XXX").ok_or_else(|| software("XXX is not in the list of currencies"))?;
         let upstream = Upstream::Hub(fspiop_url.to_owned());
         let config = SimConfig { connections_max: CONNECTIONS, ..SimConfig::new(dfsps, upstream) };
-        let simulator = Simulator::start(config, &workers).map_err(|error| failed(&error))?;
-        let admin = AdminClient::new(admin_url).map_err(|error| failed(&error))?;
-        onboard(&admin, &simulator, currency, nonce).await.map_err(|error| failed(&error))?;
+        let simulator = Simulator::start(config, &workers).map_err(unavailable)?;
+        let admin = AdminClient::new(admin_url).map_err(unavailable)?;
+        onboard(&admin, &simulator, currency, nonce).await.map_err(unavailable)?;
         let options = OriginatorOptions {
             amount: Amount::parse_wire("2").unwrap_or_default(),
             currency,
@@ -119,9 +119,9 @@ impl SteadyLoad {
         while self.shared.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
             std::thread::sleep(PATIENCE_STEP);
         }
-        let mut parts = self.shared.parts();
+        let parts = self.shared.parts();
         let ends: Vec<Instant> = parts.iter().skip(1).map(|part| part.begun).chain([ended]).collect();
-        parts.iter_mut().zip(ends).map(|(part, end)| part.served(end)).collect()
+        parts.iter().zip(ends).map(|(part, end)| part.served(end)).collect()
     }
 
     fn stop(&mut self) {
@@ -190,10 +190,9 @@ impl Shared {
 }
 
 impl Part {
-    fn served(&mut self, end: Instant) -> Served {
-        self.latencies_us.sort_unstable();
-        let sorted: Vec<f64> = self.latencies_us.iter().map(|us| *us as f64 / 1e3).collect();
-        let ms = |percent| quantile(&sorted, percent);
+    fn served(&self, end: Instant) -> Served {
+        let ms = self.latencies_us.iter().map(|us| *us as f64 / 1e3);
+        let [p50_ms, p99_ms, max_ms] = quantiles(ms, [50, 99, 100]);
         let seconds = end.saturating_duration_since(self.begun).as_secs_f64();
         let committed = self.latencies_us.len() as u64;
         Served {
@@ -202,9 +201,9 @@ impl Part {
             offered: self.offered,
             committed,
             committed_per_s: part(committed as f64, seconds),
-            p50_ms: ms(50),
-            p99_ms: ms(99),
-            max_ms: ms(100),
+            p50_ms,
+            p99_ms,
+            max_ms,
         }
     }
 }
@@ -217,12 +216,12 @@ mod tests {
     fn a_part_tells_what_was_due_in_it_whenever_it_ended() {
         let begun = Instant::now();
         let latencies_us = (1..=200).rev().map(|ms| ms * 1_000).collect();
-        let mut part = Part { meanwhile: "backup", begun, offered: 210, latencies_us };
+        let part = Part { meanwhile: "backup", begun, offered: 210, latencies_us };
         let served = part.served(begun + Duration::from_secs(4));
         assert_eq!((served.offered, served.committed), (210, 200));
         assert_eq!((served.committed_per_s, served.p50_ms, served.p99_ms), (50.0, 100.0, 198.0));
         assert_eq!((served.seconds, served.max_ms), (4.0, 200.0));
-        let mut nothing = Part { meanwhile: "", begun, offered: 0, latencies_us: Vec::new() };
+        let nothing = Part { meanwhile: "", begun, offered: 0, latencies_us: Vec::new() };
         assert_eq!(nothing.served(begun), Served::default());
     }
 }

@@ -17,10 +17,11 @@ use upesi_hub::backup::{BackupArguments, BackupReport, RestoreArguments, backup,
 use upesi_hub::config::{self, Sources};
 use upesi_hub::exit::{Exit, Failure};
 use upesi_hub::logging::LogControl;
-use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
+use upesi_tables::archive::{Archive, ArchiveOptions, Division, FjallArchive};
 use upesi_types::Timestamp;
 
 use super::steady::{Served, SteadyLoad};
+use crate::cli::failures::{cannot_create, runtime, software};
 use crate::judge::thresholds::part;
 use crate::observe::process::directory_bytes;
 
@@ -98,35 +99,32 @@ impl Clock for ClockAhead {
     }
 }
 
-/// The part of the archive that is to leave.
-struct Oldest {
-    first_seq: u64,
-    last_time: Timestamp,
-    transfers: u64,
-}
-
 /// Does all of it. The directory's clock is a day ahead afterwards.
 pub(super) fn run(plan: &Plan<'_>) -> Result<Upkeep, Failure> {
-    let unavailable = |error: &dyn std::fmt::Display| Failure::new(Exit::Unavailable, error);
     let places = Places::beside(plan.data);
     places.clear()?;
-    let oldest = oldest(&plan.data.join("archive"))?;
+    let (oldest, last_time) = oldest(&plan.data.join("archive"))?;
     let clock = Arc::new(ClockAhead::default());
     let hub = start(plan.data, &places.export, Arc::clone(&clock) as _)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| unavailable(&error))?;
+    let runtime = runtime()?;
     let url = |address: std::net::SocketAddr| format!("http://{address}");
     let nonce = SystemClock.now().as_ns().unsigned_abs();
     let (fspiop, admin) = (url(hub.fspiop_address()), url(hub.admin_address()));
     let load = SteadyLoad::start(&fspiop, &admin, plan.dfsps, plan.rate_per_s, nonce);
     let load = runtime.block_on(load)?;
-    let bytes = tasks(plan, &places, &load, &hub, &clock, &oldest);
+    let leave = || {
+        let ahead_ms = last_time.plus_ms(DAY_MS + AFTER_ITS_DAY_MS).ms_since(SystemClock.now());
+        clock.0.store(ahead_ms.max(0), Ordering::Release);
+        hub.apply_retention();
+        wait_until_left(&plan.data.join("archive"), oldest.first_seq)
+    };
+    let bytes = tasks(plan, &places, &load, leave);
     let served = load.finish();
     runtime.block_on(hub.shutdown(SHUTDOWN_PATIENCE));
     let bytes = bytes?;
     places.clear()?;
     let tasks = served.into_iter().zip(bytes).map(|(served, bytes)| Task { served, bytes }).collect();
-    Ok(Upkeep { rate_per_s: plan.rate_per_s, left: oldest.transfers, tasks })
+    Ok(Upkeep { rate_per_s: plan.rate_per_s, left: oldest.transfers_estimate, tasks })
 }
 
 /// One after the other; the bytes of each.
@@ -134,9 +132,7 @@ fn tasks(
     plan: &Plan<'_>,
     places: &Places,
     load: &SteadyLoad,
-    hub: &Hub,
-    clock: &ClockAhead,
-    oldest: &Oldest,
+    leave: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<[u64; 5], Failure> {
     load.begin("nothing");
     std::thread::sleep(plan.quiet);
@@ -153,10 +149,7 @@ fn tasks(
         json: false,
     })?;
     load.begin("export of the oldest part to Parquet, and its removal");
-    let ahead_ms = oldest.last_time.plus_ms(DAY_MS + AFTER_ITS_DAY_MS).ms_since(SystemClock.now());
-    clock.0.store(ahead_ms.max(0), Ordering::Release);
-    hub.apply_retention();
-    wait_until_left(&plan.data.join("archive"), oldest.first_seq)?;
+    leave()?;
     let exported = directory_bytes(&places.export);
     Ok([0, first.bytes_copied, second.bytes_copied, restored.bytes, exported])
 }
@@ -165,8 +158,9 @@ fn copy(data: &Path, to: &Path) -> Result<BackupReport, Failure> {
     backup(&BackupArguments { data: data.to_owned(), to: to.to_owned(), json: false })
 }
 
-/// The archive's oldest division; all of it where it has only one. No hub is using it.
-fn oldest(archive: &Path) -> Result<Oldest, Failure> {
+/// The archive's oldest division, all of it where it has only one, and when the last of it ended: what is to leave. No
+/// hub is using it.
+fn oldest(archive: &Path) -> Result<(Division, Timestamp), Failure> {
     let failed = |error: upesi_tables::TablesError| Failure::new(Exit::InputOutput, error);
     let archive = FjallArchive::open(archive, &ArchiveOptions::default()).map_err(failed)?;
     if archive.divisions().len() < 2 {
@@ -174,9 +168,7 @@ fn oldest(archive: &Path) -> Result<Oldest, Failure> {
     }
     let oldest = archive.divisions().first().copied();
     let oldest = oldest.and_then(|division| Some((division, division.last_time?)));
-    let (oldest, last_time) =
-        oldest.ok_or_else(|| Failure::new(Exit::Failure, "the archive holds nothing that could leave"))?;
-    Ok(Oldest { first_seq: oldest.first_seq, last_time, transfers: oldest.transfers_estimate })
+    oldest.ok_or_else(|| Failure::new(Exit::Failure, "the archive holds nothing that could leave"))
 }
 
 fn start(data: &Path, export: &Path, clock: Arc<dyn Clock>) -> Result<Hub, Failure> {
@@ -195,8 +187,7 @@ fn start(data: &Path, export: &Path, clock: Arc<dyn Clock>) -> Result<Hub, Failu
     ];
     let flags = flags.into_iter().map(|(key, value)| ("upkeep".to_owned(), key.to_owned(), value));
     let sources = Sources { flags: flags.collect(), ..Sources::default() };
-    let effective = config::load(&sources)
-        .map_err(|mistakes| Failure::new(Exit::Software, config::describe(&mistakes)))?;
+    let effective = config::load(&sources).map_err(|mistakes| software(config::describe(&mistakes)))?;
     Hub::start(&effective.settings, LogControl::detached(), clock)
         .map_err(|error| Failure::new(error.exit(), error))
 }
@@ -242,8 +233,7 @@ impl Places {
         for place in [&self.backup, &self.restored, &self.export] {
             match fs::remove_dir_all(place) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    let text = format!("{}: {error}", place.display());
-                    return Err(Failure::new(Exit::CannotCreate, text));
+                    return Err(cannot_create(place)(error));
                 }
                 _ => {}
             }

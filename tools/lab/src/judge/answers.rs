@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use upesi_sim::Counters;
 
+use crate::judge::audit::counted;
 use crate::observe::tally::Exchanges;
 use crate::result::AuditSummary;
 use crate::result::schema::Name;
@@ -78,19 +79,13 @@ impl AnswersEvidence {
         self.sum(|phase| phase.errors).saturating_sub(explained)
     }
 
-    fn findings(&self) -> Vec<String> {
-        let mut findings = Vec::new();
-        for (count, text) in [
+    fn findings(&self) -> impl Iterator<Item = String> {
+        counted([
             (self.missing(), "accepted questions were never answered"),
             (self.doubled(), "answers are more than one per question"),
             (self.sum(|phase| phase.wrong), "answers are wrong: other party, DFSP, amount or condition"),
             (self.unexplained_errors(), "questions were answered with an error that no DFSP sent"),
-        ] {
-            if count > 0 {
-                findings.push(format!("{count} {text}"));
-            }
-        }
-        findings
+        ])
     }
 
     fn checks(&self) -> Vec<AnswerCheck> {

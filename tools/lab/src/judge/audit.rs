@@ -121,26 +121,17 @@ pub fn audit(evidence: &Evidence) -> AuditSummary {
             "{accepted} accepted transfers are not {finished} finished and {in_flight} in flight"
         ));
     }
-    let lost = transfers.accepted;
-    if lost > 0 {
-        findings.push(format!("{lost} accepted transfers have no outcome"));
-    }
-    if transfers.sales_open > 0 {
-        findings.push(format!("{} conversions of payees have no outcome", transfers.sales_open));
-    }
     let counters = evidence.counters;
-    for (count, text) in [
+    findings.extend(counted([
+        (transfers.accepted, "accepted transfers have no outcome"),
+        (transfers.sales_open, "conversions of payees have no outcome"),
         (counters.contradictions, "callbacks contradict an outcome that was final"),
         (
             counters.wrong_fulfilments_received,
             "commits carry a fulfilment that does not answer the condition",
         ),
         (counters.callbacks_unexpected, "callbacks are about transfers that the DFSP does not know"),
-    ] {
-        if count > 0 {
-            findings.push(format!("{count} {text}"));
-        }
-    }
+    ]));
     AuditSummary {
         ok: findings.is_empty(),
         performed: true,
@@ -149,7 +140,7 @@ pub fn audit(evidence: &Evidence) -> AuditSummary {
         accepted,
         finished,
         in_flight,
-        lost,
+        lost: transfers.accepted,
         doubled,
         contradictions: counters.contradictions,
         callbacks_repeated: counters.callbacks_repeated,
@@ -157,6 +148,13 @@ pub fn audit(evidence: &Evidence) -> AuditSummary {
         positions: checks,
         findings,
     }
+}
+
+/// What should not have happened and did, each in words.
+pub(super) fn counted<'text>(
+    all: impl IntoIterator<Item = (u64, &'text str)>,
+) -> impl Iterator<Item = String> {
+    all.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}"))
 }
 
 /// What one currency came to.

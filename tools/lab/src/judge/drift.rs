@@ -19,7 +19,7 @@ const T3_SHARE: f64 = 0.01;
 
 /// Fits lines to the rows of the steady window.
 pub(crate) fn drift(result: &LabResult) -> DriftResult {
-    let rows = result.timeline.as_ref().map(|timeline| timeline.rows.as_slice()).unwrap_or_default();
+    let rows = result.rows();
     let (from, until) =
         (result.window.trimmed_start_s, rows.last().map_or(0.0, |row| row.t) - result.window.trimmed_end_s);
     let steady: Vec<&TimelineRow> = rows.iter().filter(|row| row.t > from && row.t <= until).collect();

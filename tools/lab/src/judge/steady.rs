@@ -57,25 +57,22 @@ pub(crate) fn findings(options: &RunOptions, result: &LabResult) -> Vec<String> 
 
 fn ratios(options: &RunOptions) -> Vec<Ratio> {
     let phases = options.phases();
-    let one = |stage, per, is_before_failures| Ratio { stage, per, wanted: &[1.0], is_before_failures };
-    let mut ratios = Vec::new();
-    if phases.contains(&Phase::Lookup) {
-        ratios.push(one("lookup_answer", "lookup", true));
-    }
-    if phases.contains(&Phase::Quote) {
-        ratios.push(one("quote_answer", "quote", true));
-    }
+    let has = |phase| phases.contains(&phase);
     // Where other generators drive the same hub, or other loads run beside, they may do something else.
-    if options.scenario == Scenario::Payments && options.role == Role::Whole {
-        ratios.push(one("lookup", "prepare", true));
-        ratios.push(one("quote", "prepare", true));
-    }
-    if phases.contains(&Phase::Transfer) {
-        ratios.push(one("fulfil", "prepare", false));
-        let wanted = notifications(options);
-        ratios.push(Ratio { stage: "notification", per: "prepare", wanted, is_before_failures: false });
-    }
-    ratios
+    let is_alone = options.scenario == Scenario::Payments && options.role == Role::Whole;
+    let notifications = notifications(options);
+    let all: [(bool, &'static str, &'static str, &'static [f64], bool); 6] = [
+        (has(Phase::Lookup), "lookup_answer", "lookup", &[1.0], true),
+        (has(Phase::Quote), "quote_answer", "quote", &[1.0], true),
+        (is_alone, "lookup", "prepare", &[1.0], true),
+        (is_alone, "quote", "prepare", &[1.0], true),
+        (has(Phase::Transfer), "fulfil", "prepare", &[1.0], false),
+        (has(Phase::Transfer), "notification", "prepare", notifications, false),
+    ];
+    let applying = all.into_iter().filter(|(applies, ..)| *applies);
+    let ratio =
+        |(_, stage, per, wanted, is_before_failures)| Ratio { stage, per, wanted, is_before_failures };
+    applying.map(ratio).collect()
 }
 
 /// How many notifications a transfer may have: the prepare to the payee and the outcome to the payer, and in some
@@ -105,7 +102,7 @@ fn notifications(options: &RunOptions) -> &'static [f64] {
 /// of any second, and no more than were allowed. An open loop allows thousands, beside which no ratio would be wrong.
 fn under_way(options: &RunOptions, result: &LabResult) -> f64 {
     let allowed = options.load.outstanding_max() as f64;
-    let rows = result.timeline.as_ref().map(|timeline| timeline.rows.as_slice()).unwrap_or_default();
+    let rows = result.rows();
     // What other generators have under way is in no timeline of ours.
     if rows.is_empty() || options.role == Role::Load {
         return allowed;

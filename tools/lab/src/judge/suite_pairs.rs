@@ -176,13 +176,10 @@ fn decide(
     base: &str,
     other: &str,
 ) -> (ClaimVerdict, String) {
-    let percent = |share: f64| share * 100.0;
+    let [centre, low, high] = [difference.centre, difference.low, difference.high].map(|share| share * 100.0);
     // Less throughput is a loss, and more of anything else.
-    let (centre, low, high) = if claim.figure.more_is_better() {
-        (-percent(difference.centre), -percent(difference.high), -percent(difference.low))
-    } else {
-        (percent(difference.centre), percent(difference.low), percent(difference.high))
-    };
+    let (centre, low, high) =
+        if claim.figure.more_is_better() { (-centre, -high, -low) } else { (centre, low, high) };
     let bound = claim.at_most_percent;
     let pairs = figure.base.len();
     let found = format!(
@@ -201,25 +198,16 @@ fn decide(
         let advice = needed.filter(|needed| *needed > pairs).map_or_else(String::new, |needed| {
             format!("; {needed} pairs would tell a difference of {bound} % at this noise")
         });
-        (
-            ClaimVerdict::Untold,
-            format!(
-                "cannot be told: {found}; at most {bound} % is claimed, which lies between the two{advice}"
-            ),
-        )
+        let words = format!(
+            "cannot be told: {found}; at most {bound} % is claimed, which lies between the two{advice}"
+        );
+        (ClaimVerdict::Untold, words)
     }
 }
 
 /// In which direction; `loss` above zero is for the worse.
 fn word(figure: Metric, loss: f64) -> &'static str {
-    match (figure, loss > 0.0) {
-        (Metric::Throughput | Metric::Ratio, true) | (Metric::Median | Metric::Tail | Metric::Cpu, false) => {
-            "lower"
-        }
-        (Metric::Throughput | Metric::Ratio, false) | (Metric::Median | Metric::Tail | Metric::Cpu, true) => {
-            "higher"
-        }
-    }
+    if figure.more_is_better() == (loss > 0.0) { "lower" } else { "higher" }
 }
 
 /// What a figure is called in a sentence.

@@ -199,9 +199,7 @@ pub struct ObjectiveResult {
 
 impl ObjectiveResult {
     pub(crate) fn of<R>(aim: &Objective<R>, runs: &[R]) -> Self {
-        let mut values: Vec<f64> = runs.iter().map(aim.of).collect();
-        values.sort_by(f64::total_cmp);
-        let median = quantile(&values, 50);
+        let [lowest, median, highest] = quantiles(runs.iter().map(aim.of), [0, 50, 100]);
         let is_reached = if aim.is_at_least { median >= aim.goal } else { median <= aim.goal };
         Self {
             name: aim.name,
@@ -209,8 +207,8 @@ impl ObjectiveResult {
             is_at_least: aim.is_at_least,
             goal: aim.goal,
             median,
-            lowest: quantile(&values, 0),
-            highest: quantile(&values, 100),
+            lowest,
+            highest,
             is_reached: is_reached && !runs.is_empty(),
         }
     }
@@ -228,15 +226,21 @@ impl ObjectiveResult {
 }
 
 /// `value / of`; 0 of nothing.
-#[expect(clippy::float_arithmetic, reason = "figures of measurements; no money")]
 pub(crate) fn part(value: f64, of: f64) -> f64 {
-    if of > 0.0 { value / of } else { 0.0 }
+    ratio(value, of).unwrap_or(0.0)
 }
 
-/// Of sorted values; 0 of none.
-pub(crate) fn quantile(sorted: &[f64], percent: usize) -> f64 {
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted.get(rank - 1).copied().unwrap_or(0.0)
+/// What so many per cent of the values do not exceed, for each of `percents`; 0 of no values.
+pub(crate) fn quantiles<const COUNT: usize>(
+    values: impl IntoIterator<Item = f64>,
+    percents: [usize; COUNT],
+) -> [f64; COUNT] {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    percents.map(|percent| {
+        let rank = (sorted.len() * percent).div_ceil(100).max(1);
+        sorted.get(rank - 1).copied().unwrap_or(0.0)
+    })
 }
 
 #[cfg(test)]

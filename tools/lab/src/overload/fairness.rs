@@ -9,10 +9,10 @@ use upesi_hub::exit::Failure;
 use upesi_types::Timestamp;
 
 use super::figures::{Measured, PhaseReport, Refusals, Times, findings_of};
-use super::{OUTSTANDING_MAX, OverloadArguments, STEP, Tried};
+use super::{OUTSTANDING_MAX, OverloadArguments, Tried};
 use crate::judge::thresholds::{Objective, part};
 use crate::result::schema::TimelineResult;
-use crate::{LabError, LabResult, Load, PairChoice, Role, RunOptions, Stage};
+use crate::{LabResult, Load, PairChoice, Role, RunOptions};
 
 /// Before, while it floods, after.
 const PHASES: u32 = 3;
@@ -129,13 +129,8 @@ impl Measured for FairnessReport {
         self.audit_ok
     }
 
-    fn offered(&self) -> u64 {
-        let flood = self.flooders.iter().filter(|phase| phase.name == "flood");
-        flood.map(|phase| phase.figures.offered() + phase.step.offered()).sum()
-    }
-
-    fn shortened(&self) -> Self {
-        self.clone()
+    fn excess(&self) -> Option<&PhaseReport> {
+        self.flooders.iter().find(|phase| phase.name == "flood")
     }
 
     fn push_to(&self, text: &mut String) {
@@ -161,14 +156,7 @@ pub(super) fn usual_per_s(arguments: &OverloadArguments, flooders: usize) -> (u3
 /// The load of the others, and of those who flood.
 pub(super) fn loads(arguments: &OverloadArguments, flooders: usize) -> [Load; 2] {
     let (others, usual) = usual_per_s(arguments, flooders);
-    let flood = arguments.peak.saturating_mul(arguments.factor);
-    let stage = |level, length| Stage { level, length };
-    let mut stages = vec![stage(usual, arguments.warm_up_length())];
-    for level in [usual, flood, usual] {
-        stages.extend([stage(level, STEP), stage(level, arguments.phase_length() - STEP)]);
-    }
-    let flood =
-        Load::Arrivals { start_per_s: usual, stages, poisson: false, outstanding_max: OUTSTANDING_MAX };
+    let flood = arguments.staged(usual, &[usual, arguments.flood_per_s(), usual]);
     [Load::Open { rate_per_s: others, outstanding_max: OUTSTANDING_MAX }, flood]
 }
 
@@ -208,11 +196,8 @@ pub(super) fn measure(arguments: &OverloadArguments, out: &Path) -> Result<Fairn
         (crate::drive::run::run(&others), flood.join())
     });
     tried.hub.end();
-    let failed = |error: LabError| Failure::new(crate::cli::exit_of(&error), error);
-    let others = others.map_err(failed)?;
-    let flood = flood.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(failed)?;
-    let times = Times { warm_up: arguments.warm_up_length(), phase: arguments.phase_length() };
-    let report = FairnessReport::of(&others, &flood, times);
+    let (others, flood) = (others?, flood.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+    let report = FairnessReport::of(&others, &flood, arguments.times());
     tried.tidy(report.audit_ok);
     Ok(report)
 }

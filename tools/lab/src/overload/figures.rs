@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::OverloadArguments;
 use super::prober::Probe;
-use crate::judge::thresholds::{Objective, ObjectiveResult, quantile};
+use crate::judge::thresholds::{Objective, ObjectiveResult, quantiles};
 use crate::result::evidence::Provenance;
 use crate::result::schema::{TimelineResult, TimelineRow};
 use crate::{LabResult, LatencyMs};
@@ -70,6 +70,11 @@ impl PhaseReport {
         Self { name, figures: between(edge_s, until_s), step: between(from_s, edge_s) }
     }
 
+    /// Transfers begun in it.
+    fn offered(&self) -> u64 {
+        self.figures.offered() + self.step.offered()
+    }
+
     /// For people: the phase, and its first seconds below it.
     pub(super) fn push_to(&self, text: &mut String) {
         self.figures.push_to(self.name, text);
@@ -104,32 +109,29 @@ pub(super) fn rss_most(seconds: &[Second<'_>]) -> f64 {
 impl Figures {
     fn of(seconds: &[Second<'_>]) -> Self {
         let count = seconds.len().max(1) as f64;
-        let per_s = |of: &dyn Fn(&TimelineRow) -> u64| {
-            seconds.iter().map(|(row, _)| of(row)).sum::<u64>() as f64 / count
-        };
-        let sorted = |of: &dyn Fn(&TimelineRow) -> Option<f64>| {
-            let mut values: Vec<f64> = seconds.iter().filter_map(|(row, _)| of(row)).collect();
-            values.sort_by(f64::total_cmp);
-            values
-        };
-        let p99 = sorted(&|row| row.p99_ms);
+        let per_s =
+            |of: fn(&TimelineRow) -> u64| seconds.iter().map(|(row, _)| of(row)).sum::<u64>() as f64 / count;
+        let known = |of: fn(&TimelineRow) -> Option<f64>| seconds.iter().filter_map(move |(row, _)| of(row));
+        let [p50_ms] = quantiles(known(|row| row.p50_ms), [50]);
+        let [p99_ms, p99_worst_ms] = quantiles(known(|row| row.p99_ms), [50, 100]);
+        let [hub_cores] = quantiles(known(|row| row.hub_cpu_cores), [50]);
         let histograms = seconds.iter().filter_map(|(_, histogram)| *histogram);
         Self {
             seconds: seconds.len(),
-            offered_per_s: per_s(&|row| row.offered),
-            completed_per_s: per_s(&|row| row.completed),
-            failed_per_s: per_s(&|row| row.failed),
-            p50_ms: quantile(&sorted(&|row| row.p50_ms), 50),
-            p99_ms: quantile(&p99, 50),
-            p99_worst_ms: quantile(&p99, 100),
+            offered_per_s: per_s(|row| row.offered),
+            completed_per_s: per_s(|row| row.completed),
+            failed_per_s: per_s(|row| row.failed),
+            p50_ms,
+            p99_ms,
+            p99_worst_ms,
             p99_whole_ms: LatencyMs::of_intervals(histograms).p99,
-            hub_cores: quantile(&sorted(&|row| row.hub_cpu_cores), 50),
+            hub_cores,
             rss_mb: rss_most(seconds),
         }
     }
 
     /// Transfers begun in these seconds.
-    pub(super) fn offered(&self) -> u64 {
+    fn offered(&self) -> u64 {
         (self.offered_per_s * self.seconds as f64).round() as u64
     }
 
@@ -165,14 +167,10 @@ impl Refusals {
     /// Those that the probers got.
     pub(super) fn of_probes(probes: &[Probe]) -> Self {
         let refused = probes.iter().filter(|probe| probe.status == 503);
-        let mut ms: Vec<f64> = refused.map(|probe| probe.duration.as_secs_f64() * 1000.0).collect();
-        ms.sort_by(f64::total_cmp);
-        Self {
-            count: ms.len() as u64,
-            p50_ms: quantile(&ms, 50),
-            p99_ms: quantile(&ms, 99),
-            max_ms: quantile(&ms, 100),
-        }
+        let ms: Vec<f64> = refused.map(|probe| probe.duration.as_secs_f64() * 1000.0).collect();
+        let count = ms.len() as u64;
+        let [p50_ms, p99_ms, max_ms] = quantiles(ms, [50, 99, 100]);
+        Self { count, p50_ms, p99_ms, max_ms }
     }
 
     /// Infinite without any: then nothing was shown.
@@ -219,11 +217,13 @@ pub(super) trait Measured: Clone + Serialize + 'static {
 
     fn is_audit_ok(&self) -> bool;
 
-    /// Transfers that were begun while too many were.
-    fn offered(&self) -> u64;
+    /// The phase in which too many transfers were begun.
+    fn excess(&self) -> Option<&PhaseReport>;
 
     /// Without what is of use only beside the run itself.
-    fn shortened(&self) -> Self;
+    fn shortened(&self) -> Self {
+        self.clone()
+    }
 
     fn push_to(&self, text: &mut String);
 }
@@ -290,7 +290,7 @@ impl<R: Measured> OverloadReport<R> {
             schema_version: SCHEMA_VERSION,
             provenance,
             conditions,
-            offered: runs.iter().map(R::offered).sum(),
+            offered: runs.iter().filter_map(R::excess).map(PhaseReport::offered).sum(),
             audits_ok: runs.iter().all(R::is_audit_ok),
             aims: R::OBJECTIVES.iter().map(|aim| ObjectiveResult::of(aim, &runs)).collect(),
             runs,

@@ -19,8 +19,9 @@ use prober::Prober;
 use report::RunReport;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 
+use crate::cli::failures::{cannot_create, runtime, software, unavailable, unless_any, usage};
 use crate::result::evidence::{Evidence, Provenance, Subject};
-use crate::{HubProcess, LabResult, Load, RunOptions, Stage, TargetHub};
+use crate::{HubProcess, Load, RunOptions, Stage, TargetHub};
 
 /// The load changes within this.
 const STEP: Duration = Duration::from_millis(1);
@@ -116,21 +117,33 @@ impl OverloadArguments {
         u32::try_from(u64::from(self.peak) * u64::from(self.normal) / 100).unwrap_or(u32::MAX).max(1)
     }
 
+    fn flood_per_s(&self) -> u32 {
+        self.peak.saturating_mul(self.factor)
+    }
+
+    fn times(&self) -> Times {
+        Times { warm_up: self.warm_up_length(), phase: self.phase_length() }
+    }
+
     fn load(&self) -> Load {
-        let (normal, flood) = (self.normal_per_s(), self.peak.saturating_mul(self.factor));
+        let normal = self.normal_per_s();
+        self.staged(self.peak, &[normal, self.peak, self.flood_per_s(), normal])
+    }
+
+    /// Arrivals at the first rate to warm up, and then at each of the others for a phase.
+    fn staged(&self, first: u32, rates: &[u32]) -> Load {
         let stage = |level, length| Stage { level, length };
-        let mut stages = vec![stage(self.peak, self.warm_up_length())];
-        for level in [normal, self.peak, flood, normal] {
-            stages.extend([stage(level, STEP), stage(level, self.phase_length() - STEP)]);
+        let mut stages = vec![stage(first, self.warm_up_length())];
+        for &rate in rates {
+            stages.extend([stage(rate, STEP), stage(rate, self.phase_length() - STEP)]);
         }
-        Load::Arrivals { start_per_s: self.peak, stages, poisson: false, outstanding_max: OUTSTANDING_MAX }
+        Load::Arrivals { start_per_s: first, stages, poisson: false, outstanding_max: OUTSTANDING_MAX }
     }
 
     fn validate(&self) -> Outcome {
         match self.flood_from {
             Some(flooders) if flooders == 0 || flooders + 2 > self.dfsps => {
-                let text = "--flood-from must be at least 1, and leave two of --dfsps to be looked at";
-                Err(Failure::new(Exit::Usage, text))
+                Err(usage("--flood-from must be at least 1, and leave two of --dfsps to be looked at"))
             }
             _ => Ok(()),
         }
@@ -171,7 +184,6 @@ fn repeat<R: Measured>(
         runs.push(measure(arguments, &out)?);
     }
     let report = OverloadReport::of(runs, Conditions::of(arguments), Provenance::now(started.elapsed()));
-    let software = |error: serde_json::Error| Failure::new(Exit::Software, error);
     let json = serde_json::to_string_pretty(&report).map_err(software)?;
     let write = |error| Failure::new(Exit::InputOutput, format!("cannot write into --out: {error}"));
     std::fs::write(arguments.out.join("overload.json"), &json).map_err(write)?;
@@ -179,8 +191,7 @@ fn repeat<R: Measured>(
         Evidence::add(directory, &SUBJECT, report.evidence().map_err(software)?)?;
     }
     upesi_hub::exit::write_out(&if arguments.json { format!("{json}\n") } else { report.table() })?;
-    let missed = report.missed();
-    if missed.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, missed.join("\n"))) }
+    unless_any(&report.missed())
 }
 
 /// A hub that is measured, on a data directory of its own.
@@ -191,20 +202,16 @@ struct Tried {
 
 impl Tried {
     fn start(arguments: &OverloadArguments, out: &Path) -> Result<Self, Failure> {
-        let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Unavailable, error);
-        std::fs::create_dir_all(out)
-            .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", out.display())))?;
+        std::fs::create_dir_all(out).map_err(cannot_create(out))?;
         let (data, log) = (out.join("hub-data"), out.join("hub.log"));
         if data.exists() {
             let text = format!("{} is there already: a hub with a past is not measured", data.display());
             return Err(Failure::new(Exit::CannotCreate, text));
         }
-        let binary = std::env::current_exe().map_err(|error| failed(&error))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| failed(&error))?;
+        let binary = std::env::current_exe().map_err(unavailable)?;
         let hub_arguments = arguments.hub_arguments();
         let hub = HubProcess::start(&binary, &data, &hub_arguments, Some(&log));
-        let hub = runtime.block_on(hub).map_err(|error| failed(&error))?;
+        let hub = runtime()?.block_on(hub).map_err(unavailable)?;
         Ok(Self { hub, data })
     }
 
@@ -234,10 +241,8 @@ impl Tried {
 }
 
 fn measure(arguments: &OverloadArguments, out: &Path) -> Result<RunReport, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Unavailable, error);
     let mut tried = Tried::start(arguments, out)?;
-    let prober = Prober::start(&tried.hub.fspiop_url(), &format!("{DFSP_PREFIX}-1"), arguments.peak);
-    let prober = prober.map_err(|error| failed(&error))?;
+    let prober = Prober::start(&tried.hub.fspiop_url(), &format!("{DFSP_PREFIX}-1"), arguments.peak)?;
     let result = crate::drive::run::run(&RunOptions {
         dfsps: arguments.dfsps,
         load: arguments.load(),
@@ -248,9 +253,7 @@ fn measure(arguments: &OverloadArguments, out: &Path) -> Result<RunReport, Failu
     });
     let probes = prober.finish();
     tried.hub.end();
-    let result: LabResult = result.map_err(|error| Failure::new(crate::cli::exit_of(&error), error))?;
-    let times = Times { warm_up: arguments.warm_up_length(), phase: arguments.phase_length() };
-    let report = RunReport::of(&result, &probes, arguments.peak, times);
+    let report = RunReport::of(&result?, &probes, arguments.peak, arguments.times());
     tried.tidy(report.audit_ok);
     Ok(report)
 }
@@ -259,7 +262,8 @@ fn measure(arguments: &OverloadArguments, out: &Path) -> Result<RunReport, Failu
 mod tests {
     #![allow(clippy::float_arithmetic, reason = "statistics of a measurement; no money")]
 
-    use std::io::Cursor;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
     use std::time::Duration;
 
     use clap::Parser;
@@ -268,7 +272,7 @@ mod tests {
     use super::OverloadArguments;
     use super::fairness::{FairnessReport, loads, usual_per_s};
     use super::figures::{Conditions, OverloadReport, Refusals, Times};
-    use super::prober::{Probe, read_answer};
+    use super::prober::{Probe, Prober};
     use super::report::RunReport;
     use crate::Load;
     use crate::result::evidence::Provenance;
@@ -432,16 +436,26 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_to_their_end() {
-        for (bytes, status) in [
-            (&b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"[..], Some(202)),
-            (b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}", Some(503)),
-            (b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 3\r\n\r\n{}", None),
-            (b"HTTP/1.1 5", None),
-            (b"", None),
-        ] {
-            assert_eq!(read_answer(&mut Cursor::new(bytes)).ok(), status);
-        }
+    fn probers_ask_again_and_again_on_new_connections_where_they_break() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, mut request, mut piece) = (stream.unwrap(), Vec::new(), [0; 1024]);
+                while !request.ends_with(b"{}") {
+                    let length = stream.read(&mut piece).unwrap();
+                    request.extend_from_slice(&piece[..length]);
+                }
+                assert!(request.starts_with(b"POST /transfers HTTP/1.1\r\n"));
+                let answer = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\n{}";
+                stream.write_all(answer).unwrap();
+            }
+        });
+        let prober = Prober::start(&url, "a", 1_000_000).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        let probes = prober.finish();
+        assert!(probes.len() > 8 && probes.iter().all(|probe| probe.status == 503), "{probes:?}");
+        assert!(probes.iter().all(|probe| probe.duration < Duration::from_secs(5)), "{probes:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::figures::{EDGE_S, Measured, PhaseReport, Refusals, Times, findings_of, rss_most, seconds};
 use super::prober::Probe;
 use crate::LabResult;
-use crate::judge::thresholds::{Objective, part, quantile};
+use crate::judge::thresholds::{Objective, part, quantiles};
 use crate::result::schema::{TimelineResult, TimelineRow};
 
 /// Steps that are kept: seconds before the load falls, and after.
@@ -118,9 +118,8 @@ impl Measured for RunReport {
         self.audit_ok
     }
 
-    fn offered(&self) -> u64 {
-        let overload = self.phases.iter().filter(|phase| phase.name == "overload");
-        overload.map(|phase| phase.figures.offered() + phase.step.offered()).sum()
+    fn excess(&self) -> Option<&PhaseReport> {
+        self.phases.iter().find(|phase| phase.name == "overload")
     }
 
     fn shortened(&self) -> Self {
@@ -204,13 +203,8 @@ pub(super) fn steps(rows: &[TimelineRow], fell_s: f64) -> Vec<Step> {
 impl Usual {
     /// From the steps of a phase in which all was well.
     pub(super) fn of(steps: &[Step]) -> Self {
-        let sorted = |of: &dyn Fn(&Step) -> Option<f64>| {
-            let mut values: Vec<f64> = steps.iter().filter_map(of).collect();
-            values.sort_by(f64::total_cmp);
-            values
-        };
-        let completed = quantile(&sorted(&|step| Some(step.completed_per_s)), 100 - USUAL_PERCENT);
-        let p99_ms = quantile(&sorted(&|step| step.p99_ms), USUAL_PERCENT);
+        let [completed] = quantiles(steps.iter().map(|step| step.completed_per_s), [100 - USUAL_PERCENT]);
+        let [p99_ms] = quantiles(steps.iter().filter_map(|step| step.p99_ms), [USUAL_PERCENT]);
         Self { completed_per_s_min: completed * (1.0 - TOLERANCE), p99_ms_max: p99_ms * (1.0 + TOLERANCE) }
     }
 

@@ -210,49 +210,35 @@ impl fmt::Display for Comparison {
 pub(crate) fn compare(results: &Results) -> Result<Comparison, ReportError> {
     let runs = &results.runs;
     let table = text::table(runs);
-    if results.only_suites && results.suites.len() > 1 {
-        let pairs = suites(results);
-        return if pairs.is_empty() {
-            Err(ReportError::NothingInCommon)
-        } else {
-            Ok(Comparison { pairs, confidence: CONFIDENCE, table })
-        };
-    }
-    if results.only_suites {
-        let pairs = within_suites(results);
-        return if pairs.is_empty() {
-            Err(ReportError::OnlyOne)
-        } else {
-            Ok(Comparison { pairs, confidence: CONFIDENCE, table })
-        };
-    }
-    let [base, others @ ..] = runs.as_slice() else { return Err(ReportError::Nothing) };
-    if others.is_empty() {
-        return Err(ReportError::OnlyOne);
-    }
-    // Bonferroni: with several intervals beside one base, each has to be surer.
-    let confidence = 1.0 - (1.0 - CONFIDENCE) / others.len() as f64;
-    let pairs = others.iter().map(|other| pair(base, other, None, confidence)).collect();
-    Ok(Comparison { pairs, confidence, table })
+    let (pairs, confidence, nothing) = if results.only_suites && results.suites.len() > 1 {
+        (suites(results), CONFIDENCE, ReportError::NothingInCommon)
+    } else if results.only_suites {
+        (within_suites(results), CONFIDENCE, ReportError::OnlyOne)
+    } else {
+        let [base, others @ ..] = runs.as_slice() else { return Err(ReportError::Nothing) };
+        // Bonferroni: with several intervals beside one base, each has to be surer.
+        let confidence = 1.0 - (1.0 - CONFIDENCE) / others.len() as f64;
+        let pairs = others.iter().map(|other| pair(base, other, None, confidence)).collect();
+        (pairs, confidence, ReportError::OnlyOne)
+    };
+    if pairs.is_empty() { Err(nothing) } else { Ok(Comparison { pairs, confidence, table }) }
 }
 
 fn suites(results: &Results) -> Vec<Pair> {
     let key = |run: &Run| (run.name().to_owned(), run.parameters_text());
     let [first, others @ ..] = results.suites.as_slice() else { return Vec::new() };
-    let runs = |suite: &crate::report::input::Suite| {
-        suite.runs.iter().map(|&index| &results.runs[index]).collect::<Vec<_>>()
+    let base: BTreeMap<_, _> =
+        first.runs.iter().map(|&place| &results.runs[place]).map(|run| (key(run), run)).collect();
+    let beside_base = |&place: &usize| {
+        let run = &results.runs[place];
+        let base = base.get(&key(run))?;
+        let subject = match key(run) {
+            (name, parameters) if parameters.is_empty() => name,
+            (name, parameters) => format!("{name}, {parameters}"),
+        };
+        Some(pair(base, run, Some(subject), CONFIDENCE))
     };
-    let base: BTreeMap<_, _> = runs(first).into_iter().map(|run| (key(run), run)).collect();
-    let mut pairs = Vec::new();
-    for suite in others {
-        for run in runs(suite) {
-            let Some(base) = base.get(&key(run)) else { continue };
-            let (name, parameters) = key(run);
-            let subject = if parameters.is_empty() { name } else { format!("{name}, {parameters}") };
-            pairs.push(pair(base, run, Some(subject), CONFIDENCE));
-        }
-    }
-    pairs
+    others.iter().flat_map(|suite| &suite.runs).filter_map(beside_base).collect()
 }
 
 /// Within suites: what took turns, and of the rest runs with something switched off, beside the run of the same name
@@ -290,18 +276,8 @@ fn beside_base(beside: &PairResult, runs: &[Run]) -> Option<Pair> {
         })
     };
     let differences: Vec<_> = beside.figures.iter().filter_map(difference).collect();
-    if differences.is_empty() {
-        return None;
-    }
-    Some(Pair {
-        subject: Some(other.title().to_owned()),
-        decided_by: Some(deciding(&base, &other)),
-        verdict: verdict(&base, &other, &differences),
-        warnings: verdict::of_pair(&base, &other),
-        base: base.label,
-        other: other.label,
-        differences,
-    })
+    let subject = Some(other.title().to_owned());
+    (!differences.is_empty()).then(|| judged(&base, &other, subject, differences))
 }
 
 fn ablations(runs: &[Run], except: &BTreeSet<usize>) -> Vec<Pair> {
@@ -323,22 +299,21 @@ fn ablations(runs: &[Run], except: &BTreeSet<usize>) -> Vec<Pair> {
 }
 
 fn pair(base: &Run, other: &Run, subject: Option<String>, confidence: f64) -> Pair {
-    let comparable = base.unit() == other.unit();
-    let differences: Vec<_> = Metric::ALL
-        .into_iter()
-        .filter(|_| comparable)
-        .filter_map(|metric| difference(metric, base, other, confidence))
-        .collect();
-    let warnings = verdict::of_pair(base, other);
-    let verdict = verdict(base, other, &differences);
+    let differences =
+        Metric::ALL.into_iter().filter_map(|metric| difference(metric, base, other, confidence)).collect();
+    judged(base, other, subject, differences)
+}
+
+/// Two runs with what is to be said of their differences.
+fn judged(base: &Run, other: &Run, subject: Option<String>, differences: Vec<Difference>) -> Pair {
     Pair {
         subject,
         base: base.label.clone(),
         other: other.label.clone(),
-        decided_by: comparable.then(|| deciding(base, other)),
-        verdict,
+        decided_by: (base.unit() == other.unit()).then(|| deciding(base, other)),
+        verdict: verdict(base, other, &differences),
+        warnings: verdict::of_pair(base, other),
         differences,
-        warnings,
     }
 }
 
@@ -348,7 +323,8 @@ pub(crate) fn deciding(base: &Run, other: &Run) -> Metric {
 }
 
 fn difference(metric: Metric, base: &Run, other: &Run, confidence: f64) -> Option<Difference> {
-    if metric == Metric::Ratio && base.baseline_name() != other.baseline_name() {
+    let is_of_another = metric == Metric::Ratio && base.baseline_name() != other.baseline_name();
+    if is_of_another || base.unit() != other.unit() {
         return None;
     }
     let (base_value, other_value) = (base.figure(metric)?, other.figure(metric)?);
@@ -366,7 +342,7 @@ fn difference(metric: Metric, base: &Run, other: &Run, confidence: f64) -> Optio
         Some(needed.saturating_sub(base.values.len().min(other.values.len()))).filter(|more| *more > 0)
     });
     let within_run = interval.is_some()
-        && samples.is_some_and(|(base, other)| base.origin.is_within_run() || other.origin.is_within_run());
+        && samples.is_some_and(|(base, other)| base.are_within_run || other.are_within_run);
     Some(Difference {
         metric,
         base: base_value,

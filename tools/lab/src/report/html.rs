@@ -9,15 +9,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use self::table::{Cell, Markup, table, terms};
+use self::table::{Cell, Markup, table};
 use super::suite::{claims, lengths, sections};
 use crate::report::compare;
 use crate::report::figures::{capitalised, milliseconds, minute, number};
-use crate::report::input::Results;
+use crate::report::input::{Results, Suite};
 use crate::report::published::Beside;
 use crate::report::run::{Run, plain};
-use crate::report::text::figures;
+use crate::report::text::{FIGURES, figures};
 
+/// The whole. Should a text ever leave its place all the same, nothing in it may run or be fetched.
+const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = concat!(include_str!("html/uplot/uPlot.min.css"), include_str!("html/page.css"));
 /// uPlot with its licence, and what the page makes of it.
 const SCRIPT: &str = concat!(
@@ -28,157 +30,77 @@ const SCRIPT: &str = concat!(
     "\n",
     include_str!("html/page.js")
 );
+/// Words that a page must explain, and their meaning for somebody who runs a payment scheme and no computers.
+const GLOSSARY: &str = include_str!("html/glossary.html");
 /// Most runs whose lines are told apart in one plot.
 const OVERLAID_MAX: usize = plots::COLOURS;
 /// Up to this many runs are shown unfolded.
 const OPEN_MAX: usize = 2;
 
-/// Words that a page must explain, and their meaning for somebody who runs a payment scheme and no computers.
-const GLOSSARY: [(&str, &str); 14] = [
-    (
-        "Throughput",
-        "How many operations were completed in each second. It says how many payments a country can make at the same time.",
-    ),
-    (
-        "Latency",
-        "How long one operation took, from the moment it should have started until the payer's side knew the outcome.",
-    ),
-    (
-        "p50, p99, p99.9",
-        "p99 = 99 of 100 payments were faster than this. p50 is the middle one. The average hides the slow ones; the percentiles show them.",
-    ),
-    (
-        "Slowest",
-        "The single slowest operation. One in a million; interesting for finding causes, not for promises.",
-    ),
-    (
-        "± and interval",
-        "Measuring twice never gives the same figure. The interval says where the true one lies, with 95 % confidence.",
-    ),
-    (
-        "Real, within noise",
-        "A difference is real when its interval does not contain zero; otherwise chance alone could have made it. \"Within these runs\" is less: both sides were run once, and a machine that was slower at one moment than at another makes such a difference too.",
-    ),
-    (
-        "Ratio to the baseline",
-        "The hub's throughput divided by that of a program that only passes messages on, measured in turn with it. What slows the machine slows both, so it tells two hubs apart more surely than their throughput does.",
-    ),
-    (
-        "Virtual user (closed load)",
-        "Somebody who pays, waits for the outcome, and pays again at once. More users, more load; a slow hub slows them down.",
-    ),
-    (
-        "Arrival rate (open load)",
-        "Payments arrive at a set rate whether or not the hub keeps up, as customers do. Waiting in a queue counts as latency.",
-    ),
-    (
-        "Waiting in the hub",
-        "What the hub has taken in and not yet passed on. Ingress: requests that wait for their answer from the ledger. Engine: of these, what still has to be decided. Callbacks: answers that wait to be sent to a participant. Relays: questions that are being passed on.",
-    ),
-    (
-        "Durable",
-        "What was acknowledged survives a power cut, because it was on disk before the acknowledgement.",
-    ),
-    (
-        "Audit",
-        "After the run every balance at the hub is compared with the participants' own books, and every accepted request must have exactly one outcome.",
-    ),
-    ("Valid", "The machine that made the load kept up, so that the figures are the hub's and not its own."),
-    (
-        "CPU each",
-        "Processor time for one operation. 100 µs means that one core could do ten thousand a second if it did nothing else.",
-    ),
-];
+/// What a link to a part of the page ends with, the part's heading, its content.
+type Part = (String, String, Markup);
 
-/// Parts in the order in which they are read: what a link to each ends with, its heading, its content.
-#[derive(Debug, Default)]
-struct Parts(Vec<(String, String, Markup)>);
+/// A part whose content has its own heading.
+fn part(id: &str, heading: &str, content: Markup) -> Part {
+    (id.to_owned(), heading.to_owned(), content)
+}
 
-impl Parts {
-    /// Adds a part that has its own heading; nothing, if it is empty.
-    fn add(&mut self, id: &str, heading: &str, body: &Markup) {
-        if !body.is_empty() {
-            self.0.push((id.to_owned(), heading.to_owned(), body.clone()));
-        }
-    }
-
-    /// Adds what a part consists of; nothing, if it is empty.
-    fn section(&mut self, id: &str, heading: &str, content: &Markup) {
-        if !content.is_empty() {
-            let mut body = Markup::new();
-            body.put("<section><h2>{}</h2>", &[&heading]).add(content).raw("</section>");
-            self.add(id, heading, &body);
-        }
-    }
-
-    /// All of them, with links to each on top if the page is long.
-    fn markup(&self, is_long: bool) -> Markup {
-        let mut markup = Markup::new();
-        if is_long {
-            markup.raw("<nav class=\"contents\" aria-label=\"On this page\"><ul>");
-            for (id, heading, _) in &self.0 {
-                markup.put("<li><a href=\"#{}\">{}</a></li>", &[id, heading]);
-            }
-            markup.raw("</ul></nav>");
-        }
-        for (id, _, body) in &self.0 {
-            markup.put("<div class=\"part\" id=\"{}\">", &[id]).add(body).raw("</div>");
-        }
-        markup
-    }
+/// A part of a heading and what is below it; nothing, if nothing is.
+fn section(id: &str, heading: &str, content: &Markup) -> Part {
+    let section = || Markup::of("<section><h2>{}</h2>{}</section>", &[&heading, content]);
+    part(id, heading, if content.is_empty() { Markup::default() } else { section() })
 }
 
 /// The page; published figures beside ours are its first part, where there are some.
 pub(crate) fn page(results: &Results, beside: Option<&Beside>) -> String {
     let title = title(results);
     let digest = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
-    let mut page = Markup::new();
-    page.raw("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">");
-    // Should a text ever leave its place all the same, nothing in it may run or be fetched.
-    page.put(
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{}'\">",
-        &[&digest],
-    );
-    page.put(
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{}</title><style>",
-        &[&title],
-    );
-    page.raw(STYLE).raw("</style></head><body>");
-    header(&mut page, results, &title);
-    page.raw("<main>").add(&parts(results, beside).markup(results.runs.len() > OPEN_MAX));
-    page.raw("</main><footer>Written by <code>upesi lab report</code>. This file loads nothing and can be kept, sent and printed.</footer><script>");
-    page.raw(SCRIPT).raw("</script></body></html>\n");
-    page.into_string()
+    let parts = parts(results, beside);
+    let body = |(id, _, content): &Part| Markup::of("<div class=\"part\" id=\"{}\">{}</div>", &[id, content]);
+    let main = [contents(results, &parts)].into_iter().chain(parts.iter().map(body));
+    let (header, main) = (header(results, &title), main.collect::<Markup>());
+    let (style, script) = (Markup::raw(STYLE), Markup::raw(SCRIPT));
+    Markup::of(PAGE, &[&digest, &title, &style, &header, &main, &script]).into_string()
+}
+
+/// Links to each part of a long page.
+fn contents(results: &Results, parts: &[Part]) -> Markup {
+    if results.runs.len() <= OPEN_MAX {
+        return Markup::default();
+    }
+    let link = |(id, heading, _): &Part| Markup::of("<li><a href=\"#{}\">{}</a></li>", &[id, heading]);
+    let links: Markup = parts.iter().map(link).collect();
+    links.within("<nav class=\"contents\" aria-label=\"On this page\"><ul>{}</ul></nav>")
 }
 
 /// What stands on the page, in the order in which it is read.
-fn parts(results: &Results, beside: Option<&Beside>) -> Parts {
-    let mut parts = Parts::default();
-    if let Some(beside) = beside {
-        parts.section("published", "Published figures beside ours", &sections::published(beside));
-    }
-    // Of one suite the plots come first, and what each part costs after them.
+fn parts(results: &Results, beside: Option<&Beside>) -> Vec<Part> {
     let one_suite = results.only_suites && results.suites.len() == 1;
+    let comparison = compare::compare(results).ok().filter(|_| compared(results));
+    let heading = if one_suite { "What each part costs" } else { "Verdict" };
+    let verdict = comparison.map(|comparison| sections::section(&comparison, heading));
+    let mut middle = [
+        vec![
+            part("claims", "What was to be shown", claims_part(results)),
+            part("verdict", heading, verdict.unwrap_or_default()),
+        ],
+        suites(results),
+    ];
+    // Of one suite the plots come first, and what each part costs after them.
     if one_suite {
-        suites(&mut parts, results);
+        middle.reverse();
     }
-    parts.add("claims", "What was to be shown", &claims_part(results));
-    if let Ok(comparison) = compare::compare(results)
-        && compared(results)
-    {
-        let heading = if one_suite { "What each part costs" } else { "Verdict" };
-        parts.add("verdict", heading, &sections::section(&comparison, heading));
-    }
-    if !one_suite {
-        suites(&mut parts, results);
-    }
+    let published = beside.map(sections::published).unwrap_or_default();
+    let mut parts = vec![section("published", "Published figures beside ours", &published)];
+    parts.extend(middle.into_iter().flatten());
     if results.runs.len() > 1 {
-        parts.section("cpu", "Where the hub's CPU time goes", &looked_into(&results.runs));
-        parts.section("runs", "All runs", &overview(results));
-        parts.section("side-by-side", "Side by side", &overlays(&results.runs));
+        parts.push(section("cpu", "Where the hub's CPU time goes", &looked_into(&results.runs)));
+        parts.push(section("runs", "All runs", &overview(results)));
+        parts.push(section("side-by-side", "Side by side", &overlays(&results.runs)));
     }
-    parts.add("details", "Every run by itself", &runs_part(&results.runs));
-    parts.add("words", "What the words mean", &glossary());
+    parts.push(part("details", "Every run by itself", runs_part(&results.runs)));
+    parts.push(part("words", "What the words mean", Markup::raw(GLOSSARY)));
+    parts.retain(|(.., content)| !content.is_empty());
     parts
 }
 
@@ -200,22 +122,20 @@ fn title(results: &Results) -> String {
     }
 }
 
-fn header(page: &mut Markup, results: &Results, title: &str) {
-    page.raw("<header><p class=\"brand\">Upesi <span>characterization lab</span><button type=\"button\" id=\"theme\" hidden>Light / dark</button></p>");
-    page.put("<h1>{}</h1>", &[&title]);
-    let Some(first) = results.runs.first() else {
-        page.raw("</header>");
-        return;
-    };
-    if !first.description.is_empty() && results.runs.iter().all(|run| run.description == first.description) {
-        page.put("<p class=\"description\">{}</p>", &[&first.description]);
-    }
-    let facts = facts(&results.runs);
-    page.put("<p class=\"facts\">{}</p>", &[&facts.join(" · ")]);
-    for length in lengths(results) {
-        page.put("<p class=\"facts\">{}</p>", &[&tied(&length)]);
-    }
-    page.raw("</header>");
+/// The title, and what is the same of all runs: what they show, when and where they were made.
+fn header(results: &Results, title: &str) -> Markup {
+    let runs = &results.runs;
+    let description = runs.first().map_or("", |first| first.description.as_str());
+    let is_shared = runs.iter().all(|run| run.description == description);
+    let description = Markup::text(if is_shared { description } else { "" });
+    let lengths = lengths(results).into_iter().map(|length| tied(&length));
+    let facts = [facts(runs).join(" · ")].into_iter().chain(lengths);
+    let facts = facts.map(|text| Markup::text(&text).within("<p class=\"facts\">{}</p>"));
+    Markup::of(
+        "<header><p class=\"brand\">Upesi <span>characterization lab</span><button type=\"button\" id=\"theme\" hidden>Light / \
+         dark</button></p><h1>{}</h1>{}{}</header>",
+        &[&title, &description.within("<p class=\"description\">{}</p>"), &facts.collect::<Markup>()],
+    )
 }
 
 /// When and where, as far as it is the same for all runs.
@@ -240,53 +160,39 @@ fn facts(runs: &[Run]) -> Vec<String> {
     facts.into_iter().flatten().collect()
 }
 
-fn suites(parts: &mut Parts, results: &Results) {
-    for (number, suite) in results.suites.iter().enumerate() {
-        let mut plots = Markup::new();
-        for (index, plot) in suite.file.plots.iter().enumerate() {
-            if let Some(plot) = plots::of_suite(plot, results, &format!("sweep-{number}-{index}")) {
-                plots.add(&plot.markup());
-            }
-        }
-        let mut body = Markup::new();
-        if !plots.is_empty() {
-            body.raw("<div class=\"pair\">").add(&plots).raw("</div>");
-        }
-        for absence in &suite.absences {
-            body.put("<p class=\"note\">{}.</p>", &[absence]);
-        }
+/// Of each suite its plots, and what is missing in it.
+fn suites(results: &Results) -> Vec<Part> {
+    let of_suite = |(number, suite): (usize, &Suite)| {
+        let plots =
+            suite.file.plots.iter().enumerate().filter_map(|(index, plot)| {
+                plots::of_suite(plot, results, &format!("sweep-{number}-{index}"))
+            });
+        let plots: Markup = plots.map(|plot| plot.markup()).collect();
+        let absences =
+            suite.absences.iter().map(|absence| Markup::of("<p class=\"note\">{}.</p>", &[absence]));
+        let content = [plots.within("<div class=\"pair\">{}</div>")].into_iter().chain(absences);
         let heading = if results.suites.len() > 1 { suite.file.title.as_str() } else { "What it depends on" };
-        parts.section(&format!("suite-{number}"), heading, &body);
-    }
+        section(&format!("suite-{number}"), heading, &content.collect())
+    };
+    results.suites.iter().enumerate().map(of_suite).collect()
 }
 
 /// The hub's CPU time by stage, of every run that was looked into. The flame graphs are with the runs.
 fn looked_into(runs: &[Run]) -> Markup {
-    let mut markup = Markup::new();
-    for (index, run) in runs.iter().enumerate() {
-        let shares = sections::shares(run);
-        if !shares.is_empty() {
-            markup.put("<h3><a href=\"#run-{}\">{}</a></h3>", &[&index, &run.label]).add(&shares);
-        }
-    }
-    markup
+    let shares = runs.iter().enumerate().map(|(index, run)| (index, run, sections::shares(run)));
+    let headed = |(index, run, shares): (usize, &Run, Markup)| {
+        Markup::of("<h3><a href=\"#run-{}\">{}</a></h3>{}", &[&index, &run.label, &shares])
+    };
+    shares.filter(|(.., shares)| !shares.is_empty()).map(headed).collect()
 }
 
 /// What was to be shown, and what became of it.
 fn claims_part(results: &Results) -> Markup {
-    let mut part = Markup::new();
-    if claims(results).next().is_none() {
-        return part;
-    }
-    part.raw("<section class=\"verdict\"><h2>What was to be shown</h2>");
-    for claim in claims(results) {
-        part.put(
-            "<article><h3>{}</h3><p class=\"lead\">{}</p></article>",
-            &[&claim.text, &tied(&capitalised(&claim.words))],
-        );
-    }
-    part.raw("</section>");
-    part
+    let claims = claims(results).map(|claim| {
+        let words = tied(&capitalised(&claim.words));
+        Markup::of("<article><h3>{}</h3><p class=\"lead\">{}</p></article>", &[&claim.text, &words])
+    });
+    claims.collect::<Markup>().within("<section class=\"verdict\"><h2>What was to be shown</h2>{}</section>")
 }
 
 fn overview(results: &Results) -> Markup {
@@ -303,76 +209,58 @@ fn overview(results: &Results) -> Markup {
         let rows: Vec<Vec<Cell>> = places.into_iter().filter_map(row).collect();
         heading.map(|heading| vec![Cell::from(heading)]).into_iter().chain(rows)
     });
-    let head = [
-        "run",
-        "per second",
-        "p50",
-        "p99",
-        "p99.9",
-        "slowest",
-        "failed",
-        "lost",
-        "CPU each",
-        "valid",
-        "audit",
-    ];
-    table(&head, rows)
+    // The glossary's word.
+    table(&FIGURES.map(|name| if name == "max" { "slowest" } else { name }), rows)
 }
 
 /// Runs drawn over each other, if they are few enough to be told apart.
 fn overlays(runs: &[Run]) -> Markup {
-    let mut markup = Markup::new();
-    if runs.len() <= OVERLAID_MAX {
-        let percentiles =
-            plots::percentiles(runs, "percentiles").map(|plot| plots::Plot { wide: true, ..plot });
-        plots::of_runs(runs, "all").iter().chain(&percentiles).for_each(|plot| {
-            markup.add(&plot.markup());
-        });
+    if runs.len() > OVERLAID_MAX {
+        return Markup::default();
     }
-    markup
+    let percentiles = plots::percentiles(runs, "percentiles").map(|plot| plots::Plot { wide: true, ..plot });
+    plots::of_runs(runs, "all").iter().chain(&percentiles).map(plots::Plot::markup).collect()
 }
 
 /// Every run; many are folded, and said to be.
 fn runs_part(runs: &[Run]) -> Markup {
-    let mut part = Markup::new();
-    let is_folded = runs.len() > OPEN_MAX;
-    if is_folded {
-        part.raw(
-            "<section class=\"runs\"><h2>Every run by itself</h2><p class=\"note on-screen\">A click unfolds a run; printed is what is \
-             unfolded.</p><p class=\"note on-paper\">Left out are the runs that were folded on the screen: unfold them there to print \
-             them.</p>",
-        );
+    let all: Markup = (0..runs.len()).map(|index| run_part(runs, index)).collect();
+    if runs.len() <= OPEN_MAX {
+        return all;
     }
-    for (index, run) in runs.iter().enumerate() {
-        run_part(&mut part, run, index, runs);
-    }
-    if is_folded {
-        part.raw("</section>");
-    }
-    part
+    all.within(
+        "<section class=\"runs\"><h2>Every run by itself</h2><p class=\"note on-screen\">A click unfolds a run; printed is what is \
+         unfolded.</p><p class=\"note on-paper\">Left out are the runs that were folded on the screen: unfold them there to print \
+         them.</p>{}</section>",
+    )
 }
 
-fn run_part(page: &mut Markup, run: &Run, index: usize, all: &[Run]) {
-    let runs = all.len();
-    let group = format!("run-{index}");
-    if runs == 1 {
-        page.put("<div class=\"run\" id=\"{}\">", &[&group]);
-        page.add(&run_section::summary(run)).add(&run_section::details(run, &group)).raw("</div>");
-        return;
+fn run_part(all: &[Run], index: usize) -> Markup {
+    let (run, group) = (&all[index], format!("run-{index}"));
+    let (summary, details) = (run_section::summary(run), run_section::details(run, &group));
+    if all.len() == 1 {
+        return Markup::of("<div class=\"run\" id=\"{}\">{}{}</div>", &[&group, &summary, &details]);
     }
-    let open = if runs <= OPEN_MAX { " open" } else { "" };
-    page.raw("<details class=\"run\"");
-    page.put(" id=\"{}\"{}><summary><h2>{}</h2>", &[&group, &open, &run.label]);
+    let open = if all.len() <= OPEN_MAX { " open" } else { "" };
     let throughput =
         run.number("throughput_per_s").map(|value| format!("{} {} per second", number(value), run.units()));
     let tail = run.number("latency_ms.p99").map(|value| format!("p99 {}", milliseconds(value)));
-    let facts: Vec<_> = throughput.into_iter().chain(tail).collect();
-    page.put("<span>{}</span></summary>", &[&tied(&facts.join(", "))]);
+    let facts = tied(&throughput.into_iter().chain(tail).collect::<Vec<_>>().join(", "));
     // What all have in common stands at the top of the page.
-    if !run.description.is_empty() && all.iter().any(|other| other.description != run.description) {
-        page.put("<p class=\"description\">{}</p>", &[&run.description]);
-    }
-    page.add(&run_section::summary(run)).add(&run_section::details(run, &group)).raw("</details>");
+    let is_own = all.iter().any(|other| other.description != run.description);
+    let description = Markup::text(if is_own { &run.description } else { "" });
+    Markup::of(
+        "<details class=\"run\" id=\"{}\"{}><summary><h2>{}</h2><span>{}</span></summary>{}{}{}</details>",
+        &[
+            &group,
+            &open,
+            &run.label,
+            &facts,
+            &description.within("<p class=\"description\">{}</p>"),
+            &summary,
+            &details,
+        ],
+    )
 }
 
 /// A sentence in which no figure is parted from its unit at the end of a line.
@@ -384,15 +272,4 @@ fn tied(sentence: &str) -> String {
         }
     }
     text
-}
-
-fn glossary() -> Markup {
-    let mut part = Markup::new();
-    part.raw("<section class=\"glossary\"><h2>What the words mean</h2>");
-    part.add(&terms(
-        "",
-        GLOSSARY.map(|(word, meaning)| [word.to_owned(), meaning.to_owned(), String::new()]),
-    ));
-    part.raw("</section>");
-    part
 }

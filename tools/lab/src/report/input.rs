@@ -1,7 +1,5 @@
 //! Finds and reads the results that a person names.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -78,19 +76,15 @@ fn file_of(path: &Path) -> PathBuf {
 /// Reads a file as it is.
 pub(crate) fn read(path: &Path) -> Result<Value, ReportError> {
     let unreadable = |source| ReportError::Unreadable { path: path.to_owned(), source };
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
+    if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
         return Err(ReportError::TooLarge { path: path.to_owned(), bytes_max: FILE_BYTES_MAX });
     }
-    let value: Value = serde_json::from_slice(&bytes)
-        .map_err(|source| ReportError::Malformed { path: path.to_owned(), source })?;
-    Ok(value)
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    serde_json::from_slice(&bytes).map_err(|source| ReportError::Malformed { path: path.to_owned(), source })
 }
 
 /// Reads a result or a suite, which must be of the present layout.
-fn read_result(path: &Path) -> Result<Value, ReportError> {
+pub(crate) fn read_result(path: &Path) -> Result<Value, ReportError> {
     let value = read(path)?;
     match value.get("schema_version").and_then(Value::as_u64) {
         Some(version) if version != u64::from(SCHEMA_VERSION) => {

@@ -14,7 +14,7 @@ mod compare;
 mod conditions;
 pub mod figures;
 mod html;
-mod input;
+pub(crate) mod input;
 pub mod parameters;
 pub mod published;
 mod run;
@@ -50,12 +50,6 @@ pub fn markdown(paths: &[PathBuf]) -> Result<String, ReportError> {
 /// A text as a paragraph of Markdown, in lines that an editor shows whole.
 pub fn paragraph(text: &str) -> String {
     text::wrapped(&text::escaped(text), "")
-}
-
-/// Markdown of paragraphs and headings in lines that an editor shows whole.
-pub fn reflowed(text: &str) -> String {
-    let paragraphs = text.split("\n\n").map(|paragraph| text::wrapped(paragraph, ""));
-    paragraphs.collect::<Vec<_>>().join("\n")
 }
 
 /// Writes the results as one HTML page that loads nothing: style, script and plots are inside. Two or more results

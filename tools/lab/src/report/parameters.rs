@@ -87,7 +87,7 @@ fn last_part(name: &str) -> &str {
 }
 
 /// Name and unit of what is not in the table, by its key.
-fn spelled(name: &str) -> (String, &'static str) {
+pub(crate) fn spelled(name: &str) -> (String, &'static str) {
     let key = last_part(name);
     let with_unit = UNITS.iter().find_map(|(ending, unit)| Some((key.strip_suffix(*ending)?, *unit)));
     let (bare, unit) = with_unit.unwrap_or((key, ""));

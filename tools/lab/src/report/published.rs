@@ -10,7 +10,7 @@ use super::ReportError;
 use crate::drive::suite_run::SuiteResult;
 use crate::judge::suite_pairs::{DifferenceResult, PairFigure};
 use crate::report::conditions::{self, Conditions};
-use crate::report::figures::{ABSENT, count, grouped, number, or_absent, percent, signed_percent};
+use crate::report::figures::{ABSENT, count, grouped, joined, number, or_absent, percent, signed_percent};
 use crate::report::run::Run;
 pub use crate::report::summary::summary;
 use crate::report::text::{Grid, escaped, wrapped};
@@ -35,23 +35,22 @@ pub struct PublishedRow {
     pub id: String,
     pub what: String,
     /// The figure in `unit`; absent where nobody published one.
-    #[serde(default)]
     pub figure: Option<f64>,
     /// Its unit, such as `/s` or `ms`.
     pub unit: String,
     #[serde(default)]
     pub conditions: String,
     /// CPUs of the hub it was reached with.
-    #[serde(default)]
     pub vcpus: Option<f64>,
     #[serde(default)]
     pub source: String,
     /// Whether less is better; if absent, so it is for units of time.
-    #[serde(default)]
     pub less_is_better: Option<bool>,
     /// Whether one figure divided by the other says nothing: differences between two runs, counts.
     #[serde(default)]
     pub no_ratio: bool,
+    /// Why no run of ours stands beside it, where none does.
+    pub unavailable: Option<String>,
 }
 
 impl PublishedRow {
@@ -86,11 +85,7 @@ impl Ours {
 
     /// Puts what is to be known of the figure before what speaks against it.
     pub fn remark(&mut self, text: &str) {
-        if !text.is_empty() {
-            let rest = std::mem::take(&mut self.note);
-            self.note =
-                [text, &rest].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
-        }
+        self.note = joined([text, &self.note], "; ");
     }
 
     /// Takes a figure from a result, by the path of its member (`throughput_per_s`, `latency_ms.p99`,
@@ -309,21 +304,20 @@ pub fn beside(published: &Published, results: &BTreeMap<String, Ours>) -> Beside
 /// notes that the rows name. Above it stands once where ours were made, and in the notes only what differs. A row of
 /// which nothing of ours is known is kept, with a dash.
 pub fn table(beside: &Beside) -> String {
-    let mut grid = Grid::new(&["what", "published", "ours", "times better", "per vCPU", "theirs", "of ours"]);
     let (mut theirs, mut ours) = (Notes::new('P'), Notes::new('O'));
-    for (row, conditions) in beside.rows.iter().zip(conditions_in_full(beside)) {
-        let source = (!row.row.source.is_empty()).then(|| row.row.source.clone());
-        let of_theirs = source.into_iter().chain([conditions]);
-        grid.row(vec![
+    let rows = beside.rows.iter().zip(conditions_in_full(beside)).map(|(row, conditions)| {
+        vec![
             row.row.what.clone(),
             row.shown(row.row.figure),
             row.shown(row.ours),
             row.times_text(),
             row.per_vcpu.clone(),
-            theirs.name(of_theirs),
-            ours.name([row.load.clone(), row.remark.clone()]),
-        ]);
-    }
+            theirs.name([&row.row.source, &conditions]),
+            ours.name([&row.load, &row.remark]),
+        ]
+    });
+    let head = ["what", "published", "ours", "times better", "per vCPU", "theirs", "of ours"];
+    let grid = Grid::new(&head, rows);
     let made = match beside.conditions.as_str() {
         "" => String::new(),
         conditions => {
@@ -351,8 +345,8 @@ impl Notes {
     }
 
     /// The name of the remark that these parts make; nothing where they say nothing.
-    fn name(&mut self, parts: impl IntoIterator<Item = String>) -> String {
-        let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+    fn name(&mut self, parts: [&str; 2]) -> String {
+        let text = joined(parts, "; ");
         if text.is_empty() {
             return String::new();
         }
@@ -413,12 +407,8 @@ fn per_vcpu(row: &PublishedRow, ours: Option<f64>, times: Option<f64>) -> String
 
 /// What is to be known of a figure of ours beside what is said of all.
 fn remark(ours: &Ours, shared: &Conditions) -> String {
-    let mut parts = match ours.figure {
-        Some(_) => conditions::differing(&ours.conditions, shared),
-        None => Vec::new(),
-    };
-    parts.extend(Some(ours.note.clone()).filter(|note| !note.is_empty()));
-    parts.join("; ")
+    let differing = ours.figure.map(|_| conditions::differing(&ours.conditions, shared).join("; "));
+    joined([&differing.unwrap_or_default(), &ours.note], "; ")
 }
 
 fn with_unit(value: f64, unit: &str) -> String {

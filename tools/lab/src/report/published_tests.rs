@@ -11,8 +11,7 @@ fn row(id: &str, figure: Option<f64>, unit: &str, vcpus: Option<f64>) -> Publish
         conditions: "16 pods | relaxed".into(),
         vcpus,
         source: "2023".into(),
-        less_is_better: None,
-        no_ratio: false,
+        ..PublishedRow::default()
     }
 }
 

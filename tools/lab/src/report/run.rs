@@ -106,10 +106,6 @@ impl Run {
         self.hub()?.cpu_us_per_operation
     }
 
-    pub fn rows(&self) -> &[TimelineRow] {
-        self.timeline.as_ref().map(|timeline| timeline.rows.as_slice()).unwrap_or_default()
-    }
-
     /// Counts by latency.
     pub fn buckets(&self) -> &[(u64, u64)] {
         self.histogram.as_ref().map(|histogram| histogram.buckets.as_slice()).unwrap_or_default()
@@ -243,29 +239,13 @@ pub(crate) struct Inside {
 const BLOCKS: usize = 10;
 const BLOCK_ROWS_MIN: usize = 3;
 
-/// Where repeated measurements come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Runs that were repeated, each at a moment of its own.
-    Repetitions,
-    /// Slices of one run, also where they take turns with those of a baseline.
-    Slices,
-    Blocks,
-}
-
-impl Origin {
-    /// Whether all of them are parts of one run: they tell the noise within it, and not how the machine differs from
-    /// one moment to the next.
-    pub const fn is_within_run(self) -> bool {
-        matches!(self, Self::Slices | Self::Blocks)
-    }
-}
-
 /// Repeated measurements of one figure.
 #[derive(Clone, Debug)]
 pub(crate) struct Samples {
     pub values: Vec<f64>,
-    pub origin: Origin,
+    /// Whether all of them are parts of one run: they tell the noise within it, and not how the machine differs from
+    /// one moment to the next.
+    pub are_within_run: bool,
 }
 
 impl Run {
@@ -273,12 +253,13 @@ impl Run {
     /// seconds.
     pub(crate) fn samples(&self, metric: Metric) -> Option<Samples> {
         let sources = [
-            (Origin::Repetitions, self.of_repetitions(metric)),
-            (Origin::Slices, self.of_slices(metric)),
-            (Origin::Blocks, self.of_blocks(metric)),
+            (false, self.of_repetitions(metric)),
+            // Also where they take turns with those of a baseline.
+            (true, self.of_slices(metric)),
+            (true, self.of_blocks(metric)),
         ];
         let found = sources.into_iter().find(|(_, values)| values.len() > 1);
-        found.map(|(origin, values)| Samples { values, origin })
+        found.map(|(are_within_run, values)| Samples { values, are_within_run })
     }
 
     /// One value of each run of several. A run that nobody repeated lists its own slices as `repetitions`: these are
@@ -292,19 +273,18 @@ impl Run {
     }
 
     fn of_slices(&self, metric: Metric) -> Vec<f64> {
+        let rates = |slices: &[SliceResult]| -> Vec<f64> {
+            slices.iter().map(|slice| slice.throughput_per_s).collect()
+        };
+        let own = rates(&self.slices);
+        let baseline = self.baseline.as_ref().map(|baseline| rates(&baseline.slices)).unwrap_or_default();
         match metric {
-            Metric::Throughput => rates(&self.slices),
-            Metric::Ratio => {
-                let baseline = self.baseline.as_ref().map(|baseline| rates(&baseline.slices));
-                let (own, baseline) = (rates(&self.slices), baseline.unwrap_or_default());
-                // Each slice was measured beside the baseline's of the same place.
-                if own.len() == baseline.len() {
-                    own.iter().zip(&baseline).map(|(own, baseline)| own / baseline).collect()
-                } else {
-                    Vec::new()
-                }
+            Metric::Throughput => own,
+            // Each slice was measured beside the baseline's of the same place.
+            Metric::Ratio if own.len() == baseline.len() => {
+                own.iter().zip(&baseline).map(|(own, baseline)| own / baseline).collect()
             }
-            Metric::Median | Metric::Tail | Metric::Cpu => Vec::new(),
+            Metric::Ratio | Metric::Median | Metric::Tail | Metric::Cpu => Vec::new(),
         }
     }
 
@@ -324,10 +304,6 @@ impl Run {
         });
         value.filter(|value| value.is_finite())
     }
-}
-
-fn rates(slices: &[SliceResult]) -> Vec<f64> {
-    slices.iter().map(|slice| slice.throughput_per_s).collect()
 }
 
 fn figure(metric: Metric, block: &[TimelineRow], interval_s: f64) -> Option<f64> {

@@ -5,7 +5,7 @@ use crate::drive::suite_run::{LeftOut, SuiteFailure, SuiteResult};
 use crate::judge::suite_pairs::ClaimResult;
 use crate::report::compare::{Judgement, Metric, Pair};
 use crate::report::conditions::{self, Conditions};
-use crate::report::figures::{ABSENT, capitalised, count, milliseconds, minute, percent};
+use crate::report::figures::{ABSENT, capitalised, count, milliseconds, minute, number, percent};
 use crate::report::input::{Results, Suite};
 use crate::report::run::Run;
 use crate::report::text::{Grid, judgement};
@@ -89,7 +89,7 @@ pub(crate) fn claims(results: &Results) -> impl Iterator<Item = &ClaimResult> {
 
 /// Runs that took turns with a base, as rows; `None` where none did.
 pub(crate) fn costs(pairs: &[Pair]) -> Option<Grid> {
-    let mut grid = Grid::new(&[
+    let head = [
         "took turns",
         "with",
         "per second",
@@ -100,43 +100,37 @@ pub(crate) fn costs(pairs: &[Pair]) -> Option<Grid> {
         "CPU each by",
         "turns",
         "throughput",
-    ]);
-    let mut is_empty = true;
-    for pair in pairs {
+    ];
+    let row = |pair: &Pair| {
         let of = |metric| pair.differences.iter().find(|difference| difference.metric == metric);
-        let Some(throughput) = of(Metric::Throughput).filter(|throughput| throughput.pairs.is_some()) else {
-            continue;
-        };
-        is_empty = false;
         let by = |metric| of(metric).map_or_else(|| ABSENT.to_owned(), |difference| difference.text());
-        grid.row(vec![
+        let throughput = of(Metric::Throughput)?;
+        Some(vec![
             pair.other.clone(),
             pair.base.clone(),
-            crate::report::figures::number(throughput.other),
-            crate::report::figures::number(throughput.base),
+            number(throughput.other),
+            number(throughput.base),
             throughput.text(),
             by(Metric::Median),
             by(Metric::Tail),
             by(Metric::Cpu),
-            throughput.pairs.unwrap_or(0).to_string(),
+            throughput.pairs?.to_string(),
             word(throughput.judgement, throughput.is_better()).to_owned(),
-        ]);
-    }
-    (!is_empty).then_some(grid)
+        ])
+    };
+    Grid::new(&head, pairs.iter().filter_map(row)).if_any()
 }
 
 /// The hub's CPU time by stage, of every run that was looked into; `None` where none was.
 pub(crate) fn stage_shares(runs: &[Run]) -> Option<Grid> {
-    let mut grid = Grid::new(&["run", "stage", "of the hub's CPU time", "±", "samples"]);
-    let mut is_empty = true;
-    for run in runs {
-        for stage in run.shares.iter().flat_map(|shares| &shares.stages) {
-            is_empty = false;
-            let [share, error] = [stage.share, stage.error].map(percent);
-            grid.row(vec![run.label.clone(), stage.stage.clone(), share, error, count(stage.samples)]);
-        }
-    }
-    (!is_empty).then_some(grid)
+    let stages = runs
+        .iter()
+        .flat_map(|run| run.shares.iter().flat_map(|shares| &shares.stages).map(move |stage| (run, stage)));
+    let rows = stages.map(|(run, stage)| {
+        let [share, error] = [stage.share, stage.error].map(percent);
+        vec![run.label.clone(), stage.stage.clone(), share, error, count(stage.samples)]
+    });
+    Grid::new(&["run", "stage", "of the hub's CPU time", "±", "samples"], rows).if_any()
 }
 
 const fn word(of: Judgement, is_better: bool) -> &'static str {

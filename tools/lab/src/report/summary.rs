@@ -3,15 +3,12 @@
 use std::path::Path;
 
 use super::ReportError;
+use crate::observe::machine::IDLE_SHARE_FULL;
 use crate::report::figures::{count, grouped, milliseconds, number, percent};
 use crate::report::input;
 use crate::report::published::{Beside, BesideRow, times};
 use crate::report::run::{Run, plain};
-use crate::result::schema::{BreakpointResult, Probe};
 use crate::result::statistics::median;
-
-/// Cores that are idle for less than this are full.
-const IDLE_SHARE_FULL: f64 = 0.1;
 
 /// What the ids of rows begin with that are of no hub: they tell how this machine stands beside theirs.
 const EQUIPMENT: [&str; 6] = ["forwarder", "http", "rsa", "simulators", "sync", "tigerbeetle"];
@@ -118,7 +115,7 @@ fn standing_text(beside: &Beside) -> Option<String> {
 /// What keeps the hub from a higher rate, and what it spends its processor time on.
 fn limit(run: &Run, looked_into: Option<&Run>) -> Option<String> {
     let found = run.breakpoint.as_ref()?;
-    let missed = missed(found);
+    let missed = found.lowest_missed();
     let idle = missed.and_then(|probe| probe.idle_share);
     let limit = match (missed, idle) {
         (None, _) => "No rate was tried that the hub did not hold".to_owned(),
@@ -143,13 +140,6 @@ fn limit(run: &Run, looked_into: Option<&Run>) -> Option<String> {
         ))
     });
     Some(format!("{limit}{}.", stage.unwrap_or_default()))
-}
-
-/// The last try of the lowest rate that did not hold.
-fn missed(found: &BreakpointResult) -> Option<&Probe> {
-    let lowest = found.lowest_missed_per_s?;
-    let is_lowest = |probe: &&Probe| probe.rate_per_s == lowest;
-    found.probes.iter().rev().find(is_lowest)
 }
 
 #[cfg(test)]

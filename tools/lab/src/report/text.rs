@@ -10,6 +10,8 @@ use crate::report::figures::{ABSENT, count, microseconds, milliseconds, number, 
 use crate::report::input::Results;
 use crate::report::run::Run;
 use crate::report::verdict;
+use crate::result::BaselineResult;
+use crate::result::latency::LatencyMs;
 
 /// Rows of cells, aligned: the first column to the left, figures to the right.
 pub(crate) struct Grid {
@@ -19,13 +21,13 @@ pub(crate) struct Grid {
 
 impl Grid {
     /// A table with these columns.
-    pub fn new(head: &[&'static str]) -> Self {
-        Self { head: head.to_vec(), rows: Vec::new() }
+    pub fn new(head: &[&'static str], rows: impl IntoIterator<Item = Vec<String>>) -> Self {
+        Self { head: head.to_vec(), rows: rows.into_iter().collect() }
     }
 
-    /// One more row.
-    pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+    /// It, if there is anything in it.
+    pub fn if_any(self) -> Option<Self> {
+        (!self.rows.is_empty()).then_some(self)
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -57,15 +59,11 @@ impl Grid {
     }
 
     pub fn markdown(&self) -> String {
-        let mut text = String::new();
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-        text.push_str(&line(&self.head.iter().map(|&head| head.to_owned()).collect::<Vec<_>>()));
-        let rule = (0..self.head.len()).map(|column| if column == 0 { "---" } else { "---:" });
-        text.push_str(&format!("| {} |\n", rule.collect::<Vec<_>>().join(" | ")));
-        for row in &self.rows {
-            text.push_str(&line(&row.iter().map(|cell| escaped(cell)).collect::<Vec<_>>()));
-        }
-        text
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let head = self.head.iter().map(|&head| head.to_owned()).collect();
+        let rule = (0..self.head.len()).map(|column| if column == 0 { "---" } else { "---:" }.to_owned());
+        let rows = self.rows.iter().map(|row| row.iter().map(|cell| escaped(cell)).collect());
+        [head, rule.collect()].into_iter().chain(rows).map(line).collect()
     }
 }
 
@@ -115,71 +113,36 @@ fn may_begin_line(word: &str) -> bool {
     !is_number && !word.starts_with(['-', '+', '*', '#', '>', '=', '|'])
 }
 
-fn audit_word(run: &Run) -> &'static str {
-    match run.audited() {
-        None => ABSENT,
-        Some(audit) if audit.ok => "holds",
-        Some(_) => "FAILED",
-    }
+/// What runs are told apart by: their name, and the names of their [`figures`].
+pub(crate) const FIGURES: [&str; 11] =
+    ["run", "per second", "p50", "p99", "p99.9", "max", "failed", "lost", "CPU each", "valid", "audit"];
+
+pub(crate) fn figures(run: &Run) -> impl Iterator<Item = String> {
+    let throughput = or_absent(run.number("throughput_per_s"), number);
+    let latency = ["p50", "p99", "p999", "max"]
+        .map(|name| or_absent(run.number(&format!("latency_ms.{name}")), milliseconds));
+    let counts = ["failed", "lost"].map(|name| run.count(name).map_or_else(|| ABSENT.to_owned(), count));
+    let cpu = or_absent(run.hub_cpu_us(), microseconds);
+    let valid = run.judged().map_or(ABSENT, |validity| if validity.valid { "yes" } else { "NO" });
+    let audit = run.audited().map_or(ABSENT, |audit| if audit.ok { "holds" } else { "FAILED" });
+    let words = [cpu, valid.to_owned(), audit.to_owned()];
+    [throughput].into_iter().chain(latency).chain(counts).chain(words)
 }
 
-fn validity_word(run: &Run) -> &'static str {
-    run.judged().map_or(ABSENT, |validity| if validity.valid { "yes" } else { "NO" })
-}
-
-/// The figures of a run by which runs are told apart: throughput, p50, p99, p99.9, the slowest, failed, lost, CPU each,
-/// validity, audit.
-pub(crate) fn figures(run: &Run) -> [String; 10] {
-    let counted = |value: Option<u64>| value.map_or_else(|| ABSENT.to_owned(), count);
-    let latency = |name: &str| or_absent(run.number(&format!("latency_ms.{name}")), milliseconds);
-    [
-        or_absent(run.number("throughput_per_s"), number),
-        latency("p50"),
-        latency("p99"),
-        latency("p999"),
-        latency("max"),
-        counted(run.count("failed")),
-        counted(run.count("lost")),
-        or_absent(run.hub_cpu_us(), microseconds),
-        validity_word(run).to_owned(),
-        audit_word(run).to_owned(),
-    ]
-}
-
-/// The figures of runs as rows.
+/// The figures of runs as rows, each with its baselines below it.
 pub(crate) fn grid(runs: &[Run]) -> Grid {
-    let mut grid = Grid::new(&[
-        "run",
-        "per second",
-        "p50",
-        "p99",
-        "p99.9",
-        "max",
-        "failed",
-        "lost",
-        "CPU each",
-        "valid",
-        "audit",
-    ]);
-    for run in runs {
-        grid.row([run.label.clone()].into_iter().chain(figures(run)).collect());
-        for baseline in run.baselines() {
-            let latency = &baseline.latency_ms;
-            let cpu = baseline.process.as_ref().and_then(|process| process.cpu_us_per_operation);
-            grid.row(vec![
-                format!("  {}", baseline.name),
-                number(baseline.throughput_per_s),
-                milliseconds(latency.p50),
-                milliseconds(latency.p99),
-                milliseconds(latency.p999),
-                milliseconds(latency.max),
-                String::new(),
-                String::new(),
-                or_absent(cpu, microseconds),
-            ]);
-        }
-    }
-    grid
+    let of_baseline = |baseline: &BaselineResult| -> Vec<String> {
+        let LatencyMs { p50, p99, p999, max, .. } = baseline.latency_ms;
+        let cpu = baseline.process.as_ref().and_then(|process| process.cpu_us_per_operation);
+        let figures = [format!("  {}", baseline.name), number(baseline.throughput_per_s)].into_iter();
+        let latency = [p50, p99, p999, max].map(milliseconds);
+        figures.chain(latency).chain([String::new(), String::new(), or_absent(cpu, microseconds)]).collect()
+    };
+    let rows = runs.iter().flat_map(|run| {
+        let own: Vec<String> = [run.label.clone()].into_iter().chain(figures(run)).collect();
+        [own].into_iter().chain(run.baselines().map(of_baseline))
+    });
+    Grid::new(&FIGURES, rows)
 }
 
 /// Results for a terminal: the runs, by question where a suite asks some; what took turns; what became of claims; how
@@ -201,14 +164,20 @@ pub(crate) fn results(results: &Results) -> String {
     for length in lengths(results) {
         let _ = writeln!(text, "\n{length}");
     }
-    for (place, absence) in results.suites.iter().flat_map(|suite| &suite.absences).enumerate() {
-        let _ = writeln!(text, "{}{absence}", if place == 0 { "\n" } else { "" });
-    }
-    let warnings: BTreeSet<String> = results.runs.iter().flat_map(verdict::of_run).collect();
-    for (place, warning) in warnings.iter().enumerate() {
-        let _ = writeln!(text, "{}warning: {warning}", if place == 0 { "\n" } else { "" });
-    }
-    text
+    let absences = results.suites.iter().flat_map(|suite| suite.absences.iter().cloned());
+    let warnings = warnings(results).into_iter().map(|warning| format!("warning: {warning}"));
+    text + &block(absences.map(|absence| absence + "\n")) + &block(warnings.map(|warning| warning + "\n"))
+}
+
+/// What a reader must know of the runs, each once.
+fn warnings(results: &Results) -> BTreeSet<String> {
+    results.runs.iter().flat_map(verdict::of_run).collect()
+}
+
+/// Lines, parted from what is above them.
+fn block(lines: impl Iterator<Item = String>) -> String {
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 pub(crate) fn table(runs: &[Run]) -> String {
@@ -238,17 +207,17 @@ pub(crate) fn pair(pair: &Pair) -> String {
         let _ = writeln!(text, "{subject}");
     }
     let _ = writeln!(text, "{}", pair.verdict);
-    let mut grid = Grid::new(&["", "base", "other", "difference", ""]);
-    for difference in &pair.differences {
+    let row = |difference: &Difference| {
         let mark = if difference.within_run { " \u{2020}" } else { "" };
-        grid.row(vec![
+        vec![
             difference.metric.name().to_owned(),
             difference.metric.format(difference.base),
             difference.metric.format(difference.other),
             format!("{}{mark}", difference.text()),
             judged(difference).to_owned(),
-        ]);
-    }
+        ]
+    };
+    let grid = Grid::new(&["", "base", "other", "difference", ""], pair.differences.iter().map(row));
     text.push_str(&grid.text());
     for warning in &pair.warnings {
         let _ = writeln!(text, "  warning: {warning}");
@@ -279,16 +248,9 @@ pub(crate) fn markdown(results: &Results) -> String {
         text.push_str(&format!("\n**Where the hub's CPU time goes**\n\n{}", shares.markdown()));
     }
     text.push_str(&where_made(&results.runs));
-    let warnings: BTreeSet<String> = results.runs.iter().flat_map(verdict::of_run).collect();
     let absences = results.suites.iter().flat_map(|suite| suite.absences.iter().cloned());
-    let notes: Vec<String> = warnings.into_iter().chain(absences).collect();
-    if !notes.is_empty() {
-        text.push('\n');
-    }
-    for note in notes {
-        text.push_str(&wrapped(&format!("- **{}**", escaped(&note)), "  "));
-    }
-    text
+    let notes = warnings(results).into_iter().chain(absences);
+    text + &block(notes.map(|note| wrapped(&format!("- **{}**", escaped(&note)), "  ")))
 }
 
 /// Where the runs were made: once, and what differs in some of them.
@@ -298,7 +260,7 @@ fn where_made(runs: &[Run]) -> String {
     if shared.is_empty() {
         return String::new();
     }
-    let mut text = format!("\n{}", wrapped(&escaped(&conditions::text(&shared)), ""));
+    let text = format!("\n{}", wrapped(&escaped(&conditions::text(&shared)), ""));
     let mut others: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (run, own) in runs.iter().zip(&all) {
         let differing = conditions::differing(own, &shared);
@@ -306,13 +268,10 @@ fn where_made(runs: &[Run]) -> String {
             others.entry(differing.join(" · ")).or_default().push(&run.label);
         }
     }
-    if !others.is_empty() {
-        text.push('\n');
-    }
-    for (what, labels) in others {
-        text.push_str(&wrapped(&format!("- {}: {}", escaped(&what), escaped(&labels.join("; "))), "  "));
-    }
-    text
+    let others = others.into_iter().map(|(what, labels)| {
+        wrapped(&format!("- {}: {}", escaped(&what), escaped(&labels.join("; "))), "  ")
+    });
+    text + &block(others)
 }
 
 #[cfg(test)]

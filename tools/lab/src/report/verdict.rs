@@ -1,8 +1,6 @@
 //! The verdict on two runs, in words that somebody can act on.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::report::compare::{Difference, Judgement, Metric, deciding};
 use crate::report::figures::percent;
@@ -87,14 +85,12 @@ fn magnitude(difference: &Difference) -> String {
 }
 
 fn direction(difference: &Difference) -> &'static str {
-    match (difference.metric, difference.relative > 0.0) {
-        (Metric::Throughput, true) => "faster",
-        (Metric::Throughput, false) => "slower",
-        (Metric::Ratio | Metric::Median | Metric::Tail, true) => "higher",
-        (Metric::Ratio | Metric::Median | Metric::Tail, false) => "lower",
-        (Metric::Cpu, true) => "more",
-        (Metric::Cpu, false) => "less",
-    }
+    let [more, less] = match difference.metric {
+        Metric::Throughput => ["faster", "slower"],
+        Metric::Ratio | Metric::Median | Metric::Tail => ["higher", "lower"],
+        Metric::Cpu => ["more", "less"],
+    };
+    if difference.relative > 0.0 { more } else { less }
 }
 
 fn sentence(base: &str, other: &str, difference: &Difference) -> String {
@@ -154,6 +150,8 @@ fn clause(difference: &Difference, unit: &str) -> String {
 /// Members of the environment that say when, with what and at which hub the run was made: these may differ, they are
 /// what is compared.
 const MAY_DIFFER: [&str; 6] = ["started_at", "version", "commit", "build", "durability", "hub"];
+/// What was asked for and shapes the figures.
+const SHAPING: [&str; 5] = ["load", "dfsps", "parties", "unidirectional", "trace"];
 
 pub(crate) fn of_run(run: &Run) -> Vec<String> {
     let thresholds = thresholds(run);
@@ -222,37 +220,31 @@ pub(crate) fn of_pair(base: &Run, other: &Run) -> Vec<String> {
         warnings
             .push(format!("durability differs: {} has {first}, {} has {second}", base.label, other.label));
     }
-    let (first, second) = (machine(base), machine(other));
-    for (name, value) in &first {
-        if let Some(there) = second.get(name).filter(|there| *there != value) {
-            warnings.push(format!(
-                "the machines differ in {name}: {} has {value}, {} has {there}",
-                base.label, other.label
-            ));
-        }
+    let is_of_machine = |name: &str| !MAY_DIFFER.contains(&name);
+    for (name, value, there) in differing(&base.environment, &other.environment, is_of_machine) {
+        warnings.push(format!(
+            "the machines differ in {name}: {} has {value}, {} has {there}",
+            base.label, other.label
+        ));
     }
-    for (name, value) in options(base) {
-        if let Some(there) = options(other).get(&name).filter(|there| **there != value) {
-            warnings.push(format!("the load differs in {name}: {value} and {there}"));
-        }
+    // What the parameters name is varied on purpose.
+    let is_varied = |name: &str| [base, other].iter().any(|run| run.parameters.contains_key(name));
+    let shapes = |name: &str| SHAPING.contains(&name) && !is_varied(name);
+    for (name, value, there) in differing(&base.options, &other.options, shapes) {
+        warnings.push(format!("the load differs in {name}: {value} and {there}"));
     }
     warnings
 }
 
-/// What the figures depend on of where a run took place.
-fn machine(run: &Run) -> BTreeMap<String, String> {
-    let members = run
-        .environment
+/// Members that both have and that are not the same, with both values.
+fn differing(
+    base: &Map<String, Value>,
+    other: &Map<String, Value>,
+    counts: impl Fn(&str) -> bool,
+) -> Vec<(String, String, String)> {
+    let both = base
         .iter()
-        .filter(|(name, value)| !MAY_DIFFER.contains(&name.as_str()) && !value.is_null());
-    members.map(|(name, value)| (name.clone(), plain(value))).collect()
-}
-
-/// What was asked for and shapes the figures, but for what the parameters name: that is varied on purpose.
-fn options(run: &Run) -> BTreeMap<String, String> {
-    let shaping = ["load", "dfsps", "parties", "unidirectional", "trace"];
-    let members = run.options.iter().filter(|(name, value): &(&String, &Value)| {
-        shaping.contains(&name.as_str()) && !run.parameters.contains_key(*name) && !value.is_null()
-    });
-    members.map(|(name, value)| (name.clone(), plain(value))).collect()
+        .filter(|(name, _)| counts(name))
+        .filter_map(|(name, value)| Some((name.clone(), plain(value), plain(other.get(name)?))));
+    both.filter(|(_, value, there)| value != there).collect()
 }

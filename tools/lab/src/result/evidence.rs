@@ -98,12 +98,10 @@ impl<R: Serialize + DeserializeOwned> Evidence<R> {
     /// Adds a run to the file about a subject, which need not be there yet. Fails when the file cannot be read or
     /// written.
     pub fn add(directory: &Path, subject: &Subject, run: R) -> Result<(), EvidenceError> {
-        let mut evidence = Self::read(directory, subject.name)?;
-        subject.name.clone_into(&mut evidence.name);
-        subject.what.clone_into(&mut evidence.what);
-        subject.command.clone_into(&mut evidence.command);
-        evidence.runs.push(run);
-        write_file(directory, subject.name, &evidence)
+        let mut runs = Self::read(directory, subject.name)?.runs;
+        runs.push(run);
+        let [name, what, command] = [subject.name, subject.what, subject.command].map(str::to_owned);
+        write_file(directory, subject.name, &Self { name, what, command, runs })
     }
 }
 

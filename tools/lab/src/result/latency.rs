@@ -1,7 +1,5 @@
 //! Latency as results tell it, of whole operations and of their phases.
 
-use std::collections::BTreeMap;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
@@ -11,7 +9,7 @@ use upesi_sim::Phase;
 
 use crate::observe::tally::{Exchanges, PhaseTally, Tally};
 use crate::plan::scenario::phase_name;
-use crate::result::schema::{HistogramResult, Name};
+use crate::result::schema::HistogramResult;
 use crate::result::statistics::{
     LATENCY_US_MAX, latency_histogram, mean_milliseconds, milliseconds, rounded, share_above,
 };
@@ -115,14 +113,6 @@ impl Phases {
         phases
     }
 
-    /// The latencies of each phase where there are several, for merging; of one alone they are those of the whole.
-    pub(crate) fn histograms(all: &[Phase], tally: &Tally) -> BTreeMap<Name, String> {
-        let phases = all.iter().filter(|_| all.len() > 1);
-        phases
-            .map(|phase| (phase_name(*phase).into(), written(&tally.phases[*phase as usize].latency)))
-            .collect()
-    }
-
     const fn place(&mut self, phase: Phase) -> &mut Option<PhaseResult> {
         match phase {
             Phase::Lookup => &mut self.discovery,
@@ -154,8 +144,12 @@ impl HistogramResult {
 
     /// Everything that was recorded of latency, by phase too, and of an open loop's lag.
     pub(crate) fn recorded(tally: &Tally, phases: &[Phase], is_open: bool) -> Self {
+        // Those of one phase alone are those of the whole.
+        let several = phases.iter().filter(|_| phases.len() > 1);
+        let of_phase =
+            |phase: &Phase| (phase_name(*phase).into(), written(&tally.phases[*phase as usize].latency));
         Self {
-            phases: Phases::histograms(phases, tally),
+            phases: several.map(of_phase).collect(),
             schedule_lag: is_open.then(|| written(&tally.lag)),
             ..Self::of(&tally.latency)
         }

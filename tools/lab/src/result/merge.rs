@@ -23,12 +23,12 @@ use crate::observe::tally::Tally;
 use crate::plan::load_profile::{Load, ParallelLoad, Stage};
 use crate::plan::scenario::phase_name;
 use crate::plan::section::{Target, TargetKind};
+use crate::report::{ReportError, input};
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::{HistogramResult, ProcessRow, Validity};
 use crate::result::statistics::{median, ratio, rounded};
-use crate::result::{AuditSummary, LabResult, ProcessResult, SCHEMA_VERSION, ScheduleResult, SliceResult};
+use crate::result::{AuditSummary, LabResult, ProcessResult, ScheduleResult, SliceResult};
 
-const RESULT_BYTES_MAX: u64 = 64 << 20;
 /// Members that must be the same in all results.
 const SAME: [&str; 12] = [
     "/schema_version",
@@ -106,13 +106,12 @@ const OF_EACH: [&str; 15] = [
     "loads",
 ];
 
-#[expect(missing_docs, reason = "the message names the fields")]
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     #[error("give two or more results, each from a load generator of its own")]
     TooFew,
-    #[error("{path}: {source}")]
-    Io { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    File(#[from] ReportError),
     #[error("{path} is no result of this lab: {reason}")]
     NoResult { path: PathBuf, reason: String },
     #[error("{path} differs from the first result in {member}: they cannot be added up")]
@@ -164,16 +163,8 @@ pub fn merge(paths: &[PathBuf]) -> Result<Value, MergeError> {
 impl Recording {
     fn read(given: &Path) -> Result<Self, MergeError> {
         let path = if given.is_dir() { given.join("result.json") } else { given.to_owned() };
-        let io = |source| MergeError::Io { path: path.clone(), source };
+        let value = input::read_result(&path)?;
         let no_result = |reason: String| MergeError::NoResult { path: path.clone(), reason };
-        if std::fs::metadata(&path).map_err(io)?.len() > RESULT_BYTES_MAX {
-            return Err(no_result(format!("it is longer than {RESULT_BYTES_MAX} bytes")));
-        }
-        let value: Value = serde_json::from_slice(&std::fs::read(&path).map_err(io)?)
-            .map_err(|error| no_result(error.to_string()))?;
-        if value["schema_version"] != SCHEMA_VERSION {
-            return Err(no_result(format!("it is not of layout {SCHEMA_VERSION}")));
-        }
         let result = LabResult::deserialize(&value).map_err(|error| no_result(error.to_string()))?;
         let tally = tally(&result).map_err(|what| no_result(format!("its histogram {what} is missing")))?;
         let name = match result.options.instance {
@@ -323,7 +314,13 @@ fn sum(all: &[Recording], load: Load, beside: Option<&Recording>, watching: Opti
     merged.environment.started_at =
         results().map(|one| one.environment.started_at.clone()).min().unwrap_or_default();
     merged.load_began_at = results().filter_map(|one| one.load_began_at.clone()).min();
-    merged.target = results().map(|one| one.target.as_str()).collect::<Distinct>().0.join(", ");
+    let mut targets: Vec<&str> = Vec::new();
+    for target in results().map(|one| one.target.as_str()) {
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+    merged.target = targets.join(", ");
     merged.durable = all[0].result.durable.filter(|_| agree(all, "/durable"));
     merged.completed = tally.completed;
     merged.failed = tally.failed;
@@ -500,25 +497,11 @@ fn agree(all: &[Recording], member: &str) -> bool {
     values.next().is_none_or(|first| values.all(|value| value == first))
 }
 
-fn remove(value: &mut Value, pointer: &str) {
+/// Takes a member out, if it is there.
+pub(crate) fn remove(value: &mut Value, pointer: &str) {
     let Some((parent, member)) = pointer.rsplit_once('/') else { return };
     if let Some(parent) = value.pointer_mut(parent).and_then(Value::as_object_mut) {
         parent.remove(member);
-    }
-}
-
-/// Texts in order, each once.
-struct Distinct<'text>(Vec<&'text str>);
-
-impl<'text> FromIterator<&'text str> for Distinct<'text> {
-    fn from_iter<T: IntoIterator<Item = &'text str>>(texts: T) -> Self {
-        let mut distinct = Vec::new();
-        for text in texts {
-            if !distinct.contains(&text) {
-                distinct.push(text);
-            }
-        }
-        Self(distinct)
     }
 }
 

@@ -28,7 +28,8 @@ use crate::plan::section::Security;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::{
     BreakpointResult, DriftResult, HistogramResult, MachineResult, Name, Parameter, ProcessRow,
-    SettlementResult, StageResult, TargetCheck, Thresholds, TimelineResult, Validity, WindowResult,
+    SettlementResult, StageResult, TargetCheck, Thresholds, TimelineResult, TimelineRow, Validity,
+    WindowResult,
 };
 use crate::result::statistics::rounded;
 
@@ -153,16 +154,16 @@ pub struct OptionsEcho {
     /// Who deals with whom: `uniform`, `unidirectional`, `hot pair 900 ‰` or `weighted`.
     pub pairs: String,
     /// FXPs beside the DFSPs; 0 where nothing is converted.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub fxps: usize,
     /// Whether payees convert what they are paid.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub payees_convert: bool,
     /// Transfers in each bulk; 0 where there are none.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub bulk_items: usize,
     /// How transfers are settled, where a scenario says it.
-    #[serde(skip_serializing_if = "is_usual")]
+    #[serde(skip_serializing_if = "is_default")]
     pub settlement: Settlement,
     /// Seconds of load after each slice.
     pub cool_down_s: f64,
@@ -182,16 +183,8 @@ pub struct OptionsEcho {
     pub security: Security,
 }
 
-fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
-}
-
-fn is_usual(settlement: &Settlement) -> bool {
-    *settlement == Settlement::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Default for OptionsEcho {
@@ -376,6 +369,11 @@ impl LabResult {
         let options = OptionsEcho::of(&RunOptions::default());
         let unit = "transfer".into();
         Self { schema_version: SCHEMA_VERSION, unit, audit, options, ..Self::default() }
+    }
+
+    /// The run second by second, as far as that was kept.
+    pub fn rows(&self) -> &[TimelineRow] {
+        self.timeline.as_ref().map(|timeline| timeline.rows.as_slice()).unwrap_or_default()
     }
 
     /// Whether the run passed: there are no [`Self::failings`].

@@ -348,6 +348,11 @@ pub struct BreakpointResult {
 }
 
 impl BreakpointResult {
+    /// The last try of the lowest rate that did not hold.
+    pub fn lowest_missed(&self) -> Option<&Probe> {
+        self.probes.iter().rev().find(|probe| Some(probe.rate_per_s) == self.lowest_missed_per_s)
+    }
+
     /// Whether the load generator gave up before the hub did.
     pub fn is_generators(&self) -> bool {
         self.limited_by == Some(Limit::Generator)

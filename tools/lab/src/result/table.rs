@@ -7,7 +7,6 @@ use upesi_sim::Phase;
 use crate::observe::machine::{IDLE_SHARE_FULL, percent, taken};
 use crate::plan::scenario::phase_name;
 use crate::result::latency::{LatencyMs, Phases};
-use crate::result::schema::Limit;
 use crate::result::statistics::{rounded, times};
 use crate::result::{BaselineResult, LabResult, ProcessResult};
 
@@ -19,6 +18,12 @@ impl Table {
     fn row(&mut self, name: &str, value: &str) {
         // Writing into a String cannot fail.
         let _ = writeln!(self.0, "  {name:<NAME_WIDTH$}{value}");
+    }
+
+    /// A verdict, and what was found below it.
+    fn verdict(&mut self, name: &str, verdict: &str, findings: &[String]) {
+        self.row(name, verdict);
+        findings.iter().for_each(|finding| self.row("", finding));
     }
 }
 
@@ -90,15 +95,15 @@ impl LabResult {
         if let Some(breakpoint) = &self.breakpoint {
             let rate =
                 |rate: Option<u32>| rate.map_or_else(|| "no rate".to_owned(), |rate| format!("{rate}/s"));
-            let limited = match breakpoint.limited_by {
-                Some(Limit::Generator) => {
-                    " (there the load generator could not keep up; the hub may hold more)"
-                }
-                Some(Limit::Target) | None => "",
+            let limited = if breakpoint.is_generators() {
+                " (there the load generator could not keep up; the hub may hold more)"
+            } else {
+                ""
             };
-            let mut latest = breakpoint.probes.iter().rev();
-            let missed = latest.find(|probe| Some(probe.rate_per_s) == breakpoint.lowest_missed_per_s);
-            let idle = missed.and_then(|probe| probe.idle_share).filter(|share| *share < IDLE_SHARE_FULL);
+            let idle = breakpoint
+                .lowest_missed()
+                .and_then(|probe| probe.idle_share)
+                .filter(|share| *share < IDLE_SHARE_FULL);
             let idle = idle.map_or_else(String::new, |share| {
                 format!(" (the cores were idle there for {} of the time)", percent(share))
             });
@@ -130,13 +135,11 @@ impl LabResult {
             }
         }
         if let Some(thresholds) = &self.thresholds {
-            table.row("thresholds", if thresholds.met { "met" } else { "NOT MET" });
-            thresholds.findings.iter().for_each(|finding| table.row("", finding));
+            let met = if thresholds.met { "met" } else { "NOT MET" };
+            table.verdict("thresholds", met, &thresholds.findings);
         }
-        table.row("figures", if self.validity.valid { "valid" } else { "DOUBTFUL" });
-        for finding in &self.validity.findings {
-            table.row("", finding);
-        }
+        let valid = if self.validity.valid { "valid" } else { "DOUBTFUL" };
+        table.verdict("figures", valid, &self.validity.findings);
     }
 
     fn audit_rows(&self, table: &mut Table) {
@@ -173,10 +176,7 @@ impl LabResult {
             );
             table.row(if self.audit.answers.is_empty() { "accounted for" } else { "transfer" }, &accepted);
         }
-        table.row("audit", if self.audit.ok { "holds" } else { "FAILED" });
-        for finding in &self.audit.findings {
-            table.row("", finding);
-        }
+        table.verdict("audit", if self.audit.ok { "holds" } else { "FAILED" }, &self.audit.findings);
     }
 }
 

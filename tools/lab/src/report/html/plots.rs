@@ -82,7 +82,7 @@ pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
                 // What is looked at now and then leaves no gap in between.
                 points.retain(|(_, y)| y.is_some());
             }
-            Series { name: (*name).to_owned(), colour: *colour, stroke, points, ranges: Vec::new() }
+            Series { name: (*name).to_owned(), colour: *colour, stroke, points, ..Series::default() }
         });
         // Of a queue in which nothing ever waited nothing is drawn; a single point is no development.
         let is_used = |series: &Series| {
@@ -93,13 +93,13 @@ pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
         series.iter().any(|series| series.count() > 1).then(|| Plot {
             title: (*title).to_owned(),
             note: if shaded.is_empty() { String::new() } else { "Grey: not part of the figures.".to_owned() },
-            x: Axis::Time,
             unit,
             is_log: *is_log,
             series,
             shaded: shaded.clone(),
             wide: true,
             group: group.to_owned(),
+            ..Plot::default()
         })
     };
     OVER_TIME.iter().filter_map(plot).collect()
@@ -114,21 +114,12 @@ pub(crate) fn of_runs(runs: &[Run], group: &str) -> Vec<Plot> {
     let plot = |(title, unit, is_log, figure): (&str, &'static str, bool, Figure)| {
         let series = runs.iter().enumerate().map(|(colour, run)| {
             let points = over_time(run, figure, unit);
-            Series { name: run.label.clone(), colour, stroke: "line", points, ranges: Vec::new() }
+            Series { name: run.label.clone(), colour, stroke: "line", points, ..Series::default() }
         });
         let series: Vec<Series> = series.filter(|series| series.count() > 0).collect();
+        let (title, group) = (title.to_owned(), group.to_owned());
         // One run alone is no comparison.
-        (series.len() > 1).then(|| Plot {
-            title: title.to_owned(),
-            note: String::new(),
-            x: Axis::Time,
-            unit,
-            is_log,
-            series,
-            shaded: Vec::new(),
-            wide: true,
-            group: group.to_owned(),
-        })
+        (series.len() > 1).then(|| Plot { title, unit, is_log, series, wide: true, group, ..Plot::default() })
     };
     figures.into_iter().filter_map(plot).collect()
 }
@@ -144,9 +135,8 @@ pub(crate) fn percentiles(runs: &[Run], group: &str) -> Option<Plot> {
         unit: "ms",
         is_log: true,
         series,
-        shaded: Vec::new(),
-        wide: false,
         group: group.to_owned(),
+        ..Plot::default()
     })
 }
 
@@ -177,7 +167,13 @@ pub(crate) fn probes(probes: &[&Probe], group: &str) -> Option<Plot> {
         let of = probes.iter().filter(|probe| probe.met == met);
         let points =
             of.map(|probe| (f64::from(probe.rate_per_s), Some(probe.p99_ms).filter(|p99| *p99 > 0.0)));
-        Series { name: name.to_owned(), colour, stroke: "dots", points: points.collect(), ranges: Vec::new() }
+        Series {
+            name: name.to_owned(),
+            colour,
+            stroke: "dots",
+            points: points.collect(),
+            ..Series::default()
+        }
     });
     let series: Vec<Series> = series.into_iter().filter(|series| series.count() > 0).collect();
     (series.iter().map(Series::count).sum::<usize>() > 1).then(|| Plot {
@@ -187,9 +183,9 @@ pub(crate) fn probes(probes: &[&Probe], group: &str) -> Option<Plot> {
         unit: "ms",
         is_log: true,
         series,
-        shaded: Vec::new(),
         wide: true,
         group: format!("{group}-breakpoint"),
+        ..Plot::default()
     })
 }
 
@@ -233,22 +229,15 @@ pub(crate) fn of_suite(plot: &SuitePlot, results: &Results, group: &str) -> Opti
     if series.is_empty() {
         return None;
     }
-    let unit = match plot.y.as_str() {
-        name if name.starts_with("latency_ms") || name.ends_with("_ms") => "ms",
-        "throughput_per_s" => "/s",
-        "hub_cpu_us" | "hub.cpu_us_per_operation" => "µs",
-        _ => "",
-    };
+    let (y, unit) = y_axis(&plot.y, runs.first().copied());
     Some(Plot {
         title: plot.title.clone(),
-        note: format!("{}{}.", y_name(&plot.y, runs.first().copied()), whiskers_text(plot, &runs)),
+        note: format!("{y}{}.", whiskers_text(plot, &runs)),
         x: x_axis(plot, &series, numeric, &words),
         unit,
-        is_log: false,
         series,
-        shaded: Vec::new(),
-        wide: false,
         group: group.to_owned(),
+        ..Plot::default()
     })
 }
 
@@ -268,7 +257,7 @@ fn x_axis(plot: &SuitePlot, series: &[Series], numeric: bool, words: &[String]) 
 /// The interval of a point, and whether it is of one run's slices only.
 fn whiskers(plot: &SuitePlot, run: &Run) -> Option<(Interval, bool)> {
     let samples = run.samples(Metric::Throughput).filter(|_| plot.y == "throughput_per_s")?;
-    Some((mean_interval(&samples.values, CONFIDENCE)?, samples.origin.is_within_run()))
+    Some((mean_interval(&samples.values, CONFIDENCE)?, samples.are_within_run))
 }
 
 fn whiskers_text(plot: &SuitePlot, runs: &[&Run]) -> &'static str {
@@ -280,34 +269,33 @@ fn whiskers_text(plot: &SuitePlot, runs: &[&Run]) -> &'static str {
     }
 }
 
-fn y_name(name: &str, run: Option<&Run>) -> String {
+/// What a figure is called, and its unit.
+fn y_axis(name: &str, run: Option<&Run>) -> (String, &'static str) {
     match name {
-        "throughput_per_s" => format!("{} per second", run.map_or_else(String::new, Run::units)),
-        "latency_ms.p50" | "p50_ms" => "p50 latency".to_owned(),
-        "latency_ms.p99" | "p99_ms" => "p99 latency".to_owned(),
-        "hub_cpu_us" | "hub.cpu_us_per_operation" => "CPU of the hub per operation, µs".to_owned(),
-        name => name.replace(['_', '.'], " "),
+        "throughput_per_s" => (format!("{} per second", run.map_or_else(String::new, Run::units)), "/s"),
+        "latency_ms.p50" | "p50_ms" => ("p50 latency".to_owned(), "ms"),
+        "latency_ms.p99" | "p99_ms" => ("p99 latency".to_owned(), "ms"),
+        "hub_cpu_us" | "hub.cpu_us_per_operation" => ("CPU of the hub per operation, µs".to_owned(), "µs"),
+        name => {
+            let is_time = name.starts_with("latency_ms") || name.ends_with("_ms");
+            (name.replace(['_', '.'], " "), if is_time { "ms" } else { "" })
+        }
     }
 }
 
 /// Colours of the style sheet for series.
 pub(crate) const COLOURS: usize = 6;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Axis {
+    #[default]
     Time,
     /// Percentiles by the nines: 1 is p90, 2 is p99.
     Nines,
     /// Numbers, by ratio if they are far apart.
-    Numbers {
-        name: String,
-        is_log: bool,
-    },
+    Numbers { name: String, is_log: bool },
     /// Words, at 0, 1, 2 and so on.
-    Words {
-        name: String,
-        words: Vec<String>,
-    },
+    Words { name: String, words: Vec<String> },
 }
 
 /// A line: a name, how it looks (`line`, `faint`, `dashed`, `points` or `columns`), and its points.
@@ -327,7 +315,7 @@ impl Series {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Plot {
     pub title: String,
     pub note: String,
@@ -347,17 +335,14 @@ pub(crate) struct Plot {
 impl Plot {
     /// The plot as a figure of the page; nothing if there is nothing to draw.
     pub fn markup(&self) -> Markup {
-        let mut markup = Markup::new();
         if self.series.iter().all(|series| series.count() == 0) {
-            return markup;
+            return Markup::default();
         }
         let class = if self.wide { "plot full" } else { "plot" };
-        markup.put(
-            "<figure class=\"{}\"><figcaption><b>{}</b> <span>{}</span></figcaption>",
-            &[&class, &self.title, &self.note],
-        );
-        markup.data(&self.values()).raw("</figure>");
-        markup
+        Markup::of(
+            "<figure class=\"{}\"><figcaption><b>{}</b> <span>{}</span></figcaption>{}</figure>",
+            &[&class, &self.title, &self.note, &Markup::data(&self.values())],
+        )
     }
 
     fn values(&self) -> Value {

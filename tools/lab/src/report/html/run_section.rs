@@ -1,59 +1,50 @@
 //! What the page says of one run.
 
-use super::plots;
-use super::sections::{Objective, breakpoint, drift, objectives};
-use super::table::{Cell, Markup, findings, table, terms};
+use serde_json::Value;
+
+use super::plots::{self, Plot};
+use super::sections::{breakpoint, drift, flame_graph, objective, objectives, shares};
+use super::table::{Cell, Markup, columns, findings, table, terms};
 use crate::report::figures::{
     ABSENT, capitalised, count, grouped, microseconds, milliseconds, number, or_absent, percent,
 };
 use crate::report::html::tied;
 use crate::report::run::{Run, plain};
-use crate::result::schema::Validity;
+use crate::result::schema::{ProcessRow, StageResult, Validity};
 
 /// Headline in words, figures, badges: what must be read if nothing else is.
 pub(crate) fn summary(run: &Run) -> Markup {
-    let mut markup = Markup::new();
-    markup.put("<p class=\"lead\">{}</p>", &[&tied(&headline(run))]);
-    markup.add(&tiles(run)).add(&badges(run));
-    markup.add(&objectives("Targets", run.targets.iter().map(Objective::from)));
-    markup
+    let targets = run
+        .targets
+        .iter()
+        .map(|target| objective(&target.name, target.limit, target.measured, Some(target.met), None));
+    let headline = Markup::of("<p class=\"lead\">{}</p>", &[&tied(&headline(run))]);
+    [headline, tiles(run), badges(run), objectives("Targets", targets)].into_iter().collect()
 }
 
 /// Everything measured over time, by distribution, by stage; then where it was and how to repeat it.
 pub(crate) fn details(run: &Run, group: &str) -> Markup {
-    let mut over_time = Markup::new();
-    plots::of_run(run, group).iter().for_each(|plot| {
-        over_time.add(&plot.markup());
-    });
-    let mut latency = Markup::new();
-    let mut pair = classes(run);
-    if let Some(plot) = plots::percentiles(std::slice::from_ref(run), group) {
-        pair.add(&plot.markup());
-    }
-    if !pair.is_empty() {
-        latency.raw("<div class=\"pair\">").add(&pair).raw("</div>");
-    }
-    latency.add(&latency_table(run));
-    let mut cpu = cpu(run);
-    cpu.add(&super::sections::shares(run)).add(&super::sections::flame_graph(run)).add(&processes(run));
-    let mut markup = Markup::new();
-    for (heading, content) in [
-        ("Over time", over_time),
+    let percentiles = plots::percentiles(std::slice::from_ref(run), group);
+    let pair: Markup = [classes(run)].into_iter().chain(percentiles.iter().map(Plot::markup)).collect();
+    let latency = [pair.within("<div class=\"pair\">{}</div>"), latency_table(run)];
+    let cpu = [cpu(run), shares(run), flame_graph(run), processes(run)];
+    let part = |(heading, content): (&str, Markup)| {
+        let section = || Markup::of("<section><h3>{}</h3>{}</section>", &[&heading, &content]);
+        (!content.is_empty()).then(section)
+    };
+    let parts = [
+        ("Over time", plots::of_run(run, group).iter().map(Plot::markup).collect()),
         ("Where it breaks", breakpoint(run, group)),
         ("What time does to it", drift(run)),
-        ("Latency", latency),
+        ("Latency", latency.into_iter().collect()),
         ("Where the time goes", stages(run)),
-        ("Where the CPU goes", cpu),
+        ("Where the CPU goes", cpu.into_iter().collect()),
         ("Loads at the same time", loads(run)),
         ("Load generators", generators(run)),
         ("Integrity", integrity(run)),
         ("Conditions", conditions(run)),
-    ] {
-        if !content.is_empty() {
-            markup.put("<section><h3>{}</h3>", &[&heading]).add(&content).raw("</section>");
-        }
-    }
-    markup
+    ];
+    parts.into_iter().filter_map(part).collect()
 }
 
 /// The result in sentences for people who do not read percentiles.
@@ -111,67 +102,47 @@ fn tiles(run: &Run) -> Markup {
     let figure = |path: &str, format: fn(f64) -> String| run.number(path).map(format).unwrap_or_default();
     let over = |share: f64| if share == 0.0 { "none".to_owned() } else { percent(share) };
     let peak = run.hub().and_then(|hub| hub.rss_peak_mb);
-    terms(
-        "tiles",
-        [
-            [
-                capitalised(&format!("{} per second", run.units())),
-                figure("throughput_per_s", number),
-                "completed in the measured time".to_owned(),
-            ],
-            ["p50 latency".to_owned(), figure("latency_ms.p50", milliseconds), "half were faster".to_owned()],
-            [
-                "p99 latency".to_owned(),
-                figure("latency_ms.p99", milliseconds),
-                "99 of 100 were faster".to_owned(),
-            ],
-            [
-                "Longer than 1 s".to_owned(),
-                figure("latency_ms.share_over_1s", over),
-                "share of all".to_owned(),
-            ],
-            [
-                format!("CPU of the hub per {}", run.unit()),
-                run.hub_cpu_us().map(microseconds).unwrap_or_default(),
-                "all its threads together".to_owned(),
-            ],
-            [
-                "Memory of the hub".to_owned(),
-                peak.map(|peak| format!("{} MiB", number(peak))).unwrap_or_default(),
-                "the most it was".to_owned(),
-            ],
-        ],
-    )
+    let throughput = capitalised(&format!("{} per second", run.units()));
+    let cpu = format!("CPU of the hub per {}", run.unit());
+    let tiles = [
+        (throughput.as_str(), figure("throughput_per_s", number), "completed in the measured time"),
+        ("p50 latency", figure("latency_ms.p50", milliseconds), "half were faster"),
+        ("p99 latency", figure("latency_ms.p99", milliseconds), "99 of 100 were faster"),
+        ("Longer than 1 s", figure("latency_ms.share_over_1s", over), "share of all"),
+        (&cpu, run.hub_cpu_us().map(microseconds).unwrap_or_default(), "all its threads together"),
+        ("Memory of the hub", peak.map(mebibytes).unwrap_or_default(), "the most it was"),
+    ];
+    terms("tiles", tiles.map(|(name, value, meaning)| [name.to_owned(), value, meaning.to_owned()]))
+}
+
+fn mebibytes(value: f64) -> String {
+    format!("{} MiB", number(value))
 }
 
 /// Whether the figures may be believed, each with its reason.
 fn badges(run: &Run) -> Markup {
-    let mut markup = Markup::new();
-    markup.raw("<ul class=\"badges\">");
-    let mut badge = |class: &'static str, title: &str, reason: &str| {
-        markup.put("<li class=\"{}\"><b>{}</b> <span>{}</span></li>", &[&class, &title, &reason]);
+    let badge = |class: &str, title: &str, reason: &str| {
+        Markup::of("<li class=\"{}\"><b>{}</b> <span>{}</span></li>", &[&class, &title, &reason])
     };
-    match run.judged() {
+    let validity = match run.judged() {
         Some(Validity { valid: true, .. }) => {
-            badge("good", "Valid", "the load was what was asked for, and passed every gate");
+            badge("good", "Valid", "the load was what was asked for, and passed every gate")
         }
         Some(Validity { findings, .. }) if findings.is_empty() => {
-            badge("bad", "Not valid", "the figures do not count");
+            badge("bad", "Not valid", "the figures do not count")
         }
         Some(Validity { findings, .. }) => badge("bad", "Not valid", &findings.join("; ")),
         None => badge("open", "Validity not checked", "this kind of run has no schedule to keep"),
-    }
-    match &run.thresholds {
-        Some(thresholds) if thresholds.met => {
-            badge("good", "Thresholds met", "few failed, nothing was slow, and what was due was completed");
+    };
+    let thresholds = run.thresholds.as_ref().map(|thresholds| match thresholds.met {
+        true => {
+            badge("good", "Thresholds met", "few failed, nothing was slow, and what was due was completed")
         }
-        Some(thresholds) => badge("bad", "Thresholds not met", &thresholds.findings.join("; ")),
-        None => {}
-    }
-    if let Some(machine) = run.machine.as_ref().filter(|machine| machine.full) {
-        badge("open", "Cores full", &machine.words);
-    }
-    match run.audited() {
+        false => badge("bad", "Thresholds not met", &thresholds.findings.join("; ")),
+    });
+    let full = run.machine.as_ref().filter(|machine| machine.full);
+    let full = full.map(|machine| badge("open", "Cores full", &machine.words));
+    let audit = match run.audited() {
         Some(audit) if audit.ok => badge(
             "good",
             "Audit holds",
@@ -180,8 +151,8 @@ fn badges(run: &Run) -> Markup {
         Some(audit) => badge("bad", "Audit failed", &audit.findings.join("; ")),
         None if run.is_isolated() => badge("open", "Not audited", "a stage alone moves no money to audit"),
         None => badge("open", "Not audited", "no books were kept beside this run"),
-    }
-    match run.durable {
+    };
+    let durable = match run.durable {
         Some(true) => {
             badge("good", "Durable", "nothing was acknowledged before it was safe from a power cut")
         }
@@ -193,32 +164,22 @@ fn badges(run: &Run) -> Markup {
         None => {
             badge("open", "Durability unknown", "the lab could not see how the hub stores what it accepts")
         }
-    }
-    markup.raw("</ul>");
-    markup
+    };
+    let all = [Some(validity), thresholds, full, Some(audit), Some(durable)];
+    all.into_iter().flatten().collect::<Markup>().within("<ul class=\"badges\">{}</ul>")
 }
 
 /// Which share of the operations took how long, in classes of 1, 2, 5, 10 … milliseconds.
 fn classes(run: &Run) -> Markup {
     let total = run.buckets().iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
-    let Some(&(smallest, _)) = run.buckets().first().filter(|_| total > 0) else { return Markup::new() };
-    let above = |bound: u64| {
-        [2_u64, 5, 10]
-            .map(|step| step.saturating_mul(10_u64.pow(bound.ilog10())))
-            .into_iter()
-            .find(|next| *next > bound)
-    };
-    let decade = 10_u64.pow(smallest.max(1).ilog10());
-    let first = [5_u64, 2, 1]
-        .map(|step| step.saturating_mul(decade))
-        .into_iter()
-        .find(|bound| *bound <= smallest.max(1));
-    let mut bounds = vec![first.unwrap_or(decade)];
-    while let Some(next) = bounds.last().and_then(|bound| above(*bound))
-        && bounds.last().is_some_and(|bound| run.buckets().iter().any(|(upper, _)| upper > bound))
-    {
-        bounds.push(next);
-    }
+    let Some(&(smallest, _)) = run.buckets().first().filter(|_| total > 0) else { return Markup::default() };
+    // 1, 2, 5, 10, 20 … microseconds.
+    let decade = |power| [1_u64, 2, 5].map(|step| step.saturating_mul(10_u64.pow(power)));
+    let steps: Vec<u64> = (0..20).flat_map(decade).collect();
+    let largest = run.buckets().iter().map(|(upper, _)| *upper).max().unwrap_or(smallest);
+    let first = steps.partition_point(|step| *step <= smallest.max(1)) - 1;
+    let last = steps.partition_point(|step| *step < largest).clamp(first, steps.len() - 1);
+    let bounds = &steps[first..=last];
     let mut counts = vec![0; bounds.len()];
     for (upper, count) in run.buckets() {
         let place = bounds.iter().position(|bound| upper <= bound).unwrap_or(bounds.len() - 1);
@@ -236,10 +197,10 @@ fn classes(run: &Run) -> Markup {
             let shown = if *count > 0 { percent(share) } else { "none".to_owned() };
             vec![name.into(), Cell::share(*count as f64 / most, None), shown.into()]
         });
-    let mut markup = Markup::new();
-    markup.put("<figure><figcaption><b>How long {} took</b></figcaption>", &[&run.units()]);
-    markup.add(&table(&["time", " … ", "share of all"], rows)).raw("</figure>");
-    markup
+    Markup::of(
+        "<figure><figcaption><b>How long {} took</b></figcaption>{}</figure>",
+        &[&run.units(), &table(&["time", " … ", "share of all"], rows)],
+    )
 }
 
 fn latency_table(run: &Run) -> Markup {
@@ -282,150 +243,118 @@ fn stages(run: &Run) -> Markup {
             or_absent(stage.cpu_share, percent).into(),
         ]
     });
-    let mut markup = table(&["stage", "time … ", "mean", "p99", "per second", "batch", "queue", "CPU"], rows);
-    if !markup.is_empty() {
-        let ticks = run.stages.iter().any(|stage| stage.p99_us.is_some());
-        let tick = if ticks { " Tick: 99 of 100 stay below." } else { "" };
-        markup.put("<p class=\"note\">Bar: mean time of one operation in the stage.{}</p>", &[&tick]);
-    }
-    markup
+    let has_ticks = run.stages.iter().any(|stage| stage.p99_us.is_some());
+    table(&["stage", "time … ", "mean", "p99", "per second", "batch", "queue", "CPU"], rows).within(
+        if has_ticks {
+            "{}<p class=\"note\">Bar: mean time of one operation in the stage. Tick: 99 of 100 stay below.</p>"
+        } else {
+            "{}<p class=\"note\">Bar: mean time of one operation in the stage.</p>"
+        },
+    )
 }
 
 /// CPU per operation: of each process, and below the hub of its stages.
 fn cpu(run: &Run) -> Markup {
+    let is_used = |cpu: &f64| *cpu > 0.0;
     // One of several processes of the hub is in the row of all of them.
     let own = run.processes.iter().filter(|process| !process.name.starts_with("hub, "));
-    let mut all: Vec<(String, f64)> = own
-        .filter_map(|process| {
-            Some((process.name.clone(), process.cpu_us_per_operation.filter(|cpu| *cpu > 0.0)?))
-        })
-        .collect();
-    all.sort_by_key(|(name, _)| name != "hub");
-    let total: f64 = all.iter().map(|(_, cpu)| cpu).sum();
-    let shares = |stage: &crate::result::schema::StageResult| stage.cpu_share.filter(|share| *share > 0.0);
-    let sum: f64 = run.stages.iter().filter_map(shares).sum();
-    let mut pieces: Vec<(String, f64)> = Vec::new();
-    for (name, cpu) in all {
-        let is_hub = name == "hub";
-        pieces.push((name, cpu));
-        if is_hub && sum > 0.0 {
-            // Shares of more than the whole are rounding, or overlap: then they are shares of their sum.
-            let whole = sum.max(1.0);
-            let mut stages: Vec<(String, f64)> = (run.stages.iter())
-                .filter_map(|stage| {
-                    Some((format!("hub: {}", stage.stage.replace('_', " ")), shares(stage)? / whole * cpu))
-                })
-                .collect();
-            stages.sort_by(|one, other| other.1.total_cmp(&one.1));
-            pieces.append(&mut stages);
-            if sum < 0.995 {
-                pieces.push(("hub: elsewhere".to_owned(), (1.0 - sum) * cpu));
-            }
-        }
+    let of_process =
+        |process: &ProcessRow| Some((process.name.clone(), process.cpu_us_per_operation.filter(is_used)?));
+    let mut pieces: Vec<(String, f64)> = own.filter_map(of_process).collect();
+    pieces.sort_by_key(|(name, _)| name != "hub");
+    let total: f64 = pieces.iter().map(|(_, cpu)| cpu).sum();
+    let of_stage = |stage: &StageResult| {
+        Some((format!("hub: {}", stage.stage.replace('_', " ")), stage.cpu_share.filter(is_used)?))
+    };
+    let mut stages: Vec<(String, f64)> = run.stages.iter().filter_map(of_stage).collect();
+    stages.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let sum: f64 = stages.iter().map(|(_, share)| share).sum();
+    if sum > 0.0
+        && let Some(hub) = pieces.first().filter(|(name, _)| name == "hub").map(|(_, cpu)| *cpu)
+    {
+        // Shares of more than the whole are rounding, or overlap: then they are shares of their sum.
+        let whole = sum.max(1.0);
+        let elsewhere = (sum < 0.995).then(|| ("hub: elsewhere".to_owned(), 1.0 - sum));
+        let of_hub = stages.into_iter().chain(elsewhere).map(|(name, share)| (name, share / whole * hub));
+        drop(pieces.splice(1..1, of_hub));
     }
     let rows = pieces.into_iter().map(|(name, cpu)| {
-        vec![
-            name.into(),
-            Cell::share(cpu / total, None),
-            microseconds(cpu).into(),
-            percent(cpu / total).into(),
-        ]
+        let share = cpu / total;
+        vec![name.into(), Cell::share(share, None), microseconds(cpu).into(), percent(share).into()]
     });
     table(&["CPU time by process and stage", " … ", &format!("per {}", run.unit()), "of all"], rows)
 }
 
 /// CPU, memory, disk and switches of every process.
 fn processes(run: &Run) -> Markup {
-    let megabytes = |value: Option<f64>| {
-        value.map_or_else(|| ABSENT.to_owned(), |value| format!("{} MiB", number(value)))
-    };
-    let counted = |value: Option<u64>| value.map_or_else(|| ABSENT.to_owned(), count);
-    let rows = run.processes.iter().map(|process| {
-        vec![
-            process.name.as_str().into(),
-            or_absent(process.cpu_us_per_operation, microseconds).into(),
-            or_absent(process.cores, number).into(),
-            megabytes(process.rss_mb).into(),
-            megabytes(process.rss_peak_mb).into(),
-            megabytes(process.disk_write_mb).into(),
-            counted(process.context_switches_voluntary).into(),
-            counted(process.context_switches_involuntary).into(),
-        ]
-    });
-    let head = [
-        "process",
-        "CPU each",
-        "cores",
-        "memory",
-        "at most",
-        "written",
-        "switches, voluntary",
-        "involuntary",
-    ];
-    table(&head, rows)
+    let counted = |value: Option<u64>| Cell::from(value.map_or_else(|| ABSENT.to_owned(), count));
+    columns(
+        &run.processes,
+        &[
+            ("process", &|process| process.name.as_str().into()),
+            ("CPU each", &|process| or_absent(process.cpu_us_per_operation, microseconds).into()),
+            ("cores", &|process| or_absent(process.cores, number).into()),
+            ("memory", &|process| or_absent(process.rss_mb, mebibytes).into()),
+            ("at most", &|process| or_absent(process.rss_peak_mb, mebibytes).into()),
+            ("written", &|process| or_absent(process.disk_write_mb, mebibytes).into()),
+            ("switches, voluntary", &|process| counted(process.context_switches_voluntary)),
+            ("involuntary", &|process| counted(process.context_switches_involuntary)),
+        ],
+    )
 }
 
 /// Each of several loads by itself.
 fn loads(run: &Run) -> Markup {
-    let rows = run.loads.iter().map(|part| {
-        vec![
-            part.operation.name().into(),
-            part.load.to_string().into(),
-            number(part.throughput_per_s).into(),
-            count(part.failed).into(),
-            milliseconds(part.latency_ms.p50).into(),
-            milliseconds(part.latency_ms.p99).into(),
-            or_absent(part.schedule.map(|schedule| schedule.lag_ms_p99), milliseconds).into(),
-        ]
-    });
-    table(&["load", "asked for", "per second", "failed", "p50", "p99", "sent late, p99"], rows)
+    columns(
+        &run.loads,
+        &[
+            ("load", &|part| part.operation.name().into()),
+            ("asked for", &|part| part.load.to_string().into()),
+            ("per second", &|part| number(part.throughput_per_s).into()),
+            ("failed", &|part| count(part.failed).into()),
+            ("p50", &|part| milliseconds(part.latency_ms.p50).into()),
+            ("p99", &|part| milliseconds(part.latency_ms.p99).into()),
+            ("sent late, p99", &|part| {
+                or_absent(part.schedule.map(|schedule| schedule.lag_ms_p99), milliseconds).into()
+            }),
+        ],
+    )
 }
 
 /// What each of several load generators did alone.
 fn generators(run: &Run) -> Markup {
-    let all = run.raw.get("generators").and_then(serde_json::Value::as_array).into_iter().flatten();
-    let rows = all.map(|generator| {
-        let figure = |pointer: &str, format: fn(f64) -> String| -> Cell {
-            or_absent(generator.pointer(pointer).and_then(serde_json::Value::as_f64), format).into()
-        };
-        let valid = generator.pointer("/validity/valid").and_then(serde_json::Value::as_bool);
-        vec![
-            generator.get("name").map(plain).unwrap_or_default().into(),
-            figure("/environment/cores", number),
-            figure("/throughput_per_s", number),
-            figure("/failed", number),
-            figure("/latency_ms/p50", milliseconds),
-            figure("/latency_ms/p99", milliseconds),
-            figure("/schedule/lag_ms_p99", milliseconds),
-            figure("/window/stolen_share", percent),
-            valid.map_or(ABSENT, |valid| if valid { "yes" } else { "NO" }).into(),
-        ]
-    });
-    let mut markup = table(
+    let all = run.raw.get("generators").and_then(Value::as_array).into_iter().flatten();
+    let figure = |one: &Value, pointer: &str, format: fn(f64) -> String| -> Cell {
+        or_absent(one.pointer(pointer).and_then(Value::as_f64), format).into()
+    };
+    let validity = |one: &Value| match one.pointer("/validity/valid").and_then(Value::as_bool) {
+        Some(true) => "yes",
+        Some(false) => "NO",
+        None => ABSENT,
+    };
+    let rows = columns(
+        all,
         &[
-            "load generator",
-            "cores",
-            "per second",
-            "failed",
-            "p50",
-            "p99",
-            "sent late, p99",
-            "taken by other machines",
-            "valid",
+            ("load generator", &|one| one.get("name").map(plain).unwrap_or_default().into()),
+            ("cores", &|one| figure(one, "/environment/cores", number)),
+            ("per second", &|one| figure(one, "/throughput_per_s", number)),
+            ("failed", &|one| figure(one, "/failed", number)),
+            ("p50", &|one| figure(one, "/latency_ms/p50", milliseconds)),
+            ("p99", &|one| figure(one, "/latency_ms/p99", milliseconds)),
+            ("sent late, p99", &|one| figure(one, "/schedule/lag_ms_p99", milliseconds)),
+            ("taken by other machines", &|one| figure(one, "/window/stolen_share", percent)),
+            ("valid", &|one| validity(one).into()),
         ],
-        rows,
     );
-    if !markup.is_empty() {
-        markup.raw("<p class=\"note\">Several machines drove the hub at once; the figures of this page are of all of them together.</p>");
-    }
-    markup
+    rows.within(
+        "{}<p class=\"note\">Several machines drove the hub at once; the figures of this page are of all of them together.</p>",
+    )
 }
 
 fn integrity(run: &Run) -> Markup {
-    let mut markup = Markup::new();
-    let Some(audit) = run.audited() else { return markup };
-    if run.value("audit.accepted").is_some() {
-        markup.put(
+    let Some(audit) = run.audited() else { return Markup::default() };
+    let counts = run.value("audit.accepted").map(|_| {
+        Markup::of(
             "<p>{} accepted = {} finished + {} in flight. {} lost, {} doubled, {} contradicted, {} later than a user waits.</p>",
             &[
                 &count(audit.accepted),
@@ -436,26 +365,24 @@ fn integrity(run: &Run) -> Markup {
                 &count(audit.contradictions),
                 &count(run.late),
             ],
-        );
-    }
-    markup.add(&findings(&audit.findings));
-    let rows = audit.positions.iter().map(|position| {
-        let verdict = if position.ok { "agree" } else { "DIFFER" };
-        vec![
-            position.participant.as_str().into(),
-            position.currency.as_str().into(),
-            position.hub.as_str().into(),
-            position.books.as_str().into(),
-            verdict.into(),
-        ]
+        )
     });
-    markup.add(&table(&["participant", "currency", "position at the hub", "its own books", ""], rows));
-    markup
+    let positions = columns(
+        &audit.positions,
+        &[
+            ("participant", &|position| position.participant.as_str().into()),
+            ("currency", &|position| position.currency.as_str().into()),
+            ("position at the hub", &|position| position.hub.as_str().into()),
+            ("its own books", &|position| position.books.as_str().into()),
+            ("", &|position| if position.ok { "agree" } else { "DIFFER" }.into()),
+        ],
+    );
+    counts.into_iter().chain([findings(&audit.findings), positions]).collect()
 }
 
 /// The machine, what was asked for, and the seed: what it takes to repeat the run.
 fn conditions(run: &Run) -> Markup {
-    let named = |(name, value): (&String, &serde_json::Value)| (name.replace('_', " "), plain(value));
+    let named = |(name, value): (&String, &Value)| (name.replace('_', " "), plain(value));
     let mut rows: Vec<(String, String)> = vec![("varied".to_owned(), run.parameters_text())];
     rows.extend(run.environment.iter().chain(&run.options).map(named));
     let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));

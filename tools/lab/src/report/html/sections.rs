@@ -2,34 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use super::table::{Bar, Cell, Markup, findings, table};
-use super::{plots, tied};
+use super::plots::{self, Plot};
+use super::table::{Bar, Cell, Markup, columns, findings, table};
+use super::tied;
 use crate::report::compare::{Comparison, Difference, Judgement, Pair};
 use crate::report::figures::{
-    ABSENT, count, microseconds, milliseconds, number, or_absent, percent, signed_percent,
+    ABSENT, count, joined, microseconds, milliseconds, number, or_absent, percent, signed_percent,
 };
+use crate::report::parameters;
 use crate::report::published::{Beside, conditions_in_full};
 use crate::report::run::Run;
 use crate::report::text::judged;
-use crate::result::schema::{Probe, TargetCheck, ThresholdCheck};
+use crate::result::schema::Probe;
 
 pub(crate) fn section(comparison: &Comparison, heading: &str) -> Markup {
-    let mut markup = Markup::new();
-    markup.put("<section class=\"verdict\"><h2>{}</h2>", &[&heading]);
-    let has_subjects = comparison.pairs.iter().any(|pair| pair.subject.is_some());
-    if has_subjects {
-        markup.add(&overview(comparison));
-        markup.raw("<details><summary><b>Every figure of every pair</b></summary>");
+    let mut pairs: Markup = comparison.pairs.iter().map(one).collect();
+    if comparison.pairs.iter().any(|pair| pair.subject.is_some()) {
+        pairs = Markup::of(
+            "{}<details><summary><b>Every figure of every pair</b></summary>{}</details>",
+            &[&overview(comparison), &pairs],
+        );
     }
-    comparison.pairs.iter().for_each(|pair| {
-        markup.add(&one(pair));
-    });
-    if has_subjects {
-        markup.raw("</details>");
-    }
-    markup.put("<p class=\"note\">{} ", &[&comparison.method()]);
-    markup.raw("The bar of a figure is where the true difference lies; one that touches the middle may be noise.</p></section>");
-    markup
+    Markup::of(
+        "<section class=\"verdict\"><h2>{}</h2>{}<p class=\"note\">{} The bar of a figure is where the true difference lies; \
+         one that touches the middle may be noise.</p></section>",
+        &[&heading, &pairs, &comparison.method()],
+    )
 }
 
 /// Many pairs in one table: a reader of forty wants to know first how they went.
@@ -56,20 +54,21 @@ fn overview(comparison: &Comparison) -> Markup {
 }
 
 fn one(pair: &Pair) -> Markup {
-    let mut markup = Markup::new();
-    markup.raw("<article>");
-    if let Some(subject) = &pair.subject {
-        markup.put("<h3>{}</h3>", &[subject]);
-    }
-    markup.put("<p class=\"lead\">{}</p>", &[&tied(&pair.verdict)]).add(&findings(&pair.warnings));
+    let subject = pair.subject.as_ref().map(|subject| Markup::of("<h3>{}</h3>", &[subject]));
     let reach = reach(pair.differences.iter());
     let rows = pair.differences.iter().map(|difference| {
         let small = if difference.metric.more_is_better() { "more is better" } else { "less is better" };
         row(difference.metric.name(), small, difference, reach)
     });
-    markup.add(&table(&head(&pair.base, &pair.other, reach).each_ref().map(String::as_str), rows));
-    markup.raw("</article>");
-    markup
+    Markup::of(
+        "<article>{}<p class=\"lead\">{}</p>{}{}</article>",
+        &[
+            &subject.unwrap_or_default(),
+            &tied(&pair.verdict),
+            &findings(&pair.warnings),
+            &table(&head(&pair.base, &pair.other, reach).each_ref().map(String::as_str), rows),
+        ],
+    )
 }
 
 fn head(base: &str, other: &str, reach: f64) -> [String; 6] {
@@ -111,21 +110,9 @@ fn reach<'a>(differences: impl Iterator<Item = &'a Difference>) -> f64 {
 
 /// The whole part.
 pub(crate) fn published(beside: &Beside) -> Markup {
-    let mut markup = Markup::new();
-    if !beside.summary.is_empty() {
-        markup.put("<p class=\"lead\">{}</p>", &[&tied(&beside.summary)]);
-    }
-    markup.raw(
-        "<p class=\"note\">Theirs are figures of other machines and of other years, most of them with more hardware and with relaxed \
-         durability: what stands here is an order of magnitude, not a race. Hub, simulated participants and load generator of ours \
-         shared one machine.</p>",
-    );
-    if !beside.conditions.is_empty() {
-        markup.put("<p class=\"note\">Ours, unless a row says otherwise: {}.</p>", &[&beside.conditions]);
-    }
-    let joined = |texts: [&str; 2], by: &str| {
-        texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(by)
-    };
+    let summary = Markup::text(&tied(&beside.summary)).within("<p class=\"lead\">{}</p>");
+    let conditions = Markup::text(&beside.conditions)
+        .within("<p class=\"note\">Ours, unless a row says otherwise: {}.</p>");
     let rows = beside.rows.iter().zip(conditions_in_full(beside)).map(|(row, conditions)| {
         let theirs = joined([&conditions, &row.row.source], " · ");
         let ours = joined([&row.load, &row.remark], "; ");
@@ -138,14 +125,20 @@ pub(crate) fn published(beside: &Beside) -> Markup {
             row.per_vcpu.as_str().into(),
         ]
     });
-    markup
-        .add(&table(&["what, and their conditions", "published", "ours", "times better", "per vCPU"], rows));
-    markup
+    let rows = table(&["what, and their conditions", "published", "ours", "times better", "per vCPU"], rows);
+    Markup::of(
+        "{}<p class=\"note\">Theirs are figures of other machines and of other years, most of them with more hardware and with \
+         relaxed durability: what stands here is an order of magnitude, not a race. Hub, simulated participants and load \
+         generator of ours shared one machine.</p>{}{}",
+        &[&summary, &conditions, &rows],
+    )
 }
 
 /// A row for each stage, with the parts of it by what the processor did there; nothing without a profile.
 pub(crate) fn shares(run: &Run) -> Markup {
-    let Some(shares) = run.shares.as_ref().filter(|shares| shares.samples > 0) else { return Markup::new() };
+    let Some(shares) = run.shares.as_ref().filter(|shares| shares.samples > 0) else {
+        return Markup::default();
+    };
     let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
     for inside in shares.stages.iter().flat_map(|stage| &stage.inside) {
         *sums.entry(&inside.what).or_default() += inside.share;
@@ -171,69 +164,44 @@ pub(crate) fn shares(run: &Run) -> Markup {
         .into_iter()
         .chain(kinds.iter().map(|(kind, _)| *kind))
         .collect();
-    let mut markup = table(&head, rows.chain([all]));
-    markup.put(
-        "<p class=\"note\">The hub's CPU time by stage, from {} samples of its stacks. A sample belongs to the innermost stage that it \
-         lies in. ± is half of the share's 95 % interval, if samples are independent.</p>",
-        &[&count(shares.samples)],
-    );
-    markup
+    Markup::of(
+        "{}<p class=\"note\">The hub's CPU time by stage, from {} samples of its stacks. A sample belongs to the innermost stage \
+         that it lies in. ± is half of the share's 95 % interval, if samples are independent.</p>",
+        &[&table(&head, rows.chain([all])), &count(shares.samples)],
+    )
 }
 
-/// The flame graph of the same samples, folded; nothing if there is none that a page can hold.
+/// The flame graph of the same samples, folded; nothing if there is none that a page can hold. As an image it can run
+/// nothing and fetch nothing.
 pub(crate) fn flame_graph(run: &Run) -> Markup {
-    let mut markup = Markup::new();
-    if let Some(graph) = &run.flame_graph {
-        // As an image it can run nothing and fetch nothing.
-        markup.put(
-            "<details><summary>The flame graph of the same samples</summary><img alt=\"Flame graph\" style=\"max-width:100%\" \
-             src=\"data:image/svg+xml;base64,{}\"></details>",
-            &[graph],
-        );
-    }
-    markup
+    Markup::text(run.flame_graph.as_deref().unwrap_or_default()).within(
+        "<details><summary>The flame graph of the same samples</summary><img alt=\"Flame graph\" style=\"max-width:100%\" \
+         src=\"data:image/svg+xml;base64,{}\"></details>",
+    )
 }
 
 // What a run was to reach beside what it reached: targets, the rates of a search, what time did to it.
 
-pub(super) struct Objective<'run> {
-    name: &'run str,
+/// A row of what was to be reached beside what was; why that was not judged, where it was not.
+pub(super) fn objective(
+    name: &str,
     limit: f64,
     measured: f64,
     met: Option<bool>,
-    why: &'run str,
-}
-
-impl<'run> From<&'run TargetCheck> for Objective<'run> {
-    fn from(check: &'run TargetCheck) -> Self {
-        let (name, met) = (check.name.as_ref(), Some(check.met));
-        Self { name, limit: check.limit, measured: check.measured, met, why: "" }
-    }
-}
-
-impl<'run> From<&'run ThresholdCheck> for Objective<'run> {
-    fn from(check: &'run ThresholdCheck) -> Self {
-        Self { name: &check.name, limit: check.limit, measured: check.value, met: Some(check.met), why: "" }
-    }
-}
-
-/// What was to be reached, beside what was; nothing of none.
-pub(super) fn objectives<'run>(heading: &str, all: impl Iterator<Item = Objective<'run>>) -> Markup {
-    let row = |one: Objective<'run>| {
-        let verdict = match (one.met, one.why) {
-            (Some(true), _) => Cell::classed("met", "met"),
-            (Some(false), _) => Cell::classed("missed", "alarm"),
-            (None, "") => Cell::from("not judged"),
-            (None, why) => Cell::from(format!("not judged: {why}")),
-        };
-        vec![
-            spelled(one.name).into(),
-            in_unit(one.name, one.limit).into(),
-            in_unit(one.name, one.measured).into(),
-            verdict,
-        ]
+    why: Option<&str>,
+) -> Vec<Cell> {
+    let verdict = match (met, why) {
+        (Some(true), _) => Cell::classed("met", "met"),
+        (Some(false), _) => Cell::classed("missed", "alarm"),
+        (None, None) => Cell::from("not judged"),
+        (None, Some(why)) => Cell::from(format!("not judged: {why}")),
     };
-    table(&[heading, "asked for", "measured", ""], all.map(row))
+    vec![spelled(name).into(), in_unit(name, limit).into(), in_unit(name, measured).into(), verdict]
+}
+
+/// The rows under a heading; nothing of none.
+pub(super) fn objectives(heading: &str, rows: impl Iterator<Item = Vec<Cell>>) -> Markup {
+    table(&[heading, "asked for", "measured", ""], rows)
 }
 
 /// A figure in the unit that its name ends with.
@@ -255,17 +223,15 @@ fn spelled(name: &str) -> String {
         "hub_rss_mb" => "memory of the hub".to_owned(),
         "hub_disk_mb" => "disk that the hub uses".to_owned(),
         "completed_share_of_due" => "completed of what was due".to_owned(),
-        name => {
-            let bare = ["_ms", "_us", "_mb", "_per_s"].into_iter().find_map(|unit| name.strip_suffix(unit));
-            bare.unwrap_or(name).replace('_', " ")
-        }
+        name => parameters::spelled(name).0,
     }
 }
 
 /// Every rate that was tried, as a plot of its tail latency and as rows.
 pub(super) fn breakpoint(run: &Run, group: &str) -> Markup {
-    let mut markup = Markup::new();
-    let Some(found) = run.breakpoint.as_ref().filter(|found| !found.probes.is_empty()) else { return markup };
+    let Some(found) = run.breakpoint.as_ref().filter(|found| !found.probes.is_empty()) else {
+        return Markup::default();
+    };
     let rate = |rate: u32| number(f64::from(rate));
     let text = match (found.highest_met_per_s.map(rate), found.lowest_missed_per_s.map(rate)) {
         (Some(met), Some(missed)) if found.is_generators() => format!(
@@ -278,66 +244,67 @@ pub(super) fn breakpoint(run: &Run, group: &str) -> Markup {
         (None, Some(missed)) => format!("Already {missed} per second missed a target."),
         (None, None) => "No rate could be judged.".to_owned(),
     };
-    markup.put("<p>{}</p>", &[&text]);
     let mut probes: Vec<&Probe> = found.probes.iter().collect();
     probes.sort_by_key(|probe| probe.rate_per_s);
-    if let Some(plot) = plots::probes(&probes, group) {
-        markup.add(&plot.markup());
-    }
-    let rows = probes.iter().map(|probe| {
-        let verdict = match (probe.met, probe.reasons.join("; ")) {
-            (true, _) => Cell::classed("met", "met"),
-            (false, reasons) if reasons.is_empty() => Cell::classed("missed", "alarm"),
-            (false, reasons) => Cell::classed(reasons, "alarm"),
-        };
-        vec![
-            rate(probe.rate_per_s).into(),
-            number(probe.throughput_per_s).into(),
-            milliseconds(probe.p99_ms).into(),
-            count(probe.lost).into(),
-            or_absent(probe.idle_share, percent).into(),
-            verdict,
-        ]
-    });
-    let head = ["asked for, per second", "completed, per second", "p99", "lost", "cores idle", ""];
-    markup.add(&table(&head, rows));
-    markup
+    let plot = plots::probes(&probes, group).as_ref().map(Plot::markup).unwrap_or_default();
+    let verdict = |probe: &Probe| match (probe.met, probe.reasons.join("; ")) {
+        (true, _) => Cell::classed("met", "met"),
+        (false, reasons) if reasons.is_empty() => Cell::classed("missed", "alarm"),
+        (false, reasons) => Cell::classed(reasons, "alarm"),
+    };
+    let rows = columns(
+        probes,
+        &[
+            ("asked for, per second", &|probe| rate(probe.rate_per_s).into()),
+            ("completed, per second", &|probe| number(probe.throughput_per_s).into()),
+            ("p99", &|probe| milliseconds(probe.p99_ms).into()),
+            ("lost", &|probe| count(probe.lost).into()),
+            ("cores idle", &|probe| or_absent(probe.idle_share, percent).into()),
+            ("", &verdict),
+        ],
+    );
+    Markup::of("<p>{}</p>{}{}", &[&text, &plot, &rows])
 }
 
 /// How figures moved during a long run.
 pub(super) fn drift(run: &Run) -> Markup {
-    let mut markup = Markup::new();
-    let Some(drift) = run.drift.as_ref().filter(|drift| !drift.rows.is_empty()) else { return markup };
+    let Some(drift) = run.drift.as_ref().filter(|drift| !drift.rows.is_empty()) else {
+        return Markup::default();
+    };
     let over = if drift.seconds > 0.0 {
         format!(" over {}", milliseconds(drift.seconds * 1e3))
     } else {
         String::new()
     };
-    markup.put("<p class=\"note\">Lines fitted to the steady window{}.</p>", &[&over]);
-    let rows = drift.rows.iter().map(|row| {
-        vec![
-            spelled(&row.name).into(),
-            in_unit(&row.name, row.start).into(),
-            in_unit(&row.name, row.end).into(),
-            or_absent(row.change, signed_percent).into(),
-            in_unit(&row.name, row.per_hour).into(),
-            row.verdict.as_str().into(),
-        ]
+    let rows = columns(
+        &drift.rows,
+        &[
+            ("figure", &|row| spelled(&row.name).into()),
+            ("at the start", &|row| in_unit(&row.name, row.start).into()),
+            ("at the end", &|row| in_unit(&row.name, row.end).into()),
+            ("change", &|row| or_absent(row.change, signed_percent).into()),
+            ("in an hour", &|row| in_unit(&row.name, row.per_hour).into()),
+            ("", &|row| row.verdict.as_str().into()),
+        ],
+    );
+    let disk = drift.disk_bytes_per_operation.map(|bytes| {
+        Markup::of("<p class=\"note\">{} bytes of disk per {}.</p>", &[&number(bytes), &run.unit()])
     });
-    markup.add(&table(&["figure", "at the start", "at the end", "change", "in an hour", ""], rows));
-    if let Some(bytes) = drift.disk_bytes_per_operation {
-        markup.put("<p class=\"note\">{} bytes of disk per {}.</p>", &[&number(bytes), &run.unit()]);
-    }
-    markup.add(&objectives("Did it keep up?", drift.kept_up.iter().map(Objective::from)));
-    let of_2020 = drift.programme_2020.iter().map(|check| Objective {
-        name: &check.name,
-        limit: check.limit,
-        measured: check.measured,
-        met: check.met,
-        why: check.not_judged.as_deref().unwrap_or_default(),
-    });
-    markup.add(&objectives("Targets of Mojaloop's programme of 2020", of_2020));
-    markup
+    let kept_up = drift.kept_up.iter();
+    let kept_up = kept_up.map(|one| objective(&one.name, one.limit, one.value, Some(one.met), None));
+    let of_2020 = drift.programme_2020.iter();
+    let of_2020 =
+        of_2020.map(|one| objective(&one.name, one.limit, one.measured, one.met, one.not_judged.as_deref()));
+    Markup::of(
+        "<p class=\"note\">Lines fitted to the steady window{}.</p>{}{}{}{}",
+        &[
+            &over,
+            &rows,
+            &disk.unwrap_or_default(),
+            &objectives("Did it keep up?", kept_up),
+            &objectives("Targets of Mojaloop's programme of 2020", of_2020),
+        ],
+    )
 }
 
 #[cfg(test)]

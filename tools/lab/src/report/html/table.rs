@@ -11,6 +11,20 @@ pub(crate) struct Bar {
     pub class: &'static str,
 }
 
+impl Bar {
+    fn markup(self) -> Markup {
+        let part = |value: f64| if value.is_finite() { value.clamp(0.0, 1.0) * 100.0 } else { 0.0 };
+        let ends = self.ends.map(|(from, to)| {
+            let (from, to) = (part(from), part(to));
+            let [left, width] = [from.min(to), (to - from).abs()].map(|percent| format!("{percent:.2}"));
+            Markup::of("<i class=\"{}\" style=\"left:{}%;width:{}%\"></i>", &[&self.class, &left, &width])
+        });
+        let line = |mark| Markup::of("<u style=\"left:{}%\"></u>", &[&format!("{:.2}", part(mark))]);
+        let parts: Markup = ends.into_iter().chain(self.mark.map(line)).collect();
+        Markup::of("<span class=\"bar\">{}</span>", &[&parts])
+    }
+}
+
 /// A cell: a text, or a bar, with remarks in small type.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
@@ -54,106 +68,99 @@ impl Cell {
         Self { link: Some(target), ..self }
     }
 
-    fn write(&self, markup: &mut Markup, is_heading: bool) {
-        if is_heading {
-            markup.put("<th scope=\"row\" class=\"{}\">", &[&self.class]);
-        } else {
-            markup.put("<td class=\"{}\">", &[&self.class]);
-        }
-        match &self.link {
-            Some(link) => markup.put("<a href=\"#{}\">{}</a>", &[link, &self.text]),
-            None => markup.put("{}", &[&self.text]),
+    fn markup(&self, is_heading: bool) -> Markup {
+        let text = match &self.link {
+            Some(link) => Markup::of("<a href=\"#{}\">{}</a>", &[link, &self.text]),
+            None => Markup::text(&self.text),
         };
-        if let Some(bar) = self.bar {
-            let part = |value: f64| if value.is_finite() { value.clamp(0.0, 1.0) * 100.0 } else { 0.0 };
-            markup.raw("<span class=\"bar\">");
-            if let Some((from, to)) = bar.ends {
-                let (from, to) = (part(from), part(to));
-                let (left, width) = (format!("{:.2}", from.min(to)), format!("{:.2}", (to - from).abs()));
-                markup.put("<i class=\"{}\" style=\"left:{}%;width:{}%\"></i>", &[&bar.class, &left, &width]);
-            }
-            if let Some(mark) = bar.mark {
-                markup.put("<u style=\"left:{}%\"></u>", &[&format!("{:.2}", part(mark))]);
-            }
-            markup.raw("</span>");
-        }
-        for small in &self.small {
-            markup.put("<small>{}</small>", &[small]);
-        }
-        markup.raw(if is_heading { "</th>" } else { "</td>" });
+        let bar = self.bar.map(Bar::markup).unwrap_or_default();
+        let small: Markup = self.small.iter().map(|text| Markup::of("<small>{}</small>", &[text])).collect();
+        let template = if is_heading {
+            "<th scope=\"row\" class=\"{}\">{}{}{}</th>"
+        } else {
+            "<td class=\"{}\">{}{}{}</td>"
+        };
+        Markup::of(template, &[&self.class, &text, &bar, &small])
     }
 }
 
 /// A table with these headings; the first cell of a row is its heading. A row of one cell is a heading over the rows
-/// below it.
+/// below it. Nothing without rows.
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Markup {
-    let mut markup = Markup::new();
-    markup.raw("<div class=\"scroll\"><table><thead><tr>");
-    for (index, heading) in head.iter().enumerate() {
+    let heading = |(index, heading): (usize, &&str)| match heading.split_once('…') {
         // A heading of a bar's column says what its ends are.
-        match heading.split_once('…') {
-            Some((low, high)) if index > 0 => markup.put(
-                "<th class=\"wide\"><span class=\"ends\"><span>{}</span><span>{}</span></span></th>",
-                &[&low, &high],
-            ),
-            _ => markup.put("<th>{}</th>", &[heading]),
-        };
-    }
-    markup.raw("</tr></thead><tbody>");
-    let mut is_empty = true;
-    for row in rows {
-        is_empty = false;
-        match row.as_slice() {
-            [only] if head.len() > 1 => {
-                markup.put(
-                    "<tr><th scope=\"colgroup\" colspan=\"{}\"><b>{}</b></th></tr>",
-                    &[&head.len(), &only.text],
-                );
-            }
-            row => {
-                markup.raw("<tr>");
-                row.iter().enumerate().for_each(|(index, cell)| cell.write(&mut markup, index == 0));
-                markup.raw("</tr>");
-            }
+        Some((low, high)) if index > 0 => Markup::of(
+            "<th class=\"wide\"><span class=\"ends\"><span>{}</span><span>{}</span></span></th>",
+            &[&low, &high],
+        ),
+        _ => Markup::of("<th>{}</th>", &[heading]),
+    };
+    let row = |row: Vec<Cell>| match row.as_slice() {
+        [only] if head.len() > 1 => Markup::of(
+            "<tr><th scope=\"colgroup\" colspan=\"{}\"><b>{}</b></th></tr>",
+            &[&head.len(), &only.text],
+        ),
+        cells => {
+            let cells = cells.iter().enumerate().map(|(index, cell)| cell.markup(index == 0));
+            cells.collect::<Markup>().within("<tr>{}</tr>")
         }
+    };
+    let rows: Markup = rows.into_iter().map(row).collect();
+    if rows.is_empty() {
+        return rows;
     }
-    markup.raw("</tbody></table></div>");
-    if is_empty { Markup::new() } else { markup }
+    let head: Markup = head.iter().enumerate().map(heading).collect();
+    Markup::of(
+        "<div class=\"scroll\"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>",
+        &[&head, &rows],
+    )
 }
 
-/// Names and values one below the other.
+/// A column of a table about many of something: its heading, and the cell of one of them.
+pub(crate) type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> Cell);
+
+/// A table of these columns with a row for each.
+pub(crate) fn columns<'a, T: 'a>(all: impl IntoIterator<Item = &'a T>, columns: &[Column<'_, T>]) -> Markup {
+    let head: Vec<&str> = columns.iter().map(|(heading, _)| *heading).collect();
+    table(&head, all.into_iter().map(|one| columns.iter().map(|(_, cell)| cell(one)).collect()))
+}
+
+/// Names and values one below the other, each with what it means.
 pub(crate) fn terms(class: &str, all: impl IntoIterator<Item = [String; 3]>) -> Markup {
-    let mut markup = Markup::new();
-    markup.put("<dl class=\"{}\">", &[&class]);
-    for [name, value, meaning] in all {
-        if value.is_empty() {
-            continue;
-        }
-        markup.put("<div><dt>{}</dt><dd>{}</dd>", &[&name, &value]);
-        if !meaning.is_empty() {
-            markup.put("<dd class=\"meaning\">{}</dd>", &[&meaning]);
-        }
-        markup.raw("</div>");
-    }
-    markup.raw("</dl>");
-    markup
+    let term = |[name, value, meaning]: [String; 3]| {
+        let meaning = Markup::text(&meaning).within("<dd class=\"meaning\">{}</dd>");
+        Markup::of("<div><dt>{}</dt><dd>{}</dd>{}</div>", &[&name, &value, &meaning])
+    };
+    let all: Markup = all.into_iter().filter(|[_, value, _]| !value.is_empty()).map(term).collect();
+    Markup::of("<dl class=\"{}\">{}</dl>", &[&class, &all])
 }
 
 /// Points of a list; nothing of none.
 pub(crate) fn findings(all: &[String]) -> Markup {
-    let mut markup = Markup::new();
-    if !all.is_empty() {
-        markup.raw("<ul class=\"findings\">");
-        all.iter().for_each(|finding| {
-            markup.put("<li>{}</li>", &[finding]);
-        });
-        markup.raw("</ul>");
-    }
-    markup
+    let points: Markup = all.iter().map(|finding| Markup::of("<li>{}</li>", &[finding])).collect();
+    points.within("<ul class=\"findings\">{}</ul>")
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Markup(String);
+
+/// What stands in a place of a template: a text, which is escaped there, or markup.
+pub(crate) trait Piece {
+    fn write_to(&self, page: &mut String);
+}
+
+impl<T: Display> Piece for T {
+    fn write_to(&self, page: &mut String) {
+        // Writing into a String cannot fail.
+        let _ = write!(Escaping(page), "{self}");
+    }
+}
+
+impl Piece for Markup {
+    fn write_to(&self, page: &mut String) {
+        page.push_str(&self.0);
+    }
+}
 
 /// Escapes what is written through it.
 struct Escaping<'a>(&'a mut String);
@@ -177,45 +184,38 @@ impl Write for Escaping<'_> {
 }
 
 impl Markup {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Writes a template that is part of this program; each `{}` becomes an argument, escaped for texts and quoted
+    /// A template that is part of this program; each `{}` becomes a piece, texts escaped for elements and quoted
     /// attributes.
-    pub fn put(&mut self, template: &'static str, arguments: &[&dyn Display]) -> &mut Self {
-        let mut arguments = arguments.iter();
-        for (index, piece) in template.split("{}").enumerate() {
-            if index > 0 {
-                let argument = arguments.next();
-                assert!(argument.is_some(), "a template has an argument for each place: {template}");
-                // Writing into a String cannot fail.
-                let _ = argument.map(|argument| write!(Escaping(&mut self.0), "{argument}"));
-            }
-            self.0.push_str(piece);
+    pub fn of(template: &'static str, pieces: &[&dyn Piece]) -> Self {
+        let places = template.matches("{}").count();
+        assert!(places == pieces.len(), "a template has a piece for each place: {template}");
+        let mut parts = template.split("{}");
+        let mut page = parts.next().unwrap_or_default().to_owned();
+        for (piece, part) in pieces.iter().zip(parts) {
+            piece.write_to(&mut page);
+            page.push_str(part);
         }
-        assert!(arguments.next().is_none(), "a template has a place for each argument: {template}");
-        self
+        Self(page)
     }
 
-    /// Writes markup without arguments.
-    pub fn raw(&mut self, markup: &'static str) -> &mut Self {
-        self.0.push_str(markup);
-        self
+    /// Markup that is part of this program.
+    pub fn raw(markup: &'static str) -> Self {
+        Self(markup.to_owned())
     }
 
-    pub fn add(&mut self, piece: &Self) -> &mut Self {
-        self.0.push_str(&piece.0);
-        self
+    pub fn text(text: &str) -> Self {
+        Self::of("{}", &[&text])
     }
 
-    /// Adds data for the script, as JSON that cannot end its element.
-    pub fn data(&mut self, data: &serde_json::Value) -> &mut Self {
+    /// Data for the script, as JSON that cannot end its element.
+    pub fn data(data: &serde_json::Value) -> Self {
         let json = data.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028");
-        self.0.push_str("<script type=\"application/json\">");
-        self.0.push_str(&json);
-        self.0.push_str("</script>");
-        self
+        Self(format!("<script type=\"application/json\">{json}</script>"))
+    }
+
+    /// It in the one place of a template; nothing stays nothing.
+    pub fn within(self, template: &'static str) -> Self {
+        if self.is_empty() { self } else { Self::of(template, &[&self]) }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -227,27 +227,43 @@ impl Markup {
     }
 }
 
+impl FromIterator<Self> for Markup {
+    fn from_iter<I: IntoIterator<Item = Self>>(pieces: I) -> Self {
+        Self(pieces.into_iter().map(|piece| piece.0).collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn arguments_cannot_leave_their_place() {
-        let mut markup = Markup::new();
-        markup.put("<p title=\"{}\">{}</p>", &[&"\"><script>alert('1')</script>", &"a & b\0"]);
+        let attack = "\"><script>alert('1')</script>";
+        let markup = Markup::of("<p title=\"{}\">{}</p>", &[&attack, &"a & b\0"]);
         assert_eq!(
-            markup.into_string(),
-            "<p title=\"&quot;&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;\">a &amp; b\u{fffd}</p>"
+            markup.within("<i>{}</i>").into_string(),
+            "<i><p title=\"&quot;&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;\">a &amp; b\u{fffd}</p></i>"
         );
-        let mut markup = Markup::new();
-        markup.data(&serde_json::json!({"name": "</script><script>"}));
-        let text = markup.into_string();
+        let text = Markup::data(&serde_json::json!({"name": "</script><script>"})).into_string();
         assert_eq!(text.matches('<').count(), 2, "{text}");
     }
 
     #[test]
-    #[should_panic(expected = "an argument for each place")]
-    fn a_place_needs_an_argument() {
-        Markup::new().put("{} {}", &[&1]);
+    fn nothing_has_nothing_around_it() {
+        assert!(Markup::text("").within("<p>{}</p>").is_empty());
+        assert!(table(&["name"], []).is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "a piece for each place")]
+    fn a_place_needs_a_piece() {
+        let _ = Markup::of("{} {}", &[&1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a piece for each place")]
+    fn a_piece_needs_a_place() {
+        let _ = Markup::of("{}", &[&1, &2]);
     }
 }

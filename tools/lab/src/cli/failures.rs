@@ -1,0 +1,93 @@
+//! How what can go wrong ends a command.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+
+use tokio::runtime::{Builder, Runtime};
+use upesi_hub::exit::{Exit, Failure, Outcome};
+
+use crate::plan::PlanError;
+use crate::report::ReportError;
+use crate::{LabError, MergeError};
+
+pub(crate) fn unavailable(error: impl Display) -> Failure {
+    Failure::new(Exit::Unavailable, error)
+}
+
+pub(crate) fn software(error: impl Display) -> Failure {
+    Failure::new(Exit::Software, error)
+}
+
+pub(crate) fn usage(error: impl Display) -> Failure {
+    Failure::new(Exit::Usage, error)
+}
+
+/// Ends a command with 1 where there is something to complain of.
+pub(crate) fn unless_any(complaints: &[String]) -> Outcome {
+    if complaints.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, complaints.join("\n"))) }
+}
+
+/// A file or directory that cannot be made or written.
+pub(crate) fn cannot_create(path: &Path) -> impl Fn(io::Error) -> Failure + Copy {
+    move |error| Failure::new(Exit::CannotCreate, format!("{}: {error}", path.display()))
+}
+
+/// A runtime for a command that mostly waits.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    Builder::new_current_thread().enable_all().build().map_err(unavailable)
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        let exit = match &error {
+            LabError::Options(_) | LabError::Security(_) => Exit::Usage,
+            LabError::Isolated(error) if error.is_usage() => Exit::Usage,
+            LabError::Isolated(error) if error.missing_stream().is_some() => Exit::NoInput,
+            LabError::Process(_) => Exit::NoInput,
+            LabError::Io { .. } | LabError::Keys(_) => Exit::CannotCreate,
+            LabError::Child(_)
+            | LabError::Sim(_)
+            | LabError::Admin(_)
+            | LabError::Metrics(_)
+            | LabError::Workers(_) => Exit::Unavailable,
+            LabError::Onboard(_) | LabError::Isolated(_) => Exit::Failure,
+        };
+        Self::new(exit, error)
+    }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        let exit = match error {
+            PlanError::Unreadable { .. } => Exit::NoInput,
+            PlanError::Unknown { .. } | PlanError::Mistakes { .. } => Exit::Usage,
+        };
+        Self::new(exit, error)
+    }
+}
+
+impl From<ReportError> for Failure {
+    fn from(error: ReportError) -> Self {
+        let exit = match error {
+            ReportError::Unreadable { .. } => Exit::NoInput,
+            ReportError::Unwritable { .. } => Exit::CannotCreate,
+            ReportError::Malformed { .. } | ReportError::Layout { .. } | ReportError::TooLarge { .. } => {
+                Exit::Data
+            }
+            _ => Exit::Usage,
+        };
+        Self::new(exit, error)
+    }
+}
+
+impl From<MergeError> for Failure {
+    fn from(error: MergeError) -> Self {
+        let exit = match error {
+            MergeError::File(error) => return error.into(),
+            MergeError::TooFew | MergeError::Different { .. } | MergeError::NotShared { .. } => Exit::Usage,
+            MergeError::NoResult { .. } => Exit::Data,
+        };
+        Self::new(exit, error)
+    }
+}
