@@ -82,6 +82,26 @@ fn every_member_of_a_result_has_been_decided_about() {
     }
 }
 
+/// Members that the schema names of a definition and that a value lacks.
+fn lacking(schema: &Value, of: &Value, value: &Value, pointer: &str) -> Vec<String> {
+    let of = of["$ref"].as_str().map_or(of, |reference| schema.pointer(&reference[1..]).unwrap());
+    let member = |(name, of): (&String, &Value)| match value.get(name) {
+        Some(value) => lacking(schema, of, value, &format!("{pointer}/{name}")),
+        None => vec![format!("{pointer}/{name}")],
+    };
+    let item = |value: &Value| lacking(schema, &of["items"], value, &format!("{pointer}/*"));
+    let members = of["properties"].as_object().into_iter().flatten().flat_map(member);
+    members.chain(value.as_array().into_iter().flatten().flat_map(item)).collect()
+}
+
+#[test]
+fn the_sample_has_every_member_that_results_may_have() {
+    let schema = include_str!("../../../../docs/lab/result.schema.json");
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    let value: Value = serde_json::from_str(&full(1, 10, 100).to_json()).unwrap();
+    assert_eq!(lacking(&schema, &schema["$defs"]["LabResult"], &value, ""), Vec::<String>::new());
+}
+
 #[test]
 fn a_result_is_read_as_it_was_written() {
     let written = full(1, 10, 100);
