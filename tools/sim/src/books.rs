@@ -206,7 +206,8 @@ impl Book {
         }
     }
 
-    /// Enters an incoming transfer (`from` absent) or moves it to another state; a conversion with what is given for it.
+    /// Enters an incoming transfer (`from` absent) or moves it to another state; a conversion with what is given for
+    /// it.
     pub fn move_incoming(
         &mut self,
         (amount, currency): Money,

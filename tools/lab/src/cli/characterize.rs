@@ -35,7 +35,7 @@ const LEFT_OUT: [&str; 16] = [
 ];
 
 /// The page, with places for the title, what the figures come to, the published ones beside ours, and every run.
-const PAGE: &str = include_str!("characterize.md");
+const PAGE: &str = include_str!("characterize.template");
 
 /// The published row that the highest rate of whole payments stands beside.
 const HIGHEST_RATE: &str = "dqt-2026";
