@@ -1,5 +1,6 @@
 //! Connections that ask for a transfer again and again, to see how fast a refusal comes.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -24,7 +25,7 @@ const MEDIA: &str = "application/vnd.interoperability.transfers+json;version=1.1
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) status: u16,
-    /// From the first byte sent to the last byte received.
+    /// Until the last byte of the answer; a connection that has to be opened counts.
     pub(super) duration: Duration,
 }
 
@@ -61,7 +62,7 @@ impl Prober {
     /// Ends them and gives all they saw.
     pub(super) fn finish(self) -> Vec<Probe> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_default()
+        self.thread.join().unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
