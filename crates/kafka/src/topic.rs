@@ -134,9 +134,10 @@ pub fn create_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), 
 /// It is not, or the brokers do not say.
 pub fn check_topic(settings: &KafkaSettings, replicas: Replicas) -> Result<(), TopicError> {
     let admin = settings.admin()?;
-    let mut wrong =
-        once_known(ASK_EVERY, || find_topic(&admin, settings, |found| wrong_size(found, replicas.count)))?;
-    let told = once_known(ASK_EVERY, || told_settings(&admin, settings))?;
+    let (mut wrong, told) = once_known(ASK_EVERY, || {
+        let wrong = find_topic(&admin, settings, |found| wrong_size(found, replicas.count))?;
+        Ok((wrong, told_settings(&admin, settings)?))
+    })?;
     for (key, value) in wanted(replicas) {
         let told = told.iter().find(|entry| entry.name == key).and_then(|entry| entry.value.as_deref());
         if !is_as_wanted(key, &value, told.unwrap_or_default()) {
