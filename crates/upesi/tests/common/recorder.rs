@@ -76,6 +76,12 @@ impl Recorder {
     /// Sends each of them and expects this status, this callback, and the answer first.
     pub fn expect_answers_first(&mut self, messages: Vec<(Message, u16, String)>) {
         let count = messages.len();
+        let overtaken = self.overtaken(messages);
+        assert_eq!(overtaken, 0, "callbacks came before the answers to {count} requests");
+    }
+
+    /// Sends each of them and expects this status and this callback. How many callbacks came before the answer.
+    pub fn overtaken(&mut self, messages: Vec<(Message, u16, String)>) -> usize {
         let mut overtaken = 0;
         for (message, status, callback) in messages {
             let sent = message.into_sent();
@@ -89,7 +95,7 @@ impl Recorder {
             );
             overtaken += usize::from(!answer_was_there);
         }
-        assert_eq!(overtaken, 0, "callbacks came before the answers to {count} requests");
+        overtaken
     }
 
     fn take_callback(&mut self, index: usize) -> String {
