@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::consumer::{CommitMode, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
@@ -16,6 +16,7 @@ use upesi_cluster::{Append, ClusterId, NodeId};
 use upesi_replication::{Copied, Event, Partition};
 
 use crate::members::{Members, group, text_of};
+use crate::reader::Reader;
 use crate::security::{Security, SecurityError};
 
 /// The log is one partition: its order is that of the ledger.
@@ -155,7 +156,7 @@ pub struct KafkaPartition {
     settings: KafkaSettings,
     name: String,
     producer: ThreadedProducer<Deliveries>,
-    consumer: BaseConsumer<Context>,
+    consumer: Reader,
     answers: Receiver<Event>,
     /// For attempts that did not reach the producer.
     refused: Sender<Event>,
@@ -213,7 +214,7 @@ impl KafkaSettings {
         Ok(made)
     }
 
-    fn consumer(&self, group: &str) -> Result<BaseConsumer<Context>, ConnectError> {
+    fn consumer(&self, group: &str) -> Result<Reader, ConnectError> {
         let made = self
             .client()?
             // Partitions are assigned by hand. Its offset is what this node needs.
@@ -231,7 +232,7 @@ impl KafkaSettings {
             .set("fetch.queue.backoff.ms", "5")
             .set("fetch.error.backoff.ms", "20")
             .create_with_context(self.told())?;
-        Ok(made)
+        Ok(Reader::new(made))
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod client;
 mod members;
+mod reader;
 mod security;
 mod topic;
 
