@@ -7,6 +7,8 @@ use core::fmt;
 
 use xxhash_rust::xxh3::Xxh3Default;
 
+use crate::fold::StorePosition;
+
 const MAGIC: [u8; 4] = *b"UPE\x01";
 const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 96;
@@ -68,10 +70,14 @@ pub enum Kind {
     HandOver,
     /// Changes of the leader's store, which are numbered apart from its records.
     Store,
+    /// The log begins behind records that it does not have: those who are to read it have them already. The first that
+    /// counts in a log, or none.
+    Begin,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 5] = [Self::Batch, Self::Beat, Self::Claim, Self::HandOver, Self::Store];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Batch, Self::Beat, Self::Claim, Self::HandOver, Self::Store, Self::Begin];
 
     const fn code(self) -> u8 {
         match self {
@@ -80,6 +86,7 @@ impl Kind {
             Self::Claim => 3,
             Self::HandOver => 4,
             Self::Store => 5,
+            Self::Begin => 6,
         }
     }
 
@@ -138,7 +145,7 @@ pub struct Entry<'a> {
     pub previous: Chain,
     /// Its own digest.
     pub chain: Chain,
-    /// Its records; what [`Entry::claim`] or [`Entry::successor`] reads.
+    /// Its records; what [`Entry::claim`], [`Entry::successor`] or [`Entry::beginning`] reads.
     pub body: &'a [u8],
 }
 
@@ -186,6 +193,27 @@ impl Claim {
         bytes.extend_from_slice(&self.incarnation.0.to_le_bytes());
         bytes.extend_from_slice(&self.level.to_le_bytes());
         bytes.extend_from_slice(self.address.as_bytes());
+        bytes
+    }
+}
+
+/// Behind which records a log begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beginning {
+    /// The last record before it.
+    pub seq: u64,
+    /// Records of the log are later, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// The same of the store's records.
+    pub store: StorePosition,
+}
+
+impl Beginning {
+    /// The body of the entry; the rest is in its header.
+    pub(crate) fn encode(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.store.seq.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.store.time_ns.to_le_bytes());
         bytes
     }
 }
@@ -242,6 +270,14 @@ impl<'a> Entry<'a> {
     /// The node that may claim at once after a hand-over, or [`NodeId::ANY`]; `None` of another entry.
     pub fn successor(&self) -> Option<NodeId> {
         (self.kind == Kind::HandOver).then_some(NodeId(u32_at(self.body.first_chunk::<4>()?, 0)))
+    }
+
+    /// Behind which records the log begins; `None` of another entry, or if its body is none.
+    pub fn beginning(&self) -> Option<Beginning> {
+        let body: &[u8; 16] = self.body.try_into().ok()?;
+        (self.kind == Kind::Begin).then_some(())?;
+        let store = StorePosition { seq: u64_at(body, 0), time_ns: u64_at(body, 8).cast_signed() };
+        Some(Beginning { seq: self.first_seq.checked_sub(1)?, time_ns: self.times.last_ns, store })
     }
 }
 

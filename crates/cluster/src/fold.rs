@@ -1,7 +1,7 @@
 //! The rule by which every node judges every entry.
 
 use crate::entry::{
-    Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Times,
+    Beginning, Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Times,
 };
 
 /// How far the accepted entries go.
@@ -48,8 +48,13 @@ impl Position {
     const fn last_of(&self, kind: Kind) -> (u64, i64) {
         match kind {
             Kind::Store => (self.store.seq, self.store.time_ns),
-            Kind::Batch | Kind::Beat | Kind::Claim | Kind::HandOver => (self.seq, self.time_ns),
+            Kind::Batch | Kind::Beat | Kind::Claim | Kind::HandOver | Kind::Begin => (self.seq, self.time_ns),
         }
+    }
+
+    /// Whether no entry was accepted yet.
+    pub fn is_start(&self) -> bool {
+        self.chain == Self::START.chain
     }
 }
 
@@ -171,6 +176,10 @@ impl Fold {
         if entry.previous != at.chain {
             return Err(Void::NotContinuing);
         }
+        if entry.kind == Kind::Begin {
+            let is_sound = at.is_start() && entry.epoch == at.epoch && entry.count == 0;
+            return if is_sound && entry.beginning().is_some() { Ok(()) } else { Err(Void::Unsound) };
+        }
         if entry.kind == Kind::Claim {
             if Some(entry.epoch) != at.epoch.checked_add(1) {
                 return Err(Void::WrongEpoch);
@@ -206,6 +215,11 @@ impl Fold {
                 at.store.time_ns = entry.times.last_ns;
             }
             Kind::Beat => {}
+            Kind::Begin => {
+                if let Some(Beginning { seq, time_ns, store }) = entry.beginning() {
+                    (at.seq, at.time_ns, at.store) = (seq, time_ns, store);
+                }
+            }
             Kind::Claim => {
                 let claim = entry.claim();
                 at.leader = claim.as_ref().map(|claim| (entry.node, claim.incarnation));
@@ -223,18 +237,28 @@ impl Fold {
 
     /// An entry that continues the accepted ones, and its chain.
     pub(crate) fn draft(&self, kind: Kind, node: NodeId, count: u32, times: Times, body: &[u8]) -> Drafted {
+        self.draft_from(self.position.last_of(kind).0 + 1, kind, node, count, times, body)
+    }
+
+    /// The first entry of a log that begins behind records.
+    pub(crate) fn draft_beginning(&self, node: NodeId, beginning: &Beginning) -> Drafted {
+        let times = Times::at(beginning.time_ns);
+        self.draft_from(beginning.seq + 1, Kind::Begin, node, 0, times, &beginning.encode())
+    }
+
+    fn draft_from(
+        &self,
+        first_seq: u64,
+        kind: Kind,
+        node: NodeId,
+        count: u32,
+        times: Times,
+        body: &[u8],
+    ) -> Drafted {
         let at = &self.position;
-        let draft = Draft {
-            cluster: self.cluster,
-            kind,
-            epoch: at.epoch + u64::from(kind == Kind::Claim),
-            node,
-            first_seq: at.last_of(kind).0 + 1,
-            count,
-            times,
-            previous: at.chain,
-            body,
-        };
+        let epoch = at.epoch + u64::from(kind == Kind::Claim);
+        let (cluster, previous) = (self.cluster, at.chain);
+        let draft = Draft { cluster, kind, epoch, node, first_seq, count, times, previous, body };
         let (bytes, chain) = draft.encode();
         Drafted { bytes: bytes.into(), chain }
     }

@@ -21,7 +21,7 @@ mod standby;
 mod tests;
 
 pub use entry::{
-    Chain, Claim, ClusterId, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Records, Times,
+    Beginning, Chain, Claim, ClusterId, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Records, Times,
 };
 pub use fold::{Fold, Position, StorePosition, Verdict, Void};
 pub use leader::{Leader, Next, Stop};

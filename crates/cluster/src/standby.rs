@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Append;
-use crate::entry::{Chain, Claim, Kind, NodeId, Times};
-use crate::fold::{Fold, Verdict};
+use crate::entry::{Beginning, Chain, Claim, Kind, NodeId, Times};
+use crate::fold::{Drafted, Fold, Verdict};
 use crate::leader::Leader;
 
 /// When a standby takes silence for the leader's end.
@@ -184,6 +184,16 @@ impl Standby {
             self.claims.remove(0);
         }
         self.claims.push(drafted.chain);
+        self.append(drafted)
+    }
+
+    /// Begins a log, which has nothing yet, behind records that its readers have already: an operator's word.
+    pub fn begin_log(&mut self, beginning: &Beginning) -> Append {
+        let drafted = self.fold.draft_beginning(self.me, beginning);
+        self.append(drafted)
+    }
+
+    fn append(&mut self, drafted: Drafted) -> Append {
         let tag = self.next_tag;
         self.next_tag += 1;
         Append { tag, bytes: drafted.bytes }

@@ -11,9 +11,9 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use crate::entry::{
-    Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Times,
+    Beginning, Chain, Claim, ClusterId, Draft, Entry, EntryError, Incarnation, Kind, LEVEL, NodeId, Times,
 };
-use crate::fold::{Fold, Position, Verdict, Void};
+use crate::fold::{Fold, Position, StorePosition, Verdict, Void};
 
 const CLUSTER: ClusterId = ClusterId(7);
 
@@ -138,6 +138,26 @@ fn a_claim_says_who_claims() {
 }
 
 #[test]
+fn a_beginning_says_where_records_go_on() {
+    let beginning =
+        Beginning { seq: 1 << 40, time_ns: -4, store: StorePosition { seq: 1 << 41, time_ns: i64::MIN } };
+    let mut fold = Fold::new(CLUSTER, Position::START);
+    let bytes = fold.draft_beginning(NodeId(3), &beginning).bytes;
+    let entry = Entry::decode(&bytes).expect("an entry");
+    assert_eq!((entry.beginning(), entry.claim(), entry.successor()), (Some(beginning), None, None));
+    assert_eq!(fold.read(0, &bytes), Verdict::Accepted(entry));
+    let Beginning { seq, time_ns, store } = beginning;
+    let expected = Position { seq, time_ns, store, chain: entry.chain, next_offset: 1, ..Position::START };
+    assert_eq!(*fold.position(), expected, "nobody leads, in the same epoch");
+    let mut cut = bytes.to_vec();
+    cut.pop();
+    let chain = crate::entry::digest_of(&cut);
+    cut[80..96].copy_from_slice(&chain.0.to_le_bytes());
+    let mut fold = Fold::new(CLUSTER, Position::START);
+    assert_eq!(fold.read(0, &cut), Verdict::Void(Void::Unsound), "a body that is too short");
+}
+
+#[test]
 fn a_node_stops_before_an_entry_of_a_newer_hub() {
     let (bytes, _) = first(|_| {});
     // Version 2 of the form, and a kind that nobody knows; their digests made anew.
@@ -172,11 +192,18 @@ fn write(words: &[&str], fold: &Fold, written: &Written) -> (Arc<[u8]>, Chain) {
         "beat" => Kind::Beat,
         "hand-over" => Kind::HandOver,
         "store" => Kind::Store,
+        "begin" => Kind::Begin,
         other => panic!("no kind {other}"),
     };
     let body: Vec<u8> = match kind {
         Kind::Claim => claim().encode(),
         Kind::HandOver => 3_u32.to_le_bytes().into(),
+        Kind::Begin => {
+            let seq = words.iter().find_map(|word| word.strip_prefix("store="));
+            let seq = seq.map_or(0, |seq| seq.parse().expect("a number"));
+            let store = StorePosition { seq, time_ns: 200 };
+            Beginning { seq: 0, time_ns: 0, store }.encode().into()
+        }
         Kind::Batch | Kind::Beat | Kind::Store => words[0].as_bytes().into(),
     };
     let at = fold.position();
@@ -199,6 +226,8 @@ fn write(words: &[&str], fold: &Fold, written: &Written) -> (Arc<[u8]>, Chain) {
             "seq" => draft.first_seq = number(),
             "count" => draft.count = u32::try_from(number()).expect("a small number"),
             "after" => draft.previous = written[value].1,
+            // Of the body.
+            "store" => {}
             "cluster" => draft.cluster = ClusterId(8),
             "time" => {
                 let (first, last) = value.split_once("..").expect("first..last");
@@ -219,7 +248,7 @@ fn entries_count_as_the_table_says() {
     let mut cases = 0;
     for case in include_str!("tests/fold.txt").split("case: ").skip(1) {
         let mut fold = Fold::new(CLUSTER, Position::START);
-        let mut written = Written::new();
+        let mut written = Written::from([("start".into(), ([].into(), Chain(0)))]);
         let mut lines = case.lines();
         let title = lines.next().expect("a title");
         for (offset, line) in lines.map(str::trim).filter(|line| !line.is_empty()).enumerate() {
@@ -246,5 +275,5 @@ fn entries_count_as_the_table_says() {
         }
         cases += 1;
     }
-    assert_eq!(cases, 12, "cases of the table");
+    assert_eq!(cases, 15, "cases of the table");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_cluster::{ClusterId, Entry, Fold, Kind};
+use upesi_cluster::{Beginning, ClusterId, Entry, Fold, Kind, StorePosition};
 use upesi_journal::{
     Appended, Batch, Disk, EmbeddedLog, JournalError, LogReader, Maintenance, Opened, Options, Writer, open,
 };
@@ -116,6 +116,17 @@ impl Stream {
         }
     }
 
+    /// The last record before those in the files, and the time up to which: all of these are later.
+    fn begins_behind(&self) -> Result<(u64, i64), JournalError> {
+        let log = EmbeddedLog::for_reading(&self.disk);
+        let seq = log.oldest_seq()?.unwrap_or(self.last_seq() + 1) - 1;
+        if seq == 0 {
+            return Ok((0, i64::MIN));
+        }
+        let first = log.read_from(seq + 1).next_record(self.last_seq())?.map(|record| record.time_ns);
+        Ok((seq, first.map_or(self.writer.last_time_ns(), |time_ns| time_ns - 1)))
+    }
+
     /// The records behind `seq`, until they are so many bytes or there are no more.
     fn records_behind(&self, seq: u64, bytes_max: usize) -> Result<Batch, JournalError> {
         let mut batch = Batch::new(seq + 1);
@@ -149,6 +160,23 @@ impl Copy {
     /// # Errors
     /// They are damaged, or are not of this cluster.
     pub fn open(copies: Copies, cluster: ClusterId, tell_every: Duration) -> Result<Self, ReplicationError> {
+        let (mut copy, is_new) = Self::of_any(copies, cluster, tell_every)?;
+        if is_new && copy.has_records() {
+            return Err(ReplicationError::NotReplicated);
+        }
+        if is_new {
+            // From its first moment on the directory says whose it is.
+            copy.save()?;
+        }
+        Ok(copy)
+    }
+
+    /// The same, also of a hub alone; whether the directory was of no cluster. Nothing is written.
+    pub fn of_any(
+        copies: Copies,
+        cluster: ClusterId,
+        tell_every: Duration,
+    ) -> Result<(Self, bool), ReplicationError> {
         let place = Place::load(&*copies.journal.disk)?;
         let place = match place {
             Some(place) if place.cluster != cluster => {
@@ -159,13 +187,10 @@ impl Copy {
         let copied = place.as_ref().map_or((0, 0), |place| (place.position.seq, place.position.store.seq));
         let journal = Stream::open("journal", copies.journal, copied.0)?;
         let store = Stream::open("store", copies.store, copied.1)?;
-        if place.is_none() && journal.last_seq() + store.last_seq() > 0 {
-            return Err(ReplicationError::NotReplicated);
-        }
         let is_new = place.is_none();
         let place = place.unwrap_or(Place::start(cluster));
         let history = History::load(&*journal.disk, cluster);
-        let mut copy = Self {
+        let copy = Self {
             journal,
             store,
             saved: place.clone(),
@@ -176,11 +201,12 @@ impl Copy {
             told_at: None,
             tell_every,
         };
-        if is_new {
-            // From its first moment on the directory says whose it is.
-            copy.save()?;
-        }
-        Ok(copy)
+        Ok((copy, is_new))
+    }
+
+    /// Whether there is any record of the journal or the store.
+    pub fn has_records(&self) -> bool {
+        self.ends() != Copied::default()
     }
 
     pub const fn disk(&self) -> &Arc<dyn Disk> {
@@ -218,6 +244,13 @@ impl Copy {
     pub fn expect_kept(&self, log: Copied) -> Result<(), ReplicationError> {
         self.journal.expect_kept(log.seq)?;
         self.store.expect_kept(log.store_seq)
+    }
+
+    /// Behind which records the files begin; `None` if they have all.
+    pub fn begins_behind(&self) -> Result<Option<Beginning>, JournalError> {
+        let ((seq, time_ns), store) = (self.journal.begins_behind()?, self.store.begins_behind()?);
+        let store = StorePosition { seq: store.0, time_ns: store.1 };
+        Ok((seq + store.seq > 0).then_some(Beginning { seq, time_ns, store }))
     }
 
     /// Records of the copy, for the log.
@@ -278,7 +311,19 @@ impl Copy {
         match entry.kind {
             Kind::Batch => self.journal.accept(log, offset, entry),
             Kind::Store => self.store.accept(log, offset, entry),
+            Kind::Begin => self.expect_reached(log, entry),
             Kind::Beat | Kind::Claim | Kind::HandOver => Ok(()),
+        }
+    }
+
+    /// Whether the copy has the records behind which the log begins.
+    fn expect_reached(&self, log: &str, entry: &Entry<'_>) -> Result<(), ReplicationError> {
+        match entry.beginning().map(|before| Copied { seq: before.seq, store_seq: before.store.seq }) {
+            Some(before) if !self.ends().has_all_of(&before) => {
+                let (log, Copied { seq, store_seq }) = (log.to_owned(), before);
+                Err(ReplicationError::BeginsLater { log, seq, store_seq })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -52,10 +52,23 @@ pub enum ReplicationError {
         /// The same of the store.
         store_seq: u64,
     },
+    /// The log begins behind records that the copy has not.
+    #[error(
+        "{log} begins behind record {seq}, and {store_seq} of the store, which this node's copy does not have: restore \
+         it from a backup of another node (`upesi cluster add`)"
+    )]
+    BeginsLater {
+        /// The log.
+        log: String,
+        /// The last record before it.
+        seq: u64,
+        /// The same of the store.
+        store_seq: u64,
+    },
     /// Records that the log lacks are not in the copy's files any more.
     #[error(
         "the log lacks records of the {part} from {missing} on, and this node's files begin with {oldest}: it cannot \
-         be repaired from here; make a topic anew, with the other nodes restored from a backup of this one"
+         be repaired from here; make a topic anew, and repair that one"
     )]
     NotKept {
         /// Journal or store.
@@ -146,8 +159,8 @@ pub enum ReplicationError {
     },
     /// The data directory has a journal, or a store, that no log has.
     #[error(
-        "this data directory has records or parties that were written without a cluster: begin with an empty \
-         directory, or serve it without `cluster` settings"
+        "this data directory has records or parties that were written without a cluster: `upesi cluster repair --write` \
+         begins an empty topic with them; otherwise begin with an empty directory, or serve it without `cluster` settings"
     )]
     NotReplicated,
     /// An entry's records cannot be read, though the entry is intact.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use upesi_cluster::{ClusterId, Entry, Fold, Kind, Leader, Position, Role, Standby, Verdict};
+use upesi_cluster::{Beginning, ClusterId, Entry, Fold, Kind, Leader, Position, Role, Standby, Verdict};
 use upesi_journal::Disk;
 
 use crate::copy::{Copies, Copy};
@@ -21,24 +21,30 @@ const CLAIM_MAX: Duration = Duration::from_secs(30);
 ///
 /// The records are what was promised; the entries that carried them are not kept. So a repair claims to lead, like any
 /// node, and appends the records in entries of its own. Nodes compare records, and find theirs.
+///
+/// A log that has nothing yet begins with the oldest record that the copy's files have, be it that of a hub alone.
 pub struct Repair {
     partition: Box<dyn Partition>,
     copy: Copy,
     fold: Fold,
     begun_at: u64,
+    /// The directory was of no cluster, and nothing in it was changed.
+    is_alone: bool,
 }
 
 impl Repair {
     /// Reads the log to its end. The copy takes what it lacks, as it would by following.
     ///
     /// # Errors
-    /// The log has other records than the copy, or nothing that the copy knows; the brokers do not deliver it.
+    /// The log has other records than the copy, or nothing that the copy knows, or anything where the copy is that of a
+    /// hub alone; the brokers do not deliver it.
     pub fn examine(
         mut partition: Box<dyn Partition>,
         copies: Copies,
         settings: &NodeSettings,
     ) -> Result<Self, ReplicationError> {
-        let mut copy = Copy::open(copies, settings.cluster, settings.tell_every)?;
+        let (mut copy, is_new) = Copy::of_any(copies, settings.cluster, settings.tell_every)?;
+        let is_alone = is_new && copy.has_records();
         let bounds = partition.begin().zip(partition.end());
         let log = partition.name().to_owned();
         let Some((begin, end)) = bounds else {
@@ -48,6 +54,9 @@ impl Repair {
         let mut fold = Fold::new(settings.cluster, copy.place().position.clone());
         let begun_at = fold.position().next_offset;
         read_to(&mut *partition, &mut fold, end, &mut |fold, offset, entry| {
+            if is_alone {
+                return Err(ReplicationError::NotReplicated);
+            }
             copy.accept(&log, offset, entry)?;
             copy.advance(fold, offset);
             if copy.is_write_due() {
@@ -55,8 +64,10 @@ impl Repair {
             }
             Ok(())
         })?;
-        copy.save()?;
-        Ok(Self { partition, copy, fold, begun_at })
+        if !is_alone {
+            copy.save()?;
+        }
+        Ok(Self { partition, copy, fold, begun_at, is_alone })
     }
 
     /// The last records of the log.
@@ -81,13 +92,20 @@ impl Repair {
     /// appended until then counts, and the rest can be appended by another repair.
     pub fn run(self, settings: &NodeSettings) -> Result<(), ReplicationError> {
         let log = self.log();
-        self.copy.expect_kept(log)?;
-        if log == self.copy.ends() {
+        let Self { mut partition, mut copy, fold, is_alone, .. } = self;
+        let beginning = if fold.position().is_start() { copy.begins_behind()? } else { None };
+        if beginning.is_none() {
+            copy.expect_kept(log)?;
+        }
+        if log == copy.ends() {
             return Ok(());
         }
-        let Self { mut partition, copy, fold, .. } = self;
+        if is_alone {
+            // From now on it is a node's.
+            copy.save()?;
+        }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let leader = claim(&mut *partition, fold, settings, &*clock)?;
+        let leader = claim(&mut *partition, fold, beginning, settings, &*clock)?;
         let mut leading = Leading::new(leader, partition, copy, clock, Arc::new(AtomicBool::new(false)));
         for kind in [Kind::Batch, Kind::Store] {
             while leading.append_again(kind)? {}
@@ -97,10 +115,11 @@ impl Repair {
     }
 }
 
-/// Claims, and waits until the claim counts.
+/// Claims, and waits until the claim counts. Before it, a log that has nothing gets its beginning.
 fn claim(
     partition: &mut dyn Partition,
     fold: Fold,
+    beginning: Option<Beginning>,
     settings: &NodeSettings,
     clock: &dyn Clock,
 ) -> Result<Leader, ReplicationError> {
@@ -109,7 +128,11 @@ fn claim(
     let mut standby =
         Standby::new(fold, settings.node, settings.claim.clone(), settings.patience, clock.now());
     partition.read_from(offset);
-    partition.append(standby.claim(clock.wall_ns()));
+    let first = |standby: &mut Standby| match &beginning {
+        Some(beginning) if standby.fold().position().is_start() => standby.begin_log(beginning),
+        _ => standby.claim(clock.wall_ns()),
+    };
+    partition.append(first(&mut standby));
     while clock.now() < limit {
         match next(partition, PATIENCE)? {
             Some(Event::Entry { offset, bytes, .. }) => {
@@ -121,13 +144,23 @@ fn claim(
                         return Ok(leader);
                     }
                     Role::Newer(_) => return Err(ReplicationError::Newer { log: log(), offset }),
-                    Role::Standby(_) if matches!(verdict, Verdict::Accepted(_)) => {
-                        return Err(ReplicationError::Contended { log: log() });
+                    Role::Standby(mut standby) => {
+                        match verdict {
+                            Verdict::Accepted(entry)
+                                if beginning.is_some() && entry.beginning() == beginning =>
+                            {
+                                partition.append(first(&mut standby));
+                            }
+                            Verdict::Accepted(_) => {
+                                return Err(ReplicationError::Contended { log: log() });
+                            }
+                            Verdict::Void(_) | Verdict::Newer(_) => {}
+                        }
+                        standby
                     }
-                    Role::Standby(standby) => standby,
                 };
             }
-            Some(Event::Unknown { .. }) => partition.append(standby.claim(clock.wall_ns())),
+            Some(Event::Unknown { .. }) => partition.append(first(&mut standby)),
             Some(Event::Acknowledged { .. }) | None => {}
         }
     }

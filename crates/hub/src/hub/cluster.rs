@@ -502,15 +502,16 @@ impl Found {
     }
 }
 
-/// Compares the log with the copy of this node, whose hub must not run. If `writes`, appends what the log lacks.
+/// Compares the log with the copy of this node, whose hub must not run. If `writes`, appends what the log lacks; a log
+/// that has nothing may get the records of a hub alone, which is a node then.
 ///
 /// # Errors
 /// The settings, the directory, the brokers or the log say why not; to write, another node has more.
 pub fn repair(settings: &Settings, writes: bool) -> Result<Found, ClusterError> {
     let kafka = log_of(settings)?;
     let node = node_of(settings)?;
-    if !settings.data.dir.join(PLACE_FILE).exists() {
-        let text = format!("{} is not the copy of a node of a cluster", settings.data.dir.display());
+    if !settings.data.dir.join("journal").exists() {
+        let text = format!("{} has no journal", settings.data.dir.display());
         return Err(ClusterError::Settings(text));
     }
     check_topic(&kafka, replicas_of(&settings.cluster))?;

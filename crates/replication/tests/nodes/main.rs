@@ -1,5 +1,6 @@
 //! Nodes that share a log: who leads, and what their copies hold.
 
+mod beginning;
 mod repair;
 mod store;
 mod support;

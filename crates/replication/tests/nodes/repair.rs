@@ -17,7 +17,7 @@ fn appends(appender: &mut Box<dyn Appender>, seqs: std::ops::RangeInclusive<u64>
     }
 }
 
-fn examined(node: &Node, log: &MemoryLog) -> Result<Repair, ReplicationError> {
+pub fn examined(node: &Node, log: &MemoryLog) -> Result<Repair, ReplicationError> {
     Repair::examine(log.node(&node.clock), node.copies(), &node.settings())
 }
 

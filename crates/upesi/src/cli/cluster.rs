@@ -36,7 +36,7 @@ pub enum ClusterCommand {
     /// what the log lacks.
     ///
     /// Run it on each node, then with --write on the one that has most. The other nodes find their records by
-    /// themselves.
+    /// themselves. A topic that has nothing yet gets the records of a hub alone, too, which is a node then.
     Repair(RepairArguments),
     /// Forget a node that does not come back: the topic keeps nothing for it any more.
     ///
@@ -269,6 +269,9 @@ fn found_as_text(found: &Found) -> String {
         (true, false, Some((node, _))) => {
             format!("the log lost its end; node {node} has more of it: repair it there")
         }
+        (true, false, None) if found.log == Copied::default() => {
+            "the log has nothing yet: fill it from here by --write".to_owned()
+        }
         (true, false, None) => {
             "the log lost its end: repair it from here by --write if no other node has more".to_owned()
         }
@@ -334,6 +337,8 @@ mod tests {
         );
         assert!(found_as_text(&found(101, false)).ends_with("node 2 has more of it: repair it there\n"));
         assert!(found_as_text(&found(90, true)).ends_with("start the nodes\n"));
+        let empty = Found { log: Copied::default(), ..found(90, false) };
+        assert!(found_as_text(&empty).ends_with("the log has nothing yet: fill it from here by --write\n"));
         let whole = Found { log: copied(100), ..found(90, false) };
         assert!(found_as_text(&whole).ends_with("the log lacks nothing that this node has\n"));
         let object: Value = serde_json::from_str(&found_as_json(&found(90, false))).unwrap();

@@ -18,6 +18,7 @@ mod packaged;
 mod repair;
 mod secured;
 mod serving;
+mod sites;
 mod split;
 mod store;
 #[path = "../support_crash/mod.rs"]

@@ -151,7 +151,7 @@ fn agree(worlds: &[World; 2], ended: [Option<i32>; 2]) {
 const TRANSFERS: u64 = 60;
 
 /// Asks for the status until it is so.
-fn status_when(world: &World, is_so: impl Fn(&Value) -> bool) -> Value {
+pub fn status_when(world: &World, is_so: impl Fn(&Value) -> bool) -> Value {
     let since = Instant::now();
     loop {
         let (code, text) = told(world, &["cluster", "status", "--json"]);
@@ -172,9 +172,8 @@ fn begin(status: &Value) -> u64 {
     status["begin"].as_u64().unwrap()
 }
 
-/// The directory of the second node, made anew from a backup of the first one, which serves.
 /// Makes node 1 anew from a backup of node 0; it follows then.
-fn add(worlds: &[World; 2], backup: &str) -> Hub {
+pub fn add(worlds: &[World; 2], backup: &str) -> Hub {
     let output = upesi().args(["backup", "--to", backup, "--data"]).arg(&worlds[0].data).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // It may have told what it needs before it ended.

@@ -1,0 +1,96 @@
+//! A hub alone becomes a cluster, though the oldest files of its journal are gone; and a second site, whose node only
+//! follows, goes on with brokers of its own when the first site is lost.
+
+use std::time::Instant;
+
+use tempfile::TempDir;
+
+use super::support_crash::scene::World;
+use crate::broker::Broker;
+use crate::store::{add, status_when};
+use crate::support_crash::hub::PATIENCE;
+use crate::support_crash::scene::block_on;
+use crate::support_crash::{setting, verdict};
+use crate::{makes_topic, nodes, stops, told};
+
+const TRANSFERS: u64 = 100;
+const SHORT: &str = "data.keep_segments=needed";
+
+/// Does not start; why not.
+fn refuses(world: &World, code: i32, words: &str) {
+    let mut hub = world.start();
+    let status = hub.exit();
+    let log = hub.log.join("\n");
+    assert_eq!((status.code(), log.contains(words)), (Some(code), true), "{log}");
+}
+
+/// Fills an empty topic with what a stopped hub has.
+fn fills(world: &World) {
+    for (arguments, words) in [
+        (&["cluster", "repair"][..], "the log has nothing yet: fill it from here by --write\n"),
+        (&["cluster", "repair", "--write"], "the log has all that this node has: start the nodes\n"),
+        (&["cluster", "repair"], "the log lacks nothing that this node has\n"),
+    ] {
+        let (code, text) = told(world, arguments);
+        assert_eq!((code, text.ends_with(words)), (Some(0), true), "{text}");
+    }
+}
+
+#[test]
+fn a_hub_alone_becomes_a_cluster_and_its_second_site_goes_on_when_the_first_is_lost() {
+    let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    println!("sites: seed {seed}");
+    let directory = TempDir::new().unwrap();
+    let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
+    let broker = Broker::start(&first);
+    let mut worlds = nodes(directory.path(), &broker);
+    let alone = World { ports: worlds[0].ports, settings: vec![SHORT], ..World::new(&worlds[0].data) };
+    for world in &mut worlds {
+        world.settings.push(SHORT);
+    }
+    let mut hub = alone.start();
+    hub.serves();
+    let mut load = block_on(alone.load(seed));
+    load.start();
+    let since = Instant::now();
+    while verdict::first_record(&alone.data) <= 1 {
+        load.wait_for_accepted(TRANSFERS);
+        assert!(since.elapsed() < PATIENCE, "the journal keeps its first segment");
+    }
+    stops(hub);
+
+    makes_topic(&worlds[0]);
+    refuses(&worlds[0], 64, "`upesi cluster repair --write` begins an empty topic with them");
+    fills(&worlds[0]);
+    refuses(&alone, 64, "is the copy of a node of a cluster");
+    let mut leader = worlds[0].start();
+    leader.serves();
+    load.wait_for_accepted(TRANSFERS);
+
+    // The second site.
+    worlds[1].settings.push("cluster.may_lead=false");
+    refuses(&worlds[1], 65, "begins behind record ");
+    let other = add(&worlds, directory.path().join("backup").to_str().unwrap());
+    load.wait_for_accepted(TRANSFERS);
+    // Nothing is answered that it does not have.
+    stops(leader);
+    status_when(&worlds[1], |status| status["copied"] == status["accepted"]);
+    drop(broker);
+    stops(other);
+
+    let broker = Broker::start(&second);
+    let brokers: &str = format!("cluster.brokers={}", broker.addresses).leak();
+    worlds[1].settings.extend([brokers, "cluster.may_lead=true"]);
+    makes_topic(&worlds[1]);
+    fills(&worlds[1]);
+    let mut leader = worlds[1].start();
+    leader.serves();
+    load.wait_for_accepted(TRANSFERS);
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    block_on(verdict::all_agree(&worlds[1].admin(), &load, &accepted));
+    drop(load);
+    stops(leader);
+    verdict::archive_has_all(&worlds[1].data, &accepted);
+    verdict::audit_is_clean(&worlds[1].data);
+}
