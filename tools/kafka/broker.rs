@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A broker of its own, in a directory of its own, which ends with this value.
 pub struct Broker {
@@ -22,12 +22,14 @@ pub fn brokers(arguments: &[&str], users: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Two free ports below those that the system gives to outgoing connections, different ones for every caller.
+/// Two free ports from 26,000 to 32,000, different ones for every caller: below those that the system gives to outgoing
+/// connections, and above those of hubs (from 10,240) and of three brokers (from 20,000).
 fn ports() -> u16 {
-    static CALLS: AtomicU16 = AtomicU16::new(0);
+    static CALLS: AtomicU32 = AtomicU32::new(0);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let first = 20_000 + (std::process::id() % 5_000) as u16 * 2 + CALLS.fetch_add(100, Ordering::Relaxed);
-    (first..32_000).step_by(2).find(|port| is_free(*port) && is_free(port + 1)).expect("two free ports")
+    let first = std::process::id() % 3_000 * 2 + CALLS.fetch_add(100, Ordering::Relaxed);
+    let mut ports = (0..3_000).map(|step| 26_000 + ((first + step * 2) % 6_000) as u16);
+    ports.find(|port| is_free(*port) && is_free(port + 1)).expect("two free ports")
 }
 
 impl Broker {

@@ -22,9 +22,9 @@ impl Brokers {
     pub fn start(directory: &Path) -> Self {
         let directory = directory.join("kafka");
         let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        // Below those that the system gives to outgoing connections, apart from those of single brokers.
-        let first = 15_000 + (std::process::id() % 400) as u16 * 10;
-        let mut bases = (first..19_900).step_by(10);
+        // Apart from those of hubs and of single brokers.
+        let first = 20_000 + (std::process::id() % 400) as u16 * 10;
+        let mut bases = (first..25_900).step_by(10);
         let base = bases.find(|base| (*base..*base + 6).all(is_free)).expect("free ports");
         let text = directory.to_str().unwrap();
         script(&["up", text, "3", &base.to_string()]);

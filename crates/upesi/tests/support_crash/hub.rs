@@ -31,12 +31,12 @@ pub fn upesi() -> Command {
 }
 
 /// Two ports that are free now, different ones for every caller. They lie below those that the system gives to outgoing
-/// connections: one of these, tried while the hub is down, could otherwise take the hub's own port.
+/// connections, and those of brokers: one of these, tried while the hub is down, could otherwise take the hub's own port.
 pub fn free_ports() -> [SocketAddr; 2] {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let mut free =
-        std::iter::from_fn(|| Some(NEXT.fetch_add(1, Ordering::Relaxed))).take(20_000).filter_map(|number| {
-            let port = 10_240 + ((std::process::id() * 32 + number) % 20_000) as u16;
+        std::iter::from_fn(|| Some(NEXT.fetch_add(1, Ordering::Relaxed))).take(9_700).filter_map(|number| {
+            let port = 10_240 + ((std::process::id() * 32 + number) % 9_700) as u16;
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             TcpListener::bind(address).ok().map(|_| address)
         });
