@@ -31,7 +31,8 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn shared_by(world: &World, count: u64) {
+/// Waits until that many nodes deliver, as the one that leads has recorded.
+pub fn shared_by(world: &World, count: u64) {
     wait_until(&format!("{count} nodes deliver"), || metric(world, COURIERS) == count);
 }
 

@@ -7,11 +7,14 @@ use tempfile::TempDir;
 
 use super::support_crash::scene::World;
 use crate::broker::Broker;
+use crate::callbacks::shared_by;
+use crate::common::secure::Pki;
+use crate::serving::nodes;
 use crate::store::{add, status_when};
 use crate::support_crash::hub::PATIENCE;
 use crate::support_crash::scene::block_on;
 use crate::support_crash::{setting, verdict};
-use crate::{makes_topic, nodes, stops, told};
+use crate::{makes_topic, stops, told};
 
 const TRANSFERS: u64 = 100;
 const SHORT: &str = "data.keep_segments=needed";
@@ -43,8 +46,11 @@ fn a_hub_alone_becomes_a_cluster_and_its_second_site_goes_on_when_the_first_is_l
     let directory = TempDir::new().unwrap();
     let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
     let broker = Broker::start(&first);
-    let mut worlds = nodes(directory.path(), &broker);
-    let alone = World { ports: worlds[0].ports, settings: vec![SHORT], ..World::new(&worlds[0].data) };
+    let mut pki = Pki::new();
+    let nodes = nodes(directory.path(), &broker.addresses, &mut pki, 2);
+    let mut worlds: [World; 2] = nodes.try_into().ok().unwrap();
+    // DFSPs know one address: that of the hub alone, of the node that hands on, and of the one that leads at last.
+    let alone = World { ports: worlds[1].ports, settings: vec![SHORT], ..World::new(&worlds[0].data) };
     for world in &mut worlds {
         world.settings.push(SHORT);
     }
@@ -65,13 +71,14 @@ fn a_hub_alone_becomes_a_cluster_and_its_second_site_goes_on_when_the_first_is_l
     refuses(&alone, 64, "is the copy of a node of a cluster");
     let mut leader = worlds[0].start();
     leader.serves();
-    load.wait_for_accepted(TRANSFERS);
 
     // The second site.
     worlds[1].settings.push("cluster.may_lead=false");
     refuses(&worlds[1], 65, "begins behind record ");
     let other = add(&worlds, directory.path().join("backup").to_str().unwrap());
     load.wait_for_accepted(TRANSFERS);
+    // The journal names a node that will be lost among those that deliver.
+    shared_by(&worlds[0], 2);
     // Nothing is answered that it does not have.
     stops(leader);
     status_when(&worlds[1], |status| status["copied"] == status["accepted"]);
