@@ -31,7 +31,8 @@ pub fn upesi() -> Command {
 }
 
 /// Two ports that are free now, different ones for every caller. They lie below those that the system gives to outgoing
-/// connections, and those of brokers: one of these, tried while the hub is down, could otherwise take the hub's own port.
+/// connections, and those of brokers: one of these, tried while the hub is down, could otherwise take the hub's own
+/// port.
 pub fn free_ports() -> [SocketAddr; 2] {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let mut free =
