@@ -111,8 +111,7 @@ fn idle_connections_beyond_the_limit_stop_no_payment_and_no_restart() {
         hub = start();
         drop(armies);
     }
-    let (accepted, refused) = load.end();
-    assert!(refused.is_empty(), "{refused:?}");
+    let accepted = load.end();
     let admin = world.admin();
     block_on(async {
         verdict::quiet(&admin, &load).await;

@@ -131,8 +131,7 @@ fn settlements_go_on_where_a_kill_cut_them_off() {
 
     jobs.hub.wait = wait;
     jobs.finish();
-    let (accepted, refused) = load.end();
-    assert!(refused.is_empty(), "{refused:?}");
+    let accepted = load.end();
     let admin = world.admin();
     block_on(verdict::quiet(&admin, &load));
     // What was committed meanwhile.
@@ -144,8 +143,7 @@ fn settlements_go_on_where_a_kill_cut_them_off() {
     drop(admin);
     let (status, log) = hub.stop();
     assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
-    verdict::audit_is_clean(&data);
-    verdict::journal_agrees(&data, &accepted);
+    verdict::copy_agrees(&data, &accepted);
     closed_once(&data, settlements);
     println!(
         "{:6} ms  {} accepted, {settlements} settlements, {kills} kills, {cut_off} cut off",

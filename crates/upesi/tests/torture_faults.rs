@@ -83,15 +83,12 @@ impl Scene {
     }
 
     fn judge_running(&mut self, hub: Hub) {
-        let (accepted, refused) = self.load.end();
-        assert!(refused.is_empty(), "{refused:?}");
         let admin = self.world.admin();
-        block_on(verdict::all_agree(&admin, &self.load, &accepted));
+        let accepted = block_on(verdict::all_agree(&admin, &mut self.load));
         drop(admin);
         let (status, log) = hub.stop();
         assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
-        verdict::audit_is_clean(&self.world.data);
-        verdict::journal_agrees(&self.world.data, &accepted);
+        verdict::copy_agrees(&self.world.data, &accepted);
         verdict::archive_agrees(&self.world.data);
     }
 }
@@ -303,14 +300,11 @@ impl Still {
     }
 
     fn judge(mut self) {
-        let (accepted, refused) = self.load.end();
-        assert!(refused.is_empty(), "{refused:?}");
         let admin = self.world.admin();
-        block_on(verdict::all_agree(&admin, &self.load, &accepted));
+        let accepted = block_on(verdict::all_agree(&admin, &mut self.load));
         drop(admin);
         let (status, log) = self.hub.stop();
         assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
-        verdict::audit_is_clean(&self.world.data);
-        verdict::journal_agrees(&self.world.data, &accepted);
+        verdict::copy_agrees(&self.world.data, &accepted);
     }
 }

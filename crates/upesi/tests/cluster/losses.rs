@@ -291,9 +291,7 @@ pub fn all_agree_and_end(
     mut load: Load,
     start: impl Fn(usize) -> Hub,
 ) -> usize {
-    let (accepted, refused) = load.end();
-    assert!(refused.is_empty(), "{refused:?}");
-    block_on(verdict::all_agree(&worlds[leads].admin(), &load, &accepted));
+    let accepted = block_on(verdict::all_agree(&worlds[leads].admin(), &mut load));
     drop(load);
     let [one, other, edge] = hubs.map(Option::unwrap);
     stops(one);
@@ -305,8 +303,7 @@ pub fn all_agree_and_end(
     }
     stops_with_everything(edge, &worlds[EDGE]);
     for world in worlds {
-        verdict::journal_agrees(&world.data, &accepted);
-        verdict::audit_is_clean(&world.data);
+        verdict::copy_agrees(&world.data, &accepted);
     }
     accepted.len()
 }

@@ -217,14 +217,15 @@ impl Load {
         self.shared.seen().accepted.clone()
     }
 
-    /// Begins no more transfers and waits until each that was begun has ended.
-    pub fn end(&mut self) -> (Vec<Accepted>, Vec<String>) {
+    /// Begins no more transfers and waits until each that was begun has ended; all of them, none of which was refused.
+    pub fn end(&mut self) -> Vec<Accepted> {
         self.shared.is_ending.store(true, Ordering::SeqCst);
         let simulator = &self.simulator;
         let open = || format!("no outcome for {:?}", simulator.accepted_without_outcome(5));
         self.shared.wait(&open(), |seen| seen.users_running == 0);
-        let seen = self.shared.seen();
-        (seen.accepted.clone(), seen.refused.clone())
+        let refused = self.shared.seen().refused.clone();
+        assert!(refused.is_empty(), "{refused:?}");
+        self.accepted()
     }
 
     /// The DFSPs, in the order in which they joined.

@@ -179,11 +179,13 @@ pub async fn quiet(admin: &AdminClient, load: &Load) {
     }
 }
 
-/// Once all is quiet, the hub says what payers and payees say: positions, and the end of each transfer.
-pub async fn all_agree(admin: &AdminClient, load: &Load, accepted: &[Accepted]) {
+/// Ends the load. Once all is quiet, the hub says what payers and payees say: positions, and the end of each transfer.
+pub async fn all_agree(admin: &AdminClient, load: &mut Load) -> Vec<Accepted> {
+    let accepted = load.end();
     quiet(admin, load).await;
-    books_agree(admin, load, accepted).await;
-    answers_agree(admin, accepted).await;
+    books_agree(admin, load, &accepted).await;
+    answers_agree(admin, &accepted).await;
+    accepted
 }
 
 /// The hub's positions are what the DFSPs' own books say, and sum to zero.
@@ -253,4 +255,10 @@ pub fn audit_is_clean(data: &Path) -> serde_json::Value {
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{text}\n{errors}");
     serde_json::from_str(&text).unwrap()
+}
+
+/// One copy of the journal: it has what the payers were told, and the audit finds nothing.
+pub fn copy_agrees(data: &Path, accepted: &[Accepted]) {
+    journal_agrees(data, accepted);
+    audit_is_clean(data);
 }
