@@ -1,8 +1,9 @@
 //! Producer and consumer of the one partition.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use rdkafka::client::ClientContext;
@@ -18,6 +19,8 @@ use upesi_replication::{Copied, Event, Partition};
 use crate::members::{Members, group, text_of};
 use crate::reader::Reader;
 use crate::security::{Security, SecurityError};
+use crate::warnings::{Warning, Warnings, is_denied};
+use crate::watch::{Found, Watch};
 
 /// The log is one partition: its order is that of the ledger.
 pub(crate) const PARTITION: i32 = 0;
@@ -155,8 +158,11 @@ impl rdkafka::consumer::ConsumerContext for Context {}
 pub struct KafkaPartition {
     settings: KafkaSettings,
     name: String,
-    producer: ThreadedProducer<Deliveries>,
+    producer: Arc<ThreadedProducer<Deliveries>>,
     consumer: Reader,
+    watch: Watch,
+    /// Where the log ends, by a look that is under way.
+    look: Option<Receiver<Option<u64>>>,
     answers: Receiver<Event>,
     /// For attempts that did not reach the producer.
     refused: Sender<Event>,
@@ -199,7 +205,7 @@ impl KafkaSettings {
     pub(crate) fn producer(
         &self,
         (answers, warnings): (&Sender<Event>, &Arc<Warnings>),
-    ) -> Result<ThreadedProducer<Deliveries>, ConnectError> {
+    ) -> Result<Arc<ThreadedProducer<Deliveries>>, ConnectError> {
         let (answers, warnings) = (answers.clone(), Arc::clone(warnings));
         let made = self
             .client()?
@@ -211,7 +217,7 @@ impl KafkaSettings {
             .set("message.max.bytes", ENTRY_BYTES_MAX.to_string())
             .set("message.timeout.ms", ATTEMPT_TIMEOUT.as_millis().to_string())
             .create_with_context(Deliveries { answers, told: self.told(), warnings })?;
-        Ok(made)
+        Ok(Arc::new(made))
     }
 
     fn consumer(&self, group: &str) -> Result<Reader, ConnectError> {
@@ -255,6 +261,8 @@ impl KafkaPartition {
             name,
             producer,
             consumer,
+            watch: Watch::new(Instant::now()),
+            look: None,
             answers,
             refused,
             warnings,
@@ -273,30 +281,83 @@ impl KafkaPartition {
         if stamp == self.stamp {
             return Ok(());
         }
-        let consumer = self.settings.consumer(&self.group)?;
-        let producer = self.settings.producer((&self.refused, &self.warnings))?;
-        self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
-        (self.producer, self.consumer, self.stamp) = (producer, consumer, stamp);
-        if self.reads {
-            self.read_from(self.next_offset);
-        }
+        self.renew_consumer()?;
+        self.renew_producer()?;
+        self.stamp = stamp;
         tracing::info!("the files of TLS and SASL towards the brokers changed, and are in force");
         Ok(())
     }
 
-    /// A producer that met a fatal error sends nothing any more: another takes its place. What it had under way is
-    /// unknown.
+    /// Another consumer reads on in place of this one.
+    fn renew_consumer(&mut self) -> Result<(), ConnectError> {
+        self.consumer = self.settings.consumer(&self.group)?;
+        if self.reads {
+            self.read_from(self.next_offset);
+        }
+        Ok(())
+    }
+
+    /// Another producer takes the place of this one. What it had under way is unknown.
     fn renew_producer(&mut self) -> Result<(), ConnectError> {
-        if let Some((code, reason)) = self.producer.client().fatal_error() {
-            tracing::warn!(%code, reason, topic = self.settings.topic, "the producer ended: making another");
-            self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
-            self.producer = self.settings.producer((&self.refused, &self.warnings))?;
+        let producer = self.settings.producer((&self.refused, &self.warnings))?;
+        self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
+        self.producer = producer;
+        Ok(())
+    }
+
+    /// Looks, now and then and beside all else, whether the log goes on without this node; clients that are stuck then
+    /// are made anew.
+    fn mend(&mut self) {
+        let now = Instant::now();
+        match self.look.as_ref().map(Receiver::try_recv) {
+            Some(Err(TryRecvError::Empty)) => {}
+            Some(end) => {
+                self.look = None;
+                let next_offset = self.reads.then_some(self.next_offset);
+                let found = self.watch.looked(end.ok().flatten(), next_offset, now);
+                if let Err(error) = self.renew_stuck(found) {
+                    tracing::warn!(%error, "a client of the brokers that is stuck cannot be made anew");
+                }
+            }
+            None if self.watch.is_look_due(self.reads, now) => self.look = self.begin_look(),
+            None => {}
+        }
+    }
+
+    fn begin_look(&self) -> Option<Receiver<Option<u64>>> {
+        let (producer, topic) = (Arc::clone(&self.producer), self.settings.topic.clone());
+        let (tell, told) = channel();
+        let look = move || {
+            let _ = tell.send(bounds(&producer, &topic).map(|(_, end)| end));
+        };
+        thread::Builder::new().name("kafka-look".to_owned()).spawn(look).ok().map(|_| told)
+    }
+
+    fn renew_stuck(&mut self, found: Found) -> Result<(), ConnectError> {
+        if found.is_consumer_stuck {
+            self.renew_consumer()?;
+        }
+        if found.is_producer_stuck {
+            self.renew_producer()?;
+        }
+        if found != Found::default() {
+            self.settings.errors.fetch_add(1, Ordering::Relaxed);
+            if self.warnings.is_due(Warning::Stuck, Instant::now()) {
+                tracing::warn!(
+                    reads_nothing = found.is_consumer_stuck,
+                    writes_nothing = found.is_producer_stuck,
+                    "the brokers answer, and the client does not go on: another takes its place"
+                );
+            }
         }
         Ok(())
     }
 
     fn send(&mut self, append: &Append) -> Result<(), ConnectError> {
-        self.renew_producer()?;
+        if let Some((code, reason)) = self.producer.client().fatal_error() {
+            tracing::warn!(%code, reason, topic = self.settings.topic, "the producer ended: making another");
+            self.renew_producer()?;
+        }
         let record =
             BaseRecord::<(), [u8], Box<u64>>::with_opaque_to(&self.settings.topic, Box::new(append.tag))
                 .partition(PARTITION)
@@ -304,23 +365,12 @@ impl KafkaPartition {
         self.producer.send(record).map_err(|(error, _)| ConnectError::Client(error))
     }
 
-    /// Asked for over the producer's connection: that of the consumer answers only once its long poll has ended, and a
-    /// node that is to lead would wait for that.
-    ///
-    /// A producer that sends nothing does not notice that another broker leads the partition: it is told first. If a
-    /// leading node was lost together with that broker, nobody would take over for minutes.
-    fn bounds(&self) -> Option<(u64, u64)> {
-        let (client, topic) = (self.producer.client(), &self.settings.topic);
-        client.fetch_metadata(Some(topic), END_TIMEOUT).ok()?;
-        let bounds = client.fetch_watermarks(topic, PARTITION, END_TIMEOUT).ok()?;
-        Some((u64::try_from(bounds.0).ok()?, u64::try_from(bounds.1).ok()?))
-    }
-
     fn poll(&mut self, patience: Duration) -> Result<Option<Event>, String> {
         match self.consumer.poll(patience) {
             Some(Ok(message)) => {
                 let offset = u64::try_from(message.offset()).unwrap_or_default();
                 self.next_offset = offset + 1;
+                self.watch.read(Instant::now());
                 let appended_ns = match message.timestamp() {
                     Timestamp::LogAppendTime(ms) => ms.checked_mul(NS_PER_MS),
                     Timestamp::CreateTime(_) | Timestamp::NotAvailable => None,
@@ -345,6 +395,20 @@ impl KafkaPartition {
             None => Ok(None),
         }
     }
+}
+
+/// Where the partition begins and ends.
+///
+/// Asked for over the producer's connection: that of the consumer answers only once its long poll has ended, and a node
+/// that is to lead would wait for that.
+///
+/// A producer that sends nothing does not notice that another broker leads the partition: it is told first. If a leading
+/// node was lost together with that broker, nobody would take over for minutes.
+fn bounds(producer: &ThreadedProducer<Deliveries>, topic: &str) -> Option<(u64, u64)> {
+    let client = producer.client();
+    client.fetch_metadata(Some(topic), END_TIMEOUT).ok()?;
+    let bounds = client.fetch_watermarks(topic, PARTITION, END_TIMEOUT).ok()?;
+    Some((u64::try_from(bounds.0).ok()?, u64::try_from(bounds.1).ok()?))
 }
 
 /// Whether an offset is gone. Everything else may end by itself.
@@ -373,6 +437,7 @@ impl Partition for KafkaPartition {
             tracing::warn!(%error, offset, "the consumer cannot be set to an offset");
         }
         (self.reads, self.next_offset) = (true, offset);
+        self.watch.read(Instant::now());
     }
 
     fn stop_reading(&mut self) {
@@ -384,11 +449,18 @@ impl Partition for KafkaPartition {
 
     fn next(&mut self, patience: Duration) -> Result<Option<Event>, String> {
         let deadline = Instant::now() + patience;
+        self.mend();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let wait = if self.reads { Duration::ZERO } else { left };
             match self.answers.recv_timeout(wait) {
-                Ok(event) => return Ok(Some(event)),
+                Ok(event) => {
+                    match event {
+                        Event::Unknown { .. } => self.watch.failed(Instant::now()),
+                        _ => self.watch.acknowledged(),
+                    }
+                    return Ok(Some(event));
+                }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             if !self.reads {
@@ -404,11 +476,11 @@ impl Partition for KafkaPartition {
     }
 
     fn end(&mut self) -> Option<u64> {
-        self.bounds().map(|(_, end)| end)
+        bounds(&self.producer, &self.settings.topic).map(|(_, end)| end)
     }
 
     fn begin(&mut self) -> Option<u64> {
-        self.bounds().map(|(begin, _)| begin)
+        bounds(&self.producer, &self.settings.topic).map(|(begin, _)| begin)
     }
 
     fn furthest_of_others(&mut self) -> Option<Copied> {
@@ -456,87 +528,84 @@ impl std::fmt::Debug for KafkaPartition {
     }
 }
 
-// What a node warns of, and how often: the client tries again many times a second.
-
-/// How often the same is said.
-const SAY_EVERY: Duration = Duration::from_secs(10);
-
-/// Whether an operator of the brokers must permit something.
-fn is_denied(error: &KafkaError) -> bool {
-    use RDKafkaErrorCode::{ClusterAuthorizationFailed, GroupAuthorizationFailed, TopicAuthorizationFailed};
-    matches!(
-        error.rdkafka_error_code(),
-        Some(TopicAuthorizationFailed | ClusterAuthorizationFailed | GroupAuthorizationFailed)
-    )
-}
-
-/// What is warned of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Warning {
-    /// The producer met an error of this kind: one kind does not hide another.
-    Failure(Option<RDKafkaErrorCode>),
-    /// This node may not write to the topic.
-    NoWrite,
-    /// It may not read it.
-    NoRead,
-    /// It is not told what other nodes have.
-    Members,
-}
-
-/// When each was said last.
-#[derive(Debug, Default)]
-pub(crate) struct Warnings(Mutex<Vec<(Warning, Instant)>>);
-
-impl Warnings {
-    /// Whether a warning is to be said; it is then.
-    pub(crate) fn is_due(&self, warning: Warning, now: Instant) -> bool {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        said.retain(|(_, at)| now.saturating_duration_since(*at) < SAY_EVERY);
-        let is_due = said.iter().all(|(known, _)| *known != warning);
-        if is_due {
-            said.push((warning, now));
-        }
-        is_due
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::producer::DefaultProducerContext;
+
     use super::*;
 
-    #[test]
-    fn warnings_are_said_now_and_then_each_by_itself() {
-        let (warnings, start) = (Warnings::default(), Instant::now());
-        let down = Warning::Failure(Some(RDKafkaErrorCode::AllBrokersDown));
-        let refused = Warning::Failure(Some(RDKafkaErrorCode::Authentication));
-        for (seconds, warning, is_said) in [
-            (0, Warning::NoWrite, true),
-            (0, Warning::NoWrite, false),
-            (1, down, true),
-            (2, refused, true),
-            (2, Warning::NoRead, true),
-            (9, Warning::NoWrite, false),
-            (10, Warning::NoWrite, true),
-            (10, down, false),
-            (11, down, true),
-            (11, refused, false),
-            (19, Warning::NoWrite, false),
-            (25, Warning::NoWrite, true),
-        ] {
-            let is_due = warnings.is_due(warning, start + Duration::from_secs(seconds));
-            assert_eq!(is_due, is_said, "{warning:?} after {seconds} s");
+    const TOPIC: &str = "journal";
+    /// Longest wait for what must come.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// A client of brokers that librdkafka plays itself.
+    fn partition(cluster: &MockCluster<'_, DefaultProducerContext>) -> KafkaPartition {
+        cluster.create_topic(TOPIC, 1, 1).expect("a topic");
+        let settings = KafkaSettings {
+            brokers: cluster.bootstrap_servers(),
+            topic: TOPIC.to_owned(),
+            security: Security::default(),
+            errors: Arc::default(),
+            failure: LastFailure::default(),
+        };
+        KafkaPartition::connect(settings, None).expect("a client")
+    }
+
+    fn append(partition: &mut KafkaPartition, tag: u64) {
+        partition.append(Append { tag, bytes: Arc::from([1; 100]) });
+    }
+
+    /// What comes until an event is the wanted one.
+    fn until(partition: &mut KafkaPartition, is_it: impl Fn(&Event) -> bool) -> Vec<Event> {
+        let (since, mut events) = (Instant::now(), Vec::new());
+        while !events.last().is_some_and(&is_it) {
+            assert!(since.elapsed() < LIMIT, "only {events:?}");
+            events.extend(partition.next(Duration::from_millis(20)).expect("a sound log"));
         }
+        events
     }
 
     #[test]
-    fn what_an_operator_must_permit_is_a_denial() {
-        for (code, is_one) in [
-            (RDKafkaErrorCode::TopicAuthorizationFailed, true),
-            (RDKafkaErrorCode::ClusterAuthorizationFailed, true),
-            (RDKafkaErrorCode::GroupAuthorizationFailed, true),
-            (RDKafkaErrorCode::NotEnoughReplicas, false),
-        ] {
-            assert_eq!(is_denied(&KafkaError::MessageProduction(code)), is_one, "{code}");
+    fn a_consumer_that_reads_nothing_gives_way_to_another() {
+        let cluster = MockCluster::new(1).expect("a broker");
+        let mut partition = partition(&cluster);
+        partition.read_from(0);
+        append(&mut partition, 1);
+        until(&mut partition, |event| matches!(event, Event::Entry { offset: 0, .. }));
+        // As one that asks a broker which does not lead: no entry, and no error.
+        let assigned = partition.consumer.assignment().expect("the partition");
+        partition.consumer.pause(&assigned).expect("a pause");
+        append(&mut partition, 2);
+        append(&mut partition, 3);
+        let events = until(&mut partition, |event| matches!(event, Event::Entry { offset: 2, .. }));
+        let read: Vec<u64> = events
+            .iter()
+            .filter_map(|event| if let Event::Entry { offset, .. } = event { Some(*offset) } else { None })
+            .collect();
+        assert_eq!(read, [1, 2], "each once, in order");
+        assert_eq!(partition.settings.errors.load(Ordering::Relaxed), 1, "operators see it");
+    }
+
+    #[test]
+    fn a_producer_that_writes_nothing_gives_way_to_another() {
+        let cluster = MockCluster::new(1).expect("a broker");
+        let mut partition = partition(&cluster);
+        append(&mut partition, 1);
+        until(&mut partition, |event| matches!(event, Event::Acknowledged { tag: 1, offset: 0 }));
+        // As one that asks a broker which does not lead.
+        let stuck = Arc::clone(&partition.producer);
+        let refusals =
+            vec![rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION; 100_000];
+        cluster.request_errors(rdkafka::types::RDKafkaApiKey::Produce, &refusals);
+        append(&mut partition, 2);
+        while Arc::ptr_eq(&stuck, &partition.producer) {
+            let events = until(&mut partition, |event| matches!(event, Event::Unknown { .. }));
+            let Some(Event::Unknown { tag }) = events.last() else { unreachable!() };
+            append(&mut partition, tag + 1);
         }
+        cluster.clear_request_errors(rdkafka::types::RDKafkaApiKey::Produce);
+        until(&mut partition, |event| matches!(event, Event::Acknowledged { offset: 1, .. }));
+        assert_eq!(partition.settings.errors.load(Ordering::Relaxed), 1, "operators see it");
     }
 }

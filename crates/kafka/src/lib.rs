@@ -11,6 +11,8 @@ mod members;
 mod reader;
 mod security;
 mod topic;
+mod warnings;
+mod watch;
 
 pub use client::{ConnectError, ENTRY_BYTES_MAX, KafkaPartition, KafkaSettings, LastFailure};
 pub use members::{Deletion, Members, Told};

@@ -20,7 +20,7 @@ use crate::serving::{AGE, callers, nodes, stops_with_everything, takes_requests}
 use crate::support_crash::hub::{Hub, PATIENCE};
 use crate::support_crash::scene::block_on;
 use crate::support_crash::{setting, verdict};
-use crate::{answer, freeze, goes_on, hand_over, makes_topic, stops, told, try_to_ask};
+use crate::{Logs, answer, freeze, goes_on, hand_over, makes_topic, stops, told, try_to_ask};
 
 /// What is lost, and for how long nothing may be accepted then, in milliseconds, where that is a goal.
 const LOSSES: [(Loss, &str, Option<u128>); 13] = [
@@ -240,6 +240,7 @@ fn each_part_is_lost_and_nothing_that_was_answered() {
     println!("losses: seed {seed}, {count} losses");
     let directory = TempDir::new().unwrap();
     let brokers = Brokers::start(directory.path());
+    let _logs = Logs(directory.path());
     let mut pki = Pki::new();
     let mut worlds = nodes(directory.path(), &brokers.addresses, &mut pki, 3);
     prepare(&mut worlds);

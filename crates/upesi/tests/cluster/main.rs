@@ -46,6 +46,8 @@ const FOLLOWS: &str = "follows the cluster's log";
 /// The setting of a port that a node has also while it follows.
 const METRICS: &str = "metrics.listen=";
 const HANDED_OVER: &str = "handed over: this node serves no more";
+/// Of each log, when a test fails.
+const LINES_TOLD: usize = 100;
 /// Transfers between two ends of a leader.
 const TRANSFERS: u64 = 150;
 
@@ -87,6 +89,26 @@ fn told(world: &World, arguments: &[&str]) -> (Option<i32>, String) {
     let output = command.args(world.settings.iter().flat_map(|setting| ["--set", setting])).output().unwrap();
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
     (output.status.code(), text)
+}
+
+/// Prints the ends of the logs of nodes and brokers if the test fails: their directory goes with it.
+struct Logs<'a>(&'a Path);
+
+impl Drop for Logs<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let names = (0..3)
+            .map(|node| format!("node-{node}.log"))
+            .chain((1..4).map(|broker| format!("kafka/{broker}/log")));
+        for name in names {
+            let log = std::fs::read(self.0.join(&name)).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log);
+            let lines: Vec<&str> = log.lines().collect();
+            println!("{name}:\n{}", lines[lines.len().saturating_sub(LINES_TOLD)..].join("\n"));
+        }
+    }
 }
 
 fn makes_topic(world: &World) {

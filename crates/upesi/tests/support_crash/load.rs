@@ -255,8 +255,12 @@ impl Shared {
         let (seen, waited) =
             self.changed.wait_timeout_while(self.seen(), PATIENCE, |seen| !is_done(seen)).unwrap();
         let (accepted, refused) = (seen.accepted.len(), seen.refused.clone());
+        let open = seen.accepted.iter().filter(|transfer| transfer.outcome.is_none()).count();
         drop(seen);
-        assert!(!waited.timed_out(), "{what}; {accepted} accepted, {refused:?} refused");
+        assert!(
+            !waited.timed_out(),
+            "{what}; {accepted} accepted, {open} of them without an outcome, {refused:?} refused"
+        );
     }
 
     /// One payer's customer: a transfer at a time.

@@ -1,0 +1,91 @@
+//! What a node warns of, and how often: the client tries again many times a second.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+/// How often the same is said.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
+/// Whether an operator of the brokers must permit something.
+pub(crate) fn is_denied(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{ClusterAuthorizationFailed, GroupAuthorizationFailed, TopicAuthorizationFailed};
+    matches!(
+        error.rdkafka_error_code(),
+        Some(TopicAuthorizationFailed | ClusterAuthorizationFailed | GroupAuthorizationFailed)
+    )
+}
+
+/// What is warned of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Warning {
+    /// The producer met an error of this kind: one kind does not hide another.
+    Failure(Option<RDKafkaErrorCode>),
+    /// This node may not write to the topic.
+    NoWrite,
+    /// It may not read it.
+    NoRead,
+    /// It is not told what other nodes have.
+    Members,
+    /// Its consumer or producer was made anew, as it went on no more.
+    Stuck,
+}
+
+/// When each was said last.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings(Mutex<Vec<(Warning, Instant)>>);
+
+impl Warnings {
+    /// Whether a warning is to be said; it is then.
+    pub(crate) fn is_due(&self, warning: Warning, now: Instant) -> bool {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.retain(|(_, at)| now.saturating_duration_since(*at) < SAY_EVERY);
+        let is_due = said.iter().all(|(known, _)| *known != warning);
+        if is_due {
+            said.push((warning, now));
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_said_now_and_then_each_by_itself() {
+        let (warnings, start) = (Warnings::default(), Instant::now());
+        let down = Warning::Failure(Some(RDKafkaErrorCode::AllBrokersDown));
+        let refused = Warning::Failure(Some(RDKafkaErrorCode::Authentication));
+        for (seconds, warning, is_said) in [
+            (0, Warning::NoWrite, true),
+            (0, Warning::NoWrite, false),
+            (1, down, true),
+            (2, refused, true),
+            (2, Warning::NoRead, true),
+            (9, Warning::NoWrite, false),
+            (10, Warning::NoWrite, true),
+            (10, down, false),
+            (11, down, true),
+            (11, refused, false),
+            (19, Warning::NoWrite, false),
+            (25, Warning::NoWrite, true),
+        ] {
+            let is_due = warnings.is_due(warning, start + Duration::from_secs(seconds));
+            assert_eq!(is_due, is_said, "{warning:?} after {seconds} s");
+        }
+    }
+
+    #[test]
+    fn what_an_operator_must_permit_is_a_denial() {
+        for (code, is_one) in [
+            (RDKafkaErrorCode::TopicAuthorizationFailed, true),
+            (RDKafkaErrorCode::ClusterAuthorizationFailed, true),
+            (RDKafkaErrorCode::GroupAuthorizationFailed, true),
+            (RDKafkaErrorCode::NotEnoughReplicas, false),
+        ] {
+            assert_eq!(is_denied(&KafkaError::MessageProduction(code)), is_one, "{code}");
+        }
+    }
+}

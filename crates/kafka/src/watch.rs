@@ -1,0 +1,182 @@
+//! Finds clients that are stuck: brokers answer, and nothing is read, or nothing is acknowledged.
+//!
+//! librdkafka may take one broker for another after the partition's leader changed twice (confluentinc/librdkafka#5593),
+//! and is told of no error then. A leading node writes several times a second, so silence is worth a look.
+
+use std::time::{Duration, Instant};
+
+/// Without an entry for so long, or with an attempt that failed so long ago, a look at the log is due, and again after
+/// the same time.
+const LOOK_AFTER: Duration = Duration::from_secs(2);
+/// Attempts that fail for so long are more than an outage that ended meanwhile.
+const FAILS_FOR: Duration = Duration::from_secs(4);
+
+/// What a look at the log said of the clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The log has entries that do not come.
+    pub is_consumer_stuck: bool,
+    /// The log can be reached, and takes nothing.
+    pub is_producer_stuck: bool,
+}
+
+/// When entries came and attempts failed.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// When an entry came, or was first waited for.
+    read_at: Instant,
+    /// Since when attempts have failed; `None` after one that did not.
+    failing_since: Option<Instant>,
+    looked_at: Instant,
+    /// Whether the look before found entries that have not come since.
+    was_behind: bool,
+}
+
+impl Watch {
+    pub(crate) const fn new(now: Instant) -> Self {
+        Self { read_at: now, failing_since: None, looked_at: now, was_behind: false }
+    }
+
+    /// An entry came, or is waited for from now on.
+    pub(crate) const fn read(&mut self, now: Instant) {
+        (self.read_at, self.was_behind) = (now, false);
+    }
+
+    pub(crate) const fn acknowledged(&mut self) {
+        self.failing_since = None;
+    }
+
+    pub(crate) fn failed(&mut self, now: Instant) {
+        self.failing_since.get_or_insert(now);
+    }
+
+    /// Whether to look at the log, whose entries this node `reads` or not.
+    pub(crate) fn is_look_due(&self, reads: bool, now: Instant) -> bool {
+        let is_past = |since: Instant| now.saturating_duration_since(since) >= LOOK_AFTER;
+        is_past(self.looked_at)
+            && ((reads && is_past(self.read_at)) || self.failing_since.is_some_and(is_past))
+    }
+
+    /// The log ends before `end`, by a look; `None` if it could not be reached, which says nothing. `next_offset`: the
+    /// entry that this node reads next, if it reads.
+    pub(crate) fn looked(&mut self, end: Option<u64>, next_offset: Option<u64>, now: Instant) -> Found {
+        self.looked_at = now;
+        let Some(end) = end else {
+            self.was_behind = false;
+            return Found::default();
+        };
+        let is_quiet = now.saturating_duration_since(self.read_at) >= LOOK_AFTER;
+        let is_behind = is_quiet && next_offset.is_some_and(|next| next < end);
+        let is_consumer_stuck = is_behind && self.was_behind;
+        self.was_behind = is_behind && !is_consumer_stuck;
+        let fails = self.failing_since.is_some_and(|since| now.saturating_duration_since(since) >= FAILS_FOR);
+        if fails {
+            self.failing_since = None;
+        }
+        Found { is_consumer_stuck, is_producer_stuck: fails }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happens, at a number of milliseconds.
+    enum Step {
+        Read,
+        Acknowledged,
+        Failed,
+        /// A look is not due.
+        NotDue,
+        /// It is due, and finds this; whether consumer and producer are stuck.
+        Look(Option<u64>, bool, bool),
+    }
+    use Step::{Acknowledged, Failed, Look, NotDue, Read};
+
+    fn walk(name: &str, next_offset: Option<u64>, steps: &[(u64, Step)]) {
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        for (ms, step) in steps {
+            let now = start + Duration::from_millis(*ms);
+            let is_due = watch.is_look_due(next_offset.is_some(), now);
+            match step {
+                Read => watch.read(now),
+                Acknowledged => watch.acknowledged(),
+                Failed => watch.failed(now),
+                NotDue => assert!(!is_due, "{name}: a look at {ms} ms"),
+                Look(end, is_consumer_stuck, is_producer_stuck) => {
+                    assert!(is_due, "{name}: no look at {ms} ms");
+                    let found = watch.looked(*end, next_offset, now);
+                    let expected = Found {
+                        is_consumer_stuck: *is_consumer_stuck,
+                        is_producer_stuck: *is_producer_stuck,
+                    };
+                    assert_eq!(found, expected, "{name}: at {ms} ms");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_stuck() {
+        walk("entries come", Some(5), &[(1_900, Read), (2_100, NotDue), (3_800, Read), (4_000, NotDue)]);
+        walk(
+            "nothing to read",
+            Some(5),
+            &[(2_000, Look(Some(5), false, false)), (3_900, NotDue), (4_000, Look(Some(5), false, false))],
+        );
+        walk(
+            "entries do not come",
+            Some(5),
+            &[
+                (2_000, Look(Some(6), false, false)),
+                (4_000, Look(Some(6), true, false)),
+                // Another consumer gets the same time.
+                (6_000, Look(Some(6), false, false)),
+                (8_000, Look(Some(6), true, false)),
+            ],
+        );
+        walk(
+            "one came in between",
+            Some(5),
+            &[
+                (2_000, Look(Some(6), false, false)),
+                (3_000, Read),
+                (5_000, Look(Some(7), false, false)),
+                (7_000, Look(Some(7), true, false)),
+            ],
+        );
+        walk(
+            "brokers are away",
+            Some(5),
+            &[
+                (2_000, Look(Some(6), false, false)),
+                (4_000, Look(None, false, false)),
+                (6_000, Look(Some(6), false, false)),
+                (8_000, Look(Some(6), true, false)),
+            ],
+        );
+        walk(
+            "nothing is acknowledged",
+            None,
+            &[
+                (1_000, NotDue),
+                (3_000, Failed),
+                (4_900, NotDue),
+                (5_000, Look(Some(6), false, false)),
+                (6_500, Failed),
+                (7_000, Look(Some(6), false, true)),
+                (9_500, NotDue),
+                (10_000, Failed),
+                (12_000, Look(Some(6), false, false)),
+            ],
+        );
+        walk("one was acknowledged", None, &[(3_000, Failed), (4_000, Acknowledged), (9_000, NotDue)]);
+        walk("nobody reads", None, &[(9_000, NotDue)]);
+        walk(
+            "nothing is taken while the brokers are away",
+            None,
+            &[(3_000, Failed), (9_000, Look(None, false, false))],
+        );
+    }
+}
