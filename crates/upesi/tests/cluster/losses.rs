@@ -59,6 +59,8 @@ enum Loss {
 
 /// Transfers between two losses, and while something is lost.
 pub const TRANSFERS: u64 = 60;
+/// What a node logs when it makes a client of the brokers anew.
+const STUCK: &str = "the client does not go on: another takes its place";
 /// Takes requests of DFSPs, and never leads.
 pub const EDGE: usize = 2;
 
@@ -271,6 +273,9 @@ fn each_part_is_lost_and_nothing_that_was_answered() {
     for (_, what, goal) in LOSSES {
         tell(what, goal, &silences);
     }
+    let logs = worlds.iter().map(|world| std::fs::read_to_string(world.log.as_ref().unwrap()).unwrap());
+    let anew: usize = logs.map(|log| log.matches(STUCK).count()).sum();
+    println!("{anew} times a client of the brokers was stuck and made anew");
     println!("{fresh} reads told as fresh, {accepted} accepted, all is the same in the copies");
 }
 

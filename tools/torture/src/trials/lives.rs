@@ -161,6 +161,7 @@ fn lose_parts(seed: u64) -> Tally {
         ("transfers accepted", told.number(" accepted, ")),
         ("reads told as fresh", told.number(" reads told as fresh")),
         ("longer without an answer than the goal", late),
+        ("clients of brokers that were stuck", told.number(" times a client of the brokers")),
     ]);
     for kind in KINDS {
         tally.add(kind, told.number(&format!(" {kind}: nothing")));
