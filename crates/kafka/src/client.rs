@@ -402,8 +402,8 @@ impl KafkaPartition {
 /// Asked for over the producer's connection: that of the consumer answers only once its long poll has ended, and a node
 /// that is to lead would wait for that.
 ///
-/// A producer that sends nothing does not notice that another broker leads the partition: it is told first. If a leading
-/// node was lost together with that broker, nobody would take over for minutes.
+/// A producer that sends nothing does not notice that another broker leads the partition: it is told first. If a
+/// leading node was lost together with that broker, nobody would take over for minutes.
 fn bounds(producer: &ThreadedProducer<Deliveries>, topic: &str) -> Option<(u64, u64)> {
     let client = producer.client();
     client.fetch_metadata(Some(topic), END_TIMEOUT).ok()?;

@@ -1,7 +1,7 @@
 //! Finds clients that are stuck: brokers answer, and nothing is read, or nothing is acknowledged.
 //!
-//! librdkafka may take one broker for another after the partition's leader changed twice (confluentinc/librdkafka#5593),
-//! and is told of no error then. A leading node writes several times a second, so silence is worth a look.
+//! After the partition's leader changed twice librdkafka may ask a broker that does not lead, and tells nobody of the
+//! errors (confluentinc/librdkafka#5593). A leading node writes several times a second, so silence is worth a look.
 
 use std::time::{Duration, Instant};
 
