@@ -123,8 +123,8 @@ fn nodes_share_the_delivery_of_callbacks_whichever_is_lost() {
     more(&load);
     lanes_are_shared(&worlds, &[1, 2], &names);
 
-    all_is_delivered(&worlds[1], &worlds[2]);
     let accepted = block_on(verdict::all_agree(&worlds[1].admin(), &mut load));
+    all_is_delivered(&worlds[1], &worlds[2]);
     drop(load);
     stops_with_everything(edge, &worlds[2]);
     stops(other);
