@@ -20,7 +20,7 @@ use crate::members::{Members, group, text_of};
 use crate::reader::Reader;
 use crate::security::{Security, SecurityError};
 use crate::warnings::{Warning, Warnings, is_denied};
-use crate::watch::{Found, Watch};
+use crate::watch::{Renewal, Watch};
 
 /// The log is one partition: its order is that of the ledger.
 pub(crate) const PARTITION: i32 = 0;
@@ -281,27 +281,28 @@ impl KafkaPartition {
         if stamp == self.stamp {
             return Ok(());
         }
-        self.renew_consumer()?;
-        self.renew_producer()?;
+        self.renew(Renewal { consumer: true, producer: true })?;
         self.stamp = stamp;
         tracing::info!("the files of TLS and SASL towards the brokers changed, and are in force");
         Ok(())
     }
 
-    /// Another consumer reads on in place of this one.
-    fn renew_consumer(&mut self) -> Result<(), ConnectError> {
-        self.consumer = self.settings.consumer(&self.group)?;
-        if self.reads {
-            self.read_from(self.next_offset);
+    /// Others take the place of these clients, once they are made: both, or none. What the producer had under way is
+    /// unknown.
+    fn renew(&mut self, which: Renewal) -> Result<(), ConnectError> {
+        let consumer = which.consumer.then(|| self.settings.consumer(&self.group)).transpose()?;
+        let producer =
+            which.producer.then(|| self.settings.producer((&self.refused, &self.warnings))).transpose()?;
+        if let Some(producer) = producer {
+            self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
+            self.producer = producer;
         }
-        Ok(())
-    }
-
-    /// Another producer takes the place of this one. What it had under way is unknown.
-    fn renew_producer(&mut self) -> Result<(), ConnectError> {
-        let producer = self.settings.producer((&self.refused, &self.warnings))?;
-        self.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
-        self.producer = producer;
+        if let Some(consumer) = consumer {
+            self.consumer = consumer;
+            if self.reads {
+                self.read_from(self.next_offset);
+            }
+        }
         Ok(())
     }
 
@@ -333,19 +334,14 @@ impl KafkaPartition {
         thread::Builder::new().name("kafka-look".to_owned()).spawn(look).ok().map(|_| told)
     }
 
-    fn renew_stuck(&mut self, found: Found) -> Result<(), ConnectError> {
-        if found.is_consumer_stuck {
-            self.renew_consumer()?;
-        }
-        if found.is_producer_stuck {
-            self.renew_producer()?;
-        }
-        if found != Found::default() {
+    fn renew_stuck(&mut self, found: Renewal) -> Result<(), ConnectError> {
+        self.renew(found)?;
+        if found != Renewal::default() {
             self.settings.errors.fetch_add(1, Ordering::Relaxed);
             if self.warnings.is_due(Warning::Stuck, Instant::now()) {
                 tracing::warn!(
-                    reads_nothing = found.is_consumer_stuck,
-                    writes_nothing = found.is_producer_stuck,
+                    reads_nothing = found.consumer,
+                    writes_nothing = found.producer,
                     "the brokers answer, and the client does not go on: another takes its place"
                 );
             }
@@ -356,7 +352,7 @@ impl KafkaPartition {
     fn send(&mut self, append: &Append) -> Result<(), ConnectError> {
         if let Some((code, reason)) = self.producer.client().fatal_error() {
             tracing::warn!(%code, reason, topic = self.settings.topic, "the producer ended: making another");
-            self.renew_producer()?;
+            self.renew(Renewal { producer: true, ..Renewal::default() })?;
         }
         let record =
             BaseRecord::<(), [u8], Box<u64>>::with_opaque_to(&self.settings.topic, Box::new(append.tag))
@@ -529,83 +525,4 @@ impl std::fmt::Debug for KafkaPartition {
 }
 
 #[cfg(test)]
-mod tests {
-    use rdkafka::mocking::MockCluster;
-    use rdkafka::producer::DefaultProducerContext;
-
-    use super::*;
-
-    const TOPIC: &str = "journal";
-    /// Longest wait for what must come.
-    const LIMIT: Duration = Duration::from_secs(60);
-
-    /// A client of brokers that librdkafka plays itself.
-    fn partition(cluster: &MockCluster<'_, DefaultProducerContext>) -> KafkaPartition {
-        cluster.create_topic(TOPIC, 1, 1).expect("a topic");
-        let settings = KafkaSettings {
-            brokers: cluster.bootstrap_servers(),
-            topic: TOPIC.to_owned(),
-            security: Security::default(),
-            errors: Arc::default(),
-            failure: LastFailure::default(),
-        };
-        KafkaPartition::connect(settings, None).expect("a client")
-    }
-
-    fn append(partition: &mut KafkaPartition, tag: u64) {
-        partition.append(Append { tag, bytes: Arc::from([1; 100]) });
-    }
-
-    /// What comes until an event is the wanted one.
-    fn until(partition: &mut KafkaPartition, is_it: impl Fn(&Event) -> bool) -> Vec<Event> {
-        let (since, mut events) = (Instant::now(), Vec::new());
-        while !events.last().is_some_and(&is_it) {
-            assert!(since.elapsed() < LIMIT, "only {events:?}");
-            events.extend(partition.next(Duration::from_millis(20)).expect("a sound log"));
-        }
-        events
-    }
-
-    #[test]
-    fn a_consumer_that_reads_nothing_gives_way_to_another() {
-        let cluster = MockCluster::new(1).expect("a broker");
-        let mut partition = partition(&cluster);
-        partition.read_from(0);
-        append(&mut partition, 1);
-        until(&mut partition, |event| matches!(event, Event::Entry { offset: 0, .. }));
-        // As one that asks a broker which does not lead: no entry, and no error.
-        let assigned = partition.consumer.assignment().expect("the partition");
-        partition.consumer.pause(&assigned).expect("a pause");
-        append(&mut partition, 2);
-        append(&mut partition, 3);
-        let events = until(&mut partition, |event| matches!(event, Event::Entry { offset: 2, .. }));
-        let read: Vec<u64> = events
-            .iter()
-            .filter_map(|event| if let Event::Entry { offset, .. } = event { Some(*offset) } else { None })
-            .collect();
-        assert_eq!(read, [1, 2], "each once, in order");
-        assert_eq!(partition.settings.errors.load(Ordering::Relaxed), 1, "operators see it");
-    }
-
-    #[test]
-    fn a_producer_that_writes_nothing_gives_way_to_another() {
-        let cluster = MockCluster::new(1).expect("a broker");
-        let mut partition = partition(&cluster);
-        append(&mut partition, 1);
-        until(&mut partition, |event| matches!(event, Event::Acknowledged { tag: 1, offset: 0 }));
-        // As one that asks a broker which does not lead.
-        let stuck = Arc::clone(&partition.producer);
-        let refusals =
-            vec![rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION; 100_000];
-        cluster.request_errors(rdkafka::types::RDKafkaApiKey::Produce, &refusals);
-        append(&mut partition, 2);
-        while Arc::ptr_eq(&stuck, &partition.producer) {
-            let events = until(&mut partition, |event| matches!(event, Event::Unknown { .. }));
-            let Some(Event::Unknown { tag }) = events.last() else { unreachable!() };
-            append(&mut partition, tag + 1);
-        }
-        cluster.clear_request_errors(rdkafka::types::RDKafkaApiKey::Produce);
-        until(&mut partition, |event| matches!(event, Event::Acknowledged { offset: 1, .. }));
-        assert_eq!(partition.settings.errors.load(Ordering::Relaxed), 1, "operators see it");
-    }
-}
+mod tests;

@@ -11,13 +11,13 @@ const LOOK_AFTER: Duration = Duration::from_secs(2);
 /// Attempts that fail for so long are more than an outage that ended meanwhile.
 const FAILS_FOR: Duration = Duration::from_secs(4);
 
-/// What a look at the log said of the clients.
+/// Which clients are to be made anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The log has entries that do not come.
-    pub is_consumer_stuck: bool,
-    /// The log can be reached, and takes nothing.
-    pub is_producer_stuck: bool,
+pub(crate) struct Renewal {
+    /// The one that reads.
+    pub consumer: bool,
+    /// The one that writes.
+    pub producer: bool,
 }
 
 /// When entries came and attempts failed.
@@ -59,21 +59,23 @@ impl Watch {
 
     /// The log ends before `end`, by a look; `None` if it could not be reached, which says nothing. `next_offset`: the
     /// entry that this node reads next, if it reads.
-    pub(crate) fn looked(&mut self, end: Option<u64>, next_offset: Option<u64>, now: Instant) -> Found {
+    ///
+    /// A consumer is stuck by two looks at entries that do not come, a producer if its attempts fail all the same.
+    pub(crate) fn looked(&mut self, end: Option<u64>, next_offset: Option<u64>, now: Instant) -> Renewal {
         self.looked_at = now;
         let Some(end) = end else {
             self.was_behind = false;
-            return Found::default();
+            return Renewal::default();
         };
         let is_quiet = now.saturating_duration_since(self.read_at) >= LOOK_AFTER;
         let is_behind = is_quiet && next_offset.is_some_and(|next| next < end);
-        let is_consumer_stuck = is_behind && self.was_behind;
-        self.was_behind = is_behind && !is_consumer_stuck;
+        let consumer = is_behind && self.was_behind;
+        self.was_behind = is_behind && !consumer;
         let fails = self.failing_since.is_some_and(|since| now.saturating_duration_since(since) >= FAILS_FOR);
         if fails {
             self.failing_since = None;
         }
-        Found { is_consumer_stuck, is_producer_stuck: fails }
+        Renewal { consumer, producer: fails }
     }
 }
 
@@ -104,13 +106,10 @@ mod tests {
                 Acknowledged => watch.acknowledged(),
                 Failed => watch.failed(now),
                 NotDue => assert!(!is_due, "{name}: a look at {ms} ms"),
-                Look(end, is_consumer_stuck, is_producer_stuck) => {
+                Look(end, consumer, producer) => {
                     assert!(is_due, "{name}: no look at {ms} ms");
                     let found = watch.looked(*end, next_offset, now);
-                    let expected = Found {
-                        is_consumer_stuck: *is_consumer_stuck,
-                        is_producer_stuck: *is_producer_stuck,
-                    };
+                    let expected = Renewal { consumer: *consumer, producer: *producer };
                     assert_eq!(found, expected, "{name}: at {ms} ms");
                 }
             }
