@@ -16,6 +16,8 @@ pub const P99_PERMILLE_MAX: u64 = 3_000;
 /// and attackers share decides, and not the hub.
 pub const P99_FLOOR_US: u64 = 5_000;
 pub const RSS_MIB_MAX: u64 = 300;
+/// Log that the hub may write in a flood, in KiB a minute.
+pub const LOGGED_KIB_PER_MIN_MAX: u64 = 1_024;
 /// A phase in which less than so many of a hundred due payments ended tells no p99.
 const MEASURED_PERCENT_MIN: u64 = 50;
 
@@ -121,6 +123,18 @@ pub struct AttackResult {
     pub p99: Vec<String>,
     /// The median over the rounds of p99 with the flood, in thousandths of that before.
     pub p99_permille: Option<u64>,
+    /// The same of new connections of an honest DFSP, from the connection to the answer.
+    #[serde(skip)]
+    pub connected: Vec<Round>,
+    /// The median over the rounds of their p99, in thousandths of that before. Runs before 2026-11-29 have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected_permille: Option<u64>,
+    /// The same in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connected_p99: Vec<String>,
+    /// The log that the hub wrote in the flood, in KiB a minute.
+    #[serde(default)]
+    pub logged_kib_per_min: u64,
     pub rss_mib_max: u64,
     /// The hub wrote so much more to the disk with the flood than without it, in KiB per second.
     pub written_kib_per_s: u64,
@@ -148,8 +162,10 @@ impl AttackResult {
     /// Computes the median and holds all of it against the bounds.
     #[must_use]
     pub fn judged(mut self, bounds: Bounds) -> Self {
-        self.p99_permille = self.median_permille();
+        self.p99_permille = median_permille(&self.rounds);
         self.p99 = self.rounds.iter().map(ToString::to_string).collect();
+        self.connected_permille = median_permille(&self.connected);
+        self.connected_p99 = self.connected.iter().map(ToString::to_string).collect();
         self.violations = self.findings.clone();
         let mut broken = |is_broken: bool, what: String| {
             if is_broken {
@@ -158,6 +174,11 @@ impl AttackResult {
         };
         let too_slow = self.p99_permille.is_none_or(|permille| permille > P99_PERMILLE_MAX);
         broken(too_slow, format!("payments' p99 is {} of before", times(self.p99_permille)));
+        let connects_slowly = self.connected_permille.is_none_or(|permille| permille > P99_PERMILLE_MAX);
+        let connected = times(self.connected_permille);
+        broken(connects_slowly, format!("new connections' p99 is {connected} of before"));
+        let logged = self.logged_kib_per_min;
+        broken(logged > LOGGED_KIB_PER_MIN_MAX, format!("it made the hub log {logged} KiB a minute"));
         broken(lasts(&self.rounds), "payments' p99 does not come down again after the flood".to_owned());
         broken(self.rss_mib_max > RSS_MIB_MAX, format!("the hub took {} MiB", self.rss_mib_max));
         broken(self.rss_mib_max == 0, "the hub's memory was not measured".to_owned());
@@ -183,10 +204,10 @@ impl AttackResult {
         );
         self
     }
+}
 
-    fn median_permille(&self) -> Option<u64> {
-        median(self.rounds.iter().copied().map(Round::permille).collect::<Option<_>>()?)
-    }
+fn median_permille(rounds: &[Round]) -> Option<u64> {
+    median(rounds.iter().copied().map(Round::permille).collect::<Option<_>>()?)
 }
 
 /// Whether it is still slow in the quiet after a flood: the quieter half of the later rounds is, too.
@@ -254,12 +275,15 @@ impl AttackResult {
     pub fn summary(&self) -> String {
         let verdict = if self.violations.is_empty() { "kept" } else { "BROKEN" };
         let Self { name, rss_mib_max, written_kib_per_s, paid, failed, asked, .. } = self;
-        let Self { unanswered, sent, answered, called, .. } = self;
+        let Self { unanswered, sent, answered, called, logged_kib_per_min, .. } = self;
         let mut text = format!(
-            "{name}: {verdict}: p99 {} ({}); {rss_mib_max} MiB; {written_kib_per_s} KiB/s more written; {paid} payments, \
-             {failed} failed; {asked} requests, {unanswered} unanswered; {sent} sent, answered {answered:?}, {called} calls",
+            "{name}: {verdict}: p99 {} ({}); new connections {} ({}); {rss_mib_max} MiB; {written_kib_per_s} KiB/s more \
+             written; {logged_kib_per_min} KiB/min logged; {paid} payments, {failed} failed; {asked} requests, \
+             {unanswered} unanswered; {sent} sent, answered {answered:?}, {called} calls",
             times(self.p99_permille),
             self.p99.join("; "),
+            times(self.connected_permille),
+            self.connected_p99.join("; "),
         );
         if let Some(permille) = self.delivered_permille {
             text.push_str(&format!("; {permille} of 1,000 delivered"));
@@ -289,6 +313,7 @@ mod tests {
     fn good() -> AttackResult {
         AttackResult {
             rounds: vec![round(6_000, 9_000, None); 3],
+            connected: vec![round(6_000, 9_000, None); 3],
             rss_mib_max: 40,
             sent: 9,
             called: 1,
@@ -307,7 +332,7 @@ mod tests {
     #[test]
     fn each_figure_is_held_against_its_bound() {
         type Change = fn(&mut AttackResult);
-        let cases: [(Change, usize, &str); 21] = [
+        let cases: [(Change, usize, &str); 25] = [
             (|_| {}, 0, "nothing"),
             (|it| it.rounds = vec![round(6_000, 18_000, None); 3], 0, "exactly three times"),
             (|it| it.rounds = vec![round(6_000, 18_007, None); 3], 1, "more than three times"),
@@ -320,6 +345,10 @@ mod tests {
             (|it| it.rounds[0].flood_p99_us = None, 1, "a flood in which too few payments ended"),
             (|it| it.rounds.clear(), 1, "no rounds"),
             (|it| it.rounds[1..].fill(round(19_000, 19_000, None)), 1, "a quiet that is none any more"),
+            (|it| it.connected = vec![round(6_000, 18_000, None); 3], 0, "connections exactly three times"),
+            (|it| it.connected = vec![round(6_000, 18_007, None); 3], 1, "connections more than that"),
+            (|it| it.connected.clear(), 1, "no new connections"),
+            (|it| it.logged_kib_per_min = 1_025, 1, "the log"),
             (|it| it.rss_mib_max = 301, 1, "memory"),
             (|it| it.rss_mib_max = 0, 1, "memory that nobody measured"),
             (|it| it.failed = 1, 1, "a payment"),

@@ -7,13 +7,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use upesi_http::Bytes;
 
+use super::dial::{Dialer, Stream};
+use super::streams::{self, Streams};
+
 /// Attackers have addresses that no DFSP has; this is the first.
-const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
+pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 /// How long one waits before it connects again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Connections that are opened at once: of more the kernel takes some that it never hands to the hub.
@@ -38,6 +41,21 @@ pub enum Means {
     /// Requests without waiting for answers: as fast as they are taken, or so many a second; at most so many.
     /// Where answers are not read, nothing ever reads them.
     Pipeline { connections: usize, make: Make, per_s: Option<u64>, count_max: u64, reads: bool },
+    /// Requests of HTTP/2 whose answers are never read, or whose bodies never end.
+    Streams(Streams),
+    /// Handshakes, one after the other on each connection.
+    Handshakes { connections: usize },
+}
+
+impl Means {
+    const fn connections(&self) -> usize {
+        match self {
+            Self::Hold { connections, .. }
+            | Self::Pipeline { connections, .. }
+            | Self::Streams(Streams { connections, .. })
+            | Self::Handshakes { connections } => *connections,
+        }
+    }
 }
 
 /// What came of it, as the attacker sees it.
@@ -56,21 +74,18 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// Begins, against an address.
-    pub fn start(means: Means, target: SocketAddr) -> Self {
+    /// Begins, by connections of this dialer.
+    pub fn start(means: Means, dialer: Dialer) -> Self {
         let (end, ended) = oneshot::channel();
         let tally = Tally::default();
         let counted = tally.clone();
         let held = if let Means::Hold { connections, .. } = &means { *connections as u64 } else { 0 };
         let thread = on_thread(async move {
-            let (connections, addresses) = match &means {
-                Means::Hold { connections, addresses, .. } => (*connections, *addresses),
-                Means::Pipeline { connections, .. } => (*connections, 1),
-            };
+            let addresses = if let Means::Hold { addresses, .. } = &means { *addresses } else { 1 };
             let first = u32::from(ADDRESS);
             let sources = (first..first + u32::from(addresses)).map(Ipv4Addr::from).cycle();
-            for (source, number) in sources.take(connections).zip(1_usize..) {
-                tokio::spawn(attack(means.clone(), source, target, counted.clone()));
+            for (source, number) in sources.take(means.connections()).zip(1_usize..) {
+                tokio::spawn(attack(means.clone(), source, dialer.clone(), counted.clone()));
                 if number.is_multiple_of(OPENED_TOGETHER) {
                     sleep(AT_THE_DOOR).await;
                 }
@@ -113,22 +128,16 @@ fn on_thread(story: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()>
     })
 }
 
-async fn connect(source: Ipv4Addr, target: SocketAddr) -> std::io::Result<TcpStream> {
-    let socket = TcpSocket::new_v4()?;
-    socket.bind((source, 0).into())?;
-    socket.connect(target).await
-}
-
-async fn attack(means: Means, source: Ipv4Addr, target: SocketAddr, tally: Tally) {
+async fn attack(means: Means, source: Ipv4Addr, dialer: Dialer, tally: Tally) {
     loop {
-        let pause = match (connect(source, target).await, &means) {
+        let pause = match (dialer.dial(source).await, &means) {
             (Ok(stream), Means::Hold { opening, drips, .. }) => {
                 tally.sent.fetch_add(1, Ordering::Relaxed);
                 let _ = hold(stream, opening, *drips).await;
                 AGAIN
             }
             (Ok(stream), Means::Pipeline { make, per_s, count_max, reads, .. }) => {
-                let (reading, writing) = stream.into_split();
+                let (reading, writing) = tokio::io::split(stream);
                 let written = pipeline(writing, make, *per_s, *count_max, &tally.sent);
                 // Read by a task of its own, or kept open and never read.
                 let kept =
@@ -139,7 +148,22 @@ async fn attack(means: Means, source: Ipv4Addr, target: SocketAddr, tally: Tally
                 }
                 AGAIN_SOON
             }
-            // A hub that starts again finds them at its door.
+            (Ok(stream), Means::Streams(requests)) => {
+                let _ = streams::hold(stream, requests, &tally.sent).await;
+                AGAIN
+            }
+            // With TLS 1.3 the client is done before the server has looked at its certificate.
+            (Ok(mut stream), Means::Handshakes { .. }) => {
+                tally.sent.fetch_add(1, Ordering::Relaxed);
+                let _ = stream.read(&mut [0]).await;
+                AGAIN_SOON
+            }
+            // A refused handshake was an attack as well.
+            (Err(_), Means::Handshakes { .. }) => {
+                tally.sent.fetch_add(1, Ordering::Relaxed);
+                AGAIN_SOON
+            }
+            // A hub that restarts finds them at its door.
             (Err(_), _) => AT_THE_DOOR,
         };
         sleep(pause).await;
@@ -147,7 +171,7 @@ async fn attack(means: Means, source: Ipv4Addr, target: SocketAddr, tally: Tally
 }
 
 /// Until the other side closes it.
-async fn hold(mut stream: TcpStream, opening: &[u8], drips: bool) -> std::io::Result<()> {
+async fn hold(mut stream: Stream, opening: &[u8], drips: bool) -> std::io::Result<()> {
     stream.write_all(opening).await?;
     let mut buffer = [0; 4096];
     loop {
@@ -357,13 +381,13 @@ mod tests {
         let make: Make = Arc::new(|_| Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n"));
         let means =
             Means::Pipeline { connections: 1, make, per_s: Some(1_000_000), count_max: 50, reads: true };
-        let flood = Flood::start(means, server.address());
+        let flood = Flood::start(means, Dialer::clear(server.address()));
         while flood.sent() < 50 || flood.answered().is_empty() {
             std::thread::yield_now();
         }
         let held =
             Means::Hold { connections: 3, addresses: 2, opening: Bytes::from_static(b"G"), drips: true };
-        let held = Flood::start(held, server.address());
+        let held = Flood::start(held, Dialer::clear(server.address()));
         while held.sent() < 3 || server.taken() < 4 {
             std::thread::yield_now();
         }

@@ -9,27 +9,36 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 use serde_json::json;
 use upesi_http::Workers;
 use upesi_lab::drive::onboard::{
-    ANSWER_ENDPOINTS, TRANSFER_ENDPOINTS, onboard, set_endpoints, set_endpoints_of_all,
+    ANSWER_ENDPOINTS, TRANSFER_ENDPOINTS, bind, onboard, set_endpoints, set_endpoints_of_all,
 };
-use upesi_lab::{AdminClient, HubProcess, Usage};
+use upesi_lab::{AdminClient, AdminError, HubProcess, Usage};
 use upesi_sim::{
     Originator, OriginatorOptions, PaymentOptions, PaymentReport, SimConfig, Simulator, Upstream, mix,
 };
 use upesi_types::{Amount, Currency};
 
+use super::dial::Dialer;
 use super::figures::{Ended, Window};
-use super::flood::Endpoint;
-use super::list::{Attack, DFSPS, HONEST, HOSTILE, METRICS, Port, quote};
+use super::flood::{Endpoint, Means};
+use super::list::{Attack, Credential, DFSPS, HONEST, HOSTILE, METRICS, Port, quote};
+use super::mutual::Mutual;
+use super::streams::{self, PROBE_TIMEOUT};
 use super::{Plan, told};
 use crate::pacing::Pacer;
 use crate::still_runs;
 
-/// How long an honest request on a new connection may take.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
+/// New connections of a DFSP a second.
+pub const PROBES_PER_S: u64 = 10;
+/// Of so many intervals one has a large body and an operator's request, too.
+const PROBES_OF_ALL: u64 = 5;
+/// Between two looks at the positions.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// A body that counts as large.
 const LARGE_BYTES: usize = 200_000;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,18 +57,25 @@ pub struct Ground {
     pub simulator: Simulator,
     /// The most memory that the hub had, in MiB.
     pub rss_mib_max: u64,
+    mutual: Option<Mutual>,
     probes: Arc<Probes>,
     log: PathBuf,
 }
 
 /// Honest requests on new connections.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Probes {
-    /// Those that were served.
+    /// Requests that were served.
     pub asked: AtomicU64,
     pub unanswered: AtomicU64,
+    /// New connections of a DFSP, from the connection to the answer.
+    fresh: Mutex<Vec<Ended>>,
     number: AtomicU64,
     open: AtomicU64,
+    /// TLS of the DFSP, and TLS of the operator.
+    tls: Option<[Arc<ClientConfig>; 2]>,
+    /// Whether they speak HTTP/2, because the attack does.
+    speak_http_2: bool,
 }
 
 impl Ground {
@@ -76,37 +92,53 @@ impl Ground {
             Some(count) => limited(&plan.binary, data, count).map_err(told)?,
         };
         let log = data.join("hub.log");
-        let settings = match attack.port {
-            Port::Metrics => vec!["--set".to_owned(), format!("metrics.listen={METRICS}")],
-            Port::Dfsps | Port::Operators => Vec::new(),
-        };
-        let hub = HubProcess::start(&binary, &data.join("hub"), &settings, Some(&log)).await.map_err(told)?;
-        let admin = AdminClient::new(&hub.admin_url()).map_err(told)?;
-        let simulator = Simulator::start(SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url())), workers);
-        let simulator = simulator.map_err(told)?;
+        let mutual =
+            (attack.credential != Credential::None).then(|| Mutual::make(data, DFSPS)).transpose()?;
+        let mut settings = mutual.as_ref().map(Mutual::arguments).unwrap_or_default();
+        if attack.port == Port::Metrics {
+            settings.push(format!("--set=metrics.listen={METRICS}"));
+        }
+        let calls = mutual.as_ref().map(Mutual::calls).transpose()?.unwrap_or_default();
+        let directory = data.join("hub");
+        let started = HubProcess::start_secured(&binary, &directory, &settings, Some(&log), calls).await;
+        let hub = started.map_err(told)?;
+        let operators = mutual.as_ref().map(Mutual::operators);
+        let admin = AdminClient::with_tls(&hub.admin_url(), operators).map_err(told)?;
+        let mut config = SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url()));
+        if let Some(mutual) = &mutual {
+            let dfsps: Vec<_> = config.dfsps.iter().map(|(name, _)| *name).collect();
+            config.security = mutual.simulated(&dfsps)?;
+        }
+        let simulator = Simulator::start(config, workers).map_err(told)?;
         onboard(&admin, &simulator, currency(), 17).await.map_err(told)?;
         set_endpoints_of_all(&admin, &simulator, &ANSWER_ENDPOINTS).await.map_err(told)?;
         let endpoint = Endpoint::listen().map_err(told)?;
-        let base = format!("http://{}", endpoint.address());
-        let endpoints = [&TRANSFER_ENDPOINTS[..], &ENDPOINTS].concat();
-        set_endpoints(&admin, HOSTILE, &base, &endpoints).await.map_err(told)?;
-        let oracle = json!({ "oracleIdType": "ALIAS", "endpoint": { "value": base, "endpointType": "URL" },
-            "currency": "KES", "isDefault": true });
-        admin.create("/oracles", oracle.to_string()).await.map_err(told)?;
+        match &mutual {
+            // The hub calls no server in the clear then.
+            Some(mutual) => bind(&admin, mutual.trial()).await.map_err(told)?,
+            None => register(&admin, &endpoint).await.map_err(told)?,
+        }
+        let tls =
+            mutual.as_ref().map(|mutual| Ok::<_, String>([mutual.honest("dfsp-1")?, mutual.operator()?]));
+        let speak_http_2 = matches!(attack.means, Means::Streams(_));
+        let probes = Arc::new(Probes { tls: tls.transpose()?, speak_http_2, ..Probes::default() });
         let mut payments = Payments::prepare(&simulator, HONEST, plan.rate_per_s, workers).await?;
         payments.resume();
-        Ok(Self { hub, payments, endpoint, simulator, rss_mib_max: 0, probes: Arc::default(), log })
+        Ok(Self { hub, payments, endpoint, simulator, rss_mib_max: 0, mutual, probes, log })
     }
 
     /// Lets time pass while honest requests come on new connections. Fails when the hub has ended, with how.
     pub async fn pass(&mut self, time: Duration) -> Result<Window, String> {
         let begun = Instant::now();
-        while begun.elapsed() < time {
+        for intervals in 0.. {
+            if begun.elapsed() >= time {
+                break;
+            }
             let addresses = self.hub.addresses();
-            for probe in Probe::ALL {
+            for probe in Probe::of(intervals) {
                 let probes = Arc::clone(&self.probes);
                 probes.open.fetch_add(1, Ordering::AcqRel);
-                std::thread::spawn(move || probes.ask(probe, addresses));
+                std::thread::spawn(move || probes.ask(*probe, addresses));
             }
             tokio::time::sleep(PROBE_INTERVAL.min(time.saturating_sub(begun.elapsed()))).await;
             still_runs(&mut self.hub, &self.log)?;
@@ -123,6 +155,21 @@ impl Ground {
         written.and_then(|bytes| bytes.parse::<u64>().ok()).unwrap_or(0) >> 10
     }
 
+    /// The dialer of an attacker. Fails when its certificates cannot be made.
+    pub fn dialer(&self, attack: &Attack, target: SocketAddr) -> Result<Dialer, String> {
+        self.mutual.as_ref().map_or_else(|| Ok(Dialer::clear(target)), |mutual| mutual.dialer(attack, target))
+    }
+
+    /// The length of the hub's log, in KiB.
+    pub fn logged_kib(&self) -> u64 {
+        fs::metadata(&self.log).map_or(0, |file| file.len() >> 10)
+    }
+
+    /// New connections of an honest DFSP so far.
+    pub fn fresh(&self) -> Vec<Ended> {
+        self.probes.fresh.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Honest requests on new connections, once the last of them has ended: those that were served, and the others.
     pub async fn probed(&self) -> (u64, u64) {
         while self.probes.open.load(Ordering::Acquire) > 0 {
@@ -133,7 +180,8 @@ impl Ground {
 
     /// Waits until the hub's positions are what the DFSPs' own books say; what differs at last.
     pub async fn books(&self) -> Vec<String> {
-        let Ok(admin) = AdminClient::new(&self.hub.admin_url()) else { return Vec::new() };
+        let operators = self.mutual.as_ref().map(Mutual::operators);
+        let Ok(admin) = AdminClient::with_tls(&self.hub.admin_url(), operators) else { return Vec::new() };
         let deadline = Instant::now() + PATIENCE;
         loop {
             let differing = match admin.positions(currency()).await {
@@ -143,7 +191,7 @@ impl Ground {
             if differing.is_empty() || Instant::now() > deadline {
                 return differing;
             }
-            tokio::time::sleep(PROBE_INTERVAL).await;
+            tokio::time::sleep(LOOK_INTERVAL).await;
         }
     }
 
@@ -157,6 +205,17 @@ impl Ground {
         });
         differing.collect()
     }
+}
+
+/// Makes the attacker's endpoint that of its DFSP, and an oracle. Fails when the hub rejects it.
+async fn register(admin: &AdminClient, endpoint: &Endpoint) -> Result<(), AdminError> {
+    let base = format!("http://{}", endpoint.address());
+    let endpoints = [&TRANSFER_ENDPOINTS[..], &ENDPOINTS].concat();
+    set_endpoints(admin, HOSTILE, &base, &endpoints).await?;
+    let oracle = json!({ "oracleIdType": "ALIAS", "endpoint": { "value": base, "endpointType": "URL" },
+        "currency": "KES", "isDefault": true });
+    admin.create("/oracles", oracle.to_string()).await?;
+    Ok(())
 }
 
 /// A program that starts another with so many descriptors, soft and hard.
@@ -177,6 +236,11 @@ enum Probe {
 
 impl Probe {
     const ALL: [Self; 3] = [Self::Dfsp, Self::Large, Self::Operator];
+
+    /// The probes of an interval, by its number.
+    const fn of(interval: u64) -> &'static [Self] {
+        if interval.is_multiple_of(PROBES_OF_ALL) { &Self::ALL } else { &[Self::Dfsp] }
+    }
 }
 
 impl Probes {
@@ -188,18 +252,45 @@ impl Probes {
             Probe::Large => (fspiop, "202", quote(1 << 41 | number, "dfsp-1", "dfsp-2", LARGE_BYTES)),
             Probe::Operator => (admin, "200", get("/participants")),
         };
-        let is_served = answer(address, &request).is_ok_and(|status| status == expected);
-        let counter = if is_served { &self.asked } else { &self.unanswered };
+        let tls = self.tls.as_ref().map(|[dfsp, operator]| match probe {
+            Probe::Dfsp | Probe::Large => dfsp,
+            Probe::Operator => operator,
+        });
+        let intended = Instant::now();
+        let answer = match (tls, probe) {
+            (Some(tls), Probe::Dfsp) if self.speak_http_2 => streams::status(address, tls, "/health"),
+            (Some(tls), Probe::Operator) if self.speak_http_2 => {
+                streams::status(address, tls, "/participants")
+            }
+            _ => answer(address, tls, &request),
+        };
+        let outcome = match answer {
+            Ok(status) if status == expected => Ok(intended.elapsed()),
+            Ok(status) => Err(status),
+            Err(error) => Err(error.to_string()),
+        };
+        let counter = if outcome.is_ok() { &self.asked } else { &self.unanswered };
         counter.fetch_add(1, Ordering::AcqRel);
+        if matches!(probe, Probe::Dfsp) {
+            let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+            fresh.push(Ended { intended, outcome });
+        }
         self.open.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// The status of the answer to a request on a new connection.
-fn answer(address: SocketAddr, request: &[u8]) -> std::io::Result<String> {
+fn answer(address: SocketAddr, tls: Option<&Arc<ClientConfig>>, request: &[u8]) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
     stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
     stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
+    let Some(tls) = tls else { return status(&mut stream, request) };
+    let connection = ClientConnection::new(Arc::clone(tls), ServerName::IpAddress(address.ip().into()));
+    let mut connection = connection.map_err(std::io::Error::other)?;
+    status(&mut rustls::Stream::new(&mut connection, &mut stream), request)
+}
+
+fn status(stream: &mut (impl Read + Write), request: &[u8]) -> std::io::Result<String> {
     stream.write_all(request)?;
     let mut head = [0; 12];
     stream.read_exact(&mut head)?;

@@ -10,6 +10,7 @@ use upesi_types::Timestamp;
 
 use super::figures::Bounds;
 use super::flood::{Make, Manner, Means};
+use super::streams::Streams;
 
 /// DFSPs of the scheme. The first four are honest, the last one is the attacker's.
 pub const DFSPS: usize = 6;
@@ -30,6 +31,19 @@ pub enum Port {
     Metrics,
 }
 
+/// The proof of identity of an attacker. With any but the first the hub has mutual TLS for DFSPs, and TLS for operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// Connections in the clear, as the whole scheme has them.
+    None,
+    /// TLS without a certificate.
+    Anonymous,
+    /// TLS with the certificate of the hostile DFSP.
+    Dfsp,
+    /// TLS with a certificate below ten authorities of the same name.
+    LongChain,
+}
+
 pub struct Attack {
     /// Its name, for `--only` and in the evidence.
     pub name: &'static str,
@@ -43,6 +57,7 @@ pub struct Attack {
     pub bounds: Bounds,
     /// How long the flood lasts in the one round that there is then.
     pub time: Option<Duration>,
+    pub credential: Credential,
     /// Descriptors that the hub may have, where those are what is attacked; it is started again in the flood then.
     pub descriptors: Option<u64>,
 }
@@ -58,8 +73,13 @@ impl Attack {
             has_control: false,
             bounds: Bounds::default(),
             time: None,
+            credential: Credential::None,
             descriptors: None,
         }
+    }
+
+    fn with(self, credential: Credential) -> Self {
+        Self { credential, ..self }
     }
 
     fn writes(self, kib_per_s_max: u64) -> Self {
@@ -174,12 +194,12 @@ fn paced(means: Means, rate: Option<u64>, most: u64) -> Means {
         Means::Pipeline { connections, make, reads, .. } => {
             Means::Pipeline { connections, make, per_s: rate, count_max: most, reads }
         }
-        held @ Means::Hold { .. } => held,
+        held => held,
     }
 }
 
 pub fn attacks() -> Vec<Attack> {
-    [bodies(), own_pages(), endpoints(), connections()].into_iter().flatten().collect()
+    [bodies(), own_pages(), endpoints(), connections(), secured(), shares()].into_iter().flatten().collect()
 }
 
 /// Transfers that make the hub write.
@@ -262,6 +282,72 @@ fn connections() -> Vec<Attack> {
         Attack::new("slow-heads", "200 connections whose heads come byte by byte", hold(200, slow_head)),
         Attack::new("slow-bodies", "200 connections whose bodies come byte by byte", hold(200, slow_body)),
         Attack::new("slow-readers", unread, pages("/docs", 64, false)),
+    ]
+}
+
+/// Handshakes and unfinished requests at ports with TLS.
+fn secured() -> Vec<Attack> {
+    let unread =
+        |connections, path, source| Streams { connections, requests: 32, path, source, has_half_body: false };
+    let half = Streams { has_half_body: true, ..unread(340, "/transfers", Some(HOSTILE)) };
+    let chains = Means::Handshakes { connections: 40 };
+    let long = "40 connections that present ten authorities of one name, again and again";
+    let operators = "2 connections without a certificate whose 32 answers of HTTP/2 are never read";
+    let dfsps = "340 connections of a DFSP whose 32 answers of HTTP/2 are never read";
+    let halves = "340 connections of a DFSP with 32 bodies of HTTP/2 that never end";
+    let served = [
+        request("GET /participants/MSISDN/1", HOSTILE, "", "", 0),
+        request("POST /transfers", HOSTILE, "dfsp-1", "", 60_000),
+    ];
+    let after = "10,500 connections of a DFSP: one good request, and then a body that never ends";
+    vec![
+        Attack::new("long-chains", long, chains).with(Credential::LongChain),
+        Attack::new("unread-operators", operators, Means::Streams(unread(2, "/participants", None)))
+            .with(Credential::Anonymous)
+            .at(Port::Operators),
+        Attack::new(
+            "unread-dfsps",
+            dfsps,
+            Means::Streams(unread(340, "/participants/MSISDN/1", Some(HOSTILE))),
+        )
+        .with(Credential::Dfsp),
+        Attack::new("half-bodies", halves, Means::Streams(half)).with(Credential::Dfsp),
+        Attack::new("slow-after-good", after, hold(10_500, served.concat())).with(Credential::Dfsp),
+    ]
+}
+
+/// Requests of one DFSP, or of none, that use up a share.
+fn shares() -> Vec<Attack> {
+    let lookups = pipeline(|_| request("GET /parties/MSISDN/26100000001", HOSTILE, "", "", 0));
+    let small = pipeline(|number| prepare(number, HOSTILE, 16_000));
+    let bare = Bytes::from("GET /transfers/b51ec534-ee48-4575-b6a9-ead2955b8069 HTTP/1.1\r\nHost: x\r\n\r\n");
+    let bare: Make = Arc::new(move |_| bare.clone());
+    let bare = Means::Pipeline { connections: 50, make: bare, per_s: None, count_max: u64::MAX, reads: true };
+    let long = Bytes::from(format!(
+        "POST /{} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n",
+        "a".repeat(7_000)
+    ));
+    let long: Make = Arc::new(move |_| long.clone());
+    let long = Means::Pipeline { connections: 4, make: long, per_s: None, count_max: u64::MAX, reads: true };
+    vec![
+        Attack {
+            has_control: true,
+            ..Attack::new(
+                "one-party",
+                "7,000 lookups a second of one party by one DFSP",
+                paced(lookups, Some(7_000), u64::MAX),
+            )
+        },
+        Attack::new("small-prepares", "transfers of 16 KB from a DFSP, all rejected", small).writes(8_192),
+        Attack {
+            has_control: true,
+            ..Attack::new("no-headers", "50 connections of requests without headers", bare)
+        },
+        Attack {
+            has_control: true,
+            ..Attack::new("long-paths", "posts to long paths at the admin port", long)
+        }
+        .at(Port::Operators),
     ]
 }
 

@@ -2,10 +2,13 @@
 //! credential, and by DFSPs, oracles and operators that misbehave. What the payments notice of it, what it costs the
 //! hub in memory and on the disk, whether an honest client is refused, and whether the hub lives.
 
+mod dial;
 mod figures;
 mod flood;
 mod ground;
 mod list;
+mod mutual;
+mod streams;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,10 +17,11 @@ use std::time::Duration;
 use upesi_http::Workers;
 use upesi_lab::allow_many_files;
 
+use self::dial::Dialer;
 pub use self::figures::{AttacksRun, SUBJECT};
 pub(crate) use self::figures::{Window, median, ms, outcomes};
 use self::flood::{Endpoint, Flood, Manner, Means};
-use self::ground::{Ground, stream};
+use self::ground::{Ground, PROBES_PER_S, stream};
 pub(crate) use self::ground::{Payments, currency};
 use self::list::{Attack, METRICS, Port};
 use crate::black_hole::audit;
@@ -126,12 +130,15 @@ impl Trial<'_> {
         let before = self.ground.written_kib();
         self.windows.push([Some(self.ground.pass(phase).await?), None, None]);
         let quiet = (self.ground.written_kib() - before) / phase.as_secs().max(1);
-        let flood = self.begin();
+        let flood = self.begin()?;
         let [came, before] = [self.ground.endpoint.taken(), self.ground.written_kib()];
+        let logged = self.ground.logged_kib();
         let begun = std::time::Instant::now();
         let outcome = self.flooded(&flood, time).await;
         let seconds = begun.elapsed().as_secs().max(1);
         let written = self.ground.written_kib().saturating_sub(before) / seconds;
+        let logged = (self.ground.logged_kib() - logged) * 60 / seconds;
+        self.result.logged_kib_per_min = self.result.logged_kib_per_min.max(logged);
         self.result.sent += flood.sent();
         self.result.answered = flood.answered();
         self.result.called += self.ground.endpoint.taken() - came;
@@ -172,7 +179,7 @@ impl Trial<'_> {
         Ok((first.0, last.1))
     }
 
-    fn begin(&self) -> Flood {
+    fn begin(&self) -> Result<Flood, String> {
         self.ground.endpoint.behave(self.attack.manner);
         let [fspiop, admin] = self.ground.hub.addresses();
         let target = match self.attack.port {
@@ -180,7 +187,8 @@ impl Trial<'_> {
             Port::Operators => admin,
             Port::Metrics => METRICS,
         };
-        Flood::start(self.attack.means.clone(), target)
+        let dialer = self.ground.dialer(self.attack, target)?;
+        Ok(Flood::start(self.attack.means.clone(), dialer))
     }
 
     /// The same flood, as fast as it was, against a server that does nothing.
@@ -190,13 +198,13 @@ impl Trial<'_> {
         if let Means::Pipeline { per_s, .. } = &mut means {
             *per_s = Some(rate_per_s);
         }
-        let _flood = Flood::start(means, elsewhere.address());
+        let _flood = Flood::start(means, Dialer::clear(elsewhere.address()));
         self.ground.pass(self.plan.phase).await
     }
 
     /// Starts the hub again in the flood. Nobody pays while it is away.
     async fn restart(&mut self) -> Result<(), String> {
-        let flood = self.begin();
+        let flood = self.begin()?;
         self.ground.pass(SETTLING).await?;
         self.ground.payments.pause().await;
         let again = self.ground.hub.restart().await;
@@ -214,6 +222,13 @@ impl Trial<'_> {
         let ended = self.ground.payments.ended();
         let round = |windows: &[Option<Window>; 3]| Round::of(*windows, &ended, self.plan.rate_per_s);
         self.result.rounds = self.windows.iter().map(round).collect();
+        let fresh = self.ground.fresh();
+        let connected = |windows: &[Option<Window>; 3]| Round::of(*windows, &fresh, PROBES_PER_S);
+        self.result.connected = self.windows.iter().map(connected).collect();
+        let (_, _, refused) = outcomes(&fresh);
+        if let Some(refused) = refused {
+            self.result.findings.push(format!("the first new connection that failed: {refused}"));
+        }
         let (paid, failed, first) = outcomes(&ended);
         (self.result.paid, self.result.failed) = (paid, failed);
         if let Some(first) = first {

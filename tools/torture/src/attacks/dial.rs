@@ -1,0 +1,49 @@
+//! Connections of an attacker: in the clear, or by TLS with the certificate that it has.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpSocket;
+use tokio_rustls::TlsConnector;
+
+/// The name of HTTP/2 in a handshake.
+pub const HTTP_2: &[u8] = b"h2";
+
+/// A connection, whatever is below it.
+pub type Stream = Box<dyn Duplex>;
+
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// Connects to one address, from any address of the attacker.
+#[derive(Clone)]
+pub struct Dialer {
+    target: SocketAddr,
+    tls: Option<TlsConnector>,
+}
+
+impl Dialer {
+    /// Connections without TLS.
+    pub const fn clear(target: SocketAddr) -> Self {
+        Self { target, tls: None }
+    }
+
+    /// Connections with TLS, each with a whole handshake if the configuration resumes no session.
+    pub fn secured(target: SocketAddr, config: Arc<ClientConfig>) -> Self {
+        Self { target, tls: Some(TlsConnector::from(config)) }
+    }
+
+    /// Connects. Fails when the target refuses the connection or the handshake.
+    pub async fn dial(&self, source: Ipv4Addr) -> std::io::Result<Stream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((source, 0).into())?;
+        let stream = socket.connect(self.target).await?;
+        let Some(tls) = &self.tls else { return Ok(Box::new(stream)) };
+        let name = ServerName::IpAddress(self.target.ip().into());
+        Ok(Box::new(tls.connect(name, stream).await?))
+    }
+}
