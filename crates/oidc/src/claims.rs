@@ -44,10 +44,12 @@ impl Claims {
         self.find(path).and_then(Value::as_str)
     }
 
-    /// Texts of a list, or of a text with blanks between them.
+    /// Texts of a list; a claim that is one text is a list of that. Only `scope` has blanks between its texts (RFC 8693
+    /// §4.2): the name of a group may contain blanks.
     pub fn texts(&self, path: &str) -> Vec<&str> {
         match self.find(path) {
-            Some(Value::String(text)) => text.split(' ').collect(),
+            Some(Value::String(text)) if path == "scope" => text.split(' ').collect(),
+            Some(Value::String(text)) => vec![text],
             Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).take(TEXTS_MAX).collect(),
             _ => Vec::new(),
         }

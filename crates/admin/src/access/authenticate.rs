@@ -49,7 +49,7 @@ pub struct AccessOptions {
     pub break_glass_file: PathBuf,
     /// Whether some changes need a second person.
     pub is_by_two: bool,
-    /// Whether people only approve: tokens of the hub that are no session's do not.
+    /// Whether only people approve: by a session, or by a provider's token that proves a person's log-in.
     pub approvers_are_people: bool,
     /// Providers whose tokens are taken beside the hub's own.
     pub issuers: Vec<Issuer>,
@@ -152,7 +152,7 @@ impl Access {
         let Some(text) = value.to_str().ok().and_then(bearer) else { return refused() };
         let Some(token) = Token::received(text) else {
             return match options.issuers.iter().find(|issuer| issuer.provider().may_have_made(text)) {
-                Some(issuer) => vouched(issuer, engine, text, address).await,
+                Some(issuer) => vouched(issuer, options, engine, text, address).await,
                 None => refused(),
             };
         };
@@ -338,7 +338,7 @@ async fn vouched(
     address: Option<Box<str>>,
 ) -> Result<Result<Caller, String>, ApiError> {
     let Vouched { name, roles, participant, cannot_approve } =
-        match issuer.verify(text, engine.clock().now()).await {
+        match issuer.verify(text, options.approvers_are_people, engine.clock().now()).await {
             Ok(vouched) => vouched,
             Err(fault) => return Ok(Err(fault.to_string())),
         };
@@ -354,6 +354,7 @@ async fn vouched(
 /// The token of `Bearer TOKEN`.
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
+    options: &AccessOptions,
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 

@@ -52,10 +52,15 @@ impl Issuer {
         &self.provider
     }
 
-    /// Whom a token vouches for.
-    pub(crate) async fn verify(&self, text: &str, now: Timestamp) -> Result<Vouched, Fault> {
+    /// Whom a token vouches for, where perhaps only people approve.
+    pub(crate) async fn verify(
+        &self,
+        text: &str,
+        approvers_are_people: bool,
+        now: Timestamp,
+    ) -> Result<Vouched, Fault> {
         let claims = self.provider.verify(text, now).await?;
-        judge_claims(&claims, &self.config, now)
+        judge_claims(&claims, &self.config, approvers_are_people, now)
     }
 }
 
@@ -91,7 +96,12 @@ pub(crate) struct Vouched {
 }
 
 /// Whom claims that were verified vouch for at a time.
-fn judge_claims(claims: &Claims, config: &IssuerConfig, now: Timestamp) -> Result<Vouched, Fault> {
+fn judge_claims(
+    claims: &Claims,
+    config: &IssuerConfig,
+    approvers_are_people: bool,
+    now: Timestamp,
+) -> Result<Vouched, Fault> {
     let name = claims.text(&config.name_claim).ok_or(Fault::Name)?;
     if !(1..=NAME_BYTES_MAX).contains(&name.len()) || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Fault::Name);
@@ -101,20 +111,31 @@ fn judge_claims(claims: &Claims, config: &IssuerConfig, now: Timestamp) -> Resul
         None => None,
         Some(claim) => Some(claims.text(claim).and_then(FspId::parse).ok_or(Fault::Participant)?),
     };
-    let cannot_approve = cannot_approve(claims, config, now.as_ms().div_euclid(1_000));
+    let now_s = now.as_ms().div_euclid(1_000);
+    let cannot_approve = cannot_approve(claims, config, approvers_are_people, now_s);
     Ok(Vouched { name: format!("{}:{name}", config.label), roles, participant, cannot_approve })
 }
 
-/// An approval may need a recent log-in, and one by a second factor.
-fn cannot_approve(claims: &Claims, config: &IssuerConfig, now_s: i64) -> Option<&'static str> {
+/// An approval may need a person, a recent log-in, and one by a second factor. A provider's machine has logged in at no
+/// time (`auth_time`) and by no method (`amr`).
+fn cannot_approve(
+    claims: &Claims,
+    config: &IssuerConfig,
+    approvers_are_people: bool,
+    now_s: i64,
+) -> Option<&'static str> {
+    let at = claims.find("auth_time").and_then(serde_json::Value::as_i64);
+    let at = at.filter(|at| *at <= now_s.saturating_add(LEEWAY_S));
+    let methods = claims.texts("amr");
+    if approvers_are_people && (at.is_none() || methods.iter().all(|method| method.is_empty())) {
+        return Some("Only people approve here: the token lacks auth_time or amr of a log-in");
+    }
     if let Some(age_s) = config.approval_age_s {
-        let at = claims.find("auth_time").and_then(serde_json::Value::as_i64);
         let is_recent = |at: i64| at >= now_s.saturating_sub(age_s.saturating_add(LEEWAY_S));
         if !at.is_some_and(is_recent) {
             return Some("Log in again: approving needs a recent log-in");
         }
     }
-    let methods = claims.texts("amr");
     let is_listed = |method: &String| methods.contains(&&**method);
     let is_fine = config.approval_methods.is_empty() || config.approval_methods.iter().any(is_listed);
     (!is_fine).then_some("Log in by another method: approving needs a second factor")

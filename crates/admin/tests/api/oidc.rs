@@ -275,18 +275,8 @@ async fn a_provider_that_is_down_stops_nothing_that_is_known() {
     assert_eq!(health["status"], "OK");
 }
 
-/// With roles alone nobody approves: the log-in is recent, and by a second factor.
-#[tokio::test]
-async fn who_approves_has_logged_in_of_late_with_a_second_factor() {
-    let key = Key::rsa();
-    let provider = Provider::start(vec![key.public("k1")]).await;
-    let staff = IssuerConfig {
-        approval_age_s: Some(300),
-        approval_methods: vec!["mfa".to_owned()],
-        ..config("staff", &provider.issuer)
-    };
-    let issuers = vec![Issuer::new(staff)];
-    let hub = Hub::launch(Settings { authentication: true, approvals: true, issuers, ..Settings::default() });
+/// Approval 1: a new operator.
+async fn propose(hub: &Hub) {
     let roles = [Role::Viewer].into_iter().collect();
     let new = NewOperator { name: "reader".into(), roles, participant: None, is_active: true };
     let by = Attribution {
@@ -299,6 +289,21 @@ async fn who_approves_has_logged_in_of_late_with_a_second_factor() {
     };
     let act = Act { by, deed: Deed::Change(AdminCommand::SetOperator(new)), is_alone: false };
     hub.submit(Command::Act(Box::new(act)), "").await;
+}
+
+/// With roles alone nobody approves: the log-in is recent, and by a second factor.
+#[tokio::test]
+async fn who_approves_has_logged_in_of_late_with_a_second_factor() {
+    let key = Key::rsa();
+    let provider = Provider::start(vec![key.public("k1")]).await;
+    let staff = IssuerConfig {
+        approval_age_s: Some(300),
+        approval_methods: vec!["mfa".to_owned()],
+        ..config("staff", &provider.issuer)
+    };
+    let issuers = vec![Issuer::new(staff)];
+    let hub = Hub::launch(Settings { authentication: true, approvals: true, issuers, ..Settings::default() });
+    propose(&hub).await;
     let base = with(&claims(&provider), "realm_access", json!({"roles": ["hub-iam"]}));
     let now = start_s();
     let approve = async |at: Value, methods: Value| {
@@ -317,6 +322,69 @@ async fn who_approves_has_logged_in_of_late_with_a_second_factor() {
     let (status, body) = approve(json!(now - 299), json!(["pwd", "mfa"])).await;
     assert!(status == 200 && body.contains(r#""state":"executed""#), "{body}");
     assert!(body.contains(r#""decidedBy":"staff:amina""#), "{body}");
+}
+
+/// Where only people approve, a provider's machine does not: its token says of no log-in when and how.
+#[tokio::test]
+async fn a_machine_of_the_provider_approves_nothing_where_people_do() {
+    let key = Key::rsa();
+    let provider = Provider::start(vec![key.public("k1")]).await;
+    let base = with(&claims(&provider), "realm_access", json!({"roles": ["hub-iam"]}));
+    let now = start_s();
+    for (at, methods, is_person) in [
+        (Value::Null, Value::Null, false),
+        (json!(now), Value::Null, false),
+        (Value::Null, json!(["pwd"]), false),
+        (json!(now), json!([]), false),
+        (json!(now), json!([""]), false),
+        (json!(now), json!([7]), false),
+        (json!(now.to_string()), json!(["pwd"]), false),
+        (json!(now + 3_600), json!(["pwd"]), false),
+        (json!(now - 86_400), json!(["pwd"]), true),
+    ] {
+        let token =
+            key.token(&header(), &with(&with(&base, "auth_time", at.clone()), "amr", methods.clone()));
+        for approvers_are_people in [true, false] {
+            let issuers = vec![Issuer::new(config("staff", &provider.issuer))];
+            let settings = Settings {
+                authentication: true,
+                approvals: true,
+                approvers_are_people,
+                ..Settings::default()
+            };
+            let hub = Hub::launch(Settings { issuers, ..settings });
+            propose(&hub).await;
+            let (status, body) = call(&hub, &token, "POST", "/approvals/1/approve", "{}").await;
+            let what = format!("{at} {methods} {approvers_are_people}: {status} {body}");
+            match is_person || !approvers_are_people {
+                true => assert!(status == 200 && body.contains(r#""state":"executed""#), "{what}"),
+                false => assert!(status == 403 && body.contains("Only people approve here"), "{what}"),
+            }
+        }
+    }
+}
+
+/// A group of a name with blanks is that group, and no other.
+#[tokio::test]
+async fn a_groups_name_may_have_blanks_and_grants_no_other_groups_roles() {
+    let key = Key::rsa();
+    let provider = Provider::start(vec![key.public("k1")]).await;
+    let mut staff = config("staff", &provider.issuer);
+    staff.roles.insert("back office".to_owned(), vec![Role::Viewer]);
+    let issuers = vec![Issuer::new(staff)];
+    let hub = Hub::launch(Settings { authentication: true, issuers, ..Settings::default() });
+    for (groups, status) in [
+        (json!("hub-viewers"), 200),
+        (json!(["hub-viewers"]), 200),
+        (json!("back office"), 200),
+        (json!("x hub-viewers"), 403),
+        (json!("hub-viewers x"), 403),
+        (json!(["x hub-viewers", "hub-viewers x"]), 403),
+        (json!("hub-viewers,hub-viewers"), 403),
+    ] {
+        let token = key.token(&header(), &with(&claims(&provider), "realm_access", json!({"roles": groups})));
+        assert_eq!(call(&hub, &token, "GET", "/participants", "").await.0, status, "{groups}");
+    }
 }
 
 /// The people of a DFSP: of the DFSP that their provider names, and of no other.

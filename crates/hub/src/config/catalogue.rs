@@ -125,8 +125,9 @@ with_processing! {
         /// With `authentication = "required"`: whether changes that the [approval policy](operators.md#two-people)
         /// names need a second person (`required`), or nobody's do (`off`).
         approvals: choice("off", "required") = "required",
-        /// With approvals: whether only people approve, by a session of the hub or a provider's token (`people`), or
-        /// tokens of operators do, too (`any`). [Operators](operators.md#people).
+        /// With approvals: whether only people approve, by a session of the hub or by a provider's token that has
+        /// `auth_time` and `amr` of a log-in (`people`), or tokens of operators do, too (`any`).
+        /// [Operators](operators.md#people).
         approvers: choice("any", "people") = "any",
         /// Hours that a change waits for a second person.
         approval_hours: integer(1, 720) = "24",
@@ -164,7 +165,8 @@ with_processing! {
         /// The claim that is the operator's name, which the audit trail has behind `oidc:`. It must never be given to
         /// somebody else.
         name_claim: text(128) = "sub",
-        /// The claim that lists groups; dots lead into others, as in `realm_access.roles`.
+        /// The claim that lists groups; dots lead into others, as in `realm_access.roles`. A text is one group, except
+        /// that blanks separate the texts of `scope`.
         groups_claim: text(128) = "groups",
         /// The [roles](operators.md#roles) that groups give: `hub-treasury=treasury, hub-leads=treasury-approver`.
         roles: text(65536) = "",
