@@ -16,6 +16,7 @@ use upesi_types::{Currency, FspId, TransferId};
 use crate::access::{Caller, Permission, SharedCaller, forbidden};
 use crate::context::AdminContext;
 use crate::error::ApiError;
+use crate::shown::shown;
 
 /// What an operation needs of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub(crate) async fn admit(
             Needs::Nothing | Needs::Identity => None,
         };
         if let Some(permission) = action {
-            let object = format!("{} {}", request.method(), request.uri().path());
+            let object = format!("{} {}", request.method(), shown(request.uri().path()));
             call.refused(permission, object, &error).await;
         }
         return error.into_response();

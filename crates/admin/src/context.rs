@@ -262,8 +262,8 @@ impl AdminContext {
 
     /// Enters a refused attempt into the audit trail.
     pub(crate) async fn refused(&self, permission: Permission, object: String, error: &ApiError) {
-        let by = self.caller.attribution(permission, None);
-        self.access.record_refusal(&self.engine, by, object, &error.description).await;
+        let (by, is_proven) = (self.caller.attribution(permission, None), self.caller.is_proven());
+        self.access.record_refusal(&self.engine, is_proven, by, object, &error.description).await;
     }
 
     /// Asks a question of what is durable.

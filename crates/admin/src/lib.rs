@@ -32,6 +32,7 @@ mod sessions;
 mod settlement_models;
 mod settlement_windows;
 mod settlements;
+mod shown;
 mod signature_keys;
 mod transfers;
 

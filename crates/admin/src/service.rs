@@ -1,7 +1,7 @@
 //! Between the server loop and the resources: bodies read within limits, changes logged.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -17,18 +17,19 @@ use upesi_fspiop::SyncError;
 use upesi_http::body::read;
 use upesi_http::server::Refusal;
 use upesi_http::{
-    BodyError, Bytes, Connection, Full, Incoming, Limits, Method, Pace, Request, Response, Service,
+    BodyError, Bytes, Connection, Failures, Full, Incoming, Limits, Method, Pace, Request, Response, Service,
     StatusCode,
 };
 use upesi_types::ErrorCode;
 
 use super::hosts;
-use crate::access::{Access, unauthenticated};
+use crate::access::{Access, SharedCaller, unauthenticated};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::follower::FollowedNow;
 use crate::hosts::AllowedHosts;
 use crate::routes::{NoOperation, Operation, router};
+use crate::shown::shown;
 
 /// Longest body that is read.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -77,6 +78,8 @@ pub struct AdminService {
     body_timeout: Duration,
     hosts: Option<AllowedHosts>,
     pace: Arc<Pace>,
+    /// Rejected requests of clients that have proven nothing, whose log lines are counted.
+    rejected: Arc<Mutex<Failures>>,
     access: Access,
     engine: EngineHandle,
     followed: Option<FollowedNow>,
@@ -96,8 +99,8 @@ impl AdminService {
         let (access, engine) = (context.access.clone(), context.engine.clone());
         let followed = context.followed.clone();
         let (router, operations) = router(context);
-        let (pace, operations) = (Arc::default(), operations.into());
-        Self { router, body_timeout, hosts, pace, access, engine, followed, operations }
+        let (pace, rejected, operations) = (Arc::default(), Arc::default(), operations.into());
+        Self { router, body_timeout, hosts, pace, rejected, access, engine, followed, operations }
     }
 
     /// All operations, and who may use them.
@@ -105,26 +108,38 @@ impl AdminService {
         &self.operations
     }
 
-    async fn answer(&self, request: Request<Incoming>, connection: &Connection) -> Response<Body> {
+    /// Answers a request, and leaves who sent it in `known`. Clients that have proven nothing have a pace, whatever they
+    /// ask.
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection: &Connection,
+        known: &mut Option<SharedCaller>,
+    ) -> Response<Body> {
         if let Some(Err(error)) = self.hosts.as_ref().map(|hosts| hosts.check(&request)) {
             self.pace.keep_patiently(connection).await;
             return error.into_response();
         }
         if let Err(error) = hosts::check_site(&request) {
+            self.pace.keep_patiently(connection).await;
             return last(error.into_response());
         }
         let (mut head, body) = request.into_parts();
         let caller = match self.access.identify(&self.engine, &head, connection).await {
             Ok(caller) => caller,
-            Err(error) => return last(error.into_response()),
+            Err(error) => {
+                self.pace.keep_patiently(connection).await;
+                return last(error.into_response());
+            }
         };
+        *known = Some(Arc::clone(&caller));
         let is_stranger = caller.check_known().is_err();
-        if is_stranger && !is_open(&head) {
-            return last(unauthenticated().into_response());
-        }
         let is_paced = is_stranger || is_own_page(head.uri.path());
         if is_paced {
             self.pace.keep_patiently(connection).await;
+        }
+        if is_stranger && !is_open(&head) {
+            return last(unauthenticated().into_response());
         }
         // What is answered was known then, or later.
         let followed = self.followed.as_ref().map(|followed| followed());
@@ -147,6 +162,33 @@ impl AdminService {
         }
         followed.iter().for_each(|at| at.tell(&mut response));
         response
+    }
+
+    /// Logs each change, and each rejected request of an operator, by name. Those of other clients are counted.
+    fn log(&self, method: &Method, path: &str, status: StatusCode, operator: Option<SharedCaller>) {
+        let is_change = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let is_rejected = status.is_client_error() || status.is_server_error();
+        let status = status.as_u16();
+        match operator {
+            Some(caller) if is_rejected => {
+                let operator = &*caller.operator;
+                tracing::warn!(%method, path, status, operator, "an operator's request was rejected");
+            }
+            Some(caller) if is_change => {
+                tracing::info!(%method, path, status, operator = &*caller.operator, "operator's request");
+            }
+            None if is_rejected => {
+                let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(times) = rejected.note(Instant::now()) {
+                    tracing::warn!(
+                        %method, path, status, times,
+                        "requests without an operator's credential were rejected; this is the last of them"
+                    );
+                }
+            }
+            None if is_change => tracing::info!(%method, path, status, "operator's request"),
+            _ => {}
+        }
     }
 
     async fn dispatch(&self, request: Request<Body>) -> Response<Body> {
@@ -190,12 +232,10 @@ async fn to_full(response: Response<Body>) -> Response<Full<Bytes>> {
 
 impl Service for AdminService {
     async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
-        let is_change = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        let what = is_change.then(|| (request.method().clone(), request.uri().path().to_owned()));
-        let response = self.answer(request, connection).await;
-        if let Some((method, path)) = what {
-            tracing::info!(%method, path, status = response.status().as_u16(), "operator's request");
-        }
+        let (method, path) = (request.method().clone(), shown(request.uri().path()));
+        let mut known = None;
+        let response = self.answer(request, connection, &mut known).await;
+        self.log(&method, &path, response.status(), known.filter(|caller| caller.is_proven()));
         to_full(response).await
     }
 

@@ -170,7 +170,8 @@ impl Attempt {
             None => "log-in of who is no person here".to_owned(),
         };
         let by = self.by(context, known);
-        context.access.record_refusal(&context.engine, by, object, why).await;
+        let is_proven = context.caller.is_proven();
+        context.access.record_refusal(&context.engine, is_proven, by, object, why).await;
     }
 
     /// Looks at password and code. Neither is tried for who tried too often.
@@ -408,7 +409,8 @@ fn enrolment_refused() -> ApiError {
 /// Keeps in the audit trail that somebody came with a token that is none.
 async fn enrolment_failed(context: &AdminContext, operator: &str, why: &str) {
     let by = Attribution { operator: operator.into(), ..context.caller.attribution_of(ENROLMENT, None) };
-    context.access.record_refusal(&context.engine, by, "enrolment".to_owned(), why).await;
+    let is_proven = context.caller.is_proven();
+    context.access.record_refusal(&context.engine, is_proven, by, "enrolment".to_owned(), why).await;
 }
 
 /// Takes a password, and answers with the secret of a second factor. Nothing changes until its first code is shown.

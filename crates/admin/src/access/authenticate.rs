@@ -17,8 +17,10 @@ use upesi_types::ErrorCode;
 use super::caller::{Caller, Rights, SharedCaller, unauthenticated};
 use super::oidc::{Issuer, Vouched};
 use super::people::People;
+use super::refusals::{Budgeted, Refusals};
 use super::{Token, bootstrap, break_glass};
 use crate::error::ApiError;
+use crate::shown::shown;
 
 /// Header by which a caller says why it asks, for requests whose body has no reason.
 const REASON_HEADER: &str = "upesi-reason";
@@ -282,24 +284,35 @@ impl Access {
             action: "authenticate".into(),
             reason: None,
         };
-        let object = format!("{} {}", head.method, head.uri.path());
-        self.record_refusal(engine, by, object, why).await;
+        let object = format!("{} {}", head.method, shown(head.uri.path()));
+        self.record_refusal(engine, false, by, object, why).await;
     }
 
-    /// Keeps a refused attempt in the audit trail, unless there were too many of late.
+    /// Keeps a refused attempt in the audit trail, unless there were too many of the same operator, or of
+    /// unauthenticated clients. Each attempt of an operator that `is_proven` is logged.
     pub(crate) async fn record_refusal(
         &self,
         engine: &EngineHandle,
+        is_proven: bool,
         by: Attribution,
         object: String,
         why: &str,
     ) {
-        let Some(passed_over) = self.0.refusals.keep(Instant::now()) else { return };
+        let operator = by.operator.clone();
+        let whose = if is_proven { Budgeted::Operator(&operator) } else { Budgeted::Unauthenticated };
+        let Some(passed_over) = self.0.refusals.keep(whose, Instant::now()) else {
+            if is_proven {
+                log_refusal(&by, &object, why);
+            }
+            return;
+        };
         let more = match passed_over {
             0 => String::new(),
             count => format!(" ({count} refusals before it were not recorded)"),
         };
-        self.keep(engine, by, object, &format!("{why}{more}"), passed_over).await;
+        if !self.keep(engine, by, object, &format!("{why}{more}")).await {
+            self.0.refusals.lose(whose, passed_over + 1, Instant::now());
+        }
     }
 
     /// Keeps an attempt that failed in the audit trail.
@@ -310,29 +323,38 @@ impl Access {
         object: String,
         why: &str,
     ) {
-        self.keep(engine, by, object, why, 0).await;
+        let operator = by.operator.clone();
+        if !self.keep(engine, by, object, why).await {
+            self.0.refusals.lose(Budgeted::Operator(&operator), 1, Instant::now());
+        }
     }
 
-    /// What cannot be written, as on a full disk, is told by the next entry that can be, with those before it that were
-    /// to be told of.
-    async fn keep(&self, engine: &EngineHandle, by: Attribution, object: String, why: &str, before: u64) {
-        tracing::warn!(operator = %by.operator, object, why, "an operator's request was refused");
+    /// Logs an attempt and enters it into the audit trail; `false` if it cannot be written, as on a full disk. The next
+    /// entry of the same budget then reports it.
+    async fn keep(&self, engine: &EngineHandle, by: Attribution, object: String, why: &str) -> bool {
+        log_refusal(&by, &object, why);
         if engine.status().serving == Serving::Following {
-            // Only the node that leads writes; the line above is all that is kept of it.
-            return;
+            // Only the leader writes; the line above is all that is kept of it.
+            return true;
         }
         let deed = Deed::Refused { object: object.into(), why: why.into() };
         let act = Act { by, deed, is_alone: true };
-        if let Err(error) = engine.submit(Command::Act(Box::new(act)), Payload::default()).await {
-            self.0.refusals.lose(before + 1);
+        let entered = engine.submit(Command::Act(Box::new(act)), Payload::default()).await;
+        if let Err(error) = &entered {
             tracing::error!(%error, "a refused request is not in the audit trail");
         }
+        entered.is_ok()
     }
+}
+
+fn log_refusal(by: &Attribution, object: &str, why: &str) {
+    tracing::warn!(operator = %by.operator, object, why, "an operator's request was refused");
 }
 
 /// Whom the token of a provider vouches for, or why for nobody.
 async fn vouched(
     issuer: &Issuer,
+    options: &AccessOptions,
     engine: &EngineHandle,
     text: &str,
     address: Option<Box<str>>,
@@ -354,7 +376,6 @@ async fn vouched(
 /// The token of `Bearer TOKEN`.
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
-    options: &AccessOptions,
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
@@ -366,72 +387,4 @@ fn reason(head: &Parts) -> Option<Box<str>> {
 fn too_many() -> ApiError {
     let error = ApiError::new(ErrorCode::SERVER_BUSY, "Too many wrong credentials from this address");
     ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..error }
-}
-
-// Attempts that were refused: counted, and a bounded number of them kept in the audit trail.
-
-/// Refusals of a burst that are kept.
-const REFUSALS_BURST: u32 = 30;
-/// How long it takes until a further one is kept.
-const REFUSALS_INTERVAL: Duration = Duration::from_secs(2);
-
-/// Decides which refusals are kept, so that whoever is refused cannot fill the disk.
-#[derive(Debug)]
-pub(super) struct Refusals(Mutex<State>);
-
-#[derive(Debug)]
-struct State {
-    left: u32,
-    since: Instant,
-    passed_over: u64,
-}
-
-impl Refusals {
-    pub(super) fn new(now: Instant) -> Self {
-        Self(Mutex::new(State { left: REFUSALS_BURST, since: now, passed_over: 0 }))
-    }
-
-    /// Whether this one is kept: with the number of those before it that were not.
-    pub(super) fn keep(&self, now: Instant) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while state.left < REFUSALS_BURST && now.saturating_duration_since(state.since) >= REFUSALS_INTERVAL {
-            state.left += 1;
-            state.since += REFUSALS_INTERVAL;
-        }
-        if state.left == REFUSALS_BURST {
-            state.since = now;
-        }
-        if state.left == 0 {
-            state.passed_over += 1;
-            return None;
-        }
-        state.left -= 1;
-        Some(std::mem::take(&mut state.passed_over))
-    }
-
-    /// So many that were to be kept could not be: the next one that is tells of them.
-    pub(super) fn lose(&self, count: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).passed_over += count;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_burst_is_kept_then_one_per_interval() {
-        let start = Instant::now();
-        let refusals = Refusals::new(start);
-        let kept = (0..100).filter(|_| refusals.keep(start).is_some()).count();
-        assert_eq!(kept, REFUSALS_BURST as usize);
-        assert_eq!(refusals.keep(start + REFUSALS_INTERVAL / 2), None);
-        // 70 of the burst, and the one after it.
-        assert_eq!(refusals.keep(start + REFUSALS_INTERVAL), Some(71));
-        assert_eq!(refusals.keep(start + REFUSALS_INTERVAL), None);
-        assert_eq!(refusals.keep(start + 1_000 * REFUSALS_INTERVAL), Some(1));
-        refusals.lose(3);
-        assert_eq!(refusals.keep(start + 1_001 * REFUSALS_INTERVAL), Some(3));
-        assert_eq!(refusals.keep(start + 1_002 * REFUSALS_INTERVAL), Some(0));
-    }
 }

@@ -87,6 +87,11 @@ impl Caller {
         Err(forbidden(&format!("needs the permission {}", names.join(" or "))))
     }
 
+    /// Whether it has proven that it is this operator.
+    pub(crate) const fn is_proven(&self) -> bool {
+        matches!(self.rights, Rights::Roles(_) | Rights::Emergency)
+    }
+
     /// Refuses a caller that has not said who it is.
     pub(crate) fn check_known(&self) -> Result<(), ApiError> {
         if self.rights == Rights::None { Err(unauthenticated()) } else { Ok(()) }

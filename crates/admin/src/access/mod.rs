@@ -7,6 +7,7 @@ mod caller;
 mod oidc;
 mod people;
 mod permission;
+mod refusals;
 mod token;
 
 pub(crate) use authenticate::BOOTSTRAP;

@@ -7,6 +7,7 @@ mod directory;
 mod find;
 #[path = "../../../engine/tests/common/held.rs"]
 mod held;
+mod log;
 mod matrix_admin;
 mod oidc;
 mod oidc_provider;

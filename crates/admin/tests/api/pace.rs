@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use upesi_admin::{AllowedHosts, MetricsService, MetricsText};
 use upesi_http::{Server, Workers};
 
+use crate::common::people::send;
 use crate::common::{Hub, Settings};
 
 /// More than an address has saved up, by a second's worth.
@@ -57,6 +58,27 @@ async fn what_no_operation_takes_and_what_strangers_ask_has_a_pace() {
     ];
     let all = tried.iter().map(|(hub, line, host, status)| (hub.address, *line, *host, *status));
     assert_eq!(all_unpaced(all).await, [[""; 2]; 0]);
+}
+
+/// Connections that are closed after an answer: whatever a client without a credential asks for has the pace of its
+/// address, by every method.
+#[tokio::test]
+async fn what_strangers_ask_by_any_method_has_a_pace() {
+    let tried = ["POST", "PUT", "PATCH", "DELETE"].into_iter().flat_map(|method| {
+        [("", 401), ("sec-fetch-site: cross-site\r\n", 403)].map(|(lines, status)| (method, lines, status))
+    });
+    let asking: JoinSet<_> = tried
+        .map(|(method, lines, status)| async move {
+            let hub = Hub::launch(Settings { authentication: true, ..Settings::default() });
+            let begun = Instant::now();
+            for _ in 0..REQUESTS {
+                let (found, _, body) = send(&hub, lines, method, "/participants", "{}").await;
+                assert_eq!(found, status, "{method} {lines}: {body}");
+            }
+            (begun.elapsed() < TIME_MIN).then_some((method, lines))
+        })
+        .collect();
+    assert_eq!(asking.join_all().await, [None; 8]);
 }
 
 // The port of metrics.

@@ -1,0 +1,160 @@
+//! Refused attempts: how many of them the audit trail keeps. Each operator has a budget, and unauthenticated clients
+//! share one of their own, so that they cannot hide what an operator tries.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Refusals of a burst that are kept.
+pub(super) const REFUSALS_BURST: u32 = 30;
+/// Interval after which a further one is kept.
+pub(super) const REFUSALS_INTERVAL: Duration = Duration::from_secs(2);
+/// Operators with a budget of their own at a time; those beyond share one.
+const OPERATORS_MAX: usize = 1_024;
+
+/// The budget that a refused attempt uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Budgeted<'a> {
+    /// An operator that has proven its name.
+    Operator(&'a str),
+    /// A client that has proven nothing.
+    Unauthenticated,
+}
+
+/// Decides which refusals the audit trail keeps, so that no client fills the disk with its own.
+#[derive(Debug)]
+pub(super) struct Refusals(Mutex<Budgets>);
+
+#[derive(Debug)]
+struct Budgets {
+    unauthenticated: Budget,
+    operators: BTreeMap<Box<str>, Budget>,
+    /// Shared by operators for whom there is no room above.
+    others: Budget,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    left: u32,
+    since: Instant,
+    passed_over: u64,
+}
+
+impl Budget {
+    const fn full(now: Instant) -> Self {
+        Self { left: REFUSALS_BURST, since: now, passed_over: 0 }
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let intervals = now.saturating_duration_since(self.since).as_millis() / REFUSALS_INTERVAL.as_millis();
+        let intervals = u32::try_from(intervals).unwrap_or(u32::MAX);
+        self.left = self.left.saturating_add(intervals).min(REFUSALS_BURST);
+        self.since = match self.left {
+            REFUSALS_BURST => now,
+            _ => self.since + REFUSALS_INTERVAL * intervals,
+        };
+    }
+
+    fn keep(&mut self, now: Instant) -> Option<u64> {
+        self.refill(now);
+        if self.left == 0 {
+            self.passed_over += 1;
+            return None;
+        }
+        self.left -= 1;
+        Some(std::mem::take(&mut self.passed_over))
+    }
+
+    /// Whether it is like a new one.
+    fn is_unused(&mut self, now: Instant) -> bool {
+        self.refill(now);
+        self.left == REFUSALS_BURST && self.passed_over == 0
+    }
+}
+
+impl Refusals {
+    pub(super) fn new(now: Instant) -> Self {
+        let full = Budget::full(now);
+        Self(Mutex::new(Budgets { unauthenticated: full, operators: BTreeMap::new(), others: full }))
+    }
+
+    /// Whether this one is kept: with the number of those before it, of the same budget, that were not.
+    pub(super) fn keep(&self, whose: Budgeted<'_>, now: Instant) -> Option<u64> {
+        self.budgets().of(whose, now).keep(now)
+    }
+
+    /// Counts refusals that were to be kept and could not be: the next one of the budget reports them.
+    pub(super) fn lose(&self, whose: Budgeted<'_>, count: u64, now: Instant) {
+        self.budgets().of(whose, now).passed_over += count;
+    }
+
+    fn budgets(&self) -> MutexGuard<'_, Budgets> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Budgets {
+    fn of(&mut self, whose: Budgeted<'_>, now: Instant) -> &mut Budget {
+        let Budgeted::Operator(name) = whose else { return &mut self.unauthenticated };
+        if !self.operators.contains_key(name) {
+            if self.operators.len() >= OPERATORS_MAX {
+                self.operators.retain(|_, budget| !budget.is_unused(now));
+            }
+            if self.operators.len() >= OPERATORS_MAX {
+                return &mut self.others;
+            }
+        }
+        self.operators.entry(name.into()).or_insert_with(|| Budget::full(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AMINA: Budgeted<'_> = Budgeted::Operator("amina");
+
+    #[test]
+    fn a_burst_is_kept_then_one_per_interval() {
+        for whose in [AMINA, Budgeted::Unauthenticated] {
+            let start = Instant::now();
+            let refusals = Refusals::new(start);
+            let keep = |at| refusals.keep(whose, at);
+            let kept = (0..100).filter(|_| keep(start).is_some()).count();
+            assert_eq!(kept, REFUSALS_BURST as usize);
+            assert_eq!(keep(start + REFUSALS_INTERVAL / 2), None);
+            // 70 of the burst, and the one after it.
+            assert_eq!(keep(start + REFUSALS_INTERVAL), Some(71));
+            assert_eq!(keep(start + REFUSALS_INTERVAL), None);
+            assert_eq!(keep(start + 1_000 * REFUSALS_INTERVAL), Some(1));
+            refusals.lose(whose, 3, start + 1_000 * REFUSALS_INTERVAL);
+            assert_eq!(keep(start + 1_001 * REFUSALS_INTERVAL), Some(3));
+            assert_eq!(keep(start + 1_002 * REFUSALS_INTERVAL), Some(0));
+        }
+    }
+
+    #[test]
+    fn unauthenticated_clients_and_operators_have_budgets_of_their_own() {
+        let start = Instant::now();
+        let refusals = Refusals::new(start);
+        let kept = |whose| (0..100).filter(|_| refusals.keep(whose, start).is_some()).count();
+        assert_eq!(kept(Budgeted::Unauthenticated), REFUSALS_BURST as usize);
+        assert_eq!(kept(AMINA), REFUSALS_BURST as usize);
+        assert_eq!(kept(Budgeted::Operator("baraka")), REFUSALS_BURST as usize);
+    }
+
+    #[test]
+    fn budgets_are_bounded_and_used_ones_stay() {
+        let start = Instant::now();
+        let refusals = Refusals::new(start);
+        let kept = |name: &str, at| refusals.keep(Budgeted::Operator(name), at).is_some();
+        for index in 0..3 * OPERATORS_MAX {
+            kept(&format!("operator-{index}"), start);
+        }
+        assert_eq!(refusals.budgets().operators.len(), OPERATORS_MAX);
+        assert!(!kept("one-more", start), "those beyond share a budget");
+        // The first ones are full again after an interval, and make room.
+        assert!(kept("one-more", start + REFUSALS_INTERVAL));
+        assert_eq!(refusals.budgets().operators.len(), 1);
+    }
+}
