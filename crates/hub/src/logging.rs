@@ -1,13 +1,21 @@
 //! The log: structured events on stderr, as JSON or for people, at a level that can be changed while the program runs.
 
+mod line;
+mod repetitions;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tracing::Subscriber;
 use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::fmt::{self, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, Registry, fmt};
+use tracing_subscriber::{Layer, Registry};
 
+use self::line::{JsonLines, TextFields};
+use self::repetitions::Bounded;
 use crate::config::nearest;
 
 /// The archive's store tells of its housekeeping at `info`; directives that name it still win.
@@ -177,18 +185,27 @@ pub fn check(directives: &str) -> Result<(), LevelError> {
 /// The directives are malformed, or there is a log already.
 pub fn start(directives: &str, format: Format) -> Result<LogControl, LevelError> {
     let (filter, handle) = reload::Layer::new(filter(directives)?);
-    let lines = fmt::layer().with_writer(std::io::stderr);
-    let lines = match format {
-        Format::Json => {
-            lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
-        }
-        Format::Pretty => {
-            lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).compact().boxed()
-        }
-    };
+    let is_coloured = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let lines = lines(format, std::io::stderr, is_coloured);
     let subscriber = tracing_subscriber::registry().with(filter).with(lines);
     subscriber.try_init().map_err(|_| LevelError::Started)?;
     Ok(LogControl { handle: Some(handle), directives: Arc::new(Mutex::new(directives.to_owned())) })
+}
+
+/// What writes a line for each event.
+fn lines<S, W>(format: Format, writer: W, is_coloured: bool) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let lines = fmt::layer().with_writer(writer).fmt_fields(TextFields);
+    match format {
+        Format::Json => lines.event_format(Bounded::new(JsonLines, format)).boxed(),
+        Format::Pretty => {
+            let compact = lines.with_ansi(is_coloured).compact();
+            compact.map_event_format(|lines| Bounded::new(lines, format)).boxed()
+        }
+    }
 }
 
 fn filter(directives: &str) -> Result<EnvFilter, LevelError> {
