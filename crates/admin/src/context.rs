@@ -21,7 +21,7 @@ use crate::audit::AuditPort;
 use crate::directory::DirectoryHandle;
 use crate::error::ApiError;
 use crate::follower::FollowedNow;
-use crate::hosts::AllowedHosts;
+use crate::hosts::{AllowedHosts, AllowedOrigins};
 use crate::metrics_text::MetricsText;
 use crate::quotes::QuoteView;
 use crate::signature_keys::SignatureKeyRules;
@@ -89,6 +89,8 @@ pub struct AdminContext {
     pub schemes: Schemes,
     /// The hosts that requests may name; `None` for any.
     pub allowed_hosts: Option<AllowedHosts>,
+    /// Origins of pages that are the port's own, beside the host that a request names.
+    pub allowed_origins: AllowedOrigins,
     /// How long a body may take.
     pub body_timeout: Duration,
     /// When the process started, for its uptime.
@@ -134,6 +136,7 @@ impl AdminContext {
             log_level: Arc::new(FixedLog),
             schemes: Schemes::default(),
             allowed_hosts: None,
+            allowed_origins: AllowedOrigins::default(),
             body_timeout: BODY_TIMEOUT,
             started: Instant::now(),
             started_at,

@@ -72,14 +72,59 @@ fn refusal(authority: &str) -> ApiError {
 
 // What a page in an operator's browser may make it send: nothing, unless the page is this port's own.
 
+/// Origins of pages that are the port's own although requests name another host: a proxy in front of the port may have
+/// rewritten it.
+#[derive(Clone, Debug, Default)]
+pub struct AllowedOrigins(Arc<[String]>);
+
+impl AllowedOrigins {
+    /// Origins such as `https://portal.example:8443`, separated by commas.
+    ///
+    /// # Errors
+    /// The part that is no origin.
+    pub fn parse(list: &str) -> Result<Self, String> {
+        let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let origins = parts.map(|part| canonical_origin(part).ok_or_else(|| part.to_owned()));
+        origins.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether the page is one of these, by each `Origin` of a request that has one.
+    fn name_all(&self, headers: &HeaderMap) -> bool {
+        let is_named = |value: &HeaderValue| {
+            let origin = value.to_str().ok().and_then(canonical_origin);
+            origin.is_some_and(|origin| self.0.contains(&origin))
+        };
+        headers.contains_key(ORIGIN) && headers.get_all(ORIGIN).iter().all(is_named)
+    }
+}
+
+/// An origin in lower case and without the default port of its scheme, as browsers send it (RFC 6454 §6.2).
+fn canonical_origin(text: &str) -> Option<String> {
+    let text = text.to_ascii_lowercase();
+    let (scheme, authority) = text.split_once("://")?;
+    let default_port = match scheme {
+        "http" => ":80",
+        "https" => ":443",
+        _ => return None,
+    };
+    let authority = authority.strip_suffix(default_port).unwrap_or(authority);
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+    let is_host = !host_of(authority).is_empty() && authority.bytes().all(is_letter);
+    is_host.then(|| format!("{scheme}://{authority}"))
+}
+
 /// Refuses a request that a page of another site caused. Programs that are no browsers send neither header. A link from
 /// elsewhere to a page of this port is followed: that shows something and changes nothing.
-pub(crate) fn check_site<B>(request: &Request<B>) -> Result<(), ApiError> {
+pub(crate) fn check_site<B>(request: &Request<B>, origins: &AllowedOrigins) -> Result<(), ApiError> {
     let headers = request.headers();
+    if origins.name_all(headers) {
+        return Ok(());
+    }
     let is_foreign =
         is_of_another_site(headers) || headers.get_all(ORIGIN).iter().any(|one| !is_own(one, headers));
     if is_foreign && !(request.method() == Method::GET && is_navigation(headers)) {
-        let error = ApiError::new(ErrorCode::CLIENT, "A page of another site caused this request");
+        let detail = "A page of another site caused this request: see admin.allowed_origins";
+        let error = ApiError::new(ErrorCode::CLIENT, detail);
         return Err(ApiError { status: StatusCode::FORBIDDEN, ..error });
     }
     Ok(())
@@ -132,6 +177,37 @@ mod tests {
             ("0.0.0.0:4001", &["*"], "hub", true),
         ] {
             assert_eq!(allowed(listen, others, authority), expected, "{listen} {others:?} {authority}");
+        }
+    }
+
+    #[test]
+    fn origins_are_schemes_hosts_and_ports() {
+        for (list, expected) in [
+            ("", &[][..]),
+            (
+                " https://Portal.Example , http://10.0.0.5:8080",
+                &["https://portal.example", "http://10.0.0.5:8080"],
+            ),
+            (
+                "https://portal.example:443, http://portal.example:80",
+                &["https://portal.example", "http://portal.example"],
+            ),
+            ("https://[fd00::7]:8443", &["https://[fd00::7]:8443"]),
+        ] {
+            assert_eq!(*AllowedOrigins::parse(list).unwrap().0, *expected, "{list}");
+        }
+        for wrong in [
+            "*",
+            "null",
+            "portal.example",
+            "https://",
+            "https://:443",
+            "https://*",
+            "https://portal.example/",
+            "https://a@portal.example",
+            "ftp://portal.example",
+        ] {
+            assert_eq!(AllowedOrigins::parse(wrong).unwrap_err(), wrong);
         }
     }
 }

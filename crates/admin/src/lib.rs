@@ -50,7 +50,7 @@ pub use context::{AdminContext, FindQuote, FixedLog, LogLevel};
 pub use directory::DirectoryHandle;
 pub use endpoints::check_endpoint;
 pub use follower::{Followed, FollowedNow};
-pub use hosts::AllowedHosts;
+pub use hosts::{AllowedHosts, AllowedOrigins};
 pub use metrics_text::{MetricsService, MetricsText};
 pub use operations::Holders;
 pub use quotes::{MessageView, QuoteView};

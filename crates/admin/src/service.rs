@@ -27,7 +27,7 @@ use crate::access::{Access, SharedCaller, unauthenticated};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::follower::FollowedNow;
-use crate::hosts::AllowedHosts;
+use crate::hosts::{AllowedHosts, AllowedOrigins};
 use crate::routes::{NoOperation, Operation, router};
 use crate::shown::shown;
 
@@ -77,6 +77,7 @@ pub struct AdminService {
     router: Router,
     body_timeout: Duration,
     hosts: Option<AllowedHosts>,
+    origins: AllowedOrigins,
     pace: Arc<Pace>,
     /// Rejected requests of clients that have proven nothing, whose log lines are counted.
     rejected: Arc<Mutex<Failures>>,
@@ -96,11 +97,12 @@ impl AdminService {
     /// The API over these parts.
     pub fn new(context: AdminContext) -> Self {
         let (hosts, body_timeout) = (context.allowed_hosts.clone(), context.body_timeout);
+        let origins = context.allowed_origins.clone();
         let (access, engine) = (context.access.clone(), context.engine.clone());
         let followed = context.followed.clone();
         let (router, operations) = router(context);
         let (pace, rejected, operations) = (Arc::default(), Arc::default(), operations.into());
-        Self { router, body_timeout, hosts, pace, rejected, access, engine, followed, operations }
+        Self { router, body_timeout, hosts, origins, pace, rejected, access, engine, followed, operations }
     }
 
     /// All operations, and who may use them.
@@ -120,7 +122,7 @@ impl AdminService {
             self.pace.keep_patiently(connection).await;
             return error.into_response();
         }
-        if let Err(error) = hosts::check_site(&request) {
+        if let Err(error) = hosts::check_site(&request, &self.origins) {
             self.pace.keep_patiently(connection).await;
             return last(error.into_response());
         }

@@ -1,11 +1,11 @@
 //! What must be refused at the admin port, for every operation there is: a new one is tried without anybody adding it.
 
-use upesi_admin::Operation;
+use upesi_admin::{AllowedOrigins, Operation};
 
 use super::common::people::{call, expect, send, service, with_admin};
 use crate::common;
 use crate::common::people::{logged_in, person};
-use crate::common::{Hub, id};
+use crate::common::{Hub, Settings, id};
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -45,7 +45,8 @@ async fn pages_of_other_sites_reach_no_operation() {
             "origin: https://evil.example\r\nsec-fetch-mode: navigate\r\n",
         ] {
             let (status, _, body) = send(&hub, lines, operation.method.as_str(), &path, "{}").await;
-            assert!(status == 403 && body.contains("another site"), "{operation:?} {lines}: {status} {body}");
+            let is_told = body.contains("another site") && body.contains("admin.allowed_origins");
+            assert!(status == 403 && is_told, "{operation:?} {lines}: {status} {body}");
             refused += 1;
         }
         // A form navigates by POST; a link by GET, and is followed.
@@ -68,6 +69,32 @@ async fn pages_of_other_sites_reach_no_operation() {
     ] {
         let (status, _, body) = send(&hub, lines, "GET", "/participants", "").await;
         assert_eq!(status, 200, "{lines}: {body}");
+    }
+}
+
+/// A portal behind a proxy that rewrote the host that requests name.
+#[tokio::test]
+async fn pages_of_origins_that_are_named_are_the_ports_own() {
+    let allowed_origins = AllowedOrigins::parse("https://portal.example, http://10.0.0.5:8080").unwrap();
+    let hub = Hub::launch(Settings { allowed_origins, ..Settings::default() });
+    for (lines, is_own) in [
+        ("origin: https://portal.example\r\nsec-fetch-site: same-origin\r\n", true),
+        ("origin: https://PORTAL.example\r\n", true),
+        ("origin: https://portal.example:443\r\n", true),
+        ("origin: https://portal.example\r\nsec-fetch-site: same-site\r\n", true),
+        ("origin: http://10.0.0.5:8080\r\n", true),
+        ("origin: http://hub\r\nsec-fetch-site: same-origin\r\n", true),
+        ("origin: http://portal.example\r\n", false),
+        ("origin: https://portal.example:8443\r\n", false),
+        ("origin: https://portal.example.evil.example\r\n", false),
+        ("origin: https://evil.example\r\n", false),
+        ("origin: null\r\n", false),
+        ("origin: https://portal.example\r\norigin: https://evil.example\r\n", false),
+        ("sec-fetch-site: cross-site\r\n", false),
+    ] {
+        let (status, _, body) = send(&hub, lines, "PUT", "/log-level", r#"{"level":"debug"}"#).await;
+        assert_eq!(status, if is_own { 200 } else { 403 }, "{lines}: {body}");
+        assert_eq!(body.contains("admin.allowed_origins"), !is_own, "{lines}: {body}");
     }
 }
 

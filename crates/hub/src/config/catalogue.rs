@@ -137,6 +137,9 @@ with_processing! {
         /// that is 0.0.0.0 or [::]): names or addresses without a port, separated by commas; `*` for all. Other hosts
         /// are answered 421, so that pages in an operator's browser cannot reach the port.
         allowed_hosts: text(4096) = "",
+        /// Origins of pages that are the port's own, such as `https://portal.example`, separated by commas: of a portal
+        /// behind a proxy that rewrites `Host`. Requests of pages of other origins are answered 403.
+        allowed_origins: text(4096) = "",
         /// PEM file with the private key of Ed25519 that signs [checkpoints of the audit
         /// trail](operators.md#checkpoints): not in `data.dir`, and not readable by everybody. Empty: none are signed.
         audit_key_file: text(4096) = "",

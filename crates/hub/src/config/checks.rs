@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use upesi_admin::AllowedOrigins;
 use upesi_gateway::RateLimits;
 use upesi_kafka::ENTRY_BYTES_MAX;
 use upesi_keys::Place;
@@ -49,6 +50,7 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     mistakes.extend(same_port(values));
     mistakes.extend(metrics_address(values));
     mistakes.extend(default_version(values));
+    mistakes.extend(allowed_origins(values));
     mistakes.extend(log_level(values));
     mistakes.extend(quote_rules(values));
     mistakes.extend(
@@ -151,6 +153,13 @@ fn metrics_address(values: &Understood) -> Option<Mistake> {
 }
 
 fn default_version(values: &Understood) -> Option<Mistake> {
+fn allowed_origins(values: &Understood) -> Option<Mistake> {
+    let (list, origin) = text(values, "admin.allowed_origins")?;
+    let wrong = AllowedOrigins::parse(list).err()?;
+    let text = format!("admin.allowed_origins: {wrong:?} is no origin; write https://portal.example");
+    Some(Mistake { origin: origin.clone(), text })
+}
+
     let (Value::Versions(accepted), accepted_origin) = values.get("fspiop.versions_accepted")? else {
         return None;
     };

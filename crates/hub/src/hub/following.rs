@@ -331,6 +331,7 @@ impl StandbyAdmin {
             context.profiling = settings.admin.profiling.then(|| Arc::new(Vec::new) as upesi_admin::Holders);
             context.log_level = Arc::clone(&log);
             context.allowed_hosts = Some(options::allowed_hosts(&settings));
+            context.allowed_origins = options::allowed_origins(&settings);
             context.provider_of_clients = providers.of_clients.clone();
             context.hub_keys = Arc::clone(&hub_keys);
             context.signature_keys = signature_keys.clone();

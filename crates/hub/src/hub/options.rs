@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_admin::{Access, AccessOptions, AllowedHosts, BOOTSTRAP_FILE, Issuer};
+use upesi_admin::{Access, AccessOptions, AllowedHosts, AllowedOrigins, BOOTSTRAP_FILE, Issuer};
 use upesi_delivery::lanes::CourierConfig;
 use upesi_delivery::relayed::RelayConfig;
 use upesi_directory::{DirectoryConfig, OracleConfig};
@@ -365,6 +365,12 @@ pub(super) fn access(settings: &Settings, issuers: Vec<Issuer>, people_secret: O
 /// What the admin port answers to.
 pub(super) fn allowed_hosts(settings: &Settings) -> AllowedHosts {
     AllowedHosts::new(settings.admin.listen, other_hosts(settings))
+}
+
+/// The origins of pages that are the admin port's own.
+pub(super) fn allowed_origins(settings: &Settings) -> AllowedOrigins {
+    // The settings were checked.
+    AllowedOrigins::parse(&settings.admin.allowed_origins).unwrap_or_default()
 }
 
 /// What the port of metrics answers to: monitoring asks by the address that it finds.

@@ -477,6 +477,7 @@ fn admin_service(
     context.log_level = Arc::new(log);
     context.schemes = options::schemes(settings, &base.outbound);
     context.allowed_hosts = Some(options::allowed_hosts(settings));
+    context.allowed_origins = options::allowed_origins(settings);
     context.provider_of_clients = providers.of_clients.clone();
     context.hub_keys = base.signatures.hub_keys();
     context.signature_keys = base.signatures.participants_keys(settings);

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use upesi_admin::{
-    Access, AccessOptions, AdminContext, AdminService, AllowedHosts, BOOTSTRAP_FILE, BREAK_GLASS_FILE,
-    DirectoryHandle, FindQuote, FollowedNow, Issuer, Lanes, MetricsText, Operation,
+    Access, AccessOptions, AdminContext, AdminService, AllowedHosts, AllowedOrigins, BOOTSTRAP_FILE,
+    BREAK_GLASS_FILE, DirectoryHandle, FindQuote, FollowedNow, Issuer, Lanes, MetricsText, Operation,
 };
 use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Storage};
@@ -112,6 +112,8 @@ pub struct Settings {
     pub node: Option<u32>,
     /// How far the node is, if it follows.
     pub followed: Option<FollowedNow>,
+    /// Origins that are the port's own.
+    pub allowed_origins: AllowedOrigins,
 }
 
 impl Default for Settings {
@@ -132,6 +134,7 @@ impl Default for Settings {
             ledger_limits: upesi_ledger::Limits::SHIPPED,
             node: None,
             followed: None,
+            allowed_origins: AllowedOrigins::default(),
         }
     }
 }
@@ -214,6 +217,7 @@ impl Hub {
             log_level: Arc::new(Levels(asked)),
             node: settings.node,
             followed: settings.followed,
+            allowed_origins: settings.allowed_origins,
             ..AdminContext::new(handle.clone())
         };
         let bootstrap_file = directory.path().join(BOOTSTRAP_FILE);
