@@ -31,8 +31,6 @@ pub enum Refusal {
     Overload,
     /// The sender is over the rate that each DFSP has.
     Rate,
-    /// The sender is over the rate of bytes that each DFSP has.
-    Bytes,
 }
 
 /// The bounds.
@@ -44,8 +42,6 @@ pub struct AdmissionConfig {
     pub quota: Option<u64>,
     /// New requests of one source per interval, in thousandths; `None` for no bound.
     pub quota_per_source: Option<u64>,
-    /// Bytes of large bodies of one source's new requests per interval; `None` for no bound.
-    pub byte_quota_per_source: Option<u64>,
     /// Sources remembered at a time.
     pub sources_max: usize,
 }
@@ -126,12 +122,12 @@ pub struct Admission {
 impl Admission {
     /// Everything is taken that no quota forbids.
     pub fn new(config: AdmissionConfig) -> Self {
-        let AdmissionConfig { quota_per_source, byte_quota_per_source, sources_max, .. } = config;
-        let shares = SharesConfig { quota_per_source, byte_quota_per_source, sources_max };
+        let AdmissionConfig { quota_per_source, sources_max, .. } = config;
+        let shares = SharesConfig { quota_per_source, sources_max };
         let mut new = Gate::new(config.delay_target_us, shares);
         new.shares.end_interval_saving(config.quota, SAVED_INTERVALS_OF_RATE, 1);
         let target = config.delay_target_us.saturating_mul(FINISHING_TARGET_FACTOR);
-        let shares = SharesConfig { quota_per_source: None, byte_quota_per_source: None, sources_max };
+        let shares = SharesConfig { quota_per_source: None, sources_max };
         Self { config, new, finishing: Gate::new(target, shares), floor_intervals: 0 }
     }
 
@@ -196,7 +192,6 @@ impl Admission {
         answer.map_err(|denied| match denied {
             Denied::Share => Refusal::Overload,
             Denied::Quota => Refusal::Rate,
-            Denied::ByteQuota => Refusal::Bytes,
         })
     }
 

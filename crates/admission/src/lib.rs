@@ -40,14 +40,6 @@ pub const fn quota_of_rate(requests_per_s: u64) -> u64 {
     requests_per_s.saturating_mul(REQUEST) / INTERVALS_PER_S
 }
 
-/// A rate of bytes per second as a quota per interval.
-pub const fn quota_of_byte_rate(bytes_per_s: u64) -> u64 {
-    match bytes_per_s / INTERVALS_PER_S {
-        0 => 1,
-        quota => quota,
-    }
-}
-
 /// A quota per interval, in thousandths of a request, as a rate per second.
 pub const fn rate_of_quota(quota: u64) -> u64 {
     quota.saturating_mul(INTERVALS_PER_S) / REQUEST

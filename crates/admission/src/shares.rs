@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::{INTERVALS_PER_S, ORDINARY_BODY_BYTES_MAX, REQUEST, cost_of};
+use crate::{INTERVALS_PER_S, REQUEST, cost_of};
 
 /// Who asks: a number that the caller gives each DFSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,8 +31,6 @@ pub struct SharesConfig {
     /// `None` for no bound.
     /// It can save up a second's worth.
     pub quota_per_source: Option<u64>,
-    /// Bytes of large bodies that one source may send per interval, the same way; `None` for no bound.
-    pub byte_quota_per_source: Option<u64>,
     /// Sources remembered at a time; those beyond share one share. At least one.
     pub sources_max: usize,
 }
@@ -44,8 +42,6 @@ pub enum Denied {
     Share,
     /// Its source is over the quota of each source.
     Quota,
-    /// Its source is over the quota of bytes of each source.
-    ByteQuota,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,8 +51,6 @@ struct Source {
     credit: i64,
     /// What it may take of its own quota now, the same.
     allowance: i64,
-    /// Bytes of large bodies that it may send now, the same way.
-    bytes: i64,
     /// What it asks for per interval, smoothed, the same.
     demand: u64,
     /// What it asked for since the last interval, the same.
@@ -116,15 +110,12 @@ impl Shares {
     /// Why not.
     pub fn ask_for(&mut self, id: SourceId, body_bytes: u64) -> Result<(), Denied> {
         let cost = signed(cost_of(body_bytes));
-        let large_bytes = large(body_bytes);
         let id = self.known(id);
         let fresh = self.fresh();
         let source = self.sources.entry(id).or_insert(fresh);
         source.asked = source.asked.saturating_add(cost.unsigned_abs());
         let denied = if self.config.quota_per_source.is_some() && source.allowance < ONE {
             Some(Denied::Quota)
-        } else if self.config.byte_quota_per_source.is_some() && large_bytes > 0 && source.bytes <= 0 {
-            Some(Denied::ByteQuota)
         } else if self.quota.is_none() {
             None
         } else if self.level.is_none() && self.pool >= REQUEST {
@@ -137,10 +128,7 @@ impl Shares {
             Some(Denied::Share)
         };
         match denied {
-            None => {
-                source.allowance -= if self.config.quota_per_source.is_some() { cost } else { 0 };
-                source.bytes -= if self.config.byte_quota_per_source.is_some() { large_bytes } else { 0 };
-            }
+            None => source.allowance -= if self.config.quota_per_source.is_some() { cost } else { 0 },
             Some(_) => source.refused += 1,
         }
         denied.map_or(Ok(()), Err)
@@ -155,7 +143,6 @@ impl Shares {
         source.asked = source.asked.saturating_add(more);
         source.credit -= if self.quota.is_some() { signed(more) } else { 0 };
         source.allowance -= if self.config.quota_per_source.is_some() { signed(more) } else { 0 };
-        source.bytes -= if self.config.byte_quota_per_source.is_some() { large(body_bytes) } else { 0 };
     }
 
     /// The source, or the one that stands for those for whom there is no room.
@@ -182,23 +169,19 @@ impl Shares {
         self.level = quota.and_then(|quota| self.water_level(quota));
         let grant = self.grant();
         let credit_max = self.credit_max(grant);
-        let [requests, bytes] = [self.config.quota_per_source, self.config.byte_quota_per_source]
-            .map(|quota| Saved { per_interval: quota.unwrap_or(0), max: quota.map_or(0, allowance_max) });
+        let per_interval = self.config.quota_per_source.unwrap_or(0);
+        let saved_max = self.config.quota_per_source.map_or(0, allowance_max);
         for source in self.sources.values_mut() {
             // Where there is no limit, nothing is owed.
             let credit = if self.quota.is_some() { source.credit } else { source.credit.max(0) };
             source.credit = grown(credit, grant, intervals, credit_max);
-            source.allowance = grown(source.allowance, requests.per_interval, intervals, requests.max);
-            source.bytes = grown(source.bytes, bytes.per_interval, intervals, bytes.max);
+            source.allowance = grown(source.allowance, per_interval, intervals, saved_max);
         }
         let quota = quota.unwrap_or(0);
         let pool_max = quota.saturating_mul(saved_intervals).max(REQUEST);
         self.pool = self.pool.saturating_add(quota.saturating_mul(intervals)).min(pool_max);
         self.sources.retain(|_, source| {
-            source.demand >= FORGOTTEN_BELOW
-                || source.credit < 0
-                || source.allowance < signed(requests.max)
-                || source.bytes < signed(bytes.max)
+            source.demand >= FORGOTTEN_BELOW || source.credit < 0 || source.allowance < signed(saved_max)
         });
     }
 
@@ -217,7 +200,6 @@ impl Shares {
         Source {
             credit: signed(self.credit_max(self.grant())),
             allowance: self.config.quota_per_source.map_or(0, |quota| signed(allowance_max(quota))),
-            bytes: self.config.byte_quota_per_source.map_or(0, |quota| signed(allowance_max(quota))),
             ..Source::default()
         }
     }
@@ -239,20 +221,8 @@ impl Shares {
     }
 }
 
-/// How an allowance grows.
-#[derive(Clone, Copy)]
-struct Saved {
-    per_interval: u64,
-    max: u64,
-}
-
 fn grown(now: i64, per_interval: u64, intervals: u64, max: u64) -> i64 {
     now.saturating_add(signed(per_interval.saturating_mul(intervals))).min(signed(max))
-}
-
-/// The bytes of a body that count against a quota of bytes.
-fn large(body_bytes: u64) -> i64 {
-    if body_bytes > ORDINARY_BODY_BYTES_MAX { signed(body_bytes) } else { 0 }
 }
 
 fn signed(amount: u64) -> i64 {

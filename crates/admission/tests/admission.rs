@@ -6,13 +6,7 @@ const TARGET_US: u32 = 2_000;
 const PAYER: SourceId = SourceId(1);
 
 fn config() -> AdmissionConfig {
-    AdmissionConfig {
-        delay_target_us: TARGET_US,
-        quota: None,
-        quota_per_source: None,
-        byte_quota_per_source: None,
-        sources_max: 64,
-    }
+    AdmissionConfig { delay_target_us: TARGET_US, quota: None, quota_per_source: None, sources_max: 64 }
 }
 
 fn observed(delay_us: u32, taken: [u64; 2]) -> Observed {

@@ -1,17 +1,14 @@
 //! Properties of shares: no more than the limit, no less where it is asked for, and nobody at another's expense.
 
 use proptest::prelude::*;
-use upesi_admission::{
-    Denied, INTERVALS_PER_S, ORDINARY_BODY_BYTES_MAX, REQUEST, Shares, SharesConfig, SourceId, cost_of,
-    quota_of_byte_rate,
-};
+use upesi_admission::{Denied, ORDINARY_BODY_BYTES_MAX, REQUEST, Shares, SharesConfig, SourceId, cost_of};
 
 /// Turns until demand is known and saved credit is spent.
 const SETTLING_INTERVALS: u64 = 100;
 const MEASURED_INTERVALS: u64 = 100;
 
 fn shares(quota_per_source: Option<u64>, sources_max: usize) -> Shares {
-    Shares::new(SharesConfig { quota_per_source, byte_quota_per_source: None, sources_max })
+    Shares::new(SharesConfig { quota_per_source, sources_max })
 }
 
 /// Lets source `n + 1` ask `demands[n]` times an interval, one after the other; returns what each was granted in
@@ -157,10 +154,6 @@ fn a_flood_that_ends_leaves_everything_to_the_others() {
 const HEAVY: SourceId = SourceId(1);
 const MIB: u64 = 1 << 20;
 
-fn byte_shares(quota_per_source: Option<u64>, byte_quota_per_source: Option<u64>) -> Shares {
-    Shares::new(SharesConfig { quota_per_source, byte_quota_per_source, sources_max: 64 })
-}
-
 fn taken(shares: &mut Shares, id: SourceId, times: usize, body_bytes: u64) -> usize {
     (0..times).filter(|_| shares.ask_for(id, body_bytes).is_ok()).count()
 }
@@ -176,7 +169,7 @@ fn a_request_counts_once_for_each_portion_of_its_body() {
 /// Of 100 requests an interval, one DFSP takes half by requests of 64 portions; seven others ask for little.
 #[test]
 fn few_huge_bodies_leave_the_others_their_share() {
-    let mut shares = byte_shares(None, None);
+    let mut shares = shares(None, 64);
     let (mut heavy_bytes, mut intervals) = (0, 0);
     for interval in 0..400 {
         shares.end_interval(Some(100 * REQUEST), 1);
@@ -196,7 +189,7 @@ fn few_huge_bodies_leave_the_others_their_share() {
 
 #[test]
 fn a_huge_request_is_taken_on_credit_and_paid_back() {
-    let mut shares = byte_shares(Some(REQUEST), None);
+    let mut shares = shares(Some(REQUEST), 64);
     shares.end_interval(None, 1);
     // A second's worth is saved up, and the last of it may be large.
     assert_eq!(taken(&mut shares, HEAVY, 49, 0), 49);
@@ -211,25 +204,8 @@ fn a_huge_request_is_taken_on_credit_and_paid_back() {
 }
 
 #[test]
-fn bytes_have_a_rate_of_their_own_which_small_bodies_do_not_use() {
-    let rate = 10 * MIB;
-    let mut shares = byte_shares(None, Some(quota_of_byte_rate(rate)));
-    let mut sent = 0;
-    let seconds = 5;
-    for _ in 0..seconds * INTERVALS_PER_S {
-        shares.end_interval(None, 1);
-        sent += taken(&mut shares, HEAVY, 10, MIB) as u64 * MIB;
-        assert_eq!(taken(&mut shares, HEAVY, 100, ORDINARY_BODY_BYTES_MAX), 100);
-        assert_eq!(shares.ask_for(SourceId(2), 100_000), Ok(()), "another's own rate");
-    }
-    // A second's worth was saved up, and one body is taken on credit.
-    assert!((rate * seconds..=rate * (seconds + 1) + MIB).contains(&sent), "{sent}");
-    assert_eq!(shares.ask_for(HEAVY, MIB), Err(Denied::ByteQuota));
-}
-
-#[test]
 fn what_was_not_announced_is_owed() {
-    let mut shares = byte_shares(Some(10 * REQUEST), Some(MIB));
+    let mut shares = shares(Some(10 * REQUEST), 64);
     shares.end_interval(Some(1_000 * REQUEST), 1);
     assert_eq!(shares.ask(HEAVY), Ok(()));
     shares.charge(HEAVY, 100 * MIB);
@@ -242,7 +218,7 @@ fn what_was_not_announced_is_owed() {
 
 #[test]
 fn debts_are_not_forgotten_and_end() {
-    let mut shares = byte_shares(None, None);
+    let mut shares = shares(None, 64);
     for _ in 0..3 {
         shares.end_interval(Some(2 * REQUEST), 1);
         let _ = taken(&mut shares, SourceId(2), 2, 0);

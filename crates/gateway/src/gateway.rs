@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep};
-use upesi_admission::{ORDINARY_BODY_BYTES_MAX, SourceId};
+use upesi_admission::SourceId;
 use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
 use upesi_fspiop::{Operation, Route, Segments, SyncError, Unroutable};
@@ -176,7 +176,9 @@ impl<H: Handler> Gateway<H> {
         if operation.resource().moves_money() {
             self.gate.ask_engine(class, head.received).map_err(soon)?;
         }
-        self.gate.ask(class, head.caller, body.size_hint().lower(), head.received).map_err(soon)
+        // A body of unknown length has one byte at least, and is charged for the others once it is read.
+        let least = if body.is_end_stream() { 0 } else { body.size_hint().lower().max(1) };
+        self.gate.ask(class, head.caller, least, head.received).map_err(soon)
     }
 
     /// Answers a request that does not come from whom it says, at the pace of what anybody may ask.
@@ -332,10 +334,8 @@ impl<H: Handler> Gateway<H> {
         let waiting = connection.wait();
         let read = self.large_bodies.read(body, max, deadline, || self.sender(head)).await;
         drop(waiting);
-        if let (Ok(bytes), false) = (&read, is_announced)
-            && bytes.len() as u64 > ORDINARY_BODY_BYTES_MAX
-        {
-            self.gate.charge(class_of(&parts.method), caller, bytes.len() as u64);
+        if let (Ok(bytes), false) = (&read, is_announced) {
+            self.gate.charge(class_of(&parts.method), caller, bytes.len() as u64, received);
         }
         read.map_err(|unread| match unread {
             Unread::Failed(error) => answer::unreadable_body(error, max),
@@ -512,6 +512,13 @@ pub(crate) struct Access {
     id: Box<str>,
 }
 
+/// Characters of a name or id that a line shows: the longest valid one fits.
+const SHOWN_CHARS_MAX: usize = 128;
+
+fn beginning(text: &str) -> Box<str> {
+    text.chars().take(SHOWN_CHARS_MAX).collect::<String>().into()
+}
+
 impl Access {
     /// Of a request, where lines are wanted.
     pub(crate) fn of(is_wanted: bool, caller: Caller<'_>, route: Option<Route<'_>>) -> Option<Self> {
@@ -522,7 +529,7 @@ impl Access {
             Some(Route { operation, segments: Segments::Id(id) }) if operation.resource().moves_money() => id,
             _ => "-",
         };
-        Some(Self { source: caller.name().into(), id: id.into() })
+        Some(Self { source: beginning(caller.name()), id: beginning(id) })
     }
 
     /// Writes the line.
@@ -531,5 +538,23 @@ impl Access {
         let duration_us = u64::try_from(received.elapsed().as_micros()).unwrap_or(u64::MAX);
         let (Labels { method, resource }, status) = (labels, status.as_u16());
         tracing::info!(target: ACCESS_LOG_TARGET, method, resource, %source, %id, status, duration_us, "answered");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use upesi_fspiop::Method;
+
+    use super::*;
+
+    #[test]
+    fn a_line_shows_the_beginning_of_long_names_and_ids() {
+        let (mut headers, long) = (HeaderMap::new(), "x".repeat(60_000));
+        headers.insert("fspiop-source", HeaderValue::from_str(&long).unwrap());
+        let path = format!("/transfers/{long}");
+        let route = Route::resolve(Method::parse("GET"), &path).unwrap();
+        let access = Access::of(true, Caller::named(&headers), Some(route)).unwrap();
+        assert_eq!((access.source.len(), access.id.len()), (SHOWN_CHARS_MAX, SHOWN_CHARS_MAX));
+        assert!(Access::of(false, Caller::named(&headers), Some(route)).is_none());
     }
 }

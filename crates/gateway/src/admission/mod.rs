@@ -1,8 +1,10 @@
 //! The gate: which requests are taken at all, decided by the head alone.
 //!
-//! As long as nothing limits new work, a request costs a few loads and stores of its worker's own. The rest happens
-//! once a interval, by whichever request comes first, and under a limit.
+//! As long as nothing limits new work, a request costs a few loads and stores of its worker's own, and one with a body
+//! an update of its sender's share of bytes. The rest happens once an interval, by whichever request comes first, and
+//! under a limit.
 
+mod byte_shares;
 mod delay_probe;
 mod metrics;
 #[cfg(test)]
@@ -18,13 +20,14 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use upesi_admission::{
     Admission, AdmissionConfig, Class, INTERVAL_MS, ORDINARY_BODY_BYTES_MAX, Observed, SourceId,
-    quota_of_byte_rate, quota_of_rate,
+    quota_of_rate,
 };
 use upesi_engine::{Participants, SharedParticipants};
 use upesi_fspiop::SyncError;
 use upesi_ledger::ParticipantId;
 use upesi_types::{ErrorCode, FspId};
 
+use self::byte_shares::ByteShares;
 use self::delay_probe::{DelayProbes, EngineBacklog};
 use self::metrics::AdmissionMetrics;
 use crate::caller::Caller;
@@ -90,7 +93,6 @@ impl From<upesi_admission::Refusal> for Refusal {
         match refusal {
             upesi_admission::Refusal::Overload => Self::Overload,
             upesi_admission::Refusal::Rate => Self::Rate,
-            upesi_admission::Refusal::Bytes => Self::Bytes,
         }
     }
 }
@@ -107,6 +109,7 @@ pub(crate) struct AdmissionGate {
     started: Instant,
     participants: SharedParticipants,
     probes: DelayProbes,
+    bytes: ByteShares,
     engine: EngineBacklog,
     next_interval_ns: AtomicU64,
     /// By [`Class`].
@@ -141,15 +144,13 @@ impl AdmissionGate {
             delay_target_us: u32::try_from(settings.delay_target.as_micros()).unwrap_or(u32::MAX),
             quota: quota(settings.rate_max),
             quota_per_source: quota(settings.rate_per_dfsp),
-            byte_quota_per_source: Some(settings.bytes_per_dfsp)
-                .filter(|bytes_per_s| *bytes_per_s > 0)
-                .map(quota_of_byte_rate),
             sources_max: SOURCES_MAX,
         });
         Self {
             started: Instant::now(),
             participants,
             probes: DelayProbes::default(),
+            bytes: ByteShares::new(settings.bytes_per_dfsp),
             engine: EngineBacklog::new(&settings),
             next_interval_ns: AtomicU64::new(INTERVAL_NS),
             is_open: Class::ALL.map(|class| AtomicBool::new(admission.is_open(class))),
@@ -160,7 +161,8 @@ impl AdmissionGate {
         }
     }
 
-    /// Whether a request is taken whose body announces so many bytes. Must be called on a worker's runtime.
+    /// Whether a request is taken whose body announces so many bytes, or one if it has a body of unknown length. Must
+    /// be called on a worker's runtime.
     pub(crate) fn ask(
         &self,
         class: Class,
@@ -173,6 +175,11 @@ impl AdmissionGate {
         probe.probe(now_ns);
         if now_ns >= self.next_interval_ns.load(Ordering::Relaxed) {
             self.end_interval(now_ns);
+        }
+        let is_counted = body_bytes > 0 && self.bytes.are_bounded();
+        if is_counted && !self.bytes.take(class, self.source(caller), body_bytes, now_ns) {
+            self.note(class, Refusal::Bytes, caller);
+            return Err(Refusal::Bytes);
         }
         if self.is_open[class as usize].load(Ordering::Relaxed) && body_bytes <= ORDINARY_BODY_BYTES_MAX {
             probe.take(class);
@@ -187,10 +194,13 @@ impl AdmissionGate {
         answer
     }
 
-    /// Notes that a request that was taken had a large body, which it had not announced.
-    pub(crate) fn charge(&self, class: Class, caller: Caller<'_>, body_bytes: u64) {
+    /// Notes the bytes of a body of a request that was taken, which had not announced them.
+    pub(crate) fn charge(&self, class: Class, caller: Caller<'_>, body_bytes: u64, received: Instant) {
         let source = self.source(caller);
-        self.core().admission.charge(class, source, body_bytes);
+        self.bytes.charge(class, source, body_bytes, self.ns(received));
+        if body_bytes > ORDINARY_BODY_BYTES_MAX {
+            self.core().admission.charge(class, source, body_bytes);
+        }
     }
 
     /// Whether the engine can take a new command soon.
@@ -293,7 +303,7 @@ pub struct AdmissionSettings {
     pub rate_max: u64,
     /// New requests per second of each DFSP; 0 for no bound.
     pub rate_per_dfsp: u64,
-    /// Bytes per second of bodies over 16 KiB in new requests of each DFSP; 0 for no bound.
+    /// Bytes per second in bodies of each DFSP, counted apart for new requests and the rest; 0 for no bound.
     pub bytes_per_dfsp: u64,
     /// How long a refusal waits before it leaves, where there are very many.
     pub refusal_hold: Duration,

@@ -107,26 +107,30 @@ async fn names_that_nobody_has_share_one_share() {
 }
 
 #[tokio::test]
-async fn bytes_are_a_rate_of_each_dfsp_and_small_bodies_pass() {
+async fn bytes_are_a_rate_of_each_dfsp_whatever_the_size_of_bodies() {
     let settings = AdmissionSettings { bytes_per_dfsp: 1_000_000, ..AdmissionSettings::default() };
     let gate = gate(settings);
-    let ask = |name: &str, bytes| gate.ask(Class::New, Caller::named(&from(name)), bytes, gate.at(1));
+    let of = |class, name: &str, bytes, at| gate.ask(class, Caller::named(&from(name)), bytes, gate.at(at));
+    let ask = |name: &str, bytes| of(Class::New, name, bytes, 1);
     // What is saved up, and one that is taken on credit.
     let taken = (0..20).filter(|_| ask("greenbank", 300_000).is_ok()).count();
     assert_eq!(taken, 4);
-    assert_eq!(ask("greenbank", 300_000), Err(Refusal::Bytes));
-    assert_eq!(ask("greenbank", ORDINARY_BODY_BYTES_MAX + 1), Err(Refusal::Bytes));
-    assert_eq!(ask("greenbank", ORDINARY_BODY_BYTES_MAX), Ok(()));
+    for bytes in [1, 300, ORDINARY_BODY_BYTES_MAX, ORDINARY_BODY_BYTES_MAX + 1, 300_000] {
+        assert_eq!(ask("greenbank", bytes), Err(Refusal::Bytes), "{bytes}");
+    }
+    assert_eq!(ask("greenbank", 0), Ok(()), "without a body");
     assert_eq!(ask("bluewallet", 300_000), Ok(()));
-    let finishing = gate.ask(Class::Finishing, Caller::named(&from("greenbank")), 300_000, gate.at(1));
-    assert_eq!(finishing, Ok(()));
+    // What finishes something has a rate of its own, and is bounded as well.
+    let finishing = (0..2_000).filter(|_| of(Class::Finishing, "greenbank", 1_000, 1).is_ok()).count();
+    assert_eq!(finishing, 1_000);
     // What was not announced is charged afterwards.
-    gate.charge(Class::New, Caller::named(&from("bluewallet")), 900_000);
-    assert_eq!(ask("bluewallet", 300_000), Err(Refusal::Bytes));
+    assert_eq!(ask("bluewallet", 1), Ok(()));
+    gate.charge(Class::New, Caller::named(&from("bluewallet")), 900_000, gate.at(1));
+    assert_eq!(ask("bluewallet", 1), Err(Refusal::Bytes));
     // A quarter of a second pays back the 200,000 that were owed.
-    gate.end_interval(14 * INTERVAL_NS);
-    assert_eq!(ask("greenbank", 300_000), Ok(()));
-    assert_eq!(ask("greenbank", 300_000), Err(Refusal::Bytes));
+    assert_eq!(of(Class::New, "greenbank", 300_000, 14), Ok(()));
+    assert_eq!(of(Class::New, "greenbank", 1, 14), Err(Refusal::Bytes));
+    gate.end_interval(20 * INTERVAL_NS);
 }
 
 #[test]

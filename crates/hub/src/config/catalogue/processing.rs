@@ -59,8 +59,8 @@ macro_rules! with_processing {
         /// New requests per second of each DFSP; 0 for no limit. A second's worth can be saved up. A request counts
         /// once for each 16 KiB of its body.
         rate_per_dfsp: integer(0, 10_000_000) = "0",
-        /// Bytes per second of bodies over 16 KiB in new requests of each DFSP; 0 for no limit. A second's worth can be
-        /// saved up.
+        /// Bytes per second of bodies of each DFSP, in new requests; as many again in `PUT` and `PATCH`. 0 for no
+        /// limit. A second's worth can be saved up.
         bytes_per_dfsp: integer(0, 1_048_576 * MIB) = "16777216",
         /// Questions about parties and participants per second of each DFSP; 0 for no limit. As with the next ones, a
         /// second's worth can be saved up, and it counts whose certificate the caller has.

@@ -1,0 +1,136 @@
+//! What each DFSP may send: the bytes of all its bodies, by a rate of each DFSP.
+//!
+//! A request costs one update of its sender's own number, without a lock. New requests and those that finish something
+//! have rates of their own, so that no flood of new ones holds up what its sender has to finish.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use upesi_admission::{Class, SourceId};
+
+/// Senders told apart; where there are more, some share a rate.
+const SENDERS: usize = 4_096;
+/// Parts of a nanosecond in which time is counted, so that a byte at a high rate is more than nothing.
+const TICKS_PER_NS: u64 = 16;
+/// What a sender can save up: a second's worth.
+const SAVED_TICKS: u64 = 1_000_000_000 * TICKS_PER_NS;
+
+/// The rates of all senders.
+#[derive(Debug)]
+pub(super) struct ByteShares {
+    /// What a byte takes, in 65,536ths of a tick; 0 without a bound.
+    byte_ticks_q16: u64,
+    /// By sender, then by [`Class`]: until when its rate is used up, in ticks since the start.
+    used_until: Box<[[AtomicU64; 2]]>,
+}
+
+impl ByteShares {
+    /// With so many bytes per second for each sender; 0 for no bound.
+    pub(super) fn new(bytes_per_s: u64) -> Self {
+        let second = u128::from(SAVED_TICKS) << 16;
+        let byte_ticks = second.checked_div(bytes_per_s.into()).map_or(0, |ticks| ticks.max(1));
+        let senders = if byte_ticks > 0 { SENDERS } else { 0 };
+        Self {
+            byte_ticks_q16: u64::try_from(byte_ticks).unwrap_or(u64::MAX),
+            used_until: (0..senders).map(|_| Default::default()).collect(),
+        }
+    }
+
+    /// Whether anything is bounded.
+    pub(super) fn are_bounded(&self) -> bool {
+        self.byte_ticks_q16 > 0
+    }
+
+    /// Whether a body of so many bytes is within its sender's rate, of which it takes its part. The last one may be
+    /// taken on credit.
+    pub(super) fn take(&self, class: Class, source: SourceId, bytes: u64, now_ns: u64) -> bool {
+        let now = now_ns.saturating_mul(TICKS_PER_NS);
+        let (cost, saved) = (self.cost(bytes), now.saturating_add(SAVED_TICKS));
+        let take = |until: u64| (until < saved).then(|| until.max(now).saturating_add(cost));
+        self.of(class, source).is_none_or(|used| used.fetch_update(ORDER, ORDER, take).is_ok())
+    }
+
+    /// Notes that a body that was taken turned out to have so many bytes more.
+    pub(super) fn charge(&self, class: Class, source: SourceId, bytes: u64, now_ns: u64) {
+        let (now, cost) = (now_ns.saturating_mul(TICKS_PER_NS), self.cost(bytes));
+        if let Some(used) = self.of(class, source) {
+            let _ = used.fetch_update(ORDER, ORDER, |until| Some(until.max(now).saturating_add(cost)));
+        }
+    }
+
+    fn cost(&self, bytes: u64) -> u64 {
+        let ticks = (u128::from(bytes) * u128::from(self.byte_ticks_q16)) >> 16;
+        u64::try_from(ticks).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn of(&self, class: Class, source: SourceId) -> Option<&AtomicU64> {
+        let place = usize::try_from(source.0).unwrap_or(0).checked_rem(self.used_until.len())?;
+        Some(&self.used_until[place][class as usize])
+    }
+}
+
+const ORDER: Ordering = Ordering::Relaxed;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const SECOND_NS: u64 = 1_000_000_000;
+    const DFSP: SourceId = SourceId(7);
+
+    /// Sends as much as is taken, in bodies of one size, a million times a second. Returns the bytes.
+    fn sent(shares: &ByteShares, body_bytes: u64, seconds: u64) -> u64 {
+        let times = (0..seconds * 1_000_000).map(|us| us * 1_000);
+        times.filter(|now_ns| shares.take(Class::New, DFSP, body_bytes, *now_ns)).count() as u64 * body_bytes
+    }
+
+    /// Whatever the size of bodies: small ones were not counted before.
+    #[test]
+    fn bodies_of_any_size_have_the_rate_and_a_seconds_worth_saved_up() {
+        let rate = 16 * MIB;
+        for body_bytes in [300, 1_000, 16 * 1024, 16 * 1024 + 1, MIB] {
+            let sent = sent(&ByteShares::new(rate), body_bytes, 3);
+            let most = (rate * 4 + body_bytes).min(3_000_000 * body_bytes);
+            let least = most - 2 * body_bytes - most / 100;
+            assert!((least..=most).contains(&sent), "{body_bytes}: {sent} of {most}");
+        }
+    }
+
+    #[test]
+    fn each_sender_and_class_has_a_rate_of_its_own() {
+        let shares = ByteShares::new(MIB);
+        while shares.take(Class::New, DFSP, 10_000, 0) {}
+        assert!(shares.take(Class::Finishing, DFSP, 10_000, 0));
+        assert!(shares.take(Class::New, SourceId(8), 10_000, 0));
+        assert!(!shares.take(Class::New, DFSP, 1, 0));
+        while shares.take(Class::Finishing, DFSP, 10_000, 0) {}
+        assert!(!shares.take(Class::Finishing, DFSP, 1, 0));
+        assert!(shares.take(Class::New, DFSP, 1, SECOND_NS / 10));
+    }
+
+    #[test]
+    fn what_was_not_announced_is_owed() {
+        let shares = ByteShares::new(MIB);
+        assert!(shares.take(Class::New, DFSP, 1, 0));
+        shares.charge(Class::New, DFSP, 10 * MIB, 0);
+        assert!(!shares.take(Class::New, DFSP, 1, 9 * SECOND_NS));
+        assert!(shares.take(Class::New, DFSP, 1, 9 * SECOND_NS + 1_000));
+    }
+
+    #[test]
+    fn extreme_rates_and_times_neither_overflow_nor_stop_anything_for_ever() {
+        let unbounded = ByteShares::new(0);
+        assert!(!unbounded.are_bounded() && unbounded.take(Class::New, DFSP, u64::MAX, u64::MAX));
+        unbounded.charge(Class::New, DFSP, u64::MAX, 0);
+        let fast = ByteShares::new(u64::MAX);
+        assert!((0..1_000_000).all(|_| fast.take(Class::New, DFSP, 64 * MIB, 0)));
+        let slow = ByteShares::new(1);
+        assert!(slow.take(Class::New, DFSP, 10, 0) && !slow.take(Class::New, DFSP, 10, 8 * SECOND_NS));
+        assert!(slow.take(Class::New, DFSP, 10, 10 * SECOND_NS));
+        assert!(slow.take(Class::New, SourceId(u32::MAX), u64::MAX, 0));
+        // A year of uptime.
+        let late = ByteShares::new(MIB);
+        assert!(late.take(Class::New, DFSP, 2 * MIB, 365 * 86_400 * SECOND_NS));
+        assert!(!late.take(Class::New, DFSP, 1, 365 * 86_400 * SECOND_NS));
+    }
+}
