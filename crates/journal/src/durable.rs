@@ -5,18 +5,24 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
+
+/// Permissions of a new directory: only its owner may enter it.
+const OWNERS: u32 = 0o700;
 
 /// Something that is done with one path.
 type Step<'a> = &'a mut dyn FnMut(&Path) -> io::Result<()>;
 
 /// Makes a directory, and those above it that are missing, so that all their names are durable when this returns `Ok`.
+/// Only their owner may enter them, whatever the process's `umask` is.
 ///
 /// They are made from the top, each synced before the next is made in it, so that a crash can leave only the lowest
 /// without a durable name. That one is synced where it is found: a directory that is there already is not trusted
 /// to be durable.
 pub fn create_directory(path: &Path) -> io::Result<()> {
-    create_by(path, &mut |missing: &Path| fs::create_dir(missing), &mut sync_parent)
+    let mut make = |missing: &Path| fs::DirBuilder::new().mode(OWNERS).create(missing);
+    create_by(path, &mut make, &mut sync_parent)
 }
 
 /// Makes the names in a directory durable.
@@ -142,6 +148,21 @@ mod tests {
         steps.borrow_mut().clear();
         create_by(&root.join(PATH), &mut make, &mut sync).unwrap();
         assert_eq!(*steps.borrow(), ["sync a/b/c"], "what is there may be all that a crash left");
+    }
+
+    #[test]
+    fn only_the_owner_may_enter_what_is_made() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let present = directory.path().join("present");
+        fs::create_dir(&present).unwrap();
+        fs::set_permissions(&present, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = present.join(PATH);
+        create_directory(&path).unwrap();
+        let made: Vec<_> = path.ancestors().take(3).map(mode).collect();
+        assert_eq!(made, [0o700; 3]);
+        assert_eq!(mode(&present), 0o755, "a present directory keeps its permissions");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `upesi serve`: a hub as a process, from start to orderly end.
 
 use std::fmt::Display;
+use std::os::unix::fs::PermissionsExt as _;
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,6 +122,19 @@ fn tell_that_it_serves(hub: &Hub, settings: &Settings) {
         "the hub is serving"
     );
     tell_what_is_missing(settings);
+    warn_of_open_data(&settings.data.dir);
+}
+
+/// A directory that the hub has not made may let other users of the machine in.
+fn warn_of_open_data(data: &Path) {
+    if is_open_to_others(data) {
+        let data = data.display();
+        tracing::warn!(%data, "every user of this machine may enter the data directory: chmod 700");
+    }
+}
+
+fn is_open_to_others(directory: &Path) -> bool {
+    std::fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & 0o007 != 0)
 }
 
 /// A line about what the profile lets the hub go without.
@@ -209,6 +224,16 @@ mod tests {
 
     use super::super::HubError;
     use super::*;
+
+    #[test]
+    fn a_data_directory_that_others_may_enter_is_told_from_one_of_the_owner() {
+        let directory = tempfile::tempdir().unwrap();
+        for (mode, is_open) in [(0o700, false), (0o750, false), (0o755, true), (0o701, true)] {
+            std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(is_open_to_others(directory.path()), is_open, "{mode:o}");
+        }
+        assert!(!is_open_to_others(&directory.path().join("none")));
+    }
 
     #[test]
     fn a_failed_disk_ends_the_process_with_74() {
