@@ -81,7 +81,7 @@ impl AllowedOrigins {
     /// Origins such as `https://portal.example:8443`, separated by commas.
     ///
     /// # Errors
-    /// The part that is no origin.
+    /// The part that is not an origin.
     pub fn parse(list: &str) -> Result<Self, String> {
         let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
         let origins = parts.map(|part| canonical_origin(part).ok_or_else(|| part.to_owned()));

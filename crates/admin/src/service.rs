@@ -110,8 +110,7 @@ impl AdminService {
         &self.operations
     }
 
-    /// Answers a request, and leaves who sent it in `known`. Clients that have proven nothing have a pace, whatever they
-    /// ask.
+    /// Answers a request, and leaves its caller in `known`. Unauthenticated clients have a pace, whatever they ask.
     async fn answer(
         &self,
         request: Request<Incoming>,
@@ -166,7 +165,7 @@ impl AdminService {
         response
     }
 
-    /// Logs each change, and each rejected request of an operator, by name. Those of other clients are counted.
+    /// Logs each change, and each rejected request of an operator, by name. Rejections of other clients are counted.
     fn log(&self, method: &Method, path: &str, status: StatusCode, operator: Option<SharedCaller>) {
         let is_change = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
         let is_rejected = status.is_client_error() || status.is_server_error();

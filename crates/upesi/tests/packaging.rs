@@ -66,6 +66,16 @@ fn the_unit_starts_what_the_binary_takes() {
     let state = format!("/var/lib/{}", one("StateDirectory"));
     assert_eq!(one("WorkingDirectory"), state);
     assert!(settings.contains(&format!("dir = \"{state}\"")), "{settings}");
+    assert_guarded(&settings);
+    // Only the hub's user reads its data.
+    assert_eq!(one("StateDirectoryMode"), "0700");
+}
+
+/// The packaged settings authenticate operators, and call no private address.
+fn assert_guarded(settings: &str) {
+    for setting in ["authentication = \"required\"", "addresses = \"public\""] {
+        assert!(settings.contains(setting), "{setting}: {settings}");
+    }
 }
 
 #[test]
@@ -94,6 +104,7 @@ fn the_settings_of_a_node_of_a_cluster_are_taken() {
     let file = root().join("packaging/cluster/upesi.toml");
     let settings = settings_of(&["serve", "--config", file.to_str().unwrap()]);
     let state = format!("dir = \"/var/lib/{}\"", one("StateDirectory"));
+    assert_guarded(&settings);
     let of_log = "log = \"kafka\"";
     for setting in
         [&*state, of_log, "listen = \"0.0.0.0:4002\"", "brokers = \"kafka-1:9092,kafka-2:9092,kafka-3:9092\""]
@@ -205,6 +216,8 @@ fn the_container_starts_what_the_binary_takes_as_nobody_special() {
     for setting in ["dir = \"/var/lib/upesi\"", "listen = \"0.0.0.0:4000\"", "listen = \"0.0.0.0:4001\""] {
         assert!(settings.contains(setting), "{setting}: {settings}");
     }
+    assert_guarded(&settings);
+    assert!(find("RUN groupadd ").contains("--mode 0700 /var/lib/upesi"));
     assert_eq!((find("USER "), find("VOLUME ")), ("10001:10001", "/var/lib/upesi"));
     assert!(find("HEALTHCHECK ").contains("GET /live HTTP/1.1"));
 }

@@ -29,7 +29,7 @@ pub(super) struct Refusals(Mutex<Budgets>);
 struct Budgets {
     unauthenticated: Budget,
     operators: BTreeMap<Box<str>, Budget>,
-    /// Shared by operators for whom there is no room above.
+    /// Shared by further operators.
     others: Budget,
 }
 

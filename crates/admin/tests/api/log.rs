@@ -1,4 +1,4 @@
-//! What the log has of requests: each rejected request of an operator, and a count of those of other clients.
+//! The log of requests: each rejected request of an operator, and a count of rejections of other clients.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Mutex, OnceLock};

@@ -291,7 +291,7 @@ async fn propose(hub: &Hub) {
     hub.submit(Command::Act(Box::new(act)), "").await;
 }
 
-/// With roles alone nobody approves: the log-in is recent, and by a second factor.
+/// Roles do not suffice for an approval: the log-in must be recent, and by a second factor.
 #[tokio::test]
 async fn who_approves_has_logged_in_of_late_with_a_second_factor() {
     let key = Key::rsa();

@@ -217,15 +217,19 @@ with_processing! {
 
     /// How much the hub insists on.
     security: Security {
-        /// `production`: it does not start without mutual TLS and bindings of DFSPs, TLS towards them, signatures both
-        /// ways, TLS, authentication and approvals by people on the admin port, metrics by TLS or on loopback only, an
-        /// FSPIOP port without diagnostics, callbacks to public addresses and `outbound.networks` only, and in a
-        /// cluster TLS towards the brokers and a certificate or log-in there.
+        /// `production`: it does not start without mutual TLS and bindings of DFSPs, TLS towards them, revocation
+        /// lists, signatures both ways; TLS, authentication and approvals by people on the admin port, with the keys
+        /// `admin.people_key_file` and `admin.audit_key_file`; metrics by mutual TLS or on loopback only; an FSPIOP
+        /// port without diagnostics; callbacks to public addresses and `outbound.networks` only; a bound on lookups of
+        /// unknown parties; lists of networks and hosts that do not mean all; and in a cluster TLS towards the brokers
+        /// and a certificate or log-in there.
         /// `development`: it starts, and logs what is missing.
         profile: choice("development", "production") = "development",
         /// What `production` goes without, separated by commas: `fspiop-tls`, `bindings`, `callbacks-tls`,
-        /// `signatures`, `signing`, `admin-tls`, `admin-authentication`, `admin-approvals`, `admin-approvers`,
-        /// `metrics-tls`, `diagnostics`, `outbound-addresses`, `brokers`. Each is logged at the start.
+        /// `revocation-lists`, `signatures`, `signing`, `admin-tls`, `admin-authentication`, `admin-approvals`,
+        /// `admin-approvers`, `oidc-approvals`, `people-key`, `audit-key`, `allowed-hosts`, `metrics-tls`,
+        /// `metrics-clients`, `diagnostics`, `proxy-protocol`, `outbound-addresses`, `outbound-networks`,
+        /// `lookup-misses`, `brokers`. Each is logged at the start.
         relaxed: text(1024) = "",
     }
 
@@ -380,8 +384,8 @@ with_processing! {
     outbound: Outbound {
         /// `any`: wherever a registered address leads. `public`: to no private, link-local, loopback or otherwise
         /// special address, whatever name leads to it, unless it is in `outbound.networks`; names are resolved for each
-        /// connection.
-        addresses: choice("any", "public") = "any",
+        /// connection. `profile`: `public`, unless `security.profile` is `development`.
+        addresses: choice("profile", "any", "public") = "profile",
         /// With `public`: networks that may be called although they are not public, such as a VPN with the DFSPs:
         /// `10.20.0.0/16, fd00:20::/64`.
         networks: text(4096) = "",

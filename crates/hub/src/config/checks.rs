@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use upesi_admin::AllowedOrigins;
 use upesi_gateway::RateLimits;
+use upesi_http::Network;
 use upesi_kafka::ENTRY_BYTES_MAX;
 use upesi_keys::Place;
 use upesi_oidc::is_secure_issuer;
@@ -12,7 +13,7 @@ use upesi_oidc::is_secure_issuer;
 use super::setting::Value;
 use super::sources::{Mistake, Origin};
 use super::values::{
-    SignatureModes, address_lists, guard_rules, networks, peers, rate_exceptions, roles_of_groups,
+    SignatureModes, address_lists, guard_rules, items, networks, peers, rate_exceptions, roles_of_groups,
 };
 use super::{Settings, nearest};
 
@@ -49,8 +50,8 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     mistakes.extend(signatures(values));
     mistakes.extend(same_port(values));
     mistakes.extend(metrics_address(values));
-    mistakes.extend(default_version(values));
     mistakes.extend(allowed_origins(values));
+    mistakes.extend(default_version(values));
     mistakes.extend(log_level(values));
     mistakes.extend(quote_rules(values));
     mistakes.extend(
@@ -152,14 +153,14 @@ fn metrics_address(values: &Understood) -> Option<Mistake> {
         .then(|| Mistake { origin: origin.clone(), text: format!("metrics.listen = {address:?}: {wanted}") })
 }
 
-fn default_version(values: &Understood) -> Option<Mistake> {
 fn allowed_origins(values: &Understood) -> Option<Mistake> {
     let (list, origin) = text(values, "admin.allowed_origins")?;
     let wrong = AllowedOrigins::parse(list).err()?;
-    let text = format!("admin.allowed_origins: {wrong:?} is no origin; write https://portal.example");
+    let text = format!("admin.allowed_origins: {wrong:?} is not an origin; write https://portal.example");
     Some(Mistake { origin: origin.clone(), text })
 }
 
+fn default_version(values: &Understood) -> Option<Mistake> {
     let (Value::Versions(accepted), accepted_origin) = values.get("fspiop.versions_accepted")? else {
         return None;
     };
@@ -393,6 +394,11 @@ const DEMANDS: &[Demand] = &[
         is_met: |settings| settings.outbound_tls.https_only,
     },
     Demand {
+        name: "revocation-lists",
+        wanted: "crl_file in each section of TLS that has authorities of peers",
+        is_met: has_revocation_lists,
+    },
+    Demand {
         name: "signatures",
         wanted: "jws.mode = enforce, without jws.exceptions",
         is_met: |settings| settings.jws.mode == "enforce" && settings.jws.exceptions.is_empty(),
@@ -423,14 +429,38 @@ const DEMANDS: &[Demand] = &[
         is_met: |settings| settings.admin.approvers == "people",
     },
     Demand {
-        name: "metrics-tls",
-        wanted: "metrics_tls.mode = tls or mutual, a loopback address or none in metrics.listen",
+        name: "oidc-approvals",
+        wanted: "oidc.approval_methods and oidc.approval_age_s with oidc.issuer",
         is_met: |settings| {
-            let address = settings.metrics.listen.parse::<SocketAddr>();
-            settings.metrics_tls.mode != "plain"
-                || address.is_err()
-                || address.is_ok_and(|at| at.ip().is_loopback())
+            let oidc = &settings.oidc;
+            let proves_log_in = items(&oidc.approval_methods).next().is_some() && oidc.approval_age_s > 0;
+            oidc.issuer.is_empty() || proves_log_in
         },
+    },
+    Demand {
+        name: "people-key",
+        wanted: "admin.people_key_file",
+        is_met: |settings| !settings.admin.people_key_file.is_empty(),
+    },
+    Demand {
+        name: "audit-key",
+        wanted: "admin.audit_key_file",
+        is_met: |settings| !settings.admin.audit_key_file.is_empty(),
+    },
+    Demand {
+        name: "allowed-hosts",
+        wanted: "admin.allowed_hosts without *",
+        is_met: |settings| items(&settings.admin.allowed_hosts).all(|host| host != "*"),
+    },
+    Demand {
+        name: "metrics-tls",
+        wanted: "metrics_tls.mode = mutual, a loopback address or none in metrics.listen",
+        is_met: |settings| settings.metrics_tls.mode != "plain" || !leaves_the_machine(settings),
+    },
+    Demand {
+        name: "metrics-clients",
+        wanted: "metrics_tls.mode = mutual, a loopback address or none in metrics.listen",
+        is_met: |settings| settings.metrics_tls.mode != "tls" || !leaves_the_machine(settings),
     },
     Demand {
         name: "diagnostics",
@@ -438,9 +468,20 @@ const DEMANDS: &[Demand] = &[
         is_met: |settings| !settings.fspiop.diagnostics,
     },
     Demand {
-        name: "outbound-addresses",
-        wanted: "outbound.addresses = public",
-        is_met: |settings| settings.outbound.addresses == "public",
+        name: "proxy-protocol",
+        wanted: "networks of balancers, none wider than /8, in fspiop.proxy_protocol_from",
+        is_met: |settings| has_narrow_networks(&settings.fspiop.proxy_protocol_from),
+    },
+    Demand { name: "outbound-addresses", wanted: "outbound.addresses = public", is_met: is_outbound_guarded },
+    Demand {
+        name: "outbound-networks",
+        wanted: "networks of DFSPs, none wider than /8, in outbound.networks",
+        is_met: |settings| has_narrow_networks(&settings.outbound.networks),
+    },
+    Demand {
+        name: "lookup-misses",
+        wanted: "admission.lookup_misses_per_dfsp, and no misses=0 in admission.exceptions",
+        is_met: bounds_lookup_misses,
     },
     Demand {
         name: "brokers",
@@ -453,8 +494,52 @@ const DEMANDS: &[Demand] = &[
     },
 ];
 
+/// Whether callbacks and lookups lead to public addresses only.
+pub(crate) fn is_outbound_guarded(settings: &Settings) -> bool {
+    match settings.outbound.addresses {
+        "public" => true,
+        "any" => false,
+        _ => settings.security.profile != "development",
+    }
+}
+
+/// Whether metrics are served beyond loopback, at a port of their own.
+fn leaves_the_machine(settings: &Settings) -> bool {
+    settings.metrics.listen.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback())
+}
+
+/// Whether each section that verifies certificates of peers has revocation lists for their authorities.
+fn has_revocation_lists(settings: &Settings) -> bool {
+    let Settings { fspiop_tls, admin_tls, metrics_tls, outbound_tls, cluster_tls, .. } = settings;
+    [
+        (fspiop_tls.mode == "mutual", &fspiop_tls.crl_file),
+        (admin_tls.mode == "mutual", &admin_tls.crl_file),
+        (metrics_tls.mode == "mutual" && !settings.metrics.listen.is_empty(), &metrics_tls.crl_file),
+        (!outbound_tls.anchors_file.is_empty(), &outbound_tls.crl_file),
+        (!settings.cluster.listen.is_empty(), &cluster_tls.crl_file),
+    ]
+    .iter()
+    .all(|(verifies, lists)| !verifies || !lists.is_empty())
+}
+
+/// Shortest prefix of a network in a list. A private network such as 10.0.0.0/8 fits; half of all addresses does not.
+const PREFIX_MIN: u8 = 8;
+
+fn has_narrow_networks(list: &str) -> bool {
+    networks(list)
+        .is_ok_and(|networks| networks.iter().all(|network: &Network| network.prefix() >= PREFIX_MIN))
+}
+
+/// Whether each DFSP has a limit on lookups of unknown parties.
+fn bounds_lookup_misses(settings: &Settings) -> bool {
+    let admission = &settings.admission;
+    let limits = RateLimits { misses: admission.lookup_misses_per_dfsp, ..RateLimits::default() };
+    let exceptions = rate_exceptions(&admission.exceptions, limits);
+    limits.misses > 0 && exceptions.is_ok_and(|all| all.values().all(|limits| limits.misses > 0))
+}
+
 fn relaxed(settings: &Settings) -> impl Iterator<Item = &str> {
-    settings.security.relaxed.split(',').map(str::trim).filter(|name| !name.is_empty())
+    items(&settings.security.relaxed)
 }
 
 /// What contradicts the profile.

@@ -21,6 +21,7 @@ pub use catalogue::{
     FspiopTls, Hub, Jws, Log, Lookup, Metrics, Oidc, OidcDfsps, Oracles, OutboundTls, Pkcs11, Quotes, Relay,
     SECTIONS, Security, Settings, Shutdown, Store, Tls,
 };
+pub(crate) use checks::is_outbound_guarded;
 pub use checks::missing_for_production;
 pub use setting::{Kind, Raw, Setting, Value};
 pub use sources::{Mistake, Origin, Sources, VARIABLE_PREFIX, nearest};

@@ -514,12 +514,14 @@ mode = 'mutual'
 certificate_file = 'c'
 key_file = 'k'
 anchors_file = 'a'
+crl_file = 'r'
 [admin_tls]
 mode = 'tls'
 certificate_file = 'c'
 key_file = 'k'
 [outbound_tls]
 anchors_file = 'a'
+crl_file = 'r'
 https_only = true
 [jws]
 mode = 'enforce'
@@ -528,18 +530,25 @@ signing_key_file = 's'
 [admin]
 authentication = 'required'
 approvers = 'people'
+people_key_file = 'p'
+audit_key_file = 'u'
 [fspiop]
 diagnostics = false
+[admission]
+lookup_misses_per_dfsp = 5
 [outbound]
 addresses = 'public'
 ";
+
+const BY_TLS: &str = "[metrics_tls]\nmode = 'tls'\ncertificate_file = 'c'\nkey_file = 'k'\n";
+const OIDC: &str = "[oidc]\nissuer = 'https://id.example'\nanchors_file = 'a'\naudience = 'hub'\n";
 
 #[test]
 fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
     assert_eq!(load(&Sources::default()).unwrap().settings.security.profile, "development");
     let production = "[security]\nprofile = 'production'\n";
     let mistakes = mistakes_of(production);
-    assert_eq!(mistakes.len(), 10, "{mistakes:?}");
+    assert_eq!(mistakes.len(), 12, "{mistakes:?}");
     let names: Vec<_> = mistakes.iter().map(|text| text.rsplit(' ').next().unwrap()).collect();
     let all = names.join(",");
     let relaxed = file(&format!("{production}relaxed = '{all}'\n"));
@@ -564,32 +573,83 @@ fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
         ("'public'", "'any'", "outbound-addresses"),
         ("[outbound]", "[metrics]\nlisten = '192.0.2.1:9100'\n[outbound]", "metrics-tls"),
         ("[outbound]", "[metrics]\nlisten = '0.0.0.0:9100'\n[outbound]", "metrics-tls"),
+        ("crl_file = 'r'\n[admin_tls]", "[admin_tls]", "revocation-lists"),
+        ("crl_file = 'r'\nhttps_only", "https_only", "revocation-lists"),
+        ("mode = 'tls'", "mode = 'mutual'\nanchors_file = 'a'", "revocation-lists"),
+        ("people_key_file = 'p'", "", "people-key"),
+        ("audit_key_file = 'u'", "", "audit-key"),
+        ("audit_key_file", "allowed_hosts = 'ops.example, *'\naudit_key_file", "allowed-hosts"),
+        ("lookup_misses_per_dfsp = 5", "", "lookup-misses"),
+        ("misses_per_dfsp = 5", "misses_per_dfsp = 5\nexceptions = 'greenbank misses=0'", "lookup-misses"),
+        ("diagnostics", "proxy_protocol_from = '0.0.0.0/0'\ndiagnostics", "proxy-protocol"),
+        ("diagnostics", "proxy_protocol_from = '10.0.3.0/24, ::/0'\ndiagnostics", "proxy-protocol"),
+        ("'public'", "'public'\nnetworks = '0.0.0.0/0'", "outbound-networks"),
+        ("'public'", "'public'\nnetworks = '0.0.0.0/1, 128.0.0.0/1'", "outbound-networks"),
+        ("'public'", "'public'\nnetworks = '10.0.0.0/8, ::/0'", "outbound-networks"),
         (
-            "anchors_file = 'a'\n[admin_tls]",
-            "anchors_file = 'a'\nbindings_required = false\n[admin_tls]",
-            "bindings",
+            "[outbound]",
+            &format!("{BY_TLS}[metrics]\nlisten = '192.0.2.1:9100'\n[outbound]"),
+            "metrics-clients",
         ),
+        ("[outbound]", &format!("{OIDC}[outbound]"), "oidc-approvals"),
+        ("[outbound]", &format!("{OIDC}approval_methods = 'mfa'\n[outbound]"), "oidc-approvals"),
+        ("[outbound]", &format!("{OIDC}approval_age_s = 300\n[outbound]"), "oidc-approvals"),
+        ("crl_file = 'r'\n[admin_tls]", "crl_file = 'r'\nbindings_required = false\n[admin_tls]", "bindings"),
     ] {
         let changed = format!("{production}{}", SECURED.replacen(line, without, 1));
         let mistakes = mistakes_of(&changed);
         assert!(
             mistakes.len() == 1 && mistakes[0].ends_with(&format!("security.relaxed = {name}")),
-            "{mistakes:?}"
-        );
-    }
-    // Metrics that leave the machine by TLS, or do not leave it.
-    let by_tls = "[metrics_tls]\nmode = 'tls'\ncertificate_file = 'c'\nkey_file = 'k'\n";
-    for metrics in [
-        "[metrics]\nlisten = '127.0.0.1:9100'\n",
-        "[metrics]\nlisten = '[::1]:9100'\n",
-        &format!("[metrics]\nlisten = '192.0.2.1:9100'\n{by_tls}"),
-    ] {
-        let served = file(&format!("{production}{SECURED}{metrics}"));
-        assert!(
-            load(&Sources { file: Some(served.path.clone()), ..Sources::default() }).is_ok(),
-            "{metrics}"
+            "{line} {without}: {mistakes:?}"
         );
     }
     let unknown = mistakes_of("[security]\nrelaxed = 'admin-tsl, signing'\n");
     assert!(unknown.len() == 1 && unknown[0].ends_with("did you mean admin-tls?"), "{unknown:?}");
+}
+
+/// Metrics by mutual TLS, or on this machine; narrow networks; proofs of a log-in.
+#[test]
+fn production_takes_other_secure_values() {
+    let production = "[security]\nprofile = 'production'\n";
+    let mutual = BY_TLS.replace("'tls'", "'mutual'") + "anchors_file = 'a'\ncrl_file = 'r'\n";
+    for (line, with) in [
+        ("[outbound]", "[metrics]\nlisten = '127.0.0.1:9100'\n[outbound]"),
+        ("[outbound]", "[metrics]\nlisten = '[::1]:9100'\n[outbound]"),
+        ("[outbound]", &format!("{mutual}[metrics]\nlisten = '192.0.2.1:9100'\n[outbound]")),
+        ("addresses = 'public'", "networks = '10.0.0.0/8, fd00::/8'"),
+        ("diagnostics", "proxy_protocol_from = '10.0.3.0/24, fd00:3::/64'\ndiagnostics"),
+        ("audit_key_file", "allowed_hosts = 'ops.example'\naudit_key_file"),
+        ("[outbound]", &format!("{OIDC}approval_methods = 'mfa'\napproval_age_s = 300\n[outbound]")),
+        ("mode = 'tls'", "mode = 'mutual'\nanchors_file = 'a'\ncrl_file = 'r'"),
+    ] {
+        let served = file(&format!("{production}{}", SECURED.replacen(line, with, 1)));
+        let loaded = load(&Sources { file: Some(served.path.clone()), ..Sources::default() });
+        assert!(loaded.is_ok(), "{with}: {:?}", loaded.map(drop));
+    }
+}
+
+/// Outside development callbacks lead to public addresses, unless an operator says otherwise.
+#[test]
+fn the_outbound_guard_is_off_in_development_only() {
+    let production = format!("[security]\nprofile = 'production'\nrelaxed = 'outbound-addresses'\n{SECURED}");
+    for (content, is_guarded) in [
+        ("", false),
+        ("[outbound]\naddresses = 'public'\n", true),
+        (&*production.replace("addresses = 'public'\n", ""), true),
+        (&production.replace("'public'", "'profile'"), true),
+        (&production.replace("'public'", "'any'"), false),
+    ] {
+        let kept = file(content);
+        let settings =
+            load(&Sources { file: Some(kept.path.clone()), ..Sources::default() }).unwrap().settings;
+        assert_eq!(is_outbound_guarded(&settings), is_guarded, "{content}");
+    }
+}
+
+#[test]
+fn origins_that_are_none_are_named() {
+    assert_eq!(
+        mistakes_of("[admin]\nallowed_origins = 'https://portal.example, portal.example'\n"),
+        ["2: admin.allowed_origins: \"portal.example\" is not an origin; write https://portal.example"]
+    );
 }

@@ -30,7 +30,7 @@ pub(crate) fn address_lists(text: &str) -> Result<AddressLists, String> {
     Ok(lists)
 }
 
-fn items(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 

@@ -29,7 +29,7 @@ use upesi_tables::store::{StoreOptions, VALUE_BYTES_MAX};
 use super::descriptors::Descriptors;
 use super::retention::Policy;
 use super::{HubError, metrics};
-use crate::config::{Settings, address_lists, guard_rules, networks, rate_exceptions};
+use crate::config::{Settings, address_lists, guard_rules, is_outbound_guarded, networks, rate_exceptions};
 use crate::export::Format;
 use crate::exposition::head;
 
@@ -289,10 +289,10 @@ pub(super) fn node_limits(settings: &Settings) -> Limits {
 /// Where the hub may connect to.
 pub(super) fn guard(settings: &Settings) -> Guard {
     let outbound = &settings.outbound;
-    match outbound.addresses {
+    match is_outbound_guarded(settings) {
         // The settings were checked.
-        "public" => Guard::new(guard_rules(&outbound.networks, &outbound.ports).unwrap_or_default()),
-        _ => Guard::default(),
+        true => Guard::new(guard_rules(&outbound.networks, &outbound.ports).unwrap_or_default()),
+        false => Guard::default(),
     }
 }
 

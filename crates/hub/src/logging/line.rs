@@ -14,7 +14,7 @@ use tracing_subscriber::registry::LookupSpan;
 /// Longest text of a field, in bytes; the rest is left out.
 const FIELD_BYTES_MAX: usize = 2_048;
 
-/// Whether a character shows nothing, or changes what is shown around it: controls, separators of lines, and the
+/// Whether a character is invisible, or changes the text around it: controls, separators of lines, and the
 /// format characters of Unicode.
 fn is_hidden(letter: char) -> bool {
     letter.is_control()

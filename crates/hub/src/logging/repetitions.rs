@@ -1,5 +1,4 @@
-//! How often a place of the code may log: what comes again and again is counted, so that no sender fills the disk with
-//! lines.
+//! How often a place of the code may log: further lines are counted, so that no sender fills the disk with them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,7 +18,7 @@ use super::Format;
 const LINES_BURST: u32 = 100;
 /// Interval after which a further one is written.
 const LINES_INTERVAL: Duration = Duration::from_millis(500);
-/// Targets of which each line is written: operators ask for the access log, and the admin port bounds its own lines.
+/// Targets without this limit: operators ask for the access log, and the admin port bounds its own lines.
 const UNBOUNDED: [&str; 2] = ["upesi_access", "upesi_admin"];
 
 /// Writes events by another form, each place of the code up to a rate.

@@ -92,6 +92,9 @@ fn nodes(directory: &Path, tls: &Path, broker: &Broker) -> [World; 2] {
         world.environment = vec![("UPESI_CONFIG".into(), OsString::from(&file))];
         world.settings = vec![
             "cluster.replicas=1",
+            // The load sets up its DFSPs, which are on this machine, without a token.
+            "admin.authentication=off",
+            "outbound.addresses=any",
             text(format!("cluster.brokers={}", broker.addresses)),
             text(format!("cluster.node={number}")),
             text(format!("cluster.rank={}", number - 1)),

@@ -76,6 +76,8 @@ env:
     value: required
   - name: UPESI__ADMIN__ALLOWED_HOSTS
     value: {{ include "upesi.hosts" . | quote }}
+  - name: UPESI__OUTBOUND__ADDRESSES
+    value: {{ .Values.outbound.addresses }}
   {{- range .Values.secretSettings }}
   - name: {{ .name }}
     valueFrom:
