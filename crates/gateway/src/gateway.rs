@@ -277,6 +277,7 @@ impl<H: Handler> Gateway<H> {
         if !self.handler.serves(route.resource()) {
             return Err(SyncError::not_implemented());
         }
+        request::refuse_encoded(&head.parts.headers)?;
         let mut max = self.config.body_bytes_max;
         if route.resource().moves_money_once() {
             max = max.min(self.config.transfer_body_bytes_max);

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
 use http::request::Parts;
 use upesi_delivery::Request;
 use upesi_engine::ReplyTo;
@@ -44,6 +45,7 @@ pub(crate) fn read(
     let (method, resource) = (operation.method(), operation.resource());
     let headers = Lookup(&parts.headers);
     refuse_repeated(&parts.headers)?;
+    refuse_encoded(&parts.headers)?;
     let checked = check_headers(method, resource, &headers, &config.headers)?;
     authenticator.authenticate(operation, parts, &body)?;
     let message = Message::read(operation, &body)?;
@@ -116,6 +118,19 @@ pub(crate) fn refuse_repeated(headers: &HeaderMap) -> Result<(), SyncError> {
             Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail))
         }
     }
+}
+
+/// Refuses a body in another coding than `identity`: 400 with 3101. The hub reads bodies and forwards them unchanged,
+/// so it would have to decode each body that the receiver decodes again.
+pub(crate) fn refuse_encoded(headers: &HeaderMap) -> Result<(), SyncError> {
+    let mut codings =
+        headers.get_all(CONTENT_ENCODING).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+    // Elements of a list may be empty (RFC 9110 §5.6.1).
+    let is_identity = |coding: &[u8]| coding.is_empty() || coding.eq_ignore_ascii_case(b"identity");
+    if codings.all(|coding| is_identity(coding.trim_ascii())) {
+        return Ok(());
+    }
+    Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "/header/content-encoding must be identity"))
 }
 
 /// A request's header block and its exact body, in one allocation if that is cheap.

@@ -231,3 +231,21 @@ fn beyond_the_pace_pages_and_unknown_paths_are_refused_and_health_is_not() {
         assert!(ask(line).iter().all(|answer| answer.status == 200), "{line}");
     }
 }
+
+#[test]
+fn a_body_in_another_coding_than_identity_is_refused_before_it_comes() {
+    let running = Running::plain();
+    for coding in ["gzip", "br", "identity, gzip", "gzip, identity", "identity;q=1", "\"identity\""] {
+        let coding = format!("content-encoding: {coding}");
+        let answer = running.ask(&post(&[&coding, "content-length: 100"], ""));
+        assert_eq!((answer.status, answer.code()), (400, 3101), "{coding}: {answer:?}");
+        assert!(answer.body.contains("/header/content-encoding must be identity"), "{answer:?}");
+    }
+    let twice = ["content-encoding: identity", "+content-encoding: deflate"];
+    assert_eq!(running.ask(&post(&twice, prepare_body(ID))).code(), 3101);
+    assert_eq!(running.records(), 0);
+    for coding in ["content-encoding: identity", "content-encoding: Identity, identity", "content-encoding:"]
+    {
+        assert_eq!(running.ask(&post(&[coding], prepare_body(ID))).status, 202, "{coding}");
+    }
+}
