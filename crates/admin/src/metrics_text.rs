@@ -73,11 +73,14 @@ impl MetricsService {
 
 impl Service for MetricsService {
     async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
-        self.pace.keep_patiently(connection).await;
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        match (is_read, request.uri().path()) {
+            (true, "/metrics") => self.pace.keep_probe(connection).await,
+            _ => self.pace.keep_patiently(connection).await,
+        }
         if let Err(error) = self.hosts.check(&request) {
             return answer(&error);
         }
-        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         let mut response = Response::new(Full::default());
         match (is_read, request.uri().path()) {
             (true, "/metrics") => {
@@ -89,6 +92,10 @@ impl Service for MetricsService {
             _ => *response.status_mut() = StatusCode::NOT_FOUND,
         }
         response
+    }
+
+    async fn hold_back(&self, connection: &Connection) {
+        self.pace.keep_patiently(connection).await;
     }
 }
 

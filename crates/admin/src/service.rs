@@ -17,8 +17,8 @@ use upesi_fspiop::SyncError;
 use upesi_http::body::read;
 use upesi_http::server::Refusal;
 use upesi_http::{
-    BodyError, Bytes, Connection, Failures, Full, Incoming, Limits, Method, Pace, Request, Response, Service,
-    StatusCode,
+    BodyError, Bytes, Connection, Failures, Full, Incoming, KnownAs, Limits, Method, Pace, Request, Response,
+    Service, StatusCode,
 };
 use upesi_types::ErrorCode;
 
@@ -44,6 +44,7 @@ pub fn limits(connections_max: usize) -> Limits {
     Limits {
         connections_max,
         strangers_per_address_max: connections_max.div_ceil(2),
+        connections_per_participant_max: connections_max.div_ceil(2),
         idle_timeout: Duration::from_secs(60),
         ..Limits::default()
     }
@@ -53,6 +54,11 @@ pub fn limits(connections_max: usize) -> Limits {
 /// no operation takes, so that it takes nobody's time.
 fn is_own_page(path: &str) -> bool {
     matches!(path, "/" | "/health" | "/live" | "/openapi.yaml" | "/docs") || path.starts_with("/docs/")
+}
+
+/// Whether it is a request of load balancers and service managers.
+fn is_for_probes(head: &Parts) -> bool {
+    matches!(head.method, Method::GET | Method::HEAD) && matches!(head.uri.path(), "/health" | "/live")
 }
 
 /// Whether a request may be read before its caller is known: it changes nothing, or it is how callers become known.
@@ -135,8 +141,14 @@ impl AdminService {
         };
         *known = Some(Arc::clone(&caller));
         let is_stranger = caller.check_known().is_err();
+        if caller.is_proven() {
+            // Beyond the share it goes on as a stranger's connection.
+            let _ = connection.become_known(KnownAs::Named);
+        }
         let is_paced = is_stranger || is_own_page(head.uri.path());
-        if is_paced {
+        if is_for_probes(&head) {
+            self.pace.keep_probe(connection).await;
+        } else if is_paced {
             self.pace.keep_patiently(connection).await;
         }
         if is_stranger && !is_open(&head) {
@@ -238,6 +250,10 @@ impl Service for AdminService {
         let response = self.answer(request, connection, &mut known).await;
         self.log(&method, &path, response.status(), known.filter(|caller| caller.is_proven()));
         to_full(response).await
+    }
+
+    async fn hold_back(&self, connection: &Connection) {
+        self.pace.keep_patiently(connection).await;
     }
 
     fn reject(&self, _request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {

@@ -15,7 +15,7 @@ use proof::Flaw;
 use tokio::time::Instant;
 use upesi_engine::{Participants, SharedParticipants};
 use upesi_fspiop::{Operation, SyncError};
-use upesi_http::{Connection, Facts, Failures, OtherIdentity, Peer, PeerIdentity};
+use upesi_http::{Connection, Facts, Failures, KnownAs, OtherIdentity, OverShare, Peer, PeerIdentity};
 use upesi_ledger::{Binding, BindingKind, Participant, ParticipantId};
 use upesi_types::{ErrorCode, FspId};
 
@@ -27,6 +27,8 @@ pub(crate) use proof::{Proof, Tokens};
 pub(crate) struct Caller<'a> {
     headers: &'a HeaderMap,
     identity: Option<&'a PeerIdentity>,
+    /// Whether a gateway vouches for the identity.
+    is_by_gateway: bool,
 }
 
 impl<'a> Caller<'a> {
@@ -36,7 +38,20 @@ impl<'a> Caller<'a> {
     }
 
     pub(crate) const fn new(headers: &'a HeaderMap, identity: Option<&'a PeerIdentity>) -> Self {
-        Self { headers, identity }
+        Self { headers, identity, is_by_gateway: false }
+    }
+
+    /// Party of the connection according to this request: the proven participant, or the named one.
+    fn known_as(self) -> KnownAs {
+        match self.identity {
+            Some(identity) if !self.is_by_gateway => KnownAs::Participant(identity.number),
+            _ => KnownAs::Named,
+        }
+    }
+
+    /// Says that the connection carried a request of this caller, a participant.
+    pub(crate) fn introduce(self, connection: &Connection) -> Result<(), OverShare> {
+        connection.become_known(self.known_as())
     }
 
     /// The participant of the certificate, if it is bound.
@@ -222,7 +237,11 @@ impl Callers {
         // Last, so that no DFSP learns of a block of another one.
         let checked = checked.and_then(|identity| self.check_blocks(headers, identity).map(|()| identity));
         match checked {
-            Ok(identity) => Ok(Caller::new(headers, identity)),
+            Ok(identity) => {
+                let is_by_gateway = proof.is_some_and(|proof| proof.is_by_gateway)
+                    && !known.is_ok_and(|certified| certified.is_some());
+                Ok(Caller { headers, identity, is_by_gateway })
+            }
             Err(denial) => {
                 let proven = proof.map(|proof| &proof.identity);
                 let fsp = known.ok().flatten().or(proven).map_or("", |identity| &*identity.name);
@@ -297,12 +316,18 @@ impl Callers {
         generation: u64,
     ) -> Result<Option<&'a PeerIdentity>, Denial> {
         let found = bound_participant(&self.participants.get(), peer.facts())?;
-        let is_bound = found.is_some();
         connection.identify(found, generation).map_err(|OtherIdentity| Denial::Rebound)?;
-        if is_bound {
-            connection.become_known();
-        }
         Ok(connection.identity(generation).flatten())
+    }
+
+    /// Looks up the participant of a new connection's certificate. The connection counts for it from then on.
+    pub(crate) fn meet(&self, connection: &Connection) -> Result<(), OverShare> {
+        let Some(peer) = connection.peer() else { return Ok(()) };
+        match self.look_up(peer, connection, self.participants.generation()) {
+            Ok(Some(identity)) => connection.become_known(KnownAs::Participant(identity.number)),
+            // A certificate of none, or of several, is judged with each request.
+            Ok(None) | Err(_) => Ok(()),
+        }
     }
 
     /// The headers must name the participant itself, or through a proxy a sender from elsewhere. Without a source the

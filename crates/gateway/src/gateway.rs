@@ -13,7 +13,7 @@ use upesi_admission::SourceId;
 use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
 use upesi_fspiop::{Operation, Route, Segments, SyncError, Unroutable};
-use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, Pace, Service, body, server};
+use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, OverShare, Pace, Service, body, server};
 use upesi_oidc::Provider;
 use upesi_types::{ErrorCode, Timestamp};
 
@@ -47,6 +47,8 @@ pub struct Gateway<H> {
     large_bodies: LargeBodies,
     metrics: GatewayMetrics,
     pace: Pace,
+    /// The pace of rejections, by the party that a connection counts for.
+    rejections: Pace,
     strangers: StrangersBodies,
     metadata: Bytes,
     started_at: Timestamp,
@@ -112,6 +114,11 @@ fn success(operation: Operation) -> StatusCode {
     StatusCode::from_u16(operation.success_status()).unwrap_or(StatusCode::ACCEPTED)
 }
 
+/// Whether the request was at fault.
+fn is_rejection(status: StatusCode) -> bool {
+    status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED
+}
+
 impl<H: Handler> Gateway<H> {
     /// A gateway in front of a handler, with its metrics registered.
     pub fn new(context: GatewayContext<H>, config: GatewayConfig, registry: &mut Registry) -> Self {
@@ -144,6 +151,7 @@ impl<H: Handler> Gateway<H> {
             ),
             metrics: GatewayMetrics::register(registry, config.records_metrics),
             pace: Pace::new(config.pace),
+            rejections: Pace::new(config.pace),
             strangers: StrangersBodies::new(STRANGERS_BODIES_MAX),
             gate: AdmissionGate::new(config.admission.clone(), participants, registry),
             metadata: operations::metadata(&config),
@@ -289,7 +297,7 @@ impl<H: Handler> Gateway<H> {
         let present = || self.health.present(&*self.clock);
         let request = request::read(route, head.parts, bytes, &self.config, &*self.authenticator, present);
         match &request {
-            Ok(_) => self.introduce(head),
+            Ok(_) => self.introduce(head)?,
             Err(error) if error.code == ErrorCode::INVALID_SIGNATURE => {
                 self.rates.signature_failed(head.caller, head.received);
             }
@@ -317,10 +325,11 @@ impl<H: Handler> Gateway<H> {
     }
 
     /// Once a connection has carried a sound request of a participant it is no stranger's any more.
-    fn introduce(&self, Head { caller, connection, .. }: Head<'_>) {
-        if !connection.is_known() && self.gate.knows(caller) {
-            connection.become_known();
+    fn introduce(&self, Head { caller, connection, .. }: Head<'_>) -> Result<(), SyncError> {
+        if connection.is_known() || !self.gate.knows(caller) {
+            return Ok(());
         }
+        caller.introduce(connection).map_err(|OverShare| answer::busy())
     }
 
     async fn read_body(&self, head: Head<'_>, body: Incoming, max: usize) -> Result<Bytes, SyncError> {
@@ -384,7 +393,7 @@ impl<H: Handler> Gateway<H> {
         let resource = endpoint.as_ref().map_or("unknown", |endpoint| endpoint.label());
         let answer = match endpoint {
             Ok(endpoint) if endpoint.is_for_probes() => {
-                self.pace.keep_patiently(connection).await;
+                self.pace.keep_probe(connection).await;
                 self.answer_own(endpoint, &parts.headers)
             }
             endpoint => match self.pace.keep(connection).await {
@@ -405,7 +414,7 @@ impl<H: Handler> Gateway<H> {
         answer::refusal_with_allow(&refused.error, refused.allow.as_deref())
     }
 
-    /// Closes the connection: further requests on it would be refused as fast as they come.
+    /// Refuses a request and closes its connection: further requests on it would be refused as fast as they come.
     fn answer_over_pace(&self) -> Answer {
         let error = answer::busy();
         self.metrics.count_refusal(&error);
@@ -458,6 +467,9 @@ impl<H: Handler> Service for Gateway<H> {
                             .await;
                     }
                 };
+                if caller.identity().is_some() && caller.introduce(connection).is_err() {
+                    return self.answer_over_pace();
+                }
                 let head = Head { parts: &parts, caller, connection, received };
                 if let Err(refusal) = self.admit(operation, head, &body) {
                     return Box::pin(self.turn_away(refusal, operation.into(), parts, body, received)).await;
@@ -467,6 +479,10 @@ impl<H: Handler> Service for Gateway<H> {
                 // The head is a slice of the connection's buffer, which the next request needs.
                 drop(parts);
                 let answer = self.answer(operation, read, received).await;
+                if is_rejection(answer.status()) {
+                    // The pace leaves the workers' time to payments.
+                    Box::pin(self.hold_back(connection)).await;
+                }
                 if let Some(access) = access {
                     access.log(operation.into(), answer.status(), received);
                 }
@@ -483,6 +499,14 @@ impl<H: Handler> Service for Gateway<H> {
             access.log(labels, answer.status(), received);
         }
         answer
+    }
+
+    fn meet(&self, connection: &Connection) -> Result<(), OverShare> {
+        self.callers.meet(connection)
+    }
+
+    async fn hold_back(&self, connection: &Connection) {
+        self.rejections.keep_patiently_by_party(connection).await;
     }
 
     fn reject(&self, _request: &http::Request<Incoming>, refusal: server::Refusal) -> Response<Full<Bytes>> {

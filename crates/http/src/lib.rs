@@ -32,9 +32,9 @@ pub use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, St
 pub use http_body_util::Full;
 pub use hyper::body::Incoming;
 pub use server::{
-    BindError, BoundServer, Connection, Failures, HandshakeCounts, Limits, OtherIdentity, Outcome, OverPace,
-    Pace, PaceLimits, PeerIdentity, ProxyCounts, ProxyHeader, ProxyProtocol, ProxyRefusal, Secured, Server,
-    Service,
+    BindError, BoundServer, Connection, Failures, HandshakeCounts, KnownAs, Limits, OtherIdentity, Outcome,
+    OverPace, OverShare, Pace, PaceLimits, PeerIdentity, ProxyCounts, ProxyHeader, ProxyProtocol,
+    ProxyRefusal, Secured, Server, Service,
 };
 pub use upesi_tls::{ClientTls, Facts, Fingerprint, Peer, ServerTls};
 pub use url::{Origin, Schemes, Target, UrlError};

@@ -20,6 +20,7 @@ use crate::Workers;
 mod accept;
 mod connection;
 mod framing;
+mod holders;
 mod http2;
 mod open_connections;
 mod pace;
@@ -31,7 +32,8 @@ mod supervision;
 mod transport;
 
 pub use accept::Failures;
-pub use connection::{Connection, Direct, OtherIdentity, PeerIdentity, Waiting};
+pub use connection::{Connection, Direct, KnownAs, OtherIdentity, PeerIdentity, Waiting};
+pub use holders::OverShare;
 pub use pace::{OverPace, Pace, PaceLimits};
 pub use proxied::{
     HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX, NotAProxyHeader, PROXY_HEADERS_MAX, ProxyCounts, ProxyHeader,
@@ -49,8 +51,22 @@ pub trait Service: Send + Sync + 'static {
         connection: &Connection,
     ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
 
-    /// Answers a request that HTTP forbids, whatever it asks for; the connection is closed afterwards. The reason as
-    /// text unless the edge has its own form of saying so.
+    /// Notes the participant of a new connection's certificate, before the first request.
+    ///
+    /// # Errors
+    /// Its participant has as many connections as it may: the connection's first request is answered by
+    /// [`Service::refuse`].
+    fn meet(&self, _connection: &Connection) -> Result<(), OverShare> {
+        Ok(())
+    }
+
+    /// Waits before [`Service::reject`], so that its answers come at a pace.
+    fn hold_back(&self, _connection: &Connection) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
+    /// Answers a request that HTTP forbids, whatever it asks for; with HTTP/1.1 the connection is closed afterwards.
+    /// The reason as text unless the edge has its own form of saying so.
     fn reject(&self, _request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from_static(refusal.reason.as_bytes())));
         *response.status_mut() = refusal.status;
@@ -76,14 +92,20 @@ pub struct Limits {
     pub head_deadline: Duration,
     /// How long a kept-alive connection may idle between requests, and a new one before its first.
     pub idle_timeout: Duration,
-    /// Connections served at a time. For a further one others make room: strangers first (see
-    /// [`Connection::become_known`]), and of them those that have waited longest for their peer. Where none can go, a
-    /// request on it is answered by [`Service::refuse`].
+    /// How long a peer may read nothing of an answer. Then the connection is closed.
+    pub unread_timeout: Duration,
+    /// Connections served at a time. For a further one another makes room, in this order: a connection with an unread
+    /// answer; a stranger's (see [`Connection::become_known`]), the longest waiting first; a waiting one of a party
+    /// with more than an equal part; one with a long idle time. If there is none, a request on the new connection is
+    /// answered by [`Service::refuse`].
     pub connections_max: usize,
     /// Strangers of one address served at a time; for a further one others of that address make room.
     pub strangers_per_address_max: usize,
-    /// Requests that an HTTP/2 connection may have in flight. All of a server together have no more than
-    /// `connections_max`, as with HTTP/1.1.
+    /// Connections of one known party served at a time: a participant, or a certificate or address that speaks for
+    /// several. For a further one another of that party makes room.
+    pub connections_per_participant_max: usize,
+    /// Requests that an HTTP/2 connection may have in flight. Beside the first request of each connection, a server has
+    /// at most `connections_max` in flight. A party has at most as many as connections.
     pub streams_per_connection_max: u32,
 }
 
@@ -101,8 +123,10 @@ impl Default for Limits {
             head_bytes_max: 64 * 1024,
             head_deadline: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(120),
+            unread_timeout: Duration::from_secs(10),
             connections_max: 10_000,
             strangers_per_address_max: usize::MAX,
+            connections_per_participant_max: 2_500,
             streams_per_connection_max: 32,
         }
     }

@@ -71,8 +71,11 @@ mod supervision_model {
     use crate::supervision::{Order, Supervisor, Watched};
     use crate::{Limits, check};
 
-    const LIMITS: Limits =
-        Limits { head_deadline: Duration::from_secs(10), idle_timeout: Duration::from_secs(120) };
+    const LIMITS: Limits = Limits {
+        head_deadline: Duration::from_secs(10),
+        idle_timeout: Duration::from_secs(120),
+        unread_timeout: Duration::from_secs(10),
+    };
 
     /// What a connection's task does where no byte arrives: it is polled once, and again when it is woken.
     fn wait_for_order(watched: &Watched) -> Order {

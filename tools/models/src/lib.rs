@@ -49,16 +49,22 @@ mod lsm {
 mod record {
     pub(crate) use upesi_engine::Payload;
 }
-mod room {
-    use std::net::{IpAddr, Ipv4Addr};
+mod holders {
+    /// The one holder of all connections.
+    #[derive(Debug)]
+    pub(crate) struct Holder;
 
-    /// A stranger's place: here nobody counts them.
+    /// A connection in its holder's count, without the count.
     #[derive(Debug)]
     pub(crate) struct Seat;
 
     impl Seat {
-        pub(crate) const fn address(&self) -> IpAddr {
-            IpAddr::V4(Ipv4Addr::LOCALHOST)
+        pub(crate) const fn is_of(&self, _: &Holder) -> bool {
+            true
+        }
+
+        pub(crate) const fn connections(&self) -> usize {
+            1
         }
     }
 
@@ -81,6 +87,7 @@ mod held {
 struct Limits {
     head_deadline: Duration,
     idle_timeout: Duration,
+    unread_timeout: Duration,
 }
 
 /// Runs a model in all orders in which no more than so many threads are interrupted where they need not be.

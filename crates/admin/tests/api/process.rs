@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use upesi_admin::{BODY_BYTES_MAX, Followed};
 use upesi_http::{Limits, Method};
 
+use crate::common::people::with_admin;
 use crate::common::{Hub, Settings, refusal};
 
 #[tokio::test]
@@ -184,6 +185,29 @@ async fn a_connection_over_the_cap_is_told_that_the_hub_is_busy() {
     let hub = Hub::start_limited(Limits { connections_max: 0, ..upesi_admin::limits(1) }, AMPLE);
     let (status, body) = hub.call("GET", "/live", "").await;
     assert_eq!((status, body), (503, refusal(2005, "Server busy - Too many connections")));
+}
+
+#[tokio::test]
+async fn an_operators_connection_stays_where_a_crowd_of_strangers_comes() {
+    let (hub, admin) = with_admin().await;
+    let asked = |lines: &str| format!("GET /live HTTP/1.1\r\nhost: hub\r\n{lines}\r\n");
+    let of_operator = asked(&format!("authorization: Bearer {admin}\r\n"));
+    let ask = async |stream: &mut TcpStream, request: &str| {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(br#"{"status":"OK"}"#) {
+            assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0, "it is closed");
+        }
+    };
+    let mut operator = TcpStream::connect(hub.address).await.unwrap();
+    ask(&mut operator, &of_operator).await;
+    let mut crowd = Vec::new();
+    for _ in 0..100 {
+        let mut stream = TcpStream::connect(hub.address).await.unwrap();
+        ask(&mut stream, &asked("")).await;
+        crowd.push(stream);
+    }
+    ask(&mut operator, &of_operator).await;
 }
 
 #[tokio::test]

@@ -175,12 +175,7 @@ impl Callers {
         };
         let facts = connection.peer().map(|peer| peer.facts());
         let proof = token.and_then(|token| self.prove_with(token.as_deref(), headers, facts));
-        match &proof {
-            Ok(Some(_)) if !connection.is_known() => connection.become_known(),
-            Ok(_) => {}
-            Err(denial) => self.note(*denial, "", connection.peer()),
-        }
-        proof
+        proof.inspect_err(|denial| self.note(*denial, "", connection.peer()))
     }
 
     pub(super) fn prove_with(

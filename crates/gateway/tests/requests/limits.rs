@@ -2,10 +2,11 @@
 
 use crate::common;
 use crate::common::{
-    ID, Running, SHORT, Settings, chunked, fulfil_body, get, post, prepare_body, put, put_error, request,
+    AMPLE, Client, ID, Running, SHORT, Settings, chunked, fulfil_body, get, post, prepare_body, put,
+    put_error, request,
 };
 use upesi_gateway::GatewayConfig;
-use upesi_http::Limits;
+use upesi_http::{Limits, PaceLimits};
 
 /// Of transfers.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -229,6 +230,66 @@ fn beyond_the_pace_pages_and_unknown_paths_are_refused_and_health_is_not() {
     }
     for line in ["GET /health", "GET /live"] {
         assert!(ask(line).iter().all(|answer| answer.status == 200), "{line}");
+    }
+}
+
+/// A hub with a pace of one request a second after a burst, and a long wait beyond.
+fn with_pace(burst: u32) -> Running {
+    let pace = PaceLimits { rate: 1, burst, wait_max: 100 * AMPLE };
+    Running::start(Settings {
+        gateway: GatewayConfig { pace, ..GatewayConfig::default() },
+        ..Settings::default()
+    })
+}
+
+fn answered(clients: &[Client]) -> usize {
+    clients.iter().filter(|client| client.has_answer()).count()
+}
+
+/// Connections that have sent a request each. At least `burst` of them have their answer.
+fn crowd(running: &Running, burst: usize, first: &[u8], then: &[u8]) -> Vec<Client> {
+    let mut clients: Vec<_> = (0..100).map(|_| running.connect()).collect();
+    for client in &mut clients {
+        if !first.is_empty() {
+            assert_eq!(client.exchange(first).status, 202);
+        }
+        client.send(then);
+    }
+    while answered(&clients) < burst {
+        std::thread::yield_now();
+    }
+    clients
+}
+
+#[test]
+fn health_does_not_wait_for_what_else_comes_from_its_address() {
+    let running = with_pace(1);
+    let crowd = crowd(&running, 1, b"", &request("GET /docs", &[], ""));
+    for line in ["GET /health", "GET /live"] {
+        assert_eq!(running.ask(&request(line, &[], "")).status, 200, "{line}");
+    }
+    assert!(answered(&crowd) < 50, "the others wait");
+}
+
+#[test]
+fn rejections_come_at_a_pace_and_payments_do_not_wait_for_them() {
+    let good = post(&[], prepare_body(ID));
+    let bare = b"GET /transfers/x HTTP/1.1\r\nhost: hub.example\r\n\r\n".to_vec();
+    for (first, rejected, status) in [
+        (&b""[..], post(&["-date", "-fspiop-source"], prepare_body(ID)), 400),
+        (&good, post(&["-date"], prepare_body(ID)), 400),
+        (b"", bare, 400),
+        (b"", b"GET /transfers/x HTTP/1.1\r\n\r\n".to_vec(), 400),
+        (b"", get(ID, &["content-encoding: gzip"]), 400),
+        (&good, request("PUT /authorizations/x", &[], "{"), 501),
+    ] {
+        let running = with_pace(3);
+        let mut clients = crowd(&running, 3, first, &rejected);
+        assert_eq!(running.ask(&good).status, 202);
+        let text = String::from_utf8_lossy(&rejected).into_owned();
+        assert!(answered(&clients) < 50, "{text}");
+        let client = clients.iter_mut().find(|client| client.has_answer()).unwrap();
+        assert_eq!(client.answer().status, status, "{text}");
     }
 }
 

@@ -15,8 +15,9 @@ use tokio::time::Instant;
 use upesi_tls::Peer;
 
 use super::connection::{self, Accepted, Bounds};
+use super::holders::origin_of;
 use super::proxied::{Arrived, ProxyProtocol, Reading};
-use super::room::{Room, origin_of};
+use super::room::Room;
 use super::secured::{Established, Secured};
 use super::supervision::{Order, Phase, Supervisor};
 use super::{Limits, Service, http2};
@@ -35,8 +36,7 @@ const ROOM_WAIT_MAX: Duration = Duration::from_millis(500);
 /// What the handle, the accept loop and the connections have in common.
 #[derive(Debug)]
 pub(super) struct Shared {
-    room: Room,
-    refused: AtomicUsize,
+    room: Arc<Room>,
     failed: AtomicUsize,
 }
 
@@ -48,8 +48,7 @@ impl Shared {
         for (worker, supervisor) in handles.iter().zip(&supervisors) {
             worker.spawn(supervisor.clone().run());
         }
-        let room = Room::new(limits, supervisors);
-        Self { room, refused: AtomicUsize::new(0), failed: AtomicUsize::new(0) }
+        Self { room: Arc::new(Room::new(limits, supervisors)), failed: AtomicUsize::new(0) }
     }
 
     pub(super) fn connections(&self) -> usize {
@@ -61,7 +60,7 @@ impl Shared {
     }
 
     pub(super) fn refused(&self) -> usize {
-        self.refused.load(Ordering::Relaxed)
+        self.room.refused()
     }
 
     pub(super) fn made_way(&self) -> usize {
@@ -166,7 +165,7 @@ impl<S: Service> Accept<S> {
     fn hand_over(&mut self, stream: StdStream, address: IpAddr) {
         let over_cap = !self.shared.room.is_there_for(address);
         if over_cap {
-            self.shared.refused.fetch_add(1, Ordering::Relaxed);
+            self.shared.room.refuse();
             if self.shared.connections() >= self.open_max {
                 return;
             }
@@ -186,7 +185,8 @@ impl<S: Service> Accept<S> {
         let (open, seat) = self.shared.room.take(address);
         let guard = self.shared.room.supervisors()[worker].watch(self.number, Some(seat), None);
         let (service, bounds) = (self.service.clone(), self.bounds.clone());
-        let accepted = Accepted { service, over_cap, address: Some(address), guard, bounds };
+        let room = Some(Arc::clone(&self.shared.room));
+        let accepted = Accepted { service, over_cap, address: Some(address), room, guard, bounds };
         self.workers[worker].spawn(async move {
             let _open = open;
             match TcpStream::from_std(stream) {
@@ -226,8 +226,8 @@ impl<S: Service> Accept<S> {
                 let _open = open;
                 match stream.get_mut().0.attach() {
                     Ok(()) => {
-                        let address = Some(address);
-                        let accepted = Accepted { service, over_cap: false, address, guard, bounds };
+                        let (address, room) = (Some(address), Some(Arc::clone(&shared.room)));
+                        let accepted = Accepted { service, over_cap: false, address, room, guard, bounds };
                         match is_http2 {
                             true => http2::serve(stream, accepted).await,
                             false => connection::serve(stream, accepted).await,

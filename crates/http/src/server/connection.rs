@@ -14,7 +14,9 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use upesi_tls::Peer;
 
+use super::holders::{Holder, OverShare};
 use super::http2::{InFlight, Streams};
+use super::room::Room;
 use super::supervision::{Guard, Order, Phase, Supervisor, Watched};
 use super::transport::Transport;
 use super::{Limits, Service, connection, http2, last, strict};
@@ -23,7 +25,13 @@ use super::{Limits, Service, connection, http2, last, strict};
 #[derive(Debug)]
 pub struct Connection {
     address: Option<IpAddr>,
+    /// The counts of the server; `None` without a socket.
+    room: Option<Arc<Room>>,
     watched: Arc<Watched>,
+    /// [`STRANGER`], [`NAMED`], or the number of a participant from [`PARTICIPANTS`] on.
+    known_as: AtomicU64,
+    /// Until when the requests of [`Pace::keep_probe`](super::Pace::keep_probe) are due at their rate.
+    pub(super) probed_until_ns: AtomicU64,
     identity: OnceLock<PeerIdentity>,
     /// Generation of the service's knowledge by which the identity was looked up.
     looked_up_at: AtomicU64,
@@ -44,17 +52,41 @@ pub struct PeerIdentity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherIdentity;
 
+/// Party that a connection has carried a request of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownAs {
+    /// A participant that a request names without proof or that a gateway speaks for. The connection counts for its
+    /// certificate, or else for its address.
+    Named,
+    /// The participant of this number, by proof. If requests of one connection prove to be of several, it counts as
+    /// above.
+    Participant(u32),
+}
+
+const STRANGER: u64 = 0;
+const NAMED: u64 = 1;
+const PARTICIPANTS: u64 = 2;
+
 /// No look-up has this generation.
 const NEVER: u64 = u64::MAX;
 
 impl Connection {
     pub(super) const fn new(
         address: Option<IpAddr>,
+        room: Option<Arc<Room>>,
         watched: Arc<Watched>,
         streams: Option<Arc<Streams>>,
     ) -> Self {
-        let looked_up_at = AtomicU64::new(NEVER);
-        Self { address, watched, identity: OnceLock::new(), looked_up_at, streams }
+        Self {
+            address,
+            room,
+            watched,
+            known_as: AtomicU64::new(STRANGER),
+            probed_until_ns: AtomicU64::new(0),
+            identity: OnceLock::new(),
+            looked_up_at: AtomicU64::new(NEVER),
+            streams,
+        }
     }
 
     /// The address of the peer; an IPv6 address only by its network half. `None` without a socket.
@@ -89,14 +121,51 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether [`Self::become_known`] was called.
+    /// Whether it has become known to [`Self::become_known`].
     pub fn is_known(&self) -> bool {
-        self.watched.is_known()
+        self.known_as.load(Ordering::Relaxed) != STRANGER
     }
 
-    /// Says that it carried a request of somebody known. Where connections are short, strangers make room first.
-    pub fn become_known(&self) {
-        self.watched.become_known();
+    /// Says that it carried a request of this party. The connection counts for the party from now on, and strangers
+    /// make room before it.
+    ///
+    /// # Errors
+    /// The party has as many connections as it may, and none of them can make room: the request is to be refused, and
+    /// the connection stays as it was.
+    pub fn become_known(&self, known_as: KnownAs) -> Result<(), OverShare> {
+        // One task serves all requests of a connection, so that no two change this at a time.
+        let before = self.known_as.load(Ordering::Relaxed);
+        let wanted = match known_as {
+            KnownAs::Participant(number) => PARTICIPANTS + u64::from(number),
+            KnownAs::Named => NAMED,
+        };
+        if before == wanted || before == NAMED {
+            return Ok(());
+        }
+        let (now, number) = match known_as {
+            KnownAs::Participant(number) if before == STRANGER => (wanted, Some(number)),
+            _ => (NAMED, None),
+        };
+        if let Some(room) = &self.room {
+            let holder = number.map(Holder::Participant).or_else(|| self.unproven_holder());
+            holder.map_or(Ok(()), |holder| room.move_to(&self.watched, holder))?;
+        }
+        self.known_as.store(now, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn unproven_holder(&self) -> Option<Holder> {
+        let certificate = self.peer().map(|peer| Holder::Certificate(peer.facts().spki_sha256));
+        certificate.or(self.address.map(Holder::Address))
+    }
+
+    /// Its holder's address, certificate or participant as a key for rates.
+    pub(super) fn holder(&self) -> Option<Holder> {
+        match self.known_as.load(Ordering::Relaxed) {
+            STRANGER => self.address.map(Holder::Strangers),
+            NAMED => self.unproven_holder(),
+            number => u32::try_from(number - PARTICIPANTS).ok().map(Holder::Participant),
+        }
     }
 
     /// Ends it after the requests in flight, and takes no further one.
@@ -161,6 +230,8 @@ pub(super) struct Accepted<S> {
     pub(super) service: Arc<S>,
     pub(super) over_cap: bool,
     pub(super) address: Option<IpAddr>,
+    /// The counts of the server; `None` without a socket.
+    pub(super) room: Option<Arc<Room>>,
     pub(super) guard: Guard,
     pub(super) bounds: Bounds,
 }
@@ -170,9 +241,10 @@ where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service,
 {
-    let Accepted { service, over_cap, address, guard, bounds } = accepted;
+    let Accepted { service, over_cap, address, room, guard, bounds } = accepted;
     let head_bytes_max = bounds.head_bytes_max;
-    let connection = Connection::new(address, guard.0.clone(), None);
+    let connection = Connection::new(address, room, guard.0.clone(), None);
+    let over_cap = over_cap || service.meet(&connection).is_err();
     let serving = Arc::new(Serving { service, over_cap, connection });
     let answer = service_fn(|request| {
         let serving = serving.clone();
@@ -181,6 +253,7 @@ where
             let response = if serving.over_cap {
                 last(serving.service.refuse())
             } else if let Some(refusal) = strict::refusal_of(&request) {
+                serving.service.hold_back(&serving.connection).await;
                 last(serving.service.reject(&request, refusal))
             } else {
                 serving.service.call(request, &serving.connection).await
@@ -243,7 +316,7 @@ impl<S: Service> Direct<S> {
     {
         let guard = self.supervisor.watch(0, None, None);
         let (service, bounds) = (self.service.clone(), self.bounds.clone());
-        let accepted = Accepted { service, over_cap: is_over_cap, address: None, guard, bounds };
+        let accepted = Accepted { service, over_cap: is_over_cap, address: None, room: None, guard, bounds };
         connection::serve(stream, accepted).await;
     }
 
@@ -254,7 +327,8 @@ impl<S: Service> Direct<S> {
     {
         let guard = self.supervisor.watch(0, None, None);
         let (service, bounds) = (self.service.clone(), self.bounds.clone());
-        http2::serve(stream, Accepted { service, over_cap: false, address: None, guard, bounds }).await;
+        let accepted = Accepted { service, over_cap: false, address: None, room: None, guard, bounds };
+        http2::serve(stream, accepted).await;
     }
 
     /// Lets the time between two looks at the connections pass: a quarter of the shorter time limit, at most 250 ms.

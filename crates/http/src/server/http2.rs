@@ -25,9 +25,10 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::connection::{Accepted, Connection};
+use super::holders::{RequestOfHolder, Seat};
 use super::supervision::{Order, Phase, Watched};
 use super::transport::Transport;
 use super::{Service, strict};
@@ -44,11 +45,13 @@ const SEND_BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// more of them the connection ends.
 const RESET_EARLY_MAX: usize = 20;
 const MALFORMED_MAX: usize = 100;
+/// How long the refusal of a request beyond a bound waits, so that a flood of them takes little of a worker's time.
+const REFUSAL_HOLD: Duration = Duration::from_millis(250);
 
 /// An answer that is being read, piece by piece: of each piece the library keeps what its peer does not read yet.
 struct AnswerBody {
     left: Bytes,
-    _unread: Option<Unread>,
+    unread: Unread,
 }
 
 impl Body for AnswerBody {
@@ -61,6 +64,7 @@ impl Body for AnswerBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let length = self.left.len().min(PIECE_BYTES_MAX);
         let piece = self.left.split_to(length);
+        self.unread.goes_on();
         Poll::Ready((length > 0).then(|| Ok(Frame::data(piece))))
     }
 
@@ -95,6 +99,7 @@ struct Serving<S> {
     service: Arc<S>,
     connection: Connection,
     streams: Arc<Streams>,
+    is_over_share: bool,
 }
 
 impl<S: Service> Serving<S> {
@@ -102,21 +107,29 @@ impl<S: Service> Serving<S> {
         self: Arc<Self>,
         mut request: Request<Incoming>,
     ) -> Result<Response<AnswerBody>, h2::Error> {
-        let serving = match self.streams.begin() {
-            Ok(serving) => serving,
-            Err(NotServed::Ending) => return Err(h2::Reason::REFUSED_STREAM.into()),
-            Err(NotServed::Busy) => return Ok(as_http2(self.service.refuse(), None)),
-        };
+        let begun = self.streams.begin().map_err(|Ending| h2::Reason::REFUSED_STREAM)?;
+        if self.is_over_share {
+            self.connection.distrust();
+        }
+        if self.is_over_share || !begun.has_place {
+            let waiting = self.connection.wait();
+            sleep(REFUSAL_HOLD).await;
+            drop(waiting);
+            return Ok(as_http2(self.service.refuse(), begun.answered()));
+        }
         let is_head = request.method() == Method::HEAD;
         let mut response = match strict::normalise(&mut request) {
-            Some(refusal) => self.service.reject(&request, refusal),
+            Some(refusal) => {
+                self.service.hold_back(&self.connection).await;
+                self.service.reject(&request, refusal)
+            }
             None => self.service.call(request, &self.connection).await,
         };
         let is_last = response.headers().get(CONNECTION).is_some_and(|value| value == "close");
         if is_head {
             leave_body(&mut response);
         }
-        let response = as_http2(response, Some(serving.answered()));
+        let response = as_http2(response, begun.answered());
         if is_last {
             self.connection.distrust();
         }
@@ -131,10 +144,10 @@ fn leave_body(response: &mut Response<Full<Bytes>>) {
     *response.body_mut() = Full::default();
 }
 
-fn as_http2(response: Response<Full<Bytes>>, unread: Option<Unread>) -> Response<AnswerBody> {
+fn as_http2(response: Response<Full<Bytes>>, unread: Unread) -> Response<AnswerBody> {
     let (mut parts, body) = response.into_parts();
     parts.headers.remove(CONNECTION);
-    Response::from_parts(parts, AnswerBody { left: bytes_of(body), _unread: unread })
+    Response::from_parts(parts, AnswerBody { left: bytes_of(body), unread })
 }
 
 pub(super) async fn serve<T, S>(stream: T, accepted: Accepted<S>)
@@ -142,10 +155,11 @@ where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service,
 {
-    let Accepted { service, address, guard, bounds, .. } = accepted;
+    let Accepted { service, address, room, guard, bounds, .. } = accepted;
     let streams = Streams::new(guard.0.clone(), bounds.in_flight);
-    let connection = Connection::new(address, guard.0.clone(), Some(streams.clone()));
-    let serving = Arc::new(Serving { service, connection, streams: streams.clone() });
+    let connection = Connection::new(address, room, guard.0.clone(), Some(streams.clone()));
+    let is_over_share = service.meet(&connection).is_err();
+    let serving = Arc::new(Serving { service, connection, streams: streams.clone(), is_over_share });
     let arrivals = Arrivals::default();
     let header_list_bytes_max = u32::try_from(bounds.head_bytes_max).unwrap_or(u32::MAX);
     // No timer and no pings: the supervisor keeps the time limits.
@@ -199,7 +213,8 @@ where
 /// How long a connection that is to finish takes requests that are on their way: until its peer knows.
 const LAST_REQUESTS_TIME: Duration = Duration::from_secs(1);
 
-/// Requests of all HTTP/2 connections of a server, from their head to the last byte of their answer.
+/// Requests of all HTTP/2 connections of a server, from their head until their answer is known. The first one of each
+/// connection is not counted, so that every connection can have one, as with HTTP/1.1.
 #[derive(Debug)]
 pub(super) struct InFlight {
     count: AtomicUsize,
@@ -227,14 +242,20 @@ impl Drop for Place {
     }
 }
 
-/// Why a request is not served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotServed {
-    /// The connection ends; nothing was done, and it may be repeated on another one.
-    Ending,
-    /// The server has as many requests as it may.
-    Busy,
+/// Places of a request.
+#[derive(Debug)]
+enum Places {
+    /// The place of its connection.
+    Own,
+    /// A place of the server, and one of the connection's holder. Without a socket there is no holder.
+    Shared { _all: Place, _of_holder: Option<RequestOfHolder> },
+    /// None: server or holder has as many requests as it may.
+    None,
 }
+
+/// The connection ends: the request was not served, and may be repeated on another connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ending;
 
 /// The requests of one connection.
 #[derive(Debug)]
@@ -250,16 +271,29 @@ struct State {
     serving: usize,
     /// Of these, how many wait for the peer or are held back.
     waiting: usize,
-    /// Since which tick answers wait to be read, the oldest first.
-    unread: VecDeque<(u64, u32)>,
+    /// Whether a request has the place of its connection.
+    is_own_taken: bool,
+    /// Answers that wait to be read, the oldest first.
+    unread: VecDeque<UnreadSince>,
     answers: u64,
+    /// Since which tick bytes wait for the peer to read those before them; 0 if none do.
+    blocked_since_tick: u32,
     is_head_open: bool,
-    ending: Option<Ending>,
+    end: Option<End>,
     is_closing: bool,
 }
 
+/// An answer that waits to be read.
 #[derive(Clone, Copy, Debug)]
-enum Ending {
+struct UnreadSince {
+    number: u64,
+    tick: u32,
+    /// When a piece of it was last taken.
+    moved_tick: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum End {
     /// Requests are taken until then.
     At(Instant),
     Now,
@@ -271,18 +305,31 @@ impl Streams {
     }
 
     /// A request has come.
-    pub(super) fn begin(self: &Arc<Self>) -> Result<Begun, NotServed> {
+    pub(super) fn begin(self: &Arc<Self>) -> Result<Begun, Ending> {
         let mut state = self.state();
-        match state.ending {
-            Some(Ending::Now) => return Err(NotServed::Ending),
-            Some(Ending::At(last)) if Instant::now() >= last => return Err(NotServed::Ending),
-            Some(Ending::At(_)) | None => {}
+        match state.end {
+            Some(End::Now) => return Err(Ending),
+            Some(End::At(last)) if Instant::now() >= last => return Err(Ending),
+            Some(End::At(_)) | None => {}
         }
-        let place = self.all.take().ok_or(NotServed::Busy)?;
+        let places = if state.is_own_taken { self.take_shared() } else { Places::Own };
+        state.is_own_taken = true;
         state.serving += 1;
         self.settle(&state);
         drop(state);
-        Ok(Begun { streams: Arc::clone(self), place: Some(place) })
+        let has_place = !matches!(places, Places::None);
+        Ok(Begun { streams: Arc::clone(self), places, has_place })
+    }
+
+    fn take_shared(&self) -> Places {
+        let of_holder = match self.watched.seat().as_ref().map(Seat::request) {
+            Some(None) => return Places::None,
+            of_holder => of_holder.flatten(),
+        };
+        match self.all.take() {
+            Some(all) => Places::Shared { _all: all, _of_holder: of_holder },
+            None => Places::None,
+        }
     }
 
     /// A request waits for its peer, or is held back, until what this returns is dropped.
@@ -305,10 +352,17 @@ impl Streams {
     /// The connection is to end: takes no further requests, at once or when the peer knows.
     pub(super) fn end(&self, is_at_once: bool) {
         let mut state = self.state();
-        let ending = if is_at_once { Ending::Now } else { Ending::At(Instant::now() + LAST_REQUESTS_TIME) };
-        if is_at_once || state.ending.is_none() {
-            state.ending = Some(ending);
+        let end = if is_at_once { End::Now } else { End::At(Instant::now() + LAST_REQUESTS_TIME) };
+        if is_at_once || state.end.is_none() {
+            state.end = Some(end);
         }
+        self.settle(&state);
+    }
+
+    /// Since this tick bytes wait for the peer to read those before them; 0 if none do.
+    pub(super) fn blocked_since(&self, tick: u32) {
+        let mut state = self.state();
+        state.blocked_since_tick = tick;
         self.settle(&state);
     }
 
@@ -328,12 +382,15 @@ impl Streams {
             }
             return;
         }
-        self.watched.unread_since(state.unread.front().map_or(0, |(_, tick)| *tick));
+        self.watched.unread_since(state.unread.front().map_or(0, |unread| unread.tick));
+        let blocked = Some(state.blocked_since_tick).filter(|tick| *tick != 0);
+        let stalled = state.unread.iter().map(|unread| unread.moved_tick).chain(blocked).min();
+        self.watched.stalled_since(stalled.unwrap_or(0));
         self.watched.enter(match state {
             State { serving: 1.., .. } if state.waiting < state.serving => Phase::Busy,
             State { serving: 1.., .. } => Phase::Waiting,
             State { is_head_open: true, .. } => Phase::Head,
-            State { ending: Some(_), .. } if state.unread.is_empty() => Phase::Closing,
+            State { end: Some(_), .. } if state.unread.is_empty() => Phase::Closing,
             _ => Phase::Idle,
         });
     }
@@ -347,19 +404,21 @@ impl Streams {
 #[derive(Debug)]
 pub(super) struct Begun {
     streams: Arc<Streams>,
-    place: Option<Place>,
+    places: Places,
+    /// Whether it may be served.
+    pub(super) has_place: bool,
 }
 
 impl Begun {
-    /// The answer is known; it waits to be read until what this returns is dropped.
-    pub(super) fn answered(mut self) -> Unread {
+    /// The answer is known, so that others get its places; it waits to be read until what this returns is dropped.
+    pub(super) fn answered(self) -> Unread {
         let mut state = self.streams.state();
         state.answers += 1;
-        let number = state.answers;
-        state.unread.push_back((number, self.streams.watched.tick()));
+        let (number, tick) = (state.answers, self.streams.watched.tick());
+        state.unread.push_back(UnreadSince { number, tick, moved_tick: tick });
         drop(state);
         self.streams.noted.answered();
-        Unread { streams: Arc::clone(&self.streams), number, _place: self.place.take() }
+        Unread { streams: Arc::clone(&self.streams), number }
     }
 }
 
@@ -367,6 +426,9 @@ impl Drop for Begun {
     fn drop(&mut self) {
         let mut state = self.streams.state();
         state.serving -= 1;
+        if matches!(self.places, Places::Own) {
+            state.is_own_taken = false;
+        }
         self.streams.settle(&state);
     }
 }
@@ -376,13 +438,25 @@ impl Drop for Begun {
 pub(super) struct Unread {
     streams: Arc<Streams>,
     number: u64,
-    _place: Option<Place>,
+}
+
+impl Unread {
+    /// Another piece of it was taken: the peer reads.
+    fn goes_on(&self) {
+        let tick = self.streams.watched.tick();
+        let mut state = self.streams.state();
+        let own = state.unread.iter_mut().find(|unread| unread.number == self.number);
+        if let Some(own) = own.filter(|own| own.moved_tick != tick) {
+            own.moved_tick = tick;
+            self.streams.settle(&state);
+        }
+    }
 }
 
 impl Drop for Unread {
     fn drop(&mut self) {
         let mut state = self.streams.state();
-        state.unread.retain(|(number, _)| *number != self.number);
+        state.unread.retain(|unread| unread.number != self.number);
         self.streams.settle(&state);
     }
 }

@@ -1,7 +1,6 @@
 //! A pace for what anybody may ask without saying who: health, documents, unknown paths.
 
-use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -33,14 +32,38 @@ impl Default for PaceLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverPace;
 
+/// A rate of requests with a burst.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    interval_ns: u64,
+    burst_ns: u64,
+    wait_max: Duration,
+}
+
+/// Requests that a balancer or a service manager makes by one connection, and that wait for no others: two a second
+/// after a burst of five.
+const PROBES: Rate = Rate { interval_ns: 500_000_000, burst_ns: 5 * 500_000_000, wait_max: Duration::ZERO };
+
+impl Rate {
+    /// When the turn of a request comes. `due_ns` is when the requests taken so far are due at the rate, in
+    /// nanoseconds since the start.
+    fn turn(&self, due_ns: &AtomicU64, now_ns: u64) -> Result<Duration, OverPace> {
+        // Later than the clock by the burst, so that a saved burst is not a negative time.
+        let free_until_ns = now_ns.saturating_add(self.burst_ns);
+        let wait = |due_ns: u64| Duration::from_nanos(due_ns.saturating_sub(free_until_ns));
+        let next = |due_ns: u64| due_ns.max(now_ns).saturating_add(self.interval_ns);
+        let take = |due_ns: u64| Some(next(due_ns)).filter(|due_ns| wait(*due_ns) <= self.wait_max);
+        let taken = due_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.map(|before_ns| wait(next(before_ns))).map_err(|_| OverPace)
+    }
+}
+
 /// Holds each address to a pace of its own, so that one that asks much makes only itself wait.
 #[derive(Debug)]
 pub struct Pace {
     started: Instant,
     hasher: RandomState,
-    interval_ns: u64,
-    burst_ns: u64,
-    wait_max: Duration,
+    rate: Rate,
     /// By address: when the requests taken so far are due at the rate, in nanoseconds since the start.
     due_ns: Box<[AtomicU64]>,
 }
@@ -55,12 +78,11 @@ impl Pace {
     /// A pace that nobody has used yet.
     pub fn new(limits: PaceLimits) -> Self {
         let interval_ns = 1_000_000_000 / u64::from(limits.rate.max(1));
+        let burst_ns = interval_ns * u64::from(limits.burst);
         Self {
             started: Instant::now(),
             hasher: RandomState::new(),
-            interval_ns,
-            burst_ns: interval_ns * u64::from(limits.burst),
-            wait_max: limits.wait_max,
+            rate: Rate { interval_ns, burst_ns, wait_max: limits.wait_max },
             due_ns: (0..ADDRESSES).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -68,48 +90,71 @@ impl Pace {
     /// Waits for the turn of a request that came by this connection. Without an address there is nothing to wait for.
     pub async fn keep(&self, connection: &Connection) -> Result<(), OverPace> {
         let Some(address) = connection.address() else { return Ok(()) };
-        let wait = self.turn(address, Instant::now())?;
+        self.keep_turn(self.turn(address, Instant::now()), connection).await
+    }
+
+    /// Waits for the turn and refuses nothing: a request over the pace waits for the longest permitted time.
+    pub async fn keep_patiently(&self, connection: &Connection) {
+        if self.keep(connection).await.is_err() {
+            self.wait(self.rate.wait_max, connection).await;
+        }
+    }
+
+    /// Waits for the turn by the party of the connection, which is its address until it is known.
+    pub async fn keep_patiently_by_party(&self, connection: &Connection) {
+        let Some(holder) = connection.holder() else { return };
+        let turn = self.turn(holder, Instant::now());
+        if self.keep_turn(turn, connection).await.is_err() {
+            self.wait(self.rate.wait_max, connection).await;
+        }
+    }
+
+    /// Waits for the turn, but not with a few requests of each connection: load balancers ask for health while other
+    /// clients of their address are over the pace.
+    pub async fn keep_probe(&self, connection: &Connection) {
+        if PROBES.turn(&connection.probed_until_ns, self.ns(Instant::now())).is_err() {
+            self.keep_patiently(connection).await;
+        }
+    }
+
+    async fn keep_turn(
+        &self,
+        turn: Result<Duration, OverPace>,
+        connection: &Connection,
+    ) -> Result<(), OverPace> {
+        let wait = turn?;
         if !wait.is_zero() {
-            let _waiting = connection.wait();
-            sleep(wait).await;
+            self.wait(wait, connection).await;
         }
         Ok(())
     }
 
-    /// The same for what must never be refused, such as health: over the pace it waits as long as anything may.
-    pub async fn keep_patiently(&self, connection: &Connection) {
-        if self.keep(connection).await.is_err() {
-            let _waiting = connection.wait();
-            sleep(self.wait_max).await;
-        }
+    async fn wait(&self, wait: Duration, connection: &Connection) {
+        let _waiting = connection.wait();
+        sleep(wait).await;
     }
 
-    fn turn(&self, address: IpAddr, now: Instant) -> Result<Duration, OverPace> {
-        let bucket = usize::try_from(self.hasher.hash_one(address) % ADDRESSES as u64).unwrap_or(0);
-        let now_ns =
-            u64::try_from(now.saturating_duration_since(self.started).as_nanos()).unwrap_or(u64::MAX);
-        // Later by the burst than the clock, so that a saved up burst is no negative time.
-        let (earliest_ns, free_until_ns) = (now_ns, now_ns.saturating_add(self.burst_ns));
-        let take = |due_ns: u64| {
-            let due_ns = due_ns.max(earliest_ns).saturating_add(self.interval_ns);
-            let wait = Duration::from_nanos(due_ns.saturating_sub(free_until_ns));
-            (wait <= self.wait_max).then_some(due_ns)
-        };
-        let taken = self.due_ns[bucket].fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        let before_ns = taken.map_err(|_| OverPace)?;
-        let due_ns = before_ns.max(earliest_ns).saturating_add(self.interval_ns);
-        Ok(Duration::from_nanos(due_ns.saturating_sub(free_until_ns)))
+    fn ns(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.started).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn turn(&self, key: impl Hash, now: Instant) -> Result<Duration, OverPace> {
+        let bucket = usize::try_from(self.hasher.hash_one(key) % ADDRESSES as u64).unwrap_or(0);
+        self.rate.turn(&self.due_ns[bucket], self.ns(now))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     const LIMITS: PaceLimits = PaceLimits { rate: 10, burst: 5, wait_max: Duration::from_secs(1) };
 
     fn waits(pace: &Pace, address: &str, count: usize, at_ms: u64) -> Vec<Option<u128>> {
-        let (address, now) = (address.parse().unwrap(), pace.started + Duration::from_millis(at_ms));
+        let (address, now) =
+            (address.parse::<IpAddr>().unwrap(), pace.started + Duration::from_millis(at_ms));
         (0..count).map(|_| pace.turn(address, now).ok().map(|wait| wait.as_millis())).collect()
     }
 
@@ -122,6 +167,15 @@ mod tests {
         // What was refused took no turn: a second later one waits half of it less.
         assert_eq!(waits(&pace, "192.0.2.1", 1, 1000), [Some(100)]);
         assert_eq!(waits(&pace, "192.0.2.1", 6, 9000), [free, vec![Some(100)]].concat());
+    }
+
+    #[test]
+    fn a_connection_probes_twice_a_second_after_a_burst_of_five() {
+        let due_ns = AtomicU64::new(0);
+        let taken = |at_ms: u64| {
+            (0..10).filter(|_| PROBES.turn(&due_ns, at_ms * 1_000_000) == Ok(Duration::ZERO)).count()
+        };
+        assert_eq!([0, 400, 500, 1_500, 60_000].map(taken), [5, 0, 1, 2, 5]);
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
 use super::accept::Failures;
-use super::room::origin_of;
+use super::holders::origin_of;
 use crate::guard::Network;
 
 /// Connections whose header is awaited at a time; still more are closed.

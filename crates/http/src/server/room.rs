@@ -2,21 +2,22 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Limits;
+use super::holders::{Holder, Holders, OverShare, Seat};
 use super::open_connections::{OpenConnection, OpenConnections};
-use super::supervision::{Candidate, Class, Supervisor};
+use super::supervision::{Candidate, Class, Supervisor, Watched};
 
 /// Connections that make room at a time.
 const LEAVING_BATCH: usize = 16;
 /// Connections that one search finds for those that come later. A search looks at all connections: a crowd that comes
 /// again and again must not cause one for each of its newcomers.
 const FOUND_MAX: usize = 256;
-/// Addresses for which something found is kept.
-const FOUND_ADDRESSES_MAX: usize = 16;
+/// Holders with kept candidates.
+const FOUND_HOLDERS_MAX: usize = 16;
 /// Connections that have been told to make room and have not ended yet; with more of them nothing is served beyond the
 /// cap.
 pub(super) const LEAVING_MAX: usize = 32;
@@ -25,15 +26,15 @@ pub(super) const LEAVING_MAX: usize = 32;
 #[derive(Debug)]
 pub(super) struct Room {
     connections_max: usize,
-    strangers_per_address_max: usize,
     open: Arc<OpenConnections>,
     /// Handshakes that are not finished.
     handshaking: Arc<OpenConnections>,
-    addresses: Arc<Addresses>,
+    holders: Arc<Holders>,
     made_way: AtomicUsize,
-    /// Found by the last searches, of an address or of all: strangers that wait. The first in rank is the last. Who
-    /// begins to wait later comes after them.
-    found: Mutex<HashMap<Option<IpAddr>, Vec<Candidate>>>,
+    refused: AtomicUsize,
+    /// Found by the last searches, of a holder or of all: connections with unread answers and connections that wait.
+    /// The first in rank is the last. Connections that begin to wait later come after them.
+    found: Mutex<HashMap<Option<Holder>, Vec<Candidate>>>,
     /// One per worker; with TLS, that of the handshakes is the last.
     supervisors: Vec<Arc<Supervisor>>,
 }
@@ -42,11 +43,11 @@ impl Room {
     pub(super) fn new(limits: &Limits, supervisors: Vec<Arc<Supervisor>>) -> Self {
         Self {
             connections_max: limits.connections_max,
-            strangers_per_address_max: limits.strangers_per_address_max,
             open: Arc::new(OpenConnections::new()),
             handshaking: Arc::new(OpenConnections::new()),
-            addresses: Arc::default(),
+            holders: Arc::new(Holders::new(limits)),
             made_way: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
             found: Mutex::default(),
             supervisors,
         }
@@ -80,7 +81,8 @@ impl Room {
         if handshakes.leaving() >= LEAVING_MAX {
             return false;
         }
-        self.let_go(&mut first_of(std::slice::from_ref(handshakes), None), handshakes_max)
+        let mut candidates = self.first_of(std::slice::from_ref(handshakes), None);
+        self.let_go(&mut candidates, batch_of(handshakes_max))
     }
 
     /// Connections that made room since the start.
@@ -88,25 +90,45 @@ impl Room {
         self.made_way.load(Ordering::Relaxed)
     }
 
+    /// Connections refused since the start.
+    pub(super) fn refused(&self) -> usize {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a connection is refused.
+    pub(super) fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts a connection that came from this address.
     pub(super) fn take(&self, address: IpAddr) -> (OpenConnection, Seat) {
-        (self.open.open(), self.addresses.seat(address))
+        (self.open.open(), self.holders.seat(Holder::Strangers(address)))
+    }
+
+    /// Counts a connection for another holder. If that has as many as it may, one of its other connections makes room.
+    pub(super) fn move_to(&self, watched: &Watched, holder: Holder) -> Result<(), OverShare> {
+        if self.holders.is_full(holder) && !self.make(1, Some(holder)) {
+            self.refuse();
+            return Err(OverShare);
+        }
+        watched.become_known(self.holders.seat(holder));
+        Ok(())
     }
 
     /// Whether as many are on their way out as may be: those that come wait for them, before they are refused.
     pub(super) fn is_crowded_for(&self, address: IpAddr) -> bool {
         self.leaving() >= LEAVING_MAX
-            && (self.staying() >= self.connections_max
-                || self.addresses.strangers(address) >= self.strangers_per_address_max)
+            && (self.staying() >= self.connections_max || self.holders.is_full(Holder::Strangers(address)))
     }
 
     /// Whether one more of this address may be served. Lets others go for it, where they may.
     pub(super) fn is_there_for(&self, address: IpAddr) -> bool {
-        let of_address = self.strangers_per_address_max;
-        if self.addresses.strangers(address) >= of_address && !self.make(of_address, Some(address)) {
+        let strangers = Holder::Strangers(address);
+        let batch = batch_of(self.holders.share_of(strangers));
+        if self.holders.is_full(strangers) && !self.make(batch, Some(strangers)) {
             return false;
         }
-        self.staying() < self.connections_max || self.make(self.connections_max, None)
+        self.staying() < self.connections_max || self.make(batch_of(self.connections_max), None)
     }
 
     fn leaving(&self) -> usize {
@@ -117,27 +139,27 @@ impl Room {
         self.open.count().saturating_sub(self.leaving())
     }
 
-    /// Lets those go that come first in rank: a few of `bound`.
-    fn make(&self, bound: usize, of: Option<IpAddr>) -> bool {
+    /// Lets at most `count` connections go, the first in rank, of a holder or of all.
+    fn make(&self, count: usize, of: Option<Holder>) -> bool {
         if self.leaving() >= LEAVING_MAX {
             return false;
         }
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if found.get_mut(&of).is_some_and(|candidates| self.let_go(candidates, bound)) {
+        if found.get_mut(&of).is_some_and(|candidates| self.let_go(candidates, count)) {
             return true;
         }
-        let mut candidates = first_of(&self.supervisors, of);
-        let went = self.let_go(&mut candidates, bound);
-        candidates.retain(|candidate| candidate.rank.0 == Class::Waiting);
-        if found.len() >= FOUND_ADDRESSES_MAX {
+        let mut candidates = self.first_of(&self.supervisors, of);
+        let went = self.let_go(&mut candidates, count);
+        let is_kept = |class| class <= Class::Waiting || (class == Class::Crowd && of.is_some());
+        candidates.retain(|candidate| is_kept(candidate.rank.0));
+        if found.len() >= FOUND_HOLDERS_MAX {
             found.clear();
         }
         found.insert(of, candidates);
         went
     }
 
-    fn let_go(&self, candidates: &mut Vec<Candidate>, bound: usize) -> bool {
-        let count = (bound / 16).clamp(1, LEAVING_BATCH);
+    fn let_go(&self, candidates: &mut Vec<Candidate>, count: usize) -> bool {
         let mut went = 0;
         while went < count
             && let Some(candidate) = candidates.pop()
@@ -147,102 +169,99 @@ impl Room {
         self.made_way.fetch_add(went, Ordering::Relaxed);
         went > 0
     }
-}
 
-/// Who should make room, of an address or of all: the first in rank is the last.
-fn first_of(supervisors: &[Arc<Supervisor>], of: Option<IpAddr>) -> Vec<Candidate> {
-    let mut candidates = Vec::new();
-    for supervisor in supervisors {
-        supervisor.candidates(of, &mut candidates);
-    }
-    if candidates.len() > FOUND_MAX {
-        candidates.select_nth_unstable_by_key(FOUND_MAX, |candidate| candidate.rank);
-        candidates.truncate(FOUND_MAX);
-    }
-    candidates.sort_unstable_by_key(|candidate| Reverse(candidate.rank));
-    candidates
-}
-
-// How many connections of strangers each address has: those that carried nothing of a known participant yet.
-
-/// Bits of an IPv6 address that one host or household can vary as it likes.
-const IPV6_HOST_BITS: u32 = 64;
-
-/// What counts as one address: an IPv4 address, or the network half of an IPv6 address.
-pub(super) fn origin_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> IPV6_HOST_BITS << IPV6_HOST_BITS)),
-        v4 @ IpAddr::V4(_) => v4,
-    }
-}
-
-/// Counts strangers by address. It is asked when a connection comes, goes, or becomes known; never at a request.
-#[derive(Debug, Default)]
-pub(super) struct Addresses(Mutex<HashMap<IpAddr, usize>>);
-
-impl Addresses {
-    /// Strangers of an address now.
-    pub(super) fn strangers(&self, address: IpAddr) -> usize {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.get(&address).copied().unwrap_or(0)
-    }
-
-    /// Counts one more, as long as what it gives lives.
-    pub(super) fn seat(self: &Arc<Self>, address: IpAddr) -> Seat {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(address).or_default() += 1;
-        Seat { addresses: Arc::clone(self), address }
-    }
-}
-
-/// One stranger.
-#[derive(Debug)]
-pub(super) struct Seat {
-    addresses: Arc<Addresses>,
-    address: IpAddr,
-}
-
-impl Seat {
-    pub(super) const fn address(&self) -> IpAddr {
-        self.address
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut counts = self.addresses.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.address);
-            }
+    /// Connections that should make room, of a holder or of all: the first in rank is the last.
+    fn first_of(&self, supervisors: &[Arc<Supervisor>], of: Option<Holder>) -> Vec<Candidate> {
+        // For its own newcomer any waiting connection of a holder makes room.
+        let part = if of.is_some() { 0 } else { self.equal_part() };
+        let mut candidates = Vec::new();
+        for supervisor in supervisors {
+            supervisor.candidates(of.as_ref(), part, &mut candidates);
         }
+        if candidates.len() > FOUND_MAX {
+            candidates.select_nth_unstable_by_key(FOUND_MAX, |candidate| candidate.rank);
+            candidates.truncate(FOUND_MAX);
+        }
+        candidates.sort_unstable_by_key(|candidate| Reverse(candidate.rank));
+        candidates
     }
+
+    /// Connections that each holder could have if the known ones and a newcomer shared them equally. The last one is
+    /// never taken from a holder.
+    fn equal_part(&self) -> usize {
+        (self.connections_max / (self.holders.known() + 1)).max(1)
+    }
+}
+
+/// Connections that make room together where so many may be served.
+fn batch_of(bound: usize) -> usize {
+    (bound / 16).clamp(1, LEAVING_BATCH)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::net::Ipv4Addr;
+    use std::task::{Context, Waker};
+    use std::time::Duration;
 
-    #[test]
-    fn an_address_is_a_host_or_the_network_half_of_an_ipv6_address() {
-        for (address, expected) in [
-            ("192.0.2.7", "192.0.2.7"),
-            ("::ffff:192.0.2.7", "192.0.2.7"),
-            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
-            ("::1", "::"),
-        ] {
-            assert_eq!(origin_of(address.parse().unwrap()).to_string(), expected, "{address}");
+    use super::*;
+    use crate::server::supervision::{Guard, Order, Phase};
+
+    /// Looks of the supervisor in ten seconds.
+    const TEN_SECONDS: usize = 41;
+
+    fn room(limits: &Limits) -> Room {
+        Room::new(limits, vec![Arc::new(Supervisor::new(limits))])
+    }
+
+    fn pass(room: &Room, looks: usize) {
+        (0..looks).for_each(|_| {
+            room.supervisors[0].sweep();
+        });
+    }
+
+    /// A connection of an address, or of a participant, in a phase.
+    fn connect(room: &Room, number: u8, participant: Option<u32>, phase: Phase) -> (OpenConnection, Guard) {
+        let (open, seat) = room.take(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)));
+        let guard = room.supervisors[0].watch(usize::from(number), Some(seat), None);
+        if let Some(participant) = participant {
+            room.move_to(&guard.0, Holder::Participant(participant)).unwrap();
         }
+        guard.0.enter(phase);
+        (open, guard)
     }
 
     #[test]
-    fn seats_are_counted_by_address_and_given_back() {
-        let addresses = Arc::new(Addresses::default());
-        let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse::<IpAddr>().unwrap());
-        let seats = [addresses.seat(one), addresses.seat(one), addresses.seat(other)];
-        assert_eq!((addresses.strangers(one), addresses.strangers(other)), (2, 1));
-        drop(seats);
-        assert_eq!((addresses.strangers(one), addresses.strangers(other)), (0, 0));
-        assert!(addresses.0.lock().unwrap().is_empty(), "nothing is kept of who has left");
+    fn connections_make_room_in_the_order_of_their_class() {
+        let limits =
+            Limits { connections_max: 8, idle_timeout: Duration::from_secs(1_000), ..Limits::default() };
+        let room = room(&limits);
+        // Three holders are known: with a newcomer each has a part of two.
+        let idle = connect(&room, 1, Some(1), Phase::Idle);
+        let busy = connect(&room, 2, Some(1), Phase::Busy);
+        let crowd = [3, 4, 5].map(|number| connect(&room, number, Some(2), Phase::Waiting));
+        let unread = connect(&room, 6, Some(3), Phase::Busy);
+        let served = connect(&room, 7, None, Phase::Busy);
+        let silent = connect(&room, 8, None, Phase::Idle);
+        unread.1.0.stalled_since(unread.1.0.tick());
+        pass(&room, TEN_SECONDS);
+        let told = |guard: &Guard| guard.0.order(&Context::from_waker(Waker::noop()));
+        let newcomer = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
+        let mut newcomers = Vec::new();
+        for (guard, order) in [
+            (&unread.1, Order::Abort),
+            (&silent.1, Order::Abort),
+            (&served.1, Order::Finish),
+            (&crowd[0].1, Order::Abort),
+            (&idle.1, Order::Abort),
+        ] {
+            assert_eq!(told(guard), Order::Serve);
+            assert!(room.is_there_for(newcomer));
+            assert_eq!(told(guard), order);
+            // A connection that ends by itself does not make room.
+            newcomers.push(connect(&room, 100, None, Phase::Closing));
+        }
+        assert!(!room.is_there_for(newcomer), "one that is served, and parts of two, make no room");
+        assert!([&busy.1, &crowd[1].1, &crowd[2].1].map(told).iter().all(|order| *order == Order::Serve));
     }
 }

@@ -5,7 +5,6 @@
 //! The limits are therefore exact to one sweep interval, which is enough for limits of seconds.
 
 use std::cmp::Reverse;
-use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Waker};
@@ -14,18 +13,22 @@ use std::time::Duration;
 use upesi_tls::Peer;
 
 use super::Limits;
-use super::room::Seat;
+use super::holders::{Holder, Seat};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Mutex, MutexGuard, OnceLock, fence};
 
 /// Longest time between two sweeps.
 const SWEEP_INTERVAL_MAX: Duration = Duration::from_millis(250);
 /// How long a connection that the server closes in the middle of a request goes on reading, so that the answer is not
-/// lost in a reset.
+/// lost in a reset. A server that stops waits as long for the rest of a head or a body, and for a peer that does not
+/// read.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a known connection must have been idle before it may make room: long enough that its peer is hardly about
 /// to use it again.
 const KNOWN_IDLE_MIN: Duration = Duration::from_secs(10);
+
+/// How long an answer must have waited before its connection may make room: longer than a peer that reads takes.
+const UNREAD_MIN: Duration = Duration::from_secs(1);
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,11 +80,13 @@ pub(super) struct Watched {
     order: AtomicU8,
     fate: AtomicU8,
     is_known: AtomicBool,
-    /// Held until it is known.
+    /// Held until it ends or makes room.
     seat: Mutex<Option<Seat>>,
     waker: OnceLock<Waker>,
     /// Tick since which an answer waits for its peer to read it, with HTTP/2; 0 if none does.
     unread_since_tick: AtomicU32,
+    /// Tick since which the peer has read nothing of an answer; 0 if none waits.
+    stalled_since_tick: AtomicU32,
     /// The peer by its certificate.
     peer: Option<Peer>,
 }
@@ -117,6 +122,11 @@ impl Watched {
         self.unread_since_tick.store(tick, Ordering::Relaxed);
     }
 
+    /// Notes since when the peer has read nothing of an answer; 0 if none waits.
+    pub(super) fn stalled_since(&self, tick: u32) {
+        self.stalled_since_tick.store(tick, Ordering::Relaxed);
+    }
+
     /// Read at each poll of the connection's task. The first call notes whom to wake: the task, which stays the same.
     pub(super) fn order(&self, context: &Context<'_>) -> Order {
         if self.waker.get().is_none() {
@@ -136,31 +146,47 @@ impl Watched {
         self.is_known.load(Ordering::Relaxed)
     }
 
-    /// From now on it counts as one of somebody known.
-    pub(super) fn become_known(&self) {
+    /// From now on it counts as one of this seat's holder.
+    pub(super) fn become_known(&self, seat: Seat) {
         self.is_known.store(true, Ordering::Relaxed);
-        drop(self.take_seat());
+        let before = self.seat().replace(seat);
+        drop(before);
     }
 
     pub(super) fn take_seat(&self) -> Option<Seat> {
         self.seat().take()
     }
 
-    fn seat(&self) -> MutexGuard<'_, Option<Seat>> {
+    pub(super) fn seat(&self) -> MutexGuard<'_, Option<Seat>> {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it may make room: in which class, and since which tick it is in its phase.
-    fn may_make_way(&self) -> Option<(Class, u32)> {
+    /// Whether it may make room, and then its class and the tick since which it waits. A known holder with at most
+    /// `part` connections keeps a connection that its peer may be about to use.
+    fn may_make_way(&self, part: usize) -> Option<(Class, u32)> {
+        let phase = self.phase();
+        if phase == Phase::Closing {
+            return None;
+        }
+        let stalled_since = self.stalled_since_tick.load(Ordering::Relaxed);
+        if stalled_since != 0 && self.age(stalled_since) >= self.supervisor.unread_min_ticks {
+            return Some((Class::Unread, stalled_since));
+        }
         let since_tick = self.since_tick.load(Ordering::Relaxed);
-        let age = self.supervisor.tick.load(Ordering::Relaxed).wrapping_sub(since_tick);
-        let class = match (self.phase(), self.is_known()) {
+        let is_of_crowd = || self.seat().as_ref().is_some_and(|seat| seat.connections() > part);
+        let class = match (phase, self.is_known()) {
             (Phase::Idle | Phase::Head | Phase::Waiting, false) => Class::Waiting,
             (Phase::Busy, false) => Class::Served,
-            (Phase::Idle, true) if age >= self.supervisor.known_idle_ticks => Class::Known,
+            (Phase::Idle | Phase::Head | Phase::Waiting, true) if is_of_crowd() => Class::Crowd,
+            (Phase::Idle, true) if self.age(since_tick) >= self.supervisor.known_idle_ticks => Class::Known,
             _ => return None,
         };
         Some((class, since_tick))
+    }
+
+    /// Ticks since then.
+    fn age(&self, since_tick: u32) -> u32 {
+        self.supervisor.tick.load(Ordering::Relaxed).wrapping_sub(since_tick)
     }
 
     /// Ends it for the sake of another; `false` where it has ended, or is told already.
@@ -203,11 +229,15 @@ impl Drop for Guard {
 /// In what order connections make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
+    /// Its peer does not read an answer: it ends at once.
+    Unread,
     /// A stranger that waits for its peer: it ends at once.
     Waiting,
     /// A stranger whose request is being served: it ends with its answer.
     Served,
-    /// One of somebody known that has been idle for long: it ends at once.
+    /// One that waits for its peer, of a known holder that has more than its part: it ends at once.
+    Crowd,
+    /// One of another known holder that has been idle for long: it ends at once.
     Known,
 }
 
@@ -217,6 +247,7 @@ pub(super) struct Candidate {
     /// Then by the time in their phase, then by the time since they came.
     pub(super) rank: (Class, Reverse<u32>, usize),
     since_tick: u32,
+    part: usize,
     watched: Arc<Watched>,
 }
 
@@ -226,7 +257,7 @@ impl Candidate {
     pub(super) fn make_way(&self) -> bool {
         let found = Some((self.rank.0, self.since_tick));
         let how = if self.rank.0 == Class::Served { Order::Finish } else { Order::Abort };
-        self.watched.may_make_way() == found && self.watched.make_way(how)
+        self.watched.may_make_way(self.part) == found && self.watched.make_way(how)
     }
 }
 
@@ -238,6 +269,8 @@ pub(super) struct Supervisor {
     idle_ticks: u32,
     linger_ticks: u32,
     known_idle_ticks: u32,
+    unread_ticks: u32,
+    unread_min_ticks: u32,
     tick: AtomicU32,
     /// Connections that were told to make room and have not ended yet.
     leaving: AtomicUsize,
@@ -247,12 +280,13 @@ pub(super) struct Supervisor {
 #[derive(Debug, Default)]
 struct Connections {
     watched: Vec<Arc<Watched>>,
-    finishing: bool,
+    /// Tick of [`Supervisor::finish_all`].
+    finishing_since: Option<u32>,
 }
 
 impl Supervisor {
     pub(super) fn new(limits: &Limits) -> Self {
-        let shortest = limits.head_deadline.min(limits.idle_timeout);
+        let shortest = limits.head_deadline.min(limits.idle_timeout).min(limits.unread_timeout);
         let interval = (shortest / 4).clamp(Duration::from_millis(5), SWEEP_INTERVAL_MAX);
         // One more than fits, since the first tick comes early by up to an interval.
         let ticks = |limit: Duration| {
@@ -264,6 +298,8 @@ impl Supervisor {
             idle_ticks: ticks(limits.idle_timeout),
             linger_ticks: ticks(LINGER_TIMEOUT),
             known_idle_ticks: ticks(KNOWN_IDLE_MIN),
+            unread_ticks: ticks(limits.unread_timeout),
+            unread_min_ticks: ticks(UNREAD_MIN.min(limits.unread_timeout)),
             tick: AtomicU32::new(0),
             leaving: AtomicUsize::new(0),
             connections: Mutex::default(),
@@ -283,10 +319,11 @@ impl Supervisor {
             seat: Mutex::new(seat),
             waker: OnceLock::new(),
             unread_since_tick: AtomicU32::new(0),
+            stalled_since_tick: AtomicU32::new(0),
             peer,
         });
         let mut connections = self.connections();
-        if connections.finishing {
+        if connections.finishing_since.is_some() {
             watched.tell(Order::Finish);
         }
         connections.watched.push(watched.clone());
@@ -296,7 +333,7 @@ impl Supervisor {
     /// Tells all connections, and those to come, to finish.
     pub(super) fn finish_all(&self) {
         let mut connections = self.connections();
-        connections.finishing = true;
+        connections.finishing_since.get_or_insert(self.tick.load(Ordering::Relaxed));
         for watched in &connections.watched {
             watched.tell(Order::Finish);
         }
@@ -333,11 +370,14 @@ impl Supervisor {
     pub(super) fn sweep(&self) -> bool {
         let now = self.tick.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let mut connections = self.connections();
+        let is_over = connections
+            .finishing_since
+            .is_some_and(|since_tick| now.wrapping_sub(since_tick) > self.linger_ticks);
         connections.watched.retain(|watched| {
-            self.judge(watched, now);
+            self.judge(watched, now, is_over);
             watched.fate.load(Ordering::Acquire) != Fate::Ended as u8
         });
-        connections.finishing && connections.watched.is_empty()
+        connections.finishing_since.is_some() && connections.watched.is_empty()
     }
 
     /// Connections that were told to make room and have not ended yet.
@@ -345,29 +385,35 @@ impl Supervisor {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// Adds the connections that may make room: of this address, or of all.
-    pub(super) fn candidates(&self, of: Option<IpAddr>, into: &mut Vec<Candidate>) {
-        let now = self.tick.load(Ordering::Relaxed);
+    /// Adds the connections that may make room, of a holder or of all; of a known holder with more than `part`
+    /// connections also a connection that its peer may be about to use.
+    pub(super) fn candidates(&self, of: Option<&Holder>, part: usize, into: &mut Vec<Candidate>) {
         for watched in &self.connections().watched {
-            if watched.fate.load(Ordering::Acquire) != Fate::Stands as u8 {
+            let is_of = |of| watched.seat().as_ref().is_some_and(|seat| seat.is_of(of));
+            if watched.fate.load(Ordering::Acquire) != Fate::Stands as u8 || !of.is_none_or(is_of) {
                 continue;
             }
-            let Some((class, since_tick)) = watched.may_make_way() else { continue };
-            // Those that are known have no seat.
-            if of.is_none_or(|of| watched.seat().as_ref().is_some_and(|seat| seat.address() == of)) {
-                let rank = (class, Reverse(now.wrapping_sub(since_tick)), watched.number);
-                into.push(Candidate { rank, since_tick, watched: Arc::clone(watched) });
-            }
+            let Some((class, since_tick)) = watched.may_make_way(part) else { continue };
+            let rank = (class, Reverse(watched.age(since_tick)), watched.number);
+            into.push(Candidate { rank, since_tick, part, watched: Arc::clone(watched) });
         }
     }
 
-    fn judge(&self, watched: &Watched, now: u32) {
-        let unread_since = watched.unread_since_tick.load(Ordering::Relaxed);
-        if unread_since != 0 && now.wrapping_sub(unread_since) > self.idle_ticks {
+    /// Ends a connection whose time is over. If the server has been stopping for long enough, that is any connection
+    /// that waits for its peer.
+    fn judge(&self, watched: &Watched, now: u32, is_stop_over: bool) {
+        let has_passed = |since_tick: &AtomicU32, limit_ticks: u32| {
+            let since_tick = since_tick.load(Ordering::Relaxed);
+            since_tick != 0 && now.wrapping_sub(since_tick) > limit_ticks
+        };
+        if has_passed(&watched.unread_since_tick, self.idle_ticks)
+            || has_passed(&watched.stalled_since_tick, self.unread_ticks)
+        {
             return watched.tell(Order::Abort);
         }
         let age = now.wrapping_sub(watched.since_tick.load(Ordering::Relaxed));
         match watched.phase() {
+            Phase::Idle | Phase::Head | Phase::Waiting if is_stop_over => watched.tell(Order::Abort),
             Phase::Busy | Phase::Waiting => {}
             Phase::Head if age > self.head_ticks => watched.tell(Order::Abort),
             Phase::Closing if age > self.linger_ticks => watched.tell(Order::Abort),

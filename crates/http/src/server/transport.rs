@@ -28,6 +28,8 @@ pub(super) struct Transport<T> {
     follower: Follower,
     /// Read since the connection last waited.
     turn_bytes: usize,
+    /// Whether bytes wait for the peer to read those before them.
+    is_blocked: bool,
 }
 
 struct Closing {
@@ -53,7 +55,15 @@ impl<T> Transport<T> {
     }
 
     const fn with(stream: T, watched: Arc<Watched>, follower: Follower) -> Self {
-        Self { stream, watched, peer_closed: false, closing: None, follower, turn_bytes: 0 }
+        Self {
+            stream,
+            watched,
+            peer_closed: false,
+            closing: None,
+            follower,
+            turn_bytes: 0,
+            is_blocked: false,
+        }
     }
 
     /// Follows what was read.
@@ -75,12 +85,26 @@ impl<T> Transport<T> {
 
     /// Follows what was written.
     fn wrote(&mut self, written: &Poll<io::Result<usize>>) {
+        self.note_blocked(written.is_pending());
         if let (Follower::Http2(frames, _), Poll::Ready(Ok(bytes))) = (&mut self.follower, written) {
             frames.wrote(*bytes);
             // What is left to say is being said.
             if self.watched.phase() == Phase::Closing {
                 self.watched.enter(Phase::Closing);
             }
+        }
+    }
+
+    /// Notes whether the peer reads.
+    fn note_blocked(&mut self, is_blocked: bool) {
+        if self.is_blocked == is_blocked {
+            return;
+        }
+        self.is_blocked = is_blocked;
+        let since_tick = if is_blocked { self.watched.tick() } else { 0 };
+        match &self.follower {
+            Follower::Http1(_) => self.watched.stalled_since(since_tick),
+            Follower::Http2(_, streams) => streams.blocked_since(since_tick),
         }
     }
 }
@@ -163,7 +187,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Transport<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.note_blocked(flushed.is_pending());
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -11,13 +11,14 @@ use crate::common::http2::{
     PRIORITY, Peer, REFUSED_STREAM, RST_STREAM, SETTINGS, Scheme, WINDOW_UPDATE, fields, frame, get, post,
     until,
 };
-use crate::common::{AMPLE, Running, ample};
+use crate::common::{AMPLE, BLUEWALLET, GREENBANK, Running, Script, ample};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use upesi_http::{
-    Bytes, Connection, Full, Incoming, Limits, Pool, PoolConfig, Request, Response, SendError, Server,
-    Service, Workers,
+    Bytes, Connection, Full, Incoming, KnownAs, Limits, Origin, OverShare, Pool, PoolConfig, Request,
+    Response, SendError, Server, Service, Workers,
 };
 use upesi_tls::Protocols;
 
@@ -83,6 +84,7 @@ async fn curl_speaks_http_2_with_the_server() {
 #[tokio::test]
 async fn a_connection_has_so_many_requests_in_flight_and_a_server_as_many_as_connections() {
     let scheme = Scheme::new();
+    // One party has half of the six places beside the first request of each connection.
     let running = scheme.start(Limits { connections_max: 6, streams_per_connection_max: 4, ..patient() });
     let mut one = scheme.peer(&running).await;
     // What the server allows must be known before it can be exceeded.
@@ -94,30 +96,35 @@ async fn a_connection_has_so_many_requests_in_flight_and_a_server_as_many_as_con
     running.until_held(4).await;
     assert!(one.send(&get(11, "/hold")).await);
     assert_eq!(one.outcome(11).await, Outcome::Reset(REFUSED_STREAM));
-    // Another connection has what is left of all.
+    // Other parties have the rest.
     let mut other = scheme.peer(&running).await;
-    for stream in [1, 3] {
+    assert!(other.send(&get(1, "/greenbank")).await);
+    assert_eq!(other.outcome(1).await, Outcome::Status(200));
+    for stream in [3, 5, 7, 9] {
         assert!(other.send(&get(stream, "/hold")).await);
     }
-    running.until_held(2).await;
-    assert!(other.send(&get(5, "/count")).await);
-    assert_eq!(other.outcome(5).await, Outcome::Status(503));
-    assert_eq!(requests(&running), 7, "what was refused reached no service");
+    running.until_held(4).await;
+    let mut third = scheme.peer(&running).await;
+    assert!(third.send(&[get(1, "/bluewallet"), get(3, "/hold")].concat()).await);
+    running.until_held(1).await;
+    assert!(third.send(&get(5, "/count")).await);
+    assert_eq!(third.outcome(5).await, Outcome::Status(503));
+    assert_eq!(requests(&running), 12, "no refused request reached the service");
     // One that ends makes room, here and there; so does one that is given up.
-    assert!(one.send(&frame(RST_STREAM, 0, 3, &8_u32.to_be_bytes())).await);
+    assert!(one.send(&frame(RST_STREAM, 0, 5, &8_u32.to_be_bytes())).await);
     let made_room = async {
         let mut stream = 7;
         loop {
-            assert!(other.send(&get(stream, "/count")).await);
-            match other.outcome(stream).await {
+            assert!(third.send(&get(stream, "/count")).await);
+            match third.outcome(stream).await {
                 Outcome::Status(503) => stream += 2,
                 found => return found,
             }
         }
     };
     assert_eq!(timeout(AMPLE, made_room).await.unwrap(), Outcome::Status(200));
-    running.script.release.add_permits(5);
-    let mut left = vec![5, 7, 9];
+    running.script.release.add_permits(8);
+    let mut left = vec![3, 7, 9];
     while !left.is_empty() {
         let answer = one.next().await.unwrap();
         assert_ne!(answer.kind, RST_STREAM, "{answer:?}");
@@ -125,7 +132,71 @@ async fn a_connection_has_so_many_requests_in_flight_and_a_server_as_many_as_con
             left.retain(|stream| *stream != answer.stream);
         }
     }
-    assert_eq!(running.server.connections(), 2);
+    assert_eq!(running.server.connections(), 3);
+}
+
+#[tokio::test]
+async fn an_address_has_a_share_of_requests_before_it_is_known_and_a_participant_afterwards() {
+    const SHARE: u32 = 3;
+    let scheme = Scheme::new();
+    let share = SHARE as usize;
+    let limits =
+        Limits { strangers_per_address_max: share, connections_per_participant_max: share, ..patient() };
+    let running = scheme.start(limits);
+    for path in ["/count", "/greenbank", "/bluewallet"] {
+        let mut peers = [scheme.peer(&running).await, scheme.peer(&running).await];
+        for peer in &mut peers {
+            assert!(peer.send(&get(1, path)).await);
+            assert_eq!(peer.outcome(1).await, Outcome::Status(200));
+        }
+        // The first request of each connection, and the share over both.
+        let [one, other] = &mut peers;
+        for stream in [3, 5, 7] {
+            assert!(one.send(&get(stream, "/wait")).await);
+        }
+        for stream in [3, 5] {
+            assert!(other.send(&get(stream, "/wait")).await);
+        }
+        running.until_held(SHARE + 2).await;
+        for peer in [one, other] {
+            assert!(peer.send(&get(9, "/count")).await);
+            assert_eq!(peer.outcome(9).await, Outcome::Status(503), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_that_are_not_read_take_no_place() {
+    let scheme = Scheme::new();
+    // Their time is long, so that it does not help here.
+    let limits = Limits { connections_max: 4, unread_timeout: 10 * AMPLE, ..patient() };
+    let running = scheme.start(limits);
+    let mut greedy = scheme.peer_with(&running, &[(4, 0)]).await;
+    for stream in (1..64).step_by(2) {
+        // No more at once than it may have in flight.
+        assert!(greedy.send(&get(stream, "/large/1000")).await);
+        assert_eq!(
+            greedy.outcome(stream).await,
+            Outcome::Status(200),
+            "its head, without a byte of its body"
+        );
+    }
+    let mut honest = scheme.peer(&running).await;
+    for stream in [1, 3, 5] {
+        assert!(honest.send(&get(stream, "/hold")).await);
+    }
+    running.until_held(3).await;
+    running.script.release.add_permits(3);
+}
+
+#[tokio::test]
+async fn a_peer_that_reads_nothing_of_an_answer_is_closed_long_before_it_idles() {
+    let scheme = Scheme::new();
+    let running = scheme.start(Limits { unread_timeout: Duration::from_millis(200), ..patient() });
+    let mut peer = scheme.peer_with(&running, &[(4, 0)]).await;
+    assert!(peer.send(&get(1, "/large/1")).await);
+    peer.until_closed().await;
+    until("it has ended", || running.server.connections() == 0).await;
 }
 
 async fn ask(pool: &Pool, path: &str) -> Result<String, SendError> {
@@ -318,6 +389,18 @@ async fn a_server_that_stops_does_not_wait_for_a_peer_that_says_nothing() {
 }
 
 #[tokio::test]
+async fn a_server_that_stops_does_not_wait_for_half_a_head_or_half_a_body() {
+    let scheme = Scheme::new();
+    let running = scheme.start(patient());
+    let mut half_head = scheme.peer(&running).await;
+    assert!(half_head.send(&frame(HEADERS, 0, 1, &fields(&[(":method", "GET")]))).await);
+    let mut half_body = scheme.peer(&running).await;
+    assert!(half_body.send(&[post(1, "/wait"), frame(DATA, 0, 1, b"half")].concat()).await);
+    running.until_held(1).await;
+    assert_eq!(running.server.shutdown(ample()).await, 0);
+}
+
+#[tokio::test]
 async fn who_is_not_trusted_any_more_gets_its_last_answers_and_nothing_else() {
     let scheme = Scheme::new();
     let running = scheme.serve(patient(), scheme.server(Protocols::Http2AndHttp1, true));
@@ -480,5 +563,53 @@ async fn an_answer_is_written_before_what_the_same_event_wakes_after_it() {
         });
         assert!(timeout(AMPLE, tell).await.unwrap().unwrap(), "{stream}: the answer was overtaken");
         assert_eq!(peer.answer(stream).await.0, 200);
+    }
+}
+
+/// Knows the participants of certificates before they ask anything.
+struct Meeting(Arc<Script>);
+
+impl Service for Meeting {
+    fn meet(&self, connection: &Connection) -> Result<(), OverShare> {
+        let name = connection.peer().and_then(|peer| peer.facts().common_name.as_deref());
+        let participant = if name == Some("greenbank") { GREENBANK } else { BLUEWALLET };
+        connection.become_known(KnownAs::Participant(participant))
+    }
+
+    async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
+        self.0.call(request, connection).await
+    }
+}
+
+#[tokio::test]
+async fn participants_have_their_shares_from_the_handshake_on() {
+    const ALL: usize = 4;
+    for protocols in [Protocols::Http2AndHttp1, Protocols::Http1] {
+        for share in [2, ALL] {
+            let (scheme, workers) = (Scheme::new(), Workers::start(1, "test").unwrap());
+            let script = Arc::new(Script::new());
+            let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            let secured = scheme.secured(scheme.server(protocols, true));
+            let limits = Limits { connections_max: ALL, connections_per_participant_max: share, ..patient() };
+            let service = Arc::new(Meeting(script.clone()));
+            let server = Server::serve_with(bound, limits, &workers, service, Some(secured));
+            let pool_of = |name| {
+                let config =
+                    PoolConfig { tls: Some(scheme.client_of(name, protocols)), ..PoolConfig::default() };
+                Pool::new(Origin::secure("127.0.0.1", server.local_addr().port()), config)
+            };
+            let mut greedy = JoinSet::new();
+            for _ in 0..ALL {
+                let pool = pool_of("greenbank");
+                greedy.spawn(async move { ask(&pool, "/wait").await });
+                script.holding.acquire().await.unwrap().forget();
+            }
+            let honest = pool_of("bluewallet");
+            for _ in 0..2 {
+                assert_eq!(ask(&honest, "/who").await.unwrap(), "bluewallet", "{protocols:?} {share}");
+            }
+            assert!(greedy.join_next().await.unwrap().unwrap().is_err(), "it made room");
+            assert_eq!(server.connections_refused(), 0, "{protocols:?} {share}");
+        }
     }
 }

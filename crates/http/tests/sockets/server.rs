@@ -1,17 +1,17 @@
 //! The server over real sockets: limits, refusals, time, shutdown.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use upesi_http::server::Direct;
 use upesi_http::{BindError, Limits, Server};
 
 use crate::common;
+use crate::common::http2::until;
 use crate::common::{ECHO_BYTES_MAX, Running, Script, ample, exchange, response, until_closed};
 
 #[tokio::test]
@@ -156,6 +156,35 @@ async fn shutdown_finishes_what_is_in_flight_and_closes_the_rest() {
 }
 
 #[tokio::test]
+async fn shutdown_does_not_wait_for_half_a_head_half_a_body_or_a_peer_that_does_not_read() {
+    let patient =
+        Limits { head_deadline: 10 * common::AMPLE, idle_timeout: 10 * common::AMPLE, ..Limits::default() };
+    for (begun, held) in [
+        ("GET /count HT", 0),
+        ("POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nhalf", 1),
+        ("GET /large/50000000 HTTP/1.1\r\nhost: x\r\n\r\n", 0),
+    ] {
+        let running = Running::start(patient.clone());
+        let mut slow = running.connect().await;
+        slow.write_all(begun.as_bytes()).await.unwrap();
+        running.until_held(held).await;
+        assert_eq!(running.server.shutdown(ample()).await, 0, "{begun}");
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_read_its_answer_is_closed_long_before_it_idles() {
+    let short = Duration::from_millis(100);
+    let limits = Limits { unread_timeout: short, idle_timeout: 10 * common::AMPLE, ..Limits::default() };
+    let running = Running::start(limits);
+    let mut slow = running.connect().await;
+    slow.write_all(b"GET /large/50000000 HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let has_ended =
+        || running.server.connections() == 0 && running.script.requests.load(Ordering::Relaxed) == 1;
+    until("it has ended", has_ended).await;
+}
+
+#[tokio::test]
 async fn shutdown_gives_up_at_its_deadline() {
     let running = Running::start(Limits::default());
     let mut busy = running.connect().await;
@@ -286,10 +315,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const LOOKS: usize = 6;
 
 fn in_memory() -> Direct<Script> {
-    let script =
-        Script { requests: AtomicUsize::new(0), holding: Semaphore::new(0), release: Semaphore::new(0) };
     let limits = Limits { head_deadline: SECOND, idle_timeout: SECOND, ..Limits::default() };
-    Direct::new(&limits, Arc::new(script))
+    Direct::new(&limits, Arc::new(Script::new()))
 }
 
 /// Everything that comes until the server closes.
@@ -357,6 +384,7 @@ async fn an_idle_connection_ends_when_all_are_told_to_finish() {
 
 const COUNT: &str = "GET /count HTTP/1.1\r\nhost: x\r\n\r\n";
 const KNOWN: &str = "GET /known HTTP/1.1\r\nhost: x\r\n\r\n";
+const GREENBANK: &str = "GET /greenbank HTTP/1.1\r\nhost: x\r\n\r\n";
 
 fn start_with(connections_max: usize) -> Running {
     Running::start_on(1, Limits { connections_max, ..Limits::default() }, (None, None))
@@ -496,4 +524,66 @@ async fn strangers_of_one_address_share_a_bound_that_the_known_do_not_count_in()
         ask(stream, COUNT).await;
     }
     assert_eq!(running.server.connections_refused(), 0);
+}
+
+#[tokio::test]
+async fn a_participant_has_so_many_connections_and_for_more_its_own_make_room() {
+    let limits = Limits { connections_max: 10, connections_per_participant_max: 2, ..Limits::default() };
+    let running = Running::start_on(1, limits, (None, None));
+    let mut other = running.connect().await;
+    ask(&mut other, "GET /bluewallet HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let mut greedy = Vec::new();
+    for begun in ["GET /wait HTTP/1.1\r\nhost: x\r\n\r\n", "GET /count HT", ""] {
+        let mut stream = running.connect().await;
+        ask(&mut stream, GREENBANK).await;
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        running.until_held(u32::from(begun.contains("wait"))).await;
+        greedy.push(stream);
+    }
+    // The longest waiting one makes room, with a reset if the server has not read all of its bytes.
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(common::AMPLE, greedy[0].read_to_end(&mut rest)).await;
+    assert_eq!(ended.expect("it makes room").unwrap_or(0), 0);
+    ask(&mut greedy[2], COUNT).await;
+    ask(&mut other, COUNT).await;
+    // While both are being served none makes room.
+    greedy[1].write_all(b"TP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    response(&mut greedy[1]).await;
+    for stream in &mut greedy[1..] {
+        stream.write_all(b"GET /hold HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    }
+    running.until_held(2).await;
+    let mut fourth = running.connect().await;
+    assert!(exchange(&mut fourth, GREENBANK).await.0.starts_with("http/1.1 503"));
+    running.script.release.add_permits(2);
+    assert_eq!(running.server.connections_refused(), 1);
+}
+
+#[tokio::test]
+async fn where_a_participant_has_more_than_its_part_its_waiting_connections_make_room_for_others() {
+    for (begun, held) in [
+        ("POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhalf", 1),
+        ("GET /count HT", 0),
+        ("", 0),
+    ] {
+        let running = start_with(4);
+        let mut greedy = Vec::new();
+        for _ in 0..4 {
+            let mut stream = running.connect().await;
+            ask(&mut stream, GREENBANK).await;
+            stream.write_all(begun.as_bytes()).await.unwrap();
+            running.until_held(held).await;
+            greedy.push(stream);
+        }
+        for path in ["/bluewallet", "/known"] {
+            let mut next = running.connect().await;
+            ask(&mut next, &format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+            ask(&mut next, COUNT).await;
+            greedy.push(next);
+        }
+        assert_eq!(running.server.connections_refused(), 0, "{begun}");
+        assert_eq!(running.server.connections_made_way(), 2, "{begun}");
+        // The other participant has kept its connection.
+        ask(&mut greedy[4], COUNT).await;
+    }
 }

@@ -73,13 +73,19 @@ with_processing! {
         sender_bodies_bytes_max: integer(MIB, 65_536 * MIB) = "33554432",
         /// Longest request line and headers in bytes; longer ones are answered 431.
         head_bytes_max: integer(8192, MIB) = "65536",
-        /// Connections served at a time. Beyond it, connections without a participant's request make room, longest idle
-        /// first, then participants' connections idle for ten seconds; if there are none, a new one is answered 503.
+        /// Connections served at a time. Beyond it, connections make room whose peer has not read an answer for a
+        /// second, then those without a participant's request, longest idle first, then waiting ones of DFSPs with more
+        /// than an equal part, then those idle for ten seconds; if there are none, a new one is answered 503.
         /// Lowered with a warning if the limit of open files is too small.
         connections_max: integer(1, 1_000_000) = "10000",
         /// Connections of one address without a participant's request; beyond it the longest idle of that address makes
         /// room. IPv6 addresses count by their first 64 bits.
         strangers_per_address_max: integer(1, 1_000_000) = "2000",
+        /// Connections of one DFSP; beyond it one of that DFSP that waits for its peer makes room, or else a new one is
+        /// answered 503. As many HTTP/2 requests of one DFSP are in flight, beside the first of each connection. A
+        /// gateway counts by its certificate or its address, and so does what a request names without proof. Lowered
+        /// with `connections_max`.
+        connections_per_dfsp_max: integer(1, 1_000_000) = "2500",
         /// Time from the first byte of a request's head to its last, in milliseconds.
         head_deadline_ms: integer(10, 600_000) = "10000",
         /// Time from the end of a request's head to the end of its body, in milliseconds.
@@ -442,8 +448,8 @@ with_processing! {
         crl_stale: choice("accept", "refuse") = "accept",
         /// Whether ports with TLS offer HTTP/2 before HTTP/1.1. Takes effect with a new start.
         http2: flag = "true",
-        /// Requests that an HTTP/2 connection may have in flight; all of a port together have at most as many as it may
-        /// have connections.
+        /// Requests that an HTTP/2 connection may have in flight. Beside the first request of each connection, a port
+        /// has at most as many in flight as connections, and so has an address or a DFSP, up to half of the port's.
         http2_streams_max: integer(1, 250) = "32",
     }
 }

@@ -367,6 +367,10 @@ impl Service for StandbyAdmin {
         }
     }
 
+    async fn hold_back(&self, connection: &Connection) {
+        self.pace.keep_patiently(connection).await;
+    }
+
     fn reject(&self, request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
         self.service().map_or_else(not_yet, |service| service.reject(request, refusal))
     }

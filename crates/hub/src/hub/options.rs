@@ -150,13 +150,18 @@ fn admission(settings: &Settings) -> AdmissionSettings {
 
 pub(super) fn limits(settings: &Settings, descriptors: &Descriptors) -> Limits {
     let fspiop = &settings.fspiop;
+    // Lowered in proportion to the connections of the hub.
+    let per_dfsp =
+        fspiop.connections_per_dfsp_max.saturating_mul(descriptors.inbound) / fspiop.connections_max;
     Limits {
         head_bytes_max: size(fspiop.head_bytes_max),
         head_deadline: ms(fspiop.head_deadline_ms),
         idle_timeout: ms(fspiop.idle_timeout_ms),
         connections_max: size(descriptors.inbound),
         strangers_per_address_max: size(fspiop.strangers_per_address_max),
+        connections_per_participant_max: size(per_dfsp.max(1)),
         streams_per_connection_max: streams_max(settings),
+        ..Limits::default()
     }
 }
 

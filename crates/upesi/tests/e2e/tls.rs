@@ -76,6 +76,30 @@ fn a_payment_goes_by_mutual_tls_in_both_directions() {
     world.stop_and_audit();
 }
 
+/// A waiting connection of the same certificate makes room for the next one.
+#[test]
+fn a_dfsp_has_a_share_of_connections_by_its_certificate() {
+    let mut pki = Pki::new();
+    let mut world = secured(&mut pki, &[("fspiop.connections_per_dfsp_max", "2")]);
+    let blue = pki.caller(Some("bluewallet"), world.fspiop());
+    let ask = |caller: &Caller| {
+        let prepare = Message::prepare(&Terms::new(&world.new_id(), world.now())).into_sent();
+        world.wait(caller.send(&prepare)).unwrap().status
+    };
+    let get = Message::get(&world.new_id(), "bluewallet").into_sent();
+    assert_eq!(world.wait(blue.send(&get)).unwrap().status, 202);
+    let green: Vec<_> = (0..6).map(|_| pki.caller(Some("greenbank"), world.fspiop())).collect();
+    for caller in &green {
+        assert_eq!(ask(caller), 202);
+    }
+    assert_eq!(world.wait(blue.send(&get)).unwrap().status, 202);
+    assert_eq!(world.metric("upesi_http_connections_made_way_total"), 4);
+    let established = "upesi_tls_handshakes_total{port=\"fspiop\",outcome=\"established\"}";
+    assert_eq!(world.metric(established), 7, "the other DFSP has kept its connection");
+    drop((blue, green));
+    world.stop_and_audit();
+}
+
 #[test]
 fn payments_go_by_http_2_where_both_sides_offer_it() {
     const BOTH: Protocols = Protocols::Http2AndHttp1;

@@ -65,8 +65,10 @@ pub(super) const LIMITS: Limits = Limits {
     head_bytes_max: 8 * 1024,
     head_deadline: Duration::from_secs(1),
     idle_timeout: Duration::from_secs(1),
+    unread_timeout: Duration::from_secs(1),
     connections_max: 1,
     strangers_per_address_max: 1,
+    connections_per_participant_max: 1,
 };
 
 /// A connection from its first byte to its end.

@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use upesi_http::{
-    BodyError, Bytes, Connection, Full, Incoming, Limits, ProxyProtocol, Request, Response, Secured, Server,
-    Service, StatusCode, Workers, body,
+    BodyError, Bytes, Connection, Full, Incoming, KnownAs, Limits, OverShare, ProxyProtocol, Request,
+    Response, Secured, Server, Service, StatusCode, Workers, body,
 };
 
 /// Long enough never to be reached by a test that passes.
@@ -26,7 +26,8 @@ pub fn ample() -> Instant {
 /// `/echo` gives the body back (at most 1,000 bytes within 50 ms), `/hold` answers when released,
 /// `/large/N` answers N bytes, `/who` the common name of the caller's certificate, `/count` the number of requests so
 /// far, `/ignore` answers at once without reading the body, `/known` makes the connection one of somebody known,
-/// `/from` the address that the connection comes from, `/last` ends the connection with its answer, `/wait` waits for
+/// `/greenbank` and `/bluewallet` one of that participant, `/from` the address that the connection comes from,
+/// `/last` ends the connection with its answer, `/wait` waits for
 /// its peer for ever.
 pub struct Script {
     pub requests: AtomicUsize,
@@ -35,6 +36,21 @@ pub struct Script {
 }
 
 pub const ECHO_BYTES_MAX: usize = 1000;
+pub const GREENBANK: u32 = 1;
+pub const BLUEWALLET: u32 = 2;
+
+fn become_known(connection: &Connection, participant: u32) -> StatusCode {
+    match connection.become_known(KnownAs::Participant(participant)) {
+        Ok(()) => StatusCode::OK,
+        Err(OverShare) => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+impl Script {
+    pub fn new() -> Self {
+        Self { requests: AtomicUsize::new(0), holding: Semaphore::new(0), release: Semaphore::new(0) }
+    }
+}
 
 impl Service for Script {
     async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
@@ -62,9 +78,11 @@ impl Service for Script {
                 (StatusCode::OK, Bytes::new())
             }
             "/known" => {
-                connection.become_known();
+                connection.become_known(KnownAs::Named).unwrap();
                 (StatusCode::OK, Bytes::new())
             }
+            "/greenbank" => (become_known(connection, GREENBANK), Bytes::new()),
+            "/bluewallet" => (become_known(connection, BLUEWALLET), Bytes::new()),
             "/who" => {
                 let name = connection.peer().and_then(|peer| peer.facts().common_name.clone());
                 (StatusCode::OK, Bytes::from(name.unwrap_or_else(|| "-".to_owned())))
@@ -114,11 +132,7 @@ impl Running {
         options: (Option<Secured>, Option<ProxyProtocol>),
     ) -> Self {
         let workers = Workers::start(workers, "test").unwrap();
-        let script = Arc::new(Script {
-            requests: AtomicUsize::new(0),
-            holding: Semaphore::new(0),
-            release: Semaphore::new(0),
-        });
+        let script = Arc::new(Script::new());
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let server = Server::serve_behind(bound, limits, &workers, script.clone(), options);
         Self { server, script, workers }

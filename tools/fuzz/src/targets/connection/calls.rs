@@ -77,6 +77,10 @@ impl<S: Service> Service for Noted<S> {
         response
     }
 
+    async fn hold_back(&self, connection: &Connection) {
+        self.service.hold_back(connection).await;
+    }
+
     fn reject(&self, request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
         self.calls.calls().push(Call::of(request, Some(refusal.status)));
         self.service.reject(request, refusal)
