@@ -36,7 +36,7 @@ pub use server::{
     OverPace, OverShare, Pace, PaceLimits, PeerIdentity, ProxyCounts, ProxyHeader, ProxyProtocol,
     ProxyRefusal, Secured, Server, Service,
 };
-pub use upesi_tls::{ClientTls, Facts, Fingerprint, Peer, ServerTls};
+pub use upesi_tls::{ClientTls, Facts, Fingerprint, Peer, ServerTls, VerifiedIssuer};
 pub use url::{Origin, Schemes, Target, UrlError};
 pub use workers::{WorkerHandle, Workers, WorkersError, available_cores, current_worker};
 

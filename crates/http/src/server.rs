@@ -19,6 +19,7 @@ use crate::Workers;
 
 mod accept;
 mod connection;
+mod failed_handshakes;
 mod framing;
 mod holders;
 mod http2;

@@ -10,7 +10,10 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::sign::SingleCertAndKey;
 use upesi_keys::Keys;
 
+use crate::chain::LimitedServers;
+use crate::facts::Facts;
 use crate::files::{Contents, Identity, Own, Stock, TlsError, Trust};
+use crate::server::authorities;
 use crate::{Protocols, provider};
 
 /// The files of outbound connections.
@@ -68,6 +71,7 @@ enum OfPeer {
 #[derive(Debug)]
 struct InForce {
     digest: [u8; 32],
+    authorities: Vec<Facts>,
     config: Arc<ClientConfig>,
     stock: Vec<Stock>,
 }
@@ -126,17 +130,26 @@ impl ClientTls {
     /// # Errors
     /// The first of the files that cannot be used, with the others in force.
     pub fn reload(&self) -> Result<bool, TlsError> {
-        let (of_all, of_peers) = (self.reload_all(), self.reload_peers());
+        self.reload_if(|_| Ok(()))
+    }
+
+    /// The same if the authorities of the files of all are accepted.
+    pub fn reload_if(
+        &self,
+        accepts: impl FnOnce(&[Facts]) -> Result<(), TlsError>,
+    ) -> Result<bool, TlsError> {
+        let (of_all, of_peers) = (self.reload_all(accepts), self.reload_peers());
         Ok(of_all? | of_peers?)
     }
 
-    fn reload_all(&self) -> Result<bool, TlsError> {
+    fn reload_all(&self, accepts: impl FnOnce(&[Facts]) -> Result<(), TlsError>) -> Result<bool, TlsError> {
         let shared = &self.shared;
         let before = self.read(|everything| Arc::clone(&everything.of_all.in_force));
         let after = shared.load(&shared.files, Some(&*before))?;
         if before.digest == after.digest {
             return Ok(false);
         }
+        accepts(&after.authorities)?;
         let since = shared.next_generation();
         self.write(|everything| everything.of_all = Part { in_force: Arc::new(after), since });
         Ok(true)
@@ -270,7 +283,7 @@ impl InForce {
         contents: &mut Contents,
     ) -> Result<Self, TlsError> {
         let trust = files.servers.load(contents)?;
-        let mut stock = trust.stock;
+        let (mut stock, authorities) = (trust.stock, authorities(&trust.anchors));
         let builder =
             WebPkiServerVerifier::builder_with_provider(trust.roots, provider()).with_crls(trust.crls);
         let builder =
@@ -279,7 +292,8 @@ impl InForce {
         let builder = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::Unusable(error.to_string()))?
-            .with_webpki_verifier(verifier);
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(LimitedServers(verifier)));
         let mut config = match &files.identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
@@ -289,6 +303,6 @@ impl InForce {
             }
         };
         config.alpn_protocols = protocols.names();
-        Ok(Self { digest: contents.digest(), config: Arc::new(config), stock })
+        Ok(Self { digest: contents.digest(), authorities, config: Arc::new(config), stock })
     }
 }

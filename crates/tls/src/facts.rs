@@ -10,6 +10,8 @@ use upesi_types::hex;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate};
 
+use crate::issuer::{Anchor, VerifiedIssuer};
+
 /// Parts of a subject by which schemes name DFSPs, and their object identifiers.
 const SUBJECT_PARTS: [(&str, &str); 3] =
     [("CN", "2.5.4.3"), ("OU", "2.5.4.11"), ("UID", "0.9.2342.19200300.100.1.1")];
@@ -62,6 +64,8 @@ pub struct Facts {
     pub dns: Vec<String>,
     /// URIs of the subject alternative name.
     pub uris: Vec<String>,
+    /// The issuer by its key; `None` unless the certificate was verified.
+    pub verified_issuer: Option<VerifiedIssuer>,
 }
 
 impl Facts {
@@ -102,6 +106,7 @@ impl Facts {
             spki_sha256: Fingerprint(Sha256::digest(certificate.public_key().raw).into()),
             dns,
             uris,
+            verified_issuer: None,
         })
     }
 }
@@ -124,9 +129,11 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A peer by the chain that it sent, its own certificate first; `None` if that cannot be read.
-    pub fn new(chain: &[CertificateDer<'static>]) -> Option<Self> {
-        let facts = Facts::read(chain.first()?).ok()?;
+    /// A peer by the chain that was verified, its own certificate first, and the authorities that the listener trusts.
+    /// `None` if its certificate cannot be read.
+    pub(crate) fn new(chain: &[CertificateDer<'static>], anchors: &[Anchor]) -> Option<Self> {
+        let verified_issuer = VerifiedIssuer::of(chain, anchors);
+        let facts = Facts { verified_issuer, ..Facts::read(chain.first()?).ok()? };
         Some(Self { chain: chain.into(), facts: Arc::new(facts) })
     }
 

@@ -14,10 +14,12 @@ use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{Error, RootCertStore, SignatureAlgorithm, SignatureScheme};
 use sha2::{Digest, Sha256};
 use upesi_keys::{Hash, Key, KeyError, Keys, Kind as KeyKind, Mount, Place, Scheme, ecdsa_signature};
-use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
+use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
+use crate::chain::parse;
 use crate::client::ClientFiles;
 use crate::facts::{Facts, number_in_hexadecimal};
+use crate::issuer::Anchor;
 use crate::provider;
 
 /// Longest file that is read.
@@ -120,6 +122,13 @@ pub struct Stock {
     pub not_after_s: i64,
 }
 
+impl Stock {
+    fn of(kind: Kind, facts: &Facts) -> Self {
+        let (name, serial) = (facts.subject.clone(), facts.serial.clone());
+        Self { kind, name, serial, not_after_s: facts.not_after_s }
+    }
+}
+
 /// Seconds since 1970, by the clock that certificates are judged by.
 pub fn present_s() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -193,9 +202,8 @@ fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     }
 }
 
-fn stock_of(file: &Path, kind: Kind, certificate: &[u8]) -> Result<Stock, TlsError> {
-    let facts = Facts::read(certificate).map_err(|error| content(file, error.to_string()))?;
-    Ok(Stock { kind, name: facts.subject, serial: facts.serial, not_after_s: facts.not_after_s })
+fn facts_of(file: &Path, certificate: &[u8]) -> Result<Facts, TlsError> {
+    Facts::read(certificate).map_err(|error| content(file, error.to_string()))
 }
 
 /// A chain with its key, and what of it expires.
@@ -204,8 +212,9 @@ pub(crate) type LoadedIdentity = (Arc<CertifiedKey>, Vec<Stock>);
 impl Identity {
     pub(crate) fn load(&self, contents: &mut Contents, keys: &Keys) -> Result<LoadedIdentity, TlsError> {
         let chain = certificates(&self.certificate_file, &contents.read(&self.certificate_file)?)?;
-        let stock = chain.iter().map(|der| stock_of(&self.certificate_file, Kind::Certificate, der));
-        let stock = stock.collect::<Result<Vec<_>, _>>()?;
+        let facts = chain.iter().map(|der| facts_of(&self.certificate_file, der));
+        let stock = facts.map(|facts| Ok(Stock::of(Kind::Certificate, &facts?)));
+        let stock = stock.collect::<Result<Vec<_>, TlsError>>()?;
         let place = self.key_file.to_str().map(Place::parse).transpose();
         let place = place.map_err(|error| TlsError::Unusable(error.to_string()))?;
         let certified = match place {
@@ -240,24 +249,27 @@ impl Identity {
 /// Anchors and lists, and what of them expires.
 pub(crate) struct LoadedTrust {
     pub(crate) roots: Arc<RootCertStore>,
+    pub(crate) anchors: Vec<Anchor>,
     pub(crate) crls: Vec<CertificateRevocationListDer<'static>>,
     pub(crate) stock: Vec<Stock>,
 }
 
 impl Trust {
     pub(crate) fn load(&self, contents: &mut Contents) -> Result<LoadedTrust, TlsError> {
-        let anchors = certificates(&self.anchors_file, &contents.read(&self.anchors_file)?)?;
-        let (mut roots, mut stock) = (RootCertStore::empty(), Vec::new());
-        for anchor in &anchors {
+        let found = certificates(&self.anchors_file, &contents.read(&self.anchors_file)?)?;
+        let (mut roots, mut anchors, mut stock) = (RootCertStore::empty(), Vec::new(), Vec::new());
+        for certificate in found {
             let refused = |error| content(&self.anchors_file, format!("has an unusable authority: {error}"));
-            roots.add(anchor.clone()).map_err(refused)?;
-            stock.push(stock_of(&self.anchors_file, Kind::Anchor, anchor)?);
+            roots.add(certificate.clone()).map_err(refused)?;
+            let facts = facts_of(&self.anchors_file, &certificate)?;
+            stock.push(Stock::of(Kind::Anchor, &facts));
+            anchors.push(Anchor { certificate, facts });
         }
         let crls = match &self.crl_file {
             None => Vec::new(),
             Some(file) => load_crls(file, &contents.read(file)?, &anchors, &mut stock)?,
         };
-        Ok(LoadedTrust { roots: Arc::new(roots), crls, stock })
+        Ok(LoadedTrust { roots: Arc::new(roots), anchors, crls, stock })
     }
 
     /// Whether something in force would be replaced by an older list: then a revocation would be taken back.
@@ -291,7 +303,7 @@ fn is_lower(number: &str, than: &str) -> bool {
 fn load_crls(
     file: &Path,
     pem: &[u8],
-    anchors: &[CertificateDer<'static>],
+    anchors: &[Anchor],
     stock: &mut Vec<Stock>,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
     let found: Result<Vec<CertificateRevocationListDer<'static>>, _> =
@@ -300,8 +312,7 @@ fn load_crls(
     if found.is_empty() {
         return Err(content(file, "has no revocation list in PEM (BEGIN X509 CRL)"));
     }
-    let authorities: Vec<_> =
-        anchors.iter().filter_map(|der| Some(X509Certificate::from_der(der).ok()?.1)).collect();
+    let authorities: Vec<_> = anchors.iter().filter_map(|anchor| parse(&anchor.certificate)).collect();
     for der in &found {
         let (_, list) = CertificateRevocationList::from_der(der)
             .map_err(|_| content(file, "has a revocation list that cannot be read"))?;

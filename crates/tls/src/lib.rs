@@ -8,9 +8,11 @@
 //! Library: rustls with aws-lc-rs; TLS 1.3 and 1.2, suites with forward secrecy only, no early data.
 
 mod blocked;
+mod chain;
 mod client;
 mod facts;
 mod files;
+mod issuer;
 mod server;
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ pub use blocked::BlockedDigest;
 pub use client::{ClientFiles, ClientTls, Unusable};
 pub use facts::{Facts, Fingerprint, NotACertificate, Peer};
 pub use files::{CRL_GRACE_S, Identity, Kind, Stock, TlsError, Trust, present_s};
+pub use issuer::VerifiedIssuer;
 use rustls::crypto::CryptoProvider;
 pub use rustls::pki_types::CertificateDer;
 pub use server::{ServerFiles, ServerTls};

@@ -5,15 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::pki_types::UnixTime;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use upesi_keys::Keys;
 
 use crate::blocked::{Blocked, BlockedDigest, Blocking};
+use crate::chain::LimitedClients;
 use crate::facts::{Facts, Peer};
 use crate::files::{Contents, Identity, Stock, TlsError, Trust};
+use crate::issuer::Anchor;
 use crate::{Protocols, present_s, provider};
 
 /// The files of a listener.
@@ -51,6 +53,8 @@ struct InForce {
     own: Arc<Named>,
     /// Judges callers but for blocks.
     judge: Option<Arc<dyn ClientCertVerifier>>,
+    /// Authorities of callers.
+    anchors: Arc<[Anchor]>,
     blocked_in_file: Blocked,
     /// What is blocked besides.
     blocked: Blocked,
@@ -85,6 +89,14 @@ impl ServerTls {
     /// Reads the files again, and puts them in force if they are sound. `true` if anything changed: sessions of before
     /// cannot be resumed then, and connections should be checked by [`Self::trusts`].
     pub fn reload(&self) -> Result<bool, TlsError> {
+        self.reload_if(|_| Ok(()))
+    }
+
+    /// The same if the callers' authorities of the files are accepted.
+    pub fn reload_if(
+        &self,
+        accepts: impl FnOnce(&[Facts]) -> Result<(), TlsError>,
+    ) -> Result<bool, TlsError> {
         let _changing = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.in_force();
         let after = InForce::load(&self.0.sources, before.blocked.clone())?;
@@ -94,6 +106,7 @@ impl ServerTls {
         if let Some(clients) = &self.0.sources.files.clients {
             clients.check_numbers(&before.stock, &after.stock)?;
         }
+        accepts(&authorities(&after.anchors))?;
         *self.0.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
         Ok(true)
     }
@@ -131,6 +144,17 @@ impl ServerTls {
         verifier.verify_client_cert(own, others, UnixTime::since_unix_epoch(now)).is_ok()
     }
 
+    /// The caller of a chain that [`Self::config`] has verified, its own certificate first; `None` if that cannot be
+    /// read.
+    pub fn peer(&self, chain: &[CertificateDer<'static>]) -> Option<Peer> {
+        Peer::new(chain, &self.in_force().anchors)
+    }
+
+    /// The authorities of callers that are in force.
+    pub fn authorities(&self) -> Vec<Facts> {
+        authorities(&self.in_force().anchors)
+    }
+
     /// Everything in force that expires.
     pub fn stock(&self) -> Vec<Stock> {
         self.in_force().stock.clone()
@@ -149,11 +173,13 @@ impl InForce {
     fn build(sources: &Sources, blocked: Blocked, contents: &mut Contents) -> Result<Self, TlsError> {
         let Sources { files, blocked_file, keys, protocols } = sources;
         let (certified, mut stock) = files.identity.load(contents, keys)?;
+        let mut anchors = Vec::new();
         let judge = match &files.clients {
             None => None,
             Some(clients) => {
                 let trust = clients.load(contents)?;
                 stock.extend(trust.stock);
+                anchors = trust.anchors;
                 let builder = WebPkiClientVerifier::builder_with_provider(trust.roots, provider());
                 let builder = builder.with_crls(trust.crls);
                 let builder = if clients.refuses_stale_crls {
@@ -161,8 +187,8 @@ impl InForce {
                 } else {
                     builder
                 };
-                let judge: Arc<dyn ClientCertVerifier> =
-                    builder.build().map_err(|error| TlsError::Unusable(error.to_string()))?;
+                let verifier = builder.build().map_err(|error| TlsError::Unusable(error.to_string()))?;
+                let judge: Arc<dyn ClientCertVerifier> = Arc::new(LimitedClients(verifier));
                 Some(judge)
             }
         };
@@ -170,8 +196,8 @@ impl InForce {
         let blocked_in_file = file.map(|file| Blocked::load(file, contents)).transpose()?.unwrap_or_default();
         let own = Arc::new(Named::new(certified)?);
         let (config, verifier) = assemble(&own, judge.as_ref(), &blocked_in_file.and(&blocked), *protocols)?;
-        let digest = contents.digest();
-        Ok(Self { digest, own, judge, blocked_in_file, blocked, config, verifier, stock })
+        let (digest, anchors) = (contents.digest(), anchors.into());
+        Ok(Self { digest, own, judge, anchors, blocked_in_file, blocked, config, verifier, stock })
     }
 
     /// The same with another list besides the file's.
@@ -182,6 +208,7 @@ impl InForce {
             digest: self.digest,
             own: Arc::clone(&self.own),
             judge: self.judge.clone(),
+            anchors: Arc::clone(&self.anchors),
             blocked_in_file: self.blocked_in_file.clone(),
             blocked,
             config,
@@ -189,6 +216,10 @@ impl InForce {
             stock: self.stock.clone(),
         })
     }
+}
+
+pub(crate) fn authorities(anchors: &[Anchor]) -> Vec<Facts> {
+    anchors.iter().map(|anchor| anchor.facts.clone()).collect()
 }
 
 type Assembled = (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>);

@@ -17,6 +17,7 @@ use tokio_rustls::server::TlsStream;
 use upesi_tls::{HTTP_2, Peer, ServerTls};
 
 use super::accept::Failures;
+use super::failed_handshakes::Addresses;
 use crate::WorkerHandle;
 
 /// First byte of a TLS record that begins a handshake.
@@ -32,7 +33,8 @@ const PLAINTEXT_BYTES_MAX: u64 = 64 * 1024;
 pub struct Secured {
     /// Certificates and trust.
     pub tls: ServerTls,
-    /// Where handshakes run: their signatures take as long as many requests and must not delay those.
+    /// Where handshakes run: their signatures take as long as many requests and must not delay those. No other server
+    /// has its handshakes there.
     pub worker: WorkerHandle,
     /// Time from the first byte to the last of a handshake.
     pub handshake_timeout: Duration,
@@ -133,11 +135,12 @@ impl Outcome {
     }
 }
 
-/// Counts of handshakes by outcome, and the log of those that failed.
+/// Counts of handshakes by outcome, the log of failed handshakes, and the outcomes by address.
 #[derive(Debug, Default)]
 pub struct HandshakeCounts {
     counts: [AtomicU64; Outcome::ALL.len()],
     failures: Mutex<Failures>,
+    addresses: Addresses,
 }
 
 impl HandshakeCounts {
@@ -174,7 +177,7 @@ impl Secured {
         stream: TcpStream,
         address: std::net::IpAddr,
     ) -> Option<Established> {
-        match timeout(self.handshake_timeout, self.handshake(stream)).await {
+        match timeout(self.handshake_timeout, self.handshake(stream, address)).await {
             Ok(Ok(established)) => {
                 self.counts.count(Outcome::Established, &"", address);
                 Some(established)
@@ -195,7 +198,11 @@ impl Secured {
         self.counts.count(Outcome::Late, &"it made room for another", address);
     }
 
-    async fn handshake(&self, stream: TcpStream) -> Result<Established, (Outcome, String)> {
+    async fn handshake(
+        &self,
+        stream: TcpStream,
+        address: std::net::IpAddr,
+    ) -> Result<Established, (Outcome, String)> {
         let closed = |error: io::Error| (Outcome::Closed, error.to_string());
         let mut first = [0];
         match stream.peek(&mut first).await.map_err(closed)? {
@@ -206,16 +213,19 @@ impl Secured {
             }
             _ => {}
         }
+        // Only what costs a handshake counts as a failure: not a probe that opens a connection and closes it.
+        let begun = self.counts.addresses.begin(address).await;
         let accepted = TlsAcceptor::from(self.tls.config()).accept(Socket::new(stream)).await;
         let mut stream = accepted.map_err(|error| (Outcome::of(&error), error.to_string()))?;
         let (socket, connection) = stream.get_mut();
         let peer = connection.peer_certificates().map(|chain| {
             let owned: Vec<_> = chain.iter().map(|der| der.clone().into_owned()).collect();
-            Peer::new(&owned).ok_or((Outcome::Untrusted, "the certificate cannot be read".to_owned()))
+            self.tls.peer(&owned).ok_or((Outcome::Untrusted, "the certificate cannot be read".to_owned()))
         });
         let (peer, is_http2) = (peer.transpose()?, connection.alpn_protocol() == Some(HTTP_2));
         // It goes to the worker that serves it, whose runtime has to poll it.
         socket.detach().map_err(closed)?;
+        begun.succeed();
         Ok(Established { stream: Box::new(stream), peer, is_http2 })
     }
 }
@@ -346,8 +356,11 @@ impl AsyncWrite for Socket {
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
+    use upesi_pki::{Authority, KeyKind, Order, Usage};
+    use upesi_tls::{Identity, ServerFiles, Trust};
 
     use super::*;
+    use crate::Workers;
 
     #[test]
     fn the_answer_in_the_clear_is_as_long_as_it_says() {
@@ -383,5 +396,44 @@ mod tests {
         caller.write_all(&[2; 3]).await.unwrap();
         socket.read_exact(&mut whole[..3]).await.unwrap();
         assert_eq!(whole[..3], [2; 3]);
+    }
+
+    fn secured() -> Secured {
+        let directory = tempfile::TempDir::new().unwrap();
+        let now = upesi_tls::present_s();
+        let made = Authority::init(directory.path(), "Scheme", now, 100, KeyKind::P256);
+        made.unwrap().issue(&Order::new("hub", Usage::Server, now).with_hosts(&["127.0.0.1"])).unwrap();
+        let file = |name: &str| directory.path().join(name);
+        let identity = Identity { certificate_file: file("hub.pem"), key_file: file("hub.key") };
+        let trust = Trust { anchors_file: file("ca.pem"), crl_file: None, refuses_stale_crls: false };
+        Secured {
+            tls: ServerTls::load(ServerFiles { identity, clients: Some(trust) }).unwrap(),
+            worker: Workers::start(1, "unused").unwrap().get(0).clone(),
+            handshake_timeout: Duration::from_secs(60),
+            handshakes_max: 1,
+            counts: Arc::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_failure_that_costs_a_handshake_delays_the_next_one() {
+        let secured = secured();
+        for (number, sent, outcome, is_delayed) in [
+            (1, &b""[..], Outcome::Closed, false),
+            (2, b"GET / HTTP/1.1\r\n\r\n", Outcome::Plaintext, false),
+            (3, &[22, 3, 1, 0, 5, 1, 0, 0, 1, 0], Outcome::Protocol, true),
+            (4, &[22, 3, 1, 2, 0, 1, 0], Outcome::Closed, true),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            caller.write_all(sent).await.unwrap();
+            caller.shutdown().await.unwrap();
+            let (accepted, _) = listener.accept().await.unwrap();
+            let address = std::net::IpAddr::from([192, 0, 2, number]);
+            let before = secured.counts.of(outcome);
+            assert!(secured.establish(accepted, address).await.is_none());
+            assert_eq!(secured.counts.of(outcome), before + 1, "{outcome:?}");
+            assert_eq!(secured.counts.addresses.has_failed(address), is_delayed, "{outcome:?}");
+        }
     }
 }

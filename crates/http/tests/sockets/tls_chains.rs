@@ -3,25 +3,31 @@
 //! `weak.pem` holds what the library does not make: certificates that are signed with SHA-1, and by a key of 1024 bits.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rcgen::{BasicConstraints, CertificateParams, CustomExtension, IsCa};
+use rcgen::{
+    BasicConstraints, CertificateParams, CustomExtension, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose,
+};
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{AlertDescription, ClientConfig, Error, HandshakeKind, RootCertStore};
+use rustls::{AlertDescription, ClientConfig, Error, HandshakeKind, RootCertStore, ServerConfig};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use upesi_http::{Limits, Outcome};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+use upesi_http::{
+    Answer, ClientTls, Facts, Full, Limits, Origin, Outcome, Pool, PoolConfig, Request, SendError,
+    VerifiedIssuer,
+};
 use upesi_pki::{Order, Usage};
-use upesi_tls::present_s;
+use upesi_tls::{ClientFiles, Trust, present_s};
 
-use crate::common::AMPLE;
 use crate::common::chains::{Ca, Listener, client_hello, weak};
 use crate::common::http2::{Scheme, until};
+use crate::common::{AMPLE, ample};
 
 /// Whether a caller with this leaf and these intermediates is served; if not, it is counted as untrusted.
 async fn is_served(
@@ -90,6 +96,166 @@ async fn chains_are_held_to_what_their_authorities_may() {
     }
     let sent: Vec<&Ca> = chain.iter().rev().collect();
     assert!(!is_served(&listener, chain[10].leaf(plain), &sent).await, "a chain of eleven");
+}
+
+/// Authorities, each below the one before it, the lowest first.
+fn line(root: &Ca, length: usize) -> Vec<Ca> {
+    let mut line: Vec<Ca> = Vec::new();
+    for depth in 1..=length {
+        let above = line.first().unwrap_or(root);
+        let next = Ca::new(&format!("{length}, {depth}"), Some(above), BasicConstraints::Unconstrained, None);
+        line.insert(0, next);
+    }
+    line
+}
+
+#[tokio::test]
+async fn a_chain_is_short_and_has_no_two_certificates_of_one_subject_or_key() {
+    let any = BasicConstraints::Unconstrained;
+    let root = Ca::new("root", None, any, None);
+    let listener = Listener::start(Some(&root.certificate.pem()));
+    let plain = |_: &mut CertificateParams| {};
+    // The library verifies six.
+    for (length, expected) in [(1, true), (4, true), (5, false), (6, false)] {
+        let line = line(&root, length);
+        let sent: Vec<&Ca> = line.iter().collect();
+        assert_eq!(is_served(&listener, line[0].leaf(plain), &sent).await, expected, "{length}");
+    }
+    // Sound chains with one more certificate, which belongs to no path, or to a second path.
+    let below = Ca::new("below", Some(&root), any, None);
+    let stray = Ca::new("stray", None, any, None);
+    let same_subject = Ca::new("below", None, any, None);
+    let same_key = Ca::with_key("other", below.issuer.key());
+    let again = Ca::with_key("below", below.issuer.key());
+    for (other, expected) in [(&stray, true), (&same_subject, false), (&same_key, false), (&again, false)] {
+        for sent in [[&below, other], [other, &below]] {
+            assert_eq!(is_served(&listener, below.leaf(plain), &sent).await, expected);
+        }
+    }
+    let leaf = below.leaf_of(stray.issuer.key(), plain);
+    assert!(!is_served(&listener, leaf, &[&below, &stray]).await, "the caller's own key");
+    // Ten authorities that all have the name of the trusted one, each a candidate for each place of the path.
+    let crowd: Vec<Ca> = (0..10).map(|_| Ca::new("root", None, any, None)).collect();
+    let sent: Vec<&Ca> = crowd.iter().collect();
+    assert!(!is_served(&listener, crowd[0].leaf(plain), &sent).await);
+    assert!(!is_served(&listener, crowd[0].leaf(plain), &sent[..2]).await);
+}
+
+#[tokio::test]
+async fn an_issuer_is_known_by_its_key_whatever_its_name() {
+    let any = BasicConstraints::Unconstrained;
+    let one = Ca::new("One", None, any, None);
+    let other = Ca::new("Other", None, any, None);
+    let namesake = Ca::new("One", None, any, None);
+    let below = Ca::new("Below", Some(&one), any, None);
+    // An intermediate of one authority with the name of the other.
+    let imposter = Ca::new("One", Some(&other), any, None);
+    let spki = |ca: &Ca| Facts::read(&ca.der()).unwrap().spki_sha256;
+    for (anchors, issuer, others, expected) in [
+        (&[&one][..], &one, &[][..], (true, true)),
+        (&[&one], &below, &[&below], (true, false)),
+        (&[&one, &other], &one, &[], (false, true)),
+        (&[&one, &other], &one, &[&one], (false, true)),
+        (&[&one, &other], &below, &[&below], (false, false)),
+        (&[&one, &other], &imposter, &[&imposter], (false, false)),
+        (&[&one, &other], &one, &[&imposter], (false, true)),
+        (&[&one, &namesake], &one, &[], (false, false)),
+        (&[&one, &namesake], &namesake, &[], (false, false)),
+    ] {
+        let pem: String = anchors.iter().map(|anchor| anchor.certificate.pem()).collect();
+        let listener = Listener::start(Some(&pem));
+        let (leaf, _) = issuer.leaf(|_| {});
+        let chain: Vec<_> = std::iter::once(leaf).chain(others.iter().map(|ca: &&Ca| ca.der())).collect();
+        let peer = listener.secured.tls.peer(&chain).unwrap();
+        assert!(listener.secured.tls.trusts(&peer));
+        let (is_of_only_authority, has_unique_name) = expected;
+        let spki_sha256 = spki(issuer);
+        let known = VerifiedIssuer { spki_sha256, is_of_only_authority, has_unique_name };
+        assert_eq!(peer.facts().verified_issuer, Some(known));
+    }
+}
+
+#[tokio::test]
+async fn a_callers_certificate_says_that_it_is_for_clients_and_for_signatures() {
+    let root = Ca::new("root", None, BasicConstraints::Unconstrained, None);
+    let listener = Listener::start(Some(&root.certificate.pem()));
+    let (signature, encipherment) = (KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment);
+    let (client, server) = (ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth);
+    let any = ExtendedKeyUsagePurpose::Any;
+    let mut refused = 0;
+    for (usages, purposes, expected) in [
+        (vec![signature], vec![client.clone()], true),
+        (vec![signature, encipherment], vec![server.clone(), client.clone()], true),
+        (vec![], vec![client.clone()], false),
+        (vec![encipherment], vec![client.clone()], false),
+        (vec![signature], vec![], false),
+        (vec![signature], vec![server], false),
+        (vec![signature], vec![any], false),
+    ] {
+        let shown = format!("{usages:?} {purposes:?}");
+        let (leaf, key) = root.leaf(|params| {
+            params.key_usages = usages;
+            params.extended_key_usages = purposes;
+        });
+        let served = listener.ask(&Arc::new(listener.client(vec![leaf], key))).await;
+        assert_eq!(served.is_some(), expected, "{shown}");
+        refused += u64::from(!expected);
+        listener.until_counted(Outcome::WrongPurpose, refused).await;
+    }
+}
+
+/// Asks a server that shows this chain, by a client that trusts the authorities of a file.
+async fn ask_server(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    anchors_file: PathBuf,
+) -> Result<Answer, SendError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = builder.unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = tokio::spawn(async move {
+        let (socket, _) = listener.accept().await.unwrap();
+        let Ok(mut stream) = TlsAcceptor::from(Arc::new(config)).accept(socket).await else { return };
+        let _ = stream.read(&mut [0; 4096]).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let _ = stream.shutdown().await;
+    });
+    let servers = Trust { anchors_file, crl_file: None, refuses_stale_crls: false };
+    let tls = ClientTls::load(ClientFiles { servers, identity: None }).unwrap();
+    let pool =
+        Pool::new(Origin::secure("127.0.0.1", port), PoolConfig { tls: Some(tls), ..PoolConfig::default() });
+    let answered = pool.send(Request::get("/").body(Full::default()).unwrap(), ample()).await;
+    server.await.unwrap();
+    answered
+}
+
+#[tokio::test]
+async fn chains_of_servers_are_as_short_as_those_of_callers() {
+    let any = BasicConstraints::Unconstrained;
+    let root = Ca::new("root", None, any, None);
+    let scheme = Scheme::new();
+    std::fs::write(scheme.file("servers.pem"), root.certificate.pem()).unwrap();
+    let below = Ca::new("below", Some(&root), any, None);
+    let same_subject = Ca::new("below", None, any, None);
+    let lines = [line(&root, 1), line(&root, 4), line(&root, 5), vec![below, same_subject]];
+    for (line, expected) in lines.iter().zip([true, true, false, false]) {
+        let (leaf, key) = line[0].leaf(|params| {
+            params.subject_alt_names =
+                CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().subject_alt_names;
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        });
+        let chain = std::iter::once(leaf).chain(line.iter().map(Ca::der)).collect();
+        let answered = ask_server(chain, key, scheme.file("servers.pem")).await;
+        match expected {
+            true => assert_eq!(answered.unwrap().status, 200),
+            false => {
+                let error = answered.unwrap_err();
+                assert!(matches!(error, SendError::Connect { .. }), "{error}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

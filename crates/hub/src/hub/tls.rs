@@ -13,7 +13,7 @@ use upesi_http::{ClientTls, HandshakeCounts, Outcome, Secured, Server, ServerTls
 use upesi_keys::Keys;
 use upesi_ledger::Block;
 use upesi_tls::{
-    BlockedDigest, ClientFiles, Identity, Kind, Protocols, ServerFiles, Stock, TlsError, Trust, present_s,
+    BlockedDigest, ClientFiles, Facts, Identity, Protocols, ServerFiles, Stock, TlsError, Trust, present_s,
 };
 
 use super::{HubError, cluster, options};
@@ -75,22 +75,23 @@ impl Tls {
             "" => (None, None),
             _ => (listener(settings, keys, NODES)?, Some(to_nodes(settings, keys)?)),
         };
-        expect_apart([&fspiop, &admin], nodes.as_ref())?;
         let outbound = outbound(settings, keys)?;
-        let handshakes = match [&fspiop, &admin, &metrics, &nodes].iter().any(|tls| tls.is_some()) {
-            true => Some(Workers::start(1, "upesi-handshake")?),
-            false => None,
+        // A thread for each port: handshakes of one port must not delay another port.
+        let handshakes = match [&fspiop, &admin, &metrics, &nodes].into_iter().flatten().count() {
+            0 => None,
+            ports => Some(Workers::start(ports, "upesi-handshake")?),
         };
         let secured = |tls: Option<ServerTls>| {
             Some(Secured {
                 tls: tls?,
-                worker: handshakes.as_ref()?.get(0).clone(),
+                worker: handshakes.as_ref()?.round_robin().clone(),
                 handshake_timeout: Duration::from_millis(settings.tls.handshake_deadline_ms),
                 handshakes_max: options::size(settings.tls.handshakes_max),
                 counts: Arc::<HandshakeCounts>::default(),
             })
         };
         let [fspiop, admin, metrics, nodes] = [fspiop, admin, metrics, nodes].map(secured);
+        expect_apart(&authorities([&nodes]), &authorities([&fspiop, &admin])).map_err(in_section(NODES))?;
         Ok(Self {
             fspiop,
             admin,
@@ -202,10 +203,15 @@ impl Tls {
 
     /// Reads all files again; whether anything changed. What cannot be used leaves in force what was.
     fn reload(&self) -> bool {
-        let servers =
-            self.ports().map(|(section, _, secured)| (section, secured.map(|secured| secured.tls.reload())));
+        let servers = self.ports().map(|(section, _, secured)| {
+            let accepts = |found: &[Facts]| expect_apart(found, &self.kept_apart_from(section));
+            (section, secured.map(|secured| secured.tls.reload_if(accepts)))
+        });
         let clients = [(OUTBOUND, &self.outbound), (NODES, &self.to_nodes), (BROKERS, &self.to_brokers)];
-        let clients = clients.map(|(section, tls)| (section, tls.as_ref().map(ClientTls::reload)));
+        let clients = clients.map(|(section, tls)| {
+            let accepts = |found: &[Facts]| expect_apart(found, &self.kept_apart_from(section));
+            (section, tls.as_ref().map(|tls| tls.reload_if(accepts)))
+        });
         let outcomes = servers.into_iter().chain(clients);
         let (mut has_changed, mut has_failed) = (false, false);
         for (section, outcome) in outcomes {
@@ -225,6 +231,15 @@ impl Tls {
         self.reloads.fetch_add(u64::from(has_changed), Ordering::Relaxed);
         self.is_failing.store(has_failed, Ordering::Relaxed);
         has_changed
+    }
+
+    /// The authorities that a section must not have.
+    fn kept_apart_from(&self, section: &str) -> Vec<Facts> {
+        match section {
+            FSPIOP | ADMIN => authorities([&self.nodes]),
+            NODES => authorities([&self.fspiop, &self.admin]),
+            _ => Vec::new(),
+        }
     }
 
     /// Lets the connections finish that would not be accepted now.
@@ -349,21 +364,23 @@ fn to_nodes(settings: &Settings, keys: &Keys) -> Result<ClientTls, HubError> {
     ClientTls::load_with_own(files, None, keys.clone(), protocols(false)).map_err(in_section(NODES))
 }
 
-/// Refuses authorities of DFSPs and operators as those of nodes: each of them could speak for every DFSP.
-fn expect_apart(others: [&Option<ServerTls>; 2], nodes: Option<&ServerTls>) -> Result<(), HubError> {
-    let authorities = |tls: &ServerTls| {
-        let anchors = tls.stock().into_iter().filter(|item| item.kind == Kind::Anchor);
-        anchors.map(|item| (item.name, item.serial)).collect::<Vec<_>>()
-    };
-    let of_others: Vec<_> = others.into_iter().flatten().flat_map(authorities).collect();
-    let of_nodes = nodes.map(authorities).unwrap_or_default();
-    match of_nodes.into_iter().find(|authority| of_others.contains(authority)) {
+/// Rejects authorities of DFSPs and operators as authorities of nodes: each of them could speak for every DFSP. Keys are
+/// compared: an authority that was re-issued has another certificate.
+fn expect_apart(one: &[Facts], others: &[Facts]) -> Result<(), TlsError> {
+    let is_in_others = |own: &&Facts| others.iter().any(|other| other.spki_sha256 == own.spki_sha256);
+    match one.iter().find(is_in_others) {
         None => Ok(()),
-        Some((name, _)) => Err(HubError::Settings(format!(
-            "cluster_tls.anchors_file has {name}, which is an authority of callers of fspiop_tls or admin_tls, too: each \
-             of them could speak for every DFSP; give nodes an authority of their own"
+        Some(shared) => Err(TlsError::Unusable(format!(
+            "cluster_tls.anchors_file has {}, which is an authority of callers of fspiop_tls or admin_tls, too: each of \
+             them could speak for every DFSP; give nodes an authority of their own",
+            shared.subject
         ))),
     }
+}
+
+/// The authorities of a port's callers.
+fn authorities<'a>(ports: impl IntoIterator<Item = &'a Option<Secured>>) -> Vec<Facts> {
+    ports.into_iter().flatten().flat_map(|secured| secured.tls.authorities()).collect()
 }
 
 /// Files that cannot be used end the start of the log's client, which says why.
@@ -417,3 +434,6 @@ fn path(setting: &str) -> Option<PathBuf> {
 fn in_section(section: &'static str) -> impl Fn(TlsError) -> HubError {
     move |source| HubError::Tls { section, source }
 }
+
+#[cfg(test)]
+mod tests;

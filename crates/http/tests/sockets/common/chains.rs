@@ -162,17 +162,34 @@ impl Ca {
         Self { certificate, issuer: Issuer::new(params, key) }
     }
 
+    /// An authority below none with the key of another one.
+    pub fn with_key(name: &str, key: &KeyPair) -> Self {
+        let mut params = params(name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::from_pem(&key.serialize_pem()).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        Self { certificate, issuer: Issuer::new(params, key) }
+    }
+
     /// A caller's certificate with something changed, and its key.
     pub fn leaf(
         &self,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+        self.leaf_of(&KeyPair::generate().unwrap(), change)
+    }
+
+    /// The same with this key.
+    pub fn leaf_of(
+        &self,
+        key: &KeyPair,
         change: impl FnOnce(&mut CertificateParams),
     ) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
         let mut params = params("caller");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let certificate = params.signed_by(key, &self.issuer).unwrap();
         (certificate.der().clone(), PrivateKeyDer::try_from(key.serialize_der()).unwrap())
     }
 
