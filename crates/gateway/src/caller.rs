@@ -95,6 +95,9 @@ pub(crate) enum Denial {
     Unbound,
     /// It is bound to more than one.
     Ambiguous,
+    /// The certificate is bound by a name that does not count: the hub trusts several authorities, and the binding has no
+    /// issuer's key.
+    IssuerKey,
     /// It was bound to another participant, or to none, when the connection began.
     Rebound,
     /// It calls from an address that is not on its list.
@@ -119,6 +122,7 @@ impl Denial {
             Self::Disagreement => "disagreement",
             Self::Unbound => "unbound",
             Self::Ambiguous => "ambiguous",
+            Self::IssuerKey => "issuer_key",
             Self::Rebound => "rebound",
             Self::Address => "address",
             Self::Source => "source",
@@ -148,7 +152,7 @@ impl Denial {
             Self::Client | Self::Gateway(_) | Self::Disagreement => {
                 (ErrorCode::CLIENT, "the caller is not proven to be a participant")
             }
-            Self::Unbound | Self::Ambiguous | Self::Rebound => {
+            Self::Unbound | Self::Ambiguous | Self::IssuerKey | Self::Rebound => {
                 (ErrorCode::CLIENT, "the certificate is not that of a participant")
             }
             Self::Address => (ErrorCode::CLIENT, "the address is not that of the participant"),
@@ -426,8 +430,12 @@ fn bound_participant(participants: &Participants, facts: &Facts) -> Result<Optio
             _ => {}
         }
     }
+    let is_bound = |name: &Binding| participants.bound_by(name).is_some() || participants.is_of_gateway(name);
     match found {
         Some(_) if is_of_gateway => Err(Denial::Ambiguous),
+        None if !is_of_gateway && names_of(facts).any(|name| !counts(&name, facts) && is_bound(&name)) => {
+            Err(Denial::IssuerKey)
+        }
         _ => Ok(found.and_then(|id| identity_of(participants, id))),
     }
 }
@@ -437,20 +445,42 @@ fn identity_of(participants: &Participants, id: ParticipantId) -> Option<PeerIde
     Some(PeerIdentity { number: id.number(), name: name.as_str().into() })
 }
 
-/// The bindings that a certificate satisfies. A common name counts only if there are no alternative names, which are
-/// what it says more exactly.
+/// The bindings that a certificate satisfies.
 fn bindings_of(facts: &Facts) -> impl Iterator<Item = Binding> {
     let digests = [
         (BindingKind::SpkiSha256, facts.spki_sha256.to_string()),
         (BindingKind::CertSha256, facts.certificate_sha256.to_string()),
     ];
+    let digests = digests.into_iter().filter_map(|(kind, value)| Binding::new(kind, &value));
+    let names = names_of(facts).flat_map(|name| {
+        let issuer = facts.verified_issuer.as_ref();
+        let by_issuer = issuer.and_then(|issuer| name.by_issuer(&issuer.spki_sha256.0));
+        let by_name = counts(&name, facts).then_some(name);
+        [by_issuer, by_name].into_iter().flatten()
+    });
+    digests.chain(names)
+}
+
+/// The bindings by name of a certificate, without its issuer's key. A common name counts only if there are no
+/// alternative names, because these are more exact.
+fn names_of(facts: &Facts) -> impl Iterator<Item = Binding> {
     let uris = facts.uris.iter().map(|uri| (BindingKind::SanUri, uri.clone()));
     let names = facts.dns.iter().map(|name| (BindingKind::SanDns, name.clone()));
     let parts = facts.subject_parts.iter().filter(|(part, _)| *part != "CN" || !facts.has_alternative_names);
     let subjects =
         parts.map(|(part, text)| (BindingKind::Subject, Binding::subject(part, text, &facts.issuer)));
-    let all = digests.into_iter().chain(uris).chain(names).chain(subjects);
-    all.filter_map(|(kind, value)| Binding::new(kind, &value))
+    let all = uris.chain(names).chain(subjects);
+    let named = all.filter_map(|(kind, value)| Binding::new(kind, &value));
+    // What a certificate says must not pass for the key of its issuer.
+    named.filter(|binding| !binding.has_issuer_key())
+}
+
+/// Whether a binding by name counts without the issuer's key. With two authorities, an intermediate of one can have the
+/// name of the other, and can certify any name.
+fn counts(name: &Binding, facts: &Facts) -> bool {
+    facts.verified_issuer.is_some_and(|issuer| {
+        issuer.is_of_only_authority || (name.kind == BindingKind::Subject && issuer.has_unique_name)
+    })
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use crate::stored::{Stored, stored_struct};
 pub const BINDING_VALUE_BYTES_MAX: usize = 512;
 /// Between a part of the subject and the issuer in the value of [`BindingKind::Subject`].
 const ISSUER: &str = ";issuer=";
+/// Between a name and the issuer's public key, by SHA-256, in the value of a binding by name.
+const ISSUER_KEY: &str = ";issuer-key=";
 /// Between a gateway's certificate and what it calls the participant in the value of [`BindingKind::Gateway`].
 const CLIENT: &str = ";client=";
 /// Longest identifier of a client, in bytes.
@@ -55,6 +57,11 @@ impl BindingKind {
         !matches!(self, Self::OauthClient | Self::Gateway)
     }
 
+    /// Whether it is a name that an authority certifies, and not a key or a certificate.
+    pub const fn is_of_name(self) -> bool {
+        matches!(self, Self::SanUri | Self::SanDns | Self::Subject)
+    }
+
     /// As operators write it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -77,9 +84,13 @@ impl BindingKind {
     pub const fn demand(self) -> &'static str {
         match self {
             Self::SpkiSha256 | Self::CertSha256 => "must be 64 hexadecimal digits",
-            Self::SanUri => "must be a URI such as fspiop:scheme/greenbank, without blanks",
-            Self::SanDns => "must be a host name without wildcards",
-            Self::Subject => "must be CN=NAME;issuer=ISSUER, likewise with OU or UID",
+            Self::SanUri => {
+                "must be a URI such as fspiop:scheme/greenbank, without blanks, and may end with ;issuer-key=SHA-256"
+            }
+            Self::SanDns => "must be a host name without wildcards, and may end with ;issuer-key=SHA-256",
+            Self::Subject => {
+                "must be CN=NAME;issuer=ISSUER (or OU, UID), and may end with ;issuer-key=SHA-256"
+            }
             Self::OauthClient => {
                 "must be a client's identifier of at most 128 letters, digits and signs, no ;"
             }
@@ -110,6 +121,12 @@ impl Binding {
     pub fn new(kind: BindingKind, value: &str) -> Option<Self> {
         if value.is_empty() || value.len() > BINDING_VALUE_BYTES_MAX {
             return None;
+        }
+        if kind.is_of_name()
+            && let Some((name, key)) = value.rsplit_once(ISSUER_KEY)
+        {
+            let key = unhex(&key.to_ascii_lowercase())?;
+            return Self::new(kind, name)?.by_issuer(&key);
         }
         let value: Box<str> = match kind {
             BindingKind::SpkiSha256 | BindingKind::CertSha256 => {
@@ -151,6 +168,20 @@ impl Binding {
             }
         };
         Some(Self { kind, value })
+    }
+
+    /// The binding of the same name if an issuer with this key has certified it; `None` if it is not one by name, has an
+    /// issuer's key already or would be too long.
+    pub fn by_issuer(&self, key_sha256: &[u8; 32]) -> Option<Self> {
+        let value = format!("{}{ISSUER_KEY}{}", self.value, hex(key_sha256));
+        let may_have = self.kind.is_of_name() && !self.has_issuer_key();
+        let fits = value.len() <= BINDING_VALUE_BYTES_MAX;
+        (may_have && fits).then(|| Self { kind: self.kind, value: value.into() })
+    }
+
+    /// Whether it is one by name and names the issuer's key.
+    pub fn has_issuer_key(&self) -> bool {
+        self.kind.is_of_name() && self.value.contains(ISSUER_KEY)
     }
 
     /// The binding of a participant that a gateway, by a binding of its certificate, calls `client`. It is in its one
@@ -240,6 +271,18 @@ mod tests {
             ("san-uri:spiffe://scheme/Green".into(), "san-uri:spiffe://scheme/Green".into()),
             ("san-dns:Green.Bank.example".into(), "san-dns:green.bank.example".into()),
             ("subject:CN=a b;issuer=CN=CA, O=X".into(), "subject:CN=a b;issuer=CN=CA, O=X".into()),
+            (
+                format!("san-dns:Green.example;issuer-key={}", digest.to_uppercase()),
+                format!("san-dns:green.example;issuer-key={digest}"),
+            ),
+            (
+                format!("san-uri:fspiop:scheme/green;issuer-key={digest}"),
+                format!("san-uri:fspiop:scheme/green;issuer-key={digest}"),
+            ),
+            (
+                format!("gateway:subject:CN=edge;issuer=CN=CA;issuer-key={digest};client=g"),
+                format!("gateway:subject:CN=edge;issuer=CN=CA;issuer-key={digest};client=g"),
+            ),
             ("oauth-client:Green-1".into(), "oauth-client:Green-1".into()),
             (
                 format!("gateway:spki-sha256:{};client=Green", digest.to_uppercase()),
@@ -257,6 +300,11 @@ mod tests {
         let green = Binding::by_gateway(&edge, "g");
         assert_eq!(Binding::parse(&green.to_string()), Some(green.clone()));
         assert_eq!((green.gateway(), edge.gateway()), (Some(edge.clone()), None));
+        let (key, name) = ([0xab; 32], Binding::parse("san-dns:edge.example").unwrap());
+        let by_key = name.by_issuer(&key).unwrap();
+        assert_eq!(Binding::parse(&by_key.to_string()), Some(by_key.clone()));
+        assert_eq!((name.has_issuer_key(), by_key.has_issuer_key()), (false, true));
+        assert_eq!((by_key.by_issuer(&key), green.by_issuer(&key)), (None, None), "one key, of a name");
         assert_eq!(Binding::subject("CN", "a b", "CN=CA, O=X"), "CN=a b;issuer=CN=CA, O=X");
     }
 
@@ -283,6 +331,11 @@ mod tests {
             "subject:CN=green;issuer=",
             "subject:CN=green;issuer=CN=CA;issuer=CN=CA",
             "subject:CN=green\n;issuer=CN=CA",
+            "san-dns:green.example;issuer-key=",
+            "san-dns:green.example;issuer-key=9f86",
+            "san-uri:fspiop:scheme/green;issuer-key=CN=CA",
+            "subject:CN=green;issuer-key=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            &format!("san-uri:a:b;issuer-key={0};issuer-key={0}", "9f86".repeat(16)),
             "oauth-client:",
             "oauth-client:green bank",
             "oauth-client:grünbank",

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use upesi_http::Fingerprint;
+use upesi_http::{Fingerprint, VerifiedIssuer};
 use upesi_ledger::Block;
 
 use super::proof::Verified;
@@ -42,6 +42,9 @@ fn participants() -> Participants {
                 "subject:CN=greenbank;issuer=CN=Scheme",
                 "subject:OU=green;issuer=CN=Scheme",
                 "subject:UID=g1;issuer=CN=Scheme",
+                &format!("san-uri:fspiop:keyed/greenbank;issuer-key={}", digest('a')),
+                &format!("san-dns:keyed.example;issuer-key={}", digest('a')),
+                &format!("subject:OU=keyed;issuer=CN=Scheme;issuer-key={}", digest('a')),
             ],
         ),
         participant(
@@ -102,6 +105,11 @@ fn facts() -> Facts {
         spki_sha256: print('f'),
         dns: Vec::new(),
         uris: Vec::new(),
+        verified_issuer: Some(VerifiedIssuer {
+            spki_sha256: print('a'),
+            is_of_only_authority: true,
+            has_unique_name: true,
+        }),
     }
 }
 
@@ -159,6 +167,62 @@ fn what_only_resembles_a_binding_finds_nobody() {
         facts.has_alternative_names = true;
     };
     assert_eq!(found(with_alternative_names), nobody, "they say more than the common name");
+}
+
+/// A certificate with one of the names, from an issuer that two trusted authorities may stand above.
+fn of_one_of_two(facts: &mut Facts, issuer: char, has_unique_name: bool) {
+    let spki_sha256 = print(issuer);
+    let is_of_only_authority = false;
+    facts.verified_issuer = Some(VerifiedIssuer { spki_sha256, is_of_only_authority, has_unique_name });
+}
+
+#[test]
+fn with_two_authorities_a_name_counts_by_the_key_of_its_issuer() {
+    let (green, nobody, no_key) = (Ok(Some("2 greenbank".to_owned())), Ok(None), Err(Denial::IssuerKey));
+    let uri = |text: &'static str| move |facts: &mut Facts| facts.uris = vec![text.into()];
+    let dns = |text: &'static str| move |facts: &mut Facts| facts.dns = vec![text.into()];
+    type Change<'a> = &'a dyn Fn(&mut Facts);
+    let ou = |text: &'static str| move |facts: &mut Facts| facts.subject_parts = vec![("OU", text.into())];
+    for change in [&uri("fspiop:keyed/greenbank") as Change<'_>, &dns("keyed.example"), &ou("keyed")] {
+        for (issuer, has_unique_name, expected) in
+            [('a', false, &green), ('a', true, &green), ('b', false, &nobody), ('b', true, &nobody)]
+        {
+            let changed = found(|facts| {
+                change(facts);
+                of_one_of_two(facts, issuer, has_unique_name);
+            });
+            assert_eq!(&changed, expected, "{issuer} {has_unique_name}");
+        }
+        // An issuer that is not known is none.
+        let changed = found(|facts| {
+            change(facts);
+            facts.verified_issuer = None;
+        });
+        assert_eq!(changed, nobody);
+    }
+    // Without a key in the binding, only a trusted authority of a unique name is known by its name.
+    for (change, told, untold) in [
+        (&uri("fspiop:scheme/greenbank") as Change<'_>, &no_key, &no_key),
+        (&dns("green.example"), &no_key, &no_key),
+        (&dns("edge.example"), &no_key, &no_key),
+        (&ou("green"), &green, &no_key),
+    ] {
+        for (has_unique_name, expected) in [(true, told), (false, untold)] {
+            let changed = found(|facts| {
+                change(facts);
+                of_one_of_two(facts, 'b', has_unique_name);
+            });
+            assert_eq!(&changed, expected, "{has_unique_name}");
+        }
+    }
+    // The text of a certificate is not the key of its issuer.
+    let suffixed: &'static str = format!("fspiop:keyed/greenbank;issuer-key={}", digest('a')).leak();
+    assert_eq!(found(uri(suffixed)), nobody);
+    let by_key = found(|facts| {
+        facts.spki_sha256 = print('2');
+        of_one_of_two(facts, 'b', false);
+    });
+    assert_eq!(by_key, green, "a key needs no issuer");
 }
 
 #[test]
