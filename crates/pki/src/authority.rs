@@ -3,6 +3,7 @@
 use std::fs;
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +13,8 @@ use rcgen::{
     DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
     PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SerialNumber, date_time_ymd,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde::{Deserialize, Serialize};
 use upesi_tls::Facts;
 
@@ -28,6 +31,8 @@ const SERIAL_BYTES: usize = 16;
 pub struct Authority {
     directory: PathBuf,
     issuer: Issuer<'static, KeyPair>,
+    /// SHA-256 of its public key.
+    spki_sha256: String,
     index: Index,
 }
 
@@ -56,8 +61,9 @@ impl Authority {
         let certificate = params.self_signed(&pair)?;
         write_secret(&directory.join("ca.key"), &pair.serialize_pem())?;
         write(&directory.join("ca.pem"), &certificate.pem())?;
-        let issuer = Issuer::new(params, pair);
-        let mut authority = Self { directory: directory.to_owned(), issuer, index: Index::default() };
+        let spki_sha256 = read_facts(certificate.der())?.spki_sha256.to_string();
+        let (directory, issuer) = (directory.to_owned(), Issuer::new(params, pair));
+        let mut authority = Self { directory, issuer, spki_sha256, index: Index::default() };
         authority.make_list(now_s, 30)?;
         Ok(authority)
     }
@@ -72,9 +78,13 @@ impl Authority {
             fs::read_to_string(&file).map_err(|source| failed(&file, source))
         };
         let pair = KeyPair::from_pem(&read("ca.key")?)?;
-        let issuer = Issuer::from_ca_cert_pem(&read("ca.pem")?, pair)?;
+        let pem = read("ca.pem")?;
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes());
+        let certificate = certificate.map_err(|_| PkiError::None(directory.to_owned()))?;
+        let spki_sha256 = read_facts(&certificate)?.spki_sha256.to_string();
+        let issuer = Issuer::from_ca_cert_pem(&pem, pair)?;
         let index = Index::read(&directory.join("index.json"))?;
-        Ok(Self { directory: directory.to_owned(), issuer, index })
+        Ok(Self { directory: directory.to_owned(), issuer, spki_sha256, index })
     }
 
     /// Everything issued, oldest first.
@@ -85,6 +95,7 @@ impl Authority {
     /// Issues a certificate.
     pub fn issue(&mut self, order: &Order) -> Result<Issued, PkiError> {
         check_name(&order.name)?;
+        order.hosts.iter().try_for_each(|host| check_host(host))?;
         let in_force = self.entries().iter().find(|entry| {
             entry.name == order.name && entry.usage == order.usage.name() && entry.is_in_force(order.from_s)
         });
@@ -106,8 +117,11 @@ impl Authority {
                 (params.signed_by(&pair, &self.issuer)?, Some(pair))
             }
         };
-        let facts = Facts::read(certificate.der()).map_err(|error| PkiError::Request(error.to_string()))?;
+        let facts = read_facts(certificate.der())?;
         let spki_sha256 = facts.spki_sha256.to_string();
+        if spki_sha256 == self.spki_sha256 {
+            return Err(PkiError::OwnKey);
+        }
         if let Some(seen) = self.entries().iter().find(|entry| entry.spki_sha256 == spki_sha256) {
             return Err(PkiError::KeySeen { name: seen.name.clone(), serial: seen.serial.clone() });
         }
@@ -247,6 +261,31 @@ pub(crate) fn check_name(name: &str) -> Result<(), PkiError> {
         && !name.starts_with('.')
         && !is_reserved;
     if is_sound { Ok(()) } else { Err(PkiError::Name(name.to_owned())) }
+}
+
+fn read_facts(certificate: &[u8]) -> Result<Facts, PkiError> {
+    Facts::read(certificate).map_err(|error| PkiError::Request(error.to_string()))
+}
+
+/// An address, or a host name of letters, digits, dashes and underscores. A wildcard stands for the first label (RFC 9525
+/// §6.3), and two labels follow it at least.
+fn check_host(host: &str) -> Result<(), PkiError> {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let is_name = |name: &str| {
+        let last = name.rsplit('.').next().unwrap_or_default();
+        // What looks like an address and is none: 127.1.
+        name.split('.').all(is_label) && !last.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let is_host = match host.strip_prefix("*.") {
+        Some(parent) => parent.contains('.') && is_name(parent),
+        None => host.parse::<IpAddr>().is_ok() || is_name(host),
+    };
+    if is_host && host.len() <= 253 { Ok(()) } else { Err(PkiError::Host(host.to_owned())) }
 }
 
 pub(crate) fn failed(file: &Path, source: std::io::Error) -> PkiError {

@@ -60,6 +60,12 @@ pub enum PkiError {
         /// Its serial number.
         serial: String,
     },
+    /// A signing request by the authority's own key.
+    #[error("this request is for the authority's own key; make a new key")]
+    OwnKey,
+    /// A host that is not a name or an address.
+    #[error("{0:?} is not a host name or address; a wildcard is the whole first label, as in *.pay.example")]
+    Host(String),
     /// A key that would be replaced.
     #[error("{0} is there already; choose another name or directory, or move it away")]
     KeyExists(PathBuf),

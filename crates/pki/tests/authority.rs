@@ -100,6 +100,50 @@ fn requests_prove_their_key_and_decide_nothing_else() {
 }
 
 #[test]
+fn hosts_are_names_or_addresses_and_a_wildcard_is_below_two_labels() {
+    let (_directory, mut authority) = start();
+    for host in [
+        "",
+        "*",
+        "*.",
+        "*.example",
+        "a.*.example",
+        "*a.pay.example",
+        "evil,hub",
+        "evil hub",
+        "evil\nhub",
+        "hub.",
+        ".hub",
+        "a..b",
+        "-hub.example",
+        "127.1",
+        "1.2.3.256",
+        "h\u{fc}b.example",
+        &format!("{}.example", "a".repeat(64)),
+        &["a".repeat(63).as_str(); 4].join("."),
+    ] {
+        let order = Order::new("hub", Usage::Server, NOW_S).with_hosts(&["hub.example", host]);
+        assert!(matches!(authority.issue(&order), Err(PkiError::Host(_))), "{host}");
+    }
+    assert!(authority.entries().is_empty());
+    let sound = ["hub.example", "*.pay.example", "hub", "a_b-1.example", "10.0.0.1", "::1", "2001:db8::1"];
+    authority.issue(&Order::new("hub", Usage::Node, NOW_S).with_hosts(&sound)).unwrap();
+}
+
+#[test]
+fn the_authoritys_own_key_is_not_certified() {
+    let (directory, authority) = start();
+    let pair = rcgen::KeyPair::from_pem(&fs::read_to_string(directory.path().join("ca.key")).unwrap());
+    let request = rcgen::CertificateParams::default().serialize_request(&pair.unwrap()).unwrap();
+    let request = Some(request.pem().unwrap());
+    for mut authority in [authority, Authority::open(directory.path()).unwrap()] {
+        let order = Order { request: request.clone(), ..Order::new("greenbank", Usage::Client, NOW_S) };
+        assert!(matches!(authority.issue(&order), Err(PkiError::OwnKey)));
+        assert!(authority.entries().is_empty());
+    }
+}
+
+#[test]
 fn odd_names_second_certificates_and_second_authorities_are_refused() {
     let (directory, mut authority) = start();
     for name in ["", "ca", "crl", "index", ".x", "a/b", "../x", "a b", "é", &"x".repeat(65)] {

@@ -291,12 +291,16 @@ pub(super) fn failure(error: PkiError) -> Failure {
         PkiError::File { .. } => Exit::InputOutput,
         PkiError::None(_) => Exit::NoInput,
         PkiError::Exists(_) | PkiError::KeyExists(_) => Exit::CannotCreate,
-        PkiError::Index { .. } | PkiError::Request(_) | PkiError::KeySeen { .. } | PkiError::Library(_) => {
-            Exit::Data
-        }
-        PkiError::Name(_) | PkiError::Taken { .. } | PkiError::Unknown(_) | PkiError::Ambiguous { .. } => {
-            Exit::Usage
-        }
+        PkiError::Index { .. }
+        | PkiError::Request(_)
+        | PkiError::KeySeen { .. }
+        | PkiError::OwnKey
+        | PkiError::Library(_) => Exit::Data,
+        PkiError::Name(_)
+        | PkiError::Host(_)
+        | PkiError::Taken { .. }
+        | PkiError::Unknown(_)
+        | PkiError::Ambiguous { .. } => Exit::Usage,
     };
     Failure::new(exit, error)
 }
