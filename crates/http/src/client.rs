@@ -18,9 +18,11 @@ use upesi_tls::ClientTls;
 use crate::Origin;
 
 mod connector;
+mod dial;
 mod interim;
 mod live;
 mod multiplexed;
+mod names;
 
 pub use connector::Outbound;
 pub use multiplexed::{Unanswered, exchange_http2};
@@ -352,8 +354,7 @@ impl Pool {
         let within = deadline.min(Instant::now() + self.config.connect_timeout);
         // Before the configuration is taken: one that is replaced meanwhile counts as old.
         let generation = self.generation();
-        let connecting =
-            connector::connect(&self.origin, self.config.outbound.guard(), self.config.tls.as_ref());
+        let connecting = connector::connect(&self.origin, &self.config.outbound, self.config.tls.as_ref());
         let stream = match timeout_at(within, connecting).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(source)) => return Err(SendError::Connect { origin: origin(), source }),

@@ -6,12 +6,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 
 use crate::Target;
 
 /// Addresses that are nobody's on the public internet, or that lead back here (IANA's special-purpose registries).
-const REFUSED: [(IpAddr, u8); 27] = [
+const REFUSED: [(IpAddr, u8); 21] = [
     v4([0, 0, 0, 0], 8),
     v4([10, 0, 0, 0], 8),
     v4([100, 64, 0, 0], 10),
@@ -27,20 +27,14 @@ const REFUSED: [(IpAddr, u8); 27] = [
     v4([198, 51, 100, 0], 24),
     v4([203, 0, 113, 0], 24),
     v4([224, 0, 0, 0], 3),
-    // Unspecified, loopback, and IPv4 addresses written as IPv6 ones. Mapped ones are judged as what they stand for.
-    v6([0, 0, 0, 0, 0, 0, 0, 0], 96),
-    v6([0, 0, 0, 0, 0xffff, 0, 0, 0], 96),
-    v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96),
-    v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48),
-    v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64),
+    // All but 2000::/3: IANA assigns no other public addresses. An IPv4-mapped address is judged as the IPv4 address.
+    v6([0, 0, 0, 0, 0, 0, 0, 0], 3),
+    v6([0x4000, 0, 0, 0, 0, 0, 0, 0], 2),
+    v6([0x8000, 0, 0, 0, 0, 0, 0, 0], 1),
     v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23),
     v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32),
     v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16),
     v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20),
-    v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7),
-    v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10),
-    v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10),
-    v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8),
 ];
 
 /// Ports below 1024 that DFSPs may listen on if no ports are set.
@@ -151,8 +145,8 @@ pub type Resolve = fn(&str) -> Vec<IpAddr>;
 
 /// Decides which addresses may be connected to. The default is any. Clones share what is known.
 ///
-/// A name is resolved for each connection; one address that is refused refuses the name, and the connection is made to
-/// an address that was checked.
+/// The addresses of a name are checked for each connection; one that is refused refuses the name, and the connection is
+/// made to an address that was checked.
 #[derive(Clone, Default)]
 pub struct Guard(Option<Arc<Shared>>);
 
@@ -198,23 +192,25 @@ impl Guard {
         }
     }
 
-    /// Connects to a host.
-    pub(crate) async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
-        let Some(shared) = &self.0 else { return TcpStream::connect((host, port)).await };
-        shared.check_port(port)?;
-        let addresses = shared.addresses_of(host, port).await?;
-        addresses.iter().try_for_each(|address| shared.check(address.ip()))?;
-        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for address in addresses {
-            match TcpStream::connect(address).await {
-                Ok(stream) => {
-                    shared.check_own(&stream)?;
-                    return Ok(stream);
-                }
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
+    /// Whether a port may be connected to.
+    pub(crate) fn check_port(&self, port: u16) -> Result<(), Refused> {
+        self.0.as_ref().map_or(Ok(()), |shared| shared.check_port(port))
+    }
+
+    /// Whether all of these addresses may be connected to.
+    pub(crate) fn check_addresses(&self, addresses: &[IpAddr]) -> Result<(), Refused> {
+        let Some(shared) = &self.0 else { return Ok(()) };
+        addresses.iter().try_for_each(|address| shared.check(*address))
+    }
+
+    /// Whether a connection does not lead to a port of this process.
+    pub(crate) fn check_own(&self, stream: &TcpStream) -> io::Result<()> {
+        self.0.as_ref().map_or(Ok(()), |shared| shared.check_own(stream))
+    }
+
+    /// The table of names, if the system's are not used.
+    pub(crate) fn names(&self) -> Option<Resolve> {
+        self.0.as_ref().and_then(|shared| shared.resolve)
     }
 }
 
@@ -232,14 +228,6 @@ impl Shared {
             ports => ports.contains(&port),
         };
         if is_allowed { Ok(()) } else { Err(Refused::Port(port)) }
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "the pool bounds the time of opening a connection")]
-    async fn addresses_of(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        if let (Some(resolve), Err(_)) = (self.resolve, host.parse::<IpAddr>()) {
-            return Ok(resolve(host).into_iter().map(|address| SocketAddr::new(address, port)).collect());
-        }
-        Ok(lookup_host((host, port)).await?.collect())
     }
 
     /// A connection whose ends have the same address has not left this machine.

@@ -81,8 +81,9 @@ impl ExternalOracle {
     /// An oracle at a base address, under a name for metrics and logs.
     pub fn new(name: String, base: &str, config: OracleConfig, metrics: DirectoryMetrics) -> Self {
         // The oracle may have an authority of its own.
-        let tls = config.tls.as_ref().map(|tls| tls.of(&format!("oracle-{name}")));
-        let config = OracleConfig { tls, ..config };
+        let peer = format!("oracle-{name}");
+        let tls = config.tls.as_ref().map(|tls| tls.of(&peer));
+        let config = OracleConfig { tls, outbound: config.outbound.of(&peer), ..config };
         let way = |in_flight_max: usize, answer_bytes_max| Way {
             connections: Connections::new(&config, in_flight_max, answer_bytes_max),
             room: Semaphore::new(in_flight_max),

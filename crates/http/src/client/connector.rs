@@ -16,7 +16,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use upesi_tls::{ClientTls, HTTP_2};
 
+use super::dial::dial;
 use super::interim::Interim;
+use super::names::{Found, Names};
 use crate::frames::{Frames, Noted};
 use crate::{Guard, Origin};
 
@@ -90,8 +92,12 @@ pub(super) fn given(stream: Box<dyn Given>) -> Stream {
 
 /// Opens a connection to where the guard allows, with TLS if the origin wants it: the server's certificate must name
 /// the origin's host.
-pub(super) async fn connect(origin: &Origin, guard: &Guard, tls: Option<&ClientTls>) -> io::Result<Stream> {
-    let stream = guard.connect(origin.host(), origin.port()).await?;
+pub(super) async fn connect(
+    origin: &Origin,
+    outbound: &Outbound,
+    tls: Option<&ClientTls>,
+) -> io::Result<Stream> {
+    let stream = outbound.connect(origin.host(), origin.port()).await?;
     stream.set_nodelay(true)?;
     let mut follower = Follower::Http1(Interim::new());
     let transport = match (origin.is_secure(), tls) {
@@ -281,10 +287,15 @@ const FEW: usize = 4;
 ///
 /// A quarter is kept for pools with fewer than four connections: peers that do not answer hold many, and must not take
 /// all. The default has no bound and leads anywhere.
+///
+/// The pools share the addresses of names, too: answers are kept for a while, and a peer has few lookups at a time.
 #[derive(Clone, Debug, Default)]
 pub struct Outbound {
     parts: Option<Arc<Parts>>,
     guard: Guard,
+    names: Names,
+    /// `None`: each host is a peer of its own.
+    peer: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -308,7 +319,13 @@ impl Outbound {
             common: Arc::new(Semaphore::new(connections_max - kept)),
             kept: Arc::new(Semaphore::new(kept)),
         };
-        Self { parts: Some(Arc::new(parts)), guard: Guard::default() }
+        Self { parts: Some(Arc::new(parts)), ..Self::default() }
+    }
+
+    /// The same towards one peer, which has its own share of lookups.
+    #[must_use]
+    pub fn of(&self, peer: &str) -> Self {
+        Self { peer: Some(peer.into()), ..self.clone() }
     }
 
     /// The same, and only to where the guard allows.
@@ -320,6 +337,29 @@ impl Outbound {
     /// Where connections may lead.
     pub const fn guard(&self) -> &Guard {
         &self.guard
+    }
+
+    /// Connects to a host, if the guard allows all of its addresses.
+    async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
+        self.guard.check_port(port)?;
+        let found = self.addresses_of(host).await?;
+        let mut dialled = dial(&found.addresses, port).await;
+        if dialled.is_err() && found.is_kept {
+            // The host may have other addresses by now.
+            self.names.forget(host);
+            let found = self.addresses_of(host).await?;
+            dialled = dial(&found.addresses, port).await;
+        }
+        let stream = dialled?;
+        self.guard.check_own(&stream)?;
+        Ok(stream)
+    }
+
+    async fn addresses_of(&self, host: &str) -> io::Result<Found> {
+        let peer = self.peer.as_deref().unwrap_or(host);
+        let found = self.names.of(host, peer, self.guard.names()).await?;
+        self.guard.check_addresses(&found.addresses)?;
+        Ok(found)
     }
 
     /// Connections open or being opened; `None` without a bound.

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::{Instant, timeout};
 use upesi_http::{
     Full, Guard, GuardRules, Network, Origin, Outbound, Pool, PoolConfig, Refused, Request, Schemes,
     SendError, Target, UrlError,
@@ -14,7 +15,7 @@ use upesi_http::{
 const AMPLE: Duration = Duration::from_secs(30);
 
 /// First and last address of each range, and what of it is known for something.
-const REFUSED: [&str; 60] = [
+const REFUSED: [&str; 69] = [
     "0.0.0.0",
     "0.255.255.255",
     "10.0.0.0",
@@ -57,6 +58,9 @@ const REFUSED: [&str; 60] = [
     "64:ff9b:1::",
     "64:ff9b:1:ffff:ffff:ffff:ffff:ffff",
     "100::1",
+    "100:0:0:1::",
+    "100:0:0:1:ffff:ffff:ffff:ffff",
+    "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
     "2001::1",
     "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff",
     "2001:db8::",
@@ -65,6 +69,12 @@ const REFUSED: [&str; 60] = [
     "2002:7f00:1::1",
     "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
     "3fff::1",
+    "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "4000::",
+    "5f00::",
+    "5f00:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "7fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "8000::",
     "fc00::",
     "fd00:ec2::254",
     "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
@@ -78,7 +88,7 @@ const REFUSED: [&str; 60] = [
 ];
 
 /// The neighbours of the ranges.
-const PUBLIC: [&str; 30] = [
+const PUBLIC: [&str; 32] = [
     "1.0.0.0",
     "9.255.255.255",
     "11.0.0.0",
@@ -104,11 +114,13 @@ const PUBLIC: [&str; 30] = [
     "203.0.112.255",
     "203.0.114.0",
     "223.255.255.255",
+    "2000::",
     "2001:200::",
     "2001:db7:ffff:ffff:ffff:ffff:ffff:ffff",
     "2001:db9::",
     "2003::",
     "2a00::1",
+    "3fff:1000::",
 ];
 
 fn address(text: &str) -> IpAddr {
@@ -150,6 +162,7 @@ fn names(host: &str) -> Vec<IpAddr> {
     };
     match host.split_once('.').unwrap_or((host, "")) {
         ("alone", digits) => vec![spelled(digits)],
+        ("pair", digits) => vec![spelled(&digits[..8]), spelled(&digits[8..])],
         ("second", digits) => vec![public, spelled(digits)],
         ("first", digits) => vec![spelled(digits), public],
         // Another address each time it is asked for: allowed, then not.
@@ -257,16 +270,46 @@ async fn networks_that_are_allowed_are_called_and_others_beside_them_are_not() {
 }
 
 #[tokio::test]
-async fn a_name_is_resolved_for_each_connection() {
+async fn a_name_is_resolved_again_after_a_while_and_its_addresses_are_checked_again() {
     let (address, counts) = serve("127.0.0.2:0", OK);
     let guard = Guard::with_names(rules(&["127.0.0.2/32"]), names);
     let pool = pool(&guard, "rebinding.example", address.port());
     let request = || Request::get("/").body(Full::default()).unwrap();
-    assert_eq!(pool.send(request(), Instant::now() + AMPLE).await.unwrap().status, 200);
+    for _ in 0..3 {
+        assert_eq!(pool.send(request(), Instant::now() + AMPLE).await.unwrap().status, 200);
+    }
+    assert_eq!(counts[0].load(Ordering::SeqCst), 3, "to the address that was checked");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(600)).await;
+    tokio::time::resume();
     let error = pool.send(request(), Instant::now() + AMPLE).await.unwrap_err();
     assert!(matches!(error, SendError::Connect { .. }), "{error}");
     assert!(error.to_string().contains("127.0.0.1 is neither public"), "{error}");
-    assert_eq!(counts[0].load(Ordering::SeqCst), 1);
+    assert_eq!(counts[0].load(Ordering::SeqCst), 3);
+}
+
+/// A listener whose queue is full, so that it does not answer, with the connections in the queue.
+async fn silent(address: &str) -> (tokio::net::TcpListener, Vec<TcpStream>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let (local, mut queued) = (listener.local_addr().unwrap(), Vec::new());
+    while let Ok(connected) = timeout(Duration::from_millis(200), TcpStream::connect(local)).await {
+        queued.push(connected.unwrap());
+    }
+    (listener, queued)
+}
+
+#[tokio::test]
+async fn the_second_address_of_a_name_is_tried_if_the_first_does_not_answer() {
+    let (silent, _queued) = silent("127.0.0.2").await;
+    let port = silent.local_addr().unwrap().port();
+    let (_, counts) = serve(&format!("127.0.0.3:{port}"), OK);
+    let guard = Guard::with_names(rules(&["127.0.0.0/8"]), names);
+    for host in ["pair.7f0000027f000003", "pair.7f0000037f000002"] {
+        assert_eq!(ask(&guard, host, port).await, Ok(200), "{host}");
+    }
+    assert_eq!(counts[0].load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]

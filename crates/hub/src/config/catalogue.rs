@@ -389,8 +389,8 @@ with_processing! {
     /// Where callbacks and lookups may lead. [Security](security.md#outbound-connections) has the ranges.
     outbound: Outbound {
         /// `any`: wherever a registered address leads. `public`: to no private, link-local, loopback or otherwise
-        /// special address, whatever name leads to it, unless it is in `outbound.networks`; names are resolved for each
-        /// connection. `profile`: `public`, unless `security.profile` is `development`.
+        /// special address, whatever name leads to it, unless it is in `outbound.networks`; addresses are checked for
+        /// each connection. `profile`: `public`, unless `security.profile` is `development`.
         addresses: choice("profile", "any", "public") = "profile",
         /// With `public`: networks that may be called although they are not public, such as a VPN with the DFSPs:
         /// `10.20.0.0/16, fd00:20::/64`.

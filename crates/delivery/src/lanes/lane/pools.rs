@@ -52,8 +52,11 @@ impl Pools {
         if pools.len() >= ORIGINS_MAX {
             pools.remove(0);
         }
-        let tls = self.config.tls.as_ref().map(|tls| tls.of(&name()));
-        let pool = Arc::new(Pool::new(origin.clone(), PoolConfig { tls, ..self.config.clone() }));
+        let name = name();
+        let (tls, outbound) =
+            (self.config.tls.as_ref().map(|tls| tls.of(&name)), self.config.outbound.of(&name));
+        let config = PoolConfig { tls, outbound, ..self.config.clone() };
+        let pool = Arc::new(Pool::new(origin.clone(), config));
         pools.push(pool.clone());
         pool
     }

@@ -1,0 +1,361 @@
+//! Addresses of hosts: how many lookups there are at a time, and how long an answer is kept.
+//!
+//! 1. A name has one lookup at a time, on a thread of its own. A peer, such as a DFSP, has [`LOOKUPS_PER_PEER`] at a
+//!    time: the system's resolver may take half a minute for a name whose server does not answer.
+//! 2. An answer counts for [`FRESH`].
+//! 3. An older one counts up to [`KEPT`] if no new one comes within [`PATIENCE`], or if there can be no lookup now.
+//! 4. A failure counts for [`FAILURE_LASTS`].
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs as _};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+use crate::guard::Resolve;
+
+/// Lookups of one peer at a time.
+const LOOKUPS_PER_PEER: usize = 2;
+/// Lookups of all peers at a time.
+const LOOKUPS_MAX: usize = 256;
+/// Names that are remembered; for another one that which was used least recently is forgotten.
+const NAMES_MAX: usize = 4096;
+const FRESH: Duration = Duration::from_secs(30);
+const KEPT: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_millis(250);
+const FAILURE_LASTS: Duration = Duration::from_secs(1);
+
+/// The names that some pools have in common. Clones share the answers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    known: Mutex<Known>,
+    /// A lookup has ended.
+    ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    names: HashMap<Box<str>, Name>,
+    /// Lookups now, by peer.
+    lookups: HashMap<Box<str>, usize>,
+}
+
+#[derive(Debug)]
+struct Name {
+    is_looked_up: bool,
+    /// What the last lookup found, not dated yet.
+    found: Option<io::Result<Vec<IpAddr>>>,
+    answer: Option<(Vec<IpAddr>, Instant)>,
+    failure: Option<(io::ErrorKind, String, Instant)>,
+    used_at: Instant,
+}
+
+/// The addresses of a host.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) addresses: Vec<IpAddr>,
+    /// Whether they are an answer of before.
+    pub(super) is_kept: bool,
+}
+
+enum Look {
+    Found(Vec<IpAddr>),
+    /// Older ones, while a lookup is under way.
+    Old(Vec<IpAddr>),
+    Failed(io::Error),
+    /// A lookup must end first: of this name, or of another name of the peer.
+    Wait,
+}
+
+impl Names {
+    /// The addresses of a host, which is looked up for this peer. The caller bounds the time.
+    pub(super) async fn of(&self, host: &str, peer: &str, resolve: Option<Resolve>) -> io::Result<Found> {
+        if let Ok(address) = host.parse() {
+            return Ok(Found { addresses: vec![address], is_kept: false });
+        }
+        let mut is_kept = true;
+        loop {
+            let mut ended = pin!(self.0.ended.notified());
+            ended.as_mut().enable();
+            match self.look(host, peer, resolve, Instant::now()) {
+                Look::Found(addresses) => return Ok(Found { addresses, is_kept }),
+                Look::Failed(error) => return Err(error),
+                Look::Old(addresses) => {
+                    if timeout(PATIENCE, self.until_found(host)).await.is_err() {
+                        return Ok(Found { addresses, is_kept });
+                    }
+                }
+                Look::Wait => ended.as_mut().await,
+            }
+            is_kept = false;
+        }
+    }
+
+    /// Forgets the answer for a host, because nothing listens at its addresses.
+    pub(super) fn forget(&self, host: &str) {
+        if let Some(name) = self.known().names.get_mut(host) {
+            name.answer = None;
+        }
+    }
+
+    async fn until_found(&self, host: &str) {
+        loop {
+            let mut ended = pin!(self.0.ended.notified());
+            ended.as_mut().enable();
+            if !self.known().names.get(host).is_some_and(|name| name.is_looked_up) {
+                return;
+            }
+            ended.as_mut().await;
+        }
+    }
+
+    fn look(&self, host: &str, peer: &str, resolve: Option<Resolve>, now: Instant) -> Look {
+        let mut known = self.known();
+        let Known { names, lookups } = &mut *known;
+        make_room(names, host);
+        let name = names.entry(host.into()).or_insert_with(|| Name::new(now));
+        name.take_found(now);
+        let answer = name.answer.as_ref();
+        if let Some((addresses, _)) = answer.filter(|(_, at)| now < *at + FRESH) {
+            return Look::Found(addresses.clone());
+        }
+        let old = answer.filter(|(_, at)| now < *at + KEPT).map(|(addresses, _)| addresses.clone());
+        if let Some((kind, text, _)) = name.failure.as_ref().filter(|(.., at)| now < *at + FAILURE_LASTS) {
+            let failed = || Look::Failed(io::Error::new(*kind, text.clone()));
+            return old.map_or_else(failed, Look::Found);
+        }
+        if !name.is_looked_up {
+            let of_peer = lookups.get(peer).copied().unwrap_or_default();
+            if of_peer >= LOOKUPS_PER_PEER || lookups.values().sum::<usize>() >= LOOKUPS_MAX {
+                return old.map_or(Look::Wait, Look::Found);
+            }
+            if let Err(error) = self.begin(host, peer, resolve) {
+                return Look::Failed(error);
+            }
+            name.is_looked_up = true;
+            *lookups.entry(peer.into()).or_default() += 1;
+        }
+        old.map_or(Look::Wait, Look::Old)
+    }
+
+    /// Looks a name up on a thread that nothing waits for: the system's resolver cannot be stopped.
+    fn begin(&self, host: &str, peer: &str, resolve: Option<Resolve>) -> io::Result<()> {
+        let (names, host, peer) = (self.clone(), Box::<str>::from(host), Box::<str>::from(peer));
+        let look_up = move || {
+            let found = match resolve {
+                Some(resolve) => Ok(resolve(&host)),
+                None => (&*host, 0).to_socket_addrs().map(|found| found.map(|found| found.ip()).collect()),
+            };
+            names.end(&host, &peer, found);
+        };
+        thread::Builder::new().name("upesi-names".to_owned()).spawn(look_up).map(drop)
+    }
+
+    fn end(&self, host: &str, peer: &str, found: io::Result<Vec<IpAddr>>) {
+        let mut known = self.known();
+        if let Some(name) = known.names.get_mut(host) {
+            (name.is_looked_up, name.found) = (false, Some(found));
+        }
+        if let Some(count) = known.lookups.get_mut(peer) {
+            *count -= 1;
+            if *count == 0 {
+                known.lookups.remove(peer);
+            }
+        }
+        drop(known);
+        self.0.ended.notify_waiters();
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Name {
+    const fn new(now: Instant) -> Self {
+        Self { is_looked_up: false, found: None, answer: None, failure: None, used_at: now }
+    }
+
+    /// Dates what a lookup found: its thread has no clock.
+    fn take_found(&mut self, now: Instant) {
+        self.used_at = now;
+        match self.found.take() {
+            Some(Ok(addresses)) => (self.answer, self.failure) = (Some((addresses, now)), None),
+            Some(Err(error)) => self.failure = Some((error.kind(), error.to_string(), now)),
+            None => {}
+        }
+    }
+}
+
+fn make_room(names: &mut HashMap<Box<str>, Name>, host: &str) {
+    if names.len() < NAMES_MAX || names.contains_key(host) {
+        return;
+    }
+    let unused = names.iter().filter(|(_, name)| !name.is_looked_up);
+    let oldest = unused.min_by_key(|(_, name)| name.used_at).map(|(host, _)| host.clone());
+    oldest.and_then(|oldest| names.remove(&oldest));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Condvar;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    fn found(is_kept: bool) -> Found {
+        Found { addresses: vec![ADDRESS], is_kept }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_kept_for_a_while_and_a_connection_that_fails_ends_it() {
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        fn resolve(_: &str) -> Vec<IpAddr> {
+            ASKED.fetch_add(1, Ordering::SeqCst);
+            vec![ADDRESS]
+        }
+        let names = Names::default();
+        let of = || names.of("green.example", "green", Some(resolve));
+        assert_eq!(of().await.unwrap(), found(false));
+        for _ in 0..10 {
+            assert_eq!(of().await.unwrap(), found(true));
+        }
+        assert_eq!(ASKED.load(Ordering::SeqCst), 1);
+        names.forget("green.example");
+        assert_eq!(of().await.unwrap(), found(false));
+        assert_eq!(ASKED.load(Ordering::SeqCst), 2);
+        tokio::time::advance(KEPT).await;
+        assert_eq!(of().await.unwrap(), found(false));
+        assert_eq!(ASKED.load(Ordering::SeqCst), 3);
+        let literal = names.of("192.0.2.1", "green", Some(resolve)).await.unwrap();
+        assert_eq!((literal, ASKED.load(Ordering::SeqCst)), (found(false), 3));
+    }
+
+    /// Lookups that wait until they are let go.
+    struct Gate {
+        is_open: Mutex<bool>,
+        opened: Condvar,
+        asked: AtomicUsize,
+    }
+
+    impl Gate {
+        const fn new(is_open: bool) -> Self {
+            Self { is_open: Mutex::new(is_open), opened: Condvar::new(), asked: AtomicUsize::new(0) }
+        }
+
+        fn pass(&self) {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            let is_open = self.is_open.lock().unwrap();
+            drop(self.opened.wait_while(is_open, |is_open| !*is_open).unwrap());
+        }
+
+        fn set(&self, is_open: bool) {
+            *self.is_open.lock().unwrap() = is_open;
+            self.opened.notify_all();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_old_answer_counts_while_no_new_one_comes() {
+        static GATE: Gate = Gate::new(true);
+        fn resolve(_: &str) -> Vec<IpAddr> {
+            GATE.pass();
+            vec![ADDRESS]
+        }
+        let names = Names::default();
+        let of = || names.of("green.example", "green", Some(resolve));
+        assert_eq!(of().await.unwrap(), found(false));
+        GATE.set(false);
+        tokio::time::advance(FRESH).await;
+        let start = Instant::now();
+        for waited in [1, 2, 3] {
+            assert_eq!(of().await.unwrap(), found(true));
+            assert_eq!(start.elapsed(), waited * PATIENCE);
+        }
+        GATE.set(true);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn names_of_one_peer_that_are_not_answered_delay_no_other_peer() {
+        static GATE: Gate = Gate::new(false);
+        fn resolve(host: &str) -> Vec<IpAddr> {
+            if host.ends_with(".red.example") {
+                GATE.pass();
+            }
+            vec![ADDRESS]
+        }
+        let names = Names::default();
+        let hosts: Vec<_> = (0..100).map(|number| format!("{number}.red.example")).collect();
+        let mut red: Vec<_> =
+            hosts.iter().map(|host| Box::pin(names.of(host, "red", Some(resolve)))).collect();
+        assert!(red.iter_mut().all(|asked| asked.now_or_never().is_none()));
+        assert_eq!(names.known().lookups["red"], LOOKUPS_PER_PEER);
+        // Of one name there is one, too.
+        let mut again: Vec<_> =
+            (0..100).map(|_| Box::pin(names.of(&hosts[0], "blue", Some(resolve)))).collect();
+        assert!(again.iter_mut().all(|asked| asked.now_or_never().is_none()));
+        assert_eq!(names.known().lookups.get("blue"), None);
+        for number in 0..10 {
+            let host = format!("{number}.green.example");
+            assert_eq!(names.of(&host, "green", Some(resolve)).await.unwrap(), found(false));
+        }
+        GATE.set(true);
+        for asked in red.into_iter().chain(again) {
+            assert_eq!(asked.await.unwrap().addresses, [ADDRESS]);
+        }
+        assert_eq!(GATE.asked.load(Ordering::SeqCst), hosts.len());
+        assert!(names.known().lookups.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_told_and_lasts_a_second() {
+        let names = Names::default();
+        let outcome = |found| {
+            names
+                .known()
+                .names
+                .entry("green.example".into())
+                .or_insert_with(|| Name::new(Instant::now()))
+                .found = Some(found);
+        };
+        outcome(Err(io::Error::other("no such name")));
+        fn resolve(_: &str) -> Vec<IpAddr> {
+            vec![ADDRESS]
+        }
+        let of = || names.of("green.example", "green", Some(resolve));
+        for _ in 0..2 {
+            assert_eq!(of().await.unwrap_err().to_string(), "no such name");
+        }
+        tokio::time::advance(FAILURE_LASTS).await;
+        assert_eq!(of().await.unwrap(), found(false));
+        // An earlier answer counts instead of the failure.
+        tokio::time::advance(FRESH).await;
+        outcome(Err(io::Error::other("no such name")));
+        assert_eq!(of().await.unwrap(), found(true));
+    }
+
+    #[test]
+    fn the_names_unused_longest_are_forgotten() {
+        let (start, mut names) = (Instant::now(), HashMap::new());
+        for number in 0..NAMES_MAX + 10 {
+            let host = number.to_string();
+            make_room(&mut names, &host);
+            let at = start + Duration::from_secs(number as u64);
+            names.insert(host.into(), Name { is_looked_up: number == 0, ..Name::new(at) });
+        }
+        assert_eq!(names.len(), NAMES_MAX);
+        assert!(names.contains_key("0") && !names.contains_key("10") && names.contains_key("11"));
+    }
+}
