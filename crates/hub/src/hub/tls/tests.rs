@@ -28,16 +28,16 @@ impl Place {
             (&mut settings.fspiop_tls, &mut settings.admin_tls, &mut settings.cluster_tls);
         (fspiop.mode, admin.mode) = ("mutual", "mutual");
         settings.cluster.listen = "127.0.0.1:0".into();
-        fspiop.anchors_file = file("dfsps/ca.pem").into();
-        admin.anchors_file = file("operators/ca.pem").into();
-        nodes.anchors_file = file("nodes/ca.pem").into();
+        fspiop.anchors_file = file("dfsps/ca.pem");
+        admin.anchors_file = file("operators/ca.pem");
+        nodes.anchors_file = file("nodes/ca.pem");
         for (certificate, key) in [
             (&mut fspiop.certificate_file, &mut fspiop.key_file),
             (&mut admin.certificate_file, &mut admin.key_file),
             (&mut nodes.certificate_file, &mut nodes.key_file),
         ] {
-            *certificate = file("nodes/hub.pem").into();
-            *key = file("nodes/hub.key").into();
+            *certificate = file("nodes/hub.pem");
+            *key = file("nodes/hub.key");
         }
         Self { directory, settings }
     }
