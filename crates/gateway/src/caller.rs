@@ -95,8 +95,8 @@ pub(crate) enum Denial {
     Unbound,
     /// It is bound to more than one.
     Ambiguous,
-    /// The certificate is bound by a name that does not count: the hub trusts several authorities, and the binding has no
-    /// issuer's key.
+    /// The certificate is bound by a name that does not count: the hub trusts several authorities, and the binding has
+    /// no issuer's key.
     IssuerKey,
     /// It was bound to another participant, or to none, when the connection began.
     Rebound,

@@ -170,8 +170,8 @@ impl Binding {
         Some(Self { kind, value })
     }
 
-    /// The binding of the same name if an issuer with this key has certified it; `None` if it is not one by name, has an
-    /// issuer's key already or would be too long.
+    /// The binding of the same name if an issuer with this key has certified it. `None` if it is not one by name, has
+    /// an issuer's key already or would be too long.
     pub fn by_issuer(&self, key_sha256: &[u8; 32]) -> Option<Self> {
         let value = format!("{}{ISSUER_KEY}{}", self.value, hex(key_sha256));
         let may_have = self.kind.is_of_name() && !self.has_issuer_key();

@@ -267,8 +267,8 @@ fn read_facts(certificate: &[u8]) -> Result<Facts, PkiError> {
     Facts::read(certificate).map_err(|error| PkiError::Request(error.to_string()))
 }
 
-/// An address, or a host name of letters, digits, dashes and underscores. A wildcard stands for the first label (RFC 9525
-/// §6.3), and two labels follow it at least.
+/// An address, or a host name of letters, digits, dashes and underscores. A wildcard stands for the first label (RFC
+/// 9525 §6.3), and two labels follow it at least.
 fn check_host(host: &str) -> Result<(), PkiError> {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

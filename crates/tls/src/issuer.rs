@@ -25,8 +25,8 @@ pub struct VerifiedIssuer {
 }
 
 impl VerifiedIssuer {
-    /// The issuer of the first certificate of a verified chain. `None` if several keys have the issuer's name and none of
-    /// them is known to have signed the certificate.
+    /// The issuer of the first certificate of a verified chain. `None` if several keys have the issuer's name and none
+    /// of them is known to have signed the certificate.
     pub(crate) fn of(chain: &[CertificateDer<'static>], anchors: &[Anchor]) -> Option<Self> {
         let (own, others) = chain.split_first()?;
         let own = parse(own)?;

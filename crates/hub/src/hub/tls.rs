@@ -364,8 +364,8 @@ fn to_nodes(settings: &Settings, keys: &Keys) -> Result<ClientTls, HubError> {
     ClientTls::load_with_own(files, None, keys.clone(), protocols(false)).map_err(in_section(NODES))
 }
 
-/// Rejects authorities of DFSPs and operators as authorities of nodes: each of them could speak for every DFSP. Keys are
-/// compared: an authority that was re-issued has another certificate.
+/// Rejects authorities of DFSPs and operators as authorities of nodes: each of them could speak for every DFSP. Keys
+/// are compared: an authority that was re-issued has another certificate.
 fn expect_apart(one: &[Facts], others: &[Facts]) -> Result<(), TlsError> {
     let is_in_others = |own: &&Facts| others.iter().any(|other| other.spki_sha256 == own.spki_sha256);
     match one.iter().find(is_in_others) {
