@@ -238,6 +238,18 @@ impl FspId {
         Some(Self { length: bytes.len() as u8, text })
     }
 
+    /// Reads the name of a participant that is to be created: letters, digits, `-`, `_` and `.`, and no dot first. Such
+    /// a name can stand in a header, a path of a URL, a file name and a cell as it is. Names of earlier versions have
+    /// other characters.
+    pub fn parse_new(name: &str) -> Option<Self> {
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        if is_plain && !name.starts_with('.') { Self::parse(name) } else { None }
+    }
+
+    /// The rule of [`Self::parse_new`], for those who break it.
+    pub const NEW_NAME_RULE: &str =
+        "must consist of letters, digits, \"-\", \"_\" and \".\", and not begin with a dot";
+
     /// The name.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.text[..usize::from(self.length)]).unwrap_or_default()
@@ -354,6 +366,19 @@ mod tests {
         assert!(FspId::parse("GreenBank").unwrap().eq_ignore_case(&FspId::parse("greenbank").unwrap()));
         for name in ["", "a\nb", "bänk", "123456789012345678901234567890123"] {
             assert_eq!(FspId::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn new_names_can_be_used_as_they_are() {
+        for name in ["greenbank", "Green-Bank_2.ke", "-", "0"] {
+            assert_eq!(FspId::parse_new(name).map(|name| name.to_string()).as_deref(), Some(name));
+        }
+        let long = "123456789012345678901234567890123";
+        for name in
+            ["", ".", "..", ".hidden", "Green Bank", "%61%61", "a/b", "a\\b", "=cmd", "a\"b", "bänk", long]
+        {
+            assert_eq!(FspId::parse_new(name), None, "{name}");
         }
     }
 

@@ -9,6 +9,7 @@ mod amount;
 mod currency;
 pub mod error_code;
 mod id;
+pub mod text;
 mod timestamp;
 
 pub use amount::{Amount, AmountError, Money};

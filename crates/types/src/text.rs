@@ -1,0 +1,199 @@
+//! Text from outside on its way to a terminal, a log, a spreadsheet or a URL.
+//!
+//! A character that cannot be seen can hide or reorder what stands beside it (ESC, CR, U+202E), and a cell that begins
+//! like a formula runs as one. [`escape`] is the one function for all of these places; what goes there in a particular
+//! form ([`escape_lines`], [`cell`], [`path`]) is built on it or beside it.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use core::fmt::{self, Write as _};
+
+/// Ranges of characters that show nothing by themselves: controls (Cc), format characters (Cf), separators of lines and
+/// paragraphs (Zl, Zp), and code points that readers ignore by default (Unicode 16, Default_Ignorable_Code_Point).
+const HIDDEN: &[(char, char)] = &[
+    ('\0', '\u{1f}'),
+    ('\u{7f}', '\u{9f}'),
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{6dd}', '\u{6dd}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{890}', '\u{891}'),
+    ('\u{8e2}', '\u{8e2}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fffb}'),
+    ('\u{110bd}', '\u{110bd}'),
+    ('\u{110cd}', '\u{110cd}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e0fff}'),
+];
+
+/// Characters that make a cell a formula where they stand first, in their wide forms too.
+const FORMULA: &[char] = &['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+
+/// Whether a character is a control or format character, or otherwise shows nothing by itself.
+pub fn is_hidden(char: char) -> bool {
+    // Printable ASCII is the usual case.
+    if (' '..='~').contains(&char) {
+        return false;
+    }
+    HIDDEN.iter().any(|(first, last)| (*first..=*last).contains(&char))
+}
+
+/// Whether a text has a character that is hidden.
+pub fn has_hidden(text: &str) -> bool {
+    text.chars().any(is_hidden)
+}
+
+/// A text that prints with its hidden characters escaped; see [`escape`].
+#[derive(Clone, Copy, Debug)]
+pub struct Escaped<'a>(pub &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `pad` heeds a width.
+        f.pad(&escape(self.0))
+    }
+}
+
+/// A text with its hidden characters as the escapes of JSON, such as `\u202e` and `\n`. The text of a JSON document
+/// stays the same document, because these characters stand only in its strings. Line breaks between its lines are the
+/// exception: use [`escape_lines`] for them.
+pub fn escape(text: &str) -> Cow<'_, str> {
+    escape_except(text, &[])
+}
+
+/// The same of a text of several lines or columns: line breaks and tabs stay.
+pub fn escape_lines(text: &str) -> Cow<'_, str> {
+    escape_except(text, &['\n', '\t'])
+}
+
+fn escape_except<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
+    let is_escaped = |char: char| is_hidden(char) && !kept.contains(&char);
+    if !text.chars().any(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for char in text.chars() {
+        match char {
+            char if !is_escaped(char) => escaped.push(char),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            char => {
+                for unit in char.encode_utf16(&mut [0; 2]) {
+                    // A String takes everything.
+                    let _ = write!(escaped, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// A text as a cell of a spreadsheet: escaped, and with an apostrophe before it if it would be a formula.
+pub fn cell(text: &str) -> Cow<'_, str> {
+    let escaped = escape(text);
+    if escaped.trim_start().starts_with(FORMULA) {
+        let mut quoted = String::with_capacity(escaped.len() + 1);
+        quoted.push('\'');
+        quoted.push_str(&escaped);
+        return Cow::Owned(quoted);
+    }
+    escaped
+}
+
+/// The path of a URL from its segments, each of them percent-encoded: `/participants/Green%20Bank/limits`.
+pub fn path(segments: &[&str]) -> String {
+    let mut path = String::new();
+    for segment in segments {
+        path.push('/');
+        encode_into(segment, &mut path);
+    }
+    path
+}
+
+/// A text as a part of a URL: a segment of its path, or a value of its query (RFC 3986 §2.1).
+pub fn url_part(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    encode_into(text, &mut encoded);
+    encoded
+}
+
+fn encode_into(text: &str, encoded: &mut String) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_are_escaped_as_json_does() {
+        for (text, expected) in [
+            ("plain, \"as it is\" \\ é 日本 🙂", "plain, \"as it is\" \\ é 日本 🙂"),
+            ("\u{1b}[2K\rfunds", "\\u001b[2K\\rfunds"),
+            ("pay \u{202e}001", "pay \\u202e001"),
+            ("a\nb\tc\u{7f}\u{9b}", "a\\nb\\tc\\u007f\\u009b"),
+            ("\u{feff}x\u{200b}\u{2028}", "\\ufeffx\\u200b\\u2028"),
+            ("\u{e0041}", "\\udb40\\udc41"),
+        ] {
+            assert_eq!(escape(text), expected);
+            assert_eq!(alloc::format!("{}", Escaped(text)), expected);
+        }
+        assert_eq!(escape_lines("a\tb\r\n\u{1b}c\n"), "a\tb\\r\n\\u001bc\n");
+        assert_eq!(alloc::format!("{:<4}|", Escaped("a\n")), "a\\n |");
+    }
+
+    #[test]
+    fn ranges_are_in_order_and_apart() {
+        for pair in HIDDEN.windows(2) {
+            assert!(pair[0].1 < pair[1].0, "{pair:?}");
+        }
+        assert!(HIDDEN.iter().all(|(first, last)| first <= last));
+    }
+
+    #[test]
+    fn a_cell_is_never_a_formula() {
+        for (text, expected) in [
+            ("plain", "plain"),
+            ("=cmd|'/c calc'!A1", "'=cmd|'/c calc'!A1"),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("  =1", "'  =1"),
+            ("\t=1", "\\t=1"),
+            ("＝1", "'＝1"),
+            ("a=1", "a=1"),
+            ("", ""),
+        ] {
+            assert_eq!(cell(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn segments_of_a_path_are_encoded() {
+        assert_eq!(path(&["participants", "Green Bank", "limits"]), "/participants/Green%20Bank/limits");
+        assert_eq!(path(&["participants", "%61%61"]), "/participants/%2561%2561");
+        assert_eq!(path(&["a/../b?c#d", "é"]), "/a%2F..%2Fb%3Fc%23d/%C3%A9");
+        assert_eq!(url_part("a b&c=d"), "a%20b%26c%3Dd");
+    }
+}
