@@ -1,10 +1,10 @@
 //! Keys as files: PEM, however the tools of participants wrote it.
 
-use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use rustls_pki_types::pem::{PemObject, SectionKind};
+use upesi_keys::read_limited;
 
 /// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
@@ -67,11 +67,12 @@ impl PemObject for Section {
 
 /// Reads a file that must not be large.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
-    let length = fs::metadata(path).map_err(KeyFileError::read(path))?.len();
-    if length > FILE_BYTES_MAX {
-        return Err(KeyFileError::content(path, format!("is larger than {FILE_BYTES_MAX} bytes")));
-    }
-    fs::read(path).map_err(KeyFileError::read(path))
+    read_limited(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => {
+            KeyFileError::content(path, format!("is larger than {FILE_BYTES_MAX} bytes"))
+        }
+        _ => KeyFileError::read(path)(error),
+    })
 }
 
 /// The sections of a PEM file. Tools that pass keys on as JSON leave line ends as `\r\n` or `\n` in letters.

@@ -1,8 +1,9 @@
 //! Keys in files: PEM.
 
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::{fmt, fs};
+use std::{fmt, io};
 
 use aws_lc_rs::digest::Digest;
 use aws_lc_rs::encoding::{AsDer as _, PublicKeyX509Der};
@@ -14,6 +15,7 @@ use rustls_pki_types::pem::{PemObject, SectionKind};
 
 use crate::KeyError;
 use crate::key::{Hash, Key, Kind, NotSigned, Scheme};
+use crate::limited::read_opened;
 
 /// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
@@ -132,12 +134,15 @@ impl fmt::Debug for FileKey {
 /// # Errors
 /// The file is missing, too large, or readable by every user of the machine.
 pub fn read_private(path: &Path) -> Result<Vec<u8>, KeyError> {
-    let metadata = fs::metadata(path).map_err(KeyError::read(path))?;
+    let file = File::open(path).map_err(KeyError::read(path))?;
+    let metadata = file.metadata().map_err(KeyError::read(path))?;
     if metadata.permissions().mode() & 0o007 != 0 {
         return Err(KeyError::IsPublic { path: path.to_owned() });
     }
-    if metadata.len() > FILE_BYTES_MAX {
-        return Err(KeyError::content(path, format!("is larger than {FILE_BYTES_MAX} bytes")));
-    }
-    fs::read(path).map_err(KeyError::read(path))
+    read_opened(file, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            KeyError::content(path, format!("is larger than {FILE_BYTES_MAX} bytes"))
+        }
+        _ => KeyError::read(path)(error),
+    })
 }

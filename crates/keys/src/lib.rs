@@ -5,11 +5,13 @@
 //! - [`Keys`]: opens places, and lets a key sign once before it counts.
 //! - [`Secret`]: bytes that a key gives for a purpose.
 //! - [`Mount`]: reads the files of a mounted secret as they were at one moment.
+//! - [`read_limited`]: reads a file from outside up to a limit.
 //!
 //! Libraries: aws-lc for keys in files, cryptoki for tokens. Reasons: `docs/decisions/0067-keys.md`.
 
 mod file;
 mod key;
+mod limited;
 mod place;
 mod token;
 
@@ -19,6 +21,7 @@ use std::sync::Arc;
 
 pub use file::{FileKey, read_private};
 pub use key::{Hash, Key, Kind, NotSigned, Scheme, Secret};
+pub use limited::{read_limited, read_limited_text};
 pub use place::{Mount, NotAPlace, Place, TokenKeyName};
 pub use token::{TokenSettings, Tokens, ecdsa_signature};
 

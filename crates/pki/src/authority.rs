@@ -16,11 +16,16 @@ use rcgen::{
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde::{Deserialize, Serialize};
+use upesi_keys::{read_limited, read_limited_text};
 use upesi_tls::Facts;
 
 use crate::PkiError;
 
 const DAY_S: i64 = 24 * 3600;
+/// Longest file of the authority's key or certificate, in bytes.
+const AUTHORITY_FILE_BYTES_MAX: u64 = 256 * 1024;
+/// Longest index, in bytes: more than 200,000 certificates.
+const INDEX_BYTES_MAX: u64 = 64 << 20;
 /// How long before it is issued a certificate is valid, so that clocks may differ.
 const EARLY_S: i64 = 300;
 /// Random bytes of a serial number.
@@ -75,7 +80,7 @@ impl Authority {
         }
         let read = |name: &str| {
             let file = directory.join(name);
-            fs::read_to_string(&file).map_err(|source| failed(&file, source))
+            read_limited_text(&file, AUTHORITY_FILE_BYTES_MAX).map_err(|source| failed(&file, source))
         };
         let pair = KeyPair::from_pem(&read("ca.key")?)?;
         let pem = read("ca.pem")?;
@@ -355,7 +360,7 @@ pub(crate) struct Index {
 
 impl Index {
     pub(crate) fn read(file: &Path) -> Result<Self, PkiError> {
-        let text = std::fs::read(file).map_err(|source| PkiError::File { file: file.to_owned(), source })?;
+        let text = read_limited(file, INDEX_BYTES_MAX).map_err(|source| failed(file, source))?;
         serde_json::from_slice(&text)
             .map_err(|error| PkiError::Index { file: file.to_owned(), problem: error.to_string() })
     }

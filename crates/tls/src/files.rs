@@ -13,7 +13,9 @@ use rustls::pki_types::{
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{Error, RootCertStore, SignatureAlgorithm, SignatureScheme};
 use sha2::{Digest, Sha256};
-use upesi_keys::{Hash, Key, KeyError, Keys, Kind as KeyKind, Mount, Place, Scheme, ecdsa_signature};
+use upesi_keys::{
+    Hash, Key, KeyError, Keys, Kind as KeyKind, Mount, Place, Scheme, ecdsa_signature, read_limited,
+};
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
 use crate::chain::parse;
@@ -160,10 +162,10 @@ impl Contents {
     pub(crate) fn read(&mut self, file: &Path) -> Result<Vec<u8>, TlsError> {
         let failed = |source| TlsError::Read { file: file.to_owned(), source };
         let pinned = self.mount.pin(file);
-        if std::fs::metadata(&pinned).map_err(failed)?.len() > FILE_BYTES_MAX {
-            return Err(TlsError::TooLarge { file: file.to_owned() });
-        }
-        let bytes = std::fs::read(&pinned).map_err(failed)?;
+        let bytes = read_limited(&pinned, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+            std::io::ErrorKind::FileTooLarge => TlsError::TooLarge { file: file.to_owned() },
+            _ => failed(error),
+        })?;
         self.note(&bytes);
         Ok(bytes)
     }

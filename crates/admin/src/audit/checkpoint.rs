@@ -13,6 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
+use upesi_keys::read_limited;
 use upesi_types::{Timestamp, hex, unhex};
 
 use crate::context::AdminContext;
@@ -54,11 +55,7 @@ fn read(path: &Path, is_private: bool) -> Result<Vec<u8>, AuditKeyError> {
     if is_private && metadata.permissions().mode() & 0o007 != 0 {
         return Err(AuditKeyError::IsPublic(path.to_owned()));
     }
-    if metadata.len() > KEY_FILE_BYTES_MAX {
-        let error = std::io::Error::other(format!("is larger than {KEY_FILE_BYTES_MAX} bytes"));
-        return Err(refuse(error));
-    }
-    fs::read(path).map_err(refuse)
+    read_limited(path, KEY_FILE_BYTES_MAX).map_err(refuse)
 }
 
 /// The key that signs checkpoints. It prints as a mask.

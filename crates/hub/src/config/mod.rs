@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use setting::Values;
 use sources::Gathered;
+use upesi_keys::read_limited_text;
 
 pub use catalogue::{
     Admin, AdminTls, Admission, BrokerSasl, BrokerTls, CATALOGUE, Callbacks, Cluster, Data, Engine, Fspiop,
@@ -30,6 +31,9 @@ pub(crate) use values::{
     address_lists, guard_rules, listed, networks, peers, rate_exceptions, roles_of_groups,
 };
 pub use variables::mistakes as environment_mistakes;
+
+/// Longest file of quote rules, in bytes.
+const RULES_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The settings in effect, with where each came from.
 #[derive(Clone, Debug)]
@@ -88,7 +92,7 @@ pub fn quote_rules(file: &str) -> Result<upesi_quoting::Rules, String> {
     if file.is_empty() {
         return Ok(upesi_quoting::Rules::default());
     }
-    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let text = read_limited_text(file.as_ref(), RULES_FILE_BYTES_MAX).map_err(|error| error.to_string())?;
     upesi_quoting::Rules::parse(&text).map_err(|error| error.to_string())
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use upesi_keys::read_limited_text;
 
 use super::setting::{Raw, Setting};
 use super::{CATALOGUE, SECTIONS, variables};
@@ -85,12 +86,11 @@ impl Gathered {
     fn read_file(&mut self, path: &Path) {
         let shown = path.display().to_string();
         let whole = Origin::File { path: shown.clone(), line: 0 };
-        let length = std::fs::metadata(path).map_or(0, |found| found.len());
-        if length > FILE_BYTES_MAX {
-            return self.mistake(whole, format!("it is longer than {FILE_BYTES_MAX} bytes"));
-        }
-        let text = match std::fs::read_to_string(path) {
+        let text = match read_limited_text(path, FILE_BYTES_MAX) {
             Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                return self.mistake(whole, error.to_string());
+            }
             Err(error) => return self.mistake(whole, format!("cannot be read: {error}")),
         };
         let at = |offset: usize| Origin::File { path: shown.clone(), line: line_of(&text, offset) };

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -12,10 +13,16 @@ use upesi_hub::scheme;
 use upesi_hub::scheme::file::Scheme;
 use upesi_hub::trial::{Secured, settings};
 use upesi_hub::values::dfsp_name;
+use upesi_keys::read_limited_text;
 use upesi_pki::{Authority, Entry, KeyKind, Order, PkiError, SigningKey, Trial, Usage};
 use upesi_sim::{SecurityError, SimSecurity};
 use upesi_tls::{Protocols, present_s};
 use upesi_types::{FspId, Timestamp};
+
+/// Longest signing request that is read, in bytes.
+const REQUEST_BYTES_MAX: u64 = 64 * 1024;
+/// Longest scheme file of a trial, in bytes.
+const SCHEME_BYTES_MAX: u64 = 16 << 20;
 
 /// Subcommands of `upesi pki`.
 #[derive(Debug, Subcommand)]
@@ -230,10 +237,11 @@ fn issue(arguments: &IssueArguments, now_s: i64) -> Outcome {
     let mut authority = open(&arguments.directory)?;
     let request = match &arguments.csr {
         None => None,
-        Some(file) => Some(
-            std::fs::read_to_string(file)
-                .map_err(|error| Failure::new(Exit::NoInput, format!("{}: {error}", file.display())))?,
-        ),
+        Some(file) => Some(read_limited_text(file, REQUEST_BYTES_MAX).map_err(|error| {
+            let is_wrong = matches!(error.kind(), ErrorKind::FileTooLarge | ErrorKind::InvalidData);
+            let exit = if is_wrong { Exit::Data } else { Exit::NoInput };
+            Failure::new(exit, format!("{}: {error}", file.display()))
+        })?),
     };
     let usage = match arguments.purpose {
         Purpose::Server => Usage::Server,
@@ -405,7 +413,7 @@ impl Simulated {
     /// Its scheme, for DFSPs that listen at an address.
     pub fn scheme(&self, address: SocketAddr) -> Result<Scheme, Failure> {
         let file = self.trial.directory().join(SCHEME);
-        let text = fs::read_to_string(&file)
+        let text = read_limited_text(&file, SCHEME_BYTES_MAX)
             .map_err(|error| Failure::new(Exit::NoInput, format!("{}: {error}", file.display())))?;
         let text = text.replace(BASE_URL, &format!("https://{address}/{{name}}"));
         scheme::file::parse(SCHEME, &text).map_err(|mistakes| Failure::new(Exit::Data, mistakes.join("\n")))

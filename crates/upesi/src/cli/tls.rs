@@ -8,12 +8,15 @@ use clap::Args;
 use upesi_http::ClientTls;
 use upesi_hub::exit::{Exit, Failure};
 use upesi_hub::scheme::admin_api::AdminToken;
+use upesi_keys::read_limited_text;
 use upesi_tls::{ClientFiles, Identity, Trust};
 
 /// The variable that has the operator's token. There is no flag for it: every user of the machine sees those.
 pub const TOKEN_VARIABLE: &str = "UPESI_ADMIN_TOKEN";
 /// Permission of users who are neither the owner nor of the group to read a file.
 const OTHERS_READ: u32 = 0o004;
+/// Longest file of a token, in bytes: tokens of identity providers can be long.
+const TOKEN_FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Files for an admin port with TLS or authentication.
 #[derive(Args, Clone, Debug)]
@@ -73,5 +76,5 @@ pub(super) fn read_token(file: &Path) -> Result<String, Failure> {
     if mode & OTHERS_READ != 0 {
         return Err(refuse(&"every user of this machine may read it (chmod o-r)"));
     }
-    fs::read_to_string(file).map_err(|error| refuse(&error))
+    read_limited_text(file, TOKEN_FILE_BYTES_MAX).map_err(|error| refuse(&error))
 }

@@ -25,6 +25,7 @@ use section::Node;
 pub use section::duration_of;
 pub use suite::{PublishedLink, Recorded, SuiteFile, SuiteQuestion, SuiteRun};
 pub use sweep::{Claim, Point};
+use upesi_keys::read_limited_text;
 
 /// How runs are drawn: a member of the result over a parameter; of no runs yet, in a file.
 pub use crate::drive::suite_run::PlotResult as Plot;
@@ -219,12 +220,13 @@ fn stem(path: &Path) -> String {
 
 fn read_text(path: &Path) -> Result<String, PlanError> {
     let unreadable = |source| PlanError::Unreadable { path: path.to_owned(), source };
-    let length = std::fs::metadata(path).map_err(unreadable)?.len();
-    if length > FILE_BYTES_MAX {
-        let mistake = Mistake { line: 0, text: format!("it is longer than {FILE_BYTES_MAX} bytes") };
-        return Err(PlanError::Mistakes { file: path.display().to_string(), mistakes: vec![mistake] });
-    }
-    std::fs::read_to_string(path).map_err(unreadable)
+    read_limited_text(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => {
+            let mistake = Mistake { line: 0, text: error.to_string() };
+            PlanError::Mistakes { file: path.display().to_string(), mistakes: vec![mistake] }
+        }
+        _ => unreadable(error),
+    })
 }
 
 impl fmt::Display for Search {

@@ -1,16 +1,20 @@
 //! The file that the settlement bank has filled in, as CSV or XLSX: its cells as texts, and what they say.
 
-use std::io::Cursor;
+use std::io::{self, Cursor, Read as _};
 use std::path::Path;
 
 use calamine::{Data, Reader, Xlsx};
 use sha2::{Digest, Sha256};
+use upesi_keys::read_limited;
 use upesi_types::{Amount, hex};
+use zip::ZipArchive;
 
 use crate::exit::{Exit, Failure};
 
 /// A larger file is none that a hub has written, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
+/// The same of the unpacked files of a workbook, all together.
+const UNPACKED_BYTES_MAX: u64 = 256 << 20;
 /// A settlement has fewer accounts.
 const ROWS_MAX: usize = 1_000_100;
 /// Columns A to E; banks may write remarks beside them.
@@ -47,11 +51,12 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Vec<String>>, String), Failure> {
     let shown = path.display();
     let cannot =
         |error: std::io::Error| Failure::new(Exit::NoInput, format!("{shown} cannot be read: {error}"));
-    let bytes_len = std::fs::metadata(path).map_err(cannot)?.len();
-    if bytes_len > FILE_BYTES_MAX {
-        return Err(Failure::new(Exit::Data, format!("{shown} is longer than {FILE_BYTES_MAX} bytes")));
-    }
-    let bytes = std::fs::read(path).map_err(cannot)?;
+    let bytes = read_limited(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => {
+            Failure::new(Exit::Data, format!("{shown} is longer than {FILE_BYTES_MAX} bytes"))
+        }
+        _ => cannot(error),
+    })?;
     let digest = hex(&Sha256::digest(&bytes));
     let cells = if bytes.starts_with(ZIP) { cells_of_xlsx(bytes) } else { cells_of_csv(&bytes) };
     cells.map(|cells| (cells, digest)).map_err(|text| Failure::new(Exit::Data, format!("{shown}: {text}")))
@@ -90,15 +95,46 @@ pub(super) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
 }
 
 fn cells_of_xlsx(bytes: Vec<u8>) -> Result<Vec<Vec<String>>, String> {
+    check_unpacked(&bytes, UNPACKED_BYTES_MAX)?;
     let mut workbook = Xlsx::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
-    let sheet =
-        workbook.worksheet_range_at(0).ok_or("it has no sheet")?.map_err(|error| error.to_string())?;
-    let Some((last, _)) = sheet.end() else { return Ok(Vec::new()) };
-    if last as usize >= ROWS_MAX {
-        return Err(format!("it has more than {ROWS_MAX} rows"));
+    let first = workbook.sheet_names().into_iter().next().ok_or("it has no sheet")?;
+    // Cell by cell: a sheet as a whole takes the room of the rectangle that its cells span.
+    let mut cells = workbook.worksheet_cells_reader(&first).map_err(|error| error.to_string())?;
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    while let Some(cell) = cells.next_cell().map_err(|error| error.to_string())? {
+        let (row, column) = cell.get_position();
+        let text = text_of(&Data::from(cell.get_value().clone()));
+        if column >= COLUMNS || text.is_empty() {
+            continue;
+        }
+        if row as usize >= ROWS_MAX {
+            return Err(format!("it has more than {ROWS_MAX} rows"));
+        }
+        if rows.len() <= row as usize {
+            rows.resize_with(row as usize + 1, Vec::new);
+        }
+        let row = &mut rows[row as usize];
+        if row.len() <= column as usize {
+            row.resize_with(column as usize + 1, String::new);
+        }
+        row[column as usize] = text;
     }
-    let cell = |row, column| sheet.get_value((row, column)).map_or_else(String::new, text_of);
-    Ok((0..=last).map(|row| (0..COLUMNS).map(|column| cell(row, column)).collect()).collect())
+    Ok(rows)
+}
+
+/// Unpacks a ZIP archive once without keeping it, since the lengths in its directory may be wrong.
+pub(super) fn check_unpacked(bytes: &[u8], bytes_max: u64) -> Result<(), String> {
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
+    let mut left = bytes_max;
+    for index in 0..archive.len() {
+        let file = archive.by_index(index).map_err(|error| error.to_string())?;
+        let length =
+            io::copy(&mut file.take(left + 1), &mut io::sink()).map_err(|error| error.to_string())?;
+        left = left
+            .checked_sub(length)
+            .ok_or_else(|| format!("it is longer than {bytes_max} bytes when it is unpacked"))?;
+    }
+    Ok(())
 }
 
 fn text_of(cell: &Data) -> String {

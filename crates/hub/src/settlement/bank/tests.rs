@@ -7,7 +7,7 @@ use upesi_types::Amount;
 use super::super::report::tests::{PAIRS, figures, settlement};
 use super::super::report::{Figures, ReportKind, render_to};
 use super::apply::Caps;
-use super::file::{BankFile, cells_of_csv, read};
+use super::file::{BankFile, cells_of_csv, check_unpacked, read};
 use super::{Cover, checked, repeated, warnings_of};
 use crate::exit::Exit;
 
@@ -43,6 +43,39 @@ fn read_bytes(bytes: &[u8]) -> Result<BankFile, Vec<String>> {
 
 fn mistakes(text: &str) -> Vec<String> {
     read_bytes(text.as_bytes()).expect_err(text)
+}
+
+#[test]
+fn a_file_without_an_end_is_refused() {
+    let failure = read(Path::new("/dev/zero")).unwrap_err();
+    assert_eq!(failure.exit, Exit::Data);
+    assert!(failure.message.contains("is longer than"), "{failure}");
+}
+
+#[test]
+fn a_workbook_takes_no_more_room_than_its_rows_need() {
+    let sheet_with = |row, column| {
+        let mut workbook = rust_xlsxwriter::Workbook::new();
+        let sheet = workbook.add_worksheet();
+        sheet.write_string(0, 0, "Settlement ID").unwrap();
+        sheet.write_string(row, column, "x").unwrap();
+        workbook.save_to_buffer().unwrap()
+    };
+    let (last_row, last_column) = (1_048_575, 16_383);
+    // The rectangle of these two cells has 17 thousand million cells.
+    let mistakes = read_bytes(&sheet_with(last_row, last_column)).unwrap_err();
+    assert!(mistakes[0].contains("Settlement ID"), "{mistakes:?}");
+    let mistakes = read_bytes(&sheet_with(last_row, 0)).unwrap_err();
+    assert!(mistakes[0].contains("more than 1000100 rows"), "{mistakes:?}");
+    let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for name in ["a", "b"] {
+        archive.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        std::io::Write::write_all(&mut archive, &[0; 700_000]).unwrap();
+    }
+    let bytes = archive.finish().unwrap().into_inner();
+    assert!(bytes.len() < 10_000);
+    assert_eq!(check_unpacked(&bytes, 1_400_000), Ok(()));
+    assert!(check_unpacked(&bytes, 1_399_999).unwrap_err().contains("when it is unpacked"));
 }
 
 #[test]
