@@ -27,6 +27,7 @@ fn bring_back(from: &Path, data: &Path) -> Result<RestoreReport, Failure> {
         from: from.to_path_buf(),
         data: data.to_path_buf(),
         alone: false,
+        accept_findings: false,
         json: false,
     })
 }
@@ -168,4 +169,93 @@ fn a_backup_and_its_data_directory_are_apart() {
     let failure = bring_back(&to, &to.join("restored")).unwrap_err();
     assert_eq!(failure.exit, Exit::Usage, "{failure}");
     bring_back(&to, &directory.path().join("restored")).unwrap();
+}
+
+/// Adds an entry to the manifest of a backup; the checksum is that of `content`.
+fn list_in_manifest(backup: &Path, path: &str, content: &[u8]) {
+    let file = backup.join("backup.json");
+    let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let entry = serde_json::json!({
+        "path": path,
+        "bytes": content.len(),
+        "modified_ns": 0,
+        "crc32c": crc32c::crc32c(content),
+    });
+    manifest["files"].as_array_mut().unwrap().push(entry);
+    fs::write(file, serde_json::to_vec(&manifest).unwrap()).unwrap();
+}
+
+#[test]
+fn a_backup_restores_nothing_outside_of_the_new_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path();
+    let (data, to, target) = (base.join("data"), base.join("backup"), base.join("target"));
+    fill(&data, 50, true);
+    back_up(&data, &to).unwrap();
+    let manifest = fs::read(to.join("backup.json")).unwrap();
+    let victim = base.join("victim");
+    fs::write(&victim, "mine").unwrap();
+    let outside = base.join("outside");
+    // What the paths lead to in the backup.
+    for source in [to.join("outside"), to.join("data/restored"), to.join("data/journal/a.txt")] {
+        fs::write(source, "theirs").unwrap();
+    }
+    let absolute = victim.to_str().unwrap();
+    for path in ["../outside", "journal/../../outside", "archive/../../outside", "restored", "journal/a.txt"]
+    {
+        list_in_manifest(&to, path, b"theirs");
+        let failure = bring_back(&to, &target).expect_err(path);
+        assert_eq!(failure.exit, Exit::Data, "{path}: {failure}");
+        assert!(failure.message.contains("is not a file of a data directory"), "{failure}");
+        fs::write(to.join("backup.json"), &manifest).unwrap();
+    }
+    list_in_manifest(&to, absolute, b"mine");
+    assert_eq!(bring_back(&to, &target).unwrap_err().exit, Exit::Data);
+    fs::write(to.join("backup.json"), &manifest).unwrap();
+    list_in_manifest(&to, "FORMAT", &fs::read(to.join("data/FORMAT")).unwrap());
+    assert!(bring_back(&to, &target).unwrap_err().message.contains("lists a file twice"));
+    fs::write(to.join("backup.json"), &manifest).unwrap();
+    assert_eq!(fs::read(&victim).unwrap(), b"mine");
+    assert!(!outside.exists() && !target.exists());
+    bring_back(&to, &target).unwrap();
+}
+
+#[test]
+fn links_in_a_backup_are_not_followed() {
+    use std::os::unix::fs::symlink;
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path();
+    let (data, to, target) = (base.join("data"), base.join("backup"), base.join("target"));
+    fill(&data, 50, true);
+    back_up(&data, &to).unwrap();
+    let exit = |result: Result<RestoreReport, Failure>| result.unwrap_err().exit;
+    for inner in ["data/journal", "data"] {
+        let (path, moved) = (to.join(inner), base.join("moved"));
+        fs::rename(&path, &moved).unwrap();
+        symlink(&moved, &path).unwrap();
+        assert_eq!(exit(bring_back(&to, &target)), Exit::Data, "{inner}");
+        // Nor does the next backup write or remove anything behind the link.
+        fs::write(moved.join("theirs"), "theirs").unwrap();
+        let before = files_below(&moved);
+        assert_eq!(back_up(&data, &to).unwrap_err().exit, Exit::CannotCreate, "{inner}");
+        assert_eq!(files_below(&moved), before, "{inner}");
+        fs::remove_file(&path).unwrap();
+        fs::rename(&moved, &path).unwrap();
+        back_up(&data, &to).unwrap();
+    }
+    let (path, other) = (to.join("data/FORMAT"), base.join("other"));
+    fs::copy(&path, &other).unwrap();
+    fs::remove_file(&path).unwrap();
+    symlink(&other, &path).unwrap();
+    assert_eq!(exit(bring_back(&to, &target)), Exit::Data, "a link to a file with the right content");
+    back_up(&data, &to).unwrap();
+    assert!(other.is_file() && !path.is_symlink(), "a file takes the place of the link");
+    fs::remove_file(to.join("data/FORMAT")).unwrap();
+    symlink("/dev/zero", to.join("data/FORMAT")).unwrap();
+    assert_eq!(exit(bring_back(&to, &target)), Exit::Data, "a device without an end");
+    let content = fs::read(data.join("FORMAT")).unwrap();
+    fs::remove_file(to.join("data/FORMAT")).unwrap();
+    fs::write(to.join("data/FORMAT"), [content, b"more".to_vec()].concat()).unwrap();
+    assert_eq!(exit(bring_back(&to, &target)), Exit::Data, "longer than the manifest says");
+    assert!(!target.exists());
 }

@@ -450,6 +450,29 @@ fn what_is_not_there_has_its_exit_code() {
 }
 
 #[test]
+fn a_file_without_an_end_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = directory.path().join("pki").display().to_string();
+    let (backup, target) = (directory.path().join("backup"), directory.path().join("target"));
+    std::fs::create_dir(&backup).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", backup.join("backup.json")).unwrap();
+    let (backup, target) = (backup.display().to_string(), target.display().to_string());
+    assert_eq!(code(&run(&["pki", "init", "--dir", &authority])), 0);
+    for (arguments, expected) in [
+        (&["scheme", "apply", "/dev/zero"][..], 65),
+        (&["pki", "issue", "x", "--for", "client", "--dir", &authority, "--csr", "/dev/zero"], 65),
+        (&["directory", "import", "/dev/zero"], 66),
+        (&["audit", "verify", "/dev/zero"], 65),
+        (&["serve", "--config", "/dev/zero"], 64),
+        (&["restore", "--from", &backup, "--data", &target], 66),
+        (&["directory", "get", "MSISDN", "1", "--token-file", "/dev/zero"], 64),
+    ] {
+        let output = run(arguments);
+        assert_eq!(code(&output), expected, "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn sim_shows_what_its_dfsps_receive_and_send() {
     let hub = "http://127.0.0.1:1";
     let arguments = ["sim", "--show", "--dfsps", "1", "--listen", "127.0.0.1:0", "--hub", hub, "--wait", "0"];

@@ -136,8 +136,14 @@ impl Scene {
 }
 
 fn bring_back(from: &Path, data: &Path) -> Result<(), upesi_hub::exit::Failure> {
-    restore(&RestoreArguments { from: from.to_owned(), data: data.to_owned(), alone: false, json: false })
-        .map(|_| ())
+    restore(&RestoreArguments {
+        from: from.to_owned(),
+        data: data.to_owned(),
+        alone: false,
+        accept_findings: false,
+        json: false,
+    })
+    .map(|_| ())
 }
 
 fn expect_no_backup(copy: &Path, what: &str) {

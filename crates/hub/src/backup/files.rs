@@ -3,11 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use upesi_journal::durable;
+use upesi_keys::read_limited;
+use upesi_replication::PLACE_FILE;
 
 use super::staging::Staging;
 
@@ -33,13 +36,71 @@ pub(super) fn below(root: &Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Copies a file durably, and gives the CRC-32C of what was copied. Room that holds only zeros is not taken.
-/// Directories that are missing are made; their names and the file's are durable after [`sync_directories`].
-pub(super) fn copy(from: &Path, to: &Path) -> io::Result<u32> {
-    if let Some(parent) = to.parent() {
-        fs::create_dir_all(parent)?;
+/// A file below a directory. No part of it below that directory may be a link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Below<'a> {
+    pub root: &'a Path,
+    /// Relative to the root.
+    pub path: &'a str,
+}
+
+impl Below<'_> {
+    pub fn full(self) -> PathBuf {
+        self.root.join(self.path)
     }
-    let (mut source, mut target) = (File::open(from)?, File::create(to)?);
+
+    /// Opens a regular file for reading.
+    pub fn open(self) -> io::Result<File> {
+        self.directories(&mut |directory| {
+            let is_directory = fs::symlink_metadata(directory)?.is_dir();
+            if is_directory { Ok(()) } else { Err(not_a(directory, "directory")) }
+        })?;
+        let full = self.full();
+        // Without waiting for the other end of a pipe.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        if !fs::symlink_metadata(&full)?.is_file() {
+            return Err(not_a(&full, "regular file"));
+        }
+        let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(&full)?;
+        if file.metadata()?.is_file() { Ok(file) } else { Err(not_a(&full, "regular file")) }
+    }
+
+    /// Makes a new file, and the directories above it that are missing. Nothing that exists is opened.
+    fn create(self) -> io::Result<File> {
+        self.directories(&mut |directory| match fs::symlink_metadata(directory) {
+            Ok(found) if found.is_dir() => Ok(()),
+            Ok(_) => Err(not_a(directory, "directory")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir(directory),
+            Err(error) => Err(error),
+        })?;
+        File::create_new(self.full())
+    }
+
+    /// Calls `visit` with each directory between root and file, from the top.
+    fn directories(self, visit: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+        let mut directory = self.root.to_path_buf();
+        let above = Path::new(self.path).parent().unwrap_or(Path::new(""));
+        for component in above.components() {
+            let Component::Normal(name) = component else {
+                return Err(io::Error::other(format!("{:?} leaves its directory", self.path)));
+            };
+            directory.push(name);
+            visit(&directory)?;
+        }
+        Ok(())
+    }
+}
+
+fn not_a(path: &Path, kind: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a {kind}", path.display()))
+}
+
+/// Copies a file of at most `bytes_max` bytes durably to a new one, and gives the CRC-32C of what was copied. Room that
+/// holds only zeros is not taken. Directories that are missing are made; their names and the file's are durable after
+/// [`sync_directories`].
+pub(super) fn copy(from: Below<'_>, to: Below<'_>, bytes_max: u64) -> io::Result<u32> {
+    let mut source = from.open()?;
+    let mut target = to.create()?;
     let mut chunk = vec![0; CHUNK_BYTES];
     let (mut crc, mut length) = (0, 0);
     loop {
@@ -47,6 +108,10 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<u32> {
         let bytes = &chunk[..read];
         crc = crc32c::crc32c_append(crc, bytes);
         length += read as u64;
+        if length > bytes_max {
+            let problem = format!("it is longer than {bytes_max} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
         if bytes.iter().all(|byte| *byte == 0) {
             io::Seek::seek(&mut target, io::SeekFrom::Start(length))?;
         } else {
@@ -72,6 +137,23 @@ fn fill(source: &mut File, chunk: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+/// Copies a file in the place of another, which may be absent. The other one is not written to.
+pub(super) fn replace(from: Below<'_>, to: Below<'_>, bytes_max: u64) -> io::Result<u32> {
+    let unfinished = format!("{}.tmp", to.path);
+    let beside = Below { path: &unfinished, ..to };
+    remove_if_there(&beside.full())?;
+    let crc = copy(from, beside, bytes_max)?;
+    fs::rename(beside.full(), to.full())?;
+    Ok(crc)
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
 }
 
 /// Removes what is not listed; gives how many files that were.
@@ -109,6 +191,32 @@ pub(super) const MANIFEST: &str = "backup.json";
 /// The manifest while it is written; also what a crash or a failure then leaves.
 pub(super) const UNFINISHED_MANIFEST: &str = "backup.json.new";
 const FORMAT: &str = "upesi-backup 1";
+
+/// Longest manifest that is read, in bytes: about 400,000 files.
+const MANIFEST_BYTES_MAX: u64 = 64 << 20;
+/// Directories in each other, below those of the archive or of the store's tables.
+const TREE_DEPTH_MAX: usize = 8;
+const NAME_BYTES_MAX: usize = 255;
+
+/// Whether a data directory may have a file of this name, relative to it.
+fn is_known(path: &str) -> bool {
+    let is_name = |part: &&str| {
+        let is_plain = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        is_plain && part.len() <= NAME_BYTES_MAX && !part.bytes().all(|byte| byte == b'.')
+    };
+    let parts: Vec<&str> = path.split('/').collect();
+    let is_segment = |file: &str| file.ends_with(".seg");
+    parts.iter().all(is_name)
+        && match &parts[..] {
+            ["FORMAT"] | [PLACE_FILE] => true,
+            ["journal", file] | ["store", "journal", file] => is_segment(file),
+            ["snapshots", file] => file.ends_with(".snap"),
+            ["archive", below @ ..] | ["store", "tables", below @ ..] => {
+                (1..=TREE_DEPTH_MAX).contains(&below.len())
+            }
+            _ => false,
+        }
+}
 
 /// A file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,7 +280,8 @@ impl Manifest {
 
     /// The manifest of a backup; an error says why it is none.
     pub fn read(backup: &Path) -> Result<Self, String> {
-        let bytes = fs::read(backup.join(MANIFEST)).map_err(|error| format!("{MANIFEST}: {error}"))?;
+        let bytes = read_limited(&backup.join(MANIFEST), MANIFEST_BYTES_MAX)
+            .map_err(|error| format!("{MANIFEST}: {error}"))?;
         let mut manifest: Self =
             serde_json::from_slice(&bytes).map_err(|error| format!("{MANIFEST}: {error}"))?;
         if manifest.format != FORMAT {
@@ -186,27 +295,103 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// Whether each file is one of a data directory, and is listed once.
+    pub fn check_paths(&self) -> Result<(), String> {
+        if let Some(entry) = self.files.iter().find(|entry| !is_known(&entry.path)) {
+            return Err(format!(
+                "{MANIFEST} lists {:?}, which is not a file of a data directory",
+                entry.path
+            ));
+        }
+        match self.by_path.len() == self.files.len() {
+            true => Ok(()),
+            false => Err(format!("{MANIFEST} lists a file twice")),
+        }
+    }
+
     pub fn entry(&self, path: &str) -> Option<&Entry> {
         self.by_path.get(path).map(|index| &self.files[*index])
     }
 
     pub fn remove(backup: &Path) -> io::Result<()> {
-        match fs::remove_file(backup.join(MANIFEST)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other.and_then(|()| durable::sync_directory(backup)),
-        }
+        remove_if_there(&backup.join(MANIFEST))?;
+        durable::sync_directory(backup)
     }
 
     /// Makes the backup one; where that fails, it is none.
     pub fn write(&self, backup: &Path) -> io::Result<()> {
         let (unfinished, path) = (backup.join(UNFINISHED_MANIFEST), backup.join(MANIFEST));
-        fs::write(&unfinished, serde_json::to_vec_pretty(self)?)?;
-        fs::File::open(&unfinished)?.sync_all()?;
+        remove_if_there(&unfinished)?;
+        let mut file = File::create_new(&unfinished)?;
+        file.write_all(&serde_json::to_vec_pretty(self)?)?;
+        file.sync_all()?;
         fs::rename(&unfinished, &path)?;
         durable::sync_directory(backup).inspect_err(|_| {
             // Whether it would be there after a power loss nobody knows, and whoever reads of the failure relies on
             // none.
             let _ = fs::remove_file(&path);
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_a_data_directory_are_known() {
+        let known = [
+            "FORMAT",
+            "place",
+            "journal/00000000000000000001.seg",
+            "snapshots/00000000000000000007.snap",
+            "store/journal/00000000000000000001.seg",
+            "archive/00000000000000000001/keyspaces/0/tables/12",
+            "archive/00000000000000000001.filter",
+            "store/tables/keyspaces/1/v3",
+        ];
+        for path in known {
+            assert!(is_known(path), "{path}");
+        }
+        let deep = format!("archive/{}", ["a"; TREE_DEPTH_MAX + 1].join("/"));
+        let long = format!("archive/{}", "a".repeat(NAME_BYTES_MAX + 1));
+        let unknown = [
+            "",
+            ".",
+            "..",
+            "/FORMAT",
+            "../FORMAT",
+            "./FORMAT",
+            "FORMAT/",
+            "format",
+            "lock",
+            "restored",
+            "admin.token",
+            "journal",
+            "journal/",
+            "journal/..",
+            "journal/../../x.seg",
+            "journal/a/b.seg",
+            "journal//a.seg",
+            "journal/a.txt",
+            "journal/\u{202e}.seg",
+            "journal/a\0.seg",
+            "journal/a\\b.seg",
+            "snapshots/a.seg",
+            "archive",
+            "archive/..",
+            "archive/a/../b",
+            "archive//etc/passwd",
+            "archive/ ",
+            "store",
+            "store/x",
+            "store/tables",
+            "store/tables/../../x",
+            &deep,
+            &long,
+        ];
+        for path in unknown {
+            assert!(!is_known(path), "{path:?}");
+        }
     }
 }

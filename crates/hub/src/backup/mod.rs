@@ -11,7 +11,7 @@ use clap::Args;
 use upesi_journal::durable;
 use upesi_types::Timestamp;
 
-use self::files::{Entry, Manifest};
+use self::files::{Below, Entry, Manifest};
 use crate::exit::{Exit, Failure, Outcome};
 
 pub use restore::{RestoreArguments, RestoreReport, restore};
@@ -88,7 +88,12 @@ pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
         return Err(Failure::new(Exit::CannotCreate, text));
     }
     let previous = Manifest::read(to).unwrap_or_default();
-    durable::create_directory(&to.join(DATA)).map_err(failed)?;
+    let to_data = to.join(DATA);
+    durable::create_directory(&to_data).map_err(failed)?;
+    if !to_data.symlink_metadata().map_err(failed)?.is_dir() {
+        let text = format!("{} is a link: name a directory without links", to_data.display());
+        return Err(Failure::new(Exit::CannotCreate, text));
+    }
     // From here until the new one is written this is no backup.
     Manifest::remove(to).map_err(failed)?;
     let mut report = BackupReport {
@@ -123,27 +128,28 @@ fn copy_new(
     previous: &Manifest,
     report: &mut BackupReport,
 ) -> std::io::Result<Vec<Entry>> {
-    let mut entries = Vec::new();
+    let (to_data, mut entries) = (to.join(DATA), Vec::new());
     for path in files::below(&staging.path)? {
-        let (from, target) = (staging.path.join(&path), to.join(DATA).join(&path));
-        let mut entry = Entry::of(&path, &from)?;
-        let kept = previous.entry(&path).filter(|kept| kept.is_same_file(&entry) && is_as(&target, &entry));
+        let (from, target) =
+            (Below { root: &staging.path, path: &path }, Below { root: &to_data, path: &path });
+        let mut entry = Entry::of(&path, &from.full())?;
+        let kept = previous.entry(&path).filter(|kept| kept.is_same_file(&entry) && is_as(target, &entry));
         if let Some(kept) = kept {
             entry.crc32c = kept.crc32c;
             report.files_kept += 1;
         } else {
-            entry.crc32c = files::copy(&from, &target)?;
+            entry.crc32c = files::replace(from, target, entry.bytes)?;
             report.files_copied += 1;
             report.bytes_copied += entry.bytes;
         }
         entries.push(entry);
     }
-    files::sync_directories(&to.join(DATA))?;
+    files::sync_directories(&to_data)?;
     Ok(entries)
 }
 
-fn is_as(target: &Path, entry: &Entry) -> bool {
-    target.metadata().is_ok_and(|found| found.len() == entry.bytes)
+fn is_as(target: Below<'_>, entry: &Entry) -> bool {
+    target.open().and_then(|file| file.metadata()).is_ok_and(|found| found.len() == entry.bytes)
 }
 
 /// A time as the manifest has it.

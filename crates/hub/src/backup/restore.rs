@@ -5,13 +5,15 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use upesi_admin::replace_private;
 use upesi_engine::{EngineHandle, Payload};
 use upesi_journal::durable;
+use upesi_keys::read_limited_text;
 use upesi_ledger::command::{Act, Deed};
 use upesi_ledger::{Attribution, Change, Command};
 use upesi_replication::PLACE_FILE;
 
-use super::files::{Entry, Manifest};
+use super::files::{Below, Entry, Manifest};
 use super::{DATA, check_apart, files};
 use crate::exit::{Exit, Failure};
 use crate::inspect::audit;
@@ -30,6 +32,11 @@ pub struct RestoreArguments {
     /// node, and goes on where the backup ends.
     #[arg(long)]
     pub alone: bool,
+    /// Accept findings about rules: decisions that are not those of the auditor, in data that is whole and whose sums
+    /// are right. The next start records this in the audit trail. May be given for a directory that was restored from
+    /// this backup before, which is then not copied again.
+    #[arg(long)]
+    pub accept_findings: bool,
     /// Print one JSON object, the audit's, instead of text.
     #[arg(long)]
     pub json: bool,
@@ -38,53 +45,93 @@ pub struct RestoreArguments {
 /// What was restored.
 #[derive(Debug)]
 pub struct RestoreReport {
-    /// Files restored.
+    /// Files restored; 0 if the directory had been restored before.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What the audit of the restored directory found: nothing.
+    /// What the audit of the restored directory found: nothing, or findings about rules.
     pub audit: AuditReport,
+    /// Whether a hub may start on the directory.
+    pub is_accepted: bool,
 }
 
 /// Restores a backup, file by file verified, and audits it before it takes its place.
 ///
+/// Damage and wrong sums end the restore. With findings about rules the directory takes its place, and a hub starts on
+/// it once they are accepted.
+///
 /// # Errors
 /// 64 where the data directory lies within the backup or holds it; 66 where there is no backup; 65 where it is
-/// damaged, or its audit fails; 73 where the data directory is not empty or cannot be written.
+/// damaged, or its sums are wrong; 73 where the data directory is not empty or cannot be written.
 pub fn restore(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
     let RestoreArguments { from, data, .. } = arguments;
     check_apart(from, data)?;
     let manifest = Manifest::read(from).map_err(|reason| {
         Failure::new(Exit::NoInput, format!("{} is no whole backup: {reason}", from.display()))
     })?;
+    manifest.check_paths().map_err(|reason| {
+        Failure::new(Exit::Data, format!("{} is not a backup: {reason}", from.display()))
+    })?;
     let failed = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display()));
     if !is_free(data).map_err(failed)? {
-        let text = format!("{} is not empty: nothing is restored over data; move it away", data.display());
-        return Err(Failure::new(Exit::CannotCreate, text));
+        return accept_restored(arguments, &manifest);
     }
     let unfinished = beside(data);
-    if unfinished.exists() {
-        fs::remove_dir_all(&unfinished).map_err(failed)?;
+    let bytes = copy_into(&unfinished, arguments, &manifest)?;
+    let audit = audit_of(&unfinished, &manifest)?;
+    let is_accepted = audit.is_sound() || arguments.accept_findings;
+    Mark::of(&audit, is_accepted).leave(&unfinished).map_err(failed)?;
+    files::sync_directories(&unfinished).map_err(failed)?;
+    fs::rename(&unfinished, data).and_then(|()| durable::sync_parent(data)).map_err(failed)?;
+    Ok(RestoreReport { files: manifest.files.len() as u64, bytes, audit, is_accepted })
+}
+
+/// Copies the files of a backup into a new directory, and returns their bytes.
+fn copy_into(unfinished: &Path, arguments: &RestoreArguments, manifest: &Manifest) -> Result<u64, Failure> {
+    let RestoreArguments { from, data, .. } = arguments;
+    let failed = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display()));
+    match fs::remove_dir_all(unfinished) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        other => other.map_err(failed)?,
     }
-    durable::create_directory(&unfinished).map_err(failed)?;
+    if let Some(parent) = unfinished.parent() {
+        durable::create_directory(parent).map_err(failed)?;
+    }
+    fs::create_dir(unfinished).and_then(|()| durable::sync_parent(unfinished)).map_err(failed)?;
     let mut bytes = 0;
     let is_left_out = |entry: &&Entry| arguments.alone && entry.path == PLACE_FILE;
     for entry in manifest.files.iter().filter(|entry| !is_left_out(entry)) {
-        let source = from.join(DATA).join(&entry.path);
-        let crc = files::copy(&source, &unfinished.join(&entry.path)).map_err(|error| {
-            Failure::new(Exit::InputOutput, format!("cannot copy {}: {error}", source.display()))
+        let inner = format!("{DATA}/{}", entry.path);
+        let source = Below { root: from, path: &inner };
+        let target = Below { root: unfinished, path: &entry.path };
+        let crc = files::copy(source, target, entry.bytes).map_err(|error| {
+            let is_wrong = error.kind() == io::ErrorKind::InvalidData;
+            let exit = if is_wrong { Exit::Data } else { Exit::InputOutput };
+            Failure::new(exit, format!("cannot copy {}: {error}", source.full().display()))
         })?;
         if crc != entry.crc32c {
-            let text = format!("{} is damaged: its checksum is not that of the backup", source.display());
+            let text =
+                format!("{} is damaged: its checksum is not that of the backup", source.full().display());
             return Err(Failure::new(Exit::Data, text));
         }
         bytes += entry.bytes;
     }
-    let audit = audit_of(&unfinished, &manifest)?;
-    leave_mark(&unfinished, manifest.last_record).map_err(failed)?;
-    files::sync_directories(&unfinished).map_err(failed)?;
-    fs::rename(&unfinished, data).and_then(|()| durable::sync_parent(data)).map_err(failed)?;
-    Ok(RestoreReport { files: manifest.files.len() as u64, bytes, audit })
+    Ok(bytes)
+}
+
+/// Accepts the findings about rules of a directory that was restored from this backup before, if that is asked for.
+fn accept_restored(arguments: &RestoreArguments, manifest: &Manifest) -> Result<RestoreReport, Failure> {
+    let data = &arguments.data;
+    let failed = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display()));
+    let mark = Mark::read(data).map_err(failed)?;
+    let is_waiting = mark.is_some_and(|mark| !mark.is_accepted && mark.last_record == manifest.last_record);
+    if !arguments.accept_findings || !is_waiting {
+        let text = format!("{} is not empty: nothing is restored over data; move it away", data.display());
+        return Err(Failure::new(Exit::CannotCreate, text));
+    }
+    let audit = audit_of(data, manifest)?;
+    Mark::of(&audit, true).replace(data).map_err(failed)?;
+    Ok(RestoreReport { files: 0, bytes: 0, audit, is_accepted: true })
 }
 
 fn is_free(data: &Path) -> io::Result<bool> {
@@ -104,11 +151,11 @@ fn beside(data: &Path) -> PathBuf {
 fn audit_of(restored: &Path, manifest: &Manifest) -> Result<AuditReport, Failure> {
     let options = AuditOptions { directory: restored.to_path_buf(), allow_live: false, with_archive: true };
     let report = audit::audit(&options)?;
-    let is_whole = report.last_seq == manifest.last_record;
-    if report.is_sound() && is_whole {
+    let is_complete = report.last_seq == manifest.last_record;
+    if report.is_whole() && is_complete {
         return Ok(report);
     }
-    let text = if is_whole { String::new() } else { format!("it ends at record {}\n", report.last_seq) };
+    let text = if is_complete { String::new() } else { format!("it ends at record {}\n", report.last_seq) };
     Err(Failure::new(
         Exit::Data,
         format!(
@@ -123,29 +170,106 @@ fn audit_of(restored: &Path, manifest: &Manifest) -> Result<AuditReport, Failure
 // it starts there. What was recorded after the backup is not in that trail: whoever reads it sees where it was taken
 // back.
 
-/// The file, which has the number of the backup's last record.
+/// The file. Its lines: the number of the backup's last record; then, if there were findings about rules, whether they
+/// were accepted with their number; then the first of them.
 const MARK: &str = "restored";
+/// Longest mark that is read, in bytes.
+const MARK_BYTES_MAX: u64 = 4_096;
+/// Longest finding in it, in characters.
+const FINDING_CHARS_MAX: usize = 300;
+const ACCEPTED: &str = "accepted";
+const NOT_ACCEPTED: &str = "not-accepted";
 
-/// Leaves the mark in a directory that was restored up to a record.
-pub(super) fn leave_mark(directory: &Path, last_record: u64) -> io::Result<()> {
-    let mut file = File::create_new(directory.join(MARK))?;
-    writeln!(file, "{last_record}")?;
-    file.sync_all()
+/// The mark of a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mark {
+    last_record: u64,
+    /// Of findings about rules.
+    findings: u64,
+    first_finding: String,
+    /// Whether a hub may start on the directory.
+    is_accepted: bool,
+}
+
+impl Mark {
+    fn of(audit: &AuditReport, is_accepted: bool) -> Self {
+        let first = audit.findings_by_kind().1.first();
+        let first_finding = first.map_or_else(String::new, |text| {
+            text.chars().filter(|char| !char.is_control()).take(FINDING_CHARS_MAX).collect()
+        });
+        let (last_record, findings) = (audit.last_seq, audit.rule_findings_total);
+        Self { last_record, findings, first_finding, is_accepted }
+    }
+
+    fn text(&self) -> String {
+        let Self { last_record, findings, first_finding, is_accepted } = self;
+        if *findings == 0 {
+            return format!("{last_record}\n");
+        }
+        let word = if *is_accepted { ACCEPTED } else { NOT_ACCEPTED };
+        format!("{last_record}\n{word} {findings}\n{first_finding}\n")
+    }
+
+    /// What does not read as a mark counts as one of findings that were not accepted.
+    fn parse(text: &str) -> Self {
+        let mut lines = text.lines();
+        // Whoever may write here owns the hub anyhow; a number stays a number.
+        let last_record = lines.next().and_then(|line| line.trim().parse().ok()).unwrap_or(0);
+        let Some(line) = lines.next() else {
+            return Self { last_record, findings: 0, first_finding: String::new(), is_accepted: true };
+        };
+        let (word, findings) = line.split_once(' ').unwrap_or((line, ""));
+        let first_finding = lines.next().unwrap_or_default().to_owned();
+        let findings = findings.parse().unwrap_or(1);
+        Self { last_record, findings, first_finding, is_accepted: word == ACCEPTED }
+    }
+
+    fn read(directory: &Path) -> io::Result<Option<Self>> {
+        match read_limited_text(&directory.join(MARK), MARK_BYTES_MAX) {
+            Ok(text) => Ok(Some(Self::parse(&text))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn leave(&self, directory: &Path) -> io::Result<()> {
+        let mut file = File::create_new(directory.join(MARK))?;
+        file.write_all(self.text().as_bytes())?;
+        file.sync_all()
+    }
+
+    fn replace(&self, directory: &Path) -> io::Result<()> {
+        replace_private(&directory.join(MARK), &self.text())
+    }
+}
+
+/// Refuses a directory that was restored with findings about rules, until they are accepted.
+///
+/// # Errors
+/// The text says what to do.
+pub(crate) fn check_accepted(data: &Path) -> Result<(), String> {
+    let mark = Mark::read(data).map_err(|error| format!("{}: {error}", data.join(MARK).display()))?;
+    let Some(Mark { findings, first_finding, is_accepted: false, .. }) = mark else { return Ok(()) };
+    Err(format!(
+        "{} was restored with {findings} findings about rules, which were not accepted; the first: {first_finding}; \
+         to accept them, repeat upesi restore with --accept-findings",
+        data.display()
+    ))
 }
 
 /// Makes the entry, if there is a mark, and then removes that. A crash in between makes a second entry.
 pub(crate) async fn enter_in_the_trail(data: &Path, handle: &EngineHandle) {
     let file = data.join(MARK);
-    let Ok(text) = fs::read_to_string(&file) else { return };
-    // Whoever may write here owns the hub anyhow; a number stays a number.
-    let last_record: u64 = text.trim().parse().unwrap_or(0);
+    let Ok(Some(Mark { last_record, findings, first_finding, .. })) = Mark::read(data) else { return };
+    let reason = (findings > 0)
+        .then(|| format!("{findings} findings about rules were accepted: {first_finding}").into());
     let by = Attribution {
         operator: "restore".into(),
         known_by: "nothing".into(),
         address: None,
         on_behalf_of: None,
         action: "process.restore".into(),
-        reason: None,
+        reason,
     };
     let to = format!("restored from a backup that ends with record {last_record}");
     let deed = Deed::Elsewhere(Change::new("data directory", "a later state", to));

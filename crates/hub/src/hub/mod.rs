@@ -98,6 +98,9 @@ pub enum HubError {
         /// Why not.
         source: KeyError,
     },
+    /// The data directory was restored with findings about rules that were not accepted.
+    #[error("{0}")]
+    NotAccepted(String),
     /// Settings contradict themselves.
     #[error("{0}")]
     Settings(String),
@@ -122,6 +125,7 @@ impl HubError {
             Self::Bind { .. } => Exit::Unavailable,
             Self::Workers(_) | Self::Descriptors(_) => Exit::Temporary,
             Self::Settings(_) | Self::Tls { .. } | Self::Keys(_) | Self::PrivateKey { .. } => Exit::Usage,
+            Self::NotAccepted(_) => Exit::Data,
             Self::Store(error) => exit_of_store(error),
             Self::Engine(error) => exit_of(error),
             Self::Cluster(error) => error.exit(),

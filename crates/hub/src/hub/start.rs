@@ -82,6 +82,7 @@ struct Core {
 
 impl Base {
     fn open(settings: &Settings, clock: &Arc<dyn Clock>, node: Option<Node>) -> Result<Self, HubError> {
+        restore::check_accepted(&settings.data.dir).map_err(HubError::NotAccepted)?;
         let patience = if node.is_some() { PORTS_PATIENCE } else { Duration::ZERO };
         let bind = |setting, address| bind(setting, address, patience);
         let keys = options::keys(settings)?;

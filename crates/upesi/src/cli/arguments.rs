@@ -105,7 +105,10 @@ pub enum Command {
     Backup(BackupArguments),
     /// Make a data directory from a backup: verify every file, audit the result, put it in place.
     ///
-    /// Refuses a directory that is not empty. Ends with 65 if a file is damaged or the audit fails.
+    /// Refuses a directory that is not empty. Ends with 65 if a file is damaged or a sum is wrong: the directory then
+    /// stays in DIR.restoring. If data and sums are right and only decisions differ from the auditor's rules, the
+    /// directory gets its name, and the command ends with 65 unless --accept-findings is given. No hub starts on it
+    /// before.
     Restore(RestoreArguments),
     /// Make room on a full disk: move or delete journal segments that are no longer needed.
     ///

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use upesi_hub::backup::{self, RestoreArguments};
 use upesi_hub::cluster::{self, ClusterError, Copied, Found, Standing, Status};
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_hub::inspect::audit;
 
 use super::admin;
 use super::admin::HubArguments;
@@ -138,7 +139,16 @@ fn add(AddArguments { from, settings: arguments }: AddArguments) -> Outcome {
         return Err(Failure::new(Exit::Usage, text));
     }
     let data = settings.data.dir.clone();
-    let restored = backup::restore(&RestoreArguments { from, data, alone: false, json: false })?;
+    let arguments = RestoreArguments { from, data, alone: false, accept_findings: false, json: false };
+    let restored = backup::restore(&arguments)?;
+    if !restored.is_accepted {
+        let (from, data) = (arguments.from.display(), arguments.data.display());
+        let text = format!(
+            "{}\nto accept these findings: upesi restore --from {from} --data {data} --accept-findings",
+            audit::to_text(&restored.audit)
+        );
+        return Err(Failure::new(Exit::Data, text));
+    }
     let status = cluster::status(&settings).map_err(failure)?;
     let (last, data) = (restored.audit.last_seq, settings.data.dir.display());
     let behind = status.accepted.saturating_sub(last);

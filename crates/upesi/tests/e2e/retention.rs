@@ -125,7 +125,14 @@ fn old_transfers_leave_a_serving_hub_and_nothing_else_changes() {
     let (copy, restored) = (elsewhere.path().join("backup"), elsewhere.path().join("restored"));
     backup(&BackupArguments { data: world.data().to_owned(), to: copy.clone(), json: false }).unwrap();
     // Restoring verifies all records that are left, and replays them: from a snapshot where the first ones are gone.
-    restore(&RestoreArguments { from: copy, data: restored.clone(), alone: false, json: false }).unwrap();
+    restore(&RestoreArguments {
+        from: copy,
+        data: restored.clone(),
+        alone: false,
+        accept_findings: false,
+        json: false,
+    })
+    .unwrap();
     assert!(!divisions(&restored).contains(&first));
 
     world.until(&(0, 0), || world.undelivered());

@@ -16,6 +16,7 @@ use upesi_hub::Hub;
 use upesi_hub::backup::{BackupArguments, BackupReport, RestoreArguments, backup, restore};
 use upesi_hub::config::{self, Sources};
 use upesi_hub::exit::{Exit, Failure};
+use upesi_hub::inspect::audit;
 use upesi_hub::logging::LogControl;
 use upesi_tables::archive::{Archive, ArchiveOptions, Division, FjallArchive};
 use upesi_types::Timestamp;
@@ -146,8 +147,12 @@ fn tasks(
         from: places.backup.clone(),
         data: places.restored.clone(),
         alone: false,
+        accept_findings: false,
         json: false,
     })?;
+    if !restored.audit.is_sound() {
+        return Err(Failure::new(Exit::Data, audit::to_text(&restored.audit)));
+    }
     load.begin("export of the oldest part to Parquet, and its removal");
     leave()?;
     let exported = directory_bytes(&places.export);

@@ -9,6 +9,7 @@ mod treasurer;
 use std::sync::Arc;
 
 use upesi_engine::{Fold, Follow, FollowError, Followed, follow};
+use upesi_hub::inspect::audit::StepAudit;
 use upesi_journal::{Disk, END, EmbeddedLog, SnapshotStore};
 use upesi_ledger::{CallbackKey, Ledger, LedgerConfig, Record};
 use upesi_tables::archive::Archive;
@@ -47,6 +48,8 @@ pub(crate) struct Auditor {
     /// True time, while the hub goes by a clock that was about right when it began.
     pub(crate) true_now: Option<Timestamp>,
     books: Books,
+    /// The auditor of `upesi audit`, which must find nothing either.
+    offline: StepAudit,
     records: Option<Follow>,
     /// A durable record could not be read, which is a finding: the books lack it and what came behind it.
     is_stuck: bool,
@@ -82,6 +85,9 @@ impl Auditor {
             self.truth.iter_mut().for_each(|truth| truth.push((time, bytes.to_vec())));
             check_time(self.true_now, next, record.decided_at(time), &mut self.findings);
             self.books.fold(next, time, &record, &self.outside, &mut self.findings);
+            for finding in self.offline.step(next, time, record) {
+                self.findings.add(format!("upesi audit: {finding}"));
+            }
         }
     }
 

@@ -54,6 +54,15 @@ pub struct Counts {
     pub requests_unread: u64,
 }
 
+/// What a record shows to be wrong, in sentences.
+#[derive(Debug, Default)]
+pub struct Noticed {
+    /// What was decided otherwise than the auditor's rules have it. Data and sums are whole all the same.
+    pub rules: Vec<String>,
+    /// Damage and wrong sums.
+    pub faults: Vec<String>,
+}
+
 /// The books.
 #[derive(Debug)]
 pub struct Books {
@@ -71,6 +80,8 @@ pub struct Books {
     /// Retention has removed what finished up to this record.
     removed_to: u64,
     counts: Counts,
+    /// What the request behind the present event says otherwise than its record.
+    differences: Vec<String>,
 }
 
 /// A movement: debtor, creditor, ten-thousandths.
@@ -94,6 +105,7 @@ impl Books {
             outbox: ledger.outbox().iter().map(|(key, _)| key).collect(),
             removed_to: ledger.removed_to(),
             counts: Counts::default(),
+            differences: Vec::new(),
         };
         for transfer in ledger.reserved_transfers() {
             if let Some(in_flight) = InFlight::of(transfer) {
@@ -117,7 +129,7 @@ impl Books {
         seq: u64,
         time: Timestamp,
         record: &Record<'_>,
-        findings: &mut Vec<String>,
+        noticed: &mut Noticed,
     ) -> Finding {
         self.counts.records += 1;
         if record.decided_at(time) > time {
@@ -125,12 +137,15 @@ impl Books {
         }
         let (callbacks, events) = (&*record.callbacks, &*record.events);
         let place = Place { seq, time: record.decided_at(time), callbacks, events };
+        let Noticed { rules: findings, faults } = noticed;
         findings.extend(self.judge_actor(place.seq, record));
-        self.settlements.enter(seq, record, &self.scheme, findings)?;
-        self.operators.enter(seq, record, &self.scheme, findings)?;
+        self.settlements.enter(seq, record, &self.scheme, faults)?;
+        self.operators.enter(seq, record, &self.scheme, faults)?;
         let ended = self.ended_in_flight(events);
         for event in events {
-            self.enter_event(place, event, record.payload, findings)?;
+            let entered = self.enter_event(place, event, record.payload, findings);
+            faults.append(&mut self.differences);
+            entered?;
         }
         let charged: Vec<_> = record.events.iter().filter_map(FeeDue::of).collect();
         let due = std::mem::take(&mut self.fees_due);
@@ -169,7 +184,8 @@ impl Books {
                 let is_item = self.note_end_of_item(place, *id, Some(fulfilment), false, findings);
                 findings.extend(judge_commit(place, *id, &transfer, fulfilment, is_item));
                 let different = self.count(payload.body, compare_fulfilment(payload.body, fulfilment));
-                findings.extend(different.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
+                let different = different.map(|text| format!("record {}: transfer {id} {text}", place.seq));
+                self.differences.extend(different);
                 Ok(())
             }
             Event::TransferAborted { id, kind, cause, operator_reason, .. } => {
@@ -183,7 +199,8 @@ impl Books {
                 let by_operator = operator_reason.is_some();
                 findings.extend(judge_abort(place, *id, &transfer, *kind, (by_operator, is_item)));
                 let different = self.count(payload.body, compare_error(payload.body, *kind, code.number()));
-                findings.extend(different.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
+                let different = different.map(|text| format!("record {}: transfer {id} {text}", place.seq));
+                self.differences.extend(different);
                 Ok(())
             }
             Event::ConversionPrepared(_)
@@ -270,7 +287,7 @@ impl Books {
         if transfer.state != TransferState::Reserved {
             self.counts.refused += 1;
             findings.extend(self.judge_refusal(place, &request));
-            findings.extend(self.differences(place, &request, payload));
+            self.note_differences(place, &request, payload);
             return Ok(());
         }
         self.counts.reserved += 1;
@@ -279,7 +296,7 @@ impl Books {
         self.scheme.account(entry.payee_account)?;
         self.scheme.post(entry.payer_account, entry.units)?;
         findings.extend(self.judge_reservation(place, &request));
-        findings.extend(self.differences(place, &request, payload));
+        self.note_differences(place, &request, payload);
         let forwards = place.about(id, entry.payee, |content| *content == CallbackContent::ForwardPrepare);
         let due = usize::from(!place.decides_item());
         if forwards != due {
@@ -307,13 +324,13 @@ impl Books {
     }
 
     /// What the request behind a prepare says otherwise than its record.
-    fn differences(&mut self, place: Place<'_>, request: &Request<'_>, payload: Payload<'_>) -> Vec<String> {
+    fn note_differences(&mut self, place: Place<'_>, request: &Request<'_>, payload: Payload<'_>) {
         let transfer = request.transfer;
         let compared =
             request.body.as_ref().map(|body| body.differences(transfer, |id| self.scheme.name_of(id)));
         let _ = self.count(payload.body, compared.as_ref().map(|_| Ok(())));
         let told = |text| format!("record {}: transfer {} is recorded with {text}", place.seq, transfer.id);
-        compared.into_iter().flatten().map(told).collect()
+        self.differences.extend(compared.into_iter().flatten().map(told));
     }
 
     /// Counts a request with a body as compared or not, and returns what it says otherwise.

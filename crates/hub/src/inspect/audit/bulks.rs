@@ -219,7 +219,8 @@ impl Books {
         if bulk.expires_at < place.time {
             faults.push("is taken although it expired");
         }
-        if ![live.payer, live.payee].iter().all(|party| self.scheme.is_active(*party)) {
+        // A proxy that is not active is the business of the items.
+        if ![live.payer, live.payee].iter().all(|party| self.scheme.is_active_itself(*party)) {
             faults.push("is taken although a party is not active");
         }
         self.bulks.insert(bulk.id, live);

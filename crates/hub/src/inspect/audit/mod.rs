@@ -12,13 +12,15 @@ mod report;
 mod scheme;
 mod settlements;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use replay::Replay;
 use upesi_engine::{Follow, FollowError, Followed, follow, follow_once};
 use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, TornTail};
-use upesi_ledger::{Ledger, LedgerConfig, Totals};
+use upesi_ledger::{Ledger, LedgerConfig, Record, Totals};
+use upesi_types::Timestamp;
 
 use self::kept::Snapshots;
 use crate::exit::{Exit, Failure};
@@ -32,6 +34,9 @@ pub use report::{to_json, to_text};
 pub const FINDINGS_KEPT_MAX: usize = 100;
 /// All invariants are checked whenever this many records were replayed, and at the end.
 const CHECK_EVERY_RECORDS: u64 = 65_536;
+
+/// The same of an audit of records one by one.
+const CHECK_EVERY_STEPS: u64 = 8;
 
 /// What to audit.
 #[derive(Clone, Debug)]
@@ -78,16 +83,31 @@ pub struct AuditReport {
     pub is_rehearsed: bool,
     /// The remains of a batch that was never acknowledged; no fault.
     pub torn: Option<TornTail>,
-    /// What does not hold, for people; at most [`FINDINGS_KEPT_MAX`].
+    /// What does not hold, for people: damage and wrong sums first, then decisions against the auditor's rules. At most
+    /// [`FINDINGS_KEPT_MAX`] of either kind.
     pub findings: Vec<String>,
+    /// How many of these are about rules.
+    pub rule_findings: usize,
     /// How many findings there were.
     pub findings_total: u64,
+    /// How many of all are about rules.
+    pub rule_findings_total: u64,
 }
 
 impl AuditReport {
     /// Whether everything holds.
     pub fn is_sound(&self) -> bool {
         self.findings_total == 0
+    }
+
+    /// Whether the data is whole and the sums are right, even if something was decided against the auditor's rules.
+    pub fn is_whole(&self) -> bool {
+        self.findings_total == self.rule_findings_total
+    }
+
+    /// The findings of damage and wrong sums, and those about rules.
+    pub fn findings_by_kind(&self) -> (&[String], &[String]) {
+        self.findings.split_at(self.findings.len() - self.rule_findings)
     }
 }
 
@@ -102,11 +122,13 @@ pub enum JournalState {
     InUse,
 }
 
-/// Findings, bounded.
+/// Findings, bounded. Those about rules are kept apart, so that they cannot displace others.
 #[derive(Debug, Default)]
 struct Findings {
     kept: Vec<String>,
     total: u64,
+    rules_kept: Vec<String>,
+    rules_total: u64,
 }
 
 impl Findings {
@@ -119,6 +141,15 @@ impl Findings {
 
     fn extend(&mut self, findings: impl IntoIterator<Item = String>) {
         findings.into_iter().for_each(|finding| self.add(finding));
+    }
+
+    fn extend_rules(&mut self, findings: impl IntoIterator<Item = String>) {
+        for finding in findings {
+            self.rules_total += 1;
+            if self.rules_kept.len() < FINDINGS_KEPT_MAX {
+                self.rules_kept.push(finding);
+            }
+        }
     }
 }
 
@@ -192,10 +223,39 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         store,
         is_rehearsed,
         torn,
-        findings: findings.kept,
-        findings_total: findings.total,
+        rule_findings: findings.rules_kept.len(),
+        findings_total: findings.total + findings.rules_total,
+        rule_findings_total: findings.rules_total,
+        findings: [findings.kept, findings.rules_kept].concat(),
         ledger: replay.ledger,
     })
+}
+
+/// The audit of records one by one, without files: for tests that make records.
+#[derive(Default)]
+pub struct StepAudit {
+    replay: Option<Replay>,
+}
+
+impl fmt::Debug for StepAudit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepAudit").finish_non_exhaustive()
+    }
+}
+
+impl StepAudit {
+    /// Audits the next record, and now and then the state after it. Returns what does not hold.
+    pub fn step(&mut self, seq: u64, time: Timestamp, record: Record<'_>) -> Vec<String> {
+        let replay = self.replay.get_or_insert_with(Replay::without_files);
+        let mut findings = Findings::default();
+        if let Err(contradiction) = replay.step(seq, time, record, &mut findings) {
+            findings.add(format!("record {seq}: {contradiction}"));
+        }
+        if seq.is_multiple_of(CHECK_EVERY_STEPS) {
+            replay.check(&mut findings);
+        }
+        [findings.kept, findings.rules_kept].concat()
+    }
 }
 
 fn in_use(directory: &Path, pid: u32) -> Failure {

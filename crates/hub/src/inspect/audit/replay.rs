@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use upesi_engine::{EngineOptions, Rehearsal, Storage, rehearse};
 use upesi_journal::{Disk, ScratchDisk};
-use upesi_ledger::{Event, Ledger, Record};
+use upesi_ledger::{Event, Ledger, LedgerConfig, Record};
 use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, Division, FjallArchive};
 use upesi_types::{Timestamp, TransferId};
 
-use super::books::Books;
+use super::books::{Books, Noticed};
 use super::kept::{ArchiveComparison, ArchiveResult, Snapshots};
 use super::{Findings, kept};
 
@@ -44,6 +44,12 @@ impl Replay {
         }
     }
 
+    /// A replay from the first record on, without files to compare.
+    pub fn without_files() -> Self {
+        let archive = ArchiveComparison::left_out(Path::new(""), "there are no files");
+        Self::new(Ledger::new(LedgerConfig::default()), Snapshots::default(), archive)
+    }
+
     /// Replays a record. The error says why it and what follows cannot be.
     pub fn step(
         &mut self,
@@ -53,9 +59,10 @@ impl Replay {
         findings: &mut Findings,
     ) -> Result<(), String> {
         self.is_broken = true;
-        let mut noticed = Vec::new();
+        let mut noticed = Noticed::default();
         let entered = self.books.enter(seq, time, &record, &mut noticed);
-        findings.extend(noticed);
+        findings.extend(noticed.faults);
+        findings.extend_rules(noticed.rules);
         entered?;
         for event in &record.events {
             if let Event::FinishedRemoved { to_seq } = event {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use upesi_ledger::{Account, Ledger, LedgerAccountTypeId, Participant};
 use upesi_tables::store::StoreDigest;
+use upesi_types::text::Escaped;
 
 use super::{AuditReport, JournalState, StoreResult};
 
@@ -170,12 +171,23 @@ fn verdict(report: &AuditReport) -> String {
         };
     }
     let mut text = format!("NOT SOUND: {} findings", report.findings_total);
-    for finding in &report.findings {
-        let _ = write!(text, "\n  {finding}");
-    }
-    let more = report.findings_total.saturating_sub(report.findings.len() as u64);
-    if more > 0 {
-        let _ = write!(text, "\n  and {more} more");
+    let (faults, rules) = report.findings_by_kind();
+    let faults_total = report.findings_total.saturating_sub(report.rule_findings_total);
+    for (name, found, total) in [
+        ("damage or wrong sums", faults, faults_total),
+        ("decisions against the auditor's rules; data and sums are whole", rules, report.rule_findings_total),
+    ] {
+        // Of the usual kind alone, no heading.
+        if report.rule_findings_total > 0 && total > 0 {
+            let _ = write!(text, "\n{total} of {name}:");
+        }
+        for finding in found {
+            let _ = write!(text, "\n  {}", Escaped(finding));
+        }
+        let more = total.saturating_sub(found.len() as u64);
+        if more > 0 {
+            let _ = write!(text, "\n  and {more} more");
+        }
     }
     text
 }
@@ -248,6 +260,8 @@ pub fn to_json(report: &AuditReport) -> String {
         "balances": balances,
         "findings": report.findings,
         "findingsTotal": report.findings_total,
+        "ruleFindings": report.findings_by_kind().1,
+        "ruleFindingsTotal": report.rule_findings_total,
     });
     format!("{object:#}\n")
 }

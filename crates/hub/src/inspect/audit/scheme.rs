@@ -164,10 +164,12 @@ impl SchemeBooks {
 
     /// Whether a participant is active, and so is its proxy.
     pub(super) fn is_active(&self, id: ParticipantId) -> bool {
-        let is_active = |id: ParticipantId| {
-            self.participants.get(id.number() as usize - 1).is_some_and(|member| member.is_active)
-        };
-        is_active(id) && is_active(self.liable(id))
+        self.is_active_itself(id) && self.is_active_itself(self.liable(id))
+    }
+
+    /// Whether a participant is active, whether or not its proxy is.
+    pub(super) fn is_active_itself(&self, id: ParticipantId) -> bool {
+        self.participants.get(id.number() as usize - 1).is_some_and(|member| member.is_active)
     }
 
     /// Who owes what a participant sends: itself, or its proxy.

@@ -3,8 +3,8 @@
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{BulkCommand, FulfilBulk, PrepareBulk};
 use upesi_ledger::{
-    AbortKind, Actor, AskedItem, CallbackContent, Cause, Command, Decision, Event, ItemOutcome, ItemResult,
-    NewItems, Payload, PublicBulkState, Refusal,
+    AbortKind, Actor, AdminCommand, AskedItem, CallbackContent, Cause, Command, Decision, Event, ItemOutcome,
+    ItemResult, NewItems, Payload, PublicBulkState, Refusal,
 };
 use upesi_types::{Amount, BulkId, ErrorCode};
 
@@ -95,6 +95,38 @@ fn a_bulk_is_sound_after_each_step() {
         let report = audited(&mut journal);
         assert_eq!(report.findings, Vec::<String>::new(), "after {steps} steps");
         assert_eq!(journal.ledger.live_bulks_len(), usize::from((1..=ENDED).contains(&steps)), "{steps}");
+    }
+}
+
+/// A bulk from greenbank to farbank, which is behind a proxy, or back.
+fn behind_a_proxy(journal: &mut TestJournal, is_back: bool) {
+    let (proxy, far, currency) = (fsp("proxybank"), fsp("farbank"), kes());
+    journal.admin(AdminCommand::CreateParticipant { name: proxy, currency, is_proxy: true });
+    journal.admin(AdminCommand::OpenAccounts {
+        name: proxy,
+        currency,
+        net_debit_cap: amount("100"),
+        initial_position: Amount::ZERO,
+    });
+    journal.admin(AdminCommand::AddProxied { proxy, name: far });
+    journal.admin(AdminCommand::SetParticipantActivity { name: proxy, is_active: false });
+    let Command::Bulk(BulkCommand::Prepare(mut prepare)) = taken(journal) else { unreachable!() };
+    let (payer, payee) = if is_back { (far, prepare.payer) } else { (prepare.payer, far) };
+    (prepare.source, prepare.payer, prepare.payee) = (payer, payer, payee);
+    prepare.destination = Some(payee);
+    journal.command(&Command::Bulk(BulkCommand::Prepare(prepare)), Payload::default());
+    while journal.ledger.live_bulks_len() > 0 {
+        journal.command(&Command::StepBulk, Payload::default());
+    }
+}
+
+#[test]
+fn a_bulk_behind_an_inactive_proxy_is_taken_and_its_items_are_refused() {
+    for is_back in [false, true] {
+        let mut journal = TestJournal::onboarded();
+        behind_a_proxy(&mut journal, is_back);
+        assert_eq!(journal.ledger.totals().refused, 3);
+        assert_eq!(audited(&mut journal).findings, Vec::<String>::new(), "from it: {is_back}");
     }
 }
 

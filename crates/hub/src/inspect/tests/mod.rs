@@ -5,5 +5,6 @@ mod bulks;
 mod conversions;
 mod journal;
 mod print;
+mod restore;
 mod settlement;
 mod trail;

@@ -224,7 +224,7 @@ fn the_trail_is_printed_and_filtered_and_its_chain_verified() {
     assert_eq!(lines.len(), 4, "{text}");
     assert!(lines[0].contains("1  2031-04-01T12:00:"), "{text}");
     assert!(lines[0].ends_with("amina (token 1)  iam.user  operator first: none → viewer, active"), "{text}");
-    assert!(lines[3].ends_with("iam.user  REFUSED GET /x\u{fffd}[2J: needs more"), "{text}");
+    assert!(lines[3].ends_with("iam.user  REFUSED GET /x\\u001b[2J: needs more"), "{text}");
     assert!(told.contains("entries 1 to 4 of the audit trail: the chain is whole; 4 printed"), "{told}");
 
     let refused = EntryFilter { outcome: Some(Outcome::Refused), ..EntryFilter::default() };
