@@ -8,6 +8,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use serde_json::value::RawValue;
 use upesi_http::Bytes;
+use upesi_types::text::has_hidden;
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::error::ApiError;
@@ -115,8 +116,17 @@ impl<'a> Field<'a> {
         ApiError::malformed(&format!("\"{}\" {rule}", self.label))
     }
 
-    /// A text that is not empty.
+    /// A text that is not empty, without control and format characters: others read it in lists, logs and exports.
     pub(crate) fn text(&self) -> Result<String, ApiError> {
+        let text = self.secret()?;
+        match has_hidden(&text) {
+            true => Err(self.refuse("must not contain control or format characters")),
+            false => Ok(text),
+        }
+    }
+
+    /// A text that is not empty, of any characters, such as a password.
+    pub(crate) fn secret(&self) -> Result<String, ApiError> {
         let text: String = serde_json::from_str(self.json).map_err(|_| self.refuse("must be a string"))?;
         if text.is_empty() { Err(self.refuse("is not allowed to be empty")) } else { Ok(text) }
     }

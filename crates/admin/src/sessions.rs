@@ -100,7 +100,7 @@ pub(crate) fn people(context: &AdminContext) -> Result<&People, ApiError> {
 /// A code as people type it, with or without a space in the middle.
 pub(crate) fn read_code(fields: &Fields<'_>) -> Result<String, ApiError> {
     let field = fields.required("code")?;
-    let code: String = field.text()?.chars().filter(|letter| *letter != ' ').collect();
+    let code: String = field.secret()?.chars().filter(|letter| *letter != ' ').collect();
     let is_code = code.len() == 6 && code.bytes().all(|digit| digit.is_ascii_digit());
     if is_code { Ok(code) } else { Err(field.refuse("must have 6 digits")) }
 }
@@ -109,7 +109,7 @@ pub(crate) fn read_code(fields: &Fields<'_>) -> Result<String, ApiError> {
 fn read_shown(fields: &Fields<'_>) -> Result<Password, ApiError> {
     let field = fields.required("password")?;
     let refuse = || field.refuse(&format!("must be {PASSWORD_BYTES_MAX} bytes at most"));
-    Password::shown(field.text()?).ok_or_else(refuse)
+    Password::shown(field.secret()?).ok_or_else(refuse)
 }
 
 /// A password that is chosen now.
@@ -119,7 +119,7 @@ pub(crate) fn read_chosen(fields: &Fields<'_>, name: &str) -> Result<Password, A
         let (least, most) = (PASSWORD_CHARS_MIN, PASSWORD_BYTES_MAX);
         field.refuse(&format!("must have {least} characters at least and {most} bytes at most"))
     };
-    Password::chosen(field.text()?).ok_or_else(refuse)
+    Password::chosen(field.secret()?).ok_or_else(refuse)
 }
 
 /// 401. It does not tell which part was wrong.
@@ -399,7 +399,7 @@ struct EnrolledView {
 
 fn read_token(fields: &Fields<'_>) -> Result<Token, ApiError> {
     let field = fields.required("token")?;
-    Token::received(&field.text()?).ok_or_else(|| field.refuse("must be the token of an enrolment"))
+    Token::received(&field.secret()?).ok_or_else(|| field.refuse("must be the token of an enrolment"))
 }
 
 fn enrolment_refused() -> ApiError {

@@ -11,7 +11,7 @@ use upesi_ledger::{
     OPERATORS_MAX, PROPOSAL_REASON_CHARS_MIN, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, Refusal,
     SIGNATURE_KEY_BYTES_MAX, TOKEN_DAYS_MAX,
 };
-use upesi_types::ErrorCode;
+use upesi_types::{ErrorCode, FspId};
 
 use crate::render;
 use crate::version::{Version, Versions};
@@ -175,6 +175,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
     use AdminRefusal as R;
     match refusal {
         R::ParticipantName
+        | R::ParticipantNameUnusable
         | R::EndpointValue
         | R::BindingValue { .. }
         | R::SignatureKeyLength
@@ -247,6 +248,7 @@ fn malformed(refusal: &AdminRefusal) -> Detail {
     use AdminRefusal as R;
     match refusal {
         R::ParticipantName => "\"name\" length must be 2 to 30 characters".into(),
+        R::ParticipantNameUnusable => format!("\"name\" {}", FspId::NEW_NAME_RULE).into(),
         R::EndpointValue => {
             format!("\"value\" length must be 1 to {ENDPOINT_VALUE_BYTES_MAX} characters").into()
         }

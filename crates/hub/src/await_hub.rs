@@ -6,6 +6,7 @@ use tokio::time::{Instant, sleep};
 use upesi_http::{Bytes, ClientTls, Full, Pool, PoolConfig, Request, SendError, StatusCode, Target};
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal::note;
 
 /// How often a hub that does not answer yet is asked.
 const POLL: Duration = Duration::from_millis(100);
@@ -41,7 +42,7 @@ pub async fn await_hub(url: &str, tls: Option<&ClientTls>, wait: Duration) -> Ou
             return silence.map_or(Ok(()), |error| Err(nothing_answers(url, wait, &error)));
         }
         if !std::mem::replace(&mut is_told, true) {
-            eprintln!("upesi: waiting up to {} s for the hub at {url}", wait.as_secs());
+            note(format_args!("waiting up to {} s for the hub at {url}", wait.as_secs()));
         }
         sleep(POLL).await;
     }

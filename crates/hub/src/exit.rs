@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use upesi_types::text::escape_lines;
+
 /// How a command ends. The numbers from 64 on are those of BSD's `sysexits.h`, so that scripts and service managers can
 /// tell a mistake that must be corrected from a condition that passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,13 +163,13 @@ pub type Outcome = Result<(), Failure>;
 
 // Output of commands.
 
-/// Writes to stdout; a reader that went away is no failure.
+/// Writes to stdout, with hidden characters escaped; a reader that went away is no failure.
 ///
 /// # Errors
 /// When stdout cannot be written.
 pub fn write_out(text: &str) -> Outcome {
     let mut output = io::stdout().lock();
-    let written = output.write_all(text.as_bytes());
+    let written = output.write_all(escape_lines(text).as_bytes());
     tolerate_closed_pipe(written)?;
     flush(&mut output)
 }

@@ -16,6 +16,7 @@ pub mod process;
 mod reserve;
 pub mod scheme;
 pub mod settlement;
+pub mod terminal;
 pub mod trial;
 pub mod trim;
 pub mod values;

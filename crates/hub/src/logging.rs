@@ -193,7 +193,7 @@ pub fn start(directives: &str, format: Format) -> Result<LogControl, LevelError>
 }
 
 /// What writes a line for each event.
-fn lines<S, W>(format: Format, writer: W, is_coloured: bool) -> Box<dyn Layer<S> + Send + Sync>
+pub(crate) fn lines<S, W>(format: Format, writer: W, is_coloured: bool) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,

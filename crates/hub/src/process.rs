@@ -6,6 +6,7 @@ use std::future::pending;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
+use crate::terminal::note;
 
 // What this binary was built from.
 
@@ -28,7 +29,7 @@ pub fn end_the_process() {
         usual(panic);
         if let Some(opening) = upesi_tables::lsm::opening() {
             let (path, remedy) = (opening.path.display(), opening.remedy);
-            eprintln!("upesi: {path} is damaged: the embedded store makes no sense of its files; {remedy}");
+            note(format_args!("{path} is damaged: the embedded store makes no sense of its files; {remedy}"));
             std::process::exit(Exit::Data.code().into());
         }
         std::process::abort();

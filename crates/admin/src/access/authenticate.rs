@@ -13,6 +13,7 @@ use upesi_ledger::command::{Act, Deed};
 use upesi_ledger::{Attribution, Change, Command, Role, Roles};
 use upesi_oidc::Provider;
 use upesi_types::ErrorCode;
+use upesi_types::text::has_hidden;
 
 use super::caller::{Caller, Rights, SharedCaller, unauthenticated};
 use super::oidc::{Issuer, Vouched};
@@ -381,7 +382,7 @@ fn bearer(value: &str) -> Option<&str> {
 
 fn reason(head: &Parts) -> Option<Box<str>> {
     let text = head.headers.get(REASON_HEADER)?.to_str().ok()?.trim();
-    (!text.is_empty() && text.len() <= REASON_BYTES_MAX).then(|| text.into())
+    (!text.is_empty() && text.len() <= REASON_BYTES_MAX && !has_hidden(text)).then(|| text.into())
 }
 
 fn too_many() -> ApiError {

@@ -47,7 +47,7 @@ async fn participants() {
     let hub = Hub::with_dfsps(&["green"]).await;
     check(
         &hub,
-        r#"
+        &r#"
         POST /participants {"currency":"KES"} => 3101 "name" is required
         POST /participants {"name":"blue"} => 3101 "currency" is required
         POST /participants {"name":"b","currency":"KES"} => 3101 "name" length must be at least 2 characters long
@@ -56,6 +56,13 @@ async fn participants() {
         POST /participants {"name":"blue","currency":"ABC"} => 3101 "currency" must be one of [AED, AFN, ALL, AMD, ANG, AOA, ARS, AUD, AWG, AZN, BAM, BBD, BDT, BGN, BHD, BIF, BMD
         POST /participants {"name":"blue","currency":"KES","isProxy":1} => 3101 "isProxy" must be a boolean
         POST /participants {"name":"blue","currency":"KES","extra":1} => 3101 "extra" is not allowed
+        POST /participants {"name":"Green Bank","currency":"KES"} => 3101 @NAME
+        POST /participants {"name":"%61%61","currency":"KES"} => 3101 @NAME
+        POST /participants {"name":"=cmd","currency":"KES"} => 3101 @NAME
+        POST /participants {"name":"../x","currency":"KES"} => 3101 @NAME
+        POST /participants {"name":"a\"b","currency":"KES"} => 3101 @NAME
+        POST /participants {"name":".hidden","currency":"KES"} => 3101 @NAME
+        POST /participants {"name":"gr\u202een","currency":"KES"} => 3101 "name" must not contain control or format characters
         POST /participants {"name":"GREEN","currency":"KES"} => 3000 Participant name differs from another one in case only
         POST /participants {"name":"blue","currency":"TZS"} => 3003 Hub reconciliation account for the specified currency does not exist
         POST /participants {"name":"green","currency":"KES"} => 3000 Participant currency has already been registered
@@ -65,9 +72,26 @@ async fn participants() {
         PUT /participants/nobody {"isActive":true} => 3200 Participant 'nobody' does not exist
         PUT /participants/green {} => 3101 "isActive" is required
         PUT /participants/green {"isActive":"maybe"} => 3101 "isActive" must be a boolean
-        "#,
+        "#
+        .replace("@NAME", &format!("\"name\" {}", upesi_types::FspId::NEW_NAME_RULE)),
     )
     .await;
+}
+
+#[tokio::test]
+async fn texts_that_hide_something() {
+    let hub = Hub::with_dfsps(&["green"]).await;
+    let good = funds_in(&id(1).to_string(), "5");
+    let mut table = String::new();
+    for (member, from) in [("externalReference", "bank-555"), ("reason", "prefund")] {
+        for hidden in ["\\u001b[2K", "\\u202e", "\\r", "\\n", "\\u200b", "\\u009b", "\\ufeff"] {
+            let body = good.replace(from, &format!("x{hidden}y"));
+            table += &format!(
+                "POST /participants/green/accounts/4 {body} => 3101 \"{member}\" must not contain control or format characters\n"
+            );
+        }
+    }
+    check(&hub, &table).await;
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ use sha2::{Digest, Sha256};
 use upesi_http::{Bytes, ClientTls};
 use upesi_parties::import::{CHUNK_LINES_MAX, Columns, IMPORT_ID_CHARS_MAX, ImportId, LINE_BYTES_MAX};
 use upesi_types::hex;
+use upesi_types::text::{Escaped, path, url_part};
 
 use crate::await_hub::await_hub;
 use crate::exit::{Exit, Failure, Outcome};
@@ -84,7 +85,7 @@ pub async fn import(
     let summary = send(options).await?;
     for refusal in &summary.refusals {
         // Nobody to read them is no failure.
-        let _ = writeln!(notes, "line {}: {}", refusal.line, refusal.reason);
+        let _ = writeln!(notes, "line {}: {}", refusal.line, Escaped(&refusal.reason));
     }
     let text = if options.json {
         let json = serde_json::to_string(&summary).map_err(|error| Failure::new(Exit::Software, error))?;
@@ -120,8 +121,9 @@ pub async fn get(
             .entries
             .iter()
             .map(|entry| {
-                let sub_id = entry.party_sub_id_or_type.as_deref().unwrap_or("-");
-                format!("{}\t{}\t{sub_id}\n", entry.fsp_id, entry.currency.as_deref().unwrap_or("-"))
+                let sub_id = Escaped(entry.party_sub_id_or_type.as_deref().unwrap_or("-"));
+                let currency = Escaped(entry.currency.as_deref().unwrap_or("-"));
+                format!("{}\t{currency}\t{sub_id}\n", Escaped(&entry.fsp_id))
             })
             .collect();
         write(output, &text)?;
@@ -138,7 +140,7 @@ async fn send(options: &ImportOptions) -> Result<Summary, Failure> {
     let unreadable = |error: io::Error| {
         Failure::new(Exit::NoInput, format!("{} cannot be read: {error}", options.file.display()))
     };
-    let mut file = File::open(&options.file).map_err(unreadable)?;
+    let mut file = open_regular(&options.file).map_err(unreadable)?;
     let name = match &options.name {
         Some(name) => name.clone(),
         None => name_of(&mut file, options.replace).map_err(unreadable)?,
@@ -175,6 +177,12 @@ async fn send(options: &ImportOptions) -> Result<Summary, Failure> {
     bar.finish_and_clear();
     let (taken, refused) = (progress.taken, progress.refused);
     Ok(Summary { import: name, taken, refused, first_line, refusals })
+}
+
+/// Opens a file that is read twice and has an end.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 /// Lines on their way.
@@ -346,8 +354,8 @@ struct HubImport {
 impl HubImport {
     fn new(api: AdminApi, name: &str, header: &str, replace: bool) -> Self {
         let replace = if replace { "&replace=true" } else { "" };
-        let query = format!("&columns={}{replace}", encode(header));
-        Self { api, name: encode(name), query }
+        let query = format!("&columns={}{replace}", url_part(header));
+        Self { api, name: url_part(name), query }
     }
 
     async fn progress(&self) -> Result<Progress, Failure> {
@@ -375,7 +383,7 @@ impl HubImport {
 }
 
 async fn get_party(api: &AdminApi, kind: &str, id: &str) -> Result<Party, Failure> {
-    let path = format!("/directory/parties/{}/{}", encode(kind), encode(id));
+    let path = path(&["directory", "parties", kind, id]);
     api.get(&path).await.map_err(|error| failure_of(&error))
 }
 
@@ -388,17 +396,4 @@ fn failure_of(error: &AdminError) -> Failure {
         AdminError::Waiting { .. } => Exit::Temporary,
     };
     Failure::new(exit, error)
-}
-
-/// As a part of a URL (RFC 3986 §2.1).
-fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }

@@ -18,6 +18,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use upesi_types::Timestamp;
+use upesi_types::text::escape;
 
 use super::kind;
 use super::kind::{Kind, Row, Type, Value};
@@ -103,7 +104,7 @@ impl Column {
     fn push(&mut self, value: Value<'_>) {
         match self {
             Self::Text(column) => column.push(match value {
-                Value::Text(text) => Some(ByteArray::from(text.into_owned().into_bytes())),
+                Value::Text(text) => Some(ByteArray::from(escape(&text).into_owned().into_bytes())),
                 _ => None,
             }),
             Self::Long(column) => column.push(match value {

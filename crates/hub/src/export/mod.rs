@@ -256,7 +256,12 @@ impl Table {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".unfinished");
         let unfinished = PathBuf::from(unfinished);
-        let file = File::create(&unfinished)?;
+        // What an interrupted export has left.
+        match fs::remove_file(&unfinished) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
+        }
+        let file = File::create_new(&unfinished)?;
         let lines =
             |file, write| TableWriter::Lines { file: BufWriter::new(file), line: String::new(), write };
         let mut writer = match format {

@@ -7,6 +7,7 @@ use upesi_ledger::{
     Bulk, BulkItem, BulkState, Cause, Conversion, ConversionState, ItemState, ParticipantId, Transfer,
     TransferState,
 };
+use upesi_types::text::{cell, escape};
 use upesi_types::{Timestamp, hex};
 
 use super::kind::{Kind, Row, Value};
@@ -190,8 +191,9 @@ pub(super) fn push_csv_line(_: Kind, row: &[Value<'_>], line: &mut String) {
         if index > 0 {
             line.push(',');
         }
-        if let Some(text) = shown(value) {
-            push_csv(&text, line);
+        match value {
+            Value::Text(text) => push_csv(&cell(text), line),
+            value => push_csv(&shown(value).unwrap_or_default(), line),
         }
     }
     line.push_str("\r\n");
@@ -206,13 +208,13 @@ pub(super) fn push_json_line(kind: Kind, row: &[Value<'_>], line: &mut String) {
         };
         (column.name.to_owned(), shown)
     });
-    line.push_str(&serde_json::Value::Object(members.collect()).to_string());
+    line.push_str(&escape(&serde_json::Value::Object(members.collect()).to_string()));
     line.push('\n');
 }
 
-/// Quoted where it must be (RFC 4180). A text that a spreadsheet would take for a formula is no concern of the format.
+/// Quoted where it must be (RFC 4180), and where a reader with another separator would begin a new cell.
 pub(crate) fn push_csv(text: &str, line: &mut String) {
-    if text.contains([',', '"', '\r', '\n']) {
+    if text.contains([',', ';', '|', '\t', '"', '\r', '\n']) {
         line.push('"');
         line.push_str(&text.replace('"', "\"\""));
         line.push('"');

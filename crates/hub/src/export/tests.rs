@@ -242,7 +242,7 @@ fn odd_transfers() -> [Transfer; 2] {
             kind: AbortKind::Invalid,
             cause: Cause::Payee {
                 code: ErrorCode::VALIDATION,
-                description: "no \"such\" thing,\nsaid twice".into(),
+                description: "no \"such\" thing, said twice".into(),
             },
             fingerprint: None,
             operator_reason: None,
@@ -285,10 +285,47 @@ fn row_groups_are_bounded() {
 }
 
 #[test]
+fn a_text_of_a_dfsp_is_no_formula_and_hides_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let [refused, _] = odd_transfers();
+    let hostile = |description: &str| {
+        let mut transfer = refused.clone();
+        let TransferState::Aborted(end) = &mut transfer.state else { unreachable!() };
+        end.cause = Cause::Payee { code: ErrorCode::VALIDATION, description: description.into() };
+        transfer
+    };
+    for (description, cell, json) in [
+        ("=cmd|'/c calc'!A1", "\"'=cmd|'/c calc'!A1\"", "\"=cmd|'/c calc'!A1\""),
+        ("\u{1b}[2J\u{202e}x", "\\u001b[2J\\u202ex", "\"\\u001b[2J\\u202ex\""),
+        ("a;=1+1", "\"a;=1+1\"", "\"a;=1+1\""),
+    ] {
+        let transfer = hostile(description);
+        let written = |format: Format| {
+            let path = directory.path().join(format.ending());
+            let _ = fs::remove_file(&path);
+            let mut table = Table::create(&path, Kind::Transfers, format).unwrap();
+            table.add(Finished::Transfer(&transfer), &nobody()).unwrap();
+            table.finish().unwrap();
+            path
+        };
+        let csv = fs::read_to_string(written(Format::Csv)).unwrap();
+        assert!(csv.contains(&format!(",3100,{cell},")), "{csv}");
+        let jsonl = fs::read_to_string(written(Format::Jsonl)).unwrap();
+        assert!(jsonl.contains(&format!("\"errorDescription\":{json}")), "{jsonl}");
+        let object: serde_json::Value = serde_json::from_str(&jsonl).unwrap();
+        assert_eq!(object["errorDescription"], description, "JSON loses nothing");
+        let (lines, _) = read_parquet(&written(Format::Parquet), &Kind::Transfers.names());
+        assert!(!lines[0].chars().any(upesi_types::text::is_hidden), "{}", lines[0]);
+    }
+}
+
+#[test]
 fn csv_quotes_what_it_must() {
     for (text, expected) in [
         ("plain", "plain"),
         ("a,b", "\"a,b\""),
+        ("a;b", "\"a;b\""),
+        ("a|b", "\"a|b\""),
         ("say \"x\"", "\"say \"\"x\"\"\""),
         ("two\nlines", "\"two\nlines\""),
     ] {

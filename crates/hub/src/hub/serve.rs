@@ -21,6 +21,7 @@ use crate::config::{Settings, missing_for_production};
 use crate::exit::Exit;
 use crate::logging::LogControl;
 use crate::process::{at_hang_up, stop_signal};
+use crate::terminal::note;
 
 /// Runs a hub until it is told to stop or its disk fails. A node of a cluster follows the log until it leads, serves
 /// while it does, and follows again.
@@ -212,7 +213,7 @@ fn report(reason: &dyn Display, what: &str) {
     if tracing::enabled!(Level::ERROR) {
         tracing::error!(error = %reason, "{what}");
     } else {
-        eprintln!("upesi: {what}: {reason}");
+        note(format_args!("{what}: {reason}"));
     }
 }
 

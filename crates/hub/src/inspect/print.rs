@@ -14,6 +14,7 @@ use upesi_ledger::{
     AccountId, Actor, BindingKind, Block, Callback, CallbackContent, Cause, Event, Ledger,
     LedgerAccountTypeId, LedgerConfig, Participant, ParticipantId, Record, Shown,
 };
+use upesi_types::text::escape;
 use upesi_types::{Currency, FspId, Timestamp};
 
 use super::filter::{Filter, Sieve};
@@ -73,7 +74,7 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
         } else {
             describe(found.seq, found.time, &record, &names)
         };
-        match writeln!(output, "{line}") {
+        match writeln!(output, "{}", escape(&line)) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             other => {
                 other.map_err(|error| Failure::new(Exit::InputOutput, format!("cannot write: {error}")))?

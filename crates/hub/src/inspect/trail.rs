@@ -10,6 +10,7 @@ use upesi_admin::{AuditEntryView, AuditPublicKey, Checkpoint, ExportedEntry};
 use upesi_engine::{Followed, follow_from_oldest};
 use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
 use upesi_ledger::{AuditEntry, Event, Ledger, LedgerConfig, Trail, effects_of};
+use upesi_types::text::escape;
 
 use super::{follow_failure, journal_failure, open};
 use crate::exit::{Exit, Failure};
@@ -20,6 +21,9 @@ pub use upesi_admin::{EntryFilter, Outcome};
 const BREAKS_TOLD_MAX: usize = 20;
 /// Checkpoints that are taken: more than one an hour for a hundred years.
 const CHECKPOINTS_MAX: usize = 1_000_000;
+
+/// Longest line of a log with checkpoints.
+const LOG_LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// What to print and verify.
 #[derive(Clone, Debug)]
@@ -83,8 +87,8 @@ fn print(
     output: &mut dyn Write,
 ) -> io::Result<()> {
     if let Some(events) = events {
-        serde_json::to_writer(&mut *output, &AuditEntryView::of(seq, entry, events))?;
-        writeln!(output)
+        let json = serde_json::to_string(&AuditEntryView::of(seq, entry, events))?;
+        writeln!(output, "{}", escape(&json))
     } else {
         writeln!(output, "{}", line(entry))
     }
@@ -105,7 +109,7 @@ pub(super) fn line(entry: &AuditEntry) -> String {
     let reason = by.reason.as_ref().map_or(String::new(), |reason| format!("; reason: {reason}"));
     let line =
         format!("{number:>8}  {at}  {} ({known_by}){behalf}  {}  {what}{reason}", by.operator, by.action);
-    line.replace(char::is_control, "\u{fffd}")
+    escape(&line).into_owned()
 }
 
 /// Something that says what the chain is behind an entry.
@@ -298,9 +302,18 @@ pub(super) fn read_checkpoints(file: &Path, key: &Path, verifier: &mut Verifier)
     let public = AuditPublicKey::load(key).map_err(|error| Failure::new(Exit::NoInput, error))?;
     let refuse = |error: io::Error| Failure::new(Exit::NoInput, format!("{}: {error}", file.display()));
     let mut count = 0;
-    for (index, line) in BufReader::new(File::open(file).map_err(refuse)?).lines().enumerate() {
-        let Some(found) = Checkpoint::find(&line.map_err(refuse)?) else { continue };
-        let place = format!("line {} of {}", index + 1, file.display());
+    let mut lines = BufReader::new(File::open(file).map_err(refuse)?);
+    for number in 1_u64.. {
+        let mut line = String::new();
+        if lines.by_ref().take(LOG_LINE_BYTES_MAX).read_line(&mut line).map_err(refuse)? == 0 {
+            break;
+        }
+        let place = format!("line {number} of {}", file.display());
+        if line.len() as u64 == LOG_LINE_BYTES_MAX && !line.ends_with('\n') {
+            let text = format!("{place} is longer than {LOG_LINE_BYTES_MAX} bytes");
+            return Err(Failure::new(Exit::Data, text));
+        }
+        let Some(found) = Checkpoint::find(&line) else { continue };
         match found.and_then(|found| found.verify(&public).map(|()| found)) {
             Err(error) => verifier.breaks_at(format!("the checkpoint in {place} {error}")),
             Ok(Checkpoint { number, at, chain, .. }) => {

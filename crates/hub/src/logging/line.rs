@@ -10,20 +10,10 @@ use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::registry::LookupSpan;
+use upesi_types::text::{escape, is_hidden};
 
 /// Longest text of a field, in bytes; the rest is left out.
 const FIELD_BYTES_MAX: usize = 2_048;
-
-/// Whether a character is invisible, or changes the text around it: controls, separators of lines, and the
-/// format characters of Unicode.
-fn is_hidden(letter: char) -> bool {
-    letter.is_control()
-        || matches!(
-            letter,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-        )
-}
 
 /// How the two forms of a line write a character that must not stand there as it is.
 #[derive(Clone, Copy)]
@@ -55,11 +45,7 @@ impl<'a> Bounded<'a> {
     fn escape(&mut self, letter: char) -> fmt::Result {
         match (self.form, letter) {
             (Form::Json, '"' | '\\') => write!(self.line, "\\{letter}"),
-            (Form::Json, _) if is_hidden(letter) => letter
-                .encode_utf16(&mut [0; 2])
-                .iter()
-                .try_for_each(|unit| write!(self.line, "\\u{unit:04x}")),
-            (Form::Text, _) if is_hidden(letter) => write!(self.line, "{}", letter.escape_default()),
+            (_, _) if is_hidden(letter) => self.line.write_str(&escape(letter.encode_utf8(&mut [0; 4]))),
             _ => self.line.write_char(letter),
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::terminal::note;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -309,7 +310,7 @@ impl AdminApi {
         if let Some(age_ms) = answer.headers.get(AGE_HEADER).and_then(|value| value.to_str().ok())
             && !self.has_told.swap(true, Ordering::Relaxed)
         {
-            eprintln!("upesi: this node follows: its answers may be {age_ms} ms old");
+            note(format_args!("this node follows: its answers may be {age_ms} ms old"));
         }
         if answer.status.is_success() {
             return Ok((answer.status, answer.body));

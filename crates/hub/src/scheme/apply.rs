@@ -6,6 +6,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::time::sleep;
 use upesi_http::Method;
+use upesi_types::text::{path, url_part};
 use upesi_types::{Amount, Currency, TransferId};
 
 use super::admin_api::{AdminApi, AdminError};
@@ -57,13 +58,13 @@ pub async fn make(api: &AdminApi, scheme: &str, change: &Change) -> Result<(), A
     match change {
         Change::HubAccount { hub, currency, kind } => {
             let body = json!({"currency": currency.as_str(), "type": kind});
-            api.send(Method::POST, &format!("/participants/{hub}/accounts"), &body.to_string()).await?;
+            api.send(Method::POST, &path(&["participants", hub, "accounts"]), &body.to_string()).await?;
         }
         Change::Model(model) => {
             api.send(Method::POST, "/settlementModels", &model_body(model)).await?;
         }
         Change::ModelActivated(name) => {
-            api.send(Method::PUT, &format!("/settlementModels/{name}"), r#"{"isActive":true}"#).await?;
+            api.send(Method::PUT, &path(&["settlementModels", name]), r#"{"isActive":true}"#).await?;
         }
         Change::Participant { name, currency, is_proxy } => {
             let mut body = json!({"name": name, "currency": currency.as_str()});
@@ -74,56 +75,43 @@ pub async fn make(api: &AdminApi, scheme: &str, change: &Change) -> Result<(), A
         }
         Change::Activity { name, is_active } => {
             let body = json!({"isActive": is_active});
-            api.send(Method::PUT, &format!("/participants/{name}"), &body.to_string()).await?;
+            api.send(Method::PUT, &path(&["participants", name]), &body.to_string()).await?;
         }
         Change::Limit { name, currency, from, to } => set_limit(api, name, *currency, *from, *to).await?,
         Change::Funds { name, currency, to, .. } => return deposit(api, scheme, name, *currency, *to).await,
         Change::Bind { name, binding } => {
             let (kind, value) = binding.split_once(':').unwrap_or((binding, ""));
             let body = json!({"kind": kind, "value": value});
-            api.send(Method::POST, &format!("/participants/{name}/bindings"), &body.to_string()).await?;
+            api.send(Method::POST, &path(&["participants", name, "bindings"]), &body.to_string()).await?;
         }
         Change::Unbind { name, binding } => {
             let (kind, value) = binding.split_once(':').unwrap_or((binding, ""));
-            let value = percent_encoded(value);
-            let path = format!("/participants/{name}/bindings?kind={kind}&value={value}");
-            api.send(Method::DELETE, &path, "").await?;
+            let bindings = path(&["participants", name, "bindings"]);
+            let query = format!("kind={}&value={}", url_part(kind), url_part(value));
+            api.send(Method::DELETE, &format!("{bindings}?{query}"), "").await?;
         }
         Change::SignatureKey { name, key } => {
             let body = json!({"publicKey": key.text}).to_string();
-            api.send(Method::POST, &format!("/participants/{name}/signatureKeys"), &body).await?;
+            api.send(Method::POST, &path(&["participants", name, "signatureKeys"]), &body).await?;
         }
         Change::Proxied { proxy, name } => {
             let body = json!({"name": name}).to_string();
-            api.send(Method::POST, &format!("/participants/{proxy}/proxied"), &body).await?;
+            api.send(Method::POST, &path(&["participants", proxy, "proxied"]), &body).await?;
         }
         Change::Unproxied { proxy, name } => {
-            let path = format!("/participants/{proxy}/proxied/{}", percent_encoded(name));
-            api.send(Method::DELETE, &path, "").await?;
+            api.send(Method::DELETE, &path(&["participants", proxy, "proxied", name]), "").await?;
         }
         Change::FeeRule(rule) => api.send(Method::POST, "/feeRules", &rule.body()).await?,
         Change::FeeRuleEnd { name, to, .. } => {
             let body = json!({"until": to.to_string()});
-            api.send(Method::PUT, &format!("/feeRules/{name}"), &body.to_string()).await?;
+            api.send(Method::PUT, &path(&["feeRules", name]), &body.to_string()).await?;
         }
         Change::Endpoint { name, kind, to, .. } => {
             let body = json!({"type": kind, "value": to});
-            api.send(Method::POST, &format!("/participants/{name}/endpoints"), &body.to_string()).await?;
+            api.send(Method::POST, &path(&["participants", name, "endpoints"]), &body.to_string()).await?;
         }
     }
     Ok(())
-}
-
-/// A text as a value of a query.
-fn percent_encoded(text: &str) -> String {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-    text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
-        match is_plain(&byte) {
-            true => encoded.push(char::from(byte)),
-            false => encoded += &format!("%{byte:02X}"),
-        }
-        encoded
-    })
 }
 
 fn model_body(model: &Model) -> String {
@@ -157,13 +145,13 @@ async fn set_limit(
         let body = format!(
             r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{cap}}},"initialPosition":0}}"#
         );
-        let path = format!("/participants/{name}/initialPositionAndLimits");
-        api.send(Method::POST, &path, &body).await?;
+        let opening = path(&["participants", name, "initialPositionAndLimits"]);
+        api.send(Method::POST, &opening, &body).await?;
     }
     let body = format!(
         r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{cap},"alarmPercentage":{alarm_percentage}}}}}"#
     );
-    api.send(Method::PUT, &format!("/participants/{name}/limits"), &body).await
+    api.send(Method::PUT, &path(&["participants", name, "limits"]), &body).await
 }
 
 /// Deposits what the cover lacks and waits until it is there.
@@ -182,7 +170,8 @@ async fn deposit(
     let body = format!(
         r#"{{"transferId":"{id}","externalReference":"scheme {scheme}","action":"recordFundsIn","reason":"scheme apply","amount":{{"amount":{lacking},"currency":"{currency}"}}}}"#
     );
-    api.send(Method::POST, &format!("/participants/{name}/accounts/{}", before.id), &body).await?;
+    let account = path(&["participants", name, "accounts", &before.id.to_string()]);
+    api.send(Method::POST, &account, &body).await?;
     let mut cover = before.cover();
     for _ in 0..DEPOSIT_POLLS_MAX {
         cover = settlement_balance(api, name, currency.as_str()).await?.ok_or_else(missing)?.cover();

@@ -15,7 +15,7 @@ use super::reading::Reading;
 use crate::config::nearest;
 
 /// A scheme file larger than this is refused, in bytes.
-const FILE_BYTES_MAX: usize = 16 << 20;
+pub(super) const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// What a hub must look like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub struct AccountTerms {
 /// Every mistake, one per line, each with file and line, in the order of the file. Where the syntax is broken, that
 /// alone is reported.
 pub fn parse(path: &str, text: &str) -> Result<Scheme, Vec<String>> {
-    if text.len() > FILE_BYTES_MAX {
+    if text.len() as u64 > FILE_BYTES_MAX {
         return Err(vec![format!("{path}: it is longer than {FILE_BYTES_MAX} bytes")]);
     }
     Reading::new(path, text).read(text)

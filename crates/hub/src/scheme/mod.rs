@@ -10,12 +10,13 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use upesi_http::ClientTls;
+use upesi_keys::read_limited_text;
 
 use crate::await_hub::await_hub;
 use crate::exit::{Exit, Failure, Outcome};
@@ -50,8 +51,10 @@ pub struct ApplyOptions {
 /// 66 where it cannot be read, 65 with every mistake in it.
 pub fn read(path: &std::path::Path) -> Result<Scheme, Failure> {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::NoInput, format!("{shown} cannot be read: {error}")))?;
+    let text = read_limited_text(path, file::FILE_BYTES_MAX).map_err(|error| {
+        let exit = if error.kind() == ErrorKind::FileTooLarge { Exit::Data } else { Exit::NoInput };
+        Failure::new(exit, format!("{shown} cannot be read: {error}"))
+    })?;
     file::parse(&shown, &text).map_err(|mistakes| Failure::new(Exit::Data, mistakes.join("\n")))
 }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use upesi_types::{Amount, Currency, Timestamp};
+use upesi_types::text::escape;
+use upesi_types::{Amount, Currency, FspId, Timestamp};
 
 use super::fees::FeeRule;
 use super::file::{AccountTerms, Dfsp, Model, Scheme, SigningKey};
@@ -288,6 +289,8 @@ impl Plan {
         let activity = || Change::Activity { name: name.clone(), is_active: wants_active };
         if exists {
             self.proxy(dfsp, present);
+        } else {
+            self.new_name(name, place);
         }
         // An inactive one takes no deposits: it is activated before everything, and deactivated after everything.
         if wants_active && dfsp.is_active.is_some() {
@@ -317,6 +320,14 @@ impl Plan {
         self.endpoints(name, dfsp.endpoints.iter(), present);
         if !wants_active && dfsp.is_active.is_some() {
             self.need(was_active, activity);
+        }
+    }
+
+    /// The rule for new names is that of the admin API.
+    fn new_name(&mut self, name: &str, place: &str) {
+        if FspId::parse_new(name).is_none() {
+            let rule = FspId::NEW_NAME_RULE;
+            self.conflicts.push(format!("{place}: participant {name:?} cannot be created: its name {rule}"));
         }
     }
 
@@ -439,6 +450,10 @@ fn step(from: Amount, to: Amount) -> String {
 impl Change {
     /// One line: `+` for what is made, `~` for what is changed, `-` for what is removed.
     pub fn line(&self) -> String {
+        escape(&self.raw_line()).into_owned()
+    }
+
+    fn raw_line(&self) -> String {
         match self {
             Self::HubAccount { currency, kind, .. } => format!("+ hub account {currency} {kind}"),
             Self::Model(model) => format!("+ model {}", model.name),
@@ -564,6 +579,9 @@ impl Plan {
         let none = BTreeSet::new();
         let present = present.proxied.as_ref().unwrap_or(&none);
         for name in wanted {
+            if !present.contains(name) {
+                self.new_name(name, &dfsp.place);
+            }
             self.need(!present.contains(name), || Change::Proxied {
                 proxy: proxy.clone(),
                 name: name.clone(),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use upesi_types::Amount;
+use upesi_types::text::path;
 
 use super::admin_api::{AdminApi, AdminError, ApiAmount, ApiFlag};
 use super::fees::{FeeRuleState, fee_rules_of};
@@ -226,12 +227,12 @@ impl HubState {
 
 impl ParticipantState {
     async fn read_details(&mut self, api: &AdminApi, name: &str, has_money: bool) -> Result<(), AdminError> {
-        let endpoints = api.get::<Vec<EndpointListing>>(&format!("/participants/{name}/endpoints")).await?;
+        let endpoints = api.get::<Vec<EndpointListing>>(&path(&["participants", name, "endpoints"])).await?;
         self.endpoints = endpoints.into_iter().map(|endpoint| (endpoint.kind, endpoint.value)).collect();
         if !has_money {
             return Ok(());
         }
-        for listing in api.get::<Vec<LimitListing>>(&format!("/participants/{name}/limits")).await? {
+        for listing in api.get::<Vec<LimitListing>>(&path(&["participants", name, "limits"])).await? {
             if listing.limit.kind == "NET_DEBIT_CAP" {
                 let alarm_percentage = listing
                     .limit
@@ -249,7 +250,7 @@ impl ParticipantState {
 
 /// Who is behind a proxy; `None` if the hub has no such call.
 async fn proxied(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>, AdminError> {
-    match api.get::<Vec<ProxiedListing>>(&format!("/participants/{name}/proxied")).await {
+    match api.get::<Vec<ProxiedListing>>(&path(&["participants", name, "proxied"])).await {
         Ok(proxied) => Ok(Some(proxied.into_iter().map(|one| one.name).collect())),
         Err(error) if error.is_unknown() => Ok(None),
         Err(error) => Err(error),
@@ -258,7 +259,7 @@ async fn proxied(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>,
 
 /// A participant's bindings; `None` if the hub has no such call.
 async fn bindings(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>, AdminError> {
-    match api.get::<Vec<BindingListing>>(&format!("/participants/{name}/bindings")).await {
+    match api.get::<Vec<BindingListing>>(&path(&["participants", name, "bindings"])).await {
         Ok(bindings) => {
             let texts = bindings.into_iter().map(|BindingListing { kind, value }| format!("{kind}:{value}"));
             Ok(Some(texts.collect()))
@@ -271,7 +272,7 @@ async fn bindings(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>
 /// The keys in the hub's ledger by which a participant signs, those that ended or were revoked aside; `None` if the hub
 /// has no such call.
 async fn signature_keys(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<String>>, AdminError> {
-    match api.get::<SignatureKeyListing>(&format!("/participants/{name}/signatureKeys")).await {
+    match api.get::<SignatureKeyListing>(&path(&["participants", name, "signatureKeys"])).await {
         Ok(listing) => {
             let counts = |key: &SignatureKeyEntry| {
                 key.source == "ledger" && !matches!(&*key.state, "retired" | "revoked")
@@ -286,7 +287,7 @@ async fn signature_keys(api: &AdminApi, name: &str) -> Result<Option<BTreeSet<St
 
 /// A model that is not in the hub's list, which holds those in force only.
 async fn unlisted_model(api: &AdminApi, name: &str) -> Result<Option<ModelState>, AdminError> {
-    match api.get::<ModelState>(&format!("/settlementModels/{name}")).await {
+    match api.get::<ModelState>(&path(&["settlementModels", name])).await {
         Ok(model) => Ok(Some(model)),
         Err(error) if error.is_unknown() => Ok(None),
         Err(error) => Err(error),
@@ -298,7 +299,7 @@ async fn unlisted_model(api: &AdminApi, name: &str) -> Result<Option<ModelState>
 /// # Errors
 /// The call fails.
 pub async fn settlement_balances(api: &AdminApi, name: &str) -> Result<Vec<Balance>, AdminError> {
-    let mut balances = api.get::<Vec<Balance>>(&format!("/participants/{name}/accounts")).await?;
+    let mut balances = api.get::<Vec<Balance>>(&path(&["participants", name, "accounts"])).await?;
     balances.retain(|balance| balance.ledger_account_type == "SETTLEMENT");
     Ok(balances)
 }

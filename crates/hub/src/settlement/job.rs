@@ -12,6 +12,7 @@ use upesi_ledger::SettlementState;
 use super::api::{Account, Content, Model, Settlement, SettlementApi, Step, Window};
 use super::{Done, Hub, Job, SettlementError, Waiting};
 use crate::scheme::admin_api::AdminError;
+use crate::terminal::note;
 
 /// Longest name, so that the references that it begins fit 50 characters.
 const NAME_CHARS_MAX: usize = 26;
@@ -120,7 +121,7 @@ impl Job {
                 None => {
                     let Content { currency_id, ledger_account_type, .. } = content;
                     let what = format!("window {}: {currency_id} {ledger_account_type}", window.id);
-                    eprintln!("upesi: {what} stays: no active model of deferred net settlement governs it");
+                    note(format_args!("{what} stays: no active model of deferred net settlement governs it"));
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use upesi_types::Amount;
+use upesi_types::text::Escaped;
 
 use super::api::{Account, Settlement, Window};
 use crate::exit::{Exit, Failure};
@@ -105,7 +106,7 @@ impl WindowShown {
 
     fn write(&self, text: &mut String) {
         let Self { id, state, changed_date, reason, .. } = self;
-        let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        let reason = if reason.is_empty() { String::new() } else { format!(": {}", Escaped(reason)) };
         let _ = writeln!(text, "window {id}  {state} since {changed_date}{reason}");
         for content in &self.contents {
             let ContentShown { currency, ledger_account_type, state } = content;
@@ -146,14 +147,14 @@ impl SettlementShown {
         let windows = windows.join(", ");
         let Self { id, model, state, changed_date, reason, .. } = self;
         let _ = writeln!(text, "settlement {id}  {model} of window{plural} {windows}");
-        let _ = writeln!(text, "  {state} since {changed_date}: {reason}");
+        let _ = writeln!(text, "  {state} since {changed_date}: {}", Escaped(reason));
         let names = self.accounts.iter().map(|account| account.dfsp.len());
         let width = names.chain(["DFSP".len()]).max().unwrap_or(0);
         let _ =
             writeln!(text, "  {:<width$}  account  {:>18}       {:<22}  reference", "DFSP", "net", "state");
         for account in &self.accounts {
             let AccountShown { dfsp, account_id, currency, net, state, external_reference, .. } = account;
-            let reference = external_reference.as_deref().unwrap_or("");
+            let reference = Escaped(external_reference.as_deref().unwrap_or(""));
             let line =
                 format!("  {dfsp:<width$}  {account_id:>7}  {net:>18} {currency}   {state:<22}  {reference}");
             let _ = writeln!(text, "{}", line.trim_end());

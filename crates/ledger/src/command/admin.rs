@@ -296,6 +296,8 @@ pub enum AdminRefusal {
     ParticipantUnknown { name: FspId },
     /// A participant's name has not 2 to 30 characters.
     ParticipantName,
+    /// A new participant has a name that cannot stand everywhere as it is.
+    ParticipantNameUnusable,
     /// The hub lacks an account that a currency needs.
     HubAccountMissing { kind: LedgerAccountTypeId },
     /// Another participant has the name in another case.

@@ -48,6 +48,9 @@ impl Ledger {
             // Fulfils name their parties in any case, so two names may not differ in nothing else.
             return Err(AdminRefusal::ParticipantNameInOtherCase);
         }
+        if existing.is_none() && FspId::parse_new(name.as_str()).is_none() {
+            return Err(AdminRefusal::ParticipantNameUnusable);
+        }
         self.check_not_proxied(existing)?;
         let has_currency = |participant: &Participant| {
             participant.accounts.iter().any(|account| account.currency == currency)
@@ -297,6 +300,9 @@ impl Ledger {
             },
             None if self.participant_id_ignoring_case(name).is_some() => {
                 return Err(AdminRefusal::ParticipantNameInOtherCase);
+            }
+            None if FspId::parse_new(name.as_str()).is_none() => {
+                return Err(AdminRefusal::ParticipantNameUnusable);
             }
             None if self.participants().len() >= self.config.limits.participants => {
                 return Err(AdminRefusal::ParticipantsFull);

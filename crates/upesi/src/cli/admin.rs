@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
+use upesi_hub::terminal::note;
 use upesi_hub::{
     BOOTSTRAP_MINUTES, BREAK_GLASS_MINUTES, BreakGlassError, make_bootstrap, open_break_glass,
     seal_break_glass,
 };
+use upesi_types::text::{Escaped, path, url_part};
 
 use super::arguments::SettingsArguments;
 use super::people;
@@ -219,9 +221,9 @@ pub fn run(command: AdminCommand) -> Outcome {
             let settings = settings(&arguments)?.settings;
             let token = make_bootstrap(&settings.data.dir)
                 .map_err(|error| Failure::new(Exit::CannotCreate, error))?;
-            eprintln!(
-                "upesi: this token creates operators for {BOOTSTRAP_MINUTES} minutes, until it has made a token"
-            );
+            note(format_args!(
+                "this token creates operators for {BOOTSTRAP_MINUTES} minutes, until it has made a token"
+            ));
             hand_out(&token, out.as_deref())
         }
         AdminCommand::BreakGlass(command) => break_glass(command),
@@ -267,7 +269,7 @@ fn break_glass(command: BreakGlassCommand) -> Outcome {
         BreakGlassCommand::Seal(BootstrapArguments { out, settings: arguments }) => {
             let settings = settings(&arguments)?.settings;
             let code = seal_break_glass(&settings.data.dir).map_err(failed)?;
-            eprintln!("upesi: keep this code in a sealed envelope; it opens one token for an emergency");
+            note(format_args!("keep this code in a sealed envelope; it opens one token for an emergency"));
             hand_out(&code, out.as_deref())
         }
         BreakGlassCommand::Open(OpenArguments {
@@ -276,9 +278,9 @@ fn break_glass(command: BreakGlassCommand) -> Outcome {
         }) => {
             let settings = settings(&arguments)?.settings;
             let token = open_break_glass(&settings.data.dir, &read_token(&code)?).map_err(failed)?;
-            eprintln!(
-                "upesi: this token is good for {BREAK_GLASS_MINUTES} minutes; all that it does is recorded"
-            );
+            note(format_args!(
+                "this token is good for {BREAK_GLASS_MINUTES} minutes; all that it does is recorded"
+            ));
             hand_out(&token, out.as_deref())
         }
     }
@@ -297,11 +299,11 @@ fn make_token(name: &str, operator: Option<&Value>, call: CallArguments) -> Outc
             api.post::<Value>("/operators", "application/json", body.to_string().into()).await?;
         }
         let days = json!({"days": days}).to_string();
-        api.propose(&format!("/operators/{name}/tokens"), days).await
+        api.propose(&path(&["operators", name, "tokens"]), days).await
     });
     let made = made.map_err(|error| failure(&error))?;
     if let Some(approval) = made["approvalId"].as_u64() {
-        eprintln!("upesi: the token is good once a second person has run `upesi admin approve {approval}`");
+        note(format_args!("the token is good once a second person has run `upesi admin approve {approval}`"));
     }
     let token =
         made["token"].as_str().ok_or_else(|| Failure::new(Exit::Failure, "the hub's answer has no token"))?;
@@ -364,7 +366,7 @@ async fn pages(api: &AdminApi, all: bool) -> Result<Vec<Value>, Failure> {
     let mut found = Vec::new();
     let mut after = "0".to_owned();
     loop {
-        let path = format!("/approvals?state={state}&after={after}");
+        let path = format!("/approvals?state={state}&after={}", url_part(&after));
         let mut page: Value = api.get(&path).await.map_err(|error| failure(&error))?;
         match page["approvals"].take() {
             Value::Array(items) => found.extend(items),
@@ -378,9 +380,10 @@ async fn pages(api: &AdminApi, all: bool) -> Result<Vec<Value>, Failure> {
 }
 
 fn line(approval: &Value) -> String {
-    let text = |name: &str| approval[name].as_str().unwrap_or_default();
+    let text = |name: &str| Escaped(approval[name].as_str().unwrap_or_default());
     let change = format!("{}: {} → {}", text("object"), text("before"), text("after"));
-    let result = approval["result"].as_str().map(|result| format!(", {result}")).unwrap_or_default();
+    let result = approval["result"].as_str();
+    let result = result.map(|result| format!(", {}", Escaped(result))).unwrap_or_default();
     format!(
         "{} {}{result} until {} {} {change}, by {}: {}\n",
         approval["approvalId"],
@@ -412,7 +415,7 @@ pub(super) fn decide_approvals(
                 }
             }
             Err(error) => {
-                eprintln!("upesi: {error}");
+                note(format_args!("{error}"));
                 last = Some(failure(&error));
             }
         }

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use upesi_hub::directory_import::{self, ImportOptions};
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::scheme::admin_api::AdminApi;
+use upesi_hub::terminal::Escaping;
 use upesi_hub::values::{WAIT_DEFAULT, wait};
 
 use super::tls::TlsArguments;
@@ -81,7 +82,7 @@ pub fn run(command: DirectoryCommand) -> Outcome {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Temporary, error))?;
-    let mut output = io::stdout();
+    let mut output = Escaping::new(io::stdout());
     match command {
         DirectoryCommand::Import(arguments) => {
             let ImportArguments { file, replace, name, admin, tls, wait, json } = arguments;
@@ -89,7 +90,11 @@ pub fn run(command: DirectoryCommand) -> Outcome {
             let admin_tls = tls.load()?;
             let options =
                 ImportOptions { file, admin_url, admin_tls, admin_token, wait, name, replace, json };
-            runtime.block_on(directory_import::import(&options, &mut output, &mut io::stderr()))
+            runtime.block_on(directory_import::import(
+                &options,
+                &mut output,
+                &mut Escaping::new(io::stderr()),
+            ))
         }
         DirectoryCommand::Get(GetArguments { kind, id, admin, tls, json }) => {
             let token = tls.token()?;

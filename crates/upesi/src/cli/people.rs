@@ -1,7 +1,7 @@
 //! `upesi admin enrol`, `login`, `logout`, `sessions` and `password`: people of the hub's own.
 
 use std::fs;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -10,6 +10,8 @@ use upesi_http::Method;
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::replace_private;
 use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
+use upesi_hub::terminal::note;
+use upesi_types::text::path;
 
 use super::admin::{HubArguments, connect, failure, hand_out, runtime};
 use super::tls::read_token;
@@ -17,6 +19,8 @@ use super::tls::read_token;
 const JSON: &str = "application/json";
 /// How often a code may be mistyped at a terminal.
 const CODES_TRIED_MAX: u32 = 3;
+/// Longest line of stdin that is read, in bytes.
+const LINE_BYTES_MAX: u64 = 4_096;
 
 /// Arguments of `upesi admin invite`.
 #[derive(Args, Clone, Debug)]
@@ -92,7 +96,8 @@ fn ask_code() -> Result<String, Failure> {
 
 fn next_line(what: &str) -> Result<String, Failure> {
     let mut line = String::new();
-    match io::stdin().read_line(&mut line) {
+    // What is behind the limit stays in the buffer of stdin.
+    match io::stdin().lock().take(LINE_BYTES_MAX).read_line(&mut line) {
         Ok(0) => Err(Failure::new(Exit::NoInput, format!("stdin ended before {what}"))),
         Ok(_) => Ok(line.trim_end_matches(['\r', '\n']).to_owned()),
         Err(error) => Err(Failure::new(Exit::InputOutput, format!("stdin: {error}"))),
@@ -132,11 +137,11 @@ pub(super) fn invite(arguments: InviteArguments, operator: Option<&Value>) -> Ou
             api.post::<Value>("/operators", JSON, body.to_string().into()).await?;
         }
         let hours = json!({"hours": hours}).to_string();
-        api.propose(&format!("/operators/{name}/enrolments"), hours).await
+        api.propose(&path(&["operators", &name, "enrolments"]), hours).await
     });
     let made = made.map_err(|error| failure(&error))?;
     if let Some(approval) = made["approvalId"].as_u64() {
-        eprintln!("upesi: the token is good once a second person has run `upesi admin approve {approval}`");
+        note(format_args!("the token is good once a second person has run `upesi admin approve {approval}`"));
     }
     hand_out(text(&made, "token")?, out.as_deref())
 }
@@ -151,15 +156,17 @@ pub(super) fn enrol(arguments: EnrolArguments) -> Outcome {
     let begun: Value =
         runtime.block_on(api.post("/enrolments", JSON, body.into())).map_err(|error| failure(&error))?;
     write_out(&format!("{}\n", text(&begun, "uri")?))?;
-    eprintln!("upesi: give {} to an authenticator app, then type its code", text(&begun, "secret")?);
+    note(format_args!("give {} to an authenticator app, then type its code", text(&begun, "secret")?));
     for tried in 1.. {
         let body = json!({"token": token, "code": ask_code()?}).to_string();
         match runtime.block_on(api.post::<Value>("/enrolments/confirm", JSON, body.into())) {
             Ok(enrolled) => {
-                eprintln!("upesi: {} may log in now: upesi admin login", text(&enrolled, "operator")?);
+                note(format_args!("{} may log in now: upesi admin login", text(&enrolled, "operator")?));
                 break;
             }
-            Err(error) if tried < CODES_TRIED_MAX && io::stdin().is_terminal() => eprintln!("upesi: {error}"),
+            Err(error) if tried < CODES_TRIED_MAX && io::stdin().is_terminal() => {
+                note(format_args!("{error}"))
+            }
             Err(error) => return Err(failure(&error)),
         }
     }
@@ -180,7 +187,7 @@ pub(super) fn login(arguments: LoginArguments) -> Outcome {
     let refuse = |error| Failure::new(Exit::CannotCreate, format!("{}: {error}", file.display()));
     replace_private(&file, &format!("{}\n", text(&opened, "token")?)).map_err(refuse)?;
     let (id, minutes) = (text(&opened, "sessionId")?, opened["idleSeconds"].as_u64().unwrap_or(0) / 60);
-    eprintln!("upesi: session {id} of {name}: it ends after {minutes} minutes without a call");
+    note(format_args!("session {id} of {name}: it ends after {minutes} minutes without a call"));
     Ok(())
 }
 
@@ -191,7 +198,7 @@ fn renew(hub: HubArguments) -> Outcome {
     let renewed: Value = runtime
         .block_on(api.post("/sessions/current/code", JSON, body.into()))
         .map_err(|error| failure(&error))?;
-    eprintln!("upesi: session {} may approve for five minutes", text(&renewed, "sessionId")?);
+    note(format_args!("session {} may approve for five minutes", text(&renewed, "sessionId")?));
     Ok(())
 }
 
@@ -210,7 +217,7 @@ pub(super) fn sessions(arguments: SessionsArguments) -> Outcome {
     let SessionsArguments { end, json, hub } = arguments;
     let (api, runtime) = connect(hub)?;
     if let Some(id) = end {
-        let ended = runtime.block_on(api.send(Method::DELETE, &format!("/sessions/{id}"), ""));
+        let ended = runtime.block_on(api.send(Method::DELETE, &path(&["sessions", &id]), ""));
         return ended.map_err(|error| failure(&error));
     }
     let found: Value = runtime.block_on(api.get("/sessions")).map_err(|error| failure(&error))?;
@@ -238,6 +245,6 @@ pub(super) fn password(hub: HubArguments) -> Outcome {
     let (old, code, new) = (ask_hidden("Password")?, ask_code()?, ask_new_password()?);
     let body = json!({"password": old, "code": code, "newPassword": new}).to_string();
     runtime.block_on(api.send(Method::PUT, "/self/password", &body)).map_err(|error| failure(&error))?;
-    eprintln!("upesi: the password is another one; other sessions have ended");
+    note(format_args!("the password is another one; other sessions have ended"));
     Ok(())
 }

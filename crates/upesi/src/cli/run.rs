@@ -12,6 +12,7 @@ use upesi_hub::inspect::audit::{self, AuditOptions};
 use upesi_hub::inspect::filter::Filter;
 use upesi_hub::inspect::print::{PrintOptions, print};
 use upesi_hub::inspect::trail::{self, EntryFilter, ExportOptions, TrailOptions, verify_export};
+use upesi_hub::terminal::{Escaping, note};
 use upesi_hub::trim::trim;
 use upesi_hub::{export, logging};
 use upesi_lab::cli as lab;
@@ -40,7 +41,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(()) => Exit::Success,
         Err(failure) => {
             if !failure.message.is_empty() {
-                eprintln!("upesi: {failure}");
+                note(format_args!("{failure}"));
             }
             failure.exit
         }
@@ -122,8 +123,8 @@ fn journal(arguments: JournalArguments) -> Outcome {
     let JournalArguments { directory, json, payload, from, limit, transfer, fsp, since, until } = arguments;
     let filter = Filter { transfer, fsp, since, until };
     let options = PrintOptions { directory, from_seq: from, filter, limit, json, payload };
-    let mut output = io::BufWriter::new(io::stdout().lock());
-    let outcome = print(&options, &mut output, &mut io::stderr());
+    let mut output = io::BufWriter::new(Escaping::new(io::stdout().lock()));
+    let outcome = print(&options, &mut output, &mut Escaping::new(io::stderr()));
     // What was read before a damaged record is worth showing.
     let flushed = flush(&mut output);
     outcome.and(flushed)
@@ -135,7 +136,7 @@ fn audit_directory(arguments: AuditArguments) -> Outcome {
         Some(AuditPart::Trail(arguments)) => return audit_trail(arguments),
         Some(AuditPart::Verify(VerifyArguments { export, first, checkpoints, key })) => {
             let options = ExportOptions { export, first, checkpoints: checkpoints.zip(key) };
-            return verify_export(&options, &mut io::stderr());
+            return verify_export(&options, &mut Escaping::new(io::stderr()));
         }
         None => {}
     }
@@ -167,8 +168,8 @@ fn audit_trail(arguments: TrailArguments) -> Outcome {
         json,
         checkpoints: arguments.checkpoints.zip(arguments.key),
     };
-    let mut output = io::BufWriter::new(io::stdout().lock());
-    let outcome = trail::trail(&options, &mut output, &mut io::stderr());
+    let mut output = io::BufWriter::new(Escaping::new(io::stdout().lock()));
+    let outcome = trail::trail(&options, &mut output, &mut Escaping::new(io::stderr()));
     let flushed = flush(&mut output);
     outcome.and(flushed)
 }
@@ -180,16 +181,32 @@ fn make_backup(arguments: &BackupArguments) -> Outcome {
 
 fn restore_backup(arguments: &RestoreArguments) -> Outcome {
     let report = backup::restore(arguments)?;
-    if arguments.json {
-        return write_out(&audit::to_json(&report.audit));
-    }
     let data = arguments.data.display();
-    write_out(&format!(
-        "restored {} files ({} bytes) to {data}\n{}",
-        report.files,
-        report.bytes,
-        audit::to_text(&report.audit)
-    ))
+    if arguments.json {
+        write_out(&audit::to_json(&report.audit))?;
+    } else {
+        let (files, bytes) = (report.files, report.bytes);
+        let audit = audit::to_text(&report.audit);
+        write_out(&format!("restored {files} files ({bytes} bytes) to {data}\n{audit}"))?;
+    }
+    let total = report.audit.rule_findings_total;
+    match (total, report.is_accepted) {
+        (0, _) => Ok(()),
+        (_, true) => {
+            note(format_args!(
+                "{total} findings about rules are accepted; the next start records it in the audit trail"
+            ));
+            Ok(())
+        }
+        (_, false) => Err(Failure::new(
+            Exit::Data,
+            format!(
+                "{data} is restored and whole, and its sums are right, but {total} decisions are not those of the \
+                 auditor's rules (see above). No hub starts on it until they are accepted: read them, then repeat the \
+                 command with --accept-findings, which the audit trail will record."
+            ),
+        )),
+    }
 }
 
 fn to_json_line(value: &impl serde::Serialize) -> Result<String, Failure> {

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::scheme::{self, ApplyOptions};
+use upesi_hub::terminal::Escaping;
 use upesi_hub::values::{WAIT_DEFAULT, wait};
 
 use super::tls::TlsArguments;
@@ -58,5 +59,5 @@ pub fn run(command: SchemeCommand) -> Outcome {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Temporary, error))?;
-    runtime.block_on(scheme::run(&options, &mut io::stdout()))
+    runtime.block_on(scheme::run(&options, &mut Escaping::new(io::stdout())))
 }

@@ -11,6 +11,7 @@ use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::settlement::{
     self, Action, HubOptions, Job, JobName, Reconcile, Report, ReportKind, SettlementState,
 };
+use upesi_hub::terminal::Escaping;
 use upesi_hub::values::{WAIT_DEFAULT, dfsp_name, wait};
 
 use super::tls::TlsArguments;
@@ -278,7 +279,7 @@ pub fn run(command: SettlementCommand) -> Outcome {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Temporary, error))?;
-    let output = &mut io::stdout();
+    let output = &mut Escaping::new(io::stdout());
     match read(command) {
         Asked::Action(HubArguments { call, json }, action) => {
             runtime.block_on(settlement::run(&options(call, json)?, &action, output))

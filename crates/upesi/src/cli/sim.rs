@@ -13,6 +13,7 @@ use upesi_hub::await_hub;
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::process::stop_signal;
 use upesi_hub::scheme::{self, ApplyOptions};
+use upesi_hub::terminal::Escaping;
 use upesi_hub::values::{WAIT_DEFAULT, currency, dfsp_name, wait};
 use upesi_lab::cli::messages::Teller;
 use upesi_sim::{
@@ -169,7 +170,7 @@ async fn prepare(
         plan_only: false,
         json: false,
     };
-    scheme::apply(&scheme, &options, &mut std::io::stderr()).await
+    scheme::apply(&scheme, &options, &mut Escaping::new(std::io::stderr())).await
 }
 
 /// Prints the messages that DFSPs send and receive.

@@ -15,6 +15,7 @@ use upesi_hub::process::stop_signal;
 use upesi_hub::scheme::file::Scheme;
 use upesi_hub::scheme::{self, ApplyOptions};
 use upesi_hub::settlement::{self, Action, HubOptions, Job, JobName, SettlementState};
+use upesi_hub::terminal::Escaping;
 use upesi_hub::trial::{self, Secured};
 use upesi_lab::cli::messages::{self, Teller};
 use upesi_lab::{
@@ -89,7 +90,7 @@ fn unavailable(error: impl Display) -> Failure {
 
 fn say(text: impl Display) {
     // A reader that went away does not stop the demo.
-    let _ = writeln!(io::stdout().lock(), "{text}");
+    let _ = writeln!(Escaping::new(io::stdout().lock()), "{text}");
 }
 
 fn title(number: u8, text: &str) {

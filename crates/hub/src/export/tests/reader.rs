@@ -37,7 +37,7 @@ pub fn read_parquet(path: &Path, columns: &[&str]) -> (Vec<String>, usize) {
 
 /// A CSV field: quoted where a comma, a quote or a line break would end it.
 fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
+    match text.contains([',', ';', '|', '\t', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),
     }

@@ -632,3 +632,50 @@ fn a_hub_without_bindings_is_told_apart() {
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
 }
+
+/// The hub as [`finished_hub`] has it, whose DFSP has another name.
+fn hub_of(name: &str) -> (ScriptedHub, String) {
+    let path = upesi_types::text::path(&["participants", name]);
+    let renamed = |text: &str| text.replace("greenbank", name);
+    let limit = r#"[{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":5000}}]"#;
+    let endpoint =
+        r#"[{"type":"FSPIOP_CALLBACK_URL_TRANSFER_POST","value":"http://green.example/transfers"}]"#;
+    let hub = ScriptedHub::start(&[
+        ("GET /participants", &renamed(&format!("[{HUB_ACCOUNTS},{GREENBANK}]"))),
+        ("GET /settlementModels", MODEL),
+        (&format!("GET {path}/endpoints"), endpoint),
+        (&format!("GET {path}/limits"), limit),
+        (&format!("GET {path}/accounts"), &accounts("-3000.5")),
+    ]);
+    (hub, path)
+}
+
+#[test]
+fn names_of_earlier_versions_are_encoded_in_paths() {
+    for (name, expected) in
+        [("Green Bank", "Green%20Bank"), ("%61%61", "%2561%2561"), ("a/../b?c", "a%2F..%2Fb%3Fc")]
+    {
+        let (hub, path) = hub_of(name);
+        assert_eq!(path, format!("/participants/{expected}"));
+        let applied = apply(&hub, &SCHEME.replace("greenbank", name), |_| {});
+        assert_eq!(applied.outcome, Ok(()), "{name}");
+        let changes = hub.changes();
+        assert_eq!(changes.len(), 1, "{changes:?}");
+        assert!(changes[0].starts_with(&format!("PUT /participants/{expected}/limits {{")), "{changes:?}");
+    }
+}
+
+#[test]
+fn a_name_that_the_admin_api_would_not_create_is_a_conflict() {
+    for name in ["Green Bank", "%61%61", "=cmd", ".hidden", "a/b"] {
+        let hub = empty_hub();
+        let applied = apply(&hub, &SCHEME.replace("greenbank", name), |_| {});
+        let failure = applied.outcome.unwrap_err();
+        assert_eq!(failure.exit, Exit::Failure, "{failure}");
+        assert!(
+            failure.message.contains(&format!("participant {name:?} cannot be created: its name must")),
+            "{failure}"
+        );
+        assert_eq!(hub.changes(), Vec::<String>::new());
+    }
+}

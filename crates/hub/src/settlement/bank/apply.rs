@@ -7,6 +7,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use upesi_http::Method;
 use upesi_ledger::{PROPOSALS_OF_MAKER_MAX, SettlementState};
+use upesi_types::text::{path, url_part};
 use upesi_types::{Amount, TransferId};
 
 use super::super::api::{Account, Step};
@@ -79,7 +80,7 @@ pub(super) fn movement_id(settlement: u32, account: u32) -> TransferId {
 }
 
 fn path_of(entry: &Entry) -> String {
-    format!("/participants/{}/accounts/{}", entry.line.name, entry.settlement_account)
+    path(&["participants", &entry.line.name, "accounts", &entry.settlement_account.to_string()])
 }
 
 impl Hub {
@@ -266,8 +267,9 @@ impl Hub {
 
     async fn set_cap(&self, entry: &Entry, caps: Caps) -> Done<()> {
         let Line { name, currency, balance, .. } = &entry.line;
-        let path = format!("/participants/{name}/limits");
-        let found: Vec<Listing> = self.api.0.get(&format!("{path}?currency={currency}")).await?;
+        let limits = path(&["participants", name, "limits"]);
+        let query = format!("currency={}", url_part(currency));
+        let found: Vec<Listing> = self.api.0.get(&format!("{limits}?{query}")).await?;
         let none = || SettlementError::Stopped(format!("it has no net debit cap in {currency}"));
         let Limit { value, alarm_percentage } = found.into_iter().next().ok_or_else(none)?.limit;
         let Some(cap) = caps.wanted(value.0, *balance) else { return Ok(()) };
@@ -276,6 +278,6 @@ impl Hub {
             r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{cap},"alarmPercentage":{}}}}}"#,
             alarm_percentage.0
         );
-        Ok(self.api.0.send(Method::PUT, &path, &body).await?)
+        Ok(self.api.0.send(Method::PUT, &limits, &body).await?)
     }
 }

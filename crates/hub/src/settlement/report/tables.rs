@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use rust_xlsxwriter::{DocProperties, ExcelDateTime, Workbook, XlsxError};
 use upesi_ledger::Sum;
+use upesi_types::text::{cell, escape};
 
 use super::figures::{Figures, Party};
 
@@ -26,8 +27,7 @@ impl Cell {
     /// The text of the cell; what a spreadsheet would take for a formula begins with an apostrophe.
     pub(super) fn to_csv(&self) -> String {
         match self {
-            Self::Text(text) if text.starts_with(['=', '+', '-', '@', '\t']) => format!("'{text}"),
-            Self::Text(text) => text.clone(),
+            Self::Text(text) => cell(text).into_owned(),
             Self::Number(number) => number.to_string(),
             Self::Amount(units) => decimal(*units),
             Self::Grouped(units) => grouped(&decimal(*units)),
@@ -276,7 +276,7 @@ pub(super) fn to_xlsx(rows: &[Vec<Cell>], as_of: &str) -> Result<Vec<u8>, XlsxEr
     for (row, cells) in (0..).zip(rows) {
         for (column, cell) in (0..).zip(cells) {
             match cell {
-                Cell::Text(text) => sheet.write_string(row, column, text)?,
+                Cell::Text(text) => sheet.write_string(row, column, escape(text))?,
                 Cell::Number(_) | Cell::Amount(_) => match number(&cell.to_csv()) {
                     Some(number) => sheet.write_number(row, column, number)?,
                     None => sheet.write_string(row, column, cell.to_csv())?,

@@ -1,0 +1,81 @@
+//! Output of commands: what is hidden in a text from outside is escaped on its way to a terminal, a pipe or a log.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use upesi_types::text::escape_lines;
+
+/// Stands for bytes that are not UTF-8.
+const REPLACEMENT: &str = "\u{fffd}";
+
+/// Prints a line on stderr.
+pub fn note(text: impl Display) {
+    let _ = writeln!(Escaping::new(io::stderr()), "upesi: {text}");
+}
+
+/// A writer that escapes hidden characters but line breaks and tabs. Bytes that are not UTF-8 are replaced.
+#[derive(Debug)]
+pub struct Escaping<W: Write> {
+    inner: W,
+    /// The beginning of a character whose end has not come yet.
+    beginning: Vec<u8>,
+}
+
+impl<W: Write> Escaping<W> {
+    /// Escapes what goes to a writer.
+    pub const fn new(inner: W) -> Self {
+        Self { inner, beginning: Vec::new() }
+    }
+
+    fn write_text(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for chunk in bytes.utf8_chunks() {
+            self.inner.write_all(escape_lines(chunk.valid()).as_bytes())?;
+            match std::str::from_utf8(chunk.invalid()) {
+                Ok(_) => {}
+                // It may go on with the next bytes.
+                Err(error) if error.error_len().is_none() => self.beginning = chunk.invalid().to_vec(),
+                Err(_) => self.inner.write_all(REPLACEMENT.as_bytes())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for Escaping<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.beginning.is_empty() {
+            self.write_text(bytes)?;
+        } else {
+            let mut joined = std::mem::take(&mut self.beginning);
+            joined.extend_from_slice(bytes);
+            self.write_text(&joined)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_escaped_however_they_are_cut() {
+        let text = "a\u{202e}b\u{1b}[2K\r\n日本\t\u{e0041}";
+        for size in 1..text.len() {
+            let mut output = Escaping::new(Vec::new());
+            for part in text.as_bytes().chunks(size) {
+                output.write_all(part).unwrap();
+            }
+            let written = String::from_utf8(output.inner).unwrap();
+            assert_eq!(written, "a\\u202eb\\u001b[2K\\r\n日本\t\\udb40\\udc41", "by {size}");
+        }
+        let mut output = Escaping::new(Vec::new());
+        output.write_all(b"a\xff\xfeb\xc3").unwrap();
+        output.write_all(b"\xa9").unwrap();
+        assert_eq!(String::from_utf8(output.inner).unwrap(), "a\u{fffd}\u{fffd}bé");
+    }
+}
