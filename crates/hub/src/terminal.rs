@@ -1,4 +1,4 @@
-//! Output of commands: what is hidden in a text from outside is escaped on its way to a terminal, a pipe or a log.
+//! Output of commands: hidden characters in texts from outside are escaped on their way to a terminal, a pipe or a log.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -32,7 +32,7 @@ impl<W: Write> Escaping<W> {
             self.inner.write_all(escape_lines(chunk.valid()).as_bytes())?;
             match std::str::from_utf8(chunk.invalid()) {
                 Ok(_) => {}
-                // It may go on with the next bytes.
+                // The next bytes may complete the character.
                 Err(error) if error.error_len().is_none() => self.beginning = chunk.invalid().to_vec(),
                 Err(_) => self.inner.write_all(REPLACEMENT.as_bytes())?,
             }

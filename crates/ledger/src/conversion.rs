@@ -21,6 +21,7 @@ use crate::show::{Names, Show, Shown};
 use crate::state::Ledger;
 use crate::stored::{Stored, stored_struct};
 use crate::transfer::{AbortKind, Fingerprint, PublicState, TransferState};
+use crate::window::WindowId;
 
 mod table;
 
@@ -107,6 +108,8 @@ pub enum ConversionState {
     Committed {
         /// When.
         at: Timestamp,
+        /// The windows of its movements; absent if a hub kept it that did not note them yet.
+        windows: Option<LegWindows>,
     },
     /// No position carries it. Final.
     Aborted {
@@ -117,6 +120,15 @@ pub enum ConversionState {
         /// When.
         at: Timestamp,
     },
+}
+
+/// The settlement windows of a committed conversion's movements; absent of one that its commit settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LegWindows {
+    /// Of the movement that was reserved.
+    pub reserved: Option<WindowId>,
+    /// Of the further one, on the payee's side.
+    pub further: Option<WindowId>,
 }
 
 /// A movement of a conversion: the debtor owes the creditor.
@@ -149,7 +161,7 @@ impl Conversion {
     pub const fn completed_at(&self) -> Option<Timestamp> {
         match self.state {
             ConversionState::Reserved | ConversionState::Fulfilled => None,
-            ConversionState::Committed { at } | ConversionState::Aborted { at, .. } => Some(at),
+            ConversionState::Committed { at, .. } | ConversionState::Aborted { at, .. } => Some(at),
         }
     }
 
@@ -212,9 +224,10 @@ impl Stored for ConversionState {
         match self {
             Self::Reserved => encoder.u8(0),
             Self::Fulfilled => encoder.u8(1),
-            Self::Committed { at } => {
-                encoder.u8(2);
+            Self::Committed { at, windows } => {
+                encoder.u8(if windows.is_some() { 4 } else { 2 });
                 encoder.timestamp(*at);
+                windows.iter().for_each(|windows| windows.encode(encoder));
             }
             Self::Aborted { kind, cause, at } => {
                 encoder.u8(3);
@@ -229,7 +242,8 @@ impl Stored for ConversionState {
         Ok(match decoder.u8()? {
             0 => Self::Reserved,
             1 => Self::Fulfilled,
-            2 => Self::Committed { at: decoder.timestamp()? },
+            2 => Self::Committed { at: decoder.timestamp()?, windows: None },
+            4 => Self::Committed { at: decoder.timestamp()?, windows: Some(Stored::decode(decoder)?) },
             3 => Self::Aborted {
                 kind: Stored::decode(decoder)?,
                 cause: Stored::decode(decoder)?,
@@ -238,6 +252,10 @@ impl Stored for ConversionState {
             _ => return Err(DecodeError("unknown state of conversion")),
         })
     }
+}
+
+stored_struct! {
+    LegWindows { reserved, further }
 }
 
 impl Stored for ConversionId {

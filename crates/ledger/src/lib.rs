@@ -27,6 +27,7 @@ mod fee;
 mod funds;
 mod index;
 mod limits;
+mod obligation;
 mod operator;
 mod outbox;
 mod participant;
@@ -67,7 +68,7 @@ pub use change::Change;
 pub use command::{AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Reply};
 pub use conversion::{
     Conversion, ConversionAccounts, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState,
-    ConversionTotals,
+    ConversionTotals, LegWindows,
 };
 pub use courier::courier_of;
 pub use endpoint::EndpointType;
@@ -76,6 +77,7 @@ pub use facts::{Archived, Facts};
 pub use fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
 pub use funds::{FundsDirection, FundsState, FundsTransfer};
 pub use limits::{CALLBACKS_PER_RECORD_MAX, FundsOutGuard, LedgerConfig, Limits, UnknownTransfer};
+pub use obligation::{Obligation, ObligationKind};
 pub use operator::{
     CREDENTIALS_MAX, Credential, ENROLMENT_HOURS_MAX, EXCLUSIONS, OPERATOR_NAME_BYTES_MAX, OPERATORS_MAX,
     Operator, Operators, Person, Role, Roles, SEALED_BYTES, SEED_BYTES, Sealed, Secret, TOKEN_DAYS_MAX,
@@ -96,7 +98,7 @@ pub use state::{Ledger, Totals};
 pub use stored::Stored;
 pub use trail::{AUDIT_TEXT_BYTES_MAX, Attribution, AuditEntry, Trail, effects_of};
 pub use transfer::{
-    AbortKind, Aborted, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState,
+    AbortKind, Aborted, ChargedFee, Committed, Fingerprint, PublicState, Settled, Transfer, TransferState,
 };
 pub use window::{
     Content, ContentId, ContentRef, Net, NewContent, Pair, SettlementId, Sum, Window, WindowId, WindowState,

@@ -300,6 +300,16 @@ impl Ledger {
         self.windows.get(id)
     }
 
+    /// When the oldest window was opened that has obligations which are not settled; `None` if there is none.
+    pub fn unsettled_since(&self) -> Option<Timestamp> {
+        let is_unsettled = |window: &&Window| match window.state {
+            WindowState::Open => !self.windows.is_open_empty(),
+            WindowState::Settled => false,
+            WindowState::Closed | WindowState::Pending | WindowState::Aborted => !window.contents.is_empty(),
+        };
+        self.windows().iter().find(is_unsettled).map(|window| window.created_at)
+    }
+
     /// How many committed transfers the open window has.
     pub fn open_window_transfers(&self) -> u64 {
         self.windows.open_transfers()

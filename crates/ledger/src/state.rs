@@ -26,7 +26,7 @@ use crate::settlement::{Settlement, SettlementNet};
 use crate::settlement_model::SettlementModel;
 use crate::signature_key::SignatureKeys;
 use crate::trail::Trail;
-use crate::transfer::{Aborted, Committed, Settled, Transfer, TransferState};
+use crate::transfer::{Aborted, ChargedFee, Committed, Settled, Transfer, TransferState};
 use crate::transfer_table::TransferTable;
 use crate::window::{ContentRef, SettlementId, WindowState, Windows};
 
@@ -166,7 +166,7 @@ impl Ledger {
             Event::TransferPrepared(transfer) => self.apply_prepared(seq, now, transfer),
             Event::TransferCommitted { id, fulfilment, fingerprint, extensions, settled } => {
                 let window = (settled == Settled::InWindow).then(|| self.windows.open_id());
-                let end = Committed { fulfilment, fingerprint, at: now, window };
+                let end = Committed { fulfilment, fingerprint, at: now, window, fees: Vec::new() };
                 self.end_transfer(seq, now, id, end.into(), (extensions, settled));
             }
             Event::TransferAborted { id, kind, cause, fingerprint, operator_reason } => {
@@ -266,11 +266,13 @@ impl Ledger {
                 self.fee_rules.push(rule);
             }
             Event::FeeRuleEnded { id, until } => self.fee_rules[id as usize - 1].until = Some(until),
-            Event::FeeCharged { payer, payee, amount, .. } => {
+            Event::FeeCharged { transfer, rule, payer, payee, amount } => {
                 self.totals.fees += 1;
                 self.post(payer, amount, now);
                 self.post(payee, amount.negated(), now);
                 self.windows.add(payer, payee, amount);
+                let fee = ChargedFee { rule, payer, payee, amount, window: self.windows.open_id() };
+                self.transfers.note_fee(transfer, fee);
             }
             Event::FeeNotCharged { .. } => self.totals.fees_not_charged += 1,
             Event::DecidedAt(_) | Event::ClockAccepted { .. } => {}

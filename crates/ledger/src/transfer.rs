@@ -1,6 +1,7 @@
 //! A transfer and its life: RESERVED, then exactly one of COMMITTED and ABORTED.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
@@ -10,7 +11,7 @@ use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
 use crate::settlement_model::wire_enum;
-use crate::stored::Stored;
+use crate::stored::{Stored, stored_struct};
 use crate::window::WindowId;
 
 /// First half of the SHA-256 of a request body; equal for a resend, different for a modified request.
@@ -75,6 +76,27 @@ pub struct Committed {
     /// The settlement window that it belongs to; absent if its commit settled it, or if a hub kept it that did not note
     /// windows yet.
     pub window: Option<WindowId>,
+    /// The fees that it was charged; none if a hub kept it that did not note them yet.
+    pub fees: Vec<ChargedFee>,
+}
+
+/// A fee that a rule charged with a commit. It is settled with the window that was open then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChargedFee {
+    /// The rule.
+    pub rule: u32,
+    /// The account that owes it.
+    pub payer: AccountId,
+    /// The account that is owed it.
+    pub payee: AccountId,
+    /// How much.
+    pub amount: Amount,
+    /// The window.
+    pub window: WindowId,
+}
+
+stored_struct! {
+    ChargedFee { rule, payer, payee, amount, window }
 }
 
 /// How a transfer was aborted.
@@ -197,12 +219,21 @@ impl Stored for TransferState {
         match self {
             Self::Reserved => encoder.u8(0),
             Self::Committed(end) => {
-                let Committed { fulfilment, fingerprint, at, window } = &**end;
-                encoder.u8(if window.is_some() { 3 } else { 1 });
+                let Committed { fulfilment, fingerprint, at, window, fees } = &**end;
+                encoder.u8(match (window, &fees[..]) {
+                    (None, []) => 1,
+                    (Some(_), []) => 3,
+                    _ => 4,
+                });
                 encoder.raw(fulfilment);
                 encoder.raw(fingerprint);
                 encoder.timestamp(*at);
-                window.iter().for_each(|window| window.encode(encoder));
+                if fees.is_empty() {
+                    window.iter().for_each(|window| window.encode(encoder));
+                } else {
+                    window.encode(encoder);
+                    fees.encode(encoder);
+                }
             }
             Self::Aborted(end) => {
                 let Aborted { kind, cause, fingerprint, operator_reason, at } = &**end;
@@ -224,6 +255,14 @@ impl Stored for TransferState {
                 fingerprint: decoder.array()?,
                 at: decoder.timestamp()?,
                 window: if tag == 3 { Some(Stored::decode(decoder)?) } else { None },
+                fees: Vec::new(),
+            }),
+            4 => Self::from(Committed {
+                fulfilment: decoder.array()?,
+                fingerprint: decoder.array()?,
+                at: decoder.timestamp()?,
+                window: Stored::decode(decoder)?,
+                fees: Stored::decode(decoder)?,
             }),
             2 => Self::from(Aborted {
                 kind: Stored::decode(decoder)?,

@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use upesi_types::{Timestamp, TransferId};
 
 use crate::index::Index;
-use crate::transfer::{Transfer, TransferState};
+use crate::transfer::{ChargedFee, Transfer, TransferState};
 
 /// Transfers by id, by deadline while reserved, and by age once finished.
 ///
@@ -84,6 +84,14 @@ impl TransferTable {
         let was_waiting = self.deadlines.remove(&(transfer.expires_at, slot));
         assert!(was_waiting, "transfer {id} had no deadline");
         self.finished.push_back((seq, slot));
+    }
+
+    /// Notes a fee with the transfer whose commit charged it.
+    pub(crate) fn note_fee(&mut self, id: TransferId, fee: ChargedFee) {
+        let transfer = self.slot_of(id).and_then(|slot| self.slots.get_mut(slot));
+        if let Some(TransferState::Committed(end)) = transfer.map(|transfer| &mut transfer.state) {
+            end.fees.push(fee);
+        }
     }
 
     /// Takes out the transfers that finished at or before `seq`, oldest first, with the sequence that finished each.

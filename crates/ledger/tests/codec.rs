@@ -6,12 +6,12 @@ use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{
     AbortKind, Aborted, AccountId, Actor, Attribution, AuditEntry, BindingKind, Block, Callback,
-    CallbackContent, CallbackKey, Cause, Committed, ContentId, ContentRef, Conversion, ConversionAccounts,
-    ConversionAnswer, ConversionSide, ConversionState, Credential, Delay, EndpointType, Event, FeePayer,
-    FeeRule, FeeTerms, FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger,
-    LedgerAccountTypeId, LedgerConfig, NewContent, NoFee, ParticipantId, Payload, Person, PublicKeyDer,
-    PublicState, Record, Refusal, ResourceId, ResourceKind, Role, SEALED_BYTES, Sealed, Secret, Settled,
-    SettlementId, SettlementModel, SettlementNet, SettlementStage, SettlementState, SignatureKey,
+    CallbackContent, CallbackKey, Cause, ChargedFee, Committed, ContentId, ContentRef, Conversion,
+    ConversionAccounts, ConversionAnswer, ConversionSide, ConversionState, Credential, Delay, EndpointType,
+    Event, FeePayer, FeeRule, FeeTerms, FundsDirection, FundsState, FundsTransfer, Granularity, Interchange,
+    Ledger, LedgerAccountTypeId, LedgerConfig, LegWindows, NewContent, NoFee, ParticipantId, Payload, Person,
+    PublicKeyDer, PublicState, Record, Refusal, ResourceId, ResourceKind, Role, SEALED_BYTES, Sealed, Secret,
+    Settled, SettlementId, SettlementModel, SettlementNet, SettlementStage, SettlementState, SignatureKey,
     StateMethod, Stored, Subject, Transfer, TransferState, TransferView, WindowId,
 };
 use upesi_types::{
@@ -168,11 +168,24 @@ fn every_refusal_is_tried() {
     assert_eq!(tried, Refusal::TAGS);
 }
 
+fn charged_fee() -> impl Strategy<Value = ChargedFee> {
+    (any::<u32>(), account_id(), account_id(), amount(), any::<u32>()).prop_map(
+        |(rule, payer, payee, amount, window)| ChargedFee {
+            rule,
+            payer,
+            payee,
+            amount,
+            window: WindowId(window),
+        },
+    )
+}
+
 fn transfer_state() -> impl Strategy<Value = TransferState> {
     let window = proptest::option::of(any::<u32>().prop_map(WindowId));
-    let committed = (any::<[u8; 32]>(), any::<[u8; 16]>(), timestamp(), window).prop_map(
-        |(fulfilment, fingerprint, at, window)| {
-            TransferState::from(Committed { fulfilment, fingerprint, at, window })
+    let fees = proptest::collection::vec(charged_fee(), 0..3);
+    let committed = (any::<[u8; 32]>(), any::<[u8; 16]>(), timestamp(), window, fees).prop_map(
+        |(fulfilment, fingerprint, at, window, fees)| {
+            TransferState::from(Committed { fulfilment, fingerprint, at, window, fees })
         },
     );
     let kind = proptest::sample::select(AbortKind::ALL);
@@ -410,6 +423,11 @@ fn block() -> impl Strategy<Value = Block> {
     ]
 }
 
+fn leg_windows() -> impl Strategy<Value = LegWindows> {
+    let window = || proptest::option::of(any::<u32>().prop_map(WindowId));
+    (window(), window()).prop_map(|(reserved, further)| LegWindows { reserved, further })
+}
+
 fn conversion() -> impl Strategy<Value = Conversion> {
     let money = || (amount(), currency()).prop_map(|(amount, currency)| Money { amount, currency });
     let accounts = (account_id(), proptest::option::of(account_id()), account_id(), account_id()).prop_map(
@@ -423,7 +441,8 @@ fn conversion() -> impl Strategy<Value = Conversion> {
     let state = prop_oneof![
         Just(ConversionState::Reserved),
         Just(ConversionState::Fulfilled),
-        timestamp().prop_map(|at| ConversionState::Committed { at }),
+        (timestamp(), proptest::option::of(leg_windows()))
+            .prop_map(|(at, windows)| ConversionState::Committed { at, windows }),
         (proptest::sample::select(AbortKind::ALL), cause(), timestamp())
             .prop_map(|(kind, cause, at)| ConversionState::Aborted { kind, cause, at }),
     ];

@@ -321,7 +321,9 @@ pub(crate) fn archived_transfers() -> Vec<Vec<u8>> {
         _ => None,
     });
     let window = Some(WindowId(3));
-    let committed = TransferState::from(Committed { fulfilment: [1; 32], fingerprint: [2; 16], at, window });
+    let fees = Vec::new();
+    let committed =
+        TransferState::from(Committed { fulfilment: [1; 32], fingerprint: [2; 16], at, window, fees });
     let aborted = TransferState::from(Aborted {
         kind: AbortKind::Rejected,
         cause: Cause::Payee { code: ErrorCode::PAYEE_REJECTION, description: "no".into() },

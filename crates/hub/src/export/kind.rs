@@ -16,6 +16,9 @@ pub enum Kind {
     FxTransfers,
     /// Items of bulks: to which bulk a transfer belongs, and what came of it there.
     BulkItems,
+    /// What each commit added to a settlement window: transfers, movements of FX transfers, and fees, by the accounts
+    /// that owe and are owed. Their sum is the net.
+    Obligations,
     /// What each account owes in each content of a closed settlement window, by its settlement if there is one.
     Settlements,
 }
@@ -37,6 +40,9 @@ const TRANSFERS: &[Column] = &[
     Column::required("prepareRecord", Of::Number),
     Column::optional("extensions", Of::Text),
     Column::optional("settlementWindowId", Of::Small),
+    Column::optional("debtorFsp", Of::Text),
+    Column::optional("creditorFsp", Of::Text),
+    Column::optional("fees", Of::Text),
 ];
 
 const FX_TRANSFERS: &[Column] = &[
@@ -58,6 +64,26 @@ const FX_TRANSFERS: &[Column] = &[
     Column::required("condition", Of::Hash),
     Column::optional("fulfilment", Of::Hash),
     Column::required("prepareRecord", Of::Number),
+    Column::optional("sourceSettlementWindowId", Of::Small),
+    Column::optional("sourceDebtorFsp", Of::Text),
+    Column::optional("sourceCreditorFsp", Of::Text),
+    Column::optional("targetSettlementWindowId", Of::Small),
+    Column::optional("targetDebtorFsp", Of::Text),
+    Column::optional("targetCreditorFsp", Of::Text),
+];
+
+const OBLIGATIONS: &[Column] = &[
+    Column::required("settlementWindowId", Of::Small),
+    Column::required("ledgerAccountType", Of::Text),
+    Column::required("currency", Of::Text),
+    Column::required("debtorFsp", Of::Text),
+    Column::required("debtorAccountId", Of::Small),
+    Column::required("creditorFsp", Of::Text),
+    Column::required("creditorAccountId", Of::Small),
+    Column::required("amount", Of::Amount),
+    Column::required("source", Of::Text),
+    Column::required("sourceId", Of::Text),
+    Column::optional("completedAt", Of::Instant),
 ];
 
 const BULK_ITEMS: &[Column] = &[
@@ -128,13 +154,14 @@ impl Archived {
 }
 
 impl Kind {
-    /// As the archive has it; `None` of what only the ledger has.
-    pub(super) const fn archived(self) -> Option<Archived> {
+    /// What of the archive it is made of; nothing of what only the ledger has.
+    pub(super) const fn archived(self) -> &'static [Archived] {
         match self {
-            Self::Transfers => Some(Archived::Transfers),
-            Self::FxTransfers => Some(Archived::FxTransfers),
-            Self::BulkItems => Some(Archived::BulkItems),
-            Self::Settlements => None,
+            Self::Transfers => &[Archived::Transfers],
+            Self::FxTransfers => &[Archived::FxTransfers],
+            Self::BulkItems => &[Archived::BulkItems],
+            Self::Obligations => &[Archived::Transfers, Archived::FxTransfers],
+            Self::Settlements => &[],
         }
     }
 
@@ -144,6 +171,7 @@ impl Kind {
             Self::Transfers => TRANSFERS,
             Self::FxTransfers => FX_TRANSFERS,
             Self::BulkItems => BULK_ITEMS,
+            Self::Obligations => OBLIGATIONS,
             Self::Settlements => SETTLEMENTS,
         }
     }
@@ -159,6 +187,7 @@ impl Kind {
             Self::Transfers => "transfers",
             Self::FxTransfers => "fxTransfers",
             Self::BulkItems => "bulkItems",
+            Self::Obligations => "obligations",
             Self::Settlements => "settlements",
         }
     }
@@ -169,6 +198,7 @@ impl Kind {
             Self::Transfers => "transfers",
             Self::FxTransfers => "FX transfers",
             Self::BulkItems => "items of bulks",
+            Self::Obligations => "obligations",
             Self::Settlements => "accounts in settlements",
         }
     }

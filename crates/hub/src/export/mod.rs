@@ -8,6 +8,7 @@ mod settlements;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -20,12 +21,16 @@ use kind::Archived;
 use upesi_engine::Fold;
 use upesi_journal::{Access, Disk, EmbeddedLog, SnapshotStore, durable};
 use upesi_ledger::codec::{DecodeError, Decoder};
-use upesi_ledger::{Bulk, Conversion, Ledger, LedgerConfig, Stored as _, Transfer};
+use upesi_ledger::{
+    Bulk, Conversion, Ledger, LedgerAccountTypeId, LedgerConfig, Stored as _, Sum, Transfer, WindowId,
+    WindowState,
+};
 use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, ArchiveOptions, Division, FjallArchive};
-use upesi_types::{FspId, Timestamp};
+use upesi_types::{Currency, FspId, Timestamp};
 
 use self::kind::{Row, Value};
+use self::row::Wanted;
 use super::inspect::print::Names;
 use crate::backup::{Staging, check_apart};
 use crate::exit::{Exit, Failure};
@@ -79,10 +84,11 @@ pub struct ExportArguments {
     /// Only what finished at this time or later.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub from: Option<Timestamp>,
-    /// Of transfers and settlements, only those of this settlement window.
+    /// Only rows that count in this settlement window; not for items of bulks, which are transfers.
     #[arg(long, value_name = "WINDOW")]
     pub window: Option<u32>,
-    /// Of transfers and settlements, only those of this DFSP, as payer or payee.
+    /// Only rows of this DFSP. With --window: the rows on its own accounts, for itself or as a proxy, which add up to its
+    /// net. Without --window, also the rows with it as payer or payee.
     #[arg(long, value_name = "NAME", value_parser = dfsp_name)]
     pub dfsp: Option<FspId>,
     /// Output format.
@@ -101,12 +107,13 @@ fn instant(text: &str) -> Result<Timestamp, String> {
 ///
 /// # Errors
 /// See [`crate::backup::backup`]; 64 where the file would lie in the data directory, or where rows of this kind are of
-/// no window or DFSP; 1 where there is no such DFSP; 73 where the file exists or cannot be written.
+/// no window or DFSP; 1 if the DFSP or the window is unknown, and, with the file written, if retention has removed
+/// wanted rows; 73 if the file exists or cannot be written.
 pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     check_apart(&arguments.data, &arguments.out)?;
     let is_narrowed = arguments.window.is_some() || arguments.dfsp.is_some();
-    if is_narrowed && !matches!(arguments.kind, Kind::Transfers | Kind::Settlements) {
-        return Err(Failure::new(Exit::Usage, "--window and --dfsp are for transfers and settlements"));
+    if is_narrowed && arguments.kind == Kind::BulkItems {
+        return Err(Failure::new(Exit::Usage, "--window and --dfsp are not for items of bulks"));
     }
     let staging = Staging::take(&arguments.data)?;
     let damaged = |error: TablesError| Failure::new(Exit::Data, error);
@@ -118,40 +125,133 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
         None => None,
         Some(name) => Some(names.id_of(name).ok_or_else(|| unknown(name))?),
     };
+    if let Some(window) = arguments.window.filter(|window| tail.window(WindowId(*window)).is_none()) {
+        return Err(Failure::new(Exit::Failure, format!("settlement window {window} does not exist")));
+    }
     let cannot =
         |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", arguments.out.display()));
     let mut table = Table::create(&arguments.out, arguments.kind, arguments.format).map_err(cannot)?;
-    let Some(archived) = arguments.kind.archived() else {
+    let kinds = arguments.kind.archived();
+    if kinds.is_empty() {
         return settlements::export(&tail, arguments, party, table).map_err(cannot);
-    };
-    let is_asked = |finished: Finished<'_>| {
-        finished.completed_at().is_some_and(|at| arguments.is_within(at))
-            && arguments.window.is_none_or(|window| finished.window() == Some(window))
-            && party.is_none_or(|party| finished.has_party(party))
+    }
+    let wanted = Wanted { window: arguments.window, party };
+    let mut found = Found::default();
+    let mut take = |stored: &Stored| {
+        let finished = stored.as_finished();
+        found.note(finished, arguments.window, &names);
+        let is_asked = kinds.contains(&stored.kind())
+            && finished.completed_at().is_some_and(|at| arguments.is_within(at));
+        match arguments.kind {
+            _ if !is_asked => Ok(()),
+            Kind::Obligations => finished.obligation_rows(wanted, &names, |row| table.add_row(row)),
+            _ if finished.is_of(wanted, &names) => table.add(finished, &names),
+            _ => Ok(()),
+        }
     };
     let mut outcome = Ok(());
     let visited = archive.for_each(&mut |key, bytes| {
-        if Archived::of_key(key) != archived {
+        let kind = Archived::of_key(key);
+        // For a window, transfers and FX transfers are summed up for each kind of export.
+        if !kinds.contains(&kind) && (arguments.window.is_none() || kind == Archived::BulkItems) {
             return ControlFlow::Continue(());
         }
-        outcome = Stored::decode(archived, bytes).map_err(|error| Failure::new(Exit::Data, error)).and_then(
-            |stored| match stored.as_finished() {
-                finished if is_asked(finished) => {
-                    table.add(finished, &names).map_err(|error| Failure::new(Exit::InputOutput, error))
-                }
-                _ => Ok(()),
-            },
-        );
+        outcome = Stored::decode(kind, bytes)
+            .map_err(|error| Failure::new(Exit::Data, error))
+            .and_then(|stored| take(&stored).map_err(|error| Failure::new(Exit::InputOutput, error)));
         if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     visited.map_err(damaged)?;
     outcome?;
-    for stored in Stored::of_tail(&mut tail, archived) {
-        if is_asked(stored.as_finished()) {
-            table.add(stored.as_finished(), &names).map_err(cannot)?;
+    for kind in Archived::ALL {
+        for stored in Stored::of_tail(&mut tail, kind) {
+            take(&stored).map_err(cannot)?;
         }
     }
-    table.finish().map_err(cannot)
+    let count = table.finish().map_err(cannot)?;
+    match found.lacking(&tail, arguments) {
+        None => Ok(count),
+        Some(lacking) => {
+            let (noun, out) = (arguments.kind.noun(), arguments.out.display());
+            Err(Failure::new(
+                Exit::Failure,
+                format!("{count} {noun} exported to {out}, which are not all: {lacking}"),
+            ))
+        }
+    }
+}
+
+/// The content of the archive and the journal, to find out whether rows were removed.
+#[derive(Default)]
+struct Found {
+    /// The obligations of the wanted window, by currency and type of their accounts.
+    sums: BTreeMap<(Currency, LedgerAccountTypeId), Sum>,
+    /// When the oldest of all ended.
+    oldest: Option<Timestamp>,
+}
+
+impl Found {
+    fn note(&mut self, finished: Finished<'_>, window: Option<u32>, names: &Names) {
+        self.oldest = [self.oldest, finished.completed_at()].into_iter().flatten().min();
+        let Some(window) = window else { return };
+        for obligation in finished.obligations().iter().filter(|one| one.window.0 == window) {
+            let Some(content) = names.content_of(obligation.debtor) else { continue };
+            let sum = self.sums.entry(content).or_default();
+            sum.units += i128::from(obligation.amount.units());
+            sum.transfers += 1;
+        }
+    }
+
+    /// The wanted rows that are missing, in words; `None` if there are none.
+    fn lacking(&self, ledger: &Ledger, arguments: &ExportArguments) -> Option<String> {
+        let Some(window) = arguments.window else { return self.removed(ledger, arguments) };
+        let expected = expected_in(ledger, WindowId(window));
+        let differs = expected.iter().filter_map(|(content, expected)| {
+            let found = self.sums.get(content).copied().unwrap_or_default();
+            let (currency, kind) = (content.0, ledger.account_type_name(content.1));
+            (found != *expected).then(|| {
+                format!(
+                    "of window {window}, {} of {} obligations are there in {currency} {kind}, {found} of {expected}",
+                    found.transfers, expected.transfers
+                )
+            })
+        });
+        let differs: Vec<_> = differs.collect();
+        let why = "the others were removed by retention, or are FX transfers and fees that an earlier version kept \
+                   without their window";
+        (!differs.is_empty()).then(|| format!("{}; {why}", differs.join("; ")))
+    }
+
+    /// The same without a window: rows that retention removed.
+    fn removed(&self, ledger: &Ledger, arguments: &ExportArguments) -> Option<String> {
+        let removed_to = ledger.removed_to();
+        let is_left_out = self.oldest.is_some_and(|oldest| arguments.from.is_some_and(|from| from >= oldest));
+        if removed_to == 0 || is_left_out {
+            return None;
+        }
+        let since =
+            self.oldest.map_or_else(String::new, |oldest| format!("; --from {oldest} leaves them out"));
+        Some(format!(
+            "what finished up to record {removed_to} was removed by retention (archive.keep_days), see its exports in \
+             archive.export_dir{since}"
+        ))
+    }
+}
+
+/// What a window counts, by the currency and type of the accounts.
+fn expected_in(ledger: &Ledger, id: WindowId) -> BTreeMap<(Currency, LedgerAccountTypeId), Sum> {
+    let Some(window) = ledger.window(id) else { return BTreeMap::new() };
+    if window.state != WindowState::Open {
+        return window.contents.iter().map(|one| ((one.currency, one.kind), one.sum)).collect();
+    }
+    let mut sums = BTreeMap::<_, Sum>::new();
+    for pair in ledger.window_pairs(window).as_deref().unwrap_or_default() {
+        let Some(account) = ledger.account(pair.payer) else { continue };
+        let sum = sums.entry((account.currency, account.kind)).or_default();
+        sum.units += pair.sum.units;
+        sum.transfers += pair.sum.transfers;
+    }
+    sums
 }
 
 fn unknown(name: FspId) -> Failure {

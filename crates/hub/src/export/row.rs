@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use upesi_ledger::{
-    Bulk, BulkItem, BulkState, Cause, Conversion, ConversionState, ItemState, ParticipantId, Transfer,
-    TransferState,
+    AccountId, Bulk, BulkItem, BulkState, Cause, ChargedFee, Conversion, ConversionSide, ConversionState,
+    ItemState, LegWindows, Obligation, ObligationKind, ParticipantId, Transfer, TransferState, WindowId,
 };
 use upesi_types::text::{cell, escape};
 use upesi_types::{Timestamp, hex};
@@ -33,15 +33,49 @@ impl<'a> Finished<'a> {
         }
     }
 
-    /// The settlement window of a transfer, if it is known.
-    pub(super) fn window(self) -> Option<u32> {
-        let Self::Transfer(Transfer { state: TransferState::Committed(end), .. }) = self else { return None };
-        end.window.map(|window| window.0)
+    /// What its commit added to a settlement window. Items of bulks are transfers.
+    pub(super) fn obligations(self) -> Vec<Obligation> {
+        match self {
+            Self::Transfer(transfer) => transfer.obligations(),
+            Self::Conversion(conversion) => conversion.obligations(),
+            Self::Bulk(_) => Vec::new(),
+        }
     }
 
-    /// Whether a participant is payer or payee of a transfer.
-    pub(super) fn has_party(self, party: ParticipantId) -> bool {
-        matches!(self, Self::Transfer(transfer) if transfer.has_party(party))
+    /// Whether it is of a window or a participant. In a window, a participant is one whose account owes or is owed, for
+    /// itself or as a proxy. Elsewhere it may also be payer or payee.
+    pub(super) fn is_of(self, wanted: Wanted, names: &Names) -> bool {
+        let own = |obligation: &Obligation| match self {
+            // A fee is a row of its own.
+            Self::Transfer(_) => obligation.kind == ObligationKind::Transfer,
+            _ => true,
+        };
+        let is_counted =
+            self.obligations().iter().filter(|one| own(one)).any(|one| wanted.matches(one, names));
+        match wanted {
+            Wanted { window: None, party: None } => true,
+            Wanted { window: None, party: Some(party) } => is_counted || self.has_party(party),
+            Wanted { window: Some(_), .. } => is_counted,
+        }
+    }
+
+    fn has_party(self, party: ParticipantId) -> bool {
+        match self {
+            Self::Transfer(transfer) => transfer.has_party(party),
+            Self::Conversion(conversion) => conversion.has_party(party),
+            Self::Bulk(_) => false,
+        }
+    }
+
+    /// Calls `add` with a row for each of its obligations that is wanted.
+    pub(super) fn obligation_rows<E>(
+        self,
+        wanted: Wanted,
+        names: &Names,
+        mut add: impl FnMut(Row<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let wanted = self.obligations().into_iter().filter(|one| wanted.matches(one, names));
+        wanted.map(|one| of_obligation(&one, self.completed_at(), names)).try_for_each(&mut add)
     }
 
     /// Calls `add` with each of its rows.
@@ -63,6 +97,61 @@ impl<'a> Finished<'a> {
     }
 }
 
+/// The window and the participant that an export is narrowed to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) window: Option<u32>,
+    pub(super) party: Option<ParticipantId>,
+}
+
+impl Wanted {
+    fn matches(self, obligation: &Obligation, names: &Names) -> bool {
+        let owners = [obligation.debtor, obligation.creditor].map(|account| names.owner(account));
+        self.window.is_none_or(|window| obligation.window.0 == window)
+            && self.party.is_none_or(|party| owners.contains(&Some(party)))
+    }
+}
+
+fn of_obligation<'a>(obligation: &Obligation, at: Option<Timestamp>, names: &Names) -> Row<'a> {
+    let Obligation { kind, id, window, debtor, creditor, amount } = *obligation;
+    let (currency, account_type) = names.currency_and_type(debtor).unwrap_or_default();
+    vec![
+        Value::Number(window.0.into()),
+        Value::text(account_type),
+        Value::text(currency),
+        Value::text(names.party(names.owner(debtor))),
+        Value::Number(debtor.number().into()),
+        Value::text(names.party(names.owner(creditor))),
+        Value::Number(creditor.number().into()),
+        Value::Amount(amount),
+        Value::text(kind.as_str()),
+        Value::text(id.to_string()),
+        Value::of(at, Value::Instant),
+    ]
+}
+
+/// The name of the participant whose account it is.
+fn owner<'a>(account: Option<AccountId>, names: &Names) -> Value<'a> {
+    Value::of(account.and_then(|account| names.owner(account)), |id| Value::text(names.participant(id)))
+}
+
+/// The fees of a transfer as a JSON array; absent if there are none.
+fn fees<'a>(fees: &[ChargedFee], names: &Names) -> Value<'a> {
+    let fee = |fee: &ChargedFee| {
+        serde_json::json!({
+            "feeRuleId": fee.rule,
+            "debtorFsp": names.party(names.owner(fee.payer)),
+            "creditorFsp": names.party(names.owner(fee.payee)),
+            "amount": fee.amount.to_string(),
+            "settlementWindowId": fee.window.0,
+        })
+    };
+    match fees {
+        [] => Value::Absent,
+        fees => Value::text(serde_json::Value::from_iter(fees.iter().map(fee)).to_string()),
+    }
+}
+
 /// A DFSP's name; absent where a refused request named an unknown one.
 fn party<'a>(id: Option<ParticipantId>, names: &Names) -> Value<'a> {
     Value::of(id, |id| Value::text(names.participant(id)))
@@ -77,11 +166,12 @@ fn error(cause: Option<&Cause>) -> [Value<'_>; 2] {
 }
 
 fn of_transfer<'a>(transfer: &'a Transfer, names: &Names) -> Row<'a> {
-    let (state, cause, fulfilment, window) = match &transfer.state {
-        TransferState::Reserved => ("RESERVED", None, None, None),
-        TransferState::Committed(end) => ("COMMITTED", None, Some(&end.fulfilment), end.window),
-        TransferState::Aborted(end) => (end.kind.as_str(), Some(&end.cause), None, None),
+    let (state, cause, end) = match &transfer.state {
+        TransferState::Reserved => ("RESERVED", None, None),
+        TransferState::Committed(end) => ("COMMITTED", None, Some(end)),
+        TransferState::Aborted(end) => (end.kind.as_str(), Some(&end.cause), None),
     };
+    let (fulfilment, window) = (end.map(|end| &end.fulfilment), end.and_then(|end| end.window));
     let [code, description] = error(cause);
     vec![
         Value::text(transfer.id.to_string()),
@@ -100,6 +190,9 @@ fn of_transfer<'a>(transfer: &'a Transfer, names: &Names) -> Row<'a> {
         Value::Number(transfer.prepare_seq),
         Value::of(transfer.extensions.as_deref(), Value::text),
         Value::of(window, |window| Value::Number(window.0.into())),
+        owner(transfer.payer_account, names),
+        owner(transfer.payee_account, names),
+        end.map_or(Value::Absent, |end| fees(&end.fees, names)),
     ]
 }
 
@@ -110,6 +203,19 @@ fn of_conversion<'a>(conversion: &'a Conversion, names: &Names) -> Row<'a> {
         ConversionState::Aborted { kind, cause, .. } => (kind.as_str(), Some(cause)),
     };
     let [code, description] = error(cause);
+    // The reserved movement is of the source amount on the payer's side, of the target amount on the payee's.
+    let windows = match conversion.state {
+        ConversionState::Committed { windows, .. } => windows.unwrap_or_default(),
+        _ => LegWindows::default(),
+    };
+    let (source_window, target_window) = match conversion.side {
+        ConversionSide::Payer => (windows.reserved, None),
+        ConversionSide::Payee => (windows.further, windows.reserved),
+    };
+    let number = |window: WindowId| Value::Number(window.0.into());
+    let accounts = conversion.accounts;
+    // On the payer's side the target amount is paid by the transfer.
+    let target = accounts.and_then(|accounts| Some((accounts.fxp_target, accounts.initiator_target?)));
     vec![
         Value::text(conversion.id.to_string()),
         Value::of(conversion.determining_transfer, |id| Value::text(id.to_string())),
@@ -129,6 +235,12 @@ fn of_conversion<'a>(conversion: &'a Conversion, names: &Names) -> Row<'a> {
         Value::Hash(&conversion.condition),
         Value::of(conversion.fulfilment.as_ref(), Value::Hash),
         Value::Number(conversion.prepare_seq),
+        Value::of(source_window, number),
+        owner(accounts.map(|accounts| accounts.initiator_source), names),
+        owner(accounts.map(|accounts| accounts.fxp_source), names),
+        Value::of(target_window, number),
+        owner(target.map(|(debtor, _)| debtor), names),
+        owner(target.map(|(_, creditor)| creditor), names),
     ]
 }
 
@@ -212,7 +324,7 @@ pub(super) fn push_json_line(kind: Kind, row: &[Value<'_>], line: &mut String) {
     line.push('\n');
 }
 
-/// Quoted where it must be (RFC 4180), and where a reader with another separator would begin a new cell.
+/// Quoted as RFC 4180 demands, and if a reader with another separator would begin a new cell.
 pub(crate) fn push_csv(text: &str, line: &mut String) {
     if text.contains([',', ';', '|', '\t', '"', '\r', '\n']) {
         line.push('"');

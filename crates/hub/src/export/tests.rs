@@ -1,7 +1,7 @@
 use reader::read_parquet;
 use upesi_ledger::{
     AbortKind, Aborted, BulkItem, BulkState, Cause, Committed, ConversionSide, ConversionState, ItemState,
-    ParticipantId, Refusal, TransferState, WindowId,
+    LegWindows, ParticipantId, Refusal, TransferState, WindowId,
 };
 use upesi_types::{Amount, BulkId, ConversionId, Currency, ErrorCode, Money, TransferId};
 
@@ -53,10 +53,10 @@ fn conversions_have_both_amounts_and_their_transfer() {
         lines,
         [
             format!(
-                "{C},{T},PAYEE,#7,#8,300,BWP,48000,TZS,COMMITTED,,,{AT},{AT},{AT},{condition},{fulfilment},5"
+                "{C},{T},PAYEE,#7,#8,300,BWP,48000,TZS,COMMITTED,,,{AT},{AT},{AT},{condition},{fulfilment},5,5,,,4,,"
             ),
             format!(
-                "{C},,PAYER,,,0,BWP,0,TZS,ABORTED_REJECTED,4001,Payer FSP insufficient liquidity,{AT},{AT},{AT},{condition},,5"
+                "{C},,PAYER,,,0,BWP,0,TZS,ABORTED_REJECTED,4001,Payer FSP insufficient liquidity,{AT},{AT},{AT},{condition},,5,,,,,,"
             ),
         ]
     );
@@ -103,6 +103,7 @@ fn money(amount: &str, currency: &str) -> Money {
 }
 
 fn conversion() -> Conversion {
+    let windows = Some(LegWindows { reserved: Some(WindowId(4)), further: Some(WindowId(5)) });
     Conversion {
         id: ConversionId::new(id(C)),
         determining_transfer: Some(id(T)),
@@ -119,7 +120,7 @@ fn conversion() -> Conversion {
         prepare_fingerprint: [0; 16],
         fulfilment: Some([0xcd; 32]),
         answer: None,
-        state: ConversionState::Committed { at: at() },
+        state: ConversionState::Committed { at: at(), windows },
     }
 }
 
@@ -259,6 +260,7 @@ fn odd_transfers() -> [Transfer; 2] {
             fingerprint: [0; 16],
             at,
             window: Some(WindowId(4)),
+            fees: Vec::new(),
         }),
         ..refused.clone()
     };

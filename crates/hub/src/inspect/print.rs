@@ -213,6 +213,17 @@ impl Names {
         self.accounts.get(&id).map(|(owner, ..)| *owner)
     }
 
+    /// The currency and type of an account: of a window, its content.
+    pub fn content_of(&self, id: AccountId) -> Option<(Currency, LedgerAccountTypeId)> {
+        self.accounts.get(&id).map(|(_, currency, kind)| (*currency, *kind))
+    }
+
+    /// The currency of an account, and the name of its type.
+    pub fn currency_and_type(&self, id: AccountId) -> Option<(String, String)> {
+        let (_, currency, kind) = self.accounts.get(&id)?;
+        Some((currency.to_string(), self.account_type(*kind)))
+    }
+
     /// The name of a ledger account type.
     pub fn account_type(&self, kind: LedgerAccountTypeId) -> String {
         self.account_types.get(&kind.0).cloned().unwrap_or_else(|| format!("type {}", kind.0))

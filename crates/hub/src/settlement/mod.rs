@@ -21,6 +21,8 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::admin_api::{AdminApi, AdminError, AdminToken};
 use crate::scheme::{admin_failure, write};
 
+#[cfg(test)]
+pub(crate) use bank::cells_of_csv;
 pub use upesi_ledger::SettlementState;
 
 pub use bank::{Reconcile, reconcile};

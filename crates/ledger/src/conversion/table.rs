@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use upesi_types::{Amount, ConversionId, Timestamp, TransferId};
 
-use super::{Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState};
+use super::{Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState, LegWindows};
 use crate::Ledger;
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
@@ -212,17 +212,22 @@ impl Ledger {
         let conversion = self.conversions.live_mut(id).clone();
         assert!(conversion.state == ConversionState::Fulfilled, "conversion {id} is committed unfulfilled");
         let (reserved, further) = legs(&conversion);
+        let open = self.windows.open_id();
+        let window_of = |settled: Settled| (settled == Settled::InWindow).then_some(open);
+        let mut windows = LegWindows { reserved: window_of(settled), further: None };
         self.settle_leg(now, reserved, settled);
         if let Some(leg) = further {
             let settled = further_settled
                 .unwrap_or_else(|| panic!("conversion {id} is committed without its second movement"));
+            windows.further = window_of(settled);
             self.post(leg.debtor, leg.money.amount, now);
             self.settle_leg(now, leg, settled);
         }
         self.change_pending(&conversion, Amount::negated);
         self.conversions.totals.committed += 1;
-        self.conversions
-            .finish(seq, id, |conversion| conversion.state = ConversionState::Committed { at: now });
+        self.conversions.finish(seq, id, |conversion| {
+            conversion.state = ConversionState::Committed { at: now, windows: Some(windows) };
+        });
     }
 
     /// What was reserved goes back.

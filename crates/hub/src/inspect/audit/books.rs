@@ -57,7 +57,7 @@ pub struct Counts {
 /// What a record shows to be wrong, in sentences.
 #[derive(Debug, Default)]
 pub struct Noticed {
-    /// What was decided otherwise than the auditor's rules have it. Data and sums are whole all the same.
+    /// Decisions against the auditor's rules; data and sums are right.
     pub rules: Vec<String>,
     /// Damage and wrong sums.
     pub faults: Vec<String>,

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use upesi_journal::{Disk, SnapshotStore};
 use upesi_ledger::codec::{DecodeError, Decoder, Encoder};
-use upesi_ledger::{Bulk, Conversion, Ledger, LedgerConfig, Stored, Transfer, TransferState};
+use upesi_ledger::{
+    Bulk, Committed, Conversion, ConversionState, Ledger, LedgerConfig, Stored, Transfer, TransferState,
+};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
 use upesi_tables::store::{StoreDigest, digest};
 use upesi_types::{BulkId, ConversionId, TransferId};
@@ -217,26 +219,29 @@ impl ArchiveComparison {
     /// Compares a transfer that a record finished.
     pub fn compare(&mut self, finished_at: u64, transfer: &Transfer, findings: &mut Findings) {
         let name = format_args!("transfer {}", transfer.id);
-        self.compare_entry(finished_at, transfer.id, transfer, name, findings);
+        self.compare_entry(finished_at, transfer.id, transfer, as_of_before(transfer), name, findings);
     }
 
     /// Compares a conversion that a record ended.
     pub fn compare_conversion(&mut self, finished_at: u64, conversion: &Conversion, findings: &mut Findings) {
         let name = format_args!("conversion {}", conversion.id);
-        self.compare_entry(finished_at, conversion.id.archive_key(), conversion, name, findings);
+        let before = conversion_as_of_before(conversion);
+        self.compare_entry(finished_at, conversion.id.archive_key(), conversion, before, name, findings);
     }
 
     /// Compares a bulk that a record ended.
     pub fn compare_bulk(&mut self, finished_at: u64, bulk: &Bulk, findings: &mut Findings) {
         let name = format_args!("bulk {}", bulk.id);
-        self.compare_entry(finished_at, bulk.id.archive_key(), bulk, name, findings);
+        self.compare_entry(finished_at, bulk.id.archive_key(), bulk, None, name, findings);
     }
 
-    fn compare_entry(
+    /// `before` is the entry as an earlier version would have kept it, if that differs.
+    fn compare_entry<T: Stored>(
         &mut self,
         finished_at: u64,
         key: TransferId,
-        entry: &impl Stored,
+        entry: &T,
+        before: Option<T>,
         name: std::fmt::Arguments<'_>,
         findings: &mut Findings,
     ) {
@@ -246,10 +251,17 @@ impl ArchiveComparison {
             return;
         }
         self.expected += 1;
-        let mut encoded = Vec::new();
-        entry.encode(&mut Encoder(&mut encoded));
+        let encoded = |entry: &T| {
+            let mut encoded = Vec::new();
+            entry.encode(&mut Encoder(&mut encoded));
+            encoded
+        };
         match archive.get(&key) {
-            Ok(Some(stored)) if stored == encoded => self.result.compared += 1,
+            Ok(Some(stored))
+                if stored == encoded(entry) || before.is_some_and(|before| stored == encoded(&before)) =>
+            {
+                self.result.compared += 1;
+            }
             Ok(Some(_)) => {
                 findings.add(format!("{name}: the archive holds something else than the journal"));
             }
@@ -309,6 +321,22 @@ impl ArchiveComparison {
         self.result.stored = stored;
         self.result.clone()
     }
+}
+
+/// A transfer as versions kept it that did not note its fees; `None` if it has none.
+fn as_of_before(transfer: &Transfer) -> Option<Transfer> {
+    let TransferState::Committed(end) = &transfer.state else { return None };
+    if end.fees.is_empty() {
+        return None;
+    }
+    let end = Committed { fees: Vec::new(), ..(**end).clone() };
+    Some(Transfer { state: end.into(), ..transfer.clone() })
+}
+
+/// A conversion as versions kept it that did not note its windows; `None` if it was not committed.
+fn conversion_as_of_before(conversion: &Conversion) -> Option<Conversion> {
+    let ConversionState::Committed { at, windows: Some(_) } = conversion.state else { return None };
+    Some(Conversion { state: ConversionState::Committed { at, windows: None }, ..conversion.clone() })
 }
 
 fn check_conversion(id: ConversionId, found: Result<Conversion, DecodeError>, findings: &mut Findings) {

@@ -11,16 +11,15 @@ mod replay;
 mod report;
 mod scheme;
 mod settlements;
+mod steps;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use replay::Replay;
 use upesi_engine::{Follow, FollowError, Followed, follow, follow_once};
 use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, TornTail};
-use upesi_ledger::{Ledger, LedgerConfig, Record, Totals};
-use upesi_types::Timestamp;
+use upesi_ledger::{Ledger, LedgerConfig, Totals};
 
 use self::kept::Snapshots;
 use crate::exit::{Exit, Failure};
@@ -29,14 +28,12 @@ use crate::inspect::{journal_failure, open};
 pub use books::Counts;
 pub use kept::{ArchiveResult, StoreResult};
 pub use report::{to_json, to_text};
+pub use steps::StepAudit;
 
 /// Most findings that are kept and shown; the rest is counted.
 pub const FINDINGS_KEPT_MAX: usize = 100;
 /// All invariants are checked whenever this many records were replayed, and at the end.
 const CHECK_EVERY_RECORDS: u64 = 65_536;
-
-/// The same of an audit of records one by one.
-const CHECK_EVERY_STEPS: u64 = 8;
 
 /// What to audit.
 #[derive(Clone, Debug)]
@@ -83,7 +80,7 @@ pub struct AuditReport {
     pub is_rehearsed: bool,
     /// The remains of a batch that was never acknowledged; no fault.
     pub torn: Option<TornTail>,
-    /// What does not hold, for people: damage and wrong sums first, then decisions against the auditor's rules. At most
+    /// The findings: damage and wrong sums first, then decisions against the auditor's rules. At most
     /// [`FINDINGS_KEPT_MAX`] of either kind.
     pub findings: Vec<String>,
     /// How many of these are about rules.
@@ -229,33 +226,6 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         findings: [findings.kept, findings.rules_kept].concat(),
         ledger: replay.ledger,
     })
-}
-
-/// The audit of records one by one, without files: for tests that make records.
-#[derive(Default)]
-pub struct StepAudit {
-    replay: Option<Replay>,
-}
-
-impl fmt::Debug for StepAudit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StepAudit").finish_non_exhaustive()
-    }
-}
-
-impl StepAudit {
-    /// Audits the next record, and now and then the state after it. Returns what does not hold.
-    pub fn step(&mut self, seq: u64, time: Timestamp, record: Record<'_>) -> Vec<String> {
-        let replay = self.replay.get_or_insert_with(Replay::without_files);
-        let mut findings = Findings::default();
-        if let Err(contradiction) = replay.step(seq, time, record, &mut findings) {
-            findings.add(format!("record {seq}: {contradiction}"));
-        }
-        if seq.is_multiple_of(CHECK_EVERY_STEPS) {
-            replay.check(&mut findings);
-        }
-        [findings.kept, findings.rules_kept].concat()
-    }
 }
 
 fn in_use(directory: &Path, pid: u32) -> Failure {

@@ -46,7 +46,7 @@ impl Replay {
 
     /// A replay from the first record on, without files to compare.
     pub fn without_files() -> Self {
-        let archive = ArchiveComparison::left_out(Path::new(""), "there are no files");
+        let archive = ArchiveComparison::left_out(Path::new(""), "without files");
         Self::new(Ledger::new(LedgerConfig::default()), Snapshots::default(), archive)
     }
 

@@ -95,7 +95,7 @@ fn prepare(journal: &TestJournal) -> Command {
 }
 
 /// So many of the four steps of a payment in two currencies.
-fn after(steps: usize) -> TestJournal {
+pub(super) fn after(steps: usize) -> TestJournal {
     let mut journal = world();
     for step in 0..steps {
         let command = next(&journal, step);

@@ -3,6 +3,8 @@
 mod audit;
 mod bulks;
 mod conversions;
+mod exports;
+mod hostile;
 mod journal;
 mod print;
 mod restore;

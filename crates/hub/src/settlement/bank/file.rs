@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 
 /// A larger file is none that a hub has written, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// The same of the unpacked files of a workbook, all together.
+/// Longest sum of a workbook's unpacked files, in bytes.
 const UNPACKED_BYTES_MAX: u64 = 256 << 20;
 /// A settlement has fewer accounts.
 const ROWS_MAX: usize = 1_000_100;
@@ -63,7 +63,7 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Vec<String>>, String), Failure> {
 }
 
 /// RFC 4180. Empty lines count, which readers of CSV pass over: rows are known by their numbers.
-pub(super) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
+pub(crate) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is neither XLSX nor CSV in UTF-8".to_owned())?;
     let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut is_quoted = false;

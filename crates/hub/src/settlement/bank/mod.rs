@@ -23,6 +23,9 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::state::settlement_balance;
 use crate::scheme::write;
 
+#[cfg(test)]
+pub(crate) use file::cells_of_csv;
+
 /// A bank's file to be checked, and what to do by it.
 #[derive(Clone, Debug)]
 pub struct Reconcile {

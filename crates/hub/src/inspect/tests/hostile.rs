@@ -1,0 +1,261 @@
+//! Hostile texts in every place that takes one, and every output: nothing hidden, no further line, no formula, no other
+//! path.
+
+use std::io::Write as _;
+use std::sync::{Arc, Mutex};
+
+use upesi_ledger::command::{Abort, Act, Deed, FundsPrepare};
+use upesi_ledger::{
+    AdminCommand, Attribution, Command, Event, FundsDirection, LedgerAccountTypeId, Payload, WindowId,
+};
+use upesi_types::text::{is_hidden, path};
+use upesi_types::{ErrorCode, FspId};
+
+use super::audit::audited;
+use super::journal::{TestJournal, amount, fsp, id, kes};
+use crate::export::{ExportArguments, Format, Kind, export};
+use crate::inspect::audit::{to_json, to_text};
+use crate::inspect::filter::Filter;
+use crate::inspect::print::{PrintOptions, print};
+use crate::inspect::trail::{EntryFilter, TrailOptions, trail};
+use crate::logging;
+use crate::settlement::cells_of_csv;
+use crate::terminal::Escaping;
+
+const SEEDS: u64 = 60;
+const PIECES: [&str; 30] = [
+    "=cmd|'/c calc'!A1",
+    "+1",
+    "-1+1",
+    "@SUM(A1)",
+    "\t=1",
+    " =1",
+    "＝1",
+    "\u{1b}[2K",
+    "\u{1b}]0;x\u{7}",
+    "\r",
+    "\n",
+    "\r\n99 fake line",
+    "\u{0}",
+    "\u{7f}",
+    "\u{9b}31m",
+    "\u{202e}",
+    "\u{2066}",
+    "\u{200b}",
+    "\u{2028}",
+    "\u{feff}",
+    "\u{e0041}",
+    "\"",
+    ",",
+    ";",
+    "\\",
+    "../../etc/passwd",
+    "%2e%2e%2f",
+    "?a=b#c",
+    "日本",
+    "plain",
+];
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (bits ^ (bits >> 31)) % bound
+    }
+}
+
+fn text(random: &mut Random) -> String {
+    (0..1 + random.below(4)).map(|_| PIECES[random.below(PIECES.len() as u64) as usize]).collect()
+}
+
+/// A name as earlier versions took it: any printable ASCII.
+fn old_name(random: &mut Random) -> FspId {
+    let name: String = text(random).chars().filter(|char| (' '..='~').contains(char)).take(28).collect();
+    FspId::parse(&format!("{name}x1")).unwrap()
+}
+
+/// A day with hostile texts only.
+fn day(random: &mut Random) -> (TestJournal, FspId) {
+    let mut journal = TestJournal::onboarded();
+    let name = old_name(random);
+    let create = AdminCommand::CreateParticipant { name: fsp("otherbank"), currency: kes(), is_proxy: false };
+    let mut decision = journal.decide(&Command::Admin(create));
+    for event in &mut decision.events {
+        if let Event::ParticipantCreated { name: created, .. } = event {
+            *created = name;
+        }
+    }
+    journal.write(&decision, Payload::default());
+    let now = journal.now();
+    journal.ledger.evolve(journal.ledger.last_seq() + 1, now, decision.events, &decision.callbacks);
+    let participant = journal.ledger.participant_named(&fsp("greenbank")).unwrap();
+    let account = participant.account(kes(), LedgerAccountTypeId::SETTLEMENT).unwrap();
+    journal.admin(AdminCommand::PrepareFunds(FundsPrepare {
+        direction: FundsDirection::In,
+        id: id(230),
+        name: fsp("greenbank"),
+        account,
+        amount: amount("5"),
+        currency: kes(),
+        external_reference: text(random).into(),
+        reason: text(random).into(),
+        extensions: Some(text(random).into()),
+        fingerprint: [1; 16],
+    }));
+    journal.prepare(1, "2");
+    journal.fulfil(1);
+    journal.prepare(2, "3");
+    let abort = Abort {
+        transfer: id(2).into(),
+        source: fsp("bluebank"),
+        destination: Some(fsp("greenbank")),
+        code: ErrorCode::PAYEE_REJECTED_TRANSACTION,
+        description: text(random).into(),
+        fingerprint: [2; 16],
+    };
+    journal.command(&Command::Abort(abort), Payload::default());
+    let by = Attribution {
+        operator: text(random).into(),
+        known_by: text(random).into(),
+        address: Some(text(random).into()),
+        on_behalf_of: None,
+        action: "iam.user".into(),
+        reason: Some(text(random).into()),
+    };
+    let deed = Deed::Refused { object: text(random).into(), why: text(random).into() };
+    journal.command(&Command::Act(Box::new(Act { by, deed, is_alone: true })), Payload::default());
+    journal.admin(AdminCommand::CloseWindow { id: WindowId(1), reason: text(random).into() });
+    (journal, name)
+}
+
+fn shows_all(output: &str, context: &str) {
+    let hidden: Vec<char> = output.chars().filter(|char| is_hidden(*char) && *char != '\n').collect();
+    assert!(hidden.is_empty(), "{context}: {hidden:?} in {output}");
+}
+
+/// What a command prints, on its way to a terminal.
+fn printed(write: impl FnOnce(&mut dyn std::io::Write)) -> String {
+    let mut kept = Vec::new();
+    write(&mut Escaping::new(&mut kept));
+    String::from_utf8(kept).unwrap()
+}
+
+fn check_prints(journal: &TestJournal, context: &str) {
+    for json in [false, true] {
+        let (directory, filter) = (journal.path.clone(), Filter::default());
+        let options = PrintOptions { directory, from_seq: None, filter, limit: None, json, payload: false };
+        let text = printed(|output| print(&options, output, &mut Vec::new()).unwrap());
+        assert_eq!(text.lines().count() as u64, journal.ledger.last_seq(), "{context}: a line per record");
+        shows_all(&text, context);
+        let options = TrailOptions {
+            directory: journal.path.clone(),
+            filter: EntryFilter::default(),
+            limit: None,
+            verify_only: false,
+            json,
+            checkpoints: None,
+        };
+        let entries = printed(|output| trail(&options, output, &mut Vec::new()).unwrap());
+        assert_eq!(entries.lines().count() as u64, journal.ledger.trail().count, "{context}: {entries}");
+        shows_all(&entries, context);
+        if json {
+            for line in text.lines().chain(entries.lines()) {
+                serde_json::from_str::<serde_json::Value>(line).expect(line);
+            }
+        }
+    }
+}
+
+fn check_exports(journal: &TestJournal, context: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    for kind in [Kind::Transfers, Kind::FxTransfers, Kind::BulkItems, Kind::Settlements, Kind::Obligations] {
+        for format in [Format::Csv, Format::Jsonl, Format::Parquet] {
+            let out = directory.path().join(format!("{}.{}", kind.file_prefix(), format.ending()));
+            let (data, before, from, window, dfsp) = (journal.path.clone(), None, None, None, None);
+            let arguments =
+                ExportArguments { data, kind, before, from, window, dfsp, format, out: out.clone() };
+            let rows = export(&arguments).unwrap() as usize;
+            let bytes = std::fs::read(&out).unwrap();
+            match format {
+                Format::Csv => check_csv(&bytes, rows, kind, context),
+                Format::Jsonl => {
+                    let text = String::from_utf8(bytes).unwrap();
+                    shows_all(&text, context);
+                    assert_eq!(text.lines().count(), rows, "{context}");
+                }
+                // Tests of exports compare its texts with CSV.
+                Format::Parquet => {}
+            }
+        }
+    }
+}
+
+fn check_csv(bytes: &[u8], rows: usize, kind: Kind, context: &str) {
+    let cells = cells_of_csv(bytes).unwrap();
+    assert_eq!(cells.len(), rows + 1, "{context}");
+    for row in &cells {
+        assert_eq!(row.len(), kind.names().len(), "{context}: {row:?}");
+        for cell in row {
+            shows_all(cell, context);
+            let is_number = upesi_types::Amount::parse_decimal(cell).is_ok();
+            assert!(is_number || !cell.starts_with(['=', '+', '-', '@', '＝']), "{context}: {cell:?}");
+        }
+    }
+}
+
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn check_log(hostile: &str, context: &str) {
+    for format in [logging::Format::Json, logging::Format::Pretty] {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let lines = logging::lines(format, move || writer.clone(), false);
+        let subscriber =
+            tracing_subscriber::layer::SubscriberExt::with(tracing_subscriber::registry(), lines);
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(path = %hostile, quoted = ?hostile, "rejected {hostile}");
+        });
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.matches('\n').count(), 1, "{context}: {text}");
+        shows_all(&text, context);
+    }
+}
+
+#[test]
+fn no_output_is_steered_by_a_text_from_outside() {
+    for seed in 0..SEEDS {
+        let mut random = Random(seed);
+        let context = format!("seed {seed}");
+        let (mut journal, name) = day(&mut random);
+        let report = audited(&mut journal);
+        assert_eq!(report.findings, Vec::<String>::new(), "{context}");
+        let shown = printed(|output| output.write_all(to_text(&report).as_bytes()).unwrap());
+        shows_all(&shown, &context);
+        let json = printed(|output| output.write_all(to_json(&report).as_bytes()).unwrap());
+        serde_json::from_str::<serde_json::Value>(&json).unwrap();
+        shows_all(&json, &context);
+        check_prints(&journal, &context);
+        check_exports(&journal, &context);
+        check_log(&text(&mut random), &context);
+        // A name stays one segment of a path, whatever is in it.
+        let url = path(&["participants", name.as_str(), "limits"]);
+        assert_eq!(url.matches('/').count(), 3, "{context}: {url}");
+        assert!(url.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%".contains(&byte)), "{url}");
+    }
+}

@@ -1,0 +1,86 @@
+//! What a commit adds to a settlement window: the list of obligations behind a net.
+
+use alloc::vec::Vec;
+
+use upesi_types::{Amount, TransferId};
+
+use crate::account::AccountId;
+use crate::conversion::{Conversion, ConversionState};
+use crate::settlement_model::wire_enum;
+use crate::transfer::{Transfer, TransferState};
+use crate::window::WindowId;
+
+wire_enum! {
+    /// What an obligation comes from.
+    ObligationKind {
+        /// A committed transfer.
+        Transfer = 1 "TRANSFER",
+        /// A movement of a committed FX transfer.
+        FxTransfer = 2 "FX_TRANSFER",
+        /// A fee that a committed transfer was charged.
+        Fee = 3 "FEE",
+    }
+}
+
+/// An amount that one account owes another one in a settlement window. The net of an account is the sum of the amounts
+/// with it as debtor, less the sum of the amounts with it as creditor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Obligation {
+    /// Its origin.
+    pub kind: ObligationKind,
+    /// The transfer, or the FX transfer.
+    pub id: TransferId,
+    /// The window.
+    pub window: WindowId,
+    /// The account that owes.
+    pub debtor: AccountId,
+    /// The account that is owed.
+    pub creditor: AccountId,
+    /// How much, in the currency of both.
+    pub amount: Amount,
+}
+
+impl Transfer {
+    /// What its commit added to a window, fees included. Nothing if it was settled by its commit, and had no fees.
+    pub fn obligations(&self) -> Vec<Obligation> {
+        let TransferState::Committed(end) = &self.state else { return Vec::new() };
+        let own = end.window.zip(self.payer_account).zip(self.payee_account);
+        let own = own.map(|((window, debtor), creditor)| Obligation {
+            kind: ObligationKind::Transfer,
+            id: self.id,
+            window,
+            debtor,
+            creditor,
+            amount: self.amount,
+        });
+        let fees = end.fees.iter().map(|fee| Obligation {
+            kind: ObligationKind::Fee,
+            id: self.id,
+            window: fee.window,
+            debtor: fee.payer,
+            creditor: fee.payee,
+            amount: fee.amount,
+        });
+        own.into_iter().chain(fees).collect()
+    }
+}
+
+impl Conversion {
+    /// What its commit added to a window. Nothing if its movements were settled by its commit, or if a hub kept it that
+    /// did not note their windows yet.
+    pub fn obligations(&self) -> Vec<Obligation> {
+        let ConversionState::Committed { windows: Some(windows), .. } = self.state else { return Vec::new() };
+        let Some((reserved, further)) = self.legs() else { return Vec::new() };
+        let legs = [(Some(reserved), windows.reserved), (further, windows.further)];
+        let noted = legs.into_iter().filter_map(|(leg, window)| leg.zip(window));
+        let obligation = noted.map(|(leg, window)| Obligation {
+            kind: ObligationKind::FxTransfer,
+            id: self.id.id(),
+            window,
+            debtor: leg.debtor,
+            creditor: leg.creditor,
+            amount: leg.money.amount,
+        });
+        obligation.collect()
+    }
+}
