@@ -163,7 +163,7 @@ pub type Outcome = Result<(), Failure>;
 
 // Output of commands.
 
-/// Writes to stdout, with hidden characters escaped; a reader that went away is no failure.
+/// Writes to stdout, with hidden characters escaped; a closed pipe is not a failure.
 ///
 /// # Errors
 /// When stdout cannot be written.

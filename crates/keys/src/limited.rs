@@ -1,7 +1,7 @@
 //! Files from outside, read up to a limit.
 //!
-//! The length that a file system reports is no limit: a device such as `/dev/zero` has length 0 and no end, and a file
-//! can grow while it is read.
+//! The length that a file system reports does not limit a read: a device such as `/dev/zero` has length 0 and no end,
+//! and a file can grow while it is read.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};

@@ -246,7 +246,7 @@ impl FspId {
         if is_plain && !name.starts_with('.') { Self::parse(name) } else { None }
     }
 
-    /// The rule of [`Self::parse_new`], for those who break it.
+    /// The rule of [`Self::parse_new`], for error messages.
     pub const NEW_NAME_RULE: &str =
         "must consist of letters, digits, \"-\", \"_\" and \".\", and not begin with a dot";
 

@@ -40,7 +40,7 @@ const HIDDEN: &[(char, char)] = &[
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Characters that make a cell a formula where they stand first, in their wide forms too.
+/// First characters that make a cell a formula, also in their wide forms.
 const FORMULA: &[char] = &['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
 /// Whether a character is a control or format character, or otherwise shows nothing by itself.
@@ -75,7 +75,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     escape_except(text, &[])
 }
 
-/// The same of a text of several lines or columns: line breaks and tabs stay.
+/// Escapes a text of several lines or columns: as [`escape`], but line breaks and tabs stay.
 pub fn escape_lines(text: &str) -> Cow<'_, str> {
     escape_except(text, &['\n', '\t'])
 }

@@ -171,7 +171,7 @@ fn a_backup_and_its_data_directory_are_apart() {
     bring_back(&to, &directory.path().join("restored")).unwrap();
 }
 
-/// Adds an entry to the manifest of a backup; the checksum is that of `content`.
+/// Adds an entry with the checksum of `content` to the manifest of a backup.
 fn list_in_manifest(backup: &Path, path: &str, content: &[u8]) {
     let file = backup.join("backup.json");
     let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();

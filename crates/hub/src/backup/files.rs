@@ -95,7 +95,7 @@ fn not_a(path: &Path, kind: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a {kind}", path.display()))
 }
 
-/// Copies a file of at most `bytes_max` bytes durably to a new one, and gives the CRC-32C of what was copied. Room that
+/// Copies a file of at most `bytes_max` bytes durably to a new one, and returns the CRC-32C of its content. Room that
 /// holds only zeros is not taken. Directories that are missing are made; their names and the file's are durable after
 /// [`sync_directories`].
 pub(super) fn copy(from: Below<'_>, to: Below<'_>, bytes_max: u64) -> io::Result<u32> {
@@ -194,7 +194,7 @@ const FORMAT: &str = "upesi-backup 1";
 
 /// Longest manifest that is read, in bytes: about 400,000 files.
 const MANIFEST_BYTES_MAX: u64 = 64 << 20;
-/// Directories in each other, below those of the archive or of the store's tables.
+/// Depth of directories below the archive, or below the store's tables.
 const TREE_DEPTH_MAX: usize = 8;
 const NAME_BYTES_MAX: usize = 255;
 

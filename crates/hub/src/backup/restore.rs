@@ -32,8 +32,7 @@ pub struct RestoreArguments {
     /// node, and goes on where the backup ends.
     #[arg(long)]
     pub alone: bool,
-    /// Accept findings about rules: decisions that are not those of the auditor, in data that is whole and whose sums
-    /// are right. The next start records this in the audit trail. May be given for a directory that was restored from
+    /// Accept findings about rules: the hub decided otherwise than the auditor's rules, while data and sums are right. The next start records this in the audit trail. May be given for a directory that was restored from
     /// this backup before, which is then not copied again.
     #[arg(long)]
     pub accept_findings: bool,
@@ -119,7 +118,7 @@ fn copy_into(unfinished: &Path, arguments: &RestoreArguments, manifest: &Manifes
     Ok(bytes)
 }
 
-/// Accepts the findings about rules of a directory that was restored from this backup before, if that is asked for.
+/// With `--accept-findings`, accepts the findings about rules of a directory that was restored from this backup before.
 fn accept_restored(arguments: &RestoreArguments, manifest: &Manifest) -> Result<RestoreReport, Failure> {
     let data = &arguments.data;
     let failed = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display()));
@@ -210,10 +209,10 @@ impl Mark {
         format!("{last_record}\n{word} {findings}\n{first_finding}\n")
     }
 
-    /// What does not read as a mark counts as one of findings that were not accepted.
+    /// An unreadable mark counts as one with findings that were not accepted.
     fn parse(text: &str) -> Self {
         let mut lines = text.lines();
-        // Whoever may write here owns the hub anyhow; a number stays a number.
+        // Only the hub's user can write here.
         let last_record = lines.next().and_then(|line| line.trim().parse().ok()).unwrap_or(0);
         let Some(line) = lines.next() else {
             return Self { last_record, findings: 0, first_finding: String::new(), is_accepted: true };

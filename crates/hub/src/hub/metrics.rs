@@ -53,6 +53,8 @@ pub(super) struct Ports {
     pub(super) break_glass_file: Option<PathBuf>,
     /// Of a node of a cluster.
     pub(super) node: Option<Node>,
+    /// For how long the oldest transfers stay beyond their time, if transfers leave.
+    pub(super) transfers_held_s: Option<Arc<AtomicU64>>,
 }
 
 /// Gives the text of `/metrics`.
@@ -137,6 +139,10 @@ impl MetricsText {
             ports.providers.write(&mut text);
             options::write_proxy_counts(ports.balancers.as_deref(), &mut text);
             write_break_glass(ports.break_glass_file.as_deref(), &mut text);
+            if let Some(held_s) = &ports.transfers_held_s {
+                let help = "How long the oldest transfers stay beyond archive.keep_days, because their settlement window is not settled";
+                gauge(&mut text, "upesi_archive_held_seconds", help, held_s.load(Ordering::Relaxed));
+            }
             if let Some(node) = &ports.node {
                 let written = (self.engine.status().durable_seq, self.store.stats().batches);
                 node.metrics.write(&mut text, self.engine.clock().now(), Some(written));

@@ -1,9 +1,11 @@
 //! Lets old transfers leave: archive divisions older than `archive.keep_days`, exported before where that is asked for.
 //! The journal's segments follow them: the archivist deletes those whose transfers have left.
+//!
+//! What counts in a window that is not settled stays, however old it is: it is the list behind the net.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -45,6 +47,7 @@ impl Policy {
 /// The thread that does it. Ends with this value.
 pub(super) struct Retention {
     stopping: Arc<AtomicBool>,
+    held_s: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -52,10 +55,25 @@ impl Retention {
     pub fn start(policy: Policy, handle: EngineHandle, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
         let stopping = Arc::new(AtomicBool::new(false));
         let should_stop = Arc::clone(&stopping);
+        let held_s = Arc::new(AtomicU64::new(0));
+        let held = Arc::clone(&held_s);
         let work = move || {
             while !should_stop.load(Ordering::Acquire) {
-                if let Err(error) = attempt(&policy, &handle, clock.now()) {
-                    tracing::warn!(%error, "old transfers could not be removed; the next attempt is within the hour");
+                match attempt(&policy, &handle, clock.now()) {
+                    Ok(pass) => {
+                        held.store(pass.held_s, Ordering::Relaxed);
+                        if pass.held_s > 0 {
+                            let days = pass.held_s / 86_400;
+                            tracing::warn!(
+                                days,
+                                "old transfers stay: their settlement window is not settled"
+                            );
+                        }
+                    }
+                    Err(error) => tracing::warn!(
+                        %error,
+                        "old transfers could not be removed; the next attempt is within the hour"
+                    ),
                 }
                 // Looked at again: a library may have parked in the attempt, and used up the waking that came with
                 // the order.
@@ -65,7 +83,13 @@ impl Retention {
             }
         };
         let thread = thread::Builder::new().name("upesi-retention".to_owned()).spawn(work)?;
-        Ok(Self { stopping, thread: Some(thread) })
+        Ok(Self { stopping, held_s, thread: Some(thread) })
+    }
+
+    /// For how long the oldest transfers have stayed beyond their time, in seconds, because their window is not
+    /// settled.
+    pub fn held_s(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.held_s)
     }
 
     /// Looks now.
@@ -88,8 +112,8 @@ impl Drop for Retention {
     }
 }
 
-fn attempt(policy: &Policy, handle: &EngineHandle, now: Timestamp) -> Result<(), String> {
-    let Some(archive) = handle.archive() else { return Ok(()) };
+fn attempt(policy: &Policy, handle: &EngineHandle, now: Timestamp) -> Result<Pass, String> {
+    let Some(archive) = handle.archive() else { return Ok(Pass::default()) };
     let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
     let hub = Hub {
         names: &|| {
@@ -116,9 +140,12 @@ fn attempt(policy: &Policy, handle: &EngineHandle, now: Timestamp) -> Result<(),
             let asked = handle.read(move |ledger: &Ledger| ledger.division_up_to(seq) == Some(seq));
             runtime.block_on(asked).map_err(|error| error.to_string())
         },
+        unsettled_since: &|| {
+            runtime.block_on(handle.read(Ledger::unsettled_since)).map_err(|error| error.to_string())
+        },
         remove: &|to_seq| runtime.block_on(handle.remove_finished(to_seq)).map_err(|error| error.to_string()),
     };
-    pass(policy, &*archive, now, &hub).map(|_| ())
+    pass(policy, &*archive, now, &hub)
 }
 
 /// What a pass needs of the hub.
@@ -129,17 +156,28 @@ pub(super) struct Hub<'a> {
     pub divide: &'a dyn Fn() -> Result<(), String>,
     /// Whether a division ends with this record on every node.
     pub ends: &'a dyn Fn(u64) -> Result<bool, String>,
+    /// When the oldest window was opened that is not settled; see [`Ledger::unsettled_since`].
+    pub unsettled_since: &'a dyn Fn() -> Result<Option<Timestamp>, String>,
     /// Removes what finished up to a record; durable when it returns. See [`EngineHandle::remove_finished`].
     pub remove: &'a dyn Fn(u64) -> Result<u64, String>,
 }
 
-/// One look at the archive; gives how many divisions left.
+/// What a look at the archive came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pass {
+    /// How many divisions left.
+    pub left: u64,
+    /// For how long the oldest that stays for its windows is too old, in seconds; 0 if none does.
+    pub held_s: u64,
+}
+
+/// One look at the archive.
 pub(super) fn pass(
     policy: &Policy,
     archive: &dyn Archive,
     now: Timestamp,
     hub: &Hub<'_>,
-) -> Result<u64, String> {
+) -> Result<Pass, String> {
     let divisions = archive.divisions();
     let closed: u64 = divisions.iter().filter(|it| it.is_closed).map(|it| it.transfers_estimate).sum();
     let is_empty = archive.stats().transfers_estimate <= closed;
@@ -147,9 +185,16 @@ pub(super) fn pass(
         (hub.divide)()?;
     }
     let divisions = archive.divisions();
-    let old = divisions.iter().take_while(|division| {
-        division.is_closed && division.last_time.is_some_and(|end| end.plus_ms(policy.keep_ms()) < now)
-    });
+    let unsettled_since = (hub.unsettled_since)()?;
+    let is_settled = |end: Timestamp| unsettled_since.is_none_or(|since| end < since);
+    let late_ms = |division: &Division| {
+        let end = division.last_time.filter(|_| division.is_closed)?;
+        u64::try_from(now.ms_since(end.plus_ms(policy.keep_ms()))).ok().filter(|late| *late > 0)
+    };
+    let held = divisions.iter().find(|division| !division.last_time.is_none_or(is_settled)).and_then(late_ms);
+    let old = divisions
+        .iter()
+        .take_while(|division| late_ms(division).is_some() && division.last_time.is_some_and(is_settled));
     let old = old.map(|division| Ok((division, (hub.ends)(division.watermark)?)));
     let old = old.collect::<Result<Vec<_>, String>>()?;
     let leaving = old.iter().rposition(|(_, ends)| *ends).map_or(0, |last| last + 1);
@@ -168,7 +213,7 @@ pub(super) fn pass(
         tracing::info!(last = division.watermark, "old transfers were removed from the archive");
         left += removed;
     }
-    Ok(left)
+    Ok(Pass { left, held_s: held.map_or(0, |late| late.div_ceil(1_000)) })
 }
 
 /// Where the division that grows began is where the one before it ended; the first one is closed at once.
@@ -189,7 +234,18 @@ mod tests {
 
     /// A pass over an archive without a hub, which would record the removals first.
     fn look(policy: &Policy, archive: &FjallArchive, day: i64) -> Result<u64, String> {
+        look_with(policy, archive, day, None).map(|pass| pass.left)
+    }
+
+    /// The same while a window is not settled that was opened on a day.
+    fn look_with(
+        policy: &Policy,
+        archive: &FjallArchive,
+        day: i64,
+        unsettled_since: Option<i64>,
+    ) -> Result<Pass, String> {
         let hub = Hub {
+            unsettled_since: &|| Ok(unsettled_since.map(|day| Timestamp::from_ms(day * DAY))),
             names: &|| Ok(Names::of(&Ledger::new(LedgerConfig::default()))),
             divide: &|| archive.divide().map_err(|error| error.to_string()),
             ends: &|_| Ok(true),
@@ -223,6 +279,26 @@ mod tests {
     }
 
     #[test]
+    fn the_contents_of_an_unsettled_window_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = FjallArchive::open(directory.path(), &ArchiveOptions::default()).unwrap();
+        for day in [1, 2, 3] {
+            apply(&archive, day as u64, day);
+            archive.divide().unwrap();
+        }
+        apply(&archive, 4, 4);
+        let policy = Policy { keep_days: 10, export_dir: None, export_format: Format::Csv, is_shared: false };
+        // The window that was opened on day 2 has what finished on that day.
+        let held = |days: i64| Pass { left: 0, held_s: (days * DAY / 1_000) as u64 };
+        assert_eq!(look_with(&policy, &archive, 11, Some(1)).unwrap(), held(0));
+        assert_eq!(look_with(&policy, &archive, 12, Some(1)).unwrap(), held(1));
+        assert_eq!(look_with(&policy, &archive, 40, Some(2)).unwrap(), Pass { left: 1, ..held(28) });
+        assert_eq!(archive.first_seq(), 2);
+        assert_eq!(look_with(&policy, &archive, 100, Some(2)).unwrap(), held(88));
+        assert_eq!(look_with(&policy, &archive, 100, None).unwrap(), Pass { left: 3, held_s: 0 });
+    }
+
+    #[test]
     fn what_cannot_be_recorded_stays() {
         let directory = tempfile::tempdir().unwrap();
         let archive = FjallArchive::open(directory.path(), &ArchiveOptions::default()).unwrap();
@@ -234,6 +310,7 @@ mod tests {
             names: &|| unreachable!("nothing is exported"),
             divide: &|| archive.divide().map_err(|error| error.to_string()),
             ends: &|_| Ok(true),
+            unsettled_since: &|| Ok(None),
             remove: &|to_seq| Err(format!("{to_seq}: the hub has no room on its disk")),
         };
         let refused = pass(&policy, &archive, Timestamp::from_ms(100 * DAY), &hub).unwrap_err();

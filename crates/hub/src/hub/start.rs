@@ -309,6 +309,7 @@ impl Hub {
             providers,
             break_glass_file: metrics::watched_break_glass(settings),
             node: node.clone(),
+            transfers_held_s: retention.as_ref().map(Retention::held_s),
         });
         let topic = node.as_ref().map(|node| TopicKeeper::start(settings, &node.metrics)).transpose()?;
         Ok(Self {

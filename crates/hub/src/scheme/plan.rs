@@ -323,7 +323,7 @@ impl Plan {
         }
     }
 
-    /// The rule for new names is that of the admin API.
+    /// Applies the admin API's rule for new names.
     fn new_name(&mut self, name: &str, place: &str) {
         if FspId::parse_new(name).is_none() {
             let rule = FspId::NEW_NAME_RULE;

@@ -121,7 +121,7 @@ impl<'a> Reading<'a> {
 
     fn check_name(&mut self, name: &Spanned<String>) {
         let text = name.get_ref();
-        // Those that the hub has may be of an earlier version; what is created is checked by the plan.
+        // Existing participants may have names of an earlier version. The plan checks names of new participants.
         if !NAME_CHARS.contains(&text.len()) || FspId::parse(text).is_none() {
             let rule = "give 2 to 30 printable ASCII characters";
             self.mistake(name.span().start, format!("{text:?} is not a name: {rule}"));

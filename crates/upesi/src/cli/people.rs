@@ -96,7 +96,7 @@ fn ask_code() -> Result<String, Failure> {
 
 fn next_line(what: &str) -> Result<String, Failure> {
     let mut line = String::new();
-    // What is behind the limit stays in the buffer of stdin.
+    // The rest of a longer line stays in the buffer of stdin.
     match io::stdin().lock().take(LINE_BYTES_MAX).read_line(&mut line) {
         Ok(0) => Err(Failure::new(Exit::NoInput, format!("stdin ended before {what}"))),
         Ok(_) => Ok(line.trim_end_matches(['\r', '\n']).to_owned()),

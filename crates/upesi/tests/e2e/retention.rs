@@ -8,6 +8,7 @@ use upesi_hub::trim::{TrimArguments, TrimReport, trim};
 
 use crate::common::message::{Message, Sent, Terms};
 use crate::common::{AMPLE, World};
+use crate::support_command::upesi;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -65,6 +66,13 @@ fn archive_all(world: &mut World, count: usize) {
     world.until(&count, || divisions(world.data()).len());
 }
 
+/// Closes the open window and settles it.
+fn settle(world: &World) {
+    let admin = world.admin_url();
+    let output = upesi(&["settlement", "run", "old", "--admin", &admin, "--wait", "0"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// State of each transfer in the exported files.
 fn exported(directory: &Path) -> Vec<BTreeMap<String, String>> {
     let mut paths: Vec<_> =
@@ -94,6 +102,8 @@ fn old_transfers_leave_a_serving_hub_and_nothing_else_changes() {
     ]);
     let old: Vec<Past> = (0..4).map(|number| transfer(&world, number != 2)).collect();
     archive_all(&mut world, 2);
+    // Contents of an unsettled window would stay.
+    settle(&world);
     world.clock.advance(5 * DAY_MS);
     let recent: Vec<Past> = (0..2).map(|_| transfer(&world, true)).collect();
     archive_all(&mut world, 3);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
 
-use super::hub::PATIENCE;
+use super::hub::{PATIENCE, upesi};
 use super::load::{Accepted, Load};
 use super::scene::World;
 use super::verdict::Facts;
@@ -111,8 +111,22 @@ impl Keeping {
         self.days < 2 && newest_snapshot(world) <= self.snapshot_before
     }
 
+    /// Settles the open window: contents of an unsettled window stay.
+    fn settle(&self, world: &World) {
+        let (job, admin) = (format!("day-{}", self.days), format!("http://{}", world.ports[1]));
+        let run =
+            upesi().args(["settlement", "run", &job, "--admin", &admin, "--wait", "0"]).output().unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    }
+
     /// A life that ends when transfers have left, in it or before.
     pub fn see_them_leave(&self, world: &World, load: &Load) {
+        let mut hub = world.start();
+        hub.serves();
+        load.wait_for_accepted(BETWEEN_DAYS);
+        self.settle(world);
+        hub.kill();
+        // The next start looks at once.
         let mut hub = world.start();
         hub.serves();
         load.wait_for_accepted(1);

@@ -18,6 +18,8 @@ use upesi_hub::config::{self, Sources};
 use upesi_hub::exit::{Exit, Failure};
 use upesi_hub::inspect::audit;
 use upesi_hub::logging::LogControl;
+use upesi_hub::settlement::{self, Action, HubOptions, Job};
+use upesi_ledger::SettlementState;
 use upesi_tables::archive::{Archive, ArchiveOptions, Division, FjallArchive};
 use upesi_types::Timestamp;
 
@@ -114,6 +116,7 @@ pub(super) fn run(plan: &Plan<'_>) -> Result<Upkeep, Failure> {
     let load = SteadyLoad::start(&fspiop, &admin, plan.dfsps, plan.rate_per_s, nonce);
     let load = runtime.block_on(load)?;
     let leave = || {
+        settle(&admin)?;
         let ahead_ms = last_time.plus_ms(DAY_MS + AFTER_ITS_DAY_MS).ms_since(SystemClock.now());
         clock.0.store(ahead_ms.max(0), Ordering::Release);
         hub.apply_retention();
@@ -157,6 +160,16 @@ fn tasks(
     leave()?;
     let exported = directory_bytes(&places.export);
     Ok([0, first.bytes_copied, second.bytes_copied, restored.bytes, exported])
+}
+
+/// Closes the open window and settles it: what counts in a window that is not settled does not leave.
+fn settle(admin_url: &str) -> Result<(), Failure> {
+    let name = "upkeep".parse().map_err(software)?;
+    let goal = SettlementState::Settled;
+    let job = Action::Run(Job { name, models: Vec::new(), window: None, goal });
+    let (admin_url, wait) = (admin_url.to_owned(), Duration::ZERO);
+    let options = HubOptions { admin_url, admin_tls: None, admin_token: None, wait, json: false };
+    runtime()?.block_on(settlement::run(&options, &job, &mut std::io::sink()))
 }
 
 fn copy(data: &Path, to: &Path) -> Result<BackupReport, Failure> {
