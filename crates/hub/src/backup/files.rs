@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -70,7 +70,7 @@ impl Below<'_> {
         self.directories(&mut |directory| match fs::symlink_metadata(directory) {
             Ok(found) if found.is_dir() => Ok(()),
             Ok(_) => Err(not_a(directory, "directory")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir(directory),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create_private_directory(directory),
             Err(error) => Err(error),
         })?;
         File::create_new(self.full())
@@ -89,6 +89,11 @@ impl Below<'_> {
         }
         Ok(())
     }
+}
+
+/// Makes a directory that only its owner may enter; it must not exist.
+pub(super) fn create_private_directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(path)
 }
 
 fn not_a(path: &Path, kind: &str) -> io::Error {

@@ -96,7 +96,9 @@ fn copy_into(unfinished: &Path, arguments: &RestoreArguments, manifest: &Manifes
     if let Some(parent) = unfinished.parent() {
         durable::create_directory(parent).map_err(failed)?;
     }
-    fs::create_dir(unfinished).and_then(|()| durable::sync_parent(unfinished)).map_err(failed)?;
+    files::create_private_directory(unfinished)
+        .and_then(|()| durable::sync_parent(unfinished))
+        .map_err(failed)?;
     let mut bytes = 0;
     let is_left_out = |entry: &&Entry| arguments.alone && entry.path == PLACE_FILE;
     for entry in manifest.files.iter().filter(|entry| !is_left_out(entry)) {
