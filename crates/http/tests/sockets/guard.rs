@@ -294,7 +294,7 @@ async fn silent(address: &str) -> (tokio::net::TcpListener, Vec<TcpStream>) {
     socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
     let listener = socket.listen(0).unwrap();
     let (local, mut queued) = (listener.local_addr().unwrap(), Vec::new());
-    while let Ok(connected) = timeout(Duration::from_millis(200), TcpStream::connect(local)).await {
+    while let Ok(connected) = timeout(Duration::from_millis(500), TcpStream::connect(local)).await {
         queued.push(connected.unwrap());
     }
     (listener, queued)
