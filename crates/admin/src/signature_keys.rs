@@ -107,10 +107,12 @@ impl KeyEntry {
     }
 
     fn in_file(key: &KeyView, end: Option<Timestamp>, now: Timestamp) -> Self {
+        let ends = key.until.into_iter().chain(end).min();
         let state = match end {
+            _ if ends.is_some_and(|ends| ends <= now) => SignatureKeyState::Retired,
+            _ if key.from.is_some_and(|from| now < from) => SignatureKeyState::Next,
+            Some(_) => SignatureKeyState::Previous,
             None => SignatureKeyState::Current,
-            Some(end) if now < end => SignatureKeyState::Previous,
-            Some(_) => SignatureKeyState::Retired,
         };
         Self {
             sha256: hex(&key.sha256),
@@ -118,8 +120,8 @@ impl KeyEntry {
             source: "file",
             public_key: Some(pem(&key.public_key)),
             created_date: None,
-            starts: None,
-            ends: end.map(Instant),
+            starts: key.from.map(Instant),
+            ends: ends.map(Instant),
         }
     }
 
@@ -287,6 +289,8 @@ pub struct HubKey {
     public_key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends: Option<Instant>,
 }
 
 /// The public keys of the hub at a moment.
@@ -306,7 +310,14 @@ impl HubKey {
         until: Option<Timestamp>,
     ) -> Self {
         let sha256 = hex(&Sha256::digest(public_key));
-        Self { state, algorithm, sha256, public_key: pem(public_key), until: until.map(Instant) }
+        let until = until.map(Instant);
+        Self { state, algorithm, sha256, public_key: pem(public_key), until, ends: None }
+    }
+
+    /// The same with the first instant after its certificate's validity.
+    #[must_use]
+    pub fn ending_at(self, end: Option<Timestamp>) -> Self {
+        Self { ends: end.map(Instant), ..self }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Who a request comes from: the participant that the caller's certificate or token is bound to, or for whom a gateway
 //! speaks, or else the one that it names.
 
+mod certificates;
 mod proof;
 
 use std::sync::{Mutex, PoisonError};
 
+use certificates::Certificates;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -17,6 +19,7 @@ use upesi_engine::{Participants, SharedParticipants};
 use upesi_fspiop::{Operation, SyncError};
 use upesi_http::{Connection, Facts, Failures, KnownAs, OtherIdentity, OverShare, Peer, PeerIdentity};
 use upesi_ledger::{Binding, BindingKind, Participant, ParticipantId};
+use upesi_oidc::Fault;
 use upesi_types::{ErrorCode, FspId};
 
 pub use proof::{AddressLists, IPV6_PREFIX_MAX};
@@ -116,6 +119,8 @@ impl Denial {
     const fn name(self) -> &'static str {
         match self {
             Self::NoToken => "no_token",
+            Self::Token(Flaw::Token(Fault::Expired)) => "token_expired",
+            Self::Token(Flaw::Token(Fault::Early)) => "token_not_yet_valid",
             Self::Token(_) => "token",
             Self::Client => "client",
             Self::Gateway(_) => "gateway",
@@ -185,6 +190,7 @@ pub(crate) struct Callers {
     addresses: AddressLists,
     tokens: Option<Tokens>,
     refused: Family<Refused, Counter>,
+    certificates: Certificates,
     failures: Mutex<Failures>,
 }
 
@@ -202,7 +208,15 @@ impl Callers {
             "Requests that did not come from whom they said, by reason and by the participant that they were proven to be of",
             refused.clone(),
         );
-        Self { participants, are_bindings_required, addresses, tokens, refused, failures: Mutex::default() }
+        Self {
+            participants,
+            are_bindings_required,
+            addresses,
+            tokens,
+            refused,
+            certificates: Certificates::register(registry),
+            failures: Mutex::default(),
+        }
     }
 
     /// The sender of a request that may have proven who it is. What a certificate is bound to is looked up once per
@@ -320,6 +334,9 @@ impl Callers {
         generation: u64,
     ) -> Result<Option<&'a PeerIdentity>, Denial> {
         let found = bound_participant(&self.participants.get(), peer.facts())?;
+        if let Some(identity) = &found {
+            self.certificates.note(&identity.name, peer.facts(), Instant::now());
+        }
         connection.identify(found, generation).map_err(|OtherIdentity| Denial::Rebound)?;
         Ok(connection.identity(generation).flatten())
     }
@@ -491,11 +508,17 @@ mod tests;
 /// Decides whether a request comes from whom it says. Asked after the headers' form is checked and before the body's
 /// (FSPIOP API v1.1, Signature §4), so that a malformed header is reported rather than the signature it spoils.
 pub trait Authenticator: Send + Sync + 'static {
-    /// Judges one request by what it asks for, by its head, which carries what the connection knows of its peer as
-    /// extensions, and by the exact bytes of its body.
+    /// Judges one request by what it asks for, by its head and by the exact bytes of its body. `is_sender_proven`: a
+    /// certificate, a token or a gateway already proves the participant that sends it.
     ///
     /// Errors: what the sender is told, for signatures 400 with 3105.
-    fn authenticate(&self, operation: Operation, parts: &Parts, body: &[u8]) -> Result<(), SyncError>;
+    fn authenticate(
+        &self,
+        operation: Operation,
+        parts: &Parts,
+        body: &[u8],
+        is_sender_proven: bool,
+    ) -> Result<(), SyncError>;
 }
 
 /// Believes every request: for hubs behind a gateway that authenticates, and for tests.
@@ -503,7 +526,7 @@ pub trait Authenticator: Send + Sync + 'static {
 pub struct TrustEveryone;
 
 impl Authenticator for TrustEveryone {
-    fn authenticate(&self, _operation: Operation, _parts: &Parts, _body: &[u8]) -> Result<(), SyncError> {
+    fn authenticate(&self, _: Operation, _: &Parts, _: &[u8], _: bool) -> Result<(), SyncError> {
         Ok(())
     }
 }

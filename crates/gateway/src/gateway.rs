@@ -295,7 +295,9 @@ impl<H: Handler> Gateway<H> {
         }
         let bytes = self.read_body(head, body, max).await?;
         let present = || self.health.present(&*self.clock);
-        let request = request::read(route, head.parts, bytes, &self.config, &*self.authenticator, present);
+        let is_known = head.caller.identity().is_some();
+        let proof = request::SenderProof { authenticator: &*self.authenticator, is_known };
+        let request = request::read(route, head.parts, bytes, &self.config, proof, present);
         match &request {
             Ok(_) => self.introduce(head)?,
             Err(error) if error.code == ErrorCode::INVALID_SIGNATURE => {

@@ -80,7 +80,8 @@ impl<H: Handler> NodePort<H> {
         self.check_blocks(&parts.headers)?;
         let moves_money = route.resource().moves_money();
         let present = || self.clock.present();
-        let mut request = request::read(route, &parts, bytes, &self.config, &TrustEveryone, present)?;
+        let proof = request::SenderProof { authenticator: &TrustEveryone, is_known: false };
+        let mut request = request::read(route, &parts, bytes, &self.config, proof, present)?;
         request.reply_to = ReplyTo::Node;
         drop(parts);
         match self.handler.handle(request).await {

@@ -26,7 +26,16 @@ pub fn read_request(
     present: impl FnOnce() -> Present,
 ) -> Result<Request, SyncError> {
     let route = Route::resolve(Method::parse(parts.method.as_str()), parts.uri.path());
-    read(route.map_err(Unroutable::to_error)?, parts, body, config, authenticator, present)
+    let proof = SenderProof { authenticator, is_known: false };
+    read(route.map_err(Unroutable::to_error)?, parts, body, config, proof, present)
+}
+
+/// What proves the sender of a request.
+#[derive(Clone, Copy)]
+pub(crate) struct SenderProof<'a> {
+    pub(crate) authenticator: &'a dyn Authenticator,
+    /// Whether a certificate, a token or a gateway already proves it.
+    pub(crate) is_known: bool,
 }
 
 /// Checks a request in a fixed order, of which the first failure is the answer: repeated headers, the form of the
@@ -36,7 +45,7 @@ pub(crate) fn read(
     parts: &Parts,
     body: Bytes,
     config: &GatewayConfig,
-    authenticator: &dyn Authenticator,
+    proof: SenderProof<'_>,
     present: impl FnOnce() -> Present,
 ) -> Result<Request, SyncError> {
     if !operation.is_served() {
@@ -47,7 +56,7 @@ pub(crate) fn read(
     refuse_repeated(&parts.headers)?;
     refuse_encoded(&parts.headers)?;
     let checked = check_headers(method, resource, &headers, &config.headers)?;
-    authenticator.authenticate(operation, parts, &body)?;
+    proof.authenticator.authenticate(operation, parts, &body, proof.is_known)?;
     let message = Message::read(operation, &body)?;
     let ids = segments.check(resource, config.extended_party_id_types)?;
     if (resource, method) == (Resource::Authorizations, Method::Get) {
@@ -408,7 +417,7 @@ mod tests {
     struct RefuseEveryone;
 
     impl Authenticator for RefuseEveryone {
-        fn authenticate(&self, _operation: Operation, _parts: &Parts, body: &[u8]) -> Result<(), SyncError> {
+        fn authenticate(&self, _: Operation, _: &Parts, body: &[u8], _: bool) -> Result<(), SyncError> {
             Err(SyncError::new(ErrorCode::INVALID_SIGNATURE, &format!("{} bytes", body.len())))
         }
     }

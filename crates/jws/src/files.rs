@@ -2,15 +2,16 @@
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustls_pki_types::pem::{PemObject, SectionKind};
-use upesi_keys::read_limited;
+use upesi_keys::{pem_text, read_limited};
 
 /// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
 
 /// Why a file of keys cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum KeyFileError {
     /// A file or directory that is missing or unreadable.
     #[error("{path}: {source}")]
@@ -18,7 +19,7 @@ pub enum KeyFileError {
         /// The file or directory.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// A file without what it is for.
     #[error("{path} {problem}")]
@@ -36,14 +37,14 @@ impl KeyFileError {
     }
 
     pub(crate) fn read(path: &Path) -> impl Fn(io::Error) -> Self {
-        move |source| Self::Read { path: path.to_owned(), source }
+        move |source| Self::Read { path: path.to_owned(), source: Arc::new(source) }
     }
 }
 
 /// A section of a PEM file that can be a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Section {
-    /// `PUBLIC KEY` (X.509).
+    /// `PUBLIC KEY` (X.509), or `RSA PUBLIC KEY` (PKCS #1).
     Public(Vec<u8>),
     /// `CERTIFICATE`.
     Certificate(Vec<u8>),
@@ -75,9 +76,13 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
     })
 }
 
-/// The sections of a PEM file. Tools that pass keys on as JSON leave line ends as `\r\n` or `\n` in letters.
+/// The label of a public key by PKCS #1, which the PEM reader does not know, and that of any public key.
+const RSA_PUBLIC: &str = "RSA PUBLIC KEY-----";
+const PUBLIC: &str = "PUBLIC KEY-----";
+
+/// The sections of a PEM file.
 pub(crate) fn sections(path: &Path, bytes: &[u8]) -> Result<Vec<Section>, KeyFileError> {
-    let text = String::from_utf8_lossy(bytes).replace("\\r", "").replace("\\n", "\n");
+    let text = pem_text(bytes).replace(RSA_PUBLIC, PUBLIC);
     let found = Section::pem_slice_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>();
     found.map_err(|error| KeyFileError::content(path, format!("is no sound PEM: {error:?}")))
 }
@@ -87,11 +92,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_ends_of_any_kind_are_taken() {
+    fn line_ends_marks_and_labels_of_any_kind_are_accepted() {
         let pem = "-----BEGIN PUBLIC KEY-----\nAQID\n-----END PUBLIC KEY-----\n";
-        for written in [pem.to_owned(), pem.replace('\n', "\r\n"), pem.replace('\n', "\\r\\n")] {
-            let sections = sections(Path::new("key.pem"), written.as_bytes()).unwrap();
-            assert_eq!(sections, [Section::Public(vec![1, 2, 3])], "{written}");
+        let utf16: Vec<u8> = pem.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        for written in [
+            pem.as_bytes().to_vec(),
+            pem.replace('\n', "\r\n").into_bytes(),
+            pem.replace('\n', "\\r\\n").into_bytes(),
+            [b"\xef\xbb\xbf", pem.as_bytes()].concat(),
+            [b"\xff\xfe", &*utf16].concat(),
+            pem.replace("PUBLIC", "RSA PUBLIC").into_bytes(),
+        ] {
+            let sections = sections(Path::new("key.pem"), &written).unwrap();
+            assert_eq!(sections, [Section::Public(vec![1, 2, 3])], "{}", written.escape_ascii());
         }
     }
 }

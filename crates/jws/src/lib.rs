@@ -21,7 +21,7 @@ pub use ring::{KeyRing, KeyView, Recorded, Records};
 pub use sign::{Draft, Message, NotSigned, PrivateKey};
 pub use submitted::SubmittedKey;
 pub use upesi_keys::KeyError;
-pub use verify::{Fault, Freshness, Request, verify};
+pub use verify::{Fault, Freshness, Request, is_signature_object, verify};
 
 /// The header that carries a signature.
 pub const SIGNATURE: &str = "fspiop-signature";

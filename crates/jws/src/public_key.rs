@@ -33,14 +33,19 @@ enum Family {
 }
 
 impl PublicKey {
-    /// From an X.509 `SubjectPublicKeyInfo`.
-    pub(crate) fn from_spki(der: &[u8]) -> Result<Self, String> {
-        let (_, spki) = SubjectPublicKeyInfo::from_der(der).map_err(|_| "has a key that cannot be read")?;
+    /// From an X.509 `SubjectPublicKeyInfo`, or from an `RSAPublicKey` (PKCS #1).
+    pub(crate) fn from_der(der: &[u8]) -> Result<Self, String> {
+        let unreadable = |_| "has a key that cannot be read";
+        if let Ok((_, spki)) = SubjectPublicKeyInfo::from_der(der) {
+            return Self::of(&spki);
+        }
+        let wrapped = element(SEQUENCE, &[RSA, &bits(der)].concat());
+        let (_, spki) = SubjectPublicKeyInfo::from_der(&wrapped).map_err(unreadable)?;
         Self::of(&spki)
     }
 
-    /// From a certificate, which need not be trusted: whoever filled the directory vouches for it. Also its validity,
-    /// both ends in seconds since 1970.
+    /// From a certificate, which need not be trusted: the directory's owner vouches for it. Also its validity, both
+    /// ends in seconds since 1970.
     pub(crate) fn from_certificate(der: &[u8]) -> Result<(Self, (i64, i64)), String> {
         let (_, certificate) =
             X509Certificate::from_der(der).map_err(|_| "has a certificate that cannot be read")?;

@@ -1,8 +1,8 @@
 //! The public keys of all participants.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use upesi_types::{Timestamp, hex};
@@ -21,6 +21,8 @@ const SUFFIX: &str = "pem";
 pub struct KeyRing {
     /// By the participant's name in lower case.
     keys: HashMap<String, Vec<Held>>,
+    /// Files that cannot be used, by the participant's name in lower case.
+    unusable: BTreeMap<String, KeyFileError>,
     allows_es256: bool,
 }
 
@@ -31,6 +33,16 @@ pub(crate) struct Held {
     from: Option<Timestamp>,
     /// The first instant at which it does not count any more.
     until: Option<Timestamp>,
+}
+
+/// Whether a key counts at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Validity {
+    /// It does not count yet.
+    Early,
+    Valid,
+    /// It does not count any more.
+    Over,
 }
 
 /// A key that is kept elsewhere than in a file.
@@ -59,7 +71,7 @@ pub struct Records<'a> {
     pub files_until: HashMap<String, Timestamp>,
 }
 
-/// A key of a ring, for those who look at it.
+/// A key of a ring, as operators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyView {
     /// The participant's name in lower case.
@@ -68,38 +80,85 @@ pub struct KeyView {
     pub public_key: Box<[u8]>,
     /// SHA-256 over that.
     pub sha256: [u8; 32],
+    /// From when on it counts: the start of its certificate's validity.
+    pub from: Option<Timestamp>,
+    /// The first instant at which it does not count any more: the end of its certificate's validity.
+    pub until: Option<Timestamp>,
 }
 
 impl KeyRing {
     /// Reads a directory of files `NAME.pem`, each with up to three public keys or certificates of the participant with
-    /// that name. Keys on P-256 are refused unless they are allowed. Other files are passed over.
+    /// that name. Keys on P-256 are refused unless they are allowed. Other files are passed over. A participant whose
+    /// file cannot be used is in [`Self::unusable`], and has no key: the others are not affected.
     ///
     /// # Errors
-    /// A file cannot be read, or has no usable key: a participant whose key is wrong must not be one without a key.
+    /// The directory cannot be read, or has too many files.
     pub fn load(directory: &Path, allows_es256: bool) -> Result<Self, KeyFileError> {
-        let mut ring = Self { keys: HashMap::new(), allows_es256 };
+        let mut ring = Self::empty(allows_es256);
+        let mut names: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
         for entry in fs::read_dir(directory).map_err(KeyFileError::read(directory))? {
             let path = entry.map_err(KeyFileError::read(directory))?.path();
             let name = path.file_stem().and_then(|name| name.to_str()).filter(|name| !name.starts_with('.'));
             let Some(name) = name.filter(|_| path.extension().is_some_and(|suffix| suffix == SUFFIX)) else {
                 continue;
             };
-            let keys = ring.read(&path)?;
-            if ring.keys.len() >= PARTICIPANTS_MAX {
+            names.entry(name.to_ascii_lowercase()).or_default().push(path);
+            if names.len() > PARTICIPANTS_MAX {
                 let problem = format!("has keys of more than {PARTICIPANTS_MAX} participants");
                 return Err(KeyFileError::content(directory, problem));
             }
-            if ring.keys.insert(name.to_ascii_lowercase(), keys).is_some() {
-                let problem = format!("has two files for {name}, which differ in case only");
-                return Err(KeyFileError::content(directory, problem));
+        }
+        for (name, paths) in names {
+            let read = match &*paths {
+                [path] => ring.read(path),
+                _ => {
+                    let problem = format!("has two files for {name}, which differ in case only");
+                    Err(KeyFileError::content(directory, problem))
+                }
+            };
+            match read {
+                Ok(keys) => drop(ring.keys.insert(name, keys)),
+                Err(error) => drop(ring.unusable.insert(name, error)),
             }
         }
         Ok(ring)
     }
 
+    /// The same, where every file must be usable.
+    ///
+    /// # Errors
+    /// The directory or one of its files cannot be used.
+    pub fn load_all(directory: &Path, allows_es256: bool) -> Result<Self, KeyFileError> {
+        let mut ring = Self::load(directory, allows_es256)?;
+        match ring.unusable.pop_first() {
+            Some((_, error)) => Err(error),
+            None => Ok(ring),
+        }
+    }
+
+    /// Files that cannot be used, by the names of their participants in lower case.
+    pub const fn unusable(&self) -> &BTreeMap<String, KeyFileError> {
+        &self.unusable
+    }
+
+    /// Keeps the keys of an earlier ring for participants whose file has become unusable.
+    pub fn keep_unusable(&mut self, earlier: &Self) {
+        for name in self.unusable.keys() {
+            if let Some(keys) = earlier.keys.get(name) {
+                self.keys.insert(name.clone(), keys.clone());
+            }
+        }
+    }
+
+    /// When the last key of a participant ends; `None` if one has no end, or there is none.
+    pub fn last_end(&self, name: &str) -> Option<Timestamp> {
+        let ends = self.of(name)?.iter().map(|held| held.until);
+        ends.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
     /// A ring without keys.
     pub fn empty(allows_es256: bool) -> Self {
-        Self { keys: HashMap::new(), allows_es256 }
+        Self { allows_es256, ..Self::default() }
     }
 
     fn read(&self, path: &Path) -> Result<Vec<Held>, KeyFileError> {
@@ -107,7 +166,7 @@ impl KeyRing {
         let mut keys = Vec::new();
         for section in files::sections(path, &files::read(path)?)? {
             let (key, valid_s) = match section {
-                Section::Public(der) => PublicKey::from_spki(&der).map(|key| (key, None)),
+                Section::Public(der) => PublicKey::from_der(&der).map(|key| (key, None)),
                 Section::Certificate(der) => {
                     PublicKey::from_certificate(&der).map(|(key, valid_s)| (key, Some(valid_s)))
                 }
@@ -139,7 +198,7 @@ impl KeyRing {
             earlier.keys.values().flatten().map(|held| (*held.key.sha256(), &held.key)).collect();
         for recorded in &records.keys {
             let known = known.get(&recorded.sha256).map(|key| Arc::clone(key));
-            let key = known.or_else(|| PublicKey::from_spki(recorded.public_key).ok().map(Arc::new));
+            let key = known.or_else(|| PublicKey::from_der(recorded.public_key).ok().map(Arc::new));
             match key.filter(|key| !key.is_elliptic() || self.allows_es256) {
                 Some(key) => {
                     let held = Held { key, from: recorded.from, until: recorded.until };
@@ -158,7 +217,7 @@ impl KeyRing {
             keys.entry(name.clone()).or_default().extend(from_file.iter().filter(counts).map(ended));
         }
         keys.retain(|_, held| !held.is_empty());
-        (Self { keys, allows_es256: self.allows_es256 }, unusable)
+        (Self { keys, unusable: self.unusable.clone(), allows_es256: self.allows_es256 }, unusable)
     }
 
     /// The keys of a participant, in the order of its file.
@@ -173,6 +232,8 @@ impl KeyRing {
                 participant: name.clone(),
                 public_key: held.key.der().into(),
                 sha256: *held.key.sha256(),
+                from: held.from,
+                until: held.until,
             })
         })
     }
@@ -196,9 +257,18 @@ impl Held {
         Self { key: Arc::new(key), from, until }
     }
 
-    /// The key, if it can have made signatures by this algorithm at that time.
-    pub(crate) fn fitting(&self, algorithm: Algorithm, now: Timestamp) -> Option<&PublicKey> {
-        let counts = self.from.is_none_or(|from| from <= now) && self.until.is_none_or(|until| now < until);
-        Some(&*self.key).filter(|key| counts && key.fits(algorithm))
+    /// The key, if it can have made signatures by this algorithm, and whether it counts at that time.
+    pub(crate) fn fitting(&self, algorithm: Algorithm, now: Timestamp) -> Option<(Validity, &PublicKey)> {
+        self.key.fits(algorithm).then(|| (self.validity(now), &*self.key))
+    }
+
+    fn validity(&self, now: Timestamp) -> Validity {
+        if self.until.is_some_and(|until| until <= now) {
+            Validity::Over
+        } else if self.from.is_some_and(|from| now < from) {
+            Validity::Early
+        } else {
+            Validity::Valid
+        }
     }
 }

@@ -35,6 +35,7 @@ impl SubmittedKey {
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!("is longer than {TEXT_BYTES_MAX} bytes"));
         }
+        let text = text.trim_start_matches('\u{feff}');
         let (key, valid_s) = match text.trim_start().starts_with('{') {
             true => (of_jwk(text)?, None),
             false => of_pem(text)?,
@@ -43,6 +44,24 @@ impl SubmittedKey {
             return Err("is a P-256 key, and jws.es256 is off".to_owned());
         }
         Ok(Self { public_key: key.der().into(), sha256: hex(key.sha256()), valid_s })
+    }
+}
+
+impl SubmittedKey {
+    /// The first certificate of a PEM file.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub fn load_certificate(path: &Path) -> Result<Self, KeyFileError> {
+        let refused = |problem: String| KeyFileError::content(path, problem);
+        let sections = files::sections(path, &files::read(path)?)?;
+        let certificate = sections.into_iter().find_map(|section| match section {
+            Section::Certificate(der) => Some(der),
+            _ => None,
+        });
+        let none = || refused("has no certificate in PEM (BEGIN CERTIFICATE)".to_owned());
+        let (key, valid_s) = PublicKey::from_certificate(&certificate.ok_or_else(none)?).map_err(refused)?;
+        Ok(Self { public_key: key.der().into(), sha256: hex(key.sha256()), valid_s: Some(valid_s) })
     }
 }
 
@@ -58,7 +77,7 @@ fn of_pem(text: &str) -> Result<(PublicKey, Option<(i64, i64)>), String> {
         "must be one key: PEM (BEGIN PUBLIC KEY or BEGIN CERTIFICATE) or a JSON Web Key".to_owned()
     })?;
     match section {
-        Section::Public(der) => Ok((PublicKey::from_spki(&der)?, None)),
+        Section::Public(der) => Ok((PublicKey::from_der(&der)?, None)),
         Section::Certificate(der) => {
             let (key, valid_s) = PublicKey::from_certificate(&der)?;
             Ok((key, Some(valid_s)))
@@ -101,14 +120,14 @@ fn of_jwk(text: &str) -> Result<PublicKey, String> {
     match (jwk.kty.as_str(), jwk.crv.as_deref()) {
         ("RSA", None) => {
             let (n, e) = (member("n", jwk.n.as_ref())?, member("e", jwk.e.as_ref())?);
-            PublicKey::from_spki(&public_key::of_rsa(&n, &e))
+            PublicKey::from_der(&public_key::of_rsa(&n, &e))
         }
         ("EC", Some("P-256")) => {
             let (x, y) = (member("x", jwk.x.as_ref())?, member("y", jwk.y.as_ref())?);
             if x.len() != COORDINATE_BYTES || y.len() != COORDINATE_BYTES {
                 return Err("is a JSON Web Key whose \"x\" and \"y\" do not have 32 bytes".to_owned());
             }
-            PublicKey::from_spki(&public_key::of_p256(&[&[4], &*x, &*y].concat()))
+            PublicKey::from_der(&public_key::of_p256(&[&[4], &*x, &*y].concat()))
         }
         _ => Err("has a key that is neither RSA nor P-256".to_owned()),
     }

@@ -6,7 +6,7 @@ use upesi_types::Timestamp;
 use crate::SIGNATURE;
 use crate::envelope::{self, Envelope, Protected, decode};
 use crate::public_key::Algorithm;
-use crate::ring::KeyRing;
+use crate::ring::{KeyRing, Validity};
 
 /// How long before the present a date may be that has to be fresh.
 const AGE_MAX_S: i64 = 300;
@@ -26,6 +26,8 @@ pub struct Request<'a> {
     pub body: &'a [u8],
     /// A path before the target that a proxy took off, such as `/switch`: a signed URI may have it. Empty for none.
     pub base_path: &'a str,
+    /// Whether a date that has to be recent may be one that is not signed.
+    pub accepts_unprotected_date: bool,
 }
 
 /// What a repetition of a request would do.
@@ -52,6 +54,15 @@ pub enum Fault {
     /// The hub has no key of the sender.
     #[error("no key of the sender is known")]
     NoKey,
+    /// The sender's file of keys cannot be used, and no other key of it is known.
+    #[error("the sender's key file cannot be used")]
+    KeyFile,
+    /// The key of the signature, or its certificate, has expired.
+    #[error("the sender's key or its certificate has expired")]
+    Expired,
+    /// The key of the signature does not count yet: its certificate's validity begins later.
+    #[error("the certificate of the sender's key is not valid yet")]
+    NotYetValid,
     /// The protected header and the message differ.
     #[error("{0} of the protected header is not that of the message")]
     Differs(String),
@@ -68,8 +79,19 @@ pub enum Fault {
 
 impl Fault {
     /// All labels.
-    pub const LABELS: [&'static str; 8] =
-        ["missing", "malformed", "algorithm", "no_key", "differs", "unprotected", "stale", "wrong"];
+    pub const LABELS: [&'static str; 11] = [
+        "missing",
+        "malformed",
+        "algorithm",
+        "no_key",
+        "differs",
+        "unprotected",
+        "stale",
+        "wrong",
+        "key_file",
+        "expired",
+        "not_yet_valid",
+    ];
 
     /// As a label of a metric.
     pub const fn label(&self) -> &'static str {
@@ -82,15 +104,23 @@ impl Fault {
             Self::Unprotected(_) => 5,
             Self::Stale => 6,
             Self::Wrong => 7,
+            Self::KeyFile => 8,
+            Self::Expired => 9,
+            Self::NotYetValid => 10,
         }]
     }
+}
+
+/// Whether a value of `FSPIOP-Signature` is a signature object. Any other text makes no message signed.
+pub fn is_signature_object(value: &[u8]) -> bool {
+    Envelope::read(value).is_some()
 }
 
 /// Judges a request at a time.
 ///
 /// The signature is over the bytes as they came. Its protected header names the URI of the request line, the method and
-/// the sender; the receiver if the message has one; and whatever other header it names has the value that it has in the
-/// message.
+/// the sender; the receiver if the message has one; and every other header that it names has the value that it has in
+/// the message.
 ///
 /// # Errors
 /// Why it is not what its sender signed.
@@ -109,16 +139,31 @@ pub fn verify(
     let protected = protected.ok_or_else(|| malformed("the protected header is not base64url"))?;
     let protected = Protected::read(&protected).map_err(Fault::Malformed)?;
     compare(request, &protected)?;
-    check_freshness(&protected, freshness, now)?;
+    check_freshness(request, &protected, freshness, now)?;
     let algorithm = protected.get("alg").and_then(Algorithm::parse).ok_or(Fault::Algorithm)?;
     let source = protected.get("fspiop-source").unwrap_or_default();
-    let keys = keys.of(source).ok_or(Fault::NoKey)?;
-    let mut fitting = keys.iter().filter_map(|key| key.fitting(algorithm, now)).peekable();
-    if fitting.peek().is_none() {
+    let Some(held) = keys.of(source) else {
+        let has_file = keys.unusable().contains_key(&source.to_ascii_lowercase());
+        return Err(if has_file { Fault::KeyFile } else { Fault::NoKey });
+    };
+    let fitting: Vec<_> = held.iter().filter_map(|key| key.fitting(algorithm, now)).collect();
+    if fitting.is_empty() {
         return Err(Fault::Algorithm);
     }
     let digest = envelope::digest(&envelope.protected_header, algorithm, request.body);
-    if fitting.any(|key| key.verifies(algorithm, &digest, &signature)) { Ok(()) } else { Err(Fault::Wrong) }
+    let of = |wanted| {
+        let mut keys = fitting.iter().filter(|(validity, _)| *validity == wanted);
+        keys.any(|(_, key)| key.verifies(algorithm, &digest, &signature))
+    };
+    if of(Validity::Valid) {
+        Ok(())
+    } else if of(Validity::Over) {
+        Err(Fault::Expired)
+    } else if of(Validity::Early) {
+        Err(Fault::NotYetValid)
+    } else {
+        Err(Fault::Wrong)
+    }
 }
 
 /// Whether the protected header is that of this message.
@@ -130,10 +175,14 @@ fn compare(request: Request<'_>, protected: &Protected) -> Result<(), Fault> {
     ];
     for (title, name, actual) in of_line {
         let signed = protected.get(name).ok_or(Fault::Unprotected(title))?;
-        let is_with_base = || {
-            name == "fspiop-uri" && signed.strip_prefix(request.base_path).is_some_and(|rest| rest == actual)
+        let is_same = match name {
+            "fspiop-uri" => {
+                let rest = signed.strip_prefix(request.base_path);
+                is_same_uri(signed, actual) || rest.is_some_and(|rest| is_same_uri(rest, actual))
+            }
+            _ => signed == actual,
         };
-        if signed != actual && !is_with_base() {
+        if !is_same {
             return Err(Fault::Differs(title.to_owned()));
         }
     }
@@ -147,6 +196,10 @@ fn compare(request: Request<'_>, protected: &Protected) -> Result<(), Fault> {
         let is_of_line = of_line.iter().any(|(_, of_line, _)| *of_line == name);
         let mut values = request.headers.get_all(name).iter();
         let is_same = match (values.next(), values.next()) {
+            (Some(value), None) if name == "fspiop-uri" => {
+                value.as_bytes() == signed.as_bytes()
+                    || value.to_str().is_ok_and(|value| is_same_uri(signed, value))
+            }
             (Some(value), None) => value.as_bytes() == signed.as_bytes(),
             // The request line says it; the header need not.
             (None, None) => is_of_line,
@@ -159,11 +212,52 @@ fn compare(request: Request<'_>, protected: &Protected) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_freshness(protected: &Protected, freshness: Freshness, now: Timestamp) -> Result<(), Fault> {
+/// Whether two URIs are the same but for their percent-encoding: Mojaloop's library signs a URI before it is encoded.
+/// They are compared part by part, so that an encoded delimiter is none.
+fn is_same_uri(signed: &str, actual: &str) -> bool {
+    const DELIMITERS: [char; 4] = ['/', '?', '&', '='];
+    let is_same = |(signed, actual): (&str, &str)| {
+        // A part that was not encoded when it was signed may have a percent sign of its own.
+        signed == actual || decoded(actual) == signed.as_bytes() || decoded(actual) == decoded(signed)
+    };
+    let delimiters = |uri: &str| uri.matches(DELIMITERS).collect::<String>();
+    signed == actual
+        || (delimiters(signed) == delimiters(actual)
+            && signed.split(DELIMITERS).zip(actual.split(DELIMITERS)).all(is_same))
+}
+
+/// The bytes of a part of a URI. What is no percent-encoding stands for itself.
+fn decoded(part: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(part.len()), part.as_bytes());
+    while let [first, behind @ ..] = rest {
+        let encoded = match behind {
+            [high, low, ..] if *first == b'%' => {
+                let digits = [*high, *low].map(|digit| char::from(digit).to_digit(16));
+                digits[0].zip(digits[1]).and_then(|(high, low)| u8::try_from(high * 16 + low).ok())
+            }
+            _ => None,
+        };
+        bytes.push(encoded.unwrap_or(*first));
+        rest = if encoded.is_some() { &behind[2..] } else { behind };
+    }
+    bytes
+}
+
+fn check_freshness(
+    request: Request<'_>,
+    protected: &Protected,
+    freshness: Freshness,
+    now: Timestamp,
+) -> Result<(), Fault> {
     if freshness == Freshness::Any {
         return Ok(());
     }
-    let date = protected.get("date").ok_or(Fault::Unprotected("Date"))?;
+    let unsigned = || {
+        let mut dates = request.headers.get_all("date").iter();
+        let date = dates.next().filter(|_| request.accepts_unprotected_date && dates.next().is_none());
+        date.and_then(|date| date.to_str().ok())
+    };
+    let date = protected.get("date").or_else(unsigned).ok_or(Fault::Unprotected("Date"))?;
     let date = Timestamp::parse_http_date(date).ok_or(Fault::Stale)?;
     let age_s = (now.as_ms() - date.as_ms()).div_euclid(1_000);
     if (-AHEAD_MAX_S..=AGE_MAX_S).contains(&age_s) { Ok(()) } else { Err(Fault::Stale) }

@@ -15,7 +15,7 @@ use common::RFC_KEY;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use rcgen::{CertificateParams, KeyUsagePurpose, date_time_ymd};
 use tempfile::TempDir;
-use upesi_jws::{Fault, Freshness, KeyRing, PrivateKey, Request, SIGNATURE, verify};
+use upesi_jws::{Fault, Freshness, KeyRing, PrivateKey, Request, SIGNATURE, is_signature_object, verify};
 use upesi_types::Timestamp;
 
 /// An RSA key of 1,024 bits.
@@ -91,6 +91,16 @@ impl Message {
     }
 
     fn judge(&self, keys: &KeyRing, freshness: Freshness, now: &str) -> Result<(), Fault> {
+        self.judge_by(keys, freshness, now, false)
+    }
+
+    fn judge_by(
+        &self,
+        keys: &KeyRing,
+        freshness: Freshness,
+        now: &str,
+        accepts_unprotected_date: bool,
+    ) -> Result<(), Fault> {
         let uri: Uri = self.uri.parse().unwrap();
         let request = Request {
             method: &self.method,
@@ -98,6 +108,7 @@ impl Message {
             headers: &self.headers,
             body: self.body.as_bytes(),
             base_path: "/switch",
+            accepts_unprotected_date,
         };
         verify(request, keys, freshness, at(now))
     }
@@ -124,7 +135,7 @@ impl Keys {
     }
 
     fn refused(&self) -> String {
-        KeyRing::load(self.0.path(), false).unwrap_err().to_string()
+        KeyRing::load_all(self.0.path(), false).unwrap_err().to_string()
     }
 }
 
@@ -397,13 +408,27 @@ fn a_key_in_a_certificate_counts_while_that_is_valid_and_lets_it_sign() {
     let mut message = Message::new();
     message.sign(&key);
     for (now, expected) in [
-        ("2029-12-31T23:59:59.000Z", Err(Fault::Algorithm)),
+        ("2029-12-31T23:59:59.000Z", Err(Fault::NotYetValid)),
         ("2030-01-01T00:00:00.000Z", Ok(())),
         ("2031-01-01T00:00:00.000Z", Ok(())),
-        ("2031-01-01T00:00:01.000Z", Err(Fault::Algorithm)),
+        ("2031-01-01T00:00:01.000Z", Err(Fault::Expired)),
     ] {
         assert_eq!(message.judge(&keys, Freshness::Any, now), expected, "{now}");
     }
+    // Signed by another key, the message is wrong and not expired.
+    let (other, other_public) = rsa(directory.path(), "other.key");
+    let mut forged = Message::new();
+    forged.sign(&other);
+    assert_eq!(forged.judge(&keys, Freshness::Any, "2031-01-02T00:00:00.000Z"), Err(Fault::Wrong));
+    // Beside a key without an end the expired one is still told apart.
+    let both = Keys::with(&[("greenbank.pem", &format!("{signing}{other_public}"))]).ring();
+    assert_eq!(message.judge(&both, Freshness::Any, "2031-01-02T00:00:00.000Z"), Err(Fault::Expired));
+    assert_eq!(forged.judge(&both, Freshness::Any, "2031-01-02T00:00:00.000Z"), Ok(()));
+    assert_eq!((both.last_end("greenbank"), both.last_end("bluebank")), (None, None));
+    assert_eq!(keys.last_end("GreenBank"), Some(at("2031-01-01T00:00:01.000Z")));
+    let view = keys.views().next().unwrap();
+    assert_eq!(view.from, Some(at("2030-01-01T00:00:00.000Z")));
+    assert_eq!(view.until, Some(at("2031-01-01T00:00:01.000Z")));
     let other = certificate(directory.path(), "rsa.key", KeyUsagePurpose::KeyEncipherment);
     let refused = Keys::with(&[("greenbank.pem", &other)]).refused();
     assert!(refused.ends_with("has a certificate whose key must not sign (digitalSignature)"), "{refused}");
@@ -427,6 +452,9 @@ fn a_directory_with_a_key_that_cannot_be_used_is_refused() {
     }
     let twice = Keys::with(&[("greenbank.pem", RFC_KEY), ("GREENBANK.pem", RFC_KEY)]).refused();
     assert!(twice.ends_with("which differ in case only"), "{twice}");
+    let directory_of_file = TempDir::new().unwrap();
+    fs::create_dir(directory_of_file.path().join("greenbank.pem")).unwrap();
+    assert!(KeyRing::load_all(directory_of_file.path(), false).is_err(), "a directory is no file of keys");
     let missing = KeyRing::load(Path::new("/nowhere"), false).unwrap_err().to_string();
     assert!(missing.starts_with("/nowhere: "), "{missing}");
 }
@@ -444,4 +472,123 @@ fn a_private_key_that_others_may_read_is_refused_and_none_is_printed() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let refused = PrivateKey::load(&path).unwrap_err().to_string();
     assert!(refused.ends_with("does not have one private key in PEM (BEGIN PRIVATE KEY)"), "{refused}");
+}
+
+#[test]
+fn an_unusable_file_is_an_outage_of_its_participant_only() {
+    let files = [("greenbank.pem", RFC_KEY), ("bluebank.pem", "nonsense"), ("red.pem", SHORT_KEY)];
+    let keys = Keys::with(&files);
+    let mut ring = keys.ring();
+    assert_eq!(Message::worked().verify(&ring), Ok(()));
+    assert_eq!(ring.unusable().keys().collect::<Vec<_>>(), ["bluebank", "red"]);
+    let mut of_bluebank = Message::new();
+    of_bluebank.set("fspiop-source", "BlueBank");
+    of_bluebank.protect(&protected("RS256", "").replace("greenbank", "BlueBank"));
+    assert_eq!(of_bluebank.verify(&ring), Err(Fault::KeyFile));
+    // A file that becomes unusable leaves the keys of before in force, of its participant only.
+    for name in ["greenbank.pem", "bluebank.pem"] {
+        fs::write(keys.0.path().join(name), "nonsense").unwrap();
+    }
+    let mut later = keys.ring();
+    assert_eq!(later.len(), 0);
+    later.keep_unusable(&ring);
+    assert_eq!((later.len(), Message::worked().verify(&later)), (1, Ok(())));
+    // Two files of one participant: none of them is the right one.
+    fs::write(keys.0.path().join("greenbank.pem"), RFC_KEY).unwrap();
+    fs::write(keys.0.path().join("GREENBANK.pem"), RFC_KEY).unwrap();
+    ring = keys.ring();
+    assert_eq!((ring.len(), ring.unusable().len()), (0, 3));
+}
+
+#[test]
+fn keys_by_pkcs1_and_behind_a_byte_order_mark_are_read() {
+    let spki =
+        STANDARD.decode(RFC_KEY.lines().filter(|line| !line.contains('-')).collect::<String>()).unwrap();
+    // The same key without its algorithm, as `openssl rsa -RSAPublicKey_out` writes it.
+    let pkcs1 = pem("RSA PUBLIC KEY", &spki[24..]);
+    let mislabelled = pem("PUBLIC KEY", &spki[24..]);
+    for text in [&pkcs1, &mislabelled, &format!("\u{feff}{RFC_KEY}"), &format!("\u{feff}{pkcs1}")] {
+        let keys = Keys::with(&[("greenbank.pem", text)]).ring();
+        assert_eq!(Message::worked().verify(&keys), Ok(()), "{text}");
+        assert_eq!(keys.views().next().unwrap().public_key.as_ref(), spki, "{text}");
+    }
+    let utf16: Vec<u8> =
+        "\u{feff}".encode_utf16().chain(RFC_KEY.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    let keys = Keys::with(&[]);
+    fs::write(keys.0.path().join("greenbank.pem"), utf16).unwrap();
+    assert_eq!(Message::worked().verify(&keys.ring()), Ok(()));
+    let refused = Keys::with(&[("greenbank.pem", &pem("RSA PUBLIC KEY", &[0x30, 3, 2, 1, 7]))]).refused();
+    assert!(refused.ends_with("has a key that cannot be read"), "{refused}");
+}
+
+#[test]
+fn a_uri_may_be_signed_before_it_is_percent_encoded() {
+    let directory = TempDir::new().unwrap();
+    let (key, public) = rsa(directory.path(), "rsa.key");
+    let keys = Keys::with(&[("greenbank.pem", &public)]).ring();
+    for (signed, sent, is_same) in [
+        ("/parties/ALIAS/a b@c", "/parties/ALIAS/a%20b@c", true),
+        ("/parties/ALIAS/a b@c", "/parties/ALIAS/a%20b%40c", true),
+        ("/parties/ALIAS/100%", "/parties/ALIAS/100%25", true),
+        ("/parties/ALIAS/%41", "/parties/ALIAS/%2541", true),
+        ("/parties/ALIAS/a%40b", "/parties/ALIAS/a@b", true),
+        ("/parties/ALIAS/a%40b", "/parties/ALIAS/a%40b", true),
+        ("/switch/parties/ALIAS/a b", "/parties/ALIAS/a%20b", true),
+        ("/x?amount=1 000&currency=KES", "/x?amount=1%20000&currency=KES", true),
+        // An encoded delimiter is none.
+        ("/parties/ALIAS/a/b", "/parties/ALIAS/a%2Fb", false),
+        ("/parties/ALIAS/a%2Fb", "/parties/ALIAS/a/b", false),
+        ("/parties/ALIAS/a?b", "/parties/ALIAS/a%3Fb", false),
+        ("/x?a=1&b=2", "/x?a=1%26b=2", false),
+        ("/parties/ALIAS/a b", "/parties/ALIAS/a%20c", false),
+        ("/parties/ALIAS/a", "/parties/ALIAS/a/", false),
+        ("/parties/ALIAS/a+b", "/parties/ALIAS/a%20b", false),
+    ] {
+        let mut message = Message { uri: signed.to_owned(), ..Message::new() };
+        message.sign(&key);
+        message.uri = sent.to_owned();
+        let expected = if is_same { Ok(()) } else { Err(Fault::Differs("FSPIOP-URI".to_owned())) };
+        assert_eq!(message.verify(&keys), expected, "{signed} as {sent}");
+        // The header may have either form.
+        message.set("fspiop-uri", if signed.starts_with("/switch") { signed } else { sent });
+        assert_eq!(message.verify(&keys), expected, "{signed} as {sent}, also in the header");
+    }
+}
+
+#[test]
+fn a_date_that_is_not_protected_counts_if_the_hub_accepts_it() {
+    let directory = TempDir::new().unwrap();
+    let (key, public) = rsa(directory.path(), "rsa.key");
+    let keys = Keys::with(&[("greenbank.pem", &public)]).ring();
+    let mut message = Message::new();
+    message.headers.remove("date");
+    message.sign(&key);
+    message.set("date", DATE);
+    let judge = |message: &Message, now: &str| message.judge_by(&keys, Freshness::Recent, now, true);
+    assert_eq!(judge(&message, "2030-01-01T00:05:00.999Z"), Ok(()));
+    assert_eq!(judge(&message, "2030-01-01T00:05:01.000Z"), Err(Fault::Stale));
+    let refused = message.judge(&keys, Freshness::Recent, "2030-01-01T00:00:00.000Z");
+    assert_eq!(refused, Err(Fault::Unprotected("Date")));
+    message.headers.append("date", HeaderValue::from_static(DATE));
+    assert_eq!(judge(&message, "2030-01-01T00:00:00.000Z"), Err(Fault::Unprotected("Date")), "two dates");
+    message.headers.remove("date");
+    assert_eq!(judge(&message, "2030-01-01T00:00:00.000Z"), Err(Fault::Unprotected("Date")), "no date");
+    // A date that is signed must be that of the message.
+    let mut signed = Message::new();
+    signed.sign(&key);
+    signed.set("date", "Tue, 01 Jan 2030 00:01:00 GMT");
+    assert_eq!(judge(&signed, "2030-01-01T00:00:00.000Z"), Err(Fault::Differs("date".to_owned())));
+}
+
+#[test]
+fn a_text_that_is_no_signature_object_makes_no_message_signed() {
+    for (value, expected) in [
+        ("unsigned", false),
+        ("", false),
+        ("{}", false),
+        (r#"{"signature":"a"}"#, false),
+        (r#"{"signature":"a","protectedHeader":"b"}"#, true),
+    ] {
+        assert_eq!(is_signature_object(value.as_bytes()), expected, "{value}");
+    }
 }

@@ -16,6 +16,7 @@ use rustls_pki_types::pem::{PemObject, SectionKind};
 use crate::KeyError;
 use crate::key::{Hash, Key, Kind, NotSigned, Scheme};
 use crate::limited::read_opened;
+use crate::pem::pem_text;
 
 /// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
@@ -55,9 +56,7 @@ impl FileKey {
     /// # Errors
     /// The file cannot be used.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let bytes = read_private(path)?;
-        // Tools that pass keys on as JSON leave line ends as `\r\n` or `\n` in letters.
-        let text = String::from_utf8_lossy(&bytes).replace("\\r", "").replace("\\n", "\n");
+        let text = pem_text(&read_private(path)?);
         let sections = Section::pem_slice_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>();
         let sections =
             sections.map_err(|error| KeyError::content(path, format!("is no sound PEM: {error:?}")))?;

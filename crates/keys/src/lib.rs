@@ -4,6 +4,7 @@
 //! - [`Place`]: where a key is: a file, also of a mounted secret, or an object of a PKCS #11 token.
 //! - [`Keys`]: opens places, and lets a key sign once before it counts.
 //! - [`Secret`]: bytes that a key gives for a purpose.
+//! - [`pem_text`]: the text of a PEM file, without a byte-order mark.
 //! - [`Mount`]: reads the files of a mounted secret as they were at one moment.
 //! - [`read_limited`]: reads a file from outside up to a limit.
 //!
@@ -12,6 +13,7 @@
 mod file;
 mod key;
 mod limited;
+mod pem;
 mod place;
 mod token;
 
@@ -22,6 +24,7 @@ use std::sync::Arc;
 pub use file::{FileKey, read_private};
 pub use key::{Hash, Key, Kind, NotSigned, Scheme, Secret};
 pub use limited::{read_limited, read_limited_text};
+pub use pem::{pem_text, without_byte_order_mark};
 pub use place::{Mount, NotAPlace, Place, TokenKeyName};
 pub use token::{TokenSettings, Tokens, ecdsa_signature};
 

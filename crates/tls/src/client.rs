@@ -1,6 +1,6 @@
 //! TLS towards DFSPs and oracles.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -43,6 +43,8 @@ struct Shared {
     in_force: RwLock<Everything>,
     /// Changes so far.
     generation: AtomicU64,
+    /// What was wrong at the start with the files of single peers, by the peers' names.
+    unusable: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -93,7 +95,8 @@ impl ClientTls {
     }
 
     /// The same with a directory of files of single peers: `NAME.anchors.pem`, and perhaps `NAME.crl.pem`, `NAME.pem`
-    /// and `NAME.key`. For a peer that has anchors of its own no others count.
+    /// and `NAME.key`. For a peer that has anchors of its own no others count. A peer whose files cannot be used is in
+    /// [`Self::unusable_at_start`], and is not connected to.
     pub fn load_with_own(
         files: ClientFiles,
         directory: Option<PathBuf>,
@@ -106,16 +109,28 @@ impl ClientTls {
             Ok::<_, TlsError>(Part { in_force, since: 0 })
         };
         let of_all = part(&files)?;
-        let mut of_peers = BTreeMap::new();
+        let (mut of_peers, mut unusable) = (BTreeMap::new(), BTreeMap::new());
         if let Some(own) = &own {
             for (peer, files) in own.files(&files)? {
-                of_peers.insert(peer, OfPeer::Own(part(&files)?));
+                let of_peer = match files.and_then(|files| part(&files)) {
+                    Ok(part) => OfPeer::Own(part),
+                    Err(error) => {
+                        unusable.insert(peer.clone(), error.to_string());
+                        OfPeer::Unusable(0)
+                    }
+                };
+                of_peers.insert(peer, of_peer);
             }
         }
         let in_force = RwLock::new(Everything { of_all, of_peers });
         let generation = AtomicU64::new(0);
-        let shared = Arc::new(Shared { files, own, keys, protocols, in_force, generation });
+        let shared = Arc::new(Shared { files, own, keys, protocols, in_force, generation, unusable });
         Ok(Self { shared, peer: None })
+    }
+
+    /// Peers whose own files could not be used at the start, with the reasons: they are not connected to.
+    pub fn unusable_at_start(&self) -> &BTreeMap<String, String> {
+        &self.shared.unusable
     }
 
     /// TLS towards one peer: by its own files if it has some, and otherwise by those of all, at each connection anew.
@@ -159,30 +174,30 @@ impl ClientTls {
         let shared = &self.shared;
         let Some(own) = &shared.own else { return Ok(false) };
         let found = own.files(&shared.files)?;
+        let names: BTreeSet<String> = found.keys().cloned().collect();
         let before = self.read(|everything| everything.of_peers.clone());
         let (mut changes, mut failed) = (Vec::new(), None);
-        for (peer, files) in &found {
-            let known = match before.get(peer) {
+        for (peer, files) in found {
+            let known = match before.get(&peer) {
                 Some(OfPeer::Own(part)) => Some(&*part.in_force),
                 _ => None,
             };
-            match shared.load(files, known) {
+            match files.and_then(|files| shared.load(&files, known)) {
                 Ok(after) if known.is_some_and(|before| before.digest == after.digest) => {}
                 Ok(after) => {
                     let part = Part { in_force: Arc::new(after), since: shared.next_generation() };
-                    changes.push((peer.clone(), OfPeer::Own(part)));
+                    changes.push((peer, OfPeer::Own(part)));
                 }
                 Err(error) => {
                     failed = failed.or(Some(error));
-                    if known.is_none() && !matches!(before.get(peer), Some(OfPeer::Unusable(_))) {
-                        changes.push((peer.clone(), OfPeer::Unusable(shared.next_generation())));
+                    if known.is_none() && !matches!(before.get(&peer), Some(OfPeer::Unusable(_))) {
+                        changes.push((peer, OfPeer::Unusable(shared.next_generation())));
                     }
                 }
             }
         }
-        let is_gone = |(peer, part): &(&String, &OfPeer)| {
-            !found.contains_key(*peer) && !matches!(part, OfPeer::Removed(_))
-        };
+        let is_gone =
+            |(peer, part): &(&String, &OfPeer)| !names.contains(*peer) && !matches!(part, OfPeer::Removed(_));
         for (peer, _) in before.iter().filter(is_gone) {
             changes.push((peer.clone(), OfPeer::Removed(shared.next_generation())));
         }

@@ -1,5 +1,6 @@
 //! Keys, certificates, anchors and CRLs as files: PEM, checked before they are used.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use rustls::{Error, RootCertStore, SignatureAlgorithm, SignatureScheme};
 use sha2::{Digest, Sha256};
 use upesi_keys::{
     Hash, Key, KeyError, Keys, Kind as KeyKind, Mount, Place, Scheme, ecdsa_signature, read_limited,
+    without_byte_order_mark,
 };
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
@@ -167,7 +169,10 @@ impl Contents {
             _ => failed(error),
         })?;
         self.note(&bytes);
-        Ok(bytes)
+        match without_byte_order_mark(&bytes) {
+            Cow::Borrowed(text) if text.len() == bytes.len() => Ok(bytes),
+            text => Ok(text.into_owned()),
+        }
     }
 
     /// Reads a private key; the mode is that of the file that a link leads to.
@@ -412,12 +417,15 @@ const KEY: &str = ".key";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Own(pub(crate) PathBuf);
 
+/// The files of single peers, by their names, or why those of a peer cannot be used.
+pub(crate) type FilesOfPeers = BTreeMap<String, Result<ClientFiles, TlsError>>;
+
 impl Own {
     /// The files of each peer that has some. What a peer has not of its own, but its anchors, is that of all.
     ///
     /// # Errors
-    /// The directory cannot be read, or has files of a peer without its anchors.
-    pub(crate) fn files(&self, of_all: &ClientFiles) -> Result<BTreeMap<String, ClientFiles>, TlsError> {
+    /// The directory cannot be read, or has too many files.
+    pub(crate) fn files(&self, of_all: &ClientFiles) -> Result<FilesOfPeers, TlsError> {
         let unreadable = |source| TlsError::Read { file: self.0.clone(), source };
         let mut names = BTreeSet::new();
         for entry in fs::read_dir(&self.0).map_err(unreadable)? {
@@ -434,7 +442,9 @@ impl Own {
             let has = |ending: &str| names.contains(&format!("{peer}{ending}"));
             if !has(ANCHORS) {
                 let problem = format!("is of no use without {peer}{ANCHORS}");
-                return Err(TlsError::Content { file: self.0.join(file), problem });
+                let error = TlsError::Content { file: self.0.join(file), problem };
+                peers.insert(peer.to_owned(), Err(error));
+                continue;
             }
             let path = |ending: &str| self.0.join(format!("{peer}{ending}"));
             let servers = Trust {
@@ -444,7 +454,7 @@ impl Own {
             };
             let own = || Identity { certificate_file: path(CERTIFICATE), key_file: path(KEY) };
             let identity = if has(CERTIFICATE) || has(KEY) { Some(own()) } else { of_all.identity.clone() };
-            peers.insert(peer.to_owned(), ClientFiles { servers, identity });
+            peers.insert(peer.to_owned(), Ok(ClientFiles { servers, identity }));
         }
         if peers.len() > PEERS_MAX {
             let problem = format!("has files of more than {PEERS_MAX} peers");

@@ -81,7 +81,7 @@ impl SimSecurity {
         let signatures = || {
             let key = |name: &FspId| PrivateKey::load(&trial.signing_key(name.as_str())).map(Arc::new);
             let keys = names.iter().map(key).collect::<Result<_, _>>()?;
-            let signers = Arc::new(KeyRing::load(&trial.signers(), false)?);
+            let signers = Arc::new(KeyRing::load_all(&trial.signers(), false)?);
             Ok::<_, SecurityError>(SimSignatures { keys, signers })
         };
         Ok(Self {
@@ -162,7 +162,8 @@ impl Signing {
         }
         let uri = headers.get(FSPIOP_URI).and_then(|uri| Uri::try_from(uri.as_bytes()).ok());
         let uri = uri.ok_or(Fault::Unprotected("FSPIOP-URI"))?;
-        let request = Request { method, uri: &uri, headers, body, base_path: "" };
+        let request =
+            Request { method, uri: &uri, headers, body, base_path: "", accepts_unprotected_date: false };
         verify(request, &self.signatures.signers, Freshness::Any, message::now())
     }
 }

@@ -166,13 +166,20 @@ impl Access {
         let now = engine.clock().now();
         let found = engine.read(move |ledger| {
             let (operator, credential) = ledger.operators().by_token(&digest)?;
-            if !operator.is_active || credential.has_expired(now) {
+            if !operator.is_active {
                 return None;
             }
+            if credential.has_expired(now) {
+                return Some(Err(format!("the token {} of {} has expired", credential.id, operator.name)));
+            }
             let participant = operator.participant.map(|id| ledger.participant(id).name);
-            Some((operator.name.clone(), credential.id, operator.roles, participant))
+            Some(Ok((operator.name.clone(), credential.id, operator.roles, participant)))
         });
-        if let Some((name, credential, roles, participant)) = found.await? {
+        if let Some(known) = found.await? {
+            let (name, credential, roles, participant) = match known {
+                Ok(known) => known,
+                Err(why) => return Ok(Err(why)),
+            };
             let known_by = format!("token {credential}");
             let caller = Caller::new(&name, &known_by, address, Rights::Roles(roles));
             let cannot_approve = options.approvers_are_people.then_some(ONLY_PEOPLE);

@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
-use upesi_keys::read_limited;
+use upesi_keys::{read_limited, without_byte_order_mark};
 use upesi_types::{Timestamp, hex, unhex};
 
 use crate::context::AdminContext;
@@ -75,7 +75,8 @@ impl AuditKey {
     pub fn load(path: &Path) -> Result<Self, AuditKeyError> {
         let bytes = read(path, true)?;
         let no_key = || AuditKeyError::NoPrivateKey(path.to_owned());
-        let key = PrivatePkcs8KeyDer::from_pem_slice(&bytes).map_err(|_| no_key())?;
+        let key =
+            PrivatePkcs8KeyDer::from_pem_slice(&without_byte_order_mark(&bytes)).map_err(|_| no_key())?;
         Ed25519KeyPair::from_pkcs8(key.secret_pkcs8_der()).map(Self).map_err(|_| no_key())
     }
 
@@ -100,7 +101,8 @@ impl AuditPublicKey {
     pub fn load(path: &Path) -> Result<Self, AuditKeyError> {
         let bytes = read(path, false)?;
         let no_key = || AuditKeyError::NoPublicKey(path.to_owned());
-        let key = SubjectPublicKeyInfoDer::from_pem_slice(&bytes).map_err(|_| no_key())?;
+        let key = SubjectPublicKeyInfoDer::from_pem_slice(&without_byte_order_mark(&bytes))
+            .map_err(|_| no_key())?;
         key.strip_prefix(&SPKI_PREFIX)
             .filter(|raw| raw.len() == 32)
             .map(|raw| Self(raw.to_vec()))

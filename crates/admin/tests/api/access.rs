@@ -11,6 +11,7 @@ use super::common::people::{
 };
 use crate::common;
 use crate::common::{Hub, START, id, name, prepare};
+use crate::oidc::last_refusal;
 
 const DAY_MS: i64 = 24 * 3_600_000;
 
@@ -179,6 +180,7 @@ async fn tokens_end_with_their_time_their_removal_or_their_operator() {
     assert_eq!((status(&token).await, status(short).await), (200, 200));
     hub.clock.advance(2 * DAY_MS);
     assert_eq!((status(&token).await, status(short).await), (200, 401));
+    assert_eq!(last_refusal(&hub).await, "the token 2 of deploy has expired");
     let shown = expect(&hub, &admin, "GET", "/operators/deploy", "", 200).await;
     assert_eq!(shown["credentials"][0]["id"], 1);
     assert!(!shown.to_string().contains("upesi_"), "{shown}");

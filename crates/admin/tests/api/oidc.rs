@@ -77,7 +77,7 @@ async fn hub(provider: &Provider) -> Hub {
 }
 
 /// Why the last refused credential was none, as the audit trail has it.
-async fn last_refusal(hub: &Hub) -> String {
+pub(crate) async fn last_refusal(hub: &Hub) -> String {
     let last = hub.handle.read(Ledger::last_seq).await.unwrap();
     let mut records = hub.handle.follow(last);
     let followed = records.next_up_to(last).unwrap().unwrap();

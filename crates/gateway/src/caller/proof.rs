@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 use upesi_engine::{Clock, Participants};
 use upesi_http::{Connection, Facts, Network, PeerIdentity};
 use upesi_ledger::{Binding, BindingKind};
@@ -175,6 +176,12 @@ impl Callers {
         };
         let facts = connection.peer().map(|peer| peer.facts());
         let proof = token.and_then(|token| self.prove_with(token.as_deref(), headers, facts));
+        if let (Ok(Some(proof)), Some(facts)) = (&proof, facts)
+            && proof.is_by_gateway
+            && !connection.is_known()
+        {
+            self.certificates.note(&proof.identity.name, facts, Instant::now());
+        }
         proof.inspect_err(|denial| self.note(*denial, "", connection.peer()))
     }
 

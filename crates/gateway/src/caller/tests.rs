@@ -91,7 +91,7 @@ fn participants_behind() -> Participants {
 }
 
 /// Facts of a certificate that is bound to nobody.
-fn facts() -> Facts {
+pub(super) fn facts() -> Facts {
     Facts {
         subject: "CN=somebody".into(),
         common_name: Some("somebody".into()),
@@ -327,6 +327,9 @@ fn refusals_do_not_say_which_part_of_the_proof_was_wrong() {
     assert_eq!(by_token, (401, 3000, "Generic client error - a token of the participant is needed".into()));
     let expired = Denial::Token(Flaw::Token(upesi_oidc::Fault::Expired));
     assert_eq!((shown(Denial::Token(Flaw::Form)), shown(expired)), (by_token.clone(), by_token));
+    let reasons = [upesi_oidc::Fault::Expired, upesi_oidc::Fault::Early, upesi_oidc::Fault::Signature]
+        .map(|fault| Denial::Token(Flaw::Token(fault)).name());
+    assert_eq!(reasons, ["token_expired", "token_not_yet_valid", "token"]);
     let no_participant = shown(Denial::Client);
     assert_eq!((no_participant.0, no_participant.1), (403, 3000));
     let by_gateway = [Flaw::NoName, Flaw::UnknownName].map(|flaw| shown(Denial::Gateway(flaw)));

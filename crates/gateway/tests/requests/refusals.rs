@@ -283,7 +283,13 @@ fn repeated_headers() {
 struct RefuseEveryone;
 
 impl Authenticator for RefuseEveryone {
-    fn authenticate(&self, _: Operation, _: &http::request::Parts, _: &[u8]) -> Result<(), SyncError> {
+    fn authenticate(
+        &self,
+        _: Operation,
+        _: &http::request::Parts,
+        _: &[u8],
+        _: bool,
+    ) -> Result<(), SyncError> {
         Err(SyncError::new(ErrorCode::INVALID_SIGNATURE, "no key for this DFSP"))
     }
 }

@@ -413,12 +413,22 @@ with_processing! {
         es256: flag = "false",
         /// Path that a proxy in front of the hub takes off requests, such as `/switch`: signed URIs may have it.
         base_path: text(256) = "",
+        /// A `DELETE` without a signature, which Mojaloop's library cannot make: it passes if a certificate, a token or
+        /// a gateway proves its sender (`proven`), or counts as any unsigned message (`refuse`).
+        unsigned_delete: choice("proven", "refuse") = "proven",
+        /// A message that must be recent, and whose signature leaves out `Date`, as Mojaloop's library may: the
+        /// unsigned `Date` counts if a certificate, a token or a gateway proves the sender (`proven`), always
+        /// (`accept`), or never (`refuse`).
+        unprotected_date: choice("proven", "accept", "refuse") = "proven",
         /// PEM file of the private key by which the hub signs what it makes itself, or its place in a token:
         /// `pkcs11:token=hub;object=signing`; empty: the hub signs nothing.
         signing_key_file: text(4096) = "",
         /// The same of the key that will sign next. Its public part is shown by `GET /signatures/keys`, so that DFSPs
         /// have it in time. A file may be missing.
         next_key_file: text(4096) = "",
+        /// PEM file of the certificate of the signing key, if DFSPs verify by a certificate; empty for none. The hub
+        /// shows when it ends, and warns before.
+        signing_certificate_file: text(4096) = "",
     }
 
     /// PKCS #11 tokens, such as hardware modules, for private keys that never leave them. [Keys](tls.md#keys) has the

@@ -26,7 +26,7 @@ pub(crate) use checks::is_outbound_guarded;
 pub use checks::missing_for_production;
 pub use setting::{Kind, Raw, Setting, Value};
 pub use sources::{Mistake, Origin, Sources, VARIABLE_PREFIX, nearest};
-pub use values::{SignatureMode, SignatureModes};
+pub use values::{SignatureMode, SignatureModes, Unprotected};
 pub(crate) use values::{
     address_lists, guard_rules, listed, networks, peers, rate_exceptions, roles_of_groups,
 };

@@ -175,6 +175,37 @@ impl SignatureMode {
     }
 }
 
+/// Whether the hub accepts something that a signature would have to prove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unprotected {
+    /// Never.
+    Refuse,
+    /// If a certificate, a token or a gateway proves the sender.
+    Proven,
+    /// Always.
+    Accept,
+}
+
+impl Unprotected {
+    /// By its name in settings. Any other name is refused as `refuse`.
+    pub fn read(name: &str) -> Self {
+        match name {
+            "proven" => Self::Proven,
+            "accept" => Self::Accept,
+            _ => Self::Refuse,
+        }
+    }
+
+    /// Whether it is accepted.
+    pub const fn accepts(self, is_sender_proven: bool) -> bool {
+        match self {
+            Self::Refuse => false,
+            Self::Proven => is_sender_proven,
+            Self::Accept => true,
+        }
+    }
+}
+
 /// The mode of each participant.
 #[derive(Clone, Debug)]
 pub struct SignatureModes {

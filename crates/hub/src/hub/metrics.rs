@@ -12,10 +12,10 @@ use upesi_admin::{BREAK_GLASS_FILE, is_break_glass_open};
 use upesi_delivery::lanes::{Courier, LaneStatus};
 use upesi_engine::{Clock as _, EngineHandle, EngineMetrics, SharedParticipants};
 use upesi_http::{Outbound, ProxyCounts, Server};
-use upesi_ledger::{Ledger, LedgerAccountTypeId};
+use upesi_ledger::{Credential, Ledger, LedgerAccountTypeId, Secret};
 use upesi_profile::Holder;
 use upesi_tables::store::Store;
-use upesi_types::Amount;
+use upesi_types::{Amount, Timestamp};
 
 use super::issuers::Providers;
 use super::lane_metrics;
@@ -73,6 +73,8 @@ pub(super) struct MetricsText {
     /// The same of windows and settlements.
     settlement: Mutex<SettlementSample>,
     approvals_pending: AtomicU64,
+    /// The last end of the tokens of each operator.
+    token_ends: Mutex<Vec<(Box<str>, Timestamp)>>,
 }
 
 impl MetricsText {
@@ -98,6 +100,7 @@ impl MetricsText {
             positions,
             settlement,
             approvals_pending: AtomicU64::new(0),
+            token_ends: Mutex::default(),
         }
     }
 
@@ -106,9 +109,10 @@ impl MetricsText {
         let now = self.engine.clock().now();
         let sample = move |ledger: &Ledger| {
             let pending = ledger.approvals().pending().len() as u64;
-            (sample_positions(ledger), SettlementSample::new(ledger, now), pending)
+            (sample_positions(ledger), SettlementSample::new(ledger, now), pending, token_ends(ledger))
         };
-        if let Ok((samples, settlement, pending)) = self.engine.read(sample).await {
+        if let Ok((samples, settlement, pending, token_ends)) = self.engine.read(sample).await {
+            *self.token_ends.lock().unwrap_or_else(PoisonError::into_inner) = token_ends;
             self.approvals_pending.store(pending, Ordering::Relaxed);
             *self.settlement.lock().unwrap_or_else(PoisonError::into_inner) = settlement;
             let mut known = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,6 +137,7 @@ impl MetricsText {
         self.write_archive(&mut text);
         let pending = self.approvals_pending.load(Ordering::Relaxed);
         gauge(&mut text, "upesi_approvals_pending", "Changes that wait for a second person", pending);
+        self.write_token_ends(&mut text);
         if let Some(ports) = self.ports.get() {
             ports.tls.write(&mut text);
             ports.signatures.write(&mut text);
@@ -255,6 +260,16 @@ impl MetricsText {
         }
     }
 
+    fn write_token_ends(&self, text: &mut String) {
+        let now = self.engine.clock().now();
+        let name = "upesi_operator_token_expiry_seconds";
+        head(text, name, "gauge", "Time until the last token of an operator expires");
+        for (operator, end) in self.token_ends.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let left_s = (end.as_ms() - now.as_ms()).div_euclid(1_000);
+            let _ = writeln!(text, "{name}{{operator=\"{}\"}} {left_s}", escape(operator));
+        }
+    }
+
     fn write_positions(&self, text: &mut String) {
         let samples = self.positions.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (name, help, value) in [
@@ -276,6 +291,23 @@ impl MetricsText {
             let _ = writeln!(text, "upesi_position_alarm{{{}}} {}", sample.labels, u8::from(sample.alarms));
         }
     }
+}
+
+/// Tokens of a shorter life are made for one task, and not renewed.
+const RENEWED_LIFE_MS: i64 = 30 * 24 * 3_600_000;
+
+/// The active operators with tokens that are meant to be renewed, and the end of the last of these.
+fn token_ends(ledger: &Ledger) -> Vec<(Box<str>, Timestamp)> {
+    let is_renewed = |one: &&Credential| {
+        matches!(one.secret, Secret::Token(_))
+            && one.expires_at.as_ms().saturating_sub(one.created_at.as_ms()) >= RENEWED_LIFE_MS
+    };
+    let operators = ledger.operators().iter().filter(|operator| operator.is_active);
+    let ends = operators.filter_map(|operator| {
+        let ends = operator.credentials.iter().filter(is_renewed).map(|one| one.expires_at);
+        Some((operator.name.clone(), ends.max()?))
+    });
+    ends.collect()
 }
 
 fn sample_positions(ledger: &Ledger) -> Vec<PositionSample> {

@@ -1,30 +1,34 @@
-//! Signatures of messages: who must sign, what the hub signs, keys that are read again.
+//! Signatures of messages: which messages must be signed, what the hub signs, keys that are read again.
+
+mod own;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::interval;
-use upesi_admin::{HubKey, HubKeyState, HubKeys, SignatureKeyRules};
+use upesi_admin::{HubKeys, SignatureKeyRules};
 use upesi_delivery::Signer;
 use upesi_engine::{Clock, Participants, SharedParticipants};
 use upesi_fspiop::{Operation, Resource, SyncError};
 use upesi_gateway::{Authenticator, Parts};
-use upesi_http::{Method, Workers};
+use upesi_http::Method;
 use upesi_jws::{
-    Fault, Freshness, KeyFileError, KeyRing, KeyView, PrivateKey, Recorded, Records, Request, SIGNATURE,
-    verify,
+    Fault, Freshness, KeyFileError, KeyRing, KeyView, Recorded, Records, Request, SIGNATURE,
+    is_signature_object, verify,
 };
-use upesi_keys::{KeyError, Keys, Place};
+use upesi_keys::Keys;
+use upesi_ledger::Participant;
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
+pub(super) use self::own::Signing;
 use super::HubError;
-use crate::config::{Settings, SignatureMode, SignatureModes};
-use crate::exposition::{counter, gauge, head};
+use crate::config::{Settings, SignatureMode, SignatureModes, Unprotected};
+use crate::exposition::{counter, escape, gauge, head};
 
 /// Senders that are no participants count together.
 const UNKNOWN: &str = "unknown";
@@ -35,7 +39,9 @@ pub(super) struct Signatures {
     signing: Option<Arc<Signing>>,
     reload_interval: Duration,
     reload_now: Notify,
-    /// Whether the files on the disk cannot be used, so that older ones are in force.
+    participants: SharedParticipants,
+    clock: Arc<dyn Clock>,
+    /// Whether a file on the disk cannot be used, so that older keys or none are in force.
     is_failing: AtomicBool,
 }
 
@@ -45,6 +51,8 @@ struct Verifier {
     directory: Option<PathBuf>,
     allows_es256: bool,
     base_path: String,
+    unsigned_delete: Unprotected,
+    unprotected_date: Unprotected,
     modes: SignatureModes,
     keys: RwLock<Keyrings>,
     participants: SharedParticipants,
@@ -78,6 +86,8 @@ impl Signatures {
                 directory: (!jws.keys_dir.is_empty()).then(|| Path::new(&jws.keys_dir).to_owned()),
                 allows_es256: jws.es256,
                 base_path: jws.base_path.clone(),
+                unsigned_delete: Unprotected::read(jws.unsigned_delete),
+                unprotected_date: Unprotected::read(jws.unprotected_date),
                 keys: RwLock::new(Keyrings::of_files(load(Path::new(&jws.keys_dir), jws.es256)?)),
                 modes,
                 participants: participants.clone(),
@@ -87,12 +97,15 @@ impl Signatures {
             })),
         };
         let signing = Signing::open(settings, keys, clock)?.map(Arc::new);
+        let is_failing = verifier.as_ref().is_some_and(|verifier| verifier.has_unusable_files());
         Ok(Self {
             verifier,
             signing,
             reload_interval: Duration::from_secs(settings.tls.reload_interval_s),
             reload_now: Notify::new(),
-            is_failing: AtomicBool::new(false),
+            participants: participants.clone(),
+            clock: Arc::clone(clock),
+            is_failing: AtomicBool::new(is_failing),
         })
     }
 
@@ -144,7 +157,7 @@ impl Signatures {
 
     /// Reads all keys again. What cannot be used leaves in force what was.
     fn reload(&self) {
-        let ring = self.verifier.as_ref().map_or(Ok(()), |verifier| verifier.reload());
+        let ring = self.verifier.as_ref().map_or(Ok(false), |verifier| verifier.reload());
         let own = self.signing.as_ref().map_or(Ok(()), |signing| signing.reload());
         if let Err(error) = &ring {
             tracing::error!(%error, "the keys of participants cannot be used; those in force stay");
@@ -152,7 +165,7 @@ impl Signatures {
         if let Err(error) = &own {
             tracing::error!(%error, "the hub's key of signatures cannot be used; the one in force stays");
         }
-        self.is_failing.store(ring.is_err() || own.is_err(), Ordering::Relaxed);
+        self.is_failing.store(ring.unwrap_or(true) || own.is_err(), Ordering::Relaxed);
     }
 
     /// The metrics, if messages are signed or verified.
@@ -161,9 +174,26 @@ impl Signatures {
             verifier.write(text);
         }
         if self.verifier.is_some() || self.signing.is_some() {
+            self.write_ends(text);
             let failing = u64::from(self.is_failing.load(Ordering::Relaxed));
-            let help = "1 while the keys of signatures cannot be used and older ones are in force";
+            let help =
+                "1 while a file of keys of signatures cannot be used and older keys or none are in force";
             gauge(text, "upesi_jws_reload_failing", help, failing);
+        }
+    }
+
+    /// The time left of the last key of each signer, the hub among them; none of those that have a key without an end.
+    fn write_ends(&self, text: &mut String) {
+        let (participants, now) = (self.participants.get(), self.clock.now());
+        let hub = self.signing.as_ref().and_then(|signing| signing.ends_at());
+        let hub = participants.hub_name().zip(hub).map(|(name, end)| (name.to_string(), end));
+        let of_participants = self.verifier.as_ref().map(|verifier| verifier.ends(&participants));
+        let name = "upesi_jws_key_expiry_seconds";
+        head(text, name, "gauge", "Time until the last key by which a participant or the hub signs expires");
+        for (fsp, end) in of_participants.into_iter().flatten().chain(hub) {
+            let left_s = (end.as_ms() - now.as_ms()).div_euclid(1_000);
+            // Writing into a String does not fail.
+            let _ = writeln!(text, "{name}{{fsp=\"{}\"}} {left_s}", escape(&fsp));
         }
     }
 
@@ -176,13 +206,32 @@ impl Signatures {
 }
 
 impl Verifier {
-    fn reload(&self) -> Result<(), KeyFileError> {
-        let Some(directory) = &self.directory else { return Ok(()) };
-        let ring = load(directory, self.allows_es256)?;
+    /// Reads the files again; whether one of them cannot be used. The keys of its participant stay as they were.
+    fn reload(&self) -> Result<bool, KeyFileError> {
+        let Some(directory) = &self.directory else { return Ok(false) };
+        let mut ring = load(directory, self.allows_es256)?;
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        ring.keep_unusable(&keys.in_files);
+        let has_unusable = !ring.unusable().is_empty();
         keys.in_files = ring;
         self.join(&mut keys);
-        Ok(())
+        Ok(has_unusable)
+    }
+
+    fn has_unusable_files(&self) -> bool {
+        !self.keys.read().unwrap_or_else(PoisonError::into_inner).in_files.unusable().is_empty()
+    }
+
+    /// The participants whose signatures are looked at and whose keys all end, with the last of these ends.
+    fn ends(&self, participants: &Participants) -> Vec<(String, Timestamp)> {
+        let keys = self.keys();
+        let is_judged = |name: &str| self.modes.of(name) != SignatureMode::Off;
+        let signers = participants.ids().filter_map(|id| participants.get(id));
+        let signers = signers.filter(|signer| signer.is_active && is_judged(signer.name.as_str()));
+        let end = |participant: &Participant| {
+            Some((participant.name.to_string(), keys.last_end(participant.name.as_str())?))
+        };
+        signers.filter_map(end).collect()
     }
 
     fn in_files(&self) -> Vec<KeyView> {
@@ -216,13 +265,27 @@ impl Verifier {
         *keys = Keyrings { in_files: std::mem::take(&mut keys.in_files), generation, all: Arc::new(all) };
     }
 
-    fn judge(&self, operation: Operation, head: &Parts, body: &[u8]) -> Result<(), SyncError> {
+    fn judge(
+        &self,
+        operation: Operation,
+        head: &Parts,
+        body: &[u8],
+        is_sender_proven: bool,
+    ) -> Result<(), SyncError> {
         let source = head.headers.get("fspiop-source").and_then(|source| source.to_str().ok());
         let source = source.unwrap_or_default();
         let mode = self.modes.of(source);
-        // Questions need no signature, but must not carry a wrong one.
-        if mode == SignatureMode::Off || (head.method == Method::GET && !head.headers.contains_key(SIGNATURE))
-        {
+        let is_signed = || {
+            let mut values = head.headers.get_all(SIGNATURE).iter();
+            values.any(|value| is_signature_object(value.as_bytes()))
+        };
+        // Such messages need no signature, but must not carry a wrong one.
+        let may_be_unsigned = match head.method {
+            Method::GET => true,
+            Method::DELETE => self.unsigned_delete.accepts(is_sender_proven),
+            _ => false,
+        };
+        if mode == SignatureMode::Off || (may_be_unsigned && !is_signed()) {
             return Ok(());
         }
         let keys = self.keys();
@@ -232,6 +295,7 @@ impl Verifier {
             headers: &head.headers,
             body,
             base_path: &self.base_path,
+            accepts_unprotected_date: self.unprotected_date.accepts(is_sender_proven),
         };
         match verify(request, &keys, freshness(operation), self.clock.now()) {
             Ok(()) => {
@@ -263,11 +327,18 @@ impl Verifier {
         counter(text, "upesi_jws_verified", "Messages whose signature is their sender's", verified);
         let keys = self.keys().len();
         gauge(text, "upesi_jws_participants", "Participants whose public keys are known", keys as u64);
+        let name = "upesi_jws_key_file_unusable";
+        head(text, name, "gauge", "1 for a participant whose file of keys cannot be used");
+        let in_files = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        for fsp in in_files.in_files.unusable().keys() {
+            let _ = writeln!(text, "{name}{{fsp=\"{}\"}} 1", escape(fsp));
+        }
+        drop(in_files);
         let name = "upesi_jws_faults";
         head(text, name, "counter", "Messages whose signature is missing or not their sender's");
         for ((fsp, reason, mode), count) in self.faults.lock().unwrap_or_else(PoisonError::into_inner).iter()
         {
-            let (fsp, mode) = (fsp.replace('\\', "\\\\").replace('"', "\\\""), mode.name());
+            let (fsp, mode) = (escape(fsp), mode.name());
             // Writing into a String does not fail.
             let _ =
                 writeln!(text, "{name}_total{{fsp=\"{fsp}\",reason=\"{reason}\",mode=\"{mode}\"}} {count}");
@@ -284,11 +355,23 @@ impl Keyrings {
 /// No number of a replacement of participants.
 const NEVER: u64 = u64::MAX;
 
+/// Files that cannot be used and that are logged one by one.
+const UNUSABLE_LOGGED_MAX: usize = 20;
+
+/// Reads the keys in files. A file that cannot be used is an outage of its participant only.
 fn load(directory: &Path, allows_es256: bool) -> Result<KeyRing, KeyFileError> {
-    match directory.as_os_str().is_empty() {
-        true => Ok(KeyRing::empty(allows_es256)),
-        false => KeyRing::load(directory, allows_es256),
+    if directory.as_os_str().is_empty() {
+        return Ok(KeyRing::empty(allows_es256));
     }
+    let ring = KeyRing::load(directory, allows_es256)?;
+    for (fsp, error) in ring.unusable().iter().take(UNUSABLE_LOGGED_MAX) {
+        tracing::error!(%fsp, %error, "the key file of a participant cannot be used: it has its earlier keys, or none");
+    }
+    let more = ring.unusable().len().saturating_sub(UNUSABLE_LOGGED_MAX);
+    if more > 0 {
+        tracing::error!(more, "further key files of participants cannot be used");
+    }
+    Ok(ring)
 }
 
 /// What the ledger has of keys.
@@ -324,8 +407,14 @@ fn freshness(operation: Operation) -> Freshness {
 struct Judge(Arc<Verifier>);
 
 impl Authenticator for Judge {
-    fn authenticate(&self, operation: Operation, head: &Parts, body: &[u8]) -> Result<(), SyncError> {
-        self.0.judge(operation, head, body)
+    fn authenticate(
+        &self,
+        operation: Operation,
+        head: &Parts,
+        body: &[u8],
+        is_sender_proven: bool,
+    ) -> Result<(), SyncError> {
+        self.0.judge(operation, head, body, is_sender_proven)
     }
 }
 
@@ -335,118 +424,5 @@ impl From<KeyFileError> for HubError {
     }
 }
 
-// The hub's own keys: the one that signs, the one that will, those that did.
-
-/// How long the key of before is still shown: what it signed may be under way.
-const PREVIOUS_MS: i64 = 24 * 60 * 60 * 1_000;
-/// Keys of before that are shown, at most.
-const PREVIOUS_MAX: usize = 3;
-
-/// Signs what the hub makes itself.
-pub(super) struct Signing {
-    place: Place,
-    next_place: Option<Place>,
-    keys: Keys,
-    signer: Signer,
-    threads: Workers,
-    clock: Arc<dyn Clock>,
-    known: Mutex<Known>,
-}
-
-/// The keys of which receivers may have heard.
-struct Known {
-    current: PrivateKey,
-    next: Option<PrivateKey>,
-    /// With the time until which each is shown.
-    previous: Vec<(PrivateKey, Timestamp)>,
-}
-
-impl Signing {
-    /// Opens the keys that the settings name; `None` if the hub signs nothing.
-    pub(super) fn open(
-        settings: &Settings,
-        keys: &Keys,
-        clock: &Arc<dyn Clock>,
-    ) -> Result<Option<Self>, HubError> {
-        let place = |text: &str| match text {
-            "" => Ok(None),
-            text => Place::parse(text).map(Some).map_err(|error| HubError::Settings(error.to_string())),
-        };
-        let Some(current_place) = place(&settings.jws.signing_key_file)? else { return Ok(None) };
-        let next_place = place(&settings.jws.next_key_file)?;
-        let refused = |setting| move |source| HubError::PrivateKey { setting, source };
-        let key = keys.open(&current_place).map_err(refused("jws.signing_key_file"))?;
-        let current = PrivateKey::new(key);
-        let next = open_next(keys, next_place.as_ref()).map_err(refused("jws.next_key_file"))?;
-        let threads = Workers::start(keys.signatures_at_a_time(&current_place), "upesi-signer")?;
-        Ok(Some(Self {
-            signer: Signer::new(current.clone(), &threads),
-            place: current_place,
-            next_place,
-            keys: keys.clone(),
-            threads,
-            clock: Arc::clone(clock),
-            known: Mutex::new(Known { current, next, previous: Vec::new() }),
-        }))
-    }
-
-    pub(super) fn signer(&self) -> Signer {
-        self.signer.clone()
-    }
-
-    /// Opens the keys again, which lets each sign once. One that cannot be used leaves in force what was.
-    pub(super) fn reload(&self) -> Result<(), KeyError> {
-        let current = PrivateKey::new(self.keys.open(&self.place)?);
-        let next = open_next(&self.keys, self.next_place.as_ref())?;
-        let mut known = self.known();
-        if current.public() != known.current.public() {
-            let is_same = |key: &PrivateKey| key.public() == current.public();
-            if !known.next.as_ref().is_some_and(is_same) {
-                tracing::warn!(
-                    "the hub signs by a key that was not shown before: receivers that do not have it refuse messages \
-                     (jws.next_key_file shows the next one in time)"
-                );
-            }
-            tracing::info!("the hub signs by another key");
-            let until = self.clock.now().plus_ms(PREVIOUS_MS);
-            let before = std::mem::replace(&mut known.current, current.clone());
-            known.previous.retain(|(key, _)| key.public() != before.public() && !is_same(key));
-            known.previous.insert(0, (before, until));
-            known.previous.truncate(PREVIOUS_MAX);
-            self.signer.replace(current);
-        }
-        known.next = next.filter(|next| next.public() != known.current.public());
-        Ok(())
-    }
-
-    /// The public keys that receivers should have.
-    pub(super) fn announced(&self) -> Vec<HubKey> {
-        let (known, now) = (self.known(), self.clock.now());
-        let shown =
-            |state, key: &PrivateKey, until| HubKey::new(state, key.algorithm_name(), key.public(), until);
-        let next = known.next.as_ref().map(|key| shown(HubKeyState::Next, key, None));
-        let current = shown(HubKeyState::Current, &known.current, None);
-        let previous = known.previous.iter().filter(|(_, until)| *until > now);
-        let previous = previous.map(|(key, until)| shown(HubKeyState::Previous, key, Some(*until)));
-        next.into_iter().chain([current]).chain(previous).collect()
-    }
-
-    /// Ends the threads.
-    pub(super) fn shutdown(&self) {
-        self.threads.shutdown();
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The next key; a file that is not there yet is none.
-fn open_next(keys: &Keys, place: Option<&Place>) -> Result<Option<PrivateKey>, KeyError> {
-    match place {
-        Some(place) if place.file().is_none_or(std::path::Path::exists) => {
-            Ok(Some(PrivateKey::new(keys.open(place)?)))
-        }
-        _ => Ok(None),
-    }
-}
+#[cfg(test)]
+mod tests;

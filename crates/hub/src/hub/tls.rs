@@ -76,6 +76,10 @@ impl Tls {
             _ => (listener(settings, keys, NODES)?, Some(to_nodes(settings, keys)?)),
         };
         let outbound = outbound(settings, keys)?;
+        let unusable = outbound.as_ref().map(ClientTls::unusable_at_start);
+        for (peer, problem) in unusable.into_iter().flatten() {
+            tracing::error!(%peer, %problem, "the TLS files of a DFSP or oracle cannot be used: it is not called");
+        }
         // A thread for each port: handshakes of one port must not delay another port.
         let handshakes = match [&fspiop, &admin, &metrics, &nodes].into_iter().flatten().count() {
             0 => None,
@@ -97,6 +101,7 @@ impl Tls {
             admin,
             metrics,
             nodes,
+            is_failing: AtomicBool::new(unusable.is_some_and(|unusable| !unusable.is_empty())),
             outbound,
             to_nodes,
             to_brokers: to_brokers(settings),
@@ -105,7 +110,6 @@ impl Tls {
             reload_now: Notify::new(),
             reloads: AtomicU64::new(0),
             reload_failures: AtomicU64::new(0),
-            is_failing: AtomicBool::new(false),
             closed_untrusted: AtomicU64::new(0),
         })
     }

@@ -87,7 +87,14 @@ pub fn is_genuine(seen: &Seen, keys: &KeyRing) -> Result<(), String> {
     let method: Method =
         seen.header("fspiop-http-method").ok_or("no method")?.parse().map_err(|_| "bad method")?;
     let headers = headers(&seen.headers);
-    let request = Request { method: &method, uri: &uri, headers: &headers, body: &seen.body, base_path: "" };
+    let request = Request {
+        method: &method,
+        uri: &uri,
+        headers: &headers,
+        body: &seen.body,
+        base_path: "",
+        accepts_unprotected_date: false,
+    };
     let now = Timestamp::parse_iso("2031-01-01T00:00:00.000Z").unwrap();
     verify(request, keys, Freshness::Any, now).map_err(|fault| fault.to_string())
 }

@@ -282,14 +282,26 @@ fn the_hubs_key_is_replaced_after_the_next_one_was_shown() {
 }
 
 #[test]
-fn a_hub_without_usable_keys_does_not_start() {
+fn an_unusable_key_file_stops_its_dfsp_only_and_the_hubs_own_key_stops_the_hub() {
     let keys = Keys::new();
-    let file = keys.path("public").join("bluewallet.pem");
-    fs::write(&file, "nonsense").unwrap();
-    let public = keys.path("public").display().to_string();
-    let refused = World::refused(&[("jws.mode", "warn"), ("jws.keys_dir", &public)]);
-    let expected = format!("jws: {} has no public key in PEM", file.display());
-    assert!(refused.contains(&expected), "{refused}");
+    fs::write(keys.path("public").join("bluewallet.pem"), "nonsense").unwrap();
+    let mut world = keys.world(&[("jws.mode", "enforce")]);
+    assert_eq!(world.metric("upesi_jws_key_file_unusable{fsp=\"bluewallet\"}"), 1);
+    assert_eq!(world.metric("upesi_jws_reload_failing"), 1);
+    let id = world.new_id();
+    world.deliver(signed_by(Message::prepare(&Terms::new(&id, world.now())), &keys.of("greenbank")));
+    world.dfsp("bluewallet").next(&id);
+    let (answer, _) = world.send(signed_by(Message::fulfil(&id, "COMMITTED"), &keys.of("bluewallet")));
+    is_refused(&answer, "the sender's key file cannot be used");
+    assert_eq!(faults(&world, "bluewallet", "key_file", "enforce"), 1);
+    keys.publish("bluewallet");
+    world.hub().reload_keys();
+    world.until(&0, || world.metric("upesi_jws_reload_failing"));
+    world.deliver(signed_by(Message::fulfil(&id, "COMMITTED"), &keys.of("bluewallet")));
+    world.dfsp("greenbank").next(&id);
+    world.stop_and_audit();
+    let refused = World::refused(&[("jws.mode", "warn"), ("jws.keys_dir", "/nowhere")]);
+    assert!(refused.contains("jws: /nowhere: "), "{refused}");
     let refused = World::refused(&[("jws.signing_key_file", "/nowhere/hub.key")]);
     assert!(refused.contains("jws.signing_key_file: /nowhere/hub.key: "), "{refused}");
 }

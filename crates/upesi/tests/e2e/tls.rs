@@ -570,7 +570,14 @@ fn genuine(world: &World, seen: &common::dfsp::Seen) -> Result<(), String> {
     let pair = |(name, value): &(String, String)| (name.parse().unwrap(), value.parse().unwrap());
     let headers: upesi_http::HeaderMap = seen.headers.iter().map(pair).collect();
     assert!(headers.contains_key(SIGNATURE));
-    let request = Request { method: &method, uri: &uri, headers: &headers, body: &seen.body, base_path: "" };
+    let request = Request {
+        method: &method,
+        uri: &uri,
+        headers: &headers,
+        body: &seen.body,
+        base_path: "",
+        accepts_unprotected_date: false,
+    };
     let now = Timestamp::parse_iso("2031-01-01T00:00:00.000Z").unwrap();
     verify(request, &ring, Freshness::Any, now).map_err(|fault| fault.to_string())
 }

@@ -298,7 +298,7 @@ impl ForwarderSecurity {
             this.caller = Some(ClientTls::load(trial.caller())?);
         }
         if security.is_signed() {
-            this.signers = Some(KeyRing::load(&trial.signers(), false)?);
+            this.signers = Some(KeyRing::load_all(&trial.signers(), false)?);
         }
         Ok(this)
     }
@@ -311,7 +311,8 @@ impl ForwarderSecurity {
     /// Whether a message is its sender's; questions need no signature.
     fn verify(&self, method: &Method, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<(), Fault> {
         let Some(keys) = self.signers.as_ref().filter(|_| *method != Method::GET) else { return Ok(()) };
-        let request = jws::Request { method, uri, headers, body, base_path: "" };
+        let request =
+            jws::Request { method, uri, headers, body, base_path: "", accepts_unprotected_date: false };
         jws::verify(request, keys, Freshness::Any, SystemClock.now())
     }
 }

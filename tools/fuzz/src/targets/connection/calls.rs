@@ -52,7 +52,7 @@ impl Calls {
 }
 
 impl Authenticator for Calls {
-    fn authenticate(&self, _operation: Operation, _parts: &Parts, body: &[u8]) -> Result<(), SyncError> {
+    fn authenticate(&self, _: Operation, _: &Parts, body: &[u8], _: bool) -> Result<(), SyncError> {
         assert!(body.len() <= BODY_BYTES_MAX, "a body of {} bytes is handed on", body.len());
         if let Some(call) = self.calls().last_mut() {
             call.body = Some(body.to_vec());

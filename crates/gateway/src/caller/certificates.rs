@@ -1,0 +1,98 @@
+//! The certificates by which participants call, and when they end.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+use upesi_http::Facts;
+
+/// How long a certificate counts after a connection with it began: its participant may have replaced it since.
+const SEEN_FOR: Duration = Duration::from_secs(24 * 3600);
+/// Certificates of one participant that are remembered.
+const CERTIFICATES_MAX: usize = 8;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Bound {
+    fsp: String,
+}
+
+#[derive(Debug)]
+struct Seen {
+    sha256: [u8; 32],
+    not_after_s: i64,
+    at: Instant,
+}
+
+/// The end of each bound participant's certificate: of those of the last day, the first one.
+#[derive(Debug, Default)]
+pub(super) struct Certificates {
+    ends: Family<Bound, Gauge>,
+    /// By participant, the latest connection first.
+    seen: Mutex<BTreeMap<String, Vec<Seen>>>,
+}
+
+impl Certificates {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let certificates = Self::default();
+        registry.register(
+            "upesi_caller_certificate_expiry_timestamp_seconds",
+            "When the first of the certificates expires by which a participant called within a day",
+            certificates.ends.clone(),
+        );
+        certificates
+    }
+
+    /// A connection of a participant began, with this certificate.
+    pub(super) fn note(&self, fsp: &str, facts: &Facts, now: Instant) {
+        let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = all.entry(fsp.to_owned()).or_default();
+        let sha256 = facts.certificate_sha256.0;
+        seen.retain(|known| known.sha256 != sha256 && now.saturating_duration_since(known.at) < SEEN_FOR);
+        seen.insert(0, Seen { sha256, not_after_s: facts.not_after_s, at: now });
+        seen.truncate(CERTIFICATES_MAX);
+        let first = seen.iter().map(|known| known.not_after_s).min().unwrap_or(facts.not_after_s);
+        self.ends.get_or_create(&Bound { fsp: fsp.to_owned() }).set(first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use upesi_http::Fingerprint;
+
+    use super::*;
+
+    #[test]
+    fn the_first_end_of_the_last_day_counts() {
+        let facts = super::super::tests::facts();
+        let certificate = |number: u8, not_after_s| Facts {
+            certificate_sha256: Fingerprint([number; 32]),
+            not_after_s,
+            ..facts.clone()
+        };
+        let certificates = Certificates::default();
+        let end = |fsp: &str| certificates.ends.get_or_create(&Bound { fsp: fsp.to_owned() }).get();
+        let start = Instant::now();
+        let hours = |count: u64| start + Duration::from_secs(count * 3600);
+        for (at_h, number, not_after_s, expected) in [
+            (0, 1, 1_000, 1_000),
+            (1, 2, 9_000, 1_000),
+            (23, 2, 9_000, 1_000),
+            // A day after its last connection the old certificate is forgotten.
+            (24, 2, 9_000, 9_000),
+            (25, 3, 5_000, 5_000),
+            (26, 3, 5_000, 5_000),
+        ] {
+            certificates.note("greenbank", &certificate(number, not_after_s), hours(at_h));
+            assert_eq!(end("greenbank"), expected, "after {at_h} hours");
+        }
+        for number in 10..30 {
+            certificates.note("bluewallet", &certificate(number, i64::from(number)), start);
+        }
+        assert_eq!(end("bluewallet"), 22, "of the last eight");
+    }
+}
