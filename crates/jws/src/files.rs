@@ -76,7 +76,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
     })
 }
 
-/// The label of a public key by PKCS #1, which the PEM reader does not know, and that of any public key.
+/// The label of a public key by PKCS #1, which the PEM reader does not know, and the label that it knows.
 const RSA_PUBLIC: &str = "RSA PUBLIC KEY-----";
 const PUBLIC: &str = "PUBLIC KEY-----";
 

@@ -38,10 +38,10 @@ pub(crate) struct Held {
 /// Whether a key counts at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Validity {
-    /// It does not count yet.
+    /// The key does not count yet.
     Early,
     Valid,
-    /// It does not count any more.
+    /// The key no longer counts.
     Over,
 }
 
@@ -82,7 +82,7 @@ pub struct KeyView {
     pub sha256: [u8; 32],
     /// From when on it counts: the start of its certificate's validity.
     pub from: Option<Timestamp>,
-    /// The first instant at which it does not count any more: the end of its certificate's validity.
+    /// The first instant at which it no longer counts: the end of its certificate's validity.
     pub until: Option<Timestamp>,
 }
 

@@ -212,21 +212,18 @@ fn compare(request: Request<'_>, protected: &Protected) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether two URIs are the same but for their percent-encoding: Mojaloop's library signs a URI before it is encoded.
-/// They are compared part by part, so that an encoded delimiter is none.
+/// Whether a URI is the signed one, percent-encoded or as it is: Mojaloop's library signs a URI before it is encoded.
+/// The comparison is part by part, so that an encoded delimiter does not separate parts.
 fn is_same_uri(signed: &str, actual: &str) -> bool {
     const DELIMITERS: [char; 4] = ['/', '?', '&', '='];
-    let is_same = |(signed, actual): (&str, &str)| {
-        // A part that was not encoded when it was signed may have a percent sign of its own.
-        signed == actual || decoded(actual) == signed.as_bytes() || decoded(actual) == decoded(signed)
-    };
+    let is_same = |(signed, actual): (&str, &str)| signed == actual || decoded(actual) == signed.as_bytes();
     let delimiters = |uri: &str| uri.matches(DELIMITERS).collect::<String>();
     signed == actual
         || (delimiters(signed) == delimiters(actual)
             && signed.split(DELIMITERS).zip(actual.split(DELIMITERS)).all(is_same))
 }
 
-/// The bytes of a part of a URI. What is no percent-encoding stands for itself.
+/// The bytes of a part of a URI. A percent sign without two hexadecimal digits stands for itself.
 fn decoded(part: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::with_capacity(part.len()), part.as_bytes());
     while let [first, behind @ ..] = rest {

@@ -43,7 +43,7 @@ struct Shared {
     in_force: RwLock<Everything>,
     /// Changes so far.
     generation: AtomicU64,
-    /// What was wrong at the start with the files of single peers, by the peers' names.
+    /// Why files of single peers could not be used at the start, by the peers' names.
     unusable: BTreeMap<String, String>,
 }
 

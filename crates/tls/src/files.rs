@@ -417,7 +417,7 @@ const KEY: &str = ".key";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Own(pub(crate) PathBuf);
 
-/// The files of single peers, by their names, or why those of a peer cannot be used.
+/// The files of single peers by name, or why the files of a peer cannot be used.
 pub(crate) type FilesOfPeers = BTreeMap<String, Result<ClientFiles, TlsError>>;
 
 impl Own {

@@ -1,4 +1,4 @@
-//! The certificates by which participants call, and when they end.
+//! Participants' client certificates, and when they expire.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -28,7 +28,7 @@ struct Seen {
     at: Instant,
 }
 
-/// The end of each bound participant's certificate: of those of the last day, the first one.
+/// The end of each bound participant's certificate: the first end among the certificates of the last day.
 #[derive(Debug, Default)]
 pub(super) struct Certificates {
     ends: Family<Bound, Gauge>,
@@ -41,7 +41,7 @@ impl Certificates {
         let certificates = Self::default();
         registry.register(
             "upesi_caller_certificate_expiry_timestamp_seconds",
-            "When the first of the certificates expires by which a participant called within a day",
+            "First expiry among the client certificates of a participant within the last day",
             certificates.ends.clone(),
         );
         certificates

@@ -182,14 +182,14 @@ impl Signatures {
         }
     }
 
-    /// The time left of the last key of each signer, the hub among them; none of those that have a key without an end.
+    /// The time left of the last key of each signer, also of the hub. A signer with a key without an end is left out.
     fn write_ends(&self, text: &mut String) {
         let (participants, now) = (self.participants.get(), self.clock.now());
         let hub = self.signing.as_ref().and_then(|signing| signing.ends_at());
         let hub = participants.hub_name().zip(hub).map(|(name, end)| (name.to_string(), end));
         let of_participants = self.verifier.as_ref().map(|verifier| verifier.ends(&participants));
         let name = "upesi_jws_key_expiry_seconds";
-        head(text, name, "gauge", "Time until the last key by which a participant or the hub signs expires");
+        head(text, name, "gauge", "Time until the last signing key of a participant or of the hub expires");
         for (fsp, end) in of_participants.into_iter().flatten().chain(hub) {
             let left_s = (end.as_ms() - now.as_ms()).div_euclid(1_000);
             // Writing into a String does not fail.

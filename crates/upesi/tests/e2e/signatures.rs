@@ -11,6 +11,7 @@ use upesi_pki::{KeyKind, SigningKey};
 use crate::common::World;
 use crate::common::dfsp::{Answer, Client, request};
 use crate::common::message::{Message, Terms, family, media_type};
+use crate::common::secure::Pki;
 use crate::common::signed::{Keys, is_genuine, signed_by};
 
 fn is_refused(answer: &Answer, reason: &str) {
@@ -162,6 +163,43 @@ fn registrations_and_answers_to_lookups_must_be_recent() {
         is_taken(register(Some(&world.clock.unset().http_date().to_string())));
         world.clock.jump(-hour_ms);
         world.until(&true, || world.operate("GET", "/clock", "")["jumpMs"] == 0);
+    }
+}
+
+/// Mojaloop's library signs no `DELETE`, and may leave `Date` unsigned: both pass on a connection whose certificate
+/// proves the sender, and on no other.
+#[test]
+fn what_mojaloops_library_leaves_unsigned_passes_if_a_certificate_proves_the_sender() {
+    let keys = Keys::new();
+    let public = keys.path("public").display().to_string();
+    let settings = [("jws.mode", "enforce"), ("jws.keys_dir", &*public)];
+    let of_greenbank = |world: &World| {
+        let date = world.now().http_date().to_string();
+        let find = |method: &str, path: &str| {
+            let all = messages(world).into_iter();
+            let mut found = all.filter(|message| message.method == method && message.path == path);
+            found.next().unwrap().header("date", &date)
+        };
+        let delete = find("DELETE", "/participants/MSISDN/26097").without(SIGNATURE);
+        let answer = find("PUT", "/parties/MSISDN/26097").without("date");
+        let undated = signed_by(answer, &keys.of("greenbank")).header("date", &date);
+        [delete, undated]
+    };
+    let mut pki = Pki::new();
+    let mut world = pki.world(&["greenbank", "bluewallet"], &settings);
+    let caller = pki.caller(Some("greenbank"), world.fspiop());
+    for message in of_greenbank(&world) {
+        let sent = message.into_sent();
+        let answer = world.wait(caller.send(&sent)).unwrap();
+        assert_ne!(answer.error_code(), Some("3105"), "{} {}: {answer:?}", sent.method, sent.path);
+        assert!(answer.status < 300, "{} {}: {answer:?}", sent.method, sent.path);
+    }
+    drop(caller);
+    world.stop_and_audit();
+    let world = keys.world(&[("jws.mode", "enforce")]);
+    let reasons = ["FSPIOP-Signature is missing", "Date is not in the protected header"];
+    for (message, reason) in of_greenbank(&world).into_iter().zip(reasons) {
+        is_refused(&world.send(message).0, reason);
     }
 }
 
@@ -338,6 +376,10 @@ fn is_wrong(world: &World, keys: &Keys, name: &str) {
     is_refused(&send(world, keys, name), "the signature does not match");
 }
 
+fn has_expired(world: &World, keys: &Keys, name: &str) {
+    is_refused(&send(world, keys, name), "the sender's key or its certificate has expired");
+}
+
 const PATH: &str = "/participants/greenbank/signatureKeys";
 
 /// The state and the source of each key of greenbank, by the names of the keys.
@@ -376,18 +418,18 @@ fn keys_overlap_until_their_time_whichever_source_they_have() {
     assert_eq!(add(&world, third).status, 201);
     is_taken(&world, &keys, "third");
     world.clock.advance(HOUR_MS + 60_000);
-    is_wrong(&world, &keys, "greenbank");
+    has_expired(&world, &keys, "greenbank");
     is_taken(&world, &keys, "second");
     let expected = ["second current ledger", "third next ledger", "greenbank retired file"];
     assert_eq!(listed(&world, &keys, &names), expected);
     // As the files say it, too: they are over for this participant.
     world.hub().reload_keys();
     world.restart();
-    is_wrong(&world, &keys, "greenbank");
+    has_expired(&world, &keys, "greenbank");
     is_taken(&world, &keys, "second");
     is_taken(&world, &keys, "third");
     world.clock.advance(2 * HOUR_MS);
-    is_wrong(&world, &keys, "second");
+    has_expired(&world, &keys, "second");
     is_taken(&world, &keys, "third");
     assert_eq!(listed(&world, &keys, &names)[..2], ["second retired ledger", "third current ledger"]);
     let all = world.operate("GET", "/signatures/participants", "");

@@ -1,4 +1,4 @@
-//! The hub's own keys: the one that signs, the next one, and earlier ones that are still shown.
+//! The hub's own keys: the current, the next and the former ones that are still shown.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use upesi_types::Timestamp;
 use crate::config::Settings;
 use crate::hub::HubError;
 
-/// How long the key of before is still shown: what it signed may be under way.
+/// How long the former key is still shown: messages with its signature may be under way.
 const PREVIOUS_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Keys of before that are shown, at most.
 const PREVIOUS_MAX: usize = 3;
@@ -32,7 +32,7 @@ pub(crate) struct Signing {
     known: Mutex<Known>,
 }
 
-/// The keys of which receivers may have heard.
+/// The keys that receivers may know.
 struct Known {
     current: PrivateKey,
     /// The first instant after the validity of its certificate.
@@ -79,7 +79,7 @@ impl Signing {
         self.signer.clone()
     }
 
-    /// Opens the keys again, which lets each sign once. One that cannot be used leaves in force what was.
+    /// Opens the keys again, which lets each sign once. If one cannot be used, those in force stay.
     pub(super) fn reload(&self) -> Result<(), SigningError> {
         let current = PrivateKey::new(self.keys.open(&self.place)?);
         let next = open_next(&self.keys, self.next_place.as_ref())?;
