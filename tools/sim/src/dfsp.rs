@@ -98,6 +98,8 @@ counters! {
         signatures_made_ahead,
         /// Messages refused because their signature is missing or not their sender's: a violation.
         signatures_refused,
+        /// Messages refused because a header is missing or wrong, as a strict adapter does: a violation.
+        headers_refused,
         /// Callbacks pushed to a web socket.
         pushed,
         /// Lookups received.
@@ -135,6 +137,7 @@ impl Counters {
             + self.wrong_fulfilments_received
             + self.callbacks_unexpected
             + self.signatures_refused
+            + self.headers_refused
     }
 }
 

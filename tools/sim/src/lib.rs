@@ -77,6 +77,7 @@ mod secured;
 mod service;
 mod settings;
 mod simulator;
+mod strict;
 mod table;
 mod upstream;
 mod watch;

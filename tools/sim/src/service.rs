@@ -25,7 +25,7 @@ use crate::route::{Asked, Route, route};
 use crate::settings::{DfspSettings, Fault, hits};
 use crate::simulator::Shared;
 use crate::watch::{Direction, SeenMessage};
-use crate::{bulk, conversion, exchange, payee, quoting};
+use crate::{bulk, conversion, exchange, payee, quoting, strict};
 
 /// Largest body that a simulator takes.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
@@ -93,6 +93,13 @@ impl Service for SimService {
             count(&dfsp.counters.signatures_refused);
             tracing::warn!(dfsp = %dfsp.name, %fault, uri = %head.uri, "a message is not its sender's");
             return answer(StatusCode::BAD_REQUEST);
+        }
+        let after_base = &head.uri.path()[base.len() + 1..];
+        if let Err(flaw) = strict::check(&head.method, family, after_base, &head.headers) {
+            count(&dfsp.counters.headers_refused);
+            tracing::warn!(dfsp = %dfsp.name, ?flaw, uri = %head.uri, "a strict adapter refuses this message");
+            let (status, error) = flaw.answer();
+            return with_body(status, JSON, error);
         }
         // Before anything is done about it: what it causes comes after it.
         let arrived = self.shared.watch.is_on().then(std::time::Instant::now);

@@ -16,7 +16,7 @@ use upesi_sim::{
 };
 use upesi_types::{Amount, Currency, ErrorCode};
 
-use crate::common::{PATIENCE, World};
+use crate::common::{PATIENCE, World, add_headers};
 
 /// Sends an order to a simulator; gives status and answer.
 async fn order(simulator: &Simulator, path: &str, body: &Value) -> (u16, Value) {
@@ -196,6 +196,7 @@ impl Service for Hub {
                 let mut request = Request::new(Full::new(Bytes::from(answer.to_string())));
                 *request.method_mut() = Method::PUT;
                 *request.uri_mut() = Uri::try_from(format!("/{dfsp}{path}{suffix}")).unwrap();
+                add_headers(&mut request);
                 let answered = Pool::new(target.origin, PoolConfig::default());
                 answered.send(request, Instant::now() + PATIENCE).await.unwrap();
             });
@@ -261,6 +262,7 @@ async fn ask(simulator: &Simulator, path: &str) {
     let pool = Pool::new(Origin::new(&address.ip().to_string(), address.port()), PoolConfig::default());
     let mut request = Request::new(Full::default());
     *request.uri_mut() = Uri::try_from(path).unwrap();
+    add_headers(&mut request);
     request.headers_mut().insert("fspiop-source", HeaderValue::from_static("bluebank"));
     assert_eq!(pool.send(request, Instant::now() + PATIENCE).await.unwrap().status, StatusCode::ACCEPTED);
 }
@@ -303,6 +305,7 @@ impl Service for Registry {
             let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
             *request.method_mut() = Method::PUT;
             *request.uri_mut() = Uri::try_from(path).unwrap();
+            add_headers(&mut request);
             let pool = Pool::new(target.origin, PoolConfig::default());
             assert_eq!(pool.send(request, Instant::now() + PATIENCE).await.unwrap().status, StatusCode::OK);
         });

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::common::{PATIENCE, World, options};
+use crate::common::{PATIENCE, World, add_headers, options};
 use tokio::time::timeout;
-use upesi_http::{Bytes, Full, HeaderValue, Method, Origin, Pool, PoolConfig, Request, StatusCode, Uri};
+use upesi_http::{Bytes, Full, Method, Origin, Pool, PoolConfig, Request, StatusCode, Uri};
 use upesi_sim::{
     AmountType, Answer, DfspSettings, ExchangeError, FoundParty, Originator, PartyId, PaymentFailure,
     PaymentOptions, PaymentReport, Phase, Terms,
@@ -267,7 +267,7 @@ impl Asking {
         let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
         *request.method_mut() = method;
         *request.uri_mut() = Uri::try_from(format!("/dfsp-2/{path}")).unwrap();
-        request.headers_mut().insert("fspiop-source", HeaderValue::from_static("dfsp-1"));
+        add_headers(&mut request);
         let answer = self.pool.send(request, tokio::time::Instant::now() + PATIENCE).await.unwrap();
         if answer.status != StatusCode::ACCEPTED {
             return (answer.status, String::new(), serde_json::Value::Null);

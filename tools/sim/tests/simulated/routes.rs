@@ -304,6 +304,24 @@ async fn signatures_made_ahead_are_those_of_the_messages_that_leave() {
     world.end().await;
 }
 
+/// As an adapter does whose checks are strict; the message has no effect.
+#[tokio::test]
+async fn a_message_without_a_header_of_the_api_is_refused_and_counted() {
+    let world = Watched::new();
+    let body = prepare_of(ID, KNOWN_CONDITION);
+    let path = "/dfsp-2/transfers";
+    for (header, value) in [("accept", "*/*"), ("date", "today"), ("fspiop-uri", "/elsewhere")] {
+        let (status, answer) = world.request(Method::POST, path, Some((header, value)), &body).await;
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{header}");
+        assert_eq!(answer["errorInformation"]["errorCode"], "3101", "{header}");
+    }
+    let counters = world.simulator.counters();
+    assert_eq!((counters.headers_refused, counters.prepares_received, counters.violations()), (3, 0, 3));
+    assert_eq!(world.prepare("/dfsp-2", KNOWN_CONDITION).await, StatusCode::ACCEPTED);
+    world.end().await;
+}
+
 #[tokio::test]
 async fn what_is_not_its_senders_is_refused_and_not_taken_in() {
     let directory = TempDir::new().unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
+use upesi_fspiop::Resource;
 use upesi_http::{
     Bytes, Full, HeaderValue, Method, Origin, Pool, PoolConfig, Request, StatusCode, Uri, Workers,
 };
@@ -108,6 +109,7 @@ impl World {
         let mut request = Request::new(Full::new(Bytes::from(body.to_owned())));
         *request.method_mut() = method;
         *request.uri_mut() = Uri::try_from(path).unwrap();
+        add_headers(&mut request);
         let answer = pool.send(request, Instant::now() + PATIENCE).await.unwrap();
         assert_eq!(answer.status, StatusCode::OK);
     }
@@ -116,6 +118,23 @@ impl World {
     pub async fn end(self) {
         self.simulator.shutdown(Instant::now() + Duration::from_secs(1)).await;
         tokio::task::spawn_blocking(move || self.workers.shutdown()).await.unwrap();
+    }
+}
+
+/// Gives a request the headers that the API demands, as from the first DFSP to the second.
+pub fn add_headers<B>(request: &mut Request<B>) {
+    let path = request.uri().path().to_owned();
+    let family = path.split('/').find(|segment| Resource::parse(segment).is_some()).unwrap_or("transfers");
+    let media_type = format!("application/vnd.interoperability.{family}+json;version=1.1");
+    let accept = matches!(*request.method(), Method::GET | Method::POST).then_some(("accept", &*media_type));
+    let all = [
+        ("fspiop-source", "dfsp-1"),
+        ("fspiop-destination", "dfsp-2"),
+        ("content-type", &media_type),
+        ("date", "Tue, 01 Apr 2031 12:00:00 GMT"),
+    ];
+    for (name, value) in all.into_iter().chain(accept) {
+        request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());
     }
 }
 
@@ -153,8 +172,8 @@ impl Watched {
         let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
         *request.method_mut() = method;
         *request.uri_mut() = Uri::try_from(path).unwrap();
-        let parties = [("fspiop-source", "dfsp-1"), ("fspiop-destination", "dfsp-2")];
-        for (name, value) in parties.into_iter().chain(header) {
+        add_headers(&mut request);
+        if let Some((name, value)) = header {
             request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());
         }
         let answer = self.pool.send(request, Instant::now() + PATIENCE).await.unwrap();
