@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use upesi_engine::{Clock, DurableRecord, SharedParticipants};
-use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId};
+use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId, TraceId};
 use upesi_fspiop::refusal;
 use upesi_fspiop::render::{
     Extensions, cause_text, write_bulk_request, write_bulk_state, write_conversion_state, write_error,
@@ -73,7 +73,7 @@ impl Renderer for CallbackRenderer {
         } else {
             // The instant of the decision, so that every repetition has the same bytes.
             let version = self.version.max(resource.since());
-            MessageSource::Hub { name: hub.as_str(), version, now: record.time }
+            MessageSource::Hub { name: hub.as_str(), version, now: record.time, trace_id: trace_id(callback) }
         };
         let is_post =
             matches!(callback.content, CallbackContent::ForwardPrepare | CallbackContent::BulkRequest(_));
@@ -176,6 +176,18 @@ fn span_id(key: CallbackKey) -> SpanId {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish().max(1).to_be_bytes()
+}
+
+/// The trace of the hub's messages about one transfer, FX transfer or bulk, if no request has a trace. It is equal for
+/// each message and each repetition, and never zero.
+fn trace_id(callback: &Callback) -> TraceId {
+    let half = |number: u8| {
+        let mut hasher = DefaultHasher::new();
+        (number, callback.subject.id.to_string()).hash(&mut hasher);
+        hasher.finish().max(1).to_be_bytes()
+    };
+    let (high, low) = (half(0), half(1));
+    core::array::from_fn(|at| if at < high.len() { high[at] } else { low[at - high.len()] })
 }
 
 #[cfg(test)]

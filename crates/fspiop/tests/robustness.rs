@@ -168,7 +168,7 @@ proptest! {
         resource in proptest::sample::select(Resource::ALL),
     ) {
         let source = if by_hub {
-            MessageSource::Hub { name: "Hub", version: Version::V1_1, now: Timestamp::EPOCH }
+            MessageSource::Hub { name: "Hub", version: Version::V1_1, now: Timestamp::EPOCH, trace_id: [7; 16] }
         } else {
             MessageSource::Dfsp { name: "greenbank" }
         };
@@ -187,7 +187,8 @@ proptest! {
             prop_assert_eq!(count(name.as_bytes()), 1, "{}", name);
         }
         // To a signed message that names no destination none is added.
-        let is_signed = !by_hub && Block(&block).find("fspiop-signature").is_some();
+        let is_signature = |(name, value): (&[u8], &[u8])| name == b"fspiop-signature" && value == SIGNATURE.as_bytes();
+        let is_signed = !by_hub && Block(&block).iter().any(is_signature);
         let is_addressed = !is_signed || Block(&block).find("fspiop-destination").is_some();
         prop_assert_eq!(count(b"fspiop-destination"), usize::from(is_addressed));
         if is_signed {
@@ -208,7 +209,7 @@ proptest! {
         }
         if by_hub {
             prop_assert_eq!(count(b"fspiop-signature"), 0);
-            prop_assert_eq!((count(b"content-type"), count(b"date")), (1, 1));
+            prop_assert_eq!((count(b"content-type"), count(b"date"), count(b"traceparent")), (1, 1, 1));
         }
         // A second hop changes nothing but the span.
         let mut again = Vec::new();
@@ -300,6 +301,9 @@ fn segment() -> impl Strategy<Value = String> {
         .prop_filter("a segment of a path", |segment| !matches!(segment.as_str(), "." | ".."))
 }
 
+/// What makes a message signed.
+const SIGNATURE: &str = r#"{"signature":"a","protectedHeader":"b"}"#;
+
 /// Blocks whose names are those that the hub looks at, and whose values may be anything without a line break.
 fn header_block() -> impl Strategy<Value = Vec<u8>> {
     let name = prop_oneof![
@@ -322,6 +326,7 @@ fn header_block() -> impl Strategy<Value = Vec<u8>> {
         Just("Tue, 01 Apr 2031 12:00:00 GMT".to_owned()),
         Just("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
         Just("greenbank".to_owned()),
+        Just(SIGNATURE.to_owned()),
         "[ -~é]{0,40}",
     ];
     prop::collection::vec((name, value), 0..12).prop_map(|lines| {

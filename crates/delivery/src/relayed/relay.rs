@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 use upesi_engine::{Clock, Participants, SharedParticipants};
-use upesi_fspiop::headers::{Forward, MessageSource, SpanId};
+use upesi_fspiop::headers::{Forward, MessageSource, SpanId, TraceId};
 use upesi_fspiop::{SyncError, Versions};
 use upesi_ledger::ParticipantId;
 use upesi_types::{ErrorCode, FspId, Timestamp};
@@ -211,6 +211,7 @@ impl Relay {
                 name: hub.as_ref().map_or("Hub", FspId::as_str),
                 version: self.inner.config.versions.hub_made_of(message.resource),
                 now: self.now(),
+                trace_id: self.trace_id(),
             },
         };
         let query = message.query.as_deref();
@@ -262,6 +263,11 @@ impl Relay {
         let drawn = self.inner.spans.fetch_add(1, Ordering::Relaxed);
         // Zero is not allowed.
         self.inner.span_hasher.hash_one(drawn).max(1).to_be_bytes()
+    }
+
+    fn trace_id(&self) -> TraceId {
+        let (high, low) = (self.span_id(), self.span_id());
+        std::array::from_fn(|at| if at < high.len() { high[at] } else { low[at - high.len()] })
     }
 }
 

@@ -19,6 +19,7 @@ use crate::relayed::{
 };
 
 const GREENBANK: &str = "greenbank";
+const SIGNATURE: &str = r#"{"signature":"s","protectedHeader":"p"}"#;
 
 fn participants(endpoints: &[(&str, &str)]) -> Participants {
     let participant = |number, name: &str, endpoints: &[(&str, &str)]| Participant {
@@ -48,7 +49,7 @@ fn message(address: Address, method: upesi_fspiop::Method, resource: Resource, p
         query: None,
         author: Author::Sender(FspId::parse("bluebank").unwrap()),
         headers: Bytes::from_static(
-            b"accept: application/vnd.interoperability.parties+json;version=1\r\nfspiop-source: bluebank\r\nfspiop-destination: greenbank\r\nfspiop-signature: s\r\nx-own: 1\r\n",
+            b"accept: application/vnd.interoperability.parties+json;version=1\r\nfspiop-source: bluebank\r\nfspiop-destination: greenbank\r\nfspiop-signature: {\"signature\":\"s\",\"protectedHeader\":\"p\"}\r\nx-own: 1\r\n",
         ),
         additions: None,
         body: Bytes::from_static(b"{ }"),
@@ -202,7 +203,7 @@ fn a_senders_message_keeps_its_signature_and_a_hubs_has_none() {
     for (name, value) in [
         ("fspiop-source", Some("bluebank")),
         ("fspiop-destination", Some(GREENBANK)),
-        ("fspiop-signature", Some("s")),
+        ("fspiop-signature", Some(SIGNATURE)),
         ("fspiop-http-method", Some("PUT")),
         ("fspiop-uri", Some("/parties/MSISDN/1/error")),
         ("x-own", Some("1")),
@@ -249,7 +250,7 @@ fn record(content: CallbackContent) -> DurableRecord {
         callbacks: vec![Callback { target: ParticipantId::new(2).unwrap(), subject, content }],
         payload: Payload {
             headers: Bytes::from_static(
-                b"content-type: application/vnd.interoperability.transfers+json;version=1.0\r\ndate: Mon, 31 Dec 2029 23:59:59 GMT\r\nfspiop-source: bluebank\r\nfspiop-signature: s\r\nx-own: 1\r\n",
+                b"content-type: application/vnd.interoperability.transfers+json;version=1.0\r\ndate: Mon, 31 Dec 2029 23:59:59 GMT\r\nfspiop-source: bluebank\r\nfspiop-signature: {\"signature\":\"s\",\"protectedHeader\":\"p\"}\r\nx-own: 1\r\n",
             ),
             body: Bytes::from_static(b"{ \"as\": \"received\" }"),
         },
@@ -305,7 +306,7 @@ fn a_forwarded_callback_is_the_senders_own_and_one_of_the_hub_is_not() {
         let record = record(content);
         let request = render_callback(participants(&TRANSFER_ENDPOINTS), &record).unwrap();
         assert_eq!(request.body, body.as_bytes(), "{what}");
-        let (source, signature) = if is_forwarded { ("bluebank", Some("s")) } else { ("Hub", None) };
+        let (source, signature) = if is_forwarded { ("bluebank", Some(SIGNATURE)) } else { ("Hub", None) };
         let date =
             if is_forwarded { "Mon, 31 Dec 2029 23:59:59 GMT" } else { "Tue, 01 Jan 2030 00:00:00 GMT" };
         for (name, value) in [
@@ -323,6 +324,32 @@ fn a_forwarded_callback_is_the_senders_own_and_one_of_the_hub_is_not() {
         let again = render_callback(participants(&TRANSFER_ENDPOINTS), &record).unwrap();
         assert_eq!((again.headers, again.body), (request.headers, request.body), "{what}: a repetition");
     }
+}
+
+/// The hub begins one trace for its messages about a transfer if the request has none.
+#[test]
+fn a_message_of_the_hub_without_a_trace_begins_one() {
+    let refused = || CallbackContent::Error(Refusal::Expired.into());
+    let trace = |request: OutgoingRequest| header(&request, "traceparent").unwrap();
+    let [first, again] = std::array::from_fn(|_| {
+        trace(render_callback(participants(&TRANSFER_ENDPOINTS), &record(refused())).unwrap())
+    });
+    assert_eq!(first, again);
+    let mut other = record(refused());
+    other.callbacks[0].subject = Subject::transfer(ResourceId::Text("another".into()));
+    let other = trace(render_callback(participants(&TRANSFER_ENDPOINTS), &other).unwrap());
+    assert_ne!(first[3..35], other[3..35], "{first} {other}");
+    let forwarded = record(CallbackContent::ForwardPrepare);
+    let forwarded = render_callback(participants(&TRANSFER_ENDPOINTS), &forwarded).unwrap();
+    assert_eq!(header(&forwarded, "traceparent"), None, "a DFSP's own");
+    let kind = "FSPIOP_CALLBACK_URL_PARTIES_PUT_ERROR";
+    let address = Address::Template(EndpointType::parse(kind).unwrap());
+    let path = "/parties/MSISDN/1/error";
+    let answer = message(address, upesi_fspiop::Method::Put, Resource::Parties, path);
+    let answer = Outgoing { author: Author::Hub, ..answer };
+    let [first, second] =
+        std::array::from_fn(|_| trace(render(participants(&[(kind, "http://g/x")]), &answer).unwrap()));
+    assert_ne!(first[3..35], second[3..35], "{first} {second}");
 }
 
 /// The trace goes on. Each message has a span of its own, which is never zero; a callback has the same each time.

@@ -16,6 +16,7 @@ mod participants;
 mod payment_request;
 mod quote;
 mod schema;
+mod signature;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -47,6 +48,7 @@ pub use payment_request::{
 pub use quote::{
     AmountType, QuoteRequest, QuoteResponse, QuotedMoney, parse_quote_request, parse_quote_response,
 };
+pub(crate) use signature::is_signature_object;
 pub(crate) use text::{ID_RULE, NOT_ALLOWED};
 pub use transfer::{
     FulfilBody, PrepareBody, RefusedAmount, TransferState, check_completed_timestamp, parse_fulfil,

@@ -7,11 +7,14 @@ use upesi_types::Timestamp;
 
 use super::media_type::{write_accept, write_content_type};
 use super::{Block, push_line};
+use crate::body::is_signature_object;
 use crate::render::ByteWriter;
 use crate::{Method, Resource, Version};
 
 /// Names one hop of a trace; the caller draws it at random, and not zero (W3C Trace Context §3.2.2.4).
 pub type SpanId = [u8; 8];
+/// Names a trace, and is not zero either (W3C Trace Context §3.2.2.3).
+pub type TraceId = [u8; 16];
 
 /// On whose behalf a message leaves the hub.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +33,8 @@ pub enum MessageSource<'a> {
         version: Version,
         /// The `Date`.
         now: Timestamp,
+        /// The trace that the message begins if its cause has none.
+        trace_id: TraceId,
     },
 }
 
@@ -55,8 +60,10 @@ pub struct Forward<'a> {
 /// Appends to `out` the header block of a message caused by the request whose header block is `request`.
 ///
 /// The sender's headers go on in their order; the hub sets source, destination, method and URI, takes `Accept` off
-/// a `PUT`, and keeps the trace id under a new span id. Of a message that a DFSP signed, these four stay as they
-/// came, and no destination is added: the signature may cover each of them. Only a destination that is not the
+/// a `PUT`, and keeps the trace id under a new span id. What the hub makes itself has all headers that the API demands
+/// of a client, and a trace of its own if its cause has none. Of a message that a DFSP signed, these four stay as they
+/// came, and no destination is added: the signature may cover each of them. A text in `FSPIOP-Signature` that is no
+/// signature object makes no message signed. Only a destination that is not the
 /// receiver, who was then chosen by the scheme's rules, gives way; and a `GET`, which nobody verifies, goes to whom
 /// the lookup found. A malformed `traceparent` ends there, with its `tracestate`. Headers that the hub does not
 /// know go on too, but not in quoting, where other hubs let only those of the API and of traces pass. A message
@@ -86,7 +93,7 @@ pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<
             b"fspiop-http-method" => seen.method = replace(seen.method, out, |out| message.write_method(out)),
             b"fspiop-uri" => seen.uri = replace(seen.uri, out, |out| message.write_uri(out)),
             b"fspiop-signature" => {
-                if is_signed {
+                if message.is_from_dfsp() {
                     push_line(out, name, value);
                 }
             }
@@ -95,13 +102,19 @@ pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<
                     replace(seen.content_type, out, |out| message.write_content_type(value, out));
             }
             b"date" => seen.date = replace(seen.date, out, |out| message.write_date(value, out)),
-            b"accept" => message.write_accept(value, out),
+            b"accept" if message.is_from_dfsp() => message.write_accept(value, out),
+            b"accept" => seen.accept = replace(seen.accept, out, |out| message.write_accept(value, out)),
             b"traceparent" => {
-                seen.traceparent = replace(seen.traceparent, out, |out| {
-                    if let TraceParent::Valid(parent) = trace {
-                        write_traceparent(parent, message.span_id, out);
-                    }
-                });
+                if let TraceParent::Valid(parent) = trace {
+                    seen.traceparent = replace(seen.traceparent, out, |out| {
+                        write_traceparent(
+                            &parent[3..36],
+                            &parent[52..TRACEPARENT_BYTES],
+                            message.span_id,
+                            out,
+                        );
+                    });
+                }
             }
             b"tracestate" if !matches!(trace, TraceParent::Valid(_)) => {}
             _ if message.resource.is_quoting() && !QUOTING_OTHERS.contains(&name) => {}
@@ -124,6 +137,7 @@ struct Seen {
     uri: bool,
     content_type: bool,
     date: bool,
+    accept: bool,
     traceparent: bool,
 }
 
@@ -202,6 +216,9 @@ impl Forward<'_> {
             if !seen.date {
                 self.write_date(b"", out);
             }
+            if !seen.accept && self.needs_accept() {
+                self.write_accept(b"", out);
+            }
         }
         if !seen.source {
             self.write_source(out);
@@ -215,6 +232,17 @@ impl Forward<'_> {
         if !seen.uri {
             self.write_uri(out);
         }
+        if let (MessageSource::Hub { trace_id, .. }, false) = (self.source, seen.traceparent) {
+            let mut began = Vec::with_capacity(33);
+            push_hexadecimal(&trace_id, &mut began);
+            began.push(b'-');
+            write_traceparent(&began, NOT_SAMPLED, self.span_id, out);
+        }
+    }
+
+    /// Callbacks (`PUT`) have none, and of a `PATCH` the API does not demand it.
+    fn needs_accept(&self) -> bool {
+        matches!(self.method, Method::Get | Method::Post | Method::Delete)
     }
 }
 
@@ -232,7 +260,7 @@ fn survey(request: &[u8]) -> (TraceParent<'_>, bool) {
     for (name, value) in Block(request).iter() {
         match name {
             b"traceparent" => parent = parent.or(Some(value)),
-            b"fspiop-signature" => is_signed = true,
+            b"fspiop-signature" => is_signed |= is_signature_object(value),
             _ => {}
         }
     }
@@ -262,15 +290,23 @@ fn is_traceparent(value: &[u8]) -> bool {
         && (value.len() == TRACEPARENT_BYTES || (&value[..2] != b"00" && value[TRACEPARENT_BYTES] == b'-'))
 }
 
-fn write_traceparent(parent: &[u8], span_id: SpanId, out: &mut Vec<u8>) {
+/// The flags of a trace that the hub begins: the hub keeps no spans, so it requests no sampling.
+const NOT_SAMPLED: &[u8] = b"-00";
+
+/// Writes a trace id with the dash after it, a span id, and flags with the dash before them.
+fn write_traceparent(trace: &[u8], flags: &[u8], span_id: SpanId, out: &mut Vec<u8>) {
     out.extend_from_slice(b"traceparent: 00-");
-    out.extend_from_slice(&parent[3..36]);
-    for byte in span_id {
+    out.extend_from_slice(trace);
+    push_hexadecimal(&span_id, out);
+    out.extend_from_slice(flags);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn push_hexadecimal(bytes: &[u8], out: &mut Vec<u8>) {
+    for byte in bytes {
         out.push(b"0123456789abcdef"[usize::from(byte >> 4)]);
         out.push(b"0123456789abcdef"[usize::from(byte & 0xf)]);
     }
-    out.extend_from_slice(&parent[52..TRACEPARENT_BYTES]);
-    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod media_type;
 use alloc::vec::Vec;
 
 pub use check::{CheckedHeaders, HeaderRules, Parties, check_headers, check_no_accept, check_parties};
-pub use forward::{Forward, MessageSource, SpanId, rewrite_for_forward};
+pub use forward::{Forward, MessageSource, SpanId, TraceId, rewrite_for_forward};
 pub use media_type::write_content_type;
 
 /// Finds header values by name, so that this crate need not know the HTTP library.

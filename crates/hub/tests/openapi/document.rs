@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::common::Document;
 use serde_json::Value;
+use upesi_apidocs::Surface;
 use upesi_types::ErrorCode;
 
 /// Calls a function with every value and the pointer to it.
@@ -128,6 +129,24 @@ fn the_page_can_show_everything() {
                 assert!(is_expression, "{surface:?} {} {name}", operation.name());
             }
         }
+    }
+}
+
+/// What the hub sends to DFSPs is marked as such: as webhooks at the DFSP's own endpoint, and where the hub's paths
+/// list what only hubs send, by its tag.
+#[test]
+fn callbacks_are_told_apart_from_the_paths_of_the_hub() {
+    let document = Document::of(Surface::Fspiop);
+    let callbacks = document.0["components"]["pathItems"].as_object().unwrap();
+    let webhooks = document.0["webhooks"].as_object().unwrap();
+    assert_eq!(callbacks.keys().collect::<Vec<_>>(), webhooks.keys().collect::<Vec<_>>());
+    for (name, item) in callbacks {
+        assert_eq!(webhooks[name]["$ref"], format!("#/components/pathItems/{name}"));
+        assert_eq!(item["servers"][0]["url"], "https://dfsp.example", "{name}");
+    }
+    for operation in document.operations() {
+        let is_of_hubs = operation.value["responses"].get("501").is_some();
+        assert_eq!(operation.value["tags"][0] == "callbacks", is_of_hubs, "{}", operation.name());
     }
 }
 

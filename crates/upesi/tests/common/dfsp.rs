@@ -13,7 +13,7 @@ use upesi_http::{
     StatusCode, Workers, body,
 };
 
-use super::AMPLE;
+use super::{AMPLE, described};
 
 /// Larger than anything a hub may send.
 const BODY_BYTES_MAX: usize = 64 << 20;
@@ -125,7 +125,12 @@ impl Service for Inner {
             let peer = connection.peer().and_then(|peer| peer.facts().common_name.clone());
             state.peers.extend(peer);
             state.versions.insert(format!("{:?}", parts.version));
-            state.seen.push(Seen { method: parts.method.to_string(), path, headers, body, status });
+            let seen = Seen { method: parts.method.to_string(), path, headers, body, status };
+            // Each message of the hub in each of these tests is one that its document describes.
+            if seen.header("fspiop-source") == Some("Hub") {
+                described::check(&seen).unwrap_or_else(|fault| panic!("{fault}"));
+            }
+            state.seen.push(seen);
             state.conduct.clone()
         };
         self.arrived.notify_all();
@@ -168,6 +173,7 @@ impl Dfsp {
     }
 
     fn start_with(name: &str, tls: Option<ServerTls>) -> Self {
+        described::prepare();
         let (taken, told) = (BTreeMap::new(), BTreeMap::new());
         let state = State {
             seen: Vec::new(),

@@ -1,6 +1,7 @@
 //! A whole hub in this process, on sockets of its own and a data directory of its own, with scripted DFSPs around it.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod described;
 pub mod dfsp;
 pub mod dialogue;
 pub mod exposition;

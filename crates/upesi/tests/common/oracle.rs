@@ -72,6 +72,8 @@ enum Value {
     Exactly(String),
     /// The trace id of this header, under another span id.
     NextSpan(String),
+    /// A trace that begins here.
+    NewTrace,
     /// The present.
     Now,
 }
@@ -97,6 +99,7 @@ fn check_headers(seen: &Seen, expected: &Expected<'_>, place: &Place<'_>) -> Res
         let fits = |found: &&String| match value {
             Value::Exactly(value) => *found == value,
             Value::NextSpan(received) => is_next_span(found, received),
+            Value::NewTrace => is_new_trace(found),
             Value::Now => is_between(found, place),
         };
         if !found.iter().any(fits) {
@@ -153,7 +156,8 @@ fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, 
     let (family, uri) = (family(place.path), place.path.split('?').next().unwrap_or_default());
     let version = hub_version(family);
     // What a DFSP signed stays as it came.
-    let is_signed = !is_hub_made && received.iter().any(|(name, _)| name == "fspiop-signature");
+    let is_signed = !is_hub_made
+        && received.iter().any(|(name, value)| name == "fspiop-signature" && is_signature(value));
     let mut headers = Vec::new();
     for (name, value) in received {
         let value = match &**name {
@@ -193,10 +197,25 @@ fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, 
     if is_hub_made {
         own.push(("content-type", &content_type));
         headers.push(("date".into(), Value::Now));
+        let has = |name: &str| headers.iter().any(|(found, _): &(String, Value)| found == name);
+        let (lacks_trace, lacks_accept) = (!has("traceparent"), place.method == "POST" && !has("accept"));
+        if lacks_trace {
+            headers.push(("traceparent".into(), Value::NewTrace));
+        }
+        if lacks_accept {
+            headers.push(("accept".into(), Value::Exactly(media_type(family, &version[..1]))));
+        }
     }
     own.extend(place.added);
     headers.extend(own.into_iter().map(|(name, value)| (name.to_owned(), Value::Exactly(value.to_owned()))));
     headers
+}
+
+/// Only an object of these two texts makes a message signed.
+fn is_signature(value: &str) -> bool {
+    let object: serde_json::Value = serde_json::from_str(value).unwrap_or_default();
+    let Some(members) = object.as_object() else { return false };
+    members.len() == 2 && ["signature", "protectedHeader"].iter().all(|name| object[*name].is_string())
 }
 
 /// Version, trace id and flags are kept; the span id is another one and not zero.
@@ -211,6 +230,18 @@ fn is_next_span(found: &str, received: &str) -> bool {
         && is_span
         && *span != received[2]
         && *span != "0000000000000000"
+}
+
+/// Neither id is zero, and the flags ask for no sampling.
+fn is_new_trace(found: &str) -> bool {
+    let parts: Vec<_> = found.split('-').collect();
+    let ["00", trace, span, "00"] = &parts[..] else { return false };
+    let is_id = |id: &str, digits: usize| {
+        id.len() == digits
+            && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+            && id.bytes().any(|byte| byte != b'0')
+    };
+    is_id(trace, 32) && is_id(span, 16)
 }
 
 fn is_between(found: &str, place: &Place<'_>) -> bool {

@@ -29,7 +29,8 @@ fn puts_about_transfers_that_nobody_knows_where_the_scheme_wants_3208() {
 
 #[test]
 fn refused_prepares() {
-    tell(&World::new(&[]), part(include_str!("stories/checks.txt"), "prepare"));
+    let settings = [("hub.transfer_validity_max_s", "86400")];
+    tell(&World::new(&settings), part(include_str!("stories/checks.txt"), "prepare"));
 }
 
 #[test]

@@ -3,6 +3,9 @@ use alloc::string::String;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: SpanId = [0x0a, 0, 0, 0, 0, 0, 0, 0xff];
+/// The trace that the hub begins, as it is written.
+const OWN_TRACE: &str = "traceparent: 00-000102030405060708090a0b0c0d0e0f-0a000000000000ff-00";
+const SIGNATURE: &str = r#"fspiop-signature: {"signature":"abc","protectedHeader":"def"}"#;
 
 /// Header lines, one a line, as they stand in a block.
 fn block(lines: &str) -> Vec<u8> {
@@ -25,7 +28,8 @@ fn lines(text: &str) -> String {
 
 fn hub() -> MessageSource<'static> {
     let now = Timestamp::parse_iso("2031-04-01T12:00:02.750Z").unwrap();
-    MessageSource::Hub { name: "Hub", version: Version::V1_1, now }
+    let trace_id = core::array::from_fn(|at| at as u8);
+    MessageSource::Hub { name: "Hub", version: Version::V1_1, now, trace_id }
 }
 
 fn message<'a>(source: MessageSource<'a>, method: Method, receiver: &'a str, uri: &'a str) -> Forward<'a> {
@@ -143,7 +147,7 @@ fn what_a_dfsp_signed_stays_as_it_came_and_what_it_did_not_is_the_hubs() {
             fspiop-uri: /switch/fspiop/transfers
             date: Tue, 01 Apr 2031 12:00:00 GMT
         ";
-        let signed = alloc::format!("{own}\nfspiop-signature: {{}}");
+        let signed = alloc::format!("{own}\n{SIGNATURE}");
         assert_eq!(rewritten(&signed, &forward("bluewallet")), lines(&signed), "{resource:?}");
         // Whom the scheme chose instead is told so.
         let rerouted = rewritten(&signed, &forward("redfxp"));
@@ -193,6 +197,7 @@ fn a_callback_to_the_payee_is_the_hubs_and_names_its_version() {
             accept: application/vnd.interoperability.transfers+json;version=1
             content-type: application/vnd.interoperability.transfers+json;version=1.1
             date: Tue, 01 Apr 2031 12:00:02 GMT
+            traceparent: 00-000102030405060708090a0b0c0d0e0f-0a000000000000ff-00
             "
         )
     );
@@ -215,6 +220,7 @@ fn an_answer_to_a_get_has_a_content_type_even_if_the_get_had_none() {
             fspiop-destination: greenbank
             fspiop-http-method: PUT
             fspiop-uri: /transfers/x
+            traceparent: 00-000102030405060708090a0b0c0d0e0f-0a000000000000ff-00
             "
         )
     );
@@ -232,9 +238,70 @@ fn an_expiry_callback_has_a_fresh_set() {
             fspiop-destination: bluewallet
             fspiop-http-method: PUT
             fspiop-uri: /transfers/x/error
+            traceparent: 00-000102030405060708090a0b0c0d0e0f-0a000000000000ff-00
             "
         )
     );
+}
+
+#[test]
+fn a_request_that_the_hub_makes_has_what_the_api_demands_of_a_client() {
+    let forward = Forward {
+        resource: Resource::BulkTransfers,
+        ..message(hub(), Method::Post, "bluewallet", "/bulkTransfers")
+    };
+    let media_type = "application/vnd.interoperability.bulkTransfers+json;version=1";
+    let expected = alloc::format!(
+        "
+        content-type: {media_type}.1
+        date: Tue, 01 Apr 2031 12:00:02 GMT
+        accept: {media_type}
+        fspiop-source: Hub
+        fspiop-destination: bluewallet
+        fspiop-http-method: POST
+        fspiop-uri: /bulkTransfers
+        {OWN_TRACE}
+        "
+    );
+    assert_eq!(rewritten("", &forward), lines(&expected));
+    // What caused it may have several lines of `Accept`, and a trace that cannot go on.
+    let cause = "accept: a\naccept: b\ntraceparent: 00-0-0-00\ntracestate: a=b\n";
+    let made = rewritten(cause, &forward);
+    assert_eq!(made.matches("accept: ").count(), 1, "{made}");
+    assert!(made.contains(&alloc::format!("accept: {media_type}\r\n")) && made.contains(OWN_TRACE), "{made}");
+    assert!(!made.contains("tracestate"), "{made}");
+    for (method, is_needed) in
+        [(Method::Get, true), (Method::Delete, true), (Method::Put, false), (Method::Patch, false)]
+    {
+        let made = rewritten("", &Forward { method, ..forward });
+        assert_eq!(made.contains("accept: "), is_needed, "{made}");
+        assert!(made.contains(OWN_TRACE), "{made}");
+    }
+    // A DFSP's own message gets none of these.
+    let own = Forward { source: MessageSource::Dfsp { name: "greenbank" }, ..forward };
+    let passed_on = rewritten("accept: a\naccept: b\n", &own);
+    assert!(passed_on.starts_with("accept: a\r\naccept: b\r\n"), "{passed_on}");
+    assert!(!passed_on.contains("traceparent") && !passed_on.contains("content-type"), "{passed_on}");
+}
+
+#[test]
+fn a_text_that_is_no_signature_object_makes_no_message_signed() {
+    let forward =
+        message(MessageSource::Dfsp { name: "greenbank" }, Method::Post, "bluewallet", "/transfers");
+    for value in ["unsigned", "{}", "", r#"{"signature":"abc"}"#] {
+        let request = alloc::format!(
+            "fspiop-source: GreenBank\nfspiop-uri: /elsewhere\nfspiop-http-method: post\nfspiop-signature: {value}"
+        );
+        let passed_on = rewritten(&request, &forward);
+        for line in [
+            "fspiop-source: greenbank",
+            "fspiop-uri: /transfers",
+            "fspiop-http-method: POST",
+            "fspiop-destination: bluewallet",
+        ] {
+            assert!(passed_on.contains(line), "{value}: {passed_on}");
+        }
+    }
 }
 
 #[test]
@@ -308,7 +375,7 @@ const QUOTE: &str = "
     fspiop-destination: bluewallet
     fspiop-http-method: POST
     fspiop-uri: /quotes
-    fspiop-signature: {}
+    fspiop-signature: {\"signature\":\"abc\",\"protectedHeader\":\"def\"}
     fspiop-encryption: {}
     fspiop-proxy: bridge
     x-custom: dropped
@@ -334,7 +401,7 @@ fn in_quoting_only_headers_of_the_api_and_of_traces_go_on() {
             fspiop-destination: bluewallet
             fspiop-http-method: POST
             fspiop-uri: /quotes
-            fspiop-signature: {}
+            fspiop-signature: {\"signature\":\"abc\",\"protectedHeader\":\"def\"}
             fspiop-encryption: {}
             fspiop-proxy: bridge
             traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-0a000000000000ff-01
