@@ -34,10 +34,16 @@ pub fn refusal(refusal: &Refusal) -> (ErrorCode, Detail) {
             (ErrorCode::MODIFIED_REQUEST, "Individual transfer prepare duplicate".into())
         }
         Refusal::BulkPayerUnknown { name } => {
-            (ErrorCode::PAYER_FSP_NOT_FOUND, format!("Participant {name} not found or inactive").into())
+            (ErrorCode::PAYER_FSP_NOT_FOUND, format!("Participant {name} not found").into())
         }
         Refusal::BulkPayeeUnknown { name } => {
-            (ErrorCode::PAYEE_FSP_NOT_FOUND, format!("Participant {name} not found or inactive").into())
+            (ErrorCode::PAYEE_FSP_NOT_FOUND, format!("Participant {name} not found").into())
+        }
+        Refusal::BulkPayerInactive { name } => {
+            (ErrorCode::PAYER_FSP_NOT_FOUND, format!("Participant {name} is inactive").into())
+        }
+        Refusal::BulkPayeeInactive { name } => {
+            (ErrorCode::PAYEE_FSP_NOT_FOUND, format!("Participant {name} is inactive").into())
         }
         Refusal::BulkUnknown => (
             ErrorCode::BULK_TRANSFER_NOT_FOUND,
@@ -112,7 +118,8 @@ fn validation(refusal: &Refusal) -> Detail {
 const fn bulk(refusal: &Refusal) -> &'static str {
     use Refusal as R;
     match refusal {
-        R::BulkPartiesEqual => "Payer FSP and Payee FSP should be different",
+        R::BulkSourceNotPayer => "FSPIOP-Source header should match Payer FSP",
+        R::BulkPartiesEqual => "Payer and Payee FSPs should be different",
         R::BulkItemConverted => "A bulk has no part in currency conversions",
         R::BulkItemAlone => "The transfer is an item of a bulk, which is answered as a whole",
         R::BulkNotAccepted => "non-ACCEPTED bulk transfer state",

@@ -102,9 +102,9 @@ stored_enum! {
         66 ConversionNotReserved;
         /// A fulfil of a conversion with RECEIVED.
         67 ConversionReceived;
-        /// The payer of a bulk is unknown or inactive.
+        /// The payer of a bulk is unknown.
         70 BulkPayerUnknown { name: FspId };
-        /// The payee of a bulk is unknown or inactive.
+        /// The payee of a bulk is unknown.
         71 BulkPayeeUnknown { name: FspId };
         /// Payer and payee of a bulk are the same.
         72 BulkPartiesEqual;
@@ -124,6 +124,12 @@ stored_enum! {
         79 BulkStateNoAnswer;
         /// An item's result has a fulfilment and an error, or neither.
         80 BulkResultInvalid;
+        /// The payer of a bulk is inactive.
+        90 BulkPayerInactive { name: FspId };
+        /// The payee of a bulk is inactive.
+        91 BulkPayeeInactive { name: FspId };
+        /// A bulk does not come from its payer.
+        92 BulkSourceNotPayer;
     }
 }
 

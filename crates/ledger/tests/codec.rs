@@ -143,6 +143,9 @@ fn refusals(name: FspId, currency: Currency, amount: Amount, at: Timestamp, text
         Refusal::BulkDestination,
         Refusal::BulkStateNoAnswer,
         Refusal::BulkResultInvalid,
+        Refusal::BulkPayerInactive { name },
+        Refusal::BulkPayeeInactive { name },
+        Refusal::BulkSourceNotPayer,
     ]
 }
 

@@ -276,18 +276,22 @@ impl Ledger {
         present: Present,
     ) -> Result<(), Refusal> {
         if prepare.source != prepare.payer {
-            return Err(Refusal::SourceNotPayer);
+            return Err(Refusal::BulkSourceNotPayer);
         }
         self.check_expiration(prepare.expires_at, present)?;
         if prepare.payer.eq_ignore_case(&prepare.payee) {
             return Err(Refusal::BulkPartiesEqual);
         }
-        let is_active = |found: Option<&Participant>| found.is_some_and(|participant| participant.is_active);
-        if !is_active(payer) {
-            return Err(Refusal::BulkPayerUnknown { name: prepare.payer });
+        let is_active = |found: Option<&Participant>| found.map(|participant| participant.is_active);
+        match is_active(payer) {
+            Some(true) => {}
+            Some(false) => return Err(Refusal::BulkPayerInactive { name: prepare.payer }),
+            None => return Err(Refusal::BulkPayerUnknown { name: prepare.payer }),
         }
-        if !is_active(payee) {
-            return Err(Refusal::BulkPayeeUnknown { name: prepare.payee });
+        match is_active(payee) {
+            Some(true) => {}
+            Some(false) => return Err(Refusal::BulkPayeeInactive { name: prepare.payee }),
+            None => return Err(Refusal::BulkPayeeUnknown { name: prepare.payee }),
         }
         if prepare.destination.is_some_and(|destination| !destination.eq_ignore_case(&prepare.payee)) {
             return Err(Refusal::DestinationNotPayee);
@@ -304,7 +308,7 @@ fn answer_duplicate(prepare: &PrepareBulk, sender: ParticipantId, original: &Bul
         return out.tell_bulk_error(sender, id, Refusal::Modified);
     }
     if prepare.source != prepare.payer {
-        return out.tell_bulk_error(sender, id, Refusal::SourceNotPayer);
+        return out.tell_bulk_error(sender, id, Refusal::BulkSourceNotPayer);
     }
     match &original.state {
         BulkState::Rejected { cause: Some(cause), .. } if original.items.is_empty() => {
