@@ -105,6 +105,7 @@ fn check_accept(
     };
     match judge_accept(core::str::from_utf8(accept).unwrap_or_default(), resource, versions) {
         Verdict::Accepted(()) => Ok(()),
+        Verdict::Malformed if headers.get("accept").is_some_and(is_iso20022) => Err(no_iso20022("accept")),
         Verdict::Malformed => {
             Err(wanted(ErrorCode::MALFORMED_SYNTAX, "Invalid accept header", resource, versions))
         }
@@ -140,6 +141,7 @@ fn check_content_type(
     let content_type = core::str::from_utf8(content_type).unwrap_or_default();
     match judge_content_type(content_type, resource, versions) {
         Verdict::Accepted(version) => Ok(Some(version)),
+        Verdict::Malformed if is_iso20022(content_type.as_bytes()) => Err(no_iso20022("content-type")),
         Verdict::Malformed if resource.is_payment_request() && !is_json(content_type) => {
             Err(wanted(ErrorCode::MALFORMED_SYNTAX, "Unsupported Media Type", resource, versions))
         }
@@ -151,6 +153,17 @@ fn check_content_type(
             versions,
         )),
     }
+}
+
+/// Whether a header has a media type of the API's messages by ISO 20022, which other hubs speak.
+fn is_iso20022(value: &[u8]) -> bool {
+    const ISO20022: &[u8] = b"application/vnd.interoperability.iso20022.";
+    value.windows(ISO20022.len()).any(|part| part.eq_ignore_ascii_case(ISO20022))
+}
+
+fn no_iso20022(header: &str) -> SyncError {
+    let detail = format!("Invalid {header} header: this hub does not speak ISO 20022");
+    SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail)
 }
 
 /// A refusal that names the media type to send; without its version if a description has no room for that.

@@ -226,6 +226,20 @@ fn every_refusal_has_its_status_code_and_text() {
             3101,
             "Malformed syntax - Invalid content-type header: application/vnd.interoperability.transfers+json;version=1.1",
         ),
+        (
+            Post,
+            &["content-type=application/vnd.interoperability.iso20022.transfers+json;version=2.0"],
+            400,
+            3101,
+            "Malformed syntax - Invalid content-type header: this hub does not speak ISO 20022",
+        ),
+        (
+            Get,
+            &["accept=@;version=1.1,application/vnd.interoperability.iso20022.transfers+json;version=2.0"],
+            400,
+            3101,
+            "Malformed syntax - Invalid accept header: this hub does not speak ISO 20022",
+        ),
         (Post, &["content-type=@;version=3.0"], 406, 3001, CONTENT_UNSUPPORTED),
         (Get, &["content-type=@;version=1.7"], 406, 3001, CONTENT_UNSUPPORTED),
         // order
