@@ -190,7 +190,7 @@ impl Default for LedgerConfig {
             payee_confirmation: true,
             funds_out_guard: FundsOutGuard::Position,
             unknown_transfer: UnknownTransfer::InternalError,
-            transfer_validity_max_ms: 86_400_000,
+            transfer_validity_max_ms: i64::MAX,
             internal_transfer_validity_ms: 432_000_000,
             proposal_lifetime_ms: 86_400_000,
             limits: Limits::SHIPPED,

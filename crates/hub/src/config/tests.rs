@@ -544,6 +544,27 @@ const BY_TLS: &str = "[metrics_tls]\nmode = 'tls'\ncertificate_file = 'c'\nkey_f
 const OIDC: &str = "[oidc]\nissuer = 'https://id.example'\nanchors_file = 'a'\naudience = 'hub'\n";
 
 #[test]
+fn the_validity_of_transfers_is_limited_by_default_in_production_only() {
+    let limit = |text: &str| {
+        let made = file(text);
+        let sources = Sources { file: Some(made.path.clone()), ..Sources::default() };
+        load(&sources).unwrap().settings.transfer_validity_max_s()
+    };
+    let production = "[security]\nprofile = 'production'\n";
+    let missing = mistakes_of(production);
+    let names: Vec<_> = missing.iter().map(|text| text.rsplit(' ').next().unwrap()).collect();
+    let production = format!("{production}relaxed = '{}'\n", names.join(","));
+    for (text, expected) in [
+        ("", None),
+        ("[hub]\ntransfer_validity_max_s = 5\n", Some(5)),
+        (&*production, Some(86_400)),
+        (&format!("{production}[hub]\ntransfer_validity_max_s = 172800\n"), Some(172_800)),
+    ] {
+        assert_eq!(limit(text), expected, "{text}");
+    }
+}
+
+#[test]
 fn production_names_everything_that_it_needs_and_each_can_be_relaxed() {
     assert_eq!(load(&Sources::default()).unwrap().settings.security.profile, "development");
     let production = "[security]\nprofile = 'production'\n";

@@ -7,6 +7,8 @@ use upesi_http::{GuardRules, Network, Origin, Target, check_address};
 use upesi_ledger::Role;
 use upesi_types::FspId;
 
+use super::catalogue::Settings;
+
 // Networks and ports as the settings write them.
 
 /// Reads `NAME=NETWORK` pairs that are separated by commas.
@@ -172,6 +174,20 @@ impl SignatureMode {
 
     fn parse(name: &str) -> Option<Self> {
         [Self::Off, Self::Warn, Self::Enforce].into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+/// The longest validity of a transfer in production, unless a setting says otherwise.
+const PRODUCTION_VALIDITY_S: u64 = 24 * 60 * 60;
+
+impl Settings {
+    /// The longest time until a transfer's expiration, in seconds; `None` for no limit.
+    pub fn transfer_validity_max_s(&self) -> Option<u64> {
+        match self.hub.transfer_validity_max_s {
+            0 if self.security.profile == "production" => Some(PRODUCTION_VALIDITY_S),
+            0 => None,
+            limit => Some(limit),
+        }
     }
 }
 

@@ -45,6 +45,7 @@ pub(super) fn size(value: u64) -> usize {
 pub(super) fn engine(settings: &Settings) -> EngineOptions {
     let Settings { data, engine, hub, .. } = settings;
     let defaults = EngineOptions::new(&data.dir);
+    let transfer_validity_max_s = settings.transfer_validity_max_s();
     EngineOptions {
         ledger: LedgerConfig {
             hub_name: hub.name,
@@ -58,7 +59,9 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
                 "3208" => UnknownTransfer::NotFound,
                 _ => UnknownTransfer::InternalError,
             },
-            transfer_validity_max_ms: i64::try_from(hub.transfer_validity_max_s * 1000).unwrap_or(i64::MAX),
+            transfer_validity_max_ms: transfer_validity_max_s
+                .and_then(|seconds| i64::try_from(seconds * 1000).ok())
+                .unwrap_or(i64::MAX),
             internal_transfer_validity_ms: i64::try_from(hub.internal_transfer_validity_s * 1000)
                 .unwrap_or(i64::MAX),
             proposal_lifetime_ms: i64::try_from(settings.admin.approval_hours * 3_600_000)

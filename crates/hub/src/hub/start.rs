@@ -351,14 +351,15 @@ pub(super) fn bind(
 fn forgets_before_expiry(settings: &Settings) -> bool {
     const DAY_S: u64 = 24 * 60 * 60;
     let keep_days = settings.archive.keep_days;
-    keep_days > 0 && keep_days.saturating_mul(DAY_S) < settings.hub.transfer_validity_max_s
+    let kept_s = keep_days.saturating_mul(DAY_S);
+    keep_days > 0 && settings.transfer_validity_max_s().is_none_or(|validity_s| kept_s < validity_s)
 }
 
 fn warn_of_short_memory(settings: &Settings) {
     if forgets_before_expiry(settings) {
         tracing::warn!(
             keep_days = settings.archive.keep_days,
-            transfer_validity_max_s = settings.hub.transfer_validity_max_s,
+            transfer_validity_max_s = settings.transfer_validity_max_s().unwrap_or_default(),
             "transfers may leave before their prepare expires, and would be paid again if it came again (archive.keep_days)"
         );
     }
@@ -549,9 +550,13 @@ mod tests {
 
     #[test]
     fn transfers_are_kept_as_long_as_their_prepare_is_valid_or_it_is_said() {
-        for (validity_s, keep_days, expected) in
-            [("172800", "2", false), ("172801", "2", true), ("172801", "0", false), ("86400", "1", false)]
-        {
+        for (validity_s, keep_days, expected) in [
+            ("172800", "2", false),
+            ("172801", "2", true),
+            ("172801", "0", false),
+            ("86400", "1", false),
+            ("0", "36500", true),
+        ] {
             let flags = [("hub.transfer_validity_max_s", validity_s), ("archive.keep_days", keep_days)];
             let flags = flags.map(|(key, value)| ("test".to_owned(), key.to_owned(), value.to_owned()));
             let sources = Sources { flags: flags.into(), ..Sources::default() };

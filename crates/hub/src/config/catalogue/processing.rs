@@ -20,8 +20,8 @@ macro_rules! with_processing {
         /// id not found.
         unknown_transfer: choice("2001", "3208") = "2001",
         /// Longest time until the `expiration` of a transfer, in seconds; beyond it the transfer is refused with code
-        /// 3100.
-        transfer_validity_max_s: integer(1, 3_153_600_000) = "86400",
+        /// 3100. 0: a day with `security.profile = "production"`, no limit otherwise, as in Mojaloop.
+        transfer_validity_max_s: integer(0, 3_153_600_000) = "0",
         /// Time until a prepared withdrawal expires, in seconds.
         internal_transfer_validity_s: integer(1, 31_536_000) = "432000",
     }
