@@ -79,8 +79,18 @@ fn is_of_leader(path: &str) -> bool {
 
 /// Whether an answer is about more than the process.
 fn needs_state(path: &str) -> bool {
-    const OF_PROCESS: [&str; 9] =
-        ["/", "/health", "/live", "/openapi.yaml", "/docs", "/metrics", "/log-level", "/enums", "/clock"];
+    const OF_PROCESS: [&str; 10] = [
+        "/",
+        "/health",
+        "/v2/health",
+        "/live",
+        "/openapi.yaml",
+        "/docs",
+        "/metrics",
+        "/log-level",
+        "/enums",
+        "/clock",
+    ];
     !(OF_PROCESS.contains(&path) || path.starts_with("/docs/") || path.starts_with("/debug/"))
 }
 
@@ -117,7 +127,9 @@ mod tests {
             }
         }
         let unread = Followed { age_ms: None, leader: None, ..followed };
-        assert!(unread.check(&Method::GET, "/health").is_ok());
+        for path in ["/health", "/v2/health"] {
+            assert!(unread.check(&Method::GET, path).is_ok(), "{path}");
+        }
         let error = unread.check(&Method::GET, "/participants").unwrap_err();
         assert!(error.description.ends_with("has not read the log yet"), "{error:?}");
         let error = unread.check(&Method::POST, "/participants").unwrap_err();

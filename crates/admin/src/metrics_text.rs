@@ -1,17 +1,20 @@
 //! The text of the metrics, made only so often.
 
+mod format;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderValue;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 use upesi_http::{Bytes, Connection, Full, Incoming, Method, Pace, Request, Response, Service, StatusCode};
 
+pub(crate) use self::format::Format;
 use crate::hosts::AllowedHosts;
-use crate::service::answer;
+use crate::service::{NO_CACHE, answer};
 
 /// The metrics in the OpenMetrics text format. However many ask, they are made at most once in an interval; who asks
 /// again before waits for the next one, so that no answer is older than its question.
@@ -53,9 +56,6 @@ impl fmt::Debug for MetricsText {
 
 // The metrics on a port of their own: for a monitoring system that is to reach nothing else.
 
-/// The media type of the metrics.
-pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// Answers `GET /metrics`, and nothing else.
 #[derive(Clone, Debug)]
 pub struct MetricsService {
@@ -85,8 +85,11 @@ impl Service for MetricsService {
         match (is_read, request.uri().path()) {
             (true, "/metrics") => {
                 let _waiting = connection.wait();
-                *response.body_mut() = Full::new(self.text.text().await);
-                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPEN_METRICS));
+                let format = Format::requested(request.headers());
+                *response.body_mut() = Full::new(format.of(self.text.text().await));
+                let headers = response.headers_mut();
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
+                headers.insert(CACHE_CONTROL, NO_CACHE);
             }
             (false, "/metrics") => *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED,
             _ => *response.status_mut() = StatusCode::NOT_FOUND,

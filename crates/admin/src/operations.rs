@@ -14,7 +14,7 @@ use upesi_profile::{Holder, Profile, ProfileError, SECONDS_MAX, memory};
 use upesi_types::ErrorCode;
 
 use super::call::Parameters;
-use super::metrics_text::OPEN_METRICS;
+use super::metrics_text::Format;
 use crate::access::Permission;
 use crate::body::JsonBody;
 use crate::call::Call;
@@ -30,7 +30,7 @@ const LOG_LEVEL_CHARS_MAX: usize = 256;
 struct Metadata {
     name: &'static str,
     version: &'static str,
-    resources: [&'static str; 25],
+    resources: [&'static str; 26],
 }
 
 pub(crate) async fn metadata(Call(context): Call) -> Result<Response, ApiError> {
@@ -58,6 +58,7 @@ pub(crate) async fn metadata(Call(context): Call) -> Result<Response, ApiError> 
             "/cluster/hand-over",
             "/cluster/promote",
             "/health",
+            "/v2/health",
             "/metrics",
             "/debug/profile",
             "/debug/heap",
@@ -67,8 +68,10 @@ pub(crate) async fn metadata(Call(context): Call) -> Result<Response, ApiError> 
     })
 }
 
-pub(crate) async fn metrics(Call(context): Call) -> Response {
-    (StatusCode::OK, [(CONTENT_TYPE, OPEN_METRICS)], context.metrics.text().await).into_response()
+pub(crate) async fn metrics(Call(context): Call, headers: HeaderMap) -> Response {
+    let format = Format::requested(&headers);
+    let text = format.of(context.metrics.text().await);
+    (StatusCode::OK, [(CONTENT_TYPE, format.media_type())], text).into_response()
 }
 
 #[derive(Serialize)]

@@ -247,6 +247,7 @@ fn process_table(table: Table) -> Table {
     table
         .add(("/", GET), (Nothing, Scheme), operations::metadata)
         .add(("/health", GET), (Nothing, Scheme), health::get)
+        .add(("/v2/health", GET), (Nothing, Scheme), health::get)
         .add(("/live", GET), (Nothing, Scheme), health::live)
         .add(("/openapi.yaml", GET), (Nothing, Scheme), operations::get_docs)
         .add(("/docs", GET), (Nothing, Scheme), operations::get_docs)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::HeaderValue;
-use axum::http::header::CONNECTION;
+use axum::http::header::{CACHE_CONTROL, CONNECTION};
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use tokio::time::Instant;
@@ -38,6 +38,9 @@ const ENTRANCE_BYTES_MAX: usize = 8 * 1024;
 /// Those requests.
 pub(crate) const ENTRANCES: [&str; 3] = ["/sessions", "/enrolments", "/enrolments/confirm"];
 
+/// Caches must ask again each time. For answers that say nothing else.
+pub(crate) const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+
 /// What connections to this API may use. Those of one address may fill half of it; whoever comes then, others that idle
 /// make room for.
 pub fn limits(connections_max: usize) -> Limits {
@@ -53,7 +56,8 @@ pub fn limits(connections_max: usize) -> Limits {
 /// What is asked without looking at the hub's state. It has a pace for each address, as has what strangers ask and what
 /// no operation takes, so that it takes nobody's time.
 fn is_own_page(path: &str) -> bool {
-    matches!(path, "/" | "/health" | "/live" | "/openapi.yaml" | "/docs") || path.starts_with("/docs/")
+    matches!(path, "/" | "/health" | "/v2/health" | "/live" | "/openapi.yaml" | "/docs")
+        || path.starts_with("/docs/")
 }
 
 /// Whether it is a request of load balancers and service managers.
@@ -238,7 +242,8 @@ fn body_refusal(error: BodyError, bytes_max: usize) -> Response<Body> {
 
 /// All bodies of this API are whole in memory already.
 async fn to_full(response: Response<Body>) -> Response<Full<Bytes>> {
-    let (head, body) = response.into_parts();
+    let (mut head, body) = response.into_parts();
+    head.headers.entry(CACHE_CONTROL).or_insert(NO_CACHE);
     let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
     Response::from_parts(head, Full::new(bytes))
 }
@@ -276,5 +281,6 @@ pub(crate) fn answer(error: &ApiError) -> Response<Full<Bytes>> {
     upesi_fspiop::render::write_error(&mut body, error.code, &error.description);
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = error.status;
+    response.headers_mut().insert(CACHE_CONTROL, NO_CACHE);
     response
 }

@@ -1,7 +1,7 @@
 //! Answers: empty successes, error objects, and the texts of the endpoints for operators.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use upesi_fspiop::SyncError;
 use upesi_http::server::Refusal;
@@ -9,6 +9,8 @@ use upesi_http::{BodyError, Full};
 use upesi_types::ErrorCode;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+/// An answer is of its moment; Mojaloop says so, too.
+const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Seconds after which a sender may try again what was refused because the hub is busy.
@@ -21,6 +23,7 @@ pub(crate) type Answer = Response<Full<Bytes>>;
 pub(crate) fn empty(status: StatusCode) -> Answer {
     let mut answer = Response::new(Full::default());
     *answer.status_mut() = status;
+    answer.headers_mut().insert(CACHE_CONTROL, NO_CACHE);
     answer
 }
 
@@ -28,6 +31,7 @@ fn with_body(status: StatusCode, content_type: HeaderValue, body: impl Into<Byte
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, content_type);
+    answer.headers_mut().insert(CACHE_CONTROL, NO_CACHE);
     answer
 }
 

@@ -17,8 +17,14 @@ use crate::common::hub::{Hub, StandingClock};
 use crate::common::{Document, Operation, to_text};
 
 /// Answers that hold what no document can know: how long the process has been up, a token, the whole audit trail.
-const DIFFERENT_EACH_TIME: [&str; 5] =
-    ["getHealth", "createToken", "createEnrolment", "findAuditEntries", "getAuditCheckpoint"];
+const DIFFERENT_EACH_TIME: [&str; 6] = [
+    "getHealth",
+    "getSettlementHealth",
+    "createToken",
+    "createEnrolment",
+    "findAuditEntries",
+    "getAuditCheckpoint",
+];
 
 /// The operations of the hub's own people, which need a hub that asks who they are.
 const PEOPLE: [&str; 8] = [
@@ -321,6 +327,7 @@ impl Walk {
             "getSignatureKeys",
             "acceptClock",
             "getHealth",
+            "getSettlementHealth",
             "getLive",
             "getMetrics",
             "getProfile",
