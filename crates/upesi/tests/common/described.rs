@@ -140,7 +140,7 @@ fn segments_of(path: &str) -> Vec<Option<String>> {
     let mut is_inside = false;
     for letter in path.chars() {
         match letter {
-            // What follows tells callbacks of one path apart.
+            // The fragment only distinguishes callbacks of one path.
             '#' if !is_inside => break,
             '{' => is_inside = true,
             '}' => {
