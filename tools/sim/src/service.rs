@@ -94,19 +94,15 @@ impl Service for SimService {
             tracing::warn!(dfsp = %dfsp.name, %fault, uri = %head.uri, "a message is not its sender's");
             return answer(StatusCode::BAD_REQUEST);
         }
-        let after_base = &head.uri.path()[base.len() + 1..];
-        if let Err(flaw) = strict::check(&head.method, family, after_base, &head.headers) {
-            count(&dfsp.counters.headers_refused);
-            tracing::warn!(dfsp = %dfsp.name, ?flaw, uri = %head.uri, "a strict adapter refuses this message");
-            let (status, error) = flaw.answer();
-            return with_body(status, JSON, error);
+        let owns_it = is_community || settings.owns_every_party;
+        let asked =
+            Received { receiver, method: &head.method, uri: &head.uri, headers: &head.headers, owns_it };
+        if let Some(refusal) = refuse_strictly(dfsp, family, &asked, base) {
+            return refusal;
         }
         // Before anything is done about it: what it causes comes after it.
         let arrived = self.shared.watch.is_on().then(std::time::Instant::now);
         let taken = if is_community { StatusCode::ACCEPTED } else { StatusCode::OK };
-        let owns_it = is_community || settings.owns_every_party;
-        let asked =
-            Received { receiver, method: &head.method, uri: &head.uri, headers: &head.headers, owns_it };
         let status = self.handle(&asked, family, route, &body).unwrap_or(taken);
         if let Some(metrics) = &self.shared.metrics {
             metrics.handled(&head.method, family, began.elapsed());
@@ -280,6 +276,21 @@ impl SimService {
             }
         }
     }
+}
+
+/// Refuses a message that a strict adapter refuses. Its path begins with this base.
+fn refuse_strictly(
+    dfsp: &Dfsp,
+    family: Family,
+    asked: &Received<'_>,
+    base: &str,
+) -> Option<Response<Full<Bytes>>> {
+    let path = &asked.uri.path()[base.len() + 1..];
+    let flaw = strict::check(asked.method, family, path, asked.headers).err()?;
+    count(&dfsp.counters.headers_refused);
+    tracing::warn!(dfsp = %dfsp.name, ?flaw, uri = %asked.uri, "a strict adapter refuses this message");
+    let (status, error) = flaw.answer();
+    Some(with_body(status, JSON, error))
 }
 
 /// An answer without a body.

@@ -367,7 +367,7 @@ fn read(page: &str) -> Vec<Exchange<'_>> {
 
 /// In order of names, without those that differ each time.
 fn comparable(headers: &[(String, String)]) -> Vec<(String, String)> {
-    let is_constant = |(name, _): &&(String, String)| !["date", "host"].contains(&&**name);
+    let is_constant = |(name, _): &&(String, String)| !["date", "host", "traceparent"].contains(&&**name);
     let mut headers: Vec<_> = headers.iter().filter(is_constant).cloned().collect();
     headers.sort();
     headers

@@ -137,6 +137,16 @@ fn attacks_by_gateway() -> Vec<Attack> {
     ]
 }
 
+/// Tokens at the wrong time, with the reasons that are counted.
+fn untimely_tokens(tokens: &Tokens) -> Vec<(&'static str, String)> {
+    let now = present_s();
+    vec![
+        ("token_expired", tokens.with("red-client", json!({"exp": now - 61}))),
+        ("token_not_yet_valid", tokens.with("red-client", json!({"nbf": now + 3_600}))),
+        ("token_not_yet_valid", tokens.with("red-client", json!({"iat": now + 3_600}))),
+    ]
+}
+
 /// Tokens that are none, on the connection of redmoney.
 fn faulty_tokens(tokens: &Tokens, pki: &Pki) -> Vec<String> {
     let (now, key) = (present_s(), &tokens.key);
@@ -145,11 +155,8 @@ fn faulty_tokens(tokens: &Tokens, pki: &Pki) -> Vec<String> {
     let sound = key.token(&header, &claims);
     let (signed, _) = sound.rsplit_once('.').unwrap();
     let mut tokens_of_others = vec![
-        tokens.with("red-client", json!({"exp": now - 61})),
         tokens.with("red-client", json!({"exp": null})),
         tokens.with("red-client", json!({"exp": now + 90_000})),
-        tokens.with("red-client", json!({"nbf": now + 3_600})),
-        tokens.with("red-client", json!({"iat": now + 3_600})),
         tokens.with("red-client", json!({"iss": "https://id.example"})),
         tokens.with("red-client", json!({"iss": null})),
         tokens.with("red-client", json!({"aud": "https://hub.example/admin"})),
@@ -187,6 +194,9 @@ fn attacks_by_token(tokens: &Tokens, pki: &Pki) -> Vec<Attack> {
             attack("redmoney", invalid.0, invalid.1, move |message| bearing(message.from("redmoney"), &token))
         })
         .collect();
+    attacks.extend(untimely_tokens(tokens).into_iter().map(|(reason, token)| {
+        attack("redmoney", invalid.0, (reason, ""), move |message| bearing(message.from("redmoney"), &token))
+    }));
     let [green, red, nobody] = ["green-client", "red-client", "other-client"].map(|client| tokens.of(client));
     let basic = |message: Message| message.header("authorization", "Basic cmVkOnJlZA==");
     let (one, two) = (red.clone(), green.clone());
@@ -361,7 +371,7 @@ fn clients_prove_by_tokens_which_dfsp_they_are() {
     // Tokens end by the hub's time, also those that it has seen.
     world.clock.advance(361_000);
     assert_eq!(code(&exchange(&world, &bearing(prepare(&world), &green).into_sent())), needs_token);
-    let counted = "upesi_auth_refused_total{reason=\"token\",fsp=\"\"}";
+    let counted = "upesi_auth_refused_total{reason=\"token_expired\",fsp=\"\"}";
     assert_eq!(world.metric(counted), 1);
     assert_eq!(world.metric("upesi_identity_provider_failing{provider=\"oauth\"}"), 0);
     let health = world.admin("GET", "/health", "").body;
