@@ -7,7 +7,6 @@
 
 mod support_crash;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,6 @@ use support_crash::scene::block_on;
 use support_crash::{Chance, setting, verdict};
 use tempfile::TempDir;
 use upesi_hub::settlement::{Action, HubOptions, Job, SettlementState, run};
-use upesi_lab::AdminClient;
 use upesi_types::Amount;
 
 use self::support_crash::scene::World;
@@ -27,7 +25,6 @@ const KILLS: u64 = 12;
 const LIVES_MAX: u64 = 10;
 /// A settlement is some writes of the journal among those of the load; a start is some more.
 const WRITES_MAX: u64 = 256;
-const ALL: &str = "fromDateTime=1970-01-01T00:00:00.000Z";
 
 /// The jobs of a run: one after the other, each until it has ended.
 struct Jobs {
@@ -136,7 +133,7 @@ fn settlements_go_on_where_a_kill_cut_them_off() {
     block_on(verdict::quiet(&admin, &load));
     // What was committed meanwhile.
     jobs.finish();
-    let (settlements, nets) = block_on(settled(&admin));
+    let (settlements, nets) = block_on(verdict::settled(&admin));
     block_on(verdict::settled_books_agree(&admin, &load, &accepted, nets));
     let positions = block_on(admin.positions(support_crash::load::currency())).unwrap();
     assert!(positions.values().all(|position| *position == Amount::ZERO), "{positions:?} were never settled");
@@ -151,33 +148,6 @@ fn settlements_go_on_where_a_kill_cut_them_off() {
         load.accepted_count()
     );
     assert!(kills < KILLS || cut_off > 0, "no settlement was cut off");
-}
-
-/// How many settlements there are, all settled, and what they took from each DFSP.
-async fn settled(admin: &AdminClient) -> (usize, BTreeMap<String, i128>) {
-    let read = |bytes: upesi_http::Bytes| serde_json::from_slice::<Value>(&bytes).unwrap();
-    let participants = read(admin.get("/participants").await.unwrap());
-    let mut names = BTreeMap::new();
-    for participant in participants.as_array().unwrap() {
-        for account in participant["accounts"].as_array().unwrap() {
-            names.insert(account["id"].as_u64(), participant["name"].as_str().unwrap().to_owned());
-        }
-    }
-    let settlements = read(admin.get(&format!("/v2/settlements?{ALL}")).await.unwrap());
-    let mut nets = BTreeMap::<String, i128>::new();
-    for settlement in settlements.as_array().unwrap() {
-        assert_eq!(settlement["state"], "SETTLED", "{settlement}");
-        let accounts = settlement["participants"].as_array().unwrap().iter();
-        let mut sum = 0;
-        for account in accounts.flat_map(|party| party["accounts"].as_array().unwrap()) {
-            let net = account["netSettlementAmount"]["amount"].to_string();
-            let net = i128::from(Amount::parse_decimal(&net).unwrap().units());
-            sum += net;
-            *nets.entry(names[&account["id"].as_u64()].clone()).or_default() += net;
-        }
-        assert_eq!(sum, 0, "{settlement}");
-    }
-    (settlements.as_array().unwrap().len(), nets)
 }
 
 /// The journal closes each window once and settles it once.

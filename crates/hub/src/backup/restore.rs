@@ -32,8 +32,9 @@ pub struct RestoreArguments {
     /// node, and goes on where the backup ends.
     #[arg(long)]
     pub alone: bool,
-    /// Accept findings about rules: the hub decided otherwise than the auditor's rules, while data and sums are right. The next start records this in the audit trail. May be given for a directory that was restored from
-    /// this backup before, which is then not copied again.
+    /// Accept findings about rules: the hub decided otherwise than the auditor's rules, while data and sums are right.
+    /// The next start records this in the audit trail. May be given for a directory that was restored from this backup
+    /// before, which is then not copied again.
     #[arg(long)]
     pub accept_findings: bool,
     /// Print one JSON object, the audit's, instead of text.
@@ -228,7 +229,9 @@ impl Mark {
     fn read(directory: &Path) -> io::Result<Option<Self>> {
         match read_limited_text(&directory.join(MARK), MARK_BYTES_MAX) {
             Ok(text) => Ok(Some(Self::parse(&text))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

@@ -87,8 +87,8 @@ pub struct ExportArguments {
     /// Only rows that count in this settlement window; not for items of bulks, which are transfers.
     #[arg(long, value_name = "WINDOW")]
     pub window: Option<u32>,
-    /// Only rows of this DFSP. With --window: the rows on its own accounts, for itself or as a proxy, which add up to its
-    /// net. Without --window, also the rows with it as payer or payee.
+    /// Only rows of this DFSP. With --window: the rows on its own accounts, for itself or as a proxy, which add up to
+    /// its net. Without --window, also the rows with it as payer or payee.
     #[arg(long, value_name = "NAME", value_parser = dfsp_name)]
     pub dfsp: Option<FspId>,
     /// Output format.

@@ -273,8 +273,7 @@ impl Hub {
             (&base.outbound, base.tls.outbound()),
             Arc::clone(&clock) as _,
         )?;
-        keep_reserve(settings);
-        warn_of_short_memory(settings);
+        check_machine(settings);
         let retention = start_retention(settings, &handle, clock)?;
         let providers = Providers::start(settings, &base.outbound, base.admin_workers.get(0))?;
         let gateway = base.gateway(settings, &mut registry, &handle, (&resources, rates, &providers));
@@ -427,6 +426,12 @@ fn warn_of_open_admin_port(address: SocketAddr, tls: &Tls, is_asked: bool) {
              move money; keep it on a private network, or set admin.authentication = required"
         );
     }
+}
+
+/// Takes the reserve, and warns of short memory.
+fn check_machine(settings: &Settings) {
+    keep_reserve(settings);
+    warn_of_short_memory(settings);
 }
 
 fn start_retention(

@@ -18,6 +18,8 @@ use super::load::{Accepted, Load, amount_max, currency};
 
 /// Transfers that are also asked for over the admin API.
 const ASKED_MAX: usize = 100;
+/// A filter that all settlements pass.
+const ALL_SETTLEMENTS: &str = "fromDateTime=1970-01-01T00:00:00.000Z";
 
 /// What a journal says about each transfer: as it was prepared, and where it stands.
 pub type Outcomes = HashMap<TransferId, (Transfer, PublicState)>;
@@ -190,7 +192,38 @@ pub async fn all_agree(admin: &AdminClient, load: &mut Load) -> Vec<Accepted> {
 
 /// The hub's positions are what the DFSPs' own books say, and sum to zero.
 pub async fn books_agree(admin: &AdminClient, load: &Load, accepted: &[Accepted]) {
-    settled_books_agree(admin, load, accepted, BTreeMap::new()).await;
+    settled_books_agree(admin, load, accepted, settled(admin).await.1).await;
+}
+
+/// How many settlements there are, all settled, and what they took from each DFSP.
+pub async fn settled(admin: &AdminClient) -> (usize, BTreeMap<String, i128>) {
+    let read = |bytes: upesi_http::Bytes| serde_json::from_slice::<serde_json::Value>(&bytes).unwrap();
+    let participants = read(admin.get("/participants").await.unwrap());
+    let mut names = BTreeMap::new();
+    for participant in participants.as_array().unwrap() {
+        for account in participant["accounts"].as_array().unwrap() {
+            names.insert(account["id"].as_u64(), participant["name"].as_str().unwrap().to_owned());
+        }
+    }
+    let Ok(settlements) = admin.get(&format!("/v2/settlements?{ALL_SETTLEMENTS}")).await else {
+        // There is none.
+        return (0, BTreeMap::new());
+    };
+    let settlements = read(settlements);
+    let mut nets = BTreeMap::<String, i128>::new();
+    for settlement in settlements.as_array().unwrap() {
+        assert_eq!(settlement["state"], "SETTLED", "{settlement}");
+        let accounts = settlement["participants"].as_array().unwrap().iter();
+        let mut sum = 0;
+        for account in accounts.flat_map(|party| party["accounts"].as_array().unwrap()) {
+            let net = account["netSettlementAmount"]["amount"].to_string();
+            let net = i128::from(Amount::parse_decimal(&net).unwrap().units());
+            sum += net;
+            *nets.entry(names[&account["id"].as_u64()].clone()).or_default() += net;
+        }
+        assert_eq!(sum, 0, "{settlement}");
+    }
+    (settlements.as_array().unwrap().len(), nets)
 }
 
 /// The same where settlements have taken something from the positions.

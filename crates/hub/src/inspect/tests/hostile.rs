@@ -1,7 +1,6 @@
 //! Hostile texts in every place that takes one, and every output: nothing hidden, no further line, no formula, no other
 //! path.
 
-use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 
 use upesi_ledger::command::{Abort, Act, Deed, FundsPrepare};
