@@ -31,7 +31,8 @@ pub enum Port {
     Metrics,
 }
 
-/// The proof of identity of an attacker. With any but the first the hub has mutual TLS for DFSPs, and TLS for operators.
+/// The proof of identity of an attacker. With any but the first, the hub has mutual TLS for DFSPs, and TLS for
+/// operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
     /// Connections in the clear, as the whole scheme has them.
