@@ -320,19 +320,22 @@ impl Columns {
         }
     }
 
-    /// Reads a line; `None` when it is blank.
+    /// Reads a line; `None` when it is blank, as spreadsheets write it, too: with empty cells only.
     ///
     /// Errors: why it is no entry, for people.
     pub fn entry(&self, line: &str) -> Option<Result<Entry, String>> {
         let line = line.strip_suffix('\r').unwrap_or(line);
-        if line.trim().is_empty() { None } else { Some(self.read(line)) }
+        if line.len() > LINE_BYTES_MAX {
+            return Some(Err(format!("the line has more than {LINE_BYTES_MAX} bytes")));
+        }
+        match split(line) {
+            Ok(fields) if fields.iter().all(|field| field.trim().is_empty()) => None,
+            Ok(fields) => Some(self.read(&fields)),
+            Err(mistake) => Some(Err(mistake.to_owned())),
+        }
     }
 
-    fn read(&self, line: &str) -> Result<Entry, String> {
-        if line.len() > LINE_BYTES_MAX {
-            return Err(format!("the line has more than {LINE_BYTES_MAX} bytes"));
-        }
-        let fields = split(line)?;
+    fn read(&self, fields: &[Cow<'_, str>]) -> Result<Entry, String> {
         if fields.len() != self.count {
             return Err(format!("the line has {} fields instead of {}", fields.len(), self.count));
         }

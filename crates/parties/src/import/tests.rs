@@ -223,7 +223,9 @@ fn a_line_is_an_entry_or_says_why_not() {
         (PartyIdType::Business, "acme", Some("till-7"))
     );
     assert_eq!(entry.currency, Currency::parse("USD"));
-    assert!(columns.entry("  \r").is_none());
+    for blank in ["", "  \r", ",,,,", " , ,\t,,\r", ",", ",,,,,,", r#""","",,,"#] {
+        assert!(columns.entry(blank).is_none(), "{blank:?}");
+    }
     for (line, said) in [
         ("MSISDN,26097,,greenbank", "4 fields instead of 5"),
         ("PHONE,26097,,,greenbank", "partyIdType \"PHONE\""),
