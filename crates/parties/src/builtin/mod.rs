@@ -66,6 +66,13 @@ impl BuiltInDirectory {
     /// [`BuiltInOptions::memory_bytes_max`], a point read of microseconds, which may wait for the disk, and for a sync
     /// of a small file while the store takes in many changes.
     pub fn find(&self, kind: PartyIdType, id: &str) -> Result<Vec<Owner>, TablesError> {
+        let mut owners = self.find_oldest_first(kind, id)?;
+        owners.sort_unstable_by(|one, other| one.slot().cmp(&other.slot()));
+        Ok(owners)
+    }
+
+    /// The same in the order of registration. A DFSP that took over an entry of another counts as registered then.
+    pub fn find_oldest_first(&self, kind: PartyIdType, id: &str) -> Result<Vec<Owner>, TablesError> {
         owners_of(self.parties.get(&owners::key(kind, id))?)
     }
 

@@ -5,7 +5,8 @@ use upesi_types::{Currency, ErrorCode, FspId};
 use super::{OWNERS_MAX, RegisterError};
 use crate::party::{Entry, Owner, PartyIdType};
 
-// The rules of registration, over the owners of one identifier. Pure; the store is elsewhere.
+// The rules of registration, over the owners of one identifier, the oldest registration first. Pure; the store is
+// elsewhere.
 
 /// Adds an owner. `false`: it was there already, from an earlier registration by the same DFSP.
 ///
@@ -21,20 +22,30 @@ pub(crate) fn register(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, R
 /// Adds an owner where its place is free.
 fn insert(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
     match position(owners, entry) {
-        Ok(_) => Ok(false),
-        Err(_) if owners.len() == OWNERS_MAX => Err(RegisterError::TooManyOwners),
-        Err(at) => {
-            owners.insert(at, entry.owner());
+        Some(_) => Ok(false),
+        None if owners.len() == OWNERS_MAX => Err(RegisterError::TooManyOwners),
+        None => {
+            owners.push(entry.owner());
             Ok(true)
         }
+    }
+}
+
+/// Puts an owner in the place of another. Of another DFSP it is the newest registration.
+fn replace(owners: &mut Vec<Owner>, at: usize, owner: Owner) {
+    if owners[at].fsp == owner.fsp {
+        owners[at] = owner;
+    } else {
+        owners.remove(at);
+        owners.push(owner);
     }
 }
 
 /// Adds an owner, or replaces whoever was in its place. `false`: nothing changed.
 pub(crate) fn put(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
     match position(owners, entry) {
-        Ok(at) if owners[at].fsp != entry.fsp => {
-            owners[at].fsp = entry.fsp;
+        Some(at) if owners[at].fsp != entry.fsp => {
+            replace(owners, at, entry.owner());
             Ok(true)
         }
         _ => insert(owners, entry),
@@ -42,10 +53,14 @@ pub(crate) fn put(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, Regist
 }
 
 /// Gives an entry that exists another DFSP or, if it is the only one of its sub id, another currency.
-pub(crate) fn change(owners: &mut [Owner], entry: &Entry, by: Option<&FspId>) -> Result<bool, RegisterError> {
+pub(crate) fn change(
+    owners: &mut Vec<Owner>,
+    entry: &Entry,
+    by: Option<&FspId>,
+) -> Result<bool, RegisterError> {
     let at = match position(owners, entry) {
-        Ok(at) => at,
-        Err(_) => only_one_of(owners, entry.sub_id.as_deref()).ok_or(RegisterError::NotRegistered)?,
+        Some(at) => at,
+        None => only_one_of(owners, entry.sub_id.as_deref()).ok_or(RegisterError::NotRegistered)?,
     };
     if by.is_some_and(|by| owners[at].fsp != *by) {
         return Err(RegisterError::NotOwner { code: ErrorCode::ADD_PARTY_INFORMATION });
@@ -54,8 +69,7 @@ pub(crate) fn change(owners: &mut [Owner], entry: &Entry, by: Option<&FspId>) ->
     if owners[at] == owner {
         return Ok(false);
     }
-    // The only one of its sub id, or in its own place: the order stays.
-    owners[at] = owner;
+    replace(owners, at, owner);
     Ok(true)
 }
 
@@ -79,8 +93,8 @@ pub(crate) fn remove(
     }
 }
 
-fn position(owners: &[Owner], entry: &Entry) -> Result<usize, usize> {
-    owners.binary_search_by(|owner| owner.slot().cmp(&entry.slot()))
+fn position(owners: &[Owner], entry: &Entry) -> Option<usize> {
+    owners.iter().position(|owner| owner.slot() == entry.slot())
 }
 
 fn only_one_of(owners: &[Owner], sub_id: Option<&str>) -> Option<usize> {
@@ -91,7 +105,8 @@ fn only_one_of(owners: &[Owner], sub_id: Option<&str>) -> Option<usize> {
 // How a party is stored: one key for the identifier, one value with all its owners.
 //
 // All owners of an identifier lie in one value, so a lookup is one point read, which the store answers from its
-// filters and at most one block, however many parties there are.
+// filters and at most one block, however many parties there are. They lie in the order of their registration. Older
+// versions of the hub wrote them in the order of sub id and currency.
 
 /// The numbers of the types on disk; they never change.
 const KIND_TAGS: [(PartyIdType, u8); 10] = [

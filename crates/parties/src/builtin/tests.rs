@@ -85,6 +85,41 @@ async fn the_rules_of_registration() {
     }
 }
 
+/// `register|put|change  currency  owner → DFSPs, the oldest registration first`; owners may change their entries.
+const AGES: &str = "
+    register USD  blue   blue
+    register KES  green  blue green
+    register EUR  red    blue green red
+    register KES  green  blue green red
+    change   KES  green  blue green red
+    put      USD  blue   blue green red
+    put      USD  green  green red green
+    put      EUR  blue   green green blue
+";
+
+#[tokio::test]
+async fn the_oldest_registration_comes_first_and_a_new_owner_is_no_old_one() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("s");
+    let directory = directory_in(&path, true);
+    for line in AGES.lines().filter(|line| !line.trim().is_empty()) {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [what, currency, owner, then @ ..] = &words[..] else { panic!("{line}") };
+        let entry = entry("26097", "-", currency, owner);
+        match *what {
+            "register" => directory.register(&entry).await.unwrap(),
+            "put" => directory.put(&entry).await.unwrap(),
+            _ => directory.change(&entry, Some(&entry.fsp)).await.unwrap(),
+        }
+        let owners = directory.find_oldest_first(PartyIdType::Msisdn, "26097").unwrap();
+        let names: Vec<_> = owners.iter().map(|owner| owner.fsp.to_string()).collect();
+        assert_eq!(names, then, "{line}");
+    }
+    drop(directory);
+    let directory = directory_in(&path, true);
+    assert_eq!(directory.find_oldest_first(PartyIdType::Msisdn, "26097").unwrap()[2].fsp, fsp("blue"));
+}
+
 #[tokio::test]
 async fn without_the_check_anybody_changes_and_removes() {
     let place = tempfile::tempdir().unwrap();
