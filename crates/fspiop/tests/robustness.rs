@@ -12,7 +12,7 @@ use upesi_fspiop::{
     Method, PartyIdType, PartySegments, PathId, Resource, Route, Segments, SyncError, Unroutable, Version,
     check_party_id, check_party_path, fingerprint, ilp, uri,
 };
-use upesi_types::{ErrorCode, Timestamp};
+use upesi_types::{ErrorCode, FspId, Timestamp};
 
 const PREPARE: &str = r#"{"transferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d","payerFsp":"greenbank","payeeFsp":"bluewallet","amount":{"currency":"KES","amount":"125.5"},"ilpPacket":"AYICexampleilppacket0123","condition":"zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s","expiration":"2031-04-01T12:00:30.000Z","extensionList":{"extension":[{"key":"k","value":"v"}]},"fulfilment":"UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA","transferState":"COMMITTED","completedTimestamp":"2031-04-01T12:00:30.000Z","errorInformation":{"errorCode":"5104","errorDescription":"no"}}"#;
 
@@ -151,7 +151,7 @@ proptest! {
                     assert_valid_refusal(&error);
                 }
             }
-            if let Err(error) = check_parties(resource, &Block(&block)) {
+            if let Err(error) = check_parties(resource, &Block(&block), &FspId::parse("Hub").unwrap()) {
                 assert_valid_refusal(&error);
             }
         }

@@ -62,7 +62,7 @@ pub(crate) fn read(
     if (resource, method) == (Resource::Authorizations, Method::Get) {
         parse_authorization_query(parts.uri.query().unwrap_or_default())?;
     }
-    let parties = check_parties(resource, &headers)?;
+    let parties = check_parties(resource, &headers, &config.hub_name)?;
     let completed = match &message {
         Message::Fulfil(fulfil) => fulfil.completed_timestamp,
         Message::ConversionFulfil(fulfil) => fulfil.completed_timestamp,
@@ -88,8 +88,7 @@ pub(crate) fn read(
 
 /// Headers by which the hub decides. A second one would let two readers of one request see two different requests, so
 /// it is refused, even where both say the same.
-const SINGLE: [&str; 11] = [
-    "accept",
+const SINGLE: [&str; 10] = [
     "content-type",
     "date",
     "fspiop-source",
@@ -109,8 +108,8 @@ const COPIED_BODY_BYTES_MAX: usize = 16 * 1024;
 pub(crate) struct Lookup<'a>(pub(crate) &'a HeaderMap);
 
 impl HeaderLookup for Lookup<'_> {
-    fn get(&self, lower_case_name: &str) -> Option<&[u8]> {
-        self.0.get(lower_case_name).map(http::HeaderValue::as_bytes)
+    fn get_all<'a>(&'a self, lower_case_name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.0.get_all(lower_case_name).iter().map(http::HeaderValue::as_bytes)
     }
 }
 
@@ -369,7 +368,7 @@ mod tests {
         seen.push(step(&long_id, &changes, "[]"));
         changes.push(("date", None));
         seen.push(step(&long_id, &changes, "[]"));
-        changes.push(("accept", Some(b"*/*")));
+        changes.push(("accept", Some(b"application/json")));
         seen.push(step(&long_id, &changes, "[]"));
         changes.push(("x-client-id", Some(b"other")));
         seen.push(step(&long_id, &changes, "[]"));

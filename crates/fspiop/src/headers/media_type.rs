@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! content-type = base "." resource "+json" [SP] ";" [SP] "version=" 1*DIGIT "." 1*DIGIT
-//! accept       = one *( "," one )
+//! accept       = one *( OWS "," OWS one )
 //! one          = base "." resource "+json" [ [SP] ";" [SP] "version=" 1*DIGIT [ "." 1*DIGIT ] ]
 //! ```
 
@@ -61,11 +61,27 @@ pub(crate) fn judge_content_type(value: &str, resource: Resource, versions: &Ver
     }
 }
 
+/// The elements of an `Accept` without the blanks around them. Several lines are one list (RFC 9110 §5.3).
+fn elements<'a>(lines: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a str> {
+    let texts = lines.map(|line| core::str::from_utf8(line).unwrap_or_default());
+    texts.flat_map(|text| text.split(',')).map(|element| element.trim_matches([' ', '\t']))
+}
+
+/// Whether an `Accept` asks for any media type at all.
+pub(crate) fn accepts_anything<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    let essence = |element: &'a str| element.split(';').next().unwrap_or_default().trim_end();
+    elements(lines).any(|element| essence(element) == "*/*")
+}
+
 /// Judges an `Accept`: one supported element is enough, one malformed element is too many, and an element without a
 /// version asks for any.
-pub(crate) fn judge_accept(value: &str, resource: Resource, versions: &Versions) -> Verdict<()> {
+pub(crate) fn judge_accept<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+    resource: Resource,
+    versions: &Versions,
+) -> Verdict<()> {
     let mut verdict = Verdict::Unsupported;
-    for element in value.split(',') {
+    for element in elements(lines) {
         let supported = match split(element, resource) {
             None => return Verdict::Malformed,
             Some(None) => true,
@@ -160,8 +176,10 @@ mod tests {
             ("@;version=3", Unsupported),
             ("@;version=1.7", Unsupported),
             ("@;version=3,@;version=4.0", Unsupported),
-            ("@;version=1.1, @;version=1.0", Malformed),
-            ("@;version=1.1 ,@;version=1.0", Malformed),
+            ("@;version=1.1, @;version=1.0", Accepted(())),
+            ("@;version=1.1 ,@;version=1.0", Accepted(())),
+            (" @;version=3 \t, \t@;version=1.0\t", Accepted(())),
+            ("@;version=1.1, x", Malformed),
             ("@;version=1.1,", Malformed),
             ("@;version=1.1,*/*", Malformed),
             ("@;version=", Malformed),
@@ -172,7 +190,28 @@ mod tests {
             ("application/vnd.interoperability.quotes+json;version=1.1", Malformed),
         ] {
             let value = pattern.replace('@', TRANSFERS);
-            assert_eq!(judge_accept(&value, Resource::Transfers, &versions), expected, "{pattern}");
+            let judge = |lines: &[&str]| {
+                judge_accept(lines.iter().map(|line| line.as_bytes()), Resource::Transfers, &versions)
+            };
+            assert_eq!(judge(&[&value]), expected, "{pattern}");
+            // Several lines are one list.
+            let lines: Vec<_> = value.split(',').collect();
+            assert_eq!(judge(&lines), expected, "{pattern} in lines");
+        }
+    }
+
+    #[test]
+    fn anything_is_asked_for_by_one_element() {
+        for (lines, expected) in [
+            (&["*/*"][..], true),
+            (&["application/json, text/plain, */*"], true),
+            (&["application/json", " */* ;q=0.8"], true),
+            (&["application/json"], false),
+            (&["*/json"], false),
+            (&[""], false),
+            (&[], false),
+        ] {
+            assert_eq!(accepts_anything(lines.iter().map(|line| line.as_bytes())), expected, "{lines:?}");
         }
     }
 
@@ -187,6 +226,7 @@ mod tests {
                 let content_type = core::str::from_utf8(&content_type).unwrap();
                 let accept = core::str::from_utf8(&accept).unwrap();
                 assert_eq!(judge_content_type(content_type, resource, &versions), Accepted(version));
+                let accept = core::iter::once(accept.as_bytes());
                 assert_eq!(judge_accept(accept, resource, &versions), Accepted(()));
             }
         }

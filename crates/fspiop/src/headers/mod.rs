@@ -12,13 +12,12 @@ pub use media_type::write_content_type;
 
 /// Finds header values by name, so that this crate need not know the HTTP library.
 pub trait HeaderLookup {
-    /// The first value of a header whose name is given in lower case.
-    fn get(&self, lower_case_name: &str) -> Option<&[u8]>;
-}
+    /// The values of a header whose name is given in lower case, in their order.
+    fn get_all<'a>(&'a self, lower_case_name: &'a str) -> impl Iterator<Item = &'a [u8]>;
 
-impl<T: HeaderLookup + ?Sized> HeaderLookup for &T {
-    fn get(&self, lower_case_name: &str) -> Option<&[u8]> {
-        (**self).get(lower_case_name)
+    /// The first value of a header whose name is given in lower case.
+    fn get<'a>(&'a self, lower_case_name: &'a str) -> Option<&'a [u8]> {
+        self.get_all(lower_case_name).next()
     }
 }
 
@@ -58,8 +57,9 @@ fn split_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 impl HeaderLookup for Block<'_> {
-    fn get(&self, lower_case_name: &str) -> Option<&[u8]> {
-        self.find(lower_case_name)
+    fn get_all<'a>(&'a self, lower_case_name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        let is_meant = |(name, _): &(&[u8], &[u8])| *name == lower_case_name.as_bytes();
+        self.iter().filter(is_meant).map(|(_, value)| value)
     }
 }
 

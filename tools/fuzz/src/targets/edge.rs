@@ -100,11 +100,12 @@ pub(super) fn split(input: &[u8]) -> Option<(Parts, &[u8])> {
 pub(crate) fn headers(input: &[u8]) {
     let (rules, mut judged) = (HeaderRules::default(), Refusals::default());
     let any = chosen(Resource::ALL, input);
+    let hub = FspId::parse("Hub").expect("a name");
     for resource in [Some(any), named(input).filter(|resource| *resource != any)].into_iter().flatten() {
         for method in [Method::Get, Method::Post, Method::Put, Method::Patch, Method::Delete] {
             judged.judge(check_headers(method, resource, &Block(input), &rules).err());
         }
-        judged.judge(check_parties(resource, &Block(input)).err());
+        judged.judge(check_parties(resource, &Block(input), &hub).err());
     }
     judged.judge(check_no_accept(&Block(input)).err());
     let names = Block(input).iter().count();

@@ -9,8 +9,8 @@ const DATE: &str = "Tue, 01 Apr 2031 12:00:00 GMT";
 struct Headers(Vec<(String, Vec<u8>)>);
 
 impl HeaderLookup for Headers {
-    fn get(&self, name: &str) -> Option<&[u8]> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_slice())
+    fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_slice())
     }
 }
 
@@ -38,6 +38,11 @@ fn headers(changes: &[&str]) -> Headers {
         }
     }
     Headers(set)
+}
+
+/// In a hub named Hub.
+fn check_parties_of(resource: Resource, headers: &Headers) -> Result<Parties, SyncError> {
+    check_parties(resource, headers, &FspId::parse("Hub").unwrap())
 }
 
 fn check(method: Method, changes: &[&str]) -> Result<CheckedHeaders, SyncError> {
@@ -323,7 +328,7 @@ fn a_hub_may_accept_fewer_versions() {
 #[test]
 fn parties_are_read_after_the_body() {
     let read = |changes: &[&str]| {
-        check_parties(Resource::Transfers, &headers(changes))
+        check_parties_of(Resource::Transfers, &headers(changes))
             .map_err(|error| (error.code.number(), error.description))
     };
     let parties = read(&[]).unwrap();
@@ -508,7 +513,7 @@ fn a_content_type_is_required_of_every_request_unless_the_scheme_tolerates_its_a
 #[test]
 fn callbacks_of_quoting_must_not_accept() {
     for resource in [Resource::Quotes, Resource::BulkQuotes, Resource::FxQuotes] {
-        for accept in ["accept=@;version=1", "accept=*/*", "accept=@;version=9"] {
+        for accept in ["accept=@;version=1", "accept=application/json", "accept=@;version=9"] {
             let headers = headers_of(resource, &[accept]);
             // Not at once, but by an error callback.
             assert!(
@@ -519,11 +524,21 @@ fn callbacks_of_quoting_must_not_accept() {
             assert_eq!(error.code, ErrorCode::VALIDATION);
             assert!(error.description.contains("accept"), "{}", error.description);
         }
-        assert_eq!(check_no_accept(&headers_of(resource, &["-accept"])), Ok(()));
+        for accept in ["-accept", "accept=*/*", "accept=application/json, text/plain, */*"] {
+            assert_eq!(check_no_accept(&headers_of(resource, &[accept])), Ok(()), "{accept}");
+        }
         assert!(refusal_of(Method::Get, resource, &["accept=*/*"]).is_some());
     }
-    // Elsewhere it is looked at when it is there.
-    let refusal = refusal_of(Method::Put, Resource::Parties, &["accept=*/*"]);
+    // Elsewhere it is looked at when it is there, but `*/*` is what HTTP libraries send by default.
+    for method in [Method::Put, Method::Patch] {
+        for accept in ["accept=*/*", "accept=application/json, text/plain, */*"] {
+            assert_eq!(refusal_of(method, Resource::Parties, &[accept]), None, "{method:?} {accept}");
+        }
+    }
+    for method in [Method::Get, Method::Post, Method::Delete] {
+        assert!(refusal_of(method, Resource::Parties, &["accept=*/*"]).is_some(), "{method:?}");
+    }
+    let refusal = refusal_of(Method::Put, Resource::Parties, &["accept=application/json"]);
     let text = wanting("Malformed syntax - Invalid accept header", Resource::Parties);
     assert_eq!(refusal, Some((400, 3101, text)));
 }
@@ -562,7 +577,7 @@ fn what_is_only_passed_on_says_to_whom() {
                 | Resource::TransactionRequests
                 | Resource::Authorizations
         );
-        let result = check_parties(resource, &headers(&["-fspiop-destination"]));
+        let result = check_parties_of(resource, &headers(&["-fspiop-destination"]));
         let text = "Missing mandatory element - /header must have required property 'fspiop-destination'";
         match result {
             Ok(parties) => assert_eq!((parties.destination, required), (None, false), "{resource:?}"),
@@ -573,7 +588,29 @@ fn what_is_only_passed_on_says_to_whom() {
         }
         // The source comes first.
         let error =
-            check_parties(resource, &headers(&["-fspiop-destination", "-fspiop-source"])).unwrap_err();
+            check_parties_of(resource, &headers(&["-fspiop-destination", "-fspiop-source"])).unwrap_err();
         assert!(error.description.ends_with("'fspiop-source'"));
+    }
+}
+
+#[test]
+fn the_hub_is_neither_a_source_nor_a_destination() {
+    for &resource in Resource::ALL {
+        for name in ["Hub", "hub", "HUB"] {
+            let source = format!("fspiop-source={name}");
+            let error = check_parties_of(resource, &headers(&[&source])).unwrap_err();
+            let text = format!("Malformed syntax - invalid fspiop-source header: '{name}' is the hub");
+            assert_eq!(
+                (error.status, error.code.number(), error.description),
+                (400, 3101, text),
+                "{resource:?}"
+            );
+            let destination = format!("fspiop-destination={name}");
+            assert_eq!(
+                check_parties_of(resource, &headers(&[&destination])),
+                check_parties_of(resource, &headers(&["-fspiop-destination"])),
+                "{resource:?}"
+            );
+        }
     }
 }
