@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use connector::{Opening, Turn};
-use http::header::HOST;
+use http::header::{ACCEPT_ENCODING, HOST};
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use http_body_util::Full;
 use live::{Failure, Live};
@@ -192,7 +192,8 @@ impl Pool {
 
     /// Sends a request and gives the response, at the latest at the deadline.
     ///
-    /// The request's URI must be in origin-form (`/path?query`); a `Host` header is added where there is none. A
+    /// The request's URI must be in origin-form (`/path?query`); a `Host` header is added if there is none, and an
+    /// `Accept-Encoding` that asks for no coding. A
     /// request of which no byte was sent because an idle connection turned out to be closed is repeated once on a fresh
     /// one; so is one that an HTTP/2 peer says not to have taken.
     pub async fn send(
@@ -203,6 +204,8 @@ impl Pool {
         if !request.headers().contains_key(HOST) {
             request.headers_mut().insert(HOST, self.host.clone());
         }
+        // Without it a peer may choose any coding, and a coded body could not be read here.
+        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         let permit = self.permit(deadline).await?;
         let mut carrier = match self.take_idle() {
             Some(live) => Carrier::Own(live),

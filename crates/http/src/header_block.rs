@@ -11,7 +11,8 @@ macro_rules! not_passed_on {
     ($($name:literal),*) => {
         /// Names that are never part of a block: they belong to one hop (RFC 9110 §7.6.1), are computed by each sender,
         /// are credentials for whoever got the message and nobody else, or were set before the hub, by the caller's own
-        /// gateway or by the hub's, and tell of the caller's side. What `Connection` names is left out as well.
+        /// gateway or by the hub's, and tell of the caller's side. Also left out are the name of the caller's software,
+        /// the headers about its own response (coding, language, range, conditions), and what `Connection` names.
         pub const NOT_PASSED_ON: &[&str] = &[$($name),*];
 
         /// Whether a header (name in lower case) stays out of all blocks.
@@ -39,7 +40,17 @@ not_passed_on!(
     "x-client-id",
     "x-forwarded-for",
     "x-real-ip",
-    "forwarded"
+    "forwarded",
+    "user-agent",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "range",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since"
 );
 
 /// The headers of FSPIOP API v1.1 §3.2.1 that HTTP itself does not know, and those of W3C Trace Context. Kept as static
@@ -189,6 +200,10 @@ mod tests {
         to_block(&with_hops, &mut block);
         let block = Bytes::from(block);
         assert_eq!(from_block(&block).unwrap(), headers);
+        // Headers about the response to one DFSP must not change the response to another.
+        for name in ["user-agent", "accept-encoding", "range", "if-none-match", "if-match", "if-range"] {
+            assert_eq!(find(&block, name), None, "{name}");
+        }
         assert_eq!(find(&block, "fspiop-source"), Some(&b"greenbank"[..]));
         assert_eq!(find(&block, "accept"), Some(&b"a"[..]));
         assert_eq!(find(&block, "empty"), Some(&b""[..]));

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use upesi_delivery::relayed::ErrorInformation;
 use upesi_fspiop::PartyIdType;
 use upesi_fspiop::uri::encode_segment;
-use upesi_http::header::{HeaderMap, HeaderName};
+use upesi_http::header::HeaderMap;
 use upesi_http::{
     Answer, Breaker, Bytes, Full, Jitter, Method, Origin, Passage, Pool, PoolConfig, Request, ResponseBody,
     SendError, Target, current_worker, header, header_block,
@@ -26,17 +26,6 @@ pub use wire::{OWNERS_MAX, read_batch, read_owners};
 use super::{BatchInquiry, BatchOutcome, Inquiry, Operation, Oracle, OracleFailure, OracleFuture};
 use crate::timed::Timed;
 use crate::{DirectoryMetrics, OracleConfig};
-
-/// Headers of the DFSP's request that would change the form in which the oracle answers the hub.
-const NOT_PASSED_ON: [HeaderName; 7] = [
-    header::ACCEPT_ENCODING,
-    header::RANGE,
-    header::IF_MATCH,
-    header::IF_NONE_MATCH,
-    header::IF_MODIFIED_SINCE,
-    header::IF_UNMODIFIED_SINCE,
-    header::IF_RANGE,
-];
 
 /// An oracle behind HTTP. Its connections, its breaker, its cache and its bounds are its own: it can keep nobody
 /// waiting but those who ask it.
@@ -193,9 +182,6 @@ impl ExternalOracle {
     fn headers(&self, block: &Bytes, has_body: bool) -> Result<HeaderMap, OracleFailure> {
         let headers = header_block::from_block(block);
         let mut headers = headers.map_err(|error| unusable(&error, "The request has malformed headers"))?;
-        for name in &NOT_PASSED_ON {
-            headers.remove(name);
-        }
         if has_body && !headers.contains_key(header::CONTENT_TYPE) {
             headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
         }

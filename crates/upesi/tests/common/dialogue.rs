@@ -365,9 +365,10 @@ fn read(page: &str) -> Vec<Exchange<'_>> {
     exchanges
 }
 
-/// In order of names, without those that differ each time.
+/// In order of names, without headers that differ each time, and without `Accept-Encoding`, which the pages leave out.
 fn comparable(headers: &[(String, String)]) -> Vec<(String, String)> {
-    let is_constant = |(name, _): &&(String, String)| !["date", "host", "traceparent"].contains(&&**name);
+    let changing = ["date", "host", "traceparent", "accept-encoding"];
+    let is_constant = |(name, _): &&(String, String)| !changing.contains(&&**name);
     let mut headers: Vec<_> = headers.iter().filter(is_constant).cloned().collect();
     headers.sort();
     headers

@@ -81,6 +81,7 @@ enum Value {
 fn check_headers(seen: &Seen, expected: &Expected<'_>, place: &Place<'_>) -> Result<(), String> {
     let mut wanted = expected_headers(expected, place);
     wanted.push(("host".into(), Value::Exactly(place.host.clone())));
+    wanted.push(("accept-encoding".into(), Value::Exactly("identity".into())));
     if place.method != "GET" {
         wanted.push(("content-length".into(), Value::Exactly(seen.body.len().to_string())));
     }
@@ -121,8 +122,9 @@ fn passes(family: &str, name: &str) -> bool {
     !is_quoting || known.contains(&name) || name.starts_with("fspiop-")
 }
 
-/// Headers of one hop, those that each sender computes, and those that tell of the sender's side of the hub.
-const OF_THIS_SIDE: [&str; 14] = [
+/// Headers of one hop, headers that each sender computes, headers about the sender's side of the hub, and headers about
+/// its own response.
+const OF_THIS_SIDE: [&str; 24] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -137,6 +139,16 @@ const OF_THIS_SIDE: [&str; 14] = [
     "x-real-ip",
     "x-api-key",
     "forwarded",
+    "user-agent",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "range",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
 ];
 
 /// Whether a header of a request goes no further than the hub: it is one of these, or `Connection` names it.

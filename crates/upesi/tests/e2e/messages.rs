@@ -224,6 +224,16 @@ fn headers_that_end_at_the_hub() {
     for name in hops {
         assert_eq!(seen.header(name), None, "{name}");
     }
+    // Headers about the payer's own response are not for the payee. The hub sends its own coding.
+    let id = world.new_id();
+    let names = ["user-agent", "accept-language", "range", "if-none-match", "if-modified-since", "if-match"];
+    let message = names.iter().fold(prepare(&id), |message, name| message.header(name, "x"));
+    world.deliver(message.header("accept-encoding", "gzip, br"));
+    let seen = world.dfsp("bluewallet").next(&id);
+    for name in names {
+        assert_eq!(seen.header(name), None, "{name}");
+    }
+    assert_eq!(seen.header("accept-encoding"), Some("identity"));
     let id = world.new_id();
     is_gone(prepare(&id).header("traceparent", "00-0-0-00"), &id, &["traceparent", "tracestate"]);
     let id = world.new_id();
