@@ -94,6 +94,30 @@ async fn a_dfsp_that_is_back_is_found_by_the_first_message_after_the_pause() {
     assert_eq!((status.breaker, status.breaker_opened), (BreakerState::Closed, 1));
 }
 
+/// The status shows whether the DFSP took the message. An unreadable body changes nothing.
+#[tokio::test]
+async fn a_status_counts_though_the_body_breaks_off() {
+    for (status, head) in
+        [(202, "content-length: 50"), (200, "transfer-encoding: chunked"), (503, "content-length: 9")]
+    {
+        let world = World::start(config());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        world.endpoints.set(participant(2), listener.local_addr().unwrap());
+        let dfsp = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).await.unwrap() > 0);
+            let answer = format!("HTTP/1.1 {status} X\r\n{head}\r\n\r\n5");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        });
+        let answer = world.courier.send(participant(2), request(&world, 1)).await.unwrap();
+        assert_eq!((answer.status.as_u16(), &*answer.body), (status, &b""[..]));
+        let lane = world.courier.lane(participant(2)).unwrap();
+        assert_eq!((lane.relayed, lane.relay_failures, lane.breaker), (1, 0, BreakerState::Closed));
+        dfsp.await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn more_than_the_bound_are_refused_at_once_and_the_others_arrive() {
     let world = World::start(CourierConfig { relay_concurrency_max: 2, relay_waiting_max: 3, ..config() });

@@ -158,7 +158,10 @@ impl World {
                 assert!(self.delivered.insert(seq), "{seq} is delivered twice");
                 Done::Delivered
             }
-            Some(repetition) => Done::Refused(Refusal { reason: "answered 500".to_owned(), repetition }),
+            Some(repetition) => {
+                let reason = "answered 500".to_owned();
+                Done::Refused(Refusal { reason, repetition, retry_after: None })
+            }
         };
         self.lane.finish(sending, done, self.now);
     }

@@ -63,6 +63,8 @@ pub struct Refusal {
     pub reason: String,
     /// How the callback is repeated.
     pub repetition: Repetition,
+    /// The least time after which it is repeated, if the DFSP named one.
+    pub retry_after: Option<Duration>,
 }
 
 /// The hop between payer and payee that a callback ends, and how long the two have waited, for measuring.

@@ -15,6 +15,7 @@ mod outcome;
 mod pools;
 mod recall;
 mod repeats;
+mod retry_after;
 mod slot;
 pub(crate) mod stepped;
 

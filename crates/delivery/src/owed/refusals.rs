@@ -30,7 +30,7 @@ pub(crate) fn refusal(status: StatusCode, body: &[u8]) -> Refusal {
         }
         Some(code) => format!("answered {status} with {code}"),
     };
-    Refusal { reason, repetition }
+    Refusal { reason, repetition, retry_after: None }
 }
 
 /// Why a callback that was refused before need not be repeated, if that is so.

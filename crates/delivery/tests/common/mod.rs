@@ -242,7 +242,8 @@ impl Renderer for Endpoints {
     }
 
     fn refusal(&self, status: StatusCode, _body: &[u8]) -> Refusal {
-        Refusal { reason: format!("answered {status}"), repetition: Repetition::UntilDeadline }
+        let (reason, repetition) = (format!("answered {status}"), Repetition::UntilDeadline);
+        Refusal { reason, repetition, retry_after: None }
     }
 
     fn is_moot(&self, key: CallbackKey, _record: &DurableRecord) -> Option<String> {

@@ -208,6 +208,7 @@ impl World {
             Done::Refused(Refusal {
                 reason: "answered 503".to_owned(),
                 repetition: Repetition::UntilDeadline,
+                retry_after: None,
             })
         } else {
             if condition.is_slow {

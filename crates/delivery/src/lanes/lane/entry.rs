@@ -85,14 +85,15 @@ impl Outcome {
     /// Answered with an error that may pass before the deadline.
     #[cfg(test)]
     pub(super) fn refused(reason: &str) -> Self {
-        Self::Refused(Refusal { reason: reason.to_owned(), repetition: Repetition::UntilDeadline })
+        let repetition = Repetition::UntilDeadline;
+        Self::Refused(Refusal { reason: reason.to_owned(), repetition, retry_after: None })
     }
 
     /// The reason of a failure, how it may be repeated (`None`: not at all), and whether it was answered.
     pub(super) fn failure(self) -> Option<(String, Option<Repetition>, bool)> {
         match self {
             Self::Delivered => None,
-            Self::Refused(Refusal { reason, repetition }) => Some((reason, Some(repetition), true)),
+            Self::Refused(Refusal { reason, repetition, .. }) => Some((reason, Some(repetition), true)),
             Self::Unreachable(reason) => Some((reason, Some(Repetition::UntilDeadline), false)),
             Self::Unroutable(reason) => Some((reason, None, false)),
         }

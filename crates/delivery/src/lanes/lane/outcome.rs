@@ -1,6 +1,7 @@
 //! What follows from the end of an attempt: reported, repeated, or given up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
@@ -22,6 +23,10 @@ impl Core {
         }
         self.repeats_in_flight -= usize::from(entry.is_repeated());
         self.judge(&mut entry, &outcome, now);
+        let retry_after = match &outcome {
+            Outcome::Refused(refusal) => refusal.retry_after.unwrap_or_default(),
+            _ => Duration::ZERO,
+        };
         let failure = outcome.failure();
         if failure.is_none() {
             self.report(key, now);
@@ -39,7 +44,7 @@ impl Core {
             None => self.park(entry),
             Some(Repetition::AFewTimes) if entry.tries.attempts >= ATTEMPTS_FEW => self.park(entry),
             Some(_) if entry.tries.is_late(now) => self.park(entry),
-            Some(repetition) => self.repeat(entry, repetition, now),
+            Some(repetition) => self.repeat(entry, repetition, retry_after, now),
         }
     }
 
@@ -82,7 +87,7 @@ impl Core {
         self.reports_due = None;
     }
 
-    fn repeat(&mut self, entry: Entry, repetition: Repetition, now: Instant) {
+    fn repeat(&mut self, entry: Entry, repetition: Repetition, retry_after: Duration, now: Instant) {
         let (first, longest) = (self.config.backoff_min, self.config.backoff_max);
         let wait = match repetition {
             Repetition::UntilDeadline => {
@@ -90,7 +95,7 @@ impl Core {
             }
             Repetition::AFewTimes => self.jitter.pause(longest, longest, 0),
         };
-        let due = now + wait;
+        let due = now + wait.max(retry_after);
         // At its deadline the keeper parks it.
         let due = entry.tries.deadline.map_or(due, |deadline| due.min(deadline));
         self.actions.wake_keeper |= self.repeats.next(now).is_none_or(|next| due < next);

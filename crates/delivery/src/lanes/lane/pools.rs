@@ -16,23 +16,24 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// For callbacks: of an answer the status counts, and what it says beside if it can be read.
+    /// For callbacks.
     pub(super) fn new(config: &CourierConfig) -> Self {
-        Self::with(config, config.concurrency_max, ResponseBody::KeepReadable)
+        Self::with(config, config.concurrency_max)
     }
 
-    /// For messages sent directly: an answer may tell what is wrong.
+    /// For messages sent directly.
     pub(super) fn direct(config: &CourierConfig) -> Self {
-        Self::with(config, config.relay_concurrency_max, ResponseBody::Keep)
+        Self::with(config, config.relay_concurrency_max)
     }
 
-    fn with(config: &CourierConfig, connections_max: usize, response_body: ResponseBody) -> Self {
+    /// The status of an answer counts. An unreadable body is dropped.
+    fn with(config: &CourierConfig, connections_max: usize) -> Self {
         let config = PoolConfig {
             connections_max,
             connect_timeout: config.connect_timeout,
             idle_timeout: config.idle_timeout,
             response_body_bytes_max: config.response_body_bytes_max,
-            response_body,
+            response_body: ResponseBody::KeepReadable,
             keep_alive: config.keep_alive,
             outbound: config.outbound.clone(),
             tls: config.tls.clone(),

@@ -9,8 +9,9 @@ use upesi_http::{Answer, Pool, SendError};
 
 use super::Lane;
 use super::entry::{Entry, Outcome};
+use super::retry_after::retry_after;
 use crate::Unroutable;
-use crate::lanes::callback::{HopTiming, OwedCallback};
+use crate::lanes::callback::{HopTiming, OwedCallback, Refusal};
 use crate::lanes::metrics::add;
 
 pub(super) async fn run(lane: Arc<Lane>, index: usize, wake: Arc<Notify>) {
@@ -113,7 +114,10 @@ impl Lane {
         }
         match result {
             Ok(answer) if answer.status.is_success() => Outcome::Delivered,
-            Ok(answer) => Outcome::Refused(self.renderer.refusal(answer.status, &answer.body)),
+            Ok(answer) => {
+                let refusal = self.renderer.refusal(answer.status, &answer.body);
+                Outcome::Refused(Refusal { retry_after: retry_after(&answer.headers), ..refusal })
+            }
             Err(error) => Outcome::Unreachable(error.to_string()),
         }
     }

@@ -192,7 +192,8 @@ fn the_end_of_a_pause_wakes_a_lane_that_has_something_to_send() {
     let (mut core, now) = level(CourierConfig { concurrency_max: 1, ..config.clone() });
     core.offer(owed_callback((1, 0), (1, 1)), now);
     let entry = core.take(now).unwrap();
-    let refusal = Refusal { reason: "answered 400".to_owned(), repetition: Repetition::AFewTimes };
+    let (reason, repetition) = ("answered 400".to_owned(), Repetition::AFewTimes);
+    let refusal = Refusal { reason, repetition, retry_after: None };
     core.finish(entry, Outcome::Refused(refusal), now);
     assert!(core.refuses_new() && core.next_time(now).unwrap() > now + pause);
     core.offer(owed_callback((2, 0), (2, 1)), now);

@@ -40,13 +40,35 @@ fn unroutable() -> Outcome {
 
 fn refused_for_good() -> Outcome {
     let reason = "answered 400".to_owned();
-    Outcome::Refused(Refusal { reason, repetition: Repetition::AFewTimes })
+    Outcome::Refused(Refusal { reason, repetition: Repetition::AFewTimes, retry_after: None })
 }
 
 /// Ends an attempt; whether the keeper was woken.
 fn end(core: &mut Core, entry: Entry, outcome: Outcome, now: Instant) -> bool {
     core.finish(entry, outcome, now);
     core.actions().wake_keeper
+}
+
+/// `Retry-After` of a DFSP is a least wait: longer than the lane's own, but no further than the deadline.
+#[test]
+fn a_callback_is_not_repeated_before_the_time_that_the_dfsp_named() {
+    for (repetition, asked_s, waits_s) in [
+        (Repetition::UntilDeadline, 90, 90),
+        (Repetition::AFewTimes, 90, 90),
+        // The lane's deadline is 100 minutes.
+        (Repetition::UntilDeadline, 7_000, 6_000),
+    ] {
+        let (mut core, now) = lane(9, 1);
+        let entry = core.take(now).unwrap();
+        let retry_after = Some(Duration::from_secs(asked_s));
+        let refusal = Refusal { reason: "answered 503".to_owned(), repetition, retry_after };
+        core.finish(entry, Outcome::Refused(refusal), now);
+        let at = |seconds| now + Duration::from_secs(seconds);
+        assert!(core.take(at(waits_s - 1)).is_none(), "{asked_s}");
+        core.at(at(waits_s));
+        let is_parked = !core.actions().parked.is_empty();
+        assert_eq!((core.take(at(waits_s)).is_some(), is_parked), (waits_s == asked_s, waits_s != asked_s));
+    }
 }
 
 #[test]
