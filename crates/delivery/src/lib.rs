@@ -11,8 +11,10 @@ pub mod lanes;
 pub mod owed;
 pub mod relayed;
 mod render;
+mod shares;
 mod signer;
 
 pub use handler::{Accepted, Handler, Request};
 pub use render::{OutgoingRequest, Unroutable};
+pub use shares::{Shares, share_of};
 pub use signer::Signer;

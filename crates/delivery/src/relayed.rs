@@ -2,6 +2,7 @@
 //!
 //! - [`Outgoing`] is a message to a DFSP: a sender's own, forwarded with its bytes and signature, or one that the hub
 //!   makes.
+//! - [`Forwarded`] remembers whom the hub asked, so that no other DFSP answers.
 //! - [`Relay`] sends it over the receiver's lane, at once and from the worker that calls. A [`Failure`] names the error
 //!   that the sender gets.
 //!
@@ -10,12 +11,14 @@
 //! relay never holds money.
 
 mod failure;
+mod forwarded;
 mod message;
 mod metrics;
 mod relay;
 mod transport;
 
 pub use failure::{ErrorInformation, Failure};
+pub use forwarded::Forwarded;
 pub use message::{Address, Author, Outgoing};
 pub use metrics::RelayMetrics;
 pub use relay::{Permit, Relay, RelayConfig};

@@ -6,7 +6,7 @@
 use upesi_fspiop::headers::{Forward, MessageSource, rewrite_for_forward};
 use upesi_fspiop::uri::{PathValues, append_to_base, fill_template};
 use upesi_http::{Bytes, Full, HeaderMap, Method, Request, Target, header_block};
-use upesi_ledger::{EndpointType, Participant};
+use upesi_ledger::{EndpointType, Participant, ParticipantId};
 
 use crate::Signer;
 
@@ -50,6 +50,7 @@ impl Message<'_> {
             headers: self.headers()?,
             body: self.body,
             is_hub_made: matches!(self.forward.source, MessageSource::Hub { .. }),
+            sender: None,
         })
     }
 
@@ -102,6 +103,8 @@ pub struct OutgoingRequest {
     pub body: Bytes,
     /// Whether the hub makes it itself, and not a DFSP.
     pub is_hub_made: bool,
+    /// The participant that is liable for a relayed message. The message takes a place of its share.
+    pub sender: Option<ParticipantId>,
 }
 
 impl OutgoingRequest {

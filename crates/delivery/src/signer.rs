@@ -97,7 +97,8 @@ mod tests {
             headers.insert(name, "x".parse().unwrap());
         }
         let target = Target::parse("http://greenbank/x").unwrap();
-        OutgoingRequest { target, method: Method::PUT, headers, body: Bytes::from_static(b"{}"), is_hub_made }
+        let body = Bytes::from_static(b"{}");
+        OutgoingRequest { target, method: Method::PUT, headers, body, is_hub_made, sender: None }
     }
 
     #[tokio::test]

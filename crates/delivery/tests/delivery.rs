@@ -176,6 +176,7 @@ async fn connections_that_idle_are_closed() {
                 headers: HeaderMap::new(),
                 body: Bytes::new(),
                 is_hub_made: false,
+                sender: None,
             };
             assert_eq!(world.courier.send(target, request).await.unwrap().status, 200);
         }

@@ -24,6 +24,7 @@ fn request(world: &World, seq: u64) -> OutgoingRequest {
         headers,
         body: Bytes::new(),
         is_hub_made: false,
+        sender: None,
     }
 }
 
@@ -120,7 +121,12 @@ async fn a_status_counts_though_the_body_breaks_off() {
 
 #[tokio::test]
 async fn more_than_the_bound_are_refused_at_once_and_the_others_arrive() {
-    let world = World::start(CourierConfig { relay_concurrency_max: 2, relay_waiting_max: 3, ..config() });
+    let world = World::start(CourierConfig {
+        relay_concurrency_max: 2,
+        relay_waiting_max: 3,
+        relay_sender_share_percent: 100,
+        ..config()
+    });
     let world = Arc::new(world);
     let dfsp = world.dfsp(participant(2), 0, |_, _| 200);
     let mut sending = JoinSet::new();

@@ -15,6 +15,8 @@ pub struct DirectoryConfig {
     pub pending_max: usize,
     /// Bytes of headers and paths of the lookups that wait; above it further ones are refused with 2005.
     pub pending_bytes_max: usize,
+    /// The part of these that the lookups of one DFSP may take, in percent.
+    pub sender_share_percent: usize,
     /// Error callbacks about unanswered lookups that are on their way at a time; the others wait.
     pub expiries_in_flight_max: usize,
     /// Whether a lookup that finds an owner or a destination unknown to the scheme makes the oracle forget the party.
@@ -22,8 +24,8 @@ pub struct DirectoryConfig {
     pub remove_stale_parties: bool,
     /// Whether the extended types of identifiers are served, of which batches may bring some; paths are checked before.
     pub extended_party_id_types: bool,
-    /// Whether only the DFSP that a party belongs to may remove it from an external oracle. It costs a lookup per
-    /// removal. The built-in directory has its own such option.
+    /// Whether only the DFSP that a party belongs to may change or remove it in an external oracle. It costs a lookup
+    /// for each. The built-in directory has its own such option.
     pub external_ownership_check: bool,
     /// The bounds of each external oracle.
     pub oracle: OracleConfig,
@@ -35,10 +37,11 @@ impl Default for DirectoryConfig {
             lookup_deadline: Duration::from_secs(20),
             pending_max: 65_536,
             pending_bytes_max: 128 << 20,
+            sender_share_percent: 25,
             expiries_in_flight_max: 256,
             remove_stale_parties: false,
             extended_party_id_types: false,
-            external_ownership_check: false,
+            external_ownership_check: true,
             oracle: OracleConfig::default(),
         }
     }
@@ -54,6 +57,8 @@ pub struct OracleConfig {
     /// Questions on their way to one oracle; further ones fail at once. They hold no more memory than this, however
     /// slow it is.
     pub in_flight_max: usize,
+    /// The part of these that the questions of one DFSP may take, in percent.
+    pub sender_share_percent: usize,
     /// Connections that each worker may have open to one oracle.
     pub connections_max: usize,
     /// How long a connection may idle before it is used no more.
@@ -85,7 +90,8 @@ impl Default for OracleConfig {
         Self {
             deadline: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(3),
-            in_flight_max: 256,
+            in_flight_max: 1024,
+            sender_share_percent: 25,
             connections_max: 64,
             connection_idle_timeout: Duration::from_secs(30),
             outbound: Outbound::default(),

@@ -14,7 +14,7 @@ use futures_util::future::Either;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
-use upesi_delivery::relayed::{Address, ErrorInformation, Outgoing, Permit, Relay};
+use upesi_delivery::relayed::{Address, ErrorInformation, Forwarded, Outgoing, Permit, Relay};
 use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::Participants;
 use upesi_fspiop::render::write_providers;
@@ -33,6 +33,9 @@ use crate::{ConfigError, DirectoryConfig, DirectoryMetrics};
 /// Least time between two looks for expired lookups, so that those which expire close together are found together.
 const EXPIRY_PAUSE_MIN: Duration = Duration::from_millis(10);
 
+/// Forwarded lookups that are remembered, answered ones included, so that only their receivers answer.
+const FORWARDED_MAX: usize = 131_072;
+
 /// Account lookup: `participants/…` and `parties/…`; and `services/…`. Cheap to clone.
 #[derive(Clone)]
 pub struct Directory {
@@ -45,6 +48,7 @@ struct Shared {
     oracles: Arc<dyn OracleSource>,
     metrics: DirectoryMetrics,
     pending: PendingLookups,
+    forwarded: Forwarded,
     on_miss: OnMiss,
 }
 
@@ -63,7 +67,10 @@ impl Directory {
     ) -> Result<Self, Vec<ConfigError>> {
         config.check()?;
         let pending = PendingLookups::new(&config, metrics.pending.clone());
-        Ok(Self { shared: Arc::new(Shared { config, relay, oracles, metrics, pending, on_miss }) })
+        // An answer that comes after the deadline, or once more, is forwarded for as long again.
+        let forwarded = Forwarded::new(FORWARDED_MAX, 2 * config.lookup_deadline);
+        let shared = Shared { config, relay, oracles, metrics, pending, forwarded, on_miss };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Answers lookups that nobody else answers in time. To be started once, on any worker; it ends when the directory
@@ -135,9 +142,9 @@ impl Shared {
         }))
     }
 
-    /// Whether a name is that of a participant. Whether it is active does not matter: a lookup moves no money.
+    /// Whether a name is that of a DFSP, active or not: a lookup moves no money.
     fn is_known(&self, name: &FspId) -> bool {
-        self.relay.participants().named(name).is_some()
+        self.relay.participants().dfsp(name).is_some()
     }
 
     /// Refuses at once who could not be told later.

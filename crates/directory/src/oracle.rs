@@ -175,8 +175,8 @@ pub trait Oracle: Send + Sync + 'static {
         false
     }
 
-    /// Who serves a party: one entry for each sub id and currency that fits; the oracle may give further sub ids.
-    /// Empty: nobody.
+    /// The owners of a party: one entry for each sub id and currency that fits; the oracle may return further sub ids.
+    /// Without a currency the oldest registration comes first, if the oracle knows the order. Empty: no owner.
     fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>>;
 
     /// Notes that `owner` serves a party.
@@ -243,7 +243,7 @@ impl Oracle for BuiltInOracle {
     }
 
     fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>> {
-        let found = self.0.find(inquiry.party.kind, &inquiry.party.id_text());
+        let found = self.0.find_oldest_first(inquiry.party.kind, &inquiry.party.id_text());
         let found = found.map(|owners| in_currency(owners, inquiry.currency));
         Box::pin(std::future::ready(found.map_err(|error| {
             tracing::error!(%error, "the built-in directory could not be read");
@@ -289,10 +289,11 @@ fn entry(inquiry: &Inquiry<'_>, fsp: FspId) -> Entry {
 }
 
 /// Those who serve the party in a currency: for each sub id whoever is registered for it by name, else whoever is
-/// registered for any. Without a currency everybody fits.
+/// registered for any. Without a currency everybody fits, in the given order.
 fn in_currency(mut owners: Vec<Owner>, currency: Option<Currency>) -> Vec<Owner> {
     let Some(currency) = currency else { return owners };
     owners.retain(|owner| owner.currency.is_none_or(|of| of == currency));
+    owners.sort_by(|one, other| (&one.sub_id, one.currency).cmp(&(&other.sub_id, other.currency)));
     // In order of sub id, those for any currency first: the first goes where another of the same sub id follows.
     let mut fitting: Vec<Owner> = Vec::with_capacity(owners.len());
     for owner in owners {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
+use upesi_delivery::{Shares, share_of};
 use upesi_fspiop::{PartyIdType, PartyPath, PathNames, SyncError};
 use upesi_ledger::ParticipantId;
 use upesi_types::{ErrorCode, FspId};
@@ -25,6 +26,8 @@ use crate::timed::{Place, Timed};
 pub(crate) struct PendingLookups {
     lookups_max: usize,
     bytes_max: usize,
+    /// What each DFSP has of both, by the number of the participant that is liable for it.
+    shares: Shares<u32>,
     deadline: std::time::Duration,
     hasher: RandomState,
     gauge: Gauge,
@@ -46,6 +49,8 @@ struct Lookup {
     id: Box<str>,
     sub_id: Option<Box<str>>,
     request: Arc<PartyRequest>,
+    /// Whose share it takes a place of.
+    sender: u32,
 }
 
 impl PendingLookups {
@@ -53,6 +58,10 @@ impl PendingLookups {
         Self {
             lookups_max: config.pending_max,
             bytes_max: config.pending_bytes_max,
+            shares: Shares::new(
+                share_of(config.pending_max, config.sender_share_percent),
+                share_of(config.pending_bytes_max, config.sender_share_percent),
+            ),
             deadline: config.lookup_deadline,
             hasher: RandomState::new(),
             gauge,
@@ -60,20 +69,22 @@ impl PendingLookups {
         }
     }
 
-    /// Begins to wait for the answer to a request.
+    /// Begins to wait for the answer to a request. `sender` is the number of the participant that is liable for it.
     ///
-    /// Errors: 503 with 2005 where there is no room; nothing was accepted.
-    pub(crate) fn begin(&self, request: &Arc<PartyRequest>) -> Result<Place, SyncError> {
+    /// Errors: 503 with 2005 if there is no room, in all or for this sender; nothing was accepted.
+    pub(crate) fn begin(&self, request: &Arc<PartyRequest>, sender: u32) -> Result<Place, SyncError> {
         let (bytes, party) = (bytes(request), request.ids.as_path());
         let lookup = Lookup {
             kind: party.kind,
             id: party.id_text().into(),
             sub_id: party.sub_id_text().map(Into::into),
             request: request.clone(),
+            sender,
         };
         let hash = self.hash(&request.parties.source, party.kind, &lookup.id, lookup.sub_id.as_deref());
         let mut state = self.state();
-        if state.lookups.len() >= self.lookups_max || state.bytes + bytes > self.bytes_max {
+        let has_room = state.lookups.len() < self.lookups_max && state.bytes + bytes <= self.bytes_max;
+        if !has_room || !self.shares.take(sender, bytes) {
             return Err(SyncError::new(ErrorCode::SERVER_BUSY, "Too many lookups wait for an answer"));
         }
         state.bytes += bytes;
@@ -102,9 +113,14 @@ impl PendingLookups {
         ended.is_some()
     }
 
-    /// Begins to wait for proxies that are asked about a party; false if they are being asked about it already, for
-    /// the same requester, whom their answer reaches once.
-    pub(crate) fn discover(&self, request: &PartyRequest, proxies: &[ParticipantId]) -> bool {
+    /// Begins to wait for several participants: `asked` now, and `others` in turn if `asked` do not have the party.
+    /// False if a query of the same requester about the party is under way, because its answer ends this lookup, too.
+    pub(crate) fn discover(
+        &self,
+        request: &PartyRequest,
+        asked: &[ParticipantId],
+        others: Vec<(FspId, ParticipantId)>,
+    ) -> bool {
         let (requester, party) = (request.parties.source, request.ids.as_path());
         let (kind, id, sub_id) = (party.kind, party.id_text(), party.sub_id_text());
         let hash = self.hash(&requester, kind, &id, sub_id.as_deref());
@@ -117,30 +133,36 @@ impl PendingLookups {
             state.discoveries.take_oldest();
         }
         let party = (kind, (*id).into(), sub_id.as_deref().map(Into::into));
-        let discovery = Discovery::new(requester, party, proxies);
+        let discovery = Discovery::new(requester, party, asked, others);
         state.discoveries.keep(hash, Instant::now() + self.deadline, discovery, Discovery::is_same);
         true
     }
 
-    /// Hears what a DFSP is answered about a party, by a proxy or by a DFSP of this scheme. Ends what it has asked
-    /// about it, unless another proxy may know more.
+    /// Takes in an answer about a party to a DFSP. `answering` is the participant that is liable for the sender of the
+    /// answer. Ends the lookups of the DFSP about the party, unless another participant may still have it.
     pub(crate) fn answered(
         &self,
         requester: &FspId,
         party: &PartyPath<'_>,
-        (proxy, is_error): (Option<ParticipantId>, bool),
+        (answering, is_error): (Option<ParticipantId>, bool),
     ) -> Reception {
         let (id, sub_id) = (party.id_text(), party.sub_id_text());
         let hash = self.hash(requester, party.kind, &id, sub_id.as_deref());
         let mut state = self.state();
         let is_discovered =
             |discovery: &Discovery| discovery.is_about(requester, party.kind, &id, sub_id.as_deref());
-        if let Some(discovery) = state.discoveries.newest_about(hash, is_discovered)
-            && discovery.hear(proxy, is_error) == Verdict::KeptBack
-        {
-            return Reception::KeptBack;
-        }
         let is_meant = |lookup: &Lookup| lookup.is_about(requester, party.kind, &id, sub_id.as_deref());
+        let discovery = state.discoveries.newest_about(hash, is_discovered);
+        match discovery.map_or(Verdict::Ends, |discovery| discovery.hear(answering, is_error)) {
+            Verdict::Ends => {}
+            Verdict::KeptBack => return Reception::KeptBack,
+            Verdict::AsksNext(next) => {
+                let waiting = state.lookups.about(hash, is_meant).next();
+                let waiting = waiting.map(|(_, lookup)| lookup.request.clone());
+                // If all lookups have expired, their sender has its error.
+                return waiting.map_or(Reception::KeptBack, |request| Reception::AsksNext(next, request));
+            }
+        }
         let mut count = 0;
         while let Some(ended) = state.lookups.take_about(hash, is_meant) {
             self.account(&mut state, Some(&ended));
@@ -169,7 +191,9 @@ impl PendingLookups {
 
     fn account(&self, state: &mut State, ended: Option<&Lookup>) {
         if let Some(lookup) = ended {
-            state.bytes -= bytes(&lookup.request);
+            let bytes = bytes(&lookup.request);
+            state.bytes -= bytes;
+            self.shares.give_back(lookup.sender, bytes);
             self.show(state);
         }
     }
@@ -208,10 +232,11 @@ fn bytes(request: &PartyRequest) -> usize {
     request.headers.len() + request.ids.bytes() * 2 + request.query.as_ref().map_or(0, |query| query.len())
 }
 
-// Lookups that go to all proxies, because no directory knows the party.
+// Lookups that go to several: to all proxies, because no directory knows the party, or to its DFSPs one after the
+// other.
 //
-// The first proxy that has the party answers the lookup; what the others say afterwards is dropped. Errors are kept
-// back as long as another proxy may still have it; the last one is the answer.
+// The first that has the party answers the lookup; what the others say afterwards is dropped. Errors are kept back as
+// long as another one may still have it; the last one is the answer.
 
 /// Proxies that one lookup goes to.
 pub(crate) const PROXIES_ASKED_MAX: usize = 16;
@@ -225,18 +250,22 @@ pub(crate) struct Discovery {
     kind: PartyIdType,
     id: Box<str>,
     sub_id: Option<Box<str>>,
-    /// The proxies that were asked, and whether each is done with it.
+    /// The queried participants, each as the liable one, and whether it has answered.
     asked: Vec<(ParticipantId, bool)>,
+    /// The DFSPs to query in turn after them, the next one last, each with the liable participant.
+    others: Vec<(FspId, ParticipantId)>,
     is_found: bool,
 }
 
 /// What an answer about a party is to who asked for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Reception {
     /// It is passed on. This many lookups waited for it.
     Passes(u64),
-    /// It is kept back: another proxy has answered, or may still answer with the party.
+    /// The answer is dropped: another participant has answered, or may still answer with the party.
     KeptBack,
+    /// The answer is dropped, and the hub queries this DFSP next.
+    AsksNext(FspId, Arc<PartyRequest>),
 }
 
 /// What an answer is to a discovery.
@@ -245,16 +274,20 @@ pub(crate) enum Verdict {
     /// It ends the lookups.
     Ends,
     KeptBack,
+    /// No queried participant has the party, so the hub queries this DFSP.
+    AsksNext(FspId),
 }
 
 impl Discovery {
     pub(crate) fn new(
         requester: FspId,
         (kind, id, sub_id): (PartyIdType, Box<str>, Option<Box<str>>),
-        proxies: &[ParticipantId],
+        asked: &[ParticipantId],
+        mut others: Vec<(FspId, ParticipantId)>,
     ) -> Self {
-        let asked = proxies.iter().map(|proxy| (*proxy, false)).collect();
-        Self { requester, kind, id, sub_id, asked, is_found: false }
+        let asked = asked.iter().map(|asked| (*asked, false)).collect();
+        others.reverse();
+        Self { requester, kind, id, sub_id, asked, others, is_found: false }
     }
 
     pub(crate) fn is_about(
@@ -279,16 +312,29 @@ impl Discovery {
         !self.is_found && self.asked.iter().any(|(_, is_done)| !is_done)
     }
 
-    /// Hears an answer, of a proxy or of a DFSP of this scheme, which nobody has asked.
-    pub(crate) fn hear(&mut self, proxy: Option<ParticipantId>, is_error: bool) -> Verdict {
-        let asked = self.asked.iter_mut().find(|(asked, _)| Some(*asked) == proxy);
+    /// Takes in an answer of any participant.
+    pub(crate) fn hear(&mut self, answering: Option<ParticipantId>, is_error: bool) -> Verdict {
+        let asked = self.asked.iter_mut().find(|(asked, _)| Some(*asked) == answering);
         let Some((_, is_done)) = asked else { return Verdict::Ends };
         let is_repeated = std::mem::replace(is_done, true);
         if self.is_found || (is_repeated && is_error) {
             return Verdict::KeptBack;
         }
         self.is_found = !is_error;
-        if self.is_under_way() { Verdict::KeptBack } else { Verdict::Ends }
+        match self.is_under_way() {
+            true => Verdict::KeptBack,
+            false if self.is_found => Verdict::Ends,
+            false => self.next().map_or(Verdict::Ends, Verdict::AsksNext),
+        }
+    }
+
+    /// The next DFSP to ask, which is under way then.
+    fn next(&mut self) -> Option<FspId> {
+        let (next, liable) = self.others.pop()?;
+        // Several may be behind one proxy.
+        self.asked.retain(|(asked, _)| *asked != liable);
+        self.asked.push((liable, false));
+        Some(next)
     }
 }
 
@@ -302,7 +348,33 @@ mod tests {
 
     fn discovery() -> Discovery {
         let party = (PartyIdType::Msisdn, "26097".into(), None);
-        Discovery::new(FspId::parse("bluebank").unwrap(), party, &[proxy(1), proxy(2)])
+        Discovery::new(FspId::parse("bluebank").unwrap(), party, &[proxy(1), proxy(2)], Vec::new())
+    }
+
+    /// Three DFSPs. The second and the third are behind the same proxy.
+    #[test]
+    fn others_are_asked_in_turn_until_one_has_the_party() {
+        let [second, third] = ["farbank", "farwallet"].map(|name| FspId::parse(name).unwrap());
+        let others = vec![(second, proxy(2)), (third, proxy(2))];
+        let party = (PartyIdType::Msisdn, "26097".into(), None);
+        let discovery =
+            || Discovery::new(FspId::parse("bluebank").unwrap(), party.clone(), &[proxy(1)], others.clone());
+        use Verdict::{AsksNext, Ends, KeptBack};
+        type Heard = (u32, bool, Verdict);
+        let stories: [&[Heard]; 4] = [
+            // The last one was not asked.
+            &[(1, false, Ends), (1, false, KeptBack), (2, false, Ends)],
+            &[(1, true, AsksNext(second)), (1, true, KeptBack), (2, false, Ends)],
+            &[(1, true, AsksNext(second)), (2, true, AsksNext(third)), (2, true, Ends)],
+            // It comes to know it after all.
+            &[(1, true, AsksNext(second)), (1, false, Ends), (2, true, KeptBack)],
+        ];
+        for story in stories {
+            let mut discovery = discovery();
+            for (number, is_error, verdict) in story {
+                assert_eq!(discovery.hear(Some(proxy(*number)), *is_error), *verdict, "{story:?}");
+            }
+        }
     }
 
     #[test]

@@ -69,6 +69,8 @@ impl Transport for RecordingTransport {
 pub(crate) enum Script {
     /// DFSPs with their sub ids.
     Finds(Vec<(&'static str, Option<&'static str>)>),
+    /// DFSPs with the currencies that they are registered for.
+    FindsIn(Vec<(&'static str, &'static str)>),
     Fails(OracleFailure),
     FailsAfter(Duration, OracleFailure),
     /// It refuses these identifiers of a batch and accepts the others.
@@ -132,15 +134,20 @@ impl Oracle for ScriptedOracle {
 
     fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>> {
         Box::pin(async move {
-            let Script::Finds(found) = self.answer("find", inquiry, None).await? else {
-                return Ok(Vec::new());
-            };
-            let owner = |(name, sub_id): (&str, Option<&str>)| Owner {
+            let owner = |name, currency: Option<&str>, sub_id: Option<&str>| Owner {
                 fsp: fsp(name),
-                currency: None,
+                currency: currency.and_then(Currency::parse),
                 sub_id: sub_id.map(Into::into),
             };
-            Ok(found.into_iter().map(owner).collect())
+            Ok(match self.answer("find", inquiry, None).await? {
+                Script::Finds(found) => {
+                    found.into_iter().map(|(name, sub_id)| owner(name, None, sub_id)).collect()
+                }
+                Script::FindsIn(found) => {
+                    found.into_iter().map(|(name, currency)| owner(name, Some(currency), None)).collect()
+                }
+                _ => Vec::new(),
+            })
         })
     }
 
@@ -183,7 +190,8 @@ impl OracleSource for ScriptedOracles {
 }
 
 /// A scheme: the payer bluebank; the payees greenbank and redbank; poorbank, which registered no endpoints; and twenty
-/// others, bank-0 and so on.
+/// others, bank-0 and so on. bluebank and greenbank have accounts in KES and USD, redbank in EUR, poorbank none, the
+/// others in KES.
 pub(crate) struct World {
     pub(crate) directory: Directory,
     pub(crate) oracle: Arc<ScriptedOracle>,
@@ -195,8 +203,17 @@ pub(crate) struct World {
 impl World {
     /// With an oracle for MSISDN and BUSINESS.
     pub(crate) fn new(config: DirectoryConfig, oracle: Arc<ScriptedOracle>) -> Self {
+        Self::with_relay(config, oracle, RelayConfig::default())
+    }
+
+    /// The same where DFSPs that were not asked may answer.
+    pub(crate) fn open(config: DirectoryConfig, oracle: Arc<ScriptedOracle>) -> Self {
+        Self::with_relay(config, oracle, RelayConfig { unasked_answers: true, ..RelayConfig::default() })
+    }
+
+    fn with_relay(config: DirectoryConfig, oracle: Arc<ScriptedOracle>, relay: RelayConfig) -> Self {
         let by_type = [PartyIdType::Msisdn, PartyIdType::Business].map(|kind| (kind, oracle.clone()));
-        Self::with_oracles(config, oracle, Arc::new(ScriptedOracles(by_type.into())), RelayConfig::default())
+        Self::with_oracles(config, oracle, Arc::new(ScriptedOracles(by_type.into())), relay)
     }
 
     pub(crate) fn with_oracles(
@@ -258,6 +275,7 @@ impl World {
         }
         let mut accounts = Vec::new();
         for participant in &mut all {
+            participant.accounts.clear();
             let currencies = match participant.name.as_str() {
                 "Hub" => &[][..],
                 "fx-wide" => &["KES", "TZS", "UGX"],
@@ -324,6 +342,20 @@ impl World {
 fn scheme() -> Vec<Participant> {
     let names = ["Hub", "bluebank", "greenbank", "redbank", "poorbank"].map(str::to_owned);
     let names = names.into_iter().chain((0..20).map(|number| format!("bank-{number}")));
+    let accounts = |name: &str| -> Vec<AccountRef> {
+        let currencies: &[&str] = match name {
+            "Hub" | "poorbank" => &[],
+            "bluebank" | "greenbank" => &["KES", "USD"],
+            "redbank" => &["EUR"],
+            _ => &["KES"],
+        };
+        let account = |(number, code): (u32, &&str)| AccountRef {
+            id: AccountId::new(number).unwrap(),
+            currency: Currency::parse(code).unwrap(),
+            kind: LedgerAccountTypeId::POSITION,
+        };
+        (1..).zip(currencies).map(account).collect()
+    };
     let participant = |(index, name): (usize, String)| Participant {
         id: ParticipantId::new(index as u32 + 1).unwrap(),
         name: fsp(&name),
@@ -331,7 +363,7 @@ fn scheme() -> Vec<Participant> {
         is_active: name != "redbank",
         is_proxy: false,
         created_at: Timestamp::from_ns(0),
-        accounts: Vec::new(),
+        accounts: accounts(&name),
         limits: Vec::new(),
         endpoints: if ["Hub", "poorbank"].contains(&&*name) { Vec::new() } else { endpoints(&name) },
         bindings: Vec::new(),

@@ -125,6 +125,32 @@ impl Participants {
         self.named(name).or_else(any_case)
     }
 
+    /// The DFSP of that name; the hub is none.
+    pub fn dfsp(&self, name: &FspId) -> Option<&Participant> {
+        self.named(name).filter(|participant| participant.id != ParticipantId::HUB)
+    }
+
+    /// The participant whose accounts and limits count for a participant: its proxy, if it is behind one.
+    pub fn liable<'a>(&'a self, participant: &'a Participant) -> &'a Participant {
+        self.proxy_of(participant.id).unwrap_or(participant)
+    }
+
+    /// The currencies of a participant's position accounts, or of its proxy's, active or not.
+    pub fn position_currencies<'a>(
+        &'a self,
+        participant: &'a Participant,
+    ) -> impl Iterator<Item = Currency> + 'a {
+        let accounts = self.liable(participant).accounts.iter();
+        let positions = accounts.filter(|account| account.kind == LedgerAccountTypeId::POSITION);
+        positions.map(|account| account.currency)
+    }
+
+    /// Whether a participant can be registered for a party in a currency: it has a position account in it. For all
+    /// currencies (`None`) any participant can be registered.
+    pub fn can_serve(&self, participant: &Participant, currency: Option<Currency>) -> bool {
+        currency.is_none_or(|currency| self.position_currencies(participant).any(|held| held == currency))
+    }
+
     /// The participant that a caller is who proves a value.
     pub fn bound_by(&self, binding: &Binding) -> Option<ParticipantId> {
         self.by_binding.get(binding).copied()

@@ -34,7 +34,7 @@ pub struct CurrencyPair {
 }
 
 /// An id in a path. Prints as it was received.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PathId {
     /// A well-formed id, written as such.
     Plain(TransferId),

@@ -154,8 +154,8 @@ pub struct BatchEntry {
     pub id: Box<str>,
     /// Tells apart parties under one identifier.
     pub sub_id: Option<Box<str>>,
-    /// The DFSP that serves the party.
-    pub fsp: FspId,
+    /// The DFSP that serves the party; `None` if the entry names none.
+    pub fsp: Option<FspId>,
 }
 
 /// `POST /quotes`
@@ -410,7 +410,7 @@ mod tests {
             kind,
             id: id.into(),
             sub_id: sub_id.map(Into::into),
-            fsp: bluebank,
+            fsp: Some(bluebank),
         };
         let parties = vec![
             entry(Ok(PartyIdType::Msisdn), "26011", None),

@@ -346,8 +346,8 @@ pub struct PartyEntry<'a> {
     pub identifier: &'a str,
     /// Tells apart parties under one identifier, decoded.
     pub sub_id: Option<&'a str>,
-    /// The DFSP that serves the party.
-    pub fsp: &'a str,
+    /// The DFSP that serves the party; `None` if the request named none.
+    pub fsp: Option<&'a str>,
 }
 
 /// What became of one party of a batch.
@@ -416,9 +416,13 @@ fn write_list<T>(
 }
 
 fn write_entry(out: &mut Vec<u8>, party: PartyEntry<'_>) {
-    out.extend_from_slice(b"{\"fspId\":");
-    ByteWriter(out).text(party.fsp);
-    out.extend_from_slice(b",\"partyIdType\":");
+    out.push(b'{');
+    if let Some(fsp) = party.fsp {
+        out.extend_from_slice(b"\"fspId\":");
+        ByteWriter(out).text(fsp);
+        out.push(b',');
+    }
+    out.extend_from_slice(b"\"partyIdType\":");
     ByteWriter(out).text(party.kind);
     out.extend_from_slice(b",\"partyIdentifier\":");
     ByteWriter(out).text(party.identifier);

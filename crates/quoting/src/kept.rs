@@ -137,6 +137,14 @@ impl KeptQuotes {
         Ok(seen)
     }
 
+    /// The payer's and the payee's DFSP of a kept request for a quote.
+    pub(crate) fn asked(&self, quote: QuoteKey) -> Result<Option<(FspId, FspId)>, TablesError> {
+        let value = |part: u8| self.tables.quotes.get(&key(quote, part));
+        let head = value(HEAD)?.and_then(|head| Head::decode(&head));
+        let request = value(Part::Request as u8)?.and_then(|request| decode_message(&request));
+        Ok(request.zip(head.and_then(|head| head.payee)).map(|(request, payee)| (request.source, payee)))
+    }
+
     /// A quote of any kind by its id.
     pub(crate) fn find(&self, id: &str) -> Result<Option<KeptQuote>, TablesError> {
         let Some(id) = TransferId::parse(id) else { return Ok(None) };

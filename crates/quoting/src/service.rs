@@ -2,8 +2,9 @@
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use upesi_delivery::relayed::{Address, ErrorInformation, Failure, Outgoing, Permit, Relay};
+use upesi_delivery::relayed::{Address, ErrorInformation, Failure, Forwarded, Outgoing, Permit, Relay};
 use upesi_delivery::{Accepted, Handler, Request, Unroutable};
 use upesi_engine::Participants;
 use upesi_fspiop::{Method, PathId, Resource, SyncError, fingerprint};
@@ -32,7 +33,15 @@ struct Shared {
     memory: Memory,
     refuse_expired: bool,
     metrics: QuotingMetrics,
+    /// Quotes of all kinds, and payment requests, which a customer may answer much later.
+    forwarded: [Forwarded; 2],
 }
+
+/// Forwarded requests of each sort that are remembered, so that only their receivers answer. Far more than wait for an
+/// answer at a time.
+const FORWARDED_MAX: usize = 131_072;
+/// How long they are remembered.
+const FORWARDED_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What is known of earlier messages.
 enum Memory {
@@ -70,7 +79,9 @@ impl Quoting {
             (None, entries) => Memory::Recent(Mutex::new(DuplicateTable::new(entries))),
         };
         let refuse_expired = config.refuse_expired;
-        Ok(Self { shared: Arc::new(Shared { relay, rules, memory, refuse_expired, metrics }) })
+        let forwarded = [(); 2].map(|()| Forwarded::new(FORWARDED_MAX, FORWARDED_LIFE));
+        let shared = Shared { relay, rules, memory, refuse_expired, metrics, forwarded };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// A kept quote, bulk quote or FX quote by its id; `None` too where quotes are not kept.
@@ -140,12 +151,76 @@ impl Shared {
             return Err(SyncError::new(ErrorCode::MISSING_ELEMENT, detail));
         };
         let reading = Reading::of(&mut request)?;
+        let is_answer = request.operation.method() == Method::Put;
+        if is_answer && participants.dfsp(&destination).is_some() {
+            self.check_asked(&request, &reading, &destination)?;
+        }
         let plan = match self.judge(&request, destination, &reading, address, &participants) {
             Ok(outgoing) => self.remember(&request, &reading, outgoing, &participants).await?,
             Err(error) => Plan::Refuse(error),
         };
+        if let Plan::Forward(Outgoing { receiver, .. }) = &plan
+            && !is_answer
+            && let Some(liable) = self.relay.liable(receiver)
+        {
+            let (forwarded, subject) = self.forwarded(&request, &reading);
+            forwarded.note(subject, &request.parties.source, liable);
+        }
         tokio::spawn(self.run(permit, request, reading, address, plan));
         Ok(Accepted)
+    }
+
+    /// Rejects an answer from a DFSP that was not asked, or for one that did not ask.
+    ///
+    /// Errors: 400 with 3205, 3206 or 3209.
+    fn check_asked(
+        &self,
+        request: &Request,
+        reading: &Reading,
+        destination: &FspId,
+    ) -> Result<(), SyncError> {
+        let source = &request.parties.source;
+        if self.relay.takes_unasked_answers() || self.was_asked(request, reading, destination) {
+            return Ok(());
+        }
+        let code = match request.resource() {
+            Resource::TransactionRequests | Resource::Authorizations => {
+                ErrorCode::TRANSACTION_REQUEST_NOT_FOUND
+            }
+            Resource::BulkQuotes => ErrorCode::BULK_QUOTE_NOT_FOUND,
+            _ => ErrorCode::QUOTE_NOT_FOUND,
+        };
+        Err(SyncError::new(code, &format!("{source} was not asked by {destination}")))
+    }
+
+    fn was_asked(&self, request: &Request, reading: &Reading, destination: &FspId) -> bool {
+        let source = &request.parties.source;
+        let (forwarded, subject) = self.forwarded(request, reading);
+        if self.relay.liable(source).is_some_and(|liable| forwarded.may_answer(subject, destination, liable))
+        {
+            return true;
+        }
+        // A kept quote outlives a restart.
+        let (Memory::Kept(kept), Some(quote)) = (&self.memory, reading.quote) else { return false };
+        match kept.asked(quote) {
+            Ok(Some((payer, payee))) => {
+                payer == *destination && self.relay.liable(&payee) == self.relay.liable(source)
+            }
+            Ok(None) => false,
+            Err(error) => {
+                tracing::warn!(%error, quote = %reading.path_id, "a kept quote could not be read");
+                false
+            }
+        }
+    }
+
+    /// Where requests of this sort are remembered, and what this one is about.
+    fn forwarded(&self, request: &Request, reading: &Reading) -> (&Forwarded, (Resource, PathId)) {
+        let resource = request.resource();
+        let sort = usize::from(resource.is_payment_request());
+        // However it is written in the path.
+        let id = reading.path_id.id().map_or_else(|| reading.path_id.clone(), PathId::Plain);
+        (&self.forwarded[sort], (resource, id))
     }
 
     /// The checks that need no memory, and the message that goes on if they pass.

@@ -61,6 +61,8 @@ pub struct CourierConfig {
     /// Bytes of relayed messages to one DFSP that are on their way or wait; further ones are refused. One that is alone
     /// may exceed it.
     pub relay_waiting_bytes_max: usize,
+    /// The part of these places that the messages of one sender may take, in percent; of the bytes twice that part.
+    pub relay_sender_share_percent: usize,
     /// Whether attempts and callbacks are timed; they are counted always. Without is for measurements.
     pub records_metrics: bool,
     /// Seed of the random part of waits.
@@ -92,8 +94,9 @@ impl Default for CourierConfig {
             report_interval: Duration::from_millis(20),
             backlog_retry_wait: Duration::from_millis(500),
             relay_concurrency_max: 64,
-            relay_waiting_max: 1024,
-            relay_waiting_bytes_max: 16 * 1024 * 1024,
+            relay_waiting_max: 4096,
+            relay_waiting_bytes_max: 32 * 1024 * 1024,
+            relay_sender_share_percent: 25,
             records_metrics: true,
             seed: 0,
         }

@@ -54,6 +54,8 @@ pub struct Outgoing {
     pub query: Option<Box<str>>,
     /// On whose behalf.
     pub author: Author,
+    /// The sender of the request that caused it. The message takes a place of the sender's share.
+    pub sender: FspId,
     /// The header block of the request that caused it.
     pub headers: Bytes,
     /// Headers that a rule of the scheme adds, in place of the sender's of the same name.
@@ -75,6 +77,7 @@ impl<I: PathNames> Request<I> {
             path: self.path(),
             query: self.query.clone(),
             author: Author::Sender(self.parties.source),
+            sender: self.parties.source,
             headers: self.headers.clone(),
             additions: None,
             body: self.body.clone(),
@@ -94,6 +97,7 @@ impl<I> Request<I> {
             path,
             query: None,
             author: Author::Hub,
+            sender: self.parties.source,
             headers: self.headers.clone(),
             additions: None,
             body,

@@ -16,10 +16,7 @@ use crate::relayed::{
     Address, Author, ErrorInformation, Failure, Outgoing, RelayMetrics, Transport, TransportError,
 };
 use crate::render::{Message, Url};
-use crate::{OutgoingRequest, Request, Unroutable};
-
-/// Senders told apart by the bound on bytes; if there are more, some share one.
-const SENDERS: usize = 1_024;
+use crate::{OutgoingRequest, Request, Shares, Unroutable, share_of};
 
 /// The bounds of a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +27,10 @@ pub struct RelayConfig {
     pub bytes_max: usize,
     /// The same for the requests of one sender.
     pub sender_bytes_max: usize,
+    /// The part of `in_flight_max` that the requests of one sender may take, in percent.
+    pub sender_share_percent: usize,
+    /// Whether answers are forwarded from DFSPs that were not asked.
+    pub unasked_answers: bool,
     /// Which version the messages that the hub makes have, by family.
     pub versions: Versions,
 }
@@ -40,6 +41,8 @@ impl Default for RelayConfig {
             in_flight_max: 16_384,
             bytes_max: 64 * 1024 * 1024,
             sender_bytes_max: 32 * 1024 * 1024,
+            sender_share_percent: 25,
+            unasked_answers: false,
             versions: Versions::default(),
         }
     }
@@ -60,17 +63,17 @@ struct Inner {
     room: Arc<Semaphore>,
     /// Of the requests that have room.
     bytes: AtomicUsize,
-    /// The same by the number of the sender.
-    sender_bytes: Box<[AtomicUsize]>,
+    /// What each sender has of the room, by the number of the participant that is liable for it.
+    shares: Shares<u32>,
     spans: AtomicU64,
     span_hasher: RandomState,
 }
 
 impl Inner {
-    /// Index of a sender's count. Names that are no participant's share one.
-    fn sender(&self, name: &FspId) -> usize {
-        let number = self.participants.get().named(name).map_or(0, |participant| participant.id.number());
-        number as usize % SENDERS
+    /// The number of the participant that is liable for a sender; all strangers share 0.
+    fn sender(&self, name: &FspId) -> u32 {
+        let participants = self.participants.get();
+        participants.named(name).map_or(0, |sender| participants.liable(sender).id.number())
     }
 }
 
@@ -78,8 +81,8 @@ impl Inner {
 pub struct Permit {
     _permit: OwnedSemaphorePermit,
     bytes: usize,
-    /// Index of the sender's count.
-    sender: usize,
+    /// Whose share the room is of.
+    sender: u32,
     inner: Arc<Inner>,
 }
 
@@ -87,16 +90,21 @@ impl Permit {
     /// Releases room: of the request only so many bytes are still held.
     pub fn shrink_to(&mut self, bytes: usize) {
         let freed = self.bytes.saturating_sub(bytes);
+        self.inner.shares.shrink(self.sender, freed);
+        self.release(freed);
+    }
+
+    fn release(&mut self, freed: usize) {
         self.bytes -= freed;
         self.inner.bytes.fetch_sub(freed, Ordering::Relaxed);
-        self.inner.sender_bytes[self.sender].fetch_sub(freed, Ordering::Relaxed);
         self.inner.metrics.bytes.dec_by(as_gauge(freed));
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.shrink_to(0);
+        self.inner.shares.give_back(self.sender, self.bytes);
+        self.release(self.bytes);
         self.inner.metrics.in_flight.dec();
     }
 }
@@ -121,6 +129,8 @@ impl Relay {
         metrics: RelayMetrics,
     ) -> Self {
         let room = Arc::new(Semaphore::new(config.in_flight_max));
+        let share = share_of(config.in_flight_max, config.sender_share_percent);
+        let shares = Shares::new(share, config.sender_bytes_max);
         let (spans, span_hasher) = (AtomicU64::new(0), RandomState::new());
         let inner = Inner {
             config,
@@ -130,7 +140,7 @@ impl Relay {
             metrics,
             room,
             bytes: AtomicUsize::new(0),
-            sender_bytes: (0..SENDERS).map(|_| AtomicUsize::new(0)).collect(),
+            shares,
             spans,
             span_hasher,
         };
@@ -140,6 +150,17 @@ impl Relay {
     /// The participants of this moment.
     pub fn participants(&self) -> Arc<Participants> {
         self.inner.participants.get()
+    }
+
+    /// The participant that is liable for a name: its proxy, if it is behind one. `None` for a stranger.
+    pub fn liable(&self, name: &FspId) -> Option<ParticipantId> {
+        let participants = self.participants();
+        participants.named(name).map(|participant| participants.liable(participant).id)
+    }
+
+    /// Whether answers are forwarded from DFSPs that were not asked.
+    pub fn takes_unasked_answers(&self) -> bool {
+        self.inner.config.unasked_answers
     }
 
     /// The present instant.
@@ -155,16 +176,16 @@ impl Relay {
         let busy = || SyncError::new(ErrorCode::SERVER_BUSY, "Try again later");
         let inner = &self.inner;
         let permit = Arc::clone(&inner.room).try_acquire_owned().map_err(|_| busy())?;
+        let sender = inner.sender(sender);
+        if !inner.shares.take(sender, bytes) {
+            return Err(busy());
+        }
         // Counted before it is compared, so that no two take the last place; dropping the permit releases it.
         let before = inner.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let sender = inner.sender(sender);
-        let before_of_sender = inner.sender_bytes[sender].fetch_add(bytes, Ordering::Relaxed);
         inner.metrics.bytes.inc_by(as_gauge(bytes));
         inner.metrics.in_flight.inc();
         let permit = Permit { _permit: permit, bytes, sender, inner: Arc::clone(inner) };
-        let fits = |before: usize, bytes_max| before == 0 || before.saturating_add(bytes) <= bytes_max;
-        let config = &inner.config;
-        let has_room = fits(before, config.bytes_max) && fits(before_of_sender, config.sender_bytes_max);
+        let has_room = before == 0 || before.saturating_add(bytes) <= inner.config.bytes_max;
         if has_room { Ok(permit) } else { Err(busy()) }
     }
 
@@ -234,7 +255,8 @@ impl Relay {
             additions: message.additions.as_deref(),
             body: message.body.clone(),
         };
-        Ok((receiver.id, rendered.into_request()?))
+        let sender = self.liable(&message.sender);
+        Ok((receiver.id, OutgoingRequest { sender, ..rendered.into_request()? }))
     }
 
     /// Sends an error callback of the hub's because of `request`. If that does not arrive either, it is counted and
@@ -326,7 +348,7 @@ mod tests {
         participants.set(Arc::new(Participants::new(all, &[])));
         let script = Arc::new(Scripted(Mutex::new(answers.iter().rev().cloned().collect())));
         let metrics = RelayMetrics::register(registry);
-        let config = RelayConfig { in_flight_max, ..RelayConfig::default() };
+        let config = RelayConfig { in_flight_max, sender_share_percent: 100, ..RelayConfig::default() };
         (Relay::new(config, participants, script.clone(), Arc::new(SystemClock), metrics), script)
     }
 
@@ -343,6 +365,7 @@ mod tests {
             path: "/quotes/x".into(),
             query: None,
             author: crate::relayed::Author::Sender(FspId::parse("bluebank").unwrap()),
+            sender: FspId::parse("bluebank").unwrap(),
             headers: Bytes::new(),
             additions: None,
             body: Bytes::new(),
@@ -478,6 +501,27 @@ mod tests {
         // Alone, one may be larger than the share.
         drop(first);
         drop(relay.admit(&greenbank, share + 1).unwrap());
-        assert!(relay.inner.sender_bytes.iter().all(|bytes| bytes.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn one_sender_leaves_places_for_the_others() {
+        let (relay, _script) = relay(&[], 8);
+        let config = RelayConfig { in_flight_max: 8, ..RelayConfig::default() };
+        let relay = Relay::new(
+            config,
+            relay.inner.participants.clone(),
+            relay.inner.transport.clone(),
+            relay.inner.clock.clone(),
+            relay.inner.metrics.clone(),
+        );
+        let [greenbank, bluebank, stranger] = ["greenbank", "bluebank", "nobody"].map(named);
+        let two = |name: &FspId| [(); 2].map(|()| relay.admit(name, 1).unwrap());
+        let held = [two(&greenbank), two(&bluebank), two(&stranger)];
+        for name in ["greenbank", "bluebank", "nobody", "somebody"] {
+            let refusal = relay.admit(&named(name), 1).unwrap_err();
+            assert_eq!((refusal.status, refusal.code), (503, ErrorCode::SERVER_BUSY), "{name}");
+        }
+        drop(held);
+        two(&greenbank);
     }
 }

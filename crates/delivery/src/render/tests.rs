@@ -48,6 +48,7 @@ fn message(address: Address, method: upesi_fspiop::Method, resource: Resource, p
         path: path.into(),
         query: None,
         author: Author::Sender(FspId::parse("bluebank").unwrap()),
+        sender: FspId::parse("bluebank").unwrap(),
         headers: Bytes::from_static(
             b"accept: application/vnd.interoperability.parties+json;version=1\r\nfspiop-source: bluebank\r\nfspiop-destination: greenbank\r\nfspiop-signature: {\"signature\":\"s\",\"protectedHeader\":\"p\"}\r\nx-own: 1\r\n",
         ),
@@ -387,7 +388,8 @@ fn a_request_has_the_size_of_its_headers_and_its_body() {
         headers.append(name, value.parse().unwrap());
     }
     let body = Bytes::from_static(b"{ \"as\": \"received\" }");
-    let request = OutgoingRequest { target, method: Method::PUT, headers, body, is_hub_made: false };
+    let request =
+        OutgoingRequest { target, method: Method::PUT, headers, body, is_hub_made: false, sender: None };
     assert_eq!(request.bytes(), (5 + 7) + (5 + 2) + 4 + 20);
 }
 

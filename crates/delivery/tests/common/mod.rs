@@ -234,6 +234,7 @@ impl Renderer for Endpoints {
             headers,
             body: record.payload.body.clone(),
             is_hub_made: false,
+            sender: None,
         })
     }
 

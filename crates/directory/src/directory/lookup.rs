@@ -1,11 +1,13 @@
 //! `GET /parties/…` and its answers.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use upesi_delivery::relayed::{ErrorInformation, Failure, Outgoing};
 use upesi_delivery::{Accepted, Unroutable};
-use upesi_fspiop::{Resource, SyncError, check_party_path};
+use upesi_engine::Participants;
+use upesi_fspiop::{PartyIdType, PartyPath, Resource, SyncError, check_party_path};
 use upesi_http::Bytes;
 use upesi_ledger::ParticipantId;
 use upesi_parties::party::Owner;
@@ -16,7 +18,7 @@ use crate::metrics::LookupOutcome;
 use crate::oracle::{Inquiry, Operation};
 use crate::pending::{PROXIES_ASKED_MAX, Reception};
 
-/// DFSPs that one lookup goes to; a party with more accounts than that is nobody's.
+/// Most DFSPs that one lookup queries, one after the other.
 pub(super) const OWNERS_QUERIED_MAX: usize = 16;
 
 /// Why a lookup goes to nobody.
@@ -29,7 +31,7 @@ pub(super) struct LookupFailure {
 /// Who serves a party.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    /// Participants, each once.
+    /// DFSPs, each once, the oldest registration first.
     pub(super) known: Vec<FspId>,
     /// Whether the oracle named others too.
     is_stale: bool,
@@ -72,7 +74,8 @@ impl Shared {
         };
         let permit = self.relay.admit(&request.parties.source, request.bytes()).map_err(count_refused)?;
         let request = Arc::new(request);
-        let place = self.pending.begin(&request).map_err(count_refused)?;
+        let sender = self.relay.liable(&source).map_or(0, ParticipantId::number);
+        let place = self.pending.begin(&request, sender).map_err(count_refused)?;
         let shared = self;
         tokio::spawn(async move {
             let found = shared.look_up(&request, currency).await;
@@ -135,13 +138,12 @@ impl Shared {
             proxies.truncate(PROXIES_ASKED_MAX);
         }
         let ids: Vec<_> = proxies.iter().map(|(id, _)| *id).collect();
-        if !self.pending.discover(request, &ids) {
+        if !self.pending.discover(request, &ids, Vec::new()) {
             return Ok(());
         }
-        let address = address(Resource::Parties, Kind::Get, &request.ids);
         let mut sends = JoinSet::new();
         for (id, name) in proxies {
-            let (relay, message) = (self.relay.clone(), request.forward(name, address));
+            let (relay, message) = (self.relay.clone(), self.question(request, name));
             sends.spawn(async move { (id, relay.send(&message).await) });
         }
         while let Some(sent) = sends.join_next().await {
@@ -154,12 +156,46 @@ impl Shared {
     /// A proxy could not be asked. If it was the last one, its failure is the answer.
     async fn proxy_failed(&self, request: &PartyRequest, proxy: ParticipantId, failure: &Failure) {
         let (requester, party) = (&request.parties.source, request.ids.as_path());
-        if let Reception::Passes(count) = self.pending.answered(requester, &party, (Some(proxy), true))
-            && count > 0
-        {
-            self.metrics.count_lookups(LookupOutcome::NotDelivered, count);
+        if let Reception::Passes(count) = self.pending.answered(requester, &party, (Some(proxy), true)) {
+            self.tell_undelivered(request, count, failure).await;
+        }
+    }
+
+    async fn tell_undelivered(&self, request: &PartyRequest, lookups: u64, failure: &Failure) {
+        if lookups > 0 {
+            self.metrics.count_lookups(LookupOutcome::NotDelivered, lookups);
             self.tell(request, &failure.to_error()).await;
         }
+    }
+
+    /// A lookup as it is forwarded. From now on its receiver may answer it.
+    fn question(&self, request: &PartyRequest, receiver: FspId) -> Outgoing {
+        if let Some(liable) = self.relay.liable(&receiver) {
+            let party = request.ids.as_path();
+            self.forwarded.note(subject(&party), &request.parties.source, liable);
+        }
+        request.forward(receiver, address(Resource::Parties, Kind::Get, &request.ids))
+    }
+
+    /// Rejects an answer from a DFSP that was not asked: it could lead the payment to itself.
+    ///
+    /// Errors: 400 with 3200.
+    fn check_asked(&self, request: &PartyRequest, destination: &FspId) -> Result<(), SyncError> {
+        if self.relay.takes_unasked_answers() {
+            return Ok(());
+        }
+        let source = request.parties.source;
+        let party = request.ids.as_path();
+        let was_asked = request.resource() == Resource::Parties
+            && self
+                .relay
+                .liable(&source)
+                .is_some_and(|liable| self.forwarded.may_answer(subject(&party), destination, liable));
+        if was_asked {
+            return Ok(());
+        }
+        let detail = format!("{source} was not asked about this party by {destination}");
+        Err(SyncError::new(ErrorCode::ID_NOT_FOUND, &detail))
     }
 
     /// The proxies, but the one that a DFSP is or is behind.
@@ -228,43 +264,54 @@ impl Shared {
             return Err(LookupFailure { outcome: LookupOutcome::NotFound, error });
         }
         let participants = self.relay.participants();
-        let mut owners = Owners::default();
-        for owner in fitting {
-            if participants.named(&owner.fsp).is_none() {
-                tracing::warn!(fsp = owner.fsp.as_str(), kind = %party.kind, "an oracle names an unknown DFSP");
-                owners.is_stale = true;
-            } else if !owners.known.contains(&owner.fsp) {
+        let (known, unknown): (Vec<&Owner>, Vec<&Owner>) =
+            fitting.partition(|owner| participants.dfsp(&owner.fsp).is_some());
+        for owner in &unknown {
+            tracing::warn!(fsp = owner.fsp.as_str(), kind = %party.kind, "an oracle names an unknown DFSP");
+        }
+        let mut owners = Owners { known: Vec::new(), is_stale: !unknown.is_empty() };
+        for owner in payable(known, currency, &request.parties.source, &participants) {
+            if !owners.known.contains(&owner.fsp) {
                 owners.known.push(owner.fsp);
             }
         }
         Ok(owners)
     }
 
-    /// Sends the lookup to every owner. It failed if it arrived nowhere.
+    /// Sends the lookup to the owner, or to several owners one after the other until one has the party. So the oldest
+    /// registration decides, and not the fastest answer.
     async fn ask_owners(&self, request: &PartyRequest, owners: &[FspId]) -> Result<(), LookupFailure> {
-        let address = address(Resource::Parties, Kind::Get, &request.ids);
-        let failure = match owners {
-            [owner] => self.relay.send(&request.forward(*owner, address)).await.err(),
-            owners => {
-                if owners.len() > OWNERS_QUERIED_MAX {
-                    tracing::warn!(
-                        owners = owners.len(),
-                        asked = OWNERS_QUERIED_MAX,
-                        "a party has too many owners"
-                    );
+        let [first, others @ ..] = owners else { return Ok(()) };
+        if others.is_empty() {
+            let sent = self.relay.send(&self.question(request, *first)).await;
+            return sent.map_err(|failure| LookupFailure {
+                outcome: LookupOutcome::NotDelivered,
+                error: failure.to_error(),
+            });
+        }
+        if owners.len() > OWNERS_QUERIED_MAX {
+            tracing::warn!(owners = owners.len(), asked = OWNERS_QUERIED_MAX, "a party has too many owners");
+        }
+        let others = others.iter().take(OWNERS_QUERIED_MAX - 1);
+        let others = others.filter_map(|name| Some((*name, self.relay.liable(name)?)));
+        let asked: Vec<_> = self.relay.liable(first).into_iter().collect();
+        if self.pending.discover(request, &asked, others.collect()) {
+            self.ask_in_turn(request, *first).await;
+        }
+        Ok(())
+    }
+
+    /// Sends the lookup to an owner, and to the next one if that cannot be reached. The last failure is the answer.
+    async fn ask_in_turn(&self, request: &PartyRequest, mut owner: FspId) {
+        loop {
+            let Err(failure) = self.relay.send(&self.question(request, owner)).await else { return };
+            let answer = (self.relay.liable(&owner), true);
+            match self.pending.answered(&request.parties.source, &request.ids.as_path(), answer) {
+                Reception::AsksNext(next, _) => owner = next,
+                Reception::Passes(lookups) => {
+                    return self.tell_undelivered(request, lookups, &failure).await;
                 }
-                let mut sends = JoinSet::new();
-                for (index, owner) in owners.iter().take(OWNERS_QUERIED_MAX).enumerate() {
-                    let (relay, message) = (self.relay.clone(), request.forward(*owner, address));
-                    sends.spawn(async move { (index, relay.send(&message).await) });
-                }
-                failure_if_all_failed(sends.join_all().await)
-            }
-        };
-        match failure {
-            None => Ok(()),
-            Some(failure) => {
-                Err(LookupFailure { outcome: LookupOutcome::NotDelivered, error: failure.to_error() })
+                Reception::KeptBack => return,
             }
         }
     }
@@ -280,8 +327,8 @@ impl Shared {
         }
     }
 
-    /// Accepts a `PUT` that answers a lookup, or an error about a party, for the DFSP that it names. It passes even if
-    /// nobody waits for it any more: the payer may still be glad of it.
+    /// Accepts a `PUT` that answers a lookup, or an error about a party, from a DFSP that the hub queried for the
+    /// destination. An answer after the end of the lookup passes, too: the payer may still use it.
     pub(super) fn take_answer(
         self: Arc<Self>,
         request: PartyRequest,
@@ -290,9 +337,12 @@ impl Shared {
     ) -> Result<Accepted, SyncError> {
         self.check_requester(&request)?;
         let mut permit = self.relay.admit(&request.parties.source, request.bytes() + body.len())?;
+        if let Some(destination) = request.parties.destination.filter(|name| self.is_known(name)) {
+            self.check_asked(&request, &destination)?;
+        }
         if let (Some(destination), Resource::Parties) = (&request.parties.destination, request.resource()) {
             let is_error = kind == Kind::Error;
-            let answer = (self.proxy_of(&request.parties.source), is_error);
+            let answer = (self.relay.liable(&request.parties.source), is_error);
             match self.pending.answered(destination, &request.ids.as_path(), answer) {
                 Reception::Passes(answered) => {
                     let outcome =
@@ -300,6 +350,14 @@ impl Shared {
                     self.metrics.count_lookups(outcome, answered);
                 }
                 Reception::KeptBack => return Ok(Accepted),
+                Reception::AsksNext(owner, lookup) => {
+                    permit.shrink_to(lookup.bytes());
+                    tokio::spawn(async move {
+                        self.ask_in_turn(&lookup, owner).await;
+                        drop(permit);
+                    });
+                    return Ok(Accepted);
+                }
             }
         }
         tokio::spawn(async move {
@@ -321,11 +379,31 @@ impl Shared {
     }
 }
 
-/// The failure of the owner that was named first, whoever failed first, so that the payer is told the same each time;
-/// `None` where the lookup arrived somewhere.
-fn failure_if_all_failed(mut results: Vec<(usize, Result<(), Failure>)>) -> Option<Failure> {
-    results.sort_by_key(|(index, _)| *index);
-    let failures: Result<Vec<_>, ()> =
-        results.into_iter().map(|(_, result)| result.err().ok_or(())).collect();
-    failures.ok()?.into_iter().next()
+/// What a lookup is about: the party, however its path is encoded.
+fn subject<'a>(party: &PartyPath<'a>) -> (PartyIdType, Cow<'a, str>, Option<Cow<'a, str>>) {
+    (party.kind, party.id_text(), party.sub_id_text())
+}
+
+/// Filters the owners of a party for a lookup without a currency: owners with an account and an entry in one of the
+/// payer's currencies. If there is none, the payment needs a conversion, and all owners stay.
+fn payable<'a>(
+    mut owners: Vec<&'a Owner>,
+    currency: Option<Currency>,
+    payer: &FspId,
+    participants: &Participants,
+) -> Vec<&'a Owner> {
+    let Some(payer) = participants.dfsp(payer).filter(|_| currency.is_none() && owners.len() > 1) else {
+        return owners;
+    };
+    let of_payer: Vec<Currency> = participants.position_currencies(payer).collect();
+    let is_payable = |owner: &Owner| {
+        let Some(dfsp) = participants.dfsp(&owner.fsp) else { return false };
+        let mut shared =
+            participants.position_currencies(dfsp).filter(|currency| of_payer.contains(currency));
+        shared.any(|shared| owner.currency.is_none_or(|currency| currency == shared))
+    };
+    if owners.iter().any(|owner| is_payable(owner)) {
+        owners.retain(|owner| is_payable(owner));
+    }
+    owners
 }

@@ -107,7 +107,7 @@ impl Shared {
                     kind: party.kind.as_str(),
                     identifier: &id,
                     sub_id: sub_id.as_deref(),
-                    fsp: owner.as_str(),
+                    fsp: Some(owner.as_str()),
                 };
                 write_party_list(&mut body, currency, [entry]);
                 receiver
@@ -129,14 +129,17 @@ impl Shared {
         operation: Operation,
         owner: FspId,
     ) -> Result<FspId, ErrorInformation> {
+        if owner != inquiry.requester {
+            return Err(ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, "fspId must be the sender"));
+        }
         let oracle = self.oracle(&inquiry.party, inquiry.currency)?;
-        // Looked at before anything is registered: nobody could be told of it, and lookups would go nowhere.
+        // Checked before anything is registered, because no participant would get the result.
         if request.parties.destination.is_some_and(|destination| !self.is_known(&destination)) {
             return Err(Unroutable::UnknownReceiver.to_error());
         }
-        if !self.is_known(&owner) {
-            let detail = format!("fspId {owner} is no participant");
-            return Err(ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, &detail));
+        self.check_account(&owner, inquiry.currency)?;
+        if operation == Operation::Change {
+            self.check_ownership(&*oracle, inquiry, operation).await?;
         }
         let noted = match operation {
             Operation::Change => oracle.change(inquiry, owner).await,
@@ -148,23 +151,50 @@ impl Shared {
 
     async fn remove(&self, inquiry: &Inquiry<'_>) -> Result<(), ErrorInformation> {
         let oracle = self.oracle(&inquiry.party, inquiry.currency)?;
-        if self.config.external_ownership_check && !oracle.is_kept_by_hub() {
-            check_owner(&*oracle, inquiry).await?;
-        }
+        self.check_ownership(&*oracle, inquiry, Operation::Remove).await?;
         oracle.remove(inquiry).await.map_err(|failure| failure.to_error(Operation::Remove))
     }
-}
 
-/// Refuses who does not serve the party, where somebody does.
-async fn check_owner(oracle: &dyn Oracle, inquiry: &Inquiry<'_>) -> Result<(), ErrorInformation> {
-    let owners = oracle.find(inquiry).await.map_err(|failure| failure.to_error(Operation::Remove))?;
-    let sub_id = inquiry.party.sub_id_text();
-    let mut of_party = owners.iter().filter(|owner| owner.sub_id.as_deref() == sub_id.as_deref()).peekable();
-    if of_party.peek().is_none() || of_party.any(|owner| owner.fsp == inquiry.requester) {
-        return Ok(());
+    /// Rejects a registration in a currency if the DFSP has no account in it. Such an entry would attract lookups of
+    /// other DFSPs' customers.
+    fn check_account(&self, owner: &FspId, currency: Option<Currency>) -> Result<(), ErrorInformation> {
+        let participants = self.relay.participants();
+        if participants.dfsp(owner).is_some_and(|owner| participants.can_serve(owner, currency)) {
+            return Ok(());
+        }
+        let currency = currency.as_ref().map_or("any currency", Currency::as_str);
+        let detail = format!("{owner} has no account in {currency}");
+        Err(ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, &detail))
     }
-    let detail = "The party is registered by another DFSP";
-    Err(ErrorInformation::new(ErrorCode::DELETE_PARTY_INFORMATION, detail))
+
+    /// Rejects a change or removal of a party that an external oracle has registered for other DFSPs only.
+    async fn check_ownership(
+        &self,
+        oracle: &dyn Oracle,
+        inquiry: &Inquiry<'_>,
+        operation: Operation,
+    ) -> Result<(), ErrorInformation> {
+        if !self.config.external_ownership_check || oracle.is_kept_by_hub() {
+            return Ok(());
+        }
+        // A change may name another currency than the entry has.
+        let inquiry = match operation {
+            Operation::Change => Inquiry { currency: None, ..*inquiry },
+            _ => *inquiry,
+        };
+        let owners = oracle.find(&inquiry).await.map_err(|failure| failure.to_error(operation))?;
+        let sub_id = inquiry.party.sub_id_text();
+        let mut of_party =
+            owners.iter().filter(|owner| owner.sub_id.as_deref() == sub_id.as_deref()).peekable();
+        if of_party.peek().is_none() || of_party.any(|owner| owner.fsp == inquiry.requester) {
+            return Ok(());
+        }
+        let code = match operation {
+            Operation::Remove => ErrorCode::DELETE_PARTY_INFORMATION,
+            _ => ErrorCode::ADD_PARTY_INFORMATION,
+        };
+        Err(ErrorInformation::new(code, "The party is registered by another DFSP"))
+    }
 }
 
 // `POST /participants`: many parties at once.
@@ -279,21 +309,24 @@ impl Batch {
 
     /// The type of an entry that can be registered.
     fn kind_of(&self, entry: &BatchEntry, shared: &Shared) -> Result<PartyIdType, ErrorInformation> {
-        if entry.fsp != self.request.parties.source {
+        if entry.fsp != Some(self.request.parties.source) {
             return Err(ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, ""));
         }
         let kind = entry.kind.as_ref().ok().copied();
         let kind = kind.filter(|kind| shared.config.extended_party_id_types || !kind.is_extended());
         let kind = kind.ok_or_else(|| no_oracle(entry.kind_text(), self.currency))?;
         check_party_id(kind, &entry.id, entry.sub_id.as_deref()).map_err(to_information)?;
+        shared.check_account(&self.request.parties.source, self.currency)?;
         Ok(kind)
     }
 
     async fn register(&mut self, group: &Group) {
         let entry = |index: &usize| {
-            let BatchEntry { id, sub_id, fsp, .. } = &self.entries[*index];
+            let BatchEntry { id, sub_id, .. } = &self.entries[*index];
             let (id, sub_id) = (id.clone(), sub_id.clone());
-            Entry { kind: group.kind, id, sub_id, currency: self.currency, fsp: *fsp }
+            // An entry for another DFSP is in no group.
+            let fsp = self.request.parties.source;
+            Entry { kind: group.kind, id, sub_id, currency: self.currency, fsp }
         };
         let entries: Vec<Entry> = group.indices.iter().map(entry).collect();
         let inquiry = BatchInquiry {
@@ -333,7 +366,7 @@ impl Batch {
                 kind: entry.kind_text(),
                 identifier: &entry.id,
                 sub_id: entry.sub_id.as_deref(),
-                fsp: entry.fsp.as_str(),
+                fsp: entry.fsp.as_ref().map(FspId::as_str),
             },
             error: match outcome {
                 Some(Ok(())) => None,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use upesi_delivery::relayed::ErrorInformation;
+use upesi_delivery::{Shares, share_of};
 use upesi_fspiop::PartyIdType;
 use upesi_fspiop::uri::encode_segment;
 use upesi_http::header::HeaderMap;
@@ -55,11 +56,29 @@ impl Drop for ExternalOracle {
 struct Way {
     connections: Connections,
     room: Semaphore,
+    /// What each DFSP has of the room.
+    shares: Shares<FspId>,
+}
+
+/// A place of a DFSP's share, given back when it is dropped.
+struct Share<'a>(&'a Way, FspId);
+
+impl Way {
+    fn share(&self, requester: FspId) -> Option<Share<'_>> {
+        self.shares.take(requester, 0).then(|| Share(self, requester))
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        self.0.shares.give_back(self.1, 0);
+    }
 }
 
 /// What is asked over HTTP.
 struct Question {
     operation: Operation,
+    requester: FspId,
     method: Method,
     /// Appended to the base.
     path: String,
@@ -76,6 +95,7 @@ impl ExternalOracle {
         let way = |in_flight_max: usize, answer_bytes_max| Way {
             connections: Connections::new(&config, in_flight_max, answer_bytes_max),
             room: Semaphore::new(in_flight_max),
+            shares: Shares::new(share_of(in_flight_max, config.sender_share_percent), usize::MAX),
         };
         let breaker =
             Breaker::new(config.breaker_threshold, config.breaker_pause_min, config.breaker_pause_max);
@@ -139,6 +159,7 @@ impl ExternalOracle {
             Operation::RegisterBatch => &self.batch,
             _ => &self.single,
         };
+        let _share = way.share(question.requester).ok_or(OracleFailure::Busy)?;
         let _room = way.room.try_acquire().map_err(|_| OracleFailure::Busy)?;
         let url = format!("{}{}", self.base.trim_end_matches('/'), question.path);
         let target = Target::parse(&url).map_err(|error| unusable(&error, "The oracle cannot be called"))?;
@@ -218,7 +239,8 @@ impl ExternalOracle {
         inquiry: &Inquiry<'_>,
         body: Bytes,
     ) -> Result<Answer, OracleFailure> {
-        let question = Question { operation, method, path: party_path(inquiry), body };
+        let (requester, path) = (inquiry.requester, party_path(inquiry));
+        let question = Question { operation, requester, method, path, body };
         let result = self.ask(question, inquiry.headers).await;
         // Also where it failed: it may have been done all the same.
         if let Some(cache) = &self.cache {
@@ -316,6 +338,7 @@ impl Oracle for ExternalOracle {
         Box::pin(async move {
             let question = Question {
                 operation: Operation::RegisterBatch,
+                requester: batch.requester,
                 method: Method::POST,
                 path: "/participants".to_owned(),
                 body: wire::batch(batch),
@@ -356,7 +379,13 @@ impl ExternalOracle {
                 separator = '&';
             }
         }
-        let question = Question { operation: Operation::Find, method: Method::GET, path, body: Bytes::new() };
+        let question = Question {
+            operation: Operation::Find,
+            requester: inquiry.requester,
+            method: Method::GET,
+            path,
+            body: Bytes::new(),
+        };
         let answer = self.ask(question, inquiry.headers).await?;
         wire::read_owners(&answer.body)
     }

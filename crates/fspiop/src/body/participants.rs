@@ -53,8 +53,9 @@ pub struct BatchParty<'a> {
     pub identifier: Cow<'a, str>,
     /// Tells apart parties under one identifier.
     pub sub_id: Option<Cow<'a, str>>,
-    /// The DFSP that serves the party.
-    pub fsp: FspId,
+    /// The DFSP that serves the party; `None` if there is none, or no name that a DFSP could have. Such an entry fails
+    /// by itself, like one of an unknown type.
+    pub fsp: Option<FspId>,
 }
 
 const POST: Schema<3> = Schema::open(1, ["fspId", "currency", "extensionList"]);
@@ -100,14 +101,14 @@ pub fn parse_participants_batch(body: &[u8]) -> Result<ParticipantsBatch<'_>, Sy
 const PARTY_ID_TYPE_CHARS_MAX: usize = 32;
 
 const BATCH_PARTY: Schema<5> =
-    Schema::open(3, ["partyIdType", "partyIdentifier", "fspId", "partySubIdOrType", "extensionList"]);
+    Schema::open(2, ["partyIdType", "partyIdentifier", "fspId", "partySubIdOrType", "extensionList"]);
 
 fn read_batch_party<'a>(value: Value<'a, '_>) -> Result<BatchParty<'a>, SyncError> {
     let party = BATCH_PARTY.read(value)?;
     let kind = party.required("partyIdType").bounded_text(1, PARTY_ID_TYPE_CHARS_MAX)?;
     let kind = PartyIdType::parse(&kind).ok_or(kind);
     let identifier = party.required("partyIdentifier").bounded_text(1, PATH_ID_CHARS_MAX)?;
-    let fsp = party.required("fspId").name()?;
+    let fsp = party.optional("fspId").and_then(|value| value.name().ok());
     let sub_id =
         read_optional(party.optional("partySubIdOrType"), |value| value.bounded_text(1, PATH_ID_CHARS_MAX))?;
     check(party.optional("extensionList"), check_extension_list)?;

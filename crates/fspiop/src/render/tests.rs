@@ -136,8 +136,9 @@ fn version_errors_list_what_is_accepted() {
 
 #[test]
 fn answers_about_participants_are_written_byte_for_byte() {
-    let shop = PartyEntry { kind: "MSISDN", identifier: "26097", sub_id: Some("shop-7"), fsp: "greenbank" };
-    let mail = PartyEntry { kind: "EMAIL", identifier: "a\"b@c.de", sub_id: None, fsp: "bluebank" };
+    let shop =
+        PartyEntry { kind: "MSISDN", identifier: "26097", sub_id: Some("shop-7"), fsp: Some("greenbank") };
+    let mail = PartyEntry { kind: "EMAIL", identifier: "a\"b@c.de", sub_id: None, fsp: Some("bluebank") };
     let usd = Currency::parse("USD");
     let unknown = Some((ErrorCode::PARTY_NOT_FOUND, "Party not found"));
     for (text, expected) in [
@@ -151,6 +152,13 @@ fn answers_about_participants_are_written_byte_for_byte() {
             r#"{"partyList":[{"fspId":"bluebank","partyIdType":"EMAIL","partyIdentifier":"a\"b@c.de"}]}"#,
         ),
         (rendered(|out| write_party_list(out, None, [])), r#"{"partyList":[]}"#),
+        (
+            rendered(|out| {
+                let party = PartyEntry { fsp: None, ..mail };
+                write_batch_result(out, None, [BatchResult { party, error: unknown }]);
+            }),
+            r#"{"partyList":[{"errorInformation":{"errorCode":"3204","errorDescription":"Party not found"},"partyId":{"partyIdType":"EMAIL","partyIdentifier":"a\"b@c.de"}}]}"#,
+        ),
         (
             rendered(|out| {
                 let results =

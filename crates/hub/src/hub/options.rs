@@ -200,6 +200,7 @@ pub(super) fn courier(settings: &Settings, outbound: &Outbound, tls: Option<Clie
         relay_concurrency_max: size(settings.relay.concurrency_max),
         relay_waiting_max: size(settings.relay.waiting_max),
         relay_waiting_bytes_max: size(settings.relay.waiting_bytes_max),
+        relay_sender_share_percent: size(settings.relay.sender_share_percent),
         seed: RandomState::new().build_hasher().finish(),
         ..CourierConfig::default()
     }
@@ -211,6 +212,8 @@ pub(super) fn relay(settings: &Settings) -> RelayConfig {
         in_flight_max: size(relay.in_flight_max),
         bytes_max: size(relay.bytes_max),
         sender_bytes_max: size(relay.sender_bytes_max),
+        sender_share_percent: size(relay.sender_share_percent),
+        unasked_answers: relay.unasked_answers,
         versions: versions(settings),
     }
 }
@@ -236,11 +239,13 @@ pub(super) fn shared_store(settings: &Settings) -> StoreOptions {
 }
 
 pub(super) fn directory(settings: &Settings, outbound: &Outbound, tls: Option<ClientTls>) -> DirectoryConfig {
-    let Settings { lookup, oracles, fspiop, .. } = settings;
+    let Settings { lookup, oracles, fspiop, relay, .. } = settings;
+    let sender_share_percent = size(relay.sender_share_percent);
     DirectoryConfig {
         lookup_deadline: ms(lookup.deadline_ms),
         pending_max: size(lookup.pending_max),
         pending_bytes_max: size(lookup.pending_bytes_max),
+        sender_share_percent,
         remove_stale_parties: lookup.remove_stale_parties,
         extended_party_id_types: fspiop.extended_party_id_types,
         external_ownership_check: lookup.external_ownership_check,
@@ -248,6 +253,7 @@ pub(super) fn directory(settings: &Settings, outbound: &Outbound, tls: Option<Cl
             deadline: ms(oracles.deadline_ms),
             connect_timeout: ms(oracles.connect_timeout_ms),
             in_flight_max: size(oracles.in_flight_max),
+            sender_share_percent,
             connections_max: size(oracles.connections_max),
             outbound: outbound.clone(),
             tls,

@@ -147,6 +147,8 @@ pub struct Setup<'a> {
     pub rules: &'a str,
     pub store: Option<&'a Path>,
     pub in_flight_max: Option<usize>,
+    /// Whether only queried DFSPs may answer, as by default.
+    pub refuses_unasked: bool,
 }
 
 impl Hub {
@@ -159,7 +161,7 @@ impl Hub {
         let defaults = RelayConfig::default();
         let in_flight_max = setup.in_flight_max.unwrap_or(defaults.in_flight_max);
         let relay = Relay::new(
-            RelayConfig { in_flight_max, ..defaults },
+            RelayConfig { in_flight_max, unasked_answers: !setup.refuses_unasked, ..defaults },
             shared,
             Arc::<Recorder>::clone(&recorder),
             Arc::<TestClock>::clone(&clock),

@@ -238,6 +238,7 @@ fn check_question(seen: &Seen, cause: &Sent, host: &str) {
     let mut headers: Vec<_> =
         cause.headers.iter().filter(|(name, _)| !stays_here(&cause.headers, name)).cloned().collect();
     headers.push(("host".into(), host.into()));
+    headers.push(("accept-encoding".into(), "identity".into()));
     if !seen.body.is_empty() {
         headers.push(("content-length".into(), seen.body.len().to_string()));
     }

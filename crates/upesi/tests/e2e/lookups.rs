@@ -13,7 +13,28 @@ fn parties_are_looked_up() {
 
 #[test]
 fn parties_are_registered() {
-    hold(&mut World::with_lookups(&[]), part(include_str!("dialogues/lookups.txt"), "participants"));
+    let mut world = World::with_lookups(&[]);
+    world.open_account("redmoney", "USD");
+    hold(&mut world, part(include_str!("dialogues/lookups.txt"), "participants"));
+}
+
+/// Where the scheme needs answers from DFSPs that the hub did not ask.
+#[test]
+fn unasked_answers_pass_where_the_scheme_says_so() {
+    hold(
+        &mut World::with_lookups(&[("relay.unasked_answers", "true")]),
+        r#"
+        dialogue A lookup
+          redmoney PUT /parties/MSISDN/<n> to=greenbank {"party":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"<n>"}}}
+          → greenbank PUT sent
+          redmoney PUT /participants/MSISDN/<n>/error to=greenbank {"errorInformation":{"errorCode":"3204","errorDescription":"x"}}
+          → greenbank PUT sent
+
+        dialogue A quote
+          redmoney PUT /quotes/<id>/error to=greenbank {"errorInformation":{"errorCode":"5103","errorDescription":"x"}}
+          → greenbank PUT sent
+        "#,
+    );
 }
 
 /// Where the scheme trusts its DFSPs with each other's parties.

@@ -41,6 +41,7 @@ fn a_hanging_dfsp_holds_up_its_own_messages_only() {
         NEVER_PAUSES,
         ("relay.concurrency_max", "2"),
         ("relay.waiting_max", "3"),
+        ("relay.sender_share_percent", "100"),
         ("callbacks.request_timeout_ms", "600000"),
         ("callbacks.concurrency_max", "2"),
     ]);
@@ -70,6 +71,7 @@ fn when_too_much_is_under_way_the_next_is_refused_and_taken_later() {
     let world = World::with_lookups(&[
         NEVER_PAUSES,
         ("relay.in_flight_max", "3"),
+        ("relay.sender_share_percent", "100"),
         ("callbacks.request_timeout_ms", "600000"),
     ]);
     world.dfsp("bluewallet").conduct(Conduct::FallsSilent);
@@ -122,7 +124,8 @@ fn when_too_much_is_under_way_the_next_is_refused_and_taken_later() {
 
 #[test]
 fn lookups_that_wait_are_bounded() {
-    let world = World::with_lookups(&[("lookup.pending_max", "2")]);
+    let all = ("relay.sender_share_percent", "100");
+    let world = World::with_lookups(&[("lookup.pending_max", "2"), all]);
     let [first, _] = [ask(&world, "bluewallet"), ask(&world, "bluewallet")];
     let refused = Message::of("GET", "/parties/ALIAS/x", "greenbank", Some("bluewallet"), "");
     let (answer, _) = world.send(refused.clone());
@@ -180,7 +183,7 @@ fn a_lookup_that_nobody_answers_is_answered_by_the_hub() {
 /// When the error callback cannot be delivered either, nobody is left to be told but the operator.
 #[test]
 fn what_nobody_can_be_told_is_counted() {
-    let mut world = World::with_lookups(&[NEVER_PAUSES]);
+    let mut world = World::with_lookups(&[NEVER_PAUSES, ("relay.unasked_answers", "true")]);
     for name in ["greenbank", "bluewallet"] {
         world.dfsp_mut(name).die();
     }

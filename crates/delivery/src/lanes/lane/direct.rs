@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 use upesi_http::{Answer, SendError, current_worker};
+use upesi_ledger::ParticipantId;
 
 use super::{Lane, Wake, pools};
-use crate::OutgoingRequest;
 use crate::lanes::CourierConfig;
 use crate::lanes::metrics::add;
+use crate::{OutgoingRequest, Shares, share_of};
 
 /// Why a message that is sent at once was not answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +39,8 @@ pub(super) struct Direct {
     begun: AtomicUsize,
     /// Their bytes.
     bytes: AtomicUsize,
+    /// What each sender has of them.
+    shares: Shares<Option<ParticipantId>>,
 }
 
 /// One message on its way. Dropped without an end, it says nothing about the DFSP.
@@ -49,7 +52,12 @@ struct Attempt<'a> {
 
 impl Direct {
     pub(super) fn new(config: &CourierConfig) -> Self {
+        let percent = config.relay_sender_share_percent;
+        let places = share_of(config.relay_concurrency_max + config.relay_waiting_max, percent);
+        // Few messages are large, and one may take a good part of the bytes.
+        let bytes = share_of(config.relay_waiting_bytes_max, (2 * percent).min(100));
         Self {
+            shares: Shares::new(places, bytes),
             config: config.clone(),
             pools: Mutex::default(),
             begun: AtomicUsize::new(0),
@@ -75,10 +83,13 @@ impl Direct {
         }
     }
 
-    fn begin(&self, bytes: usize) -> Result<Begun<'_>, TransportError> {
+    fn begin(&self, sender: Option<ParticipantId>, bytes: usize) -> Result<Begun<'_>, TransportError> {
         let max = self.config.relay_concurrency_max + self.config.relay_waiting_max;
+        if !self.shares.take(sender, bytes) {
+            return Err(TransportError::Busy);
+        }
         // Counted before they are compared, so that no two take the last place; the guard gives it back.
-        let begun = Begun { direct: self, bytes };
+        let begun = Begun { direct: self, sender, bytes };
         let before = self.begun.fetch_add(1, Ordering::Relaxed);
         let bytes_before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let fits =
@@ -90,11 +101,13 @@ impl Direct {
 /// A place among those on their way.
 struct Begun<'a> {
     direct: &'a Direct,
+    sender: Option<ParticipantId>,
     bytes: usize,
 }
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
+        self.direct.shares.give_back(self.sender, self.bytes);
         self.direct.begun.fetch_sub(1, Ordering::Relaxed);
         self.direct.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -112,7 +125,7 @@ impl Lane {
     }
 
     async fn try_directly(self: &Arc<Self>, request: OutgoingRequest) -> Result<Answer, TransportError> {
-        let _begun = self.direct.begin(request.bytes())?;
+        let _begun = self.direct.begin(request.sender, request.bytes())?;
         let is_probe = self.state().core.begin_direct(Instant::now()).ok_or(TransportError::Barred)?;
         let mut attempt = Attempt { lane: self, is_probe, end: None };
         let deadline = Instant::now() + self.config.request_timeout;
@@ -159,6 +172,7 @@ mod tests {
             relay_concurrency_max: 1,
             relay_waiting_max: 2,
             relay_waiting_bytes_max: 10,
+            relay_sender_share_percent: 100,
             ..CourierConfig::default()
         });
         for (begun, another, expected) in [
@@ -172,12 +186,32 @@ mod tests {
             (&[], 11, true),
             (&[11], 1, false),
         ] {
-            let held: Vec<_> = begun.iter().map(|bytes| direct.begin(*bytes).ok().unwrap()).collect();
+            let held: Vec<_> = begun.iter().map(|bytes| direct.begin(None, *bytes).ok().unwrap()).collect();
             // What was refused holds nothing.
             for _ in 0..2 {
-                assert_eq!(direct.begin(another).is_ok(), expected, "{begun:?} {another}");
+                assert_eq!(direct.begin(None, another).is_ok(), expected, "{begun:?} {another}");
             }
             drop(held);
         }
+    }
+
+    #[test]
+    fn one_sender_leaves_places_and_bytes_for_the_others() {
+        let direct = Direct::new(&CourierConfig {
+            relay_concurrency_max: 1,
+            relay_waiting_max: 7,
+            relay_waiting_bytes_max: 100,
+            ..CourierConfig::default()
+        });
+        let [one, other] = [1, 2].map(ParticipantId::new);
+        let held = [(); 2].map(|()| direct.begin(one, 1).ok().unwrap());
+        assert!(direct.begin(one, 1).is_err(), "a quarter of the places");
+        let of_other = direct.begin(other, 50).ok().unwrap();
+        assert!(direct.begin(other, 1).is_err(), "half of the bytes");
+        assert!(direct.begin(None, 1).is_ok());
+        drop(held);
+        assert!(direct.begin(one, 25).is_ok());
+        drop(of_other);
+        assert!(direct.begin(other, 1).is_ok());
     }
 }

@@ -20,9 +20,16 @@ fn world(config: DirectoryConfig) -> World {
     world
 }
 
+/// Where DFSPs that were not asked may answer.
+fn open_world(config: DirectoryConfig) -> World {
+    let world = World::open(config, ScriptedOracle::new(Script::Finds(vec![("greenbank", None)]), false));
+    tokio::spawn(world.directory.expiry());
+    world
+}
+
 fn config(deadline_s: u64, pending_max: usize) -> DirectoryConfig {
     let lookup_deadline = Duration::from_secs(deadline_s);
-    DirectoryConfig { lookup_deadline, pending_max, ..DirectoryConfig::default() }
+    DirectoryConfig { lookup_deadline, pending_max, sender_share_percent: 100, ..DirectoryConfig::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,6 +53,38 @@ async fn an_unanswered_lookup_ends_with_an_error_at_its_deadline_and_not_before(
     world.take("PUT /parties/MSISDN/26097", "greenbank", Some("bluebank"), "{}").await.unwrap();
     assert_eq!(world.sent().await, ["PUT bluebank /parties/MSISDN/26097 from greenbank: {}"]);
     assert_eq!(world.metrics.lookups(LookupOutcome::Answered), 0);
+    // One that comes much too late is rejected.
+    advance(Duration::from_secs(20)).await;
+    assert!(world.take("PUT /parties/MSISDN/26097", "greenbank", Some("bluebank"), "{}").await.is_err());
+    assert_eq!(world.sent().await, [""; 0]);
+}
+
+/// However many lookups one DFSP has waiting, another one's are accepted.
+#[tokio::test(start_paused = true)]
+async fn one_dfsp_leaves_room_for_the_lookups_of_others() {
+    for (pending_max, bytes_max) in [(8, 128 << 20), (65_536, 8_000)] {
+        let config =
+            DirectoryConfig { pending_max, pending_bytes_max: bytes_max, ..DirectoryConfig::default() };
+        let world = world(config);
+        world.add_proxies();
+        let mut taken = 0;
+        while world.take(LOOKUP, "bluebank", None, "").await.is_ok() {
+            taken += 1;
+            assert!(taken < 100);
+        }
+        world.take(LOOKUP, "redbank", None, "").await.unwrap();
+        // Those behind a proxy have its share together.
+        let mut proxied = 0;
+        while world.take_proxied(LOOKUP, ["farbank", "farwallet"][proxied % 2], None, "").await.is_ok() {
+            proxied += 1;
+        }
+        assert!(proxied <= taken + 1, "{proxied} and {taken}");
+        assert!(world.take_proxied(LOOKUP, "farwallet", None, "").await.is_err());
+        // The end of lookups frees their room.
+        world.sent().await;
+        world.take("PUT /parties/MSISDN/26097", "greenbank", Some("bluebank"), "{}").await.unwrap();
+        world.take(LOOKUP, "bluebank", None, "").await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +106,7 @@ async fn a_lookup_whose_oracle_or_owner_hangs_ends_at_its_deadline_too() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_after_the_end_of_a_lookup_is_told_to_nobody() {
     for is_answered in [false, true] {
-        let world = world(config(20, 10));
+        let world = open_world(config(20, 10));
         let failure = OracleFailure::Refused { status: 400 };
         *crate::scripted::lock(&world.oracle.script) = Script::FailsAfter(Duration::from_secs(30), failure);
         world.take(LOOKUP, "bluebank", None, "").await.unwrap();
@@ -87,8 +126,9 @@ async fn an_answered_lookup_does_not_expire() {
     let world = world(config(20, 10));
     for answer in ["PUT /parties/MSISDN/26097", "PUT /parties/MSISDN/26097/error"] {
         world.take(LOOKUP, "bluebank", None, "").await.unwrap();
+        assert_eq!(world.sent().await.len(), 1);
         world.take(answer, "greenbank", Some("bluebank"), "{}").await.unwrap();
-        assert_eq!(world.sent().await.len(), 2);
+        assert_eq!(world.sent().await.len(), 1);
         advance(Duration::from_secs(60)).await;
         assert!(world.sent().await.is_empty());
     }
@@ -110,13 +150,14 @@ async fn a_full_table_refuses_at_once_and_takes_again_when_there_is_room() {
 
 #[tokio::test(start_paused = true)]
 async fn memory_is_a_bound_of_its_own() {
-    let world = world(DirectoryConfig { pending_bytes_max: 1000, ..DirectoryConfig::default() });
+    let world = world(DirectoryConfig { pending_bytes_max: 1000, ..config(20, 65_536) });
     let mut taken = 0;
     while world.take(LOOKUP, "bluebank", None, "").await.is_ok() {
         taken += 1;
     }
     assert!((1..10).contains(&taken), "{taken}");
     assert_eq!(world.directory.lookups_pending(), taken);
+    world.sent().await;
     world.take("PUT /parties/MSISDN/26097", "greenbank", Some("bluebank"), "{}").await.unwrap();
     world.take(LOOKUP, "bluebank", None, "").await.unwrap();
 }
@@ -142,7 +183,7 @@ async fn a_slow_oracle_holds_up_nobody_but_those_who_ask_it() {
     let slow = ScriptedOracle::new(Script::Hangs, false);
     let quick = ScriptedOracle::new(Script::Finds(vec![("greenbank", None)]), false);
     let oracles = Arc::new(ScriptedOracles([(Msisdn, slow.clone()), (Business, quick.clone())].into()));
-    let relay = RelayConfig { in_flight_max: 8, ..RelayConfig::default() };
+    let relay = RelayConfig { in_flight_max: 8, sender_share_percent: 100, ..RelayConfig::default() };
     let world = World::with_oracles(DirectoryConfig::default(), slow.clone(), oracles, relay);
     for _ in 0..7 {
         world.take(LOOKUP, "bluebank", None, "").await.unwrap();
@@ -287,7 +328,7 @@ proptest! {
     fn each_lookup_ends_exactly_once(steps in prop::collection::vec(step(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.unwrap().block_on(async {
-            let world = world(config(DEADLINE.as_secs(), PENDING_MAX));
+            let world = open_world(config(DEADLINE.as_secs(), PENDING_MAX));
             let mut play = Play { world, open: Vec::new(), is_reachable: true };
             for step in &steps {
                 play.step(step).await;

@@ -117,6 +117,19 @@ async fn who_is_registered_is_found_changed_and_removed() {
             "PUT /participants/MSISDN/+26097",
             "greenbank",
             r#"{"fspId":"redbank"}"#,
+            "PUT greenbank /participants/MSISDN/+26097/error from Hub: 3204 Party not found - fspId must be the sender"
+                .to_owned(),
+        ),
+        (
+            "DELETE /participants/MSISDN/+26097",
+            "greenbank",
+            "",
+            r#"PUT greenbank /participants/MSISDN/+26097 from Hub: {"fspId":"greenbank"}"#.to_owned(),
+        ),
+        (
+            "POST /participants/MSISDN/+26097",
+            "redbank",
+            r#"{"fspId":"redbank"}"#,
             r#"PUT redbank /participants/MSISDN/+26097 from Hub: {"partyList":[{"fspId":"redbank","partyIdType":"MSISDN","partyIdentifier":"+26097"}]}"#.to_owned(),
         ),
         (
@@ -172,7 +185,7 @@ async fn a_node_that_leads_no_more_registers_nothing_and_says_so_at_once() {
         {"partyIdType":"MSISDN","partyIdentifier":"2","fspId":"greenbank"}]}"#;
     for (request, body) in [
         ("POST /participants/MSISDN/2", mine),
-        ("PUT /participants/MSISDN/1", r#"{"fspId":"redbank"}"#),
+        ("PUT /participants/MSISDN/1", r#"{"currency":"KES"}"#),
         ("DELETE /participants/MSISDN/1", ""),
         ("POST /participants", many),
         // What is registered already may be so no more.

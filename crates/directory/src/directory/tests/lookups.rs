@@ -103,15 +103,12 @@ fn rows_of_owners() -> Vec<Row> {
             Some(NotFound),
         ),
         row(
-            "several owners, some unknown, one twice",
+            "several owners, some unknown, one twice: one after the other",
             PLAIN,
             None,
-            finds(&[("greenbank", None), ("nobank", None), ("redbank", None), ("greenbank", None)]),
+            finds(&[("bank-1", None), ("nobank", None), ("greenbank", None), ("bank-1", None)]),
             &["find MSISDN 26097 - -"],
-            &[
-                "GET greenbank /parties/MSISDN/26097 from bluebank",
-                "GET redbank /parties/MSISDN/26097 from bluebank",
-            ],
+            &["GET bank-1 /parties/MSISDN/26097 from bluebank"],
             None,
         ),
         row(
@@ -351,15 +348,166 @@ async fn an_owner_that_cannot_be_reached_costs_an_error() {
     }
 }
 
+// A party with several DFSPs: the queried DFSP, and the answer that counts.
+
+const ANSWER: &str = "PUT /parties/MSISDN/26097";
+const ERROR: &str = "PUT /parties/MSISDN/26097/error";
+const GONE: &str = r#"{"errorInformation":{"errorCode":"3204","errorDescription":"gone"}}"#;
+
+fn asked(name: &str) -> String {
+    format!("GET {name} /parties/MSISDN/26097 from bluebank")
+}
+
+/// Three DFSPs, registered in this order. The second has no endpoints.
+fn world_of_three() -> World {
+    world(finds(&[("bank-3", None), ("poorbank", None), ("bank-1", None)]))
+}
+
+/// A lookup without a currency goes to DFSPs with an account and an entry in a currency of the payer's. If there is
+/// none, the payment needs a conversion, and it goes to any.
 #[tokio::test(start_paused = true)]
-async fn one_owner_that_was_asked_is_enough() {
-    let world = world(finds(&[("greenbank", None), ("redbank", None), ("poorbank", None)]));
-    world.set_manner("greenbank", Manner::Answers(503, ""));
+async fn a_lookup_without_a_currency_goes_to_those_that_the_payer_can_pay() {
+    for (found, source, expected) in [
+        // redbank has an account in EUR only, bluebank none.
+        (&[("redbank", "EUR"), ("greenbank", "KES")][..], "bluebank", "greenbank"),
+        // An entry in a currency of the payer's by a DFSP without an account in it.
+        (&[("redbank", "KES"), ("greenbank", "KES")], "bluebank", "greenbank"),
+        // bank-1 has an account in KES only: that greenbank has one, too, does not help its entry in USD.
+        (&[("greenbank", "USD"), ("bank-2", "KES")], "bank-1", "bank-2"),
+        (&[("greenbank", "USD"), ("bank-2", "KES")], "redbank", "greenbank"),
+        (&[("greenbank", "KES"), ("bank-2", "KES")], "bluebank", "greenbank"),
+        (&[("bank-2", "KES"), ("greenbank", "KES")], "bluebank", "bank-2"),
+        // A payer without accounts has no currencies to compare.
+        (&[("redbank", "EUR"), ("greenbank", "KES")], "poorbank", "redbank"),
+    ] {
+        let world = world(Script::FindsIn(found.to_vec()));
+        world.take(PLAIN, source, None, "").await.unwrap();
+        let asked = format!("GET {expected} /parties/MSISDN/26097 from {source}");
+        assert_eq!(world.sent().await, [asked], "{found:?} {source}");
+        world.take("GET /participants/MSISDN/26097", source, None, "").await.unwrap();
+        let told = world.sent().await.join("");
+        assert!(told.ends_with(&format!(r#"{{"fspId":"{expected}"}}"#)) || source == "poorbank", "{told}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_are_asked_in_turn_until_one_has_the_party() {
+    let world = world_of_three();
     world.take(PLAIN, "bluebank", None, "").await.unwrap();
-    let sent = world.sent().await;
-    assert_eq!(sent.len(), 2, "{sent:?}");
-    assert!(sent.iter().all(|line| line.starts_with("GET ")), "{sent:?}");
+    assert_eq!(world.sent().await, [asked("bank-3")]);
+    // One that was not asked, however early it answers.
+    let refusal = world.take(ANSWER, "bank-1", Some("bluebank"), "{}").await.unwrap_err();
+    assert_eq!((refusal.status, refusal.code.number()), (400, 3200));
+    // The error is kept back; the next one cannot be reached.
+    world.take(ERROR, "bank-3", Some("bluebank"), GONE).await.unwrap();
+    assert_eq!(world.sent().await, [asked("bank-1")]);
     assert_eq!(world.directory.lookups_pending(), 1);
+    world.take(ANSWER, "bank-1", Some("bluebank"), "{}").await.unwrap();
+    assert_eq!(world.sent().await, ["PUT bluebank /parties/MSISDN/26097 from bank-1: {}"]);
+    assert_eq!(world.directory.lookups_pending(), 0);
+    assert_eq!(world.metrics.lookups(LookupOutcome::Answered), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_of_the_dfsp_registered_first_is_the_only_one() {
+    let world = world_of_three();
+    for _ in 0..2 {
+        world.take(PLAIN, "bluebank", None, "").await.unwrap();
+    }
+    assert_eq!(world.sent().await, [asked("bank-3")], "one query for both");
+    world.take(ANSWER, "bank-3", Some("bluebank"), "{}").await.unwrap();
+    assert_eq!(world.sent().await, ["PUT bluebank /parties/MSISDN/26097 from bank-3: {}"]);
+    assert_eq!(world.metrics.lookups(LookupOutcome::Answered), 2);
+    assert!(world.take(ANSWER, "bank-1", Some("bluebank"), "{}").await.is_err());
+    assert_eq!(world.sent().await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_the_last_owner_is_the_answer() {
+    let world = world(finds(&[("bank-3", None), ("bank-1", None)]));
+    world.take(PLAIN, "bluebank", None, "").await.unwrap();
+    world.sent().await;
+    world.take(ERROR, "bank-3", Some("bluebank"), GONE).await.unwrap();
+    // Said twice, it ends nothing.
+    world.take(ERROR, "bank-3", Some("bluebank"), GONE).await.unwrap();
+    assert_eq!(world.sent().await, [asked("bank-1")]);
+    world.take(ERROR, "bank-1", Some("bluebank"), GONE).await.unwrap();
+    assert_eq!(world.sent().await, ["PUT bluebank /parties/MSISDN/26097/error from bank-1: 3204 gone"]);
+    assert_eq!(world.metrics.lookups(LookupOutcome::AnsweredError), 1);
+    // Where the last one cannot be reached, that is the answer.
+    world.set_manner("bank-1", Manner::Answers(503, ""));
+    world.take(PLAIN, "bluebank", None, "").await.unwrap();
+    world.sent().await;
+    world.take(ERROR, "bank-3", Some("bluebank"), GONE).await.unwrap();
+    let told = "PUT bluebank /parties/MSISDN/26097/error from Hub: 1001 Destination communication error - The destination \
+                answered 503";
+    assert_eq!(world.sent().await, [&*asked("bank-1"), told]);
+    assert_eq!(world.directory.lookups_pending(), 0);
+}
+
+/// The takeover of a lookup: by another DFSP, for another DFSP, about another party.
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_accepted_only_from_the_dfsp_that_was_asked() {
+    for is_open in [false, true] {
+        let oracle = ScriptedOracle::new(finds(&[("greenbank", None)]), false);
+        let world = match is_open {
+            false => World::new(DirectoryConfig::default(), oracle),
+            true => World::open(DirectoryConfig::default(), oracle),
+        };
+        for (request, source, destination, body) in [
+            (ANSWER, "bank-1", "bluebank", "{}"),
+            (ERROR, "bank-1", "bluebank", GONE),
+            (ANSWER, "greenbank", "bank-1", "{}"),
+            ("PUT /parties/MSISDN/26098", "greenbank", "bluebank", "{}"),
+            ("PUT /parties/MSISDN/26097/shop", "greenbank", "bluebank", "{}"),
+            ("PUT /participants/MSISDN/26097/error", "greenbank", "bluebank", GONE),
+        ] {
+            world.take(PLAIN, "bluebank", None, "").await.unwrap();
+            assert_eq!(world.sent().await, [asked("greenbank")]);
+            let pending = world.directory.lookups_pending();
+            let taken = world.take(request, source, Some(destination), body).await;
+            assert_eq!(world.sent().await.len(), usize::from(is_open), "{request} {source} {destination}");
+            if is_open {
+                taken.unwrap();
+                continue;
+            }
+            let refusal = taken.unwrap_err();
+            let text =
+                format!("Generic ID not found - {source} was not asked about this party by {destination}");
+            assert_eq!((refusal.status, &*refusal.description), (400, &*text));
+            assert_eq!(world.directory.lookups_pending(), pending, "{request} {source} {destination}");
+        }
+        world.take("PUT /parties/MSISDN/%326097", "greenbank", Some("bluebank"), "{}").await.unwrap();
+        assert_eq!((world.sent().await.len(), world.directory.lookups_pending()), (1, 0));
+        // A repeated answer passes: the first one may have been lost.
+        world.take(ANSWER, "greenbank", Some("bluebank"), "{}").await.unwrap();
+        assert_eq!(world.sent().await.len(), 1);
+    }
+}
+
+/// A proxy answers for each DFSP behind it, and no other DFSP does.
+#[tokio::test(start_paused = true)]
+async fn an_answer_through_the_proxy_that_was_asked_is_accepted() {
+    for (found, destination) in [(&[][..], None), (&[("farbank", None)], None), (&[], Some("farbank"))] {
+        for (answering, is_accepted) in [
+            ("farbank", true),
+            ("farwallet", true),
+            ("bridge", true),
+            ("overseas", false),
+            ("greenbank", false),
+        ] {
+            let world = world(finds(found));
+            world.add_proxies();
+            world.take(PLAIN, "bluebank", destination, "").await.unwrap();
+            world.sent().await;
+            // Without a destination and an owner the hub queries both proxies.
+            let is_accepted =
+                is_accepted || (answering == "overseas" && found.is_empty() && destination.is_none());
+            let taken = world.take_proxied(ANSWER, answering, Some("bluebank"), "{}").await;
+            assert_eq!(taken.is_ok(), is_accepted, "{found:?} {destination:?} {answering}");
+            assert_eq!(world.sent().await.len(), usize::from(is_accepted));
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -370,14 +518,19 @@ async fn owners_beyond_the_limit_are_not_asked() {
         "bank-19",
     ];
     let world = world(Script::Finds(BANKS.map(|name| (name, None)).to_vec()));
+    for name in BANKS {
+        world.set_manner(name, Manner::Answers(503, ""));
+    }
     world.take(PLAIN, "bluebank", None, "").await.unwrap();
-    let mut sent = world.sent().await;
-    sent.sort();
     let first = BANKS[..super::super::lookup::OWNERS_QUERIED_MAX].iter();
-    let mut expected: Vec<_> =
-        first.map(|name| format!("GET {name} /parties/MSISDN/26097 from bluebank")).collect();
-    expected.sort();
-    assert_eq!(sent, expected);
+    let mut expected: Vec<_> = first.map(|name| asked(name)).collect();
+    expected.push(
+        "PUT bluebank /parties/MSISDN/26097/error from Hub: 1001 Destination communication error - The destination \
+         answered 503"
+            .to_owned(),
+    );
+    assert_eq!(world.sent().await, expected);
+    assert_eq!(world.metrics.lookups(LookupOutcome::NotDelivered), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -402,10 +555,11 @@ async fn stale_parties_are_removed_only_if_that_is_switched_on() {
 async fn what_is_passed_on_keeps_its_bytes_and_its_own_headers() {
     let world = world(Script::Hangs);
     let body = r#"{ "party" : {"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097"}} }"#;
-    world.take("PUT /parties/MSISDN/26097", "greenbank", Some("bluebank"), body).await.unwrap();
     world.take(PLAIN, "bluebank", Some("greenbank"), "{}").await.unwrap();
-    let sent = world.sent_requests().await;
-    assert_eq!((&*sent[0].body, &*sent[1].body), (body.as_bytes(), &b""[..]));
+    let mut sent = world.sent_requests().await;
+    world.take("PUT /parties/MSISDN/26097", "greenbank", Some("bluebank"), body).await.unwrap();
+    sent.append(&mut world.sent_requests().await);
+    assert_eq!((&*sent[0].body, &*sent[1].body), (&b""[..], body.as_bytes()));
     for request in &sent {
         assert_eq!(request.headers["x-own"], "kept");
         assert_eq!(request.headers["date"], "Tue, 01 Jan 2030 00:00:00 GMT");
@@ -506,7 +660,7 @@ async fn answers_go_to_the_destination_or_their_sender_hears_of_it() {
             ],
         ),
     ] {
-        let world = world(Script::Hangs);
+        let world = World::open(DirectoryConfig::default(), ScriptedOracle::new(Script::Hangs, false));
         if let Some(manner) = manner {
             world.set_manner("bluebank", manner);
         }

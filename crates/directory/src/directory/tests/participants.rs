@@ -19,8 +19,8 @@ fn finds(owners: &[(&'static str, Option<&'static str>)]) -> Script {
     Script::Finds(owners.to_vec())
 }
 
-const GREEN: &str = r#"{"fspId":"greenbank"}"#;
-const GREEN_USD: &str = r#"{"fspId":"greenbank","currency":"USD"}"#;
+const BLUE: &str = r#"{"fspId":"bluebank"}"#;
+const BLUE_USD: &str = r#"{"fspId":"bluebank","currency":"USD"}"#;
 
 struct Row {
     request: &'static str,
@@ -111,47 +111,47 @@ fn rows_of_get() -> Vec<Row> {
 #[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn rows_of_changes() -> Vec<Row> {
     const POST: &str = "POST /participants/MSISDN/26097";
-    const REGISTER: &[&str] = &["register MSISDN 26097 - - for greenbank"];
+    const ANOTHERS: &str = "PUT bluebank /participants/MSISDN/26097/error from Hub: 3204 Party not found - fspId must be the sender";
+    const NO_ACCOUNT: &str = "PUT bluebank /participants/MSISDN/26097/error from Hub: 3003 Add Party information error - \
+                              bluebank has no account in EUR";
+    const REGISTER: &[&str] = &["register MSISDN 26097 - - for bluebank"];
     let exists = ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, "Party already exists [id: 26097]");
     vec![
         row(
             POST,
             None,
-            GREEN,
+            BLUE,
             finds(&[]),
             REGISTER,
-            r#"PUT greenbank /participants/MSISDN/26097 from Hub: {"partyList":[{"fspId":"greenbank","partyIdType":"MSISDN","partyIdentifier":"26097"}]}"#,
+            r#"PUT bluebank /participants/MSISDN/26097 from Hub: {"partyList":[{"fspId":"bluebank","partyIdType":"MSISDN","partyIdentifier":"26097"}]}"#,
         ),
         row(
             "POST /participants/BUSINESS/acme/shop-7",
             Some("redbank"),
-            GREEN_USD,
+            BLUE_USD,
             finds(&[]),
-            &["register BUSINESS acme shop-7 USD for greenbank"],
-            r#"PUT redbank /participants/BUSINESS/acme/shop-7 from Hub: {"currency":"USD","partyList":[{"fspId":"greenbank","partyIdType":"BUSINESS","partyIdentifier":"acme","partySubIdOrType":"shop-7"}]}"#,
+            &["register BUSINESS acme shop-7 USD for bluebank"],
+            r#"PUT redbank /participants/BUSINESS/acme/shop-7 from Hub: {"currency":"USD","partyList":[{"fspId":"bluebank","partyIdType":"BUSINESS","partyIdentifier":"acme","partySubIdOrType":"shop-7"}]}"#,
         ),
         row(
             POST,
             Some("nobank"),
-            GREEN,
+            BLUE,
             finds(&[]),
             &[],
             "PUT bluebank /participants/MSISDN/26097/error from Hub: 3201 Destination FSP Error - Destination FSP not \
              found",
         ),
+        row(POST, None, r#"{"fspId":"greenbank"}"#, finds(&[]), &[], ANOTHERS),
+        row(POST, None, r#"{"fspId":"nobank"}"#, finds(&[]), &[], ANOTHERS),
+        row(POST, None, r#"{"fspId":"Hub"}"#, finds(&[]), &[], ANOTHERS),
+        row("PUT /participants/MSISDN/26097", None, r#"{"fspId":"greenbank"}"#, finds(&[]), &[], ANOTHERS),
+        row(POST, None, r#"{"fspId":"bluebank","currency":"EUR"}"#, finds(&[]), &[], NO_ACCOUNT),
+        row("PUT /participants/MSISDN/26097", None, r#"{"currency":"EUR"}"#, finds(&[]), &[], NO_ACCOUNT),
         row(
             POST,
             None,
-            r#"{"fspId":"nobank"}"#,
-            finds(&[]),
-            &[],
-            "PUT bluebank /participants/MSISDN/26097/error from Hub: 3003 Add Party information error - fspId nobank is \
-             no participant",
-        ),
-        row(
-            POST,
-            None,
-            GREEN,
+            BLUE,
             Script::Fails(OracleFailure::Told { error: exists, is_not_found: false }),
             REGISTER,
             "PUT bluebank /participants/MSISDN/26097/error from Hub: 3003 Add Party information error - Party already \
@@ -160,7 +160,7 @@ fn rows_of_changes() -> Vec<Row> {
         row(
             POST,
             None,
-            GREEN,
+            BLUE,
             refused(200),
             REGISTER,
             "PUT bluebank /participants/MSISDN/26097/error from Hub: 3003 Add Party information error - The oracle \
@@ -169,7 +169,7 @@ fn rows_of_changes() -> Vec<Row> {
         row(
             "POST /participants/MSISDN/phone",
             None,
-            GREEN,
+            BLUE,
             finds(&[]),
             &[],
             "PUT bluebank /participants/MSISDN/phone/error from Hub: 3101 Malformed syntax - the party identifier is no \
@@ -178,10 +178,10 @@ fn rows_of_changes() -> Vec<Row> {
         row(
             "PUT /participants/MSISDN/26097",
             None,
-            GREEN_USD,
+            BLUE_USD,
             finds(&[]),
-            &["change MSISDN 26097 - USD for greenbank"],
-            r#"PUT greenbank /participants/MSISDN/26097 from Hub: {"currency":"USD","partyList":[{"fspId":"greenbank","partyIdType":"MSISDN","partyIdentifier":"26097"}]}"#,
+            &["change MSISDN 26097 - USD for bluebank"],
+            r#"PUT bluebank /participants/MSISDN/26097 from Hub: {"currency":"USD","partyList":[{"fspId":"bluebank","partyIdType":"MSISDN","partyIdentifier":"26097"}]}"#,
         ),
         row(
             "PUT /participants/MSISDN/26097",
@@ -226,7 +226,8 @@ async fn requests_about_a_participant_are_answered_by_the_hub() {
     for row in rows_of_get().into_iter().chain(rows_of_changes()) {
         for is_kept_by_hub in [false, true] {
             let oracle = ScriptedOracle::new(row.script.clone(), is_kept_by_hub);
-            let world = World::new(DirectoryConfig::default(), oracle);
+            let config = DirectoryConfig { external_ownership_check: false, ..DirectoryConfig::default() };
+            let world = World::new(config, oracle);
             world.take(row.request, "bluebank", row.destination, row.body).await.unwrap();
             assert_eq!(world.sent().await, [row.sent], "{}", row.request);
             assert_eq!(world.oracle.asked(), row.asked, "{}", row.request);
@@ -238,9 +239,9 @@ async fn requests_about_a_participant_are_answered_by_the_hub() {
 async fn unknown_sources_are_refused_at_once() {
     for (request, body) in [
         ("GET /participants/MSISDN/26097", ""),
-        ("POST /participants/MSISDN/26097", GREEN),
-        ("POST /participants/MSISDN/26097/shop", GREEN),
-        ("PUT /participants/MSISDN/26097", GREEN),
+        ("POST /participants/MSISDN/26097", BLUE),
+        ("POST /participants/MSISDN/26097/shop", BLUE),
+        ("PUT /participants/MSISDN/26097", BLUE),
         ("DELETE /participants/MSISDN/26097", ""),
         ("PUT /participants/MSISDN/26097/error", "{}"),
     ] {
@@ -258,8 +259,8 @@ async fn unknown_sources_are_refused_at_once() {
 #[tokio::test(start_paused = true)]
 async fn what_the_hub_keeps_is_kept_before_it_is_acknowledged() {
     for (request, body) in [
-        ("POST /participants/MSISDN/26097", GREEN),
-        ("PUT /participants/MSISDN/26097", GREEN),
+        ("POST /participants/MSISDN/26097", BLUE),
+        ("PUT /participants/MSISDN/26097", BLUE),
         ("DELETE /participants/MSISDN/26097", ""),
     ] {
         for is_kept_by_hub in [false, true] {
@@ -279,7 +280,7 @@ async fn what_the_hub_keeps_is_kept_before_it_is_acknowledged() {
 async fn a_registration_outlives_the_request() {
     let oracle = ScriptedOracle::new(finds(&[]), true);
     let world = World::new(DirectoryConfig::default(), oracle);
-    let mut taken = Box::pin(world.take("POST /participants/MSISDN/26097", "bluebank", None, GREEN));
+    let mut taken = Box::pin(world.take("POST /participants/MSISDN/26097", "bluebank", None, BLUE));
     // Begun, and then the client hangs up.
     assert!(futures_poll_once(taken.as_mut()).await);
     drop(taken);
@@ -295,7 +296,7 @@ async fn futures_poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool
 async fn a_callback_that_does_not_arrive_is_told_to_the_requester() {
     let world = World::new(DirectoryConfig::default(), ScriptedOracle::new(finds(&[]), false));
     world.set_manner("greenbank", Manner::Answers(500, ""));
-    world.take("POST /participants/MSISDN/26097", "bluebank", None, GREEN).await.unwrap();
+    world.take("POST /participants/MSISDN/26097", "bluebank", Some("greenbank"), BLUE).await.unwrap();
     let sent = world.sent().await;
     assert_eq!(
         sent[1..],
@@ -304,6 +305,28 @@ async fn a_callback_that_does_not_arrive_is_told_to_the_requester() {
           answered 500"
         ]
     );
+}
+
+/// The hub also asks an external oracle for the owner before a change. Otherwise any DFSP could take the party over.
+#[tokio::test(start_paused = true)]
+async fn only_owners_change_where_that_is_checked() {
+    const REFUSED: &str = "PUT bluebank /participants/MSISDN/26097/error from Hub: 3003 Add Party information error - The \
+                           party is registered by another DFSP";
+    for (check, owners, is_changed) in [
+        (false, finds(&[("greenbank", None)]), true),
+        (true, finds(&[("greenbank", None)]), false),
+        (true, finds(&[("bluebank", None)]), true),
+        (true, finds(&[]), true),
+    ] {
+        let config = DirectoryConfig { external_ownership_check: check, ..DirectoryConfig::default() };
+        let world = World::new(config, ScriptedOracle::new(owners, false));
+        world.take("PUT /participants/MSISDN/26097", "bluebank", None, BLUE_USD).await.unwrap();
+        let sent = world.sent().await;
+        assert_eq!(sent != [REFUSED], is_changed, "{sent:?}");
+        let change = "change MSISDN 26097 - USD for bluebank".to_owned();
+        assert_eq!(world.oracle.asked().contains(&change), is_changed);
+    }
+    assert!(DirectoryConfig::default().external_ownership_check);
 }
 
 #[tokio::test(start_paused = true)]
@@ -460,6 +483,23 @@ async fn every_entry_has_its_own_result_in_the_order_of_the_request() {
     );
     assert_eq!(msisdn.asked(), ["batch MSISDN 26097,26098,26100"]);
     assert_eq!(business.asked(), ["batch BUSINESS acme"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_without_a_dfsp_or_an_account_fails_alone() {
+    let msisdn = accepting(false);
+    let world = oracle_world(&msisdn, &accepting(false));
+    let batch = |currency: &str| {
+        let text = body(&[("MSISDN", "26097", "bluebank"), ("MSISDN", "26098", "?")]);
+        text.replace(r#","fspId":"?""#, "").replace("USD", currency)
+    };
+    world.take("POST /participants", "bluebank", None, &batch("USD")).await.unwrap();
+    assert_eq!(results(&world.sent().await), "26097 ok, 26098 3204 Party not found");
+    world.take("POST /participants", "bluebank", None, &batch("EUR")).await.unwrap();
+    let sent = world.sent().await.join("").replace("EUR", "USD");
+    let no_account = "3003 Add Party information error - bluebank has no account in USD";
+    assert_eq!(results(&[sent]), format!("26097 {no_account}, 26098 3204 Party not found"));
+    assert_eq!(msisdn.asked(), ["batch MSISDN 26097"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -257,11 +257,47 @@ async fn after_repeated_failures_it_is_left_alone_until_a_probe_succeeds() {
     assert_eq!(server.asked().len(), 3);
 }
 
+/// Many lookups of one DFSP at a slow oracle leave room for the lookups of others.
+#[tokio::test]
+async fn one_dfsp_leaves_room_at_an_oracle_for_the_others() {
+    let server = Server::start().await;
+    let deadline = Duration::from_secs(3600);
+    let config = OracleConfig { in_flight_max: 4, deadline, ..OracleConfig::default() };
+    let oracle = Arc::new(oracle(&server.base, config));
+    let ask = |requester: &'static str| {
+        let oracle = oracle.clone();
+        async move {
+            let headers = Bytes::from_static(HEADERS);
+            let inquiry = Inquiry { requester: fsp(requester), ..inquiry(&headers, "me", None, None) };
+            oracle.find(&inquiry).await
+        }
+    };
+    let mut waiting = Vec::new();
+    for requester in ["bluebank", "redbank", "greenbank"] {
+        waiting.push(tokio::spawn(ask(requester)));
+        server.arrived.notified().await;
+        assert_eq!(ask(requester).await, Err(OracleFailure::Busy), "a quarter of the places");
+    }
+    // An aborted request frees its share.
+    waiting.swap_remove(0).abort();
+    server.answer(200, r#"{"partyList":[]}"#);
+    while ask("bluebank").await == Err(OracleFailure::Busy) {
+        tokio::task::yield_now().await;
+    }
+    for waiting in waiting {
+        waiting.abort();
+    }
+}
+
 #[tokio::test]
 async fn more_questions_than_allowed_fail_at_once_and_never_reach_it() {
     let server = Server::start().await;
-    let config =
-        OracleConfig { in_flight_max: 2, deadline: Duration::from_secs(3600), ..OracleConfig::default() };
+    let config = OracleConfig {
+        in_flight_max: 2,
+        sender_share_percent: 100,
+        deadline: Duration::from_secs(3600),
+        ..OracleConfig::default()
+    };
     let oracle = Arc::new(oracle(&server.base, config));
     let mut waiting = Vec::new();
     for _ in 0..2 {

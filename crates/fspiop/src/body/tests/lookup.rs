@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use upesi_types::{ErrorCode, Present, Timestamp};
+use upesi_types::{ErrorCode, FspId, Present, Timestamp};
 
 use super::{assert_refusal, assert_required, assert_table, changed, outcome, refusal, with};
 use crate::PartyIdType;
@@ -64,27 +64,43 @@ fn a_batch_is_read() {
     let batch = parse_participants_batch(BATCH.as_bytes()).unwrap();
     assert_eq!(batch.request_id.to_string(), "01J8ZC5Y2T3V4W5X6Y7Z8A9B0C");
     assert_eq!(batch.currency.unwrap().as_str(), "USD");
-    let parties: Vec<(PartyIdType, &str, Option<&str>, &str)> = batch
+    let parties: Vec<(PartyIdType, &str, Option<&str>, Option<&str>)> = batch
         .parties
         .iter()
         .map(|party| {
-            (*party.kind.as_ref().unwrap(), &*party.identifier, party.sub_id.as_deref(), party.fsp.as_str())
+            let fsp = party.fsp.as_ref().map(FspId::as_str);
+            (*party.kind.as_ref().unwrap(), &*party.identifier, party.sub_id.as_deref(), fsp)
         })
         .collect();
     assert_eq!(
         parties,
         [
-            (PartyIdType::Msisdn, "26097", Some("shop-7"), "greenbank"),
-            (PartyIdType::Email, "a@b.cd", None, "bluebank")
+            (PartyIdType::Msisdn, "26097", Some("shop-7"), Some("greenbank")),
+            (PartyIdType::Email, "a@b.cd", None, Some("bluebank"))
         ]
     );
+}
+
+/// One entry without a usable `fspId` must not fail the others.
+#[test]
+fn an_entry_of_a_batch_without_a_name_is_read_without_one() {
+    for fsp in ["", r#","fspId":"""#, r#","fspId":{}"#, r#","fspId":"123456789012345678901234567890123""#] {
+        let body = format!(
+            r#"{{"requestId":"01J8ZC5Y2T3V4W5X6Y7Z8A9B0C","partyList":[
+            {{"partyIdType":"MSISDN","partyIdentifier":"1"{fsp}}},
+            {{"partyIdType":"MSISDN","partyIdentifier":"2","fspId":"greenbank"}}]}}"#
+        );
+        let batch = parse_participants_batch(body.as_bytes()).unwrap();
+        let names: Vec<_> = batch.parties.iter().map(|party| party.fsp.map(|fsp| fsp.to_string())).collect();
+        assert_eq!(names, [None, Some("greenbank".to_string())], "{fsp}");
+    }
 }
 
 #[test]
 fn a_batch_follows_the_schema() {
     let parse = |body: &[u8]| outcome(parse_participants_batch(body));
     assert_required(BATCH, parse, "", &["requestId", "partyList"]);
-    assert_required(BATCH, parse, "/partyList/0", &["partyIdType", "partyIdentifier", "fspId"]);
+    assert_required(BATCH, parse, "/partyList/0", &["partyIdType", "partyIdentifier"]);
     assert_table(
         BATCH,
         parse,
@@ -105,7 +121,6 @@ fn a_batch_follows_the_schema() {
         /partyList/1/partyIdType      ⇒ "THIRD_PARTY_LINK" ⇒ ok
         /partyList/1/partyIdentifier  ⇒ ""     ⇒ 3100 /partyList/1/partyIdentifier must NOT have fewer than 1 characters
         /partyList/1/partySubIdOrType ⇒ ""     ⇒ 3100 /partyList/1/partySubIdOrType must NOT have fewer than 1 characters
-        /partyList/1/fspId            ⇒ ""     ⇒ 3100 /partyList/1/fspId must NOT have fewer than 1 characters
         "#,
     );
     let party = r#"{"partyIdType":"MSISDN","partyIdentifier":"1","fspId":"g"}"#;

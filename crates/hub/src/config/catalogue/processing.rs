@@ -127,10 +127,17 @@ macro_rules! with_processing {
         /// Messages in flight to one DFSP at a time.
         concurrency_max: integer(1, 10_000) = "64",
         /// Messages waiting for one of those; messages beyond fail, with an error callback to the sender.
-        waiting_max: integer(0, 10_000_000) = "1024",
+        waiting_max: integer(0, 10_000_000) = "4096",
         /// Bytes of messages to one DFSP in flight or waiting; messages beyond fail, with an error callback to the
         /// sender.
-        waiting_bytes_max: integer(MIB, 65_536 * MIB) = "16777216",
+        waiting_bytes_max: integer(MIB, 65_536 * MIB) = "33554432",
+        /// Part that the requests of one DFSP may take of shared places, in percent: of `in_flight_max`, of the places
+        /// to one DFSP (of their bytes twice that part), of waiting lookups (`lookup.pending_max`), of requests to an
+        /// oracle (`oracles.in_flight_max`).
+        sender_share_percent: integer(1, 100) = "25",
+        /// Whether an answer to a lookup, quote or request is forwarded from a DFSP that the hub did not ask, as in
+        /// Mojaloop. Such a DFSP can lead payments to itself.
+        unasked_answers: flag = "false",
     }
 
     /// Account lookup: the DFSP of a party.
@@ -148,8 +155,8 @@ macro_rules! with_processing {
         directory_memory_bytes_max: integer(0, 65_536 * MIB) = "268435456",
         /// Whether only a party's own DFSP may change or remove it in the built-in directory.
         ownership_check: flag = "true",
-        /// The same for external oracles, at the cost of a request to the oracle for each removal.
-        external_ownership_check: flag = "false",
+        /// The same for external oracles, at the cost of a request to the oracle for each change or removal.
+        external_ownership_check: flag = "true",
         /// Whether a lookup that finds a DFSP unknown to the scheme makes the oracle forget the party, as in Mojaloop.
         remove_stale_parties: flag = "false",
     }
@@ -161,7 +168,7 @@ macro_rules! with_processing {
         /// Time to open a connection, in milliseconds.
         connect_timeout_ms: integer(10, 600_000) = "3000",
         /// Requests in flight to one oracle; those beyond fail at once.
-        in_flight_max: integer(1, 1_000_000) = "256",
+        in_flight_max: integer(1, 1_000_000) = "1024",
         /// Connections of each worker to one oracle.
         connections_max: integer(1, 10_000) = "64",
         /// Time for which an answer is reused, in milliseconds; 0 for never.
