@@ -508,8 +508,8 @@ mod tests;
 /// Decides whether a request comes from whom it says. Asked after the headers' form is checked and before the body's
 /// (FSPIOP API v1.1, Signature §4), so that a malformed header is reported rather than the signature it spoils.
 pub trait Authenticator: Send + Sync + 'static {
-    /// Judges one request by its operation, its head and the exact bytes of its body. `is_sender_proven`: a certificate,
-    /// a token or a gateway already proves its sender.
+    /// Judges one request by its operation, its head and the exact bytes of its body. `is_sender_proven`: a
+    /// certificate, a token or a gateway already proves its sender.
     ///
     /// Errors: what the sender is told, for signatures 400 with 3105.
     fn authenticate(
