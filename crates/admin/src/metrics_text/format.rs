@@ -53,8 +53,8 @@ impl Format {
     }
 }
 
-/// The classic format names a family of counters as its samples, with `_total`. Units, exemplars and the mark of the end
-/// are left out.
+/// The classic format names a family of counters as its samples, with `_total`. Units, exemplars and the mark of the
+/// end are left out.
 fn classic(text: &str) -> String {
     let counters: std::collections::BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
