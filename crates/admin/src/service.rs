@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tower_service::Service as _;
 use upesi_engine::EngineHandle;
 use upesi_fspiop::SyncError;
-use upesi_http::body::read;
+use upesi_http::body::{is_encoded, read};
 use upesi_http::server::Refusal;
 use upesi_http::{
     BodyError, Bytes, Connection, Failures, Full, Incoming, KnownAs, Limits, Method, Pace, Request, Response,
@@ -162,6 +162,9 @@ impl AdminService {
         let followed = self.followed.as_ref().map(|followed| followed());
         if let Some(Err(error)) = followed.as_ref().map(|at| at.check(&head.method, head.uri.path())) {
             return last(error.into_response());
+        }
+        if is_encoded(&head.headers) {
+            return last(ApiError::malformed("/header/content-encoding must be identity").into_response());
         }
         head.extensions.insert(caller);
         let bytes_max = if is_entrance(&head) { ENTRANCE_BYTES_MAX } else { BODY_BYTES_MAX };

@@ -2,14 +2,13 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::CONTENT_ENCODING;
 use http::request::Parts;
 use upesi_delivery::Request;
 use upesi_engine::ReplyTo;
 use upesi_fspiop::body::{check_completed_timestamp, parse_authorization_query};
 use upesi_fspiop::headers::{HeaderLookup, check_headers, check_parties};
 use upesi_fspiop::{Message, Method, Resource, Route, SyncError, Unroutable};
-use upesi_http::header_block;
+use upesi_http::{body, header_block};
 use upesi_types::{ErrorCode, Present};
 
 use super::caller::Authenticator;
@@ -131,14 +130,10 @@ pub(crate) fn refuse_repeated(headers: &HeaderMap) -> Result<(), SyncError> {
 /// Refuses a body in another coding than `identity`: 400 with 3101. The hub reads bodies and forwards them unchanged,
 /// so it would have to decode each body that the receiver decodes again.
 pub(crate) fn refuse_encoded(headers: &HeaderMap) -> Result<(), SyncError> {
-    let mut codings =
-        headers.get_all(CONTENT_ENCODING).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
-    // Elements of a list may be empty (RFC 9110 §5.6.1).
-    let is_identity = |coding: &[u8]| coding.is_empty() || coding.eq_ignore_ascii_case(b"identity");
-    if codings.all(|coding| is_identity(coding.trim_ascii())) {
-        return Ok(());
+    match body::is_encoded(headers) {
+        true => Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "/header/content-encoding must be identity")),
+        false => Ok(()),
     }
-    Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "/header/content-encoding must be identity"))
 }
 
 /// A request's header block and its exact body, in one allocation if that is cheap.

@@ -6,6 +6,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
 use http_body::Body;
 use http_body_util::Full;
 use tokio::time::{Instant, sleep_until};
@@ -79,6 +81,15 @@ where
         }
     })
     .await
+}
+
+/// Whether a body has another content coding than `identity` (RFC 9110 §8.4).
+pub fn is_encoded(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(CONTENT_ENCODING).iter();
+    let mut codings =
+        lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b',')).map(<[u8]>::trim_ascii);
+    // Elements of a list may be empty (§5.6.1).
+    codings.any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
 }
 
 /// The bytes of a body that is here.

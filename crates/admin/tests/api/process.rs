@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use upesi_admin::{BODY_BYTES_MAX, Followed};
 use upesi_http::{Limits, Method};
+use upesi_types::ErrorCode;
 
 use crate::common::people::with_admin;
 use crate::common::{Hub, Settings, refusal};
@@ -178,6 +179,18 @@ async fn a_body_that_never_ends_is_cut_off() {
         assert_eq!(body, refusal(2004, "Server timed out - the request body was not received in time"));
     }
     assert_eq!(hub.handle.status().durable_seq, 0);
+}
+
+#[tokio::test]
+async fn a_body_in_another_coding_than_identity_is_refused_before_it_comes() {
+    let hub = Hub::start_limited(upesi_admin::limits(64), AMPLE);
+    let head = "POST /participants HTTP/1.1\r\nhost: hub\r\ncontent-type: application/json\r\ncontent-length: 34\r\n";
+    for coding in ["gzip", "identity, br"] {
+        let (head, body) = hub.exchange(&format!("{head}content-encoding: {coding}\r\n\r\n")).await;
+        assert!(head.starts_with("HTTP/1.1 400 ") && head.contains("connection: close"), "{head}");
+        let refused = ErrorCode::MALFORMED_SYNTAX.describe("/header/content-encoding must be identity");
+        assert_eq!(body, refusal(3101, &refused));
+    }
 }
 
 #[tokio::test]
