@@ -25,7 +25,7 @@ pub use entry::{
 };
 pub use fold::{Fold, Position, StorePosition, Verdict, Void};
 pub use leader::{Leader, Next, Stop};
-pub use standby::{Ahead, Patience, Role, Standby};
+pub use standby::{Ahead, EndLost, Patience, Role, Standby};
 
 /// An entry to be appended. The log's client answers with the tag.
 #[derive(Clone, Debug, PartialEq, Eq)]

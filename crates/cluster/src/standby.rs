@@ -55,13 +55,24 @@ pub enum Role {
     Newer(Standby),
 }
 
-/// A node's claim was accepted, and showed that its clock is ahead of the log's: it leaves the leadership to others.
+/// A node's claim was accepted, and showed that its clock is ahead of the log's, or the node was withdrawn before: it
+/// leaves the leadership to others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ahead {
     /// To be appended: any other node may lead.
     pub hand_over: Append,
-    /// By how much.
+    /// By how much its clock is ahead; zero if it was withdrawn.
     pub by: Duration,
+}
+
+/// The log ends below entries that this node has read: it lost its end, or the broker that answered is behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the log ends at offset {end}, but everything before offset {read} was read: its end was lost")]
+pub struct EndLost {
+    /// The offset behind the last entry, by the broker.
+    pub end: u64,
+    /// The offset that this node reads next.
+    pub read: u64,
 }
 
 /// Reads the log, and claims the leadership if no entry is accepted for some time while the log can be reached.
@@ -84,6 +95,8 @@ pub struct Standby {
     followed: Option<Chain>,
     /// Whether this node may claim: see [`Standby::permit_claims`].
     may_claim: bool,
+    /// Set by [`Standby::withdraw`].
+    is_withdrawn: bool,
     /// When this node found its clock ahead; `None` once another one has led since.
     ahead_at: Option<Duration>,
     /// What is to be done about it, until that is taken.
@@ -109,6 +122,7 @@ impl Standby {
             asks_end: false,
             followed: None,
             may_claim: false,
+            is_withdrawn: false,
             ahead_at: None,
             ahead: None,
             claims: Vec::new(),
@@ -136,11 +150,17 @@ impl Standby {
         self.may_claim = true;
     }
 
+    /// Ends all claims of this life: this node cannot lead. If an earlier claim is accepted after this, the node hands
+    /// the leadership over.
+    pub const fn withdraw(&mut self) {
+        self.is_withdrawn = true;
+    }
+
     /// Whether the end of the log is to be asked for, and told to [`Standby::end`]. It says so once per silence.
     pub fn asks_for_end(&mut self, now: Duration) -> bool {
         let quiet = now.saturating_sub(self.quiet_since);
         let is_silent = quiet >= self.patience.silence || (quiet >= self.patience.turn && self.is_called());
-        let asks = self.may_claim && is_silent && !self.asks_end;
+        let asks = self.may_claim && !self.is_withdrawn && is_silent && !self.asks_end;
         self.asks_end |= asks;
         asks
     }
@@ -152,9 +172,12 @@ impl Standby {
 
     /// The offset behind the last entry of the log, or `None` if the log cannot be reached. Returns a claim if the
     /// leader is silent, and this node has read everything.
-    pub fn end(&mut self, end: Option<u64>, now: Duration, clock_ns: i64) -> Option<Append> {
+    ///
+    /// # Errors
+    /// The log ends below the position of this node. A claim there would continue entries that the log does not have.
+    pub fn end(&mut self, end: Option<u64>, now: Duration, clock_ns: i64) -> Result<Option<Append>, EndLost> {
         if !core::mem::take(&mut self.asks_end) {
-            return None;
+            return Ok(None);
         }
         let next_offset = self.fold.position().next_offset;
         let behind_ns = self.fold.position().time_ns.saturating_sub(clock_ns);
@@ -167,13 +190,17 @@ impl Standby {
             // Silence of a log that cannot be reached is nobody's end; what was not read yet may be the leader's word.
             None => (self.quiet_since, self.unled_since) = (now, now),
             Some(end) if end > next_offset => {}
+            Some(end) if end < next_offset => {
+                self.quiet_since = now;
+                return Err(EndLost { end, read: next_offset });
+            }
             Some(_) if is_behind || is_ahead => self.quiet_since = now,
             Some(_) => {
                 self.quiet_since = now;
-                return Some(self.claim(clock_ns));
+                return Ok(Some(self.claim(clock_ns)));
             }
         }
-        None
+        Ok(None)
     }
 
     /// Claims without waiting for silence: an operator's word.
@@ -225,7 +252,7 @@ impl Standby {
         }
     }
 
-    /// What this node must append, if the entry that was read last was its claim and its clock is ahead of the log's.
+    /// What this node must append, if the entry that was read last was its claim and it does not lead.
     pub const fn take_ahead(&mut self) -> Option<Ahead> {
         self.ahead.take()
     }
@@ -233,15 +260,18 @@ impl Standby {
     /// Its claim was accepted. It leads with a clock that is ahead only if nobody else did when it had left it to them:
     /// then it is the log's clock that is behind.
     fn lead(self, ahead_ns: i64, now: Duration) -> Role {
-        let Self { fold, me, claim, patience, next_tag, ahead_at, .. } = self;
+        let Self { fold, me, claim, patience, next_tag, ahead_at, is_withdrawn, .. } = self;
         let mut leader = Leader::new(fold, me, next_tag, now);
-        if ahead_ns <= as_ns(patience.ahead_max) || ahead_at.is_some() {
+        let is_ahead = ahead_ns > as_ns(patience.ahead_max) && ahead_at.is_none();
+        if !is_ahead && !is_withdrawn {
             return Role::Leader(leader);
         }
         let hand_over = leader.hand_over(NodeId::ANY, 0);
         let mut standby = Self::after(leader, claim, patience, now);
-        standby.ahead_at = Some(now);
-        standby.ahead = Some(Ahead { hand_over, by: Duration::from_nanos(ahead_ns.unsigned_abs()) });
+        let by = if is_ahead { Duration::from_nanos(ahead_ns.unsigned_abs()) } else { Duration::ZERO };
+        standby.ahead_at = is_ahead.then_some(now);
+        standby.is_withdrawn = is_withdrawn;
+        standby.ahead = Some(Ahead { hand_over, by });
         Role::Standby(standby)
     }
 }

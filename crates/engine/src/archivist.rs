@@ -10,7 +10,8 @@ use std::time::Instant;
 use upesi_journal::{Log, SnapshotStore};
 use upesi_ledger::codec::Encoder;
 use upesi_ledger::{Event, Ledger, Stored as _};
-use upesi_tables::archive::{Archive, ArchiveEntry};
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, ArchiveEntry, Division};
 
 use crate::error::StartError;
 use crate::fold::Fold;
@@ -31,6 +32,7 @@ pub(crate) struct Archivist {
     pub(crate) snapshot_seq: u64,
     pub(crate) snapshot_every_records: u64,
     pub(crate) keep_segments: bool,
+    pub(crate) defers_removals: bool,
     pub(crate) metrics: EngineMetrics,
     entries: Vec<ArchiveEntry>,
     /// Whether a division of the archive ends with the record that was folded last.
@@ -57,6 +59,7 @@ impl Archivist {
             snapshot_seq,
             snapshot_every_records: u64::MAX,
             keep_segments: true,
+            defers_removals: false,
             metrics: EngineMetrics::default(),
             entries: Vec::new(),
             ends_division: false,
@@ -129,7 +132,7 @@ impl Archivist {
     /// Folds up to `goal` without an engine: removals, which an engine would make, and snapshots included.
     pub(crate) fn follow_to(&mut self, goal: u64) -> Result<(), StartError> {
         self.fold_to(goal)?;
-        self.archive.remove_to(self.fold.ledger.removed_to())?;
+        remove_recorded(&*self.archive, self.fold.ledger.removed_to(), self.defers_removals)?;
         if self.fold.ledger.last_seq() - self.snapshot_seq >= self.snapshot_distance() {
             self.write_snapshot()?;
         }
@@ -221,6 +224,20 @@ impl Archivist {
         }
         Ok(())
     }
+}
+
+/// Executes a removal that the journal records, unless removals are deferred. An archive without such transfers begins
+/// behind the record in either case. Returns the number of divisions that left.
+pub(crate) fn remove_recorded(
+    archive: &dyn Archive,
+    to_seq: u64,
+    defers_removals: bool,
+) -> Result<u64, TablesError> {
+    let is_leaving = |division: &Division| division.first_seq <= to_seq && division.transfers_estimate > 0;
+    if defers_removals && archive.divisions().iter().any(is_leaving) {
+        return Ok(0);
+    }
+    archive.remove_to(to_seq)
 }
 
 #[cfg(test)]

@@ -51,6 +51,9 @@ pub struct EngineOptions {
     pub bulk_bytes_max: usize,
     /// Whether journal segments are kept once archived and covered by a snapshot.
     pub keep_segments: bool,
+    /// Whether another part of the hub executes removals that the journal records, after an export. A removal by
+    /// [`EngineHandle::remove_finished`](crate::EngineHandle::remove_finished) takes effect at once.
+    pub defers_removals: bool,
     /// The archive's settings.
     pub archive: ArchiveOptions,
     /// The time.
@@ -81,6 +84,7 @@ impl EngineOptions {
             finished_transfers_max: 1_000_000,
             bulk_bytes_max: 128 * 1024 * 1024,
             keep_segments: true,
+            defers_removals: false,
             archive: ArchiveOptions::default(),
             clock: Arc::new(SystemClock),
             clock_jump_max: Duration::from_secs(5),

@@ -8,7 +8,7 @@ use upesi_ledger::{Event, Ledger, LedgerConfig};
 use upesi_tables::archive::{Archive, FjallArchive};
 use upesi_types::Timestamp;
 
-use crate::archivist::Archivist;
+use crate::archivist::{Archivist, remove_recorded};
 use crate::error::StartError;
 use crate::fold::Fold;
 use crate::options::EngineOptions;
@@ -55,7 +55,7 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     let ledger = Fold::new(&log, snapshot.clone(), archive.watermark()).finish_at(last_seq)?;
     // A removal that is recorded, but that a crash kept from the archive; or this archive was lost and is made again.
     let removed_to = ledger.removed_to();
-    if archive.remove_to(removed_to)? > 0 {
+    if remove_recorded(&*archive, removed_to, options.defers_removals)? > 0 {
         tracing::info!(
             last = removed_to,
             "old transfers were removed from the archive, as it was recorded before"
@@ -80,6 +80,7 @@ fn archivist_of(
     let mut archivist = Archivist::new(Arc::clone(log), snapshots, Arc::clone(archive), snapshot);
     archivist.snapshot_every_records = options.snapshot_every_records;
     archivist.keep_segments = options.keep_segments;
+    archivist.defers_removals = options.defers_removals;
     archivist
 }
 
@@ -177,7 +178,7 @@ impl StandbyEngine {
         while appender.maintain()? == Maintenance::Advanced {}
         let before = state.ledger.last_seq();
         let ledger = state.finish_at(last_seq)?;
-        archive.remove_to(ledger.removed_to())?;
+        remove_recorded(&*archive, ledger.removed_to(), options.defers_removals)?;
         archivist.fold.skip_to(archive.watermark());
         expect_time_is_left(&ledger)?;
         tell(&ledger, before);

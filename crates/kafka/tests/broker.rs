@@ -74,6 +74,7 @@ impl Node {
             patience: Patience::of_rank(self.number),
             may_claim: true,
             is_promoted: Arc::default(),
+            is_unfit: Arc::default(),
             tell_every: Duration::from_secs(1),
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());

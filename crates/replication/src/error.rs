@@ -1,6 +1,6 @@
 //! Why a node cannot go on with a log.
 
-use upesi_cluster::Stop;
+use upesi_cluster::{EndLost, Stop};
 use upesi_journal::JournalError;
 
 /// Why a node stops following its log.
@@ -37,6 +37,14 @@ pub enum ReplicationError {
         log_seq: u64,
         /// The last record of the copy.
         copy_seq: u64,
+    },
+    /// The log ends below entries that this node has read.
+    #[error("{log}: {lost}; let no node lead, and see what `upesi cluster repair` says on each")]
+    EndLost {
+        /// The log.
+        log: String,
+        /// The end of the log, and the position of the node.
+        lost: EndLost,
     },
     /// Another node's copy goes further than the log.
     #[error(

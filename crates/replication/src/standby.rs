@@ -61,18 +61,26 @@ pub fn stand_by(
     let mut standby =
         Standby::new(following.fold(), settings.node, settings.claim.clone(), settings.patience, clock.now());
     let mut start = Start::new(following.copy.ends(), settings.may_claim, clock.now());
+    // The time since which the log ends below the position of this node.
+    let mut lost_since = None;
     while !stops.load(Ordering::Acquire) {
         let now = clock.now();
         // What is there already is written together.
         let patience = if following.untold.is_none() { PATIENCE } else { Duration::ZERO };
         match next(&mut *partition, patience)? {
             Some(Event::Entry { offset, bytes, appended_ns }) => {
+                lost_since = None;
                 let was_called = standby.fold().is_left_to(settings.node);
                 let entry = (offset, &*bytes, appended_ns);
                 standby = match following.read(standby, partition.name(), entry, now, tell)? {
                     Role::Standby(standby) => standby,
-                    Role::Leader(leader) => {
+                    Role::Leader(mut leader) => {
                         following.write(tell)?;
+                        if settings.is_unfit.load(Ordering::Acquire) {
+                            partition.append(leader.hand_over(NodeId::ANY, clock.wall_ns()));
+                            standby = Standby::after(leader, settings.claim.clone(), settings.patience, now);
+                            continue;
+                        }
                         partition.stop_reading();
                         let (clock, stops) = (Arc::clone(clock), Arc::clone(stops));
                         let leading = Leading::new(leader, partition, following.copy, clock, stops);
@@ -95,6 +103,10 @@ pub fn stand_by(
             partition.append(hand_over);
             tell(&Progress { ahead, ..following.progress(standby.fold()) });
         }
+        if settings.is_unfit.load(Ordering::Acquire) {
+            standby.withdraw();
+            settings.is_promoted.store(false, Ordering::Release);
+        }
         if start.may_claim(&mut *partition, standby.fold(), now)? {
             standby.permit_claims();
         }
@@ -105,8 +117,17 @@ pub fn stand_by(
         }
         if standby.asks_for_end(now) {
             let end = partition.end();
-            if let Some(claim) = standby.end(end, now, clock.wall_ns()) {
-                partition.append(claim);
+            match standby.end(end, now, clock.wall_ns()) {
+                Ok(claim) => {
+                    lost_since = None;
+                    claim.into_iter().for_each(|claim| partition.append(claim));
+                }
+                // While brokers elect a leader, their answer may be of before.
+                Err(lost) if now.saturating_sub(*lost_since.get_or_insert(now)) >= LOST_AFTER => {
+                    following.write(tell)?;
+                    return Err(ReplicationError::EndLost { log: partition.name().to_owned(), lost });
+                }
+                Err(_) => {}
             }
         }
         following.copy.save_if_due(now)?;
@@ -363,6 +384,8 @@ pub struct NodeSettings {
     /// Set by an operator: it claims once, without waiting for silence, and may claim from then on, whatever other
     /// nodes told of.
     pub is_promoted: Arc<AtomicBool>,
+    /// Set when the state of this node has failed: the node follows the log, and no longer claims.
+    pub is_unfit: Arc<AtomicBool>,
     /// How often it tells the log what it needs.
     pub tell_every: Duration,
 }

@@ -8,7 +8,7 @@ use crate::Append;
 use crate::entry::{Entry, Kind, NodeId, Records, Times};
 use crate::fold::{Fold, Position};
 use crate::leader::{Leader, Next, Stop};
-use crate::standby::{Patience, Role, Standby};
+use crate::standby::{EndLost, Patience, Role, Standby};
 
 const NOW: Duration = Duration::from_secs(100);
 const PATIENCE: Patience = Patience::of_rank(0);
@@ -124,7 +124,7 @@ fn a_hand_over_lets_its_successor_claim_without_silence() {
     });
     assert_eq!(leader.acknowledged(hand_over.tag, 1, NOW), Next::HandedOver);
     assert!(named.asks_for_end(NOW) && !other.asks_for_end(NOW));
-    let claim = named.end(Some(2), NOW, 20).expect("a claim");
+    let claim = named.end(Some(2), NOW, 20).unwrap().expect("a claim");
     let (Role::Leader(leader), _) = named.read(2, &claim.bytes, None, NOW) else {
         panic!("the claim was refused")
     };
@@ -166,17 +166,17 @@ fn a_node_that_was_called_claims_once_and_then_after_silence() {
     // It is behind, or the log cannot be reached: it asks again.
     for end in [Some(3), None] {
         assert!(named.asks_for_end(NOW));
-        assert_eq!(named.end(end, NOW, 20), None);
+        assert_eq!(named.end(end, NOW, 20), Ok(None));
     }
     assert!(named.asks_for_end(NOW));
-    let claim = named.end(Some(2), NOW, 20).expect("a claim");
+    let claim = named.end(Some(2), NOW, 20).unwrap().expect("a claim");
     assert!(!named.asks_for_end(NOW + PATIENCE.silence - Duration::from_nanos(1)), "its claim is on its way");
     assert!(named.asks_for_end(NOW + PATIENCE.silence), "it was lost");
     // The node that was named is dead: the others wait as long as always.
     let silence = Patience::of_rank(1).silence;
     assert!(!other.asks_for_end(NOW + silence - Duration::from_nanos(1)));
     assert!(other.asks_for_end(NOW + silence));
-    let later = other.end(Some(2), NOW + silence, 30).expect("a claim");
+    let later = other.end(Some(2), NOW + silence, 30).unwrap().expect("a claim");
     let (Role::Leader(_), _) = other.read(2, &later.bytes, None, NOW) else {
         panic!("the claim was refused")
     };
@@ -192,15 +192,15 @@ fn silence_counts_only_while_the_log_can_be_reached_and_was_read() {
     assert!(!node.asks_for_end(late - Duration::from_nanos(1)));
     assert!(node.asks_for_end(late));
     assert!(!node.asks_for_end(late), "it was asked for");
-    assert_eq!(node.end(None, late, 0), None);
+    assert_eq!(node.end(None, late, 0), Ok(None));
     assert!(!node.asks_for_end(late), "the silence begins anew");
     let later = late + PATIENCE.silence;
     assert!(node.asks_for_end(later));
-    assert_eq!(node.end(Some(3), later, 0), None, "there is something to read");
+    assert_eq!(node.end(Some(3), later, 0), Ok(None), "there is something to read");
     assert!(node.asks_for_end(later));
-    assert!(node.end(Some(0), later, 0).is_some());
+    assert!(node.end(Some(0), later, 0).unwrap().is_some());
     assert!(!node.asks_for_end(later), "one claim per silence");
-    assert_eq!(node.end(Some(0), later, 0), None, "nobody asked");
+    assert_eq!(node.end(Some(0), later, 0), Ok(None), "nobody asked");
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_node_that_may_not_or_whose_clock_is_behind_does_not_claim() {
         let Role::Standby(node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
         let Role::Standby(mut node) = node.read(1, &append.bytes, None, NOW).0 else { panic!("led at once") };
         assert!(node.asks_for_end(late));
-        assert_eq!(node.end(Some(2), late, clock_ns).is_some(), may, "{clock_ns}");
+        assert_eq!(node.end(Some(2), late, clock_ns).unwrap().is_some(), may, "{clock_ns}");
     }
 }
 
@@ -235,7 +235,7 @@ fn a_node_whose_clock_is_behind_claims_when_nobody_else_does() {
     let mut wait = |node: &mut Standby, end, until: Duration| {
         while now < until {
             now += PATIENCE.silence;
-            if node.asks_for_end(now) && node.end(end, now, behind_ns).is_some() {
+            if node.asks_for_end(now) && node.end(end, now, behind_ns).unwrap().is_some() {
                 return Some(now);
             }
         }
@@ -320,7 +320,7 @@ fn by_log(ahead: Duration) -> Option<i64> {
 /// Claims after silence; the claim, and what became of the node when the log had it.
 fn claims(mut node: Standby, offset: u64, now: Duration, ahead: Duration) -> (Append, Role) {
     assert!(node.asks_for_end(now));
-    let claim = node.end(Some(offset), now, 1_000).expect("a claim");
+    let claim = node.end(Some(offset), now, 1_000).unwrap().expect("a claim");
     let role = node.read(offset, &claim.bytes, by_log(ahead), now).0;
     (claim, role)
 }
@@ -347,10 +347,10 @@ fn a_node_whose_clock_is_ahead_of_the_logs_leaves_the_leadership_to_others() {
     node = read;
     let later = SILENT + PATIENCE.silence;
     assert!(node.asks_for_end(later));
-    assert_eq!(node.end(Some(2), later, 1_000), None);
+    assert_eq!(node.end(Some(2), later, 1_000), Ok(None));
 
     // The other one leads: from then on all begins anew.
-    let next = other.end(Some(2), SILENT, 1_000).unwrap();
+    let next = other.end(Some(2), SILENT, 1_000).unwrap().unwrap();
     let Role::Leader(mut leader) = other.read(2, &next.bytes, by_log(Duration::ZERO), later).0 else {
         panic!()
     };
@@ -380,6 +380,43 @@ fn a_little_ahead_is_no_reason() {
     // It says nothing of its time.
     let mut node = standby(1);
     assert!(node.asks_for_end(SILENT));
-    let claim = node.end(Some(0), SILENT, i64::MAX).unwrap();
+    let claim = node.end(Some(0), SILENT, i64::MAX).unwrap().unwrap();
     assert!(matches!(node.read(0, &claim.bytes, None, SILENT).0, Role::Leader(_)));
+}
+
+/// A claim there would continue entries that the log does not have.
+#[test]
+fn an_end_of_the_log_below_what_was_read_is_an_error_and_no_claim() {
+    let (_, bytes) = leader();
+    let Role::Standby(mut node) = standby(2).read(0, &bytes, None, NOW).0 else { panic!("led at once") };
+    let late = NOW + PATIENCE.silence;
+    assert!(node.asks_for_end(late));
+    assert_eq!(node.end(Some(0), late, 0), Err(EndLost { end: 0, read: 1 }));
+    assert!(!node.asks_for_end(late), "one question per silence");
+    // The broker was behind.
+    let later = late + PATIENCE.silence;
+    assert!(node.asks_for_end(later));
+    assert!(node.end(Some(1), later, 0).unwrap().is_some());
+}
+
+#[test]
+fn a_node_that_was_withdrawn_claims_no_more_and_leaves_a_leadership_that_it_is_given() {
+    let late = NOW + PATIENCE.silence;
+    let mut node = standby(1);
+    assert!(node.asks_for_end(late));
+    let claim = node.end(Some(0), late, 1_000).unwrap().expect("a claim");
+    node.withdraw();
+    node.permit_claims();
+    assert!(!node.asks_for_end(late + 10 * PATIENCE.silence));
+    // Its claim of before is accepted.
+    let role = node.read(0, &claim.bytes, by_log(Duration::ZERO), late).0;
+    let (node, hand_over) = left(role, Duration::ZERO);
+    let Role::Standby(mut node) = node.read(1, &hand_over.bytes, None, late).0 else { panic!("it leads") };
+    assert!(!node.asks_for_end(late + 20 * PATIENCE.silence), "it stays withdrawn");
+    // Another one is called at once.
+    let Role::Standby(other) = standby(2).read(0, &claim.bytes, None, late).0 else { panic!("led at once") };
+    let Role::Standby(mut other) = other.read(1, &hand_over.bytes, None, late).0 else {
+        panic!("led at once")
+    };
+    assert!(other.asks_for_end(late));
 }

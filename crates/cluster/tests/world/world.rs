@@ -264,7 +264,7 @@ impl World {
         let standby_id = self.nodes[n].id;
         let Some(standby) = self.nodes[n].standby() else { return };
         if standby.asks_for_end(now)
-            && let Some(claim) = standby.end(end, now, clock_ns)
+            && let Ok(Some(claim)) = standby.end(end, now, clock_ns)
         {
             let is_called = standby.fold().is_left_to(standby_id);
             self.count(if is_called { "claims after a hand-over" } else { "claims after silence" });

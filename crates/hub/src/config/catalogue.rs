@@ -37,7 +37,7 @@ with_processing! {
         /// sent again then is a new one. A start warns if this is less than `hub.transfer_validity_max_s`.
         keep_days: integer(0, 36_500) = "0",
         /// Directory to which they are exported before they leave; empty for none. Without a successful export they
-        /// stay.
+        /// stay. Each node of a cluster exports its own.
         export_dir: text(4096) = "",
         /// Format of these exports, as of `upesi export --format`.
         export_format: choice("csv", "jsonl", "parquet") = "csv",

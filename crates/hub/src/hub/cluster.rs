@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -27,6 +27,7 @@ use upesi_tls::{ClientFiles, Identity, Trust};
 
 use super::following::Read;
 use super::node::{Node, NodeMetrics};
+use super::retention::Retention;
 use super::{STORE, exit_of, exit_of_store, options};
 use crate::config::{Cluster, Settings};
 use crate::exit::Exit;
@@ -195,6 +196,7 @@ pub(super) fn node_of(settings: &Settings) -> Result<NodeSettings, ClusterError>
         patience: Patience::of_rank(small(cluster.rank)),
         may_claim: cluster.may_lead,
         is_promoted: Arc::default(),
+        is_unfit: Arc::default(),
         tell_every: Duration::from_secs(cluster.trim_interval_s.min(TELL_EVERY_S)),
     })
 }
@@ -208,6 +210,8 @@ pub(super) struct Elected {
     /// The same of the store.
     pub(super) store: Store,
     pub(super) node: Node,
+    /// The retention of the node as a follower.
+    pub(super) retention: Option<Retention>,
 }
 
 /// Follows the log until this node leads; `None` if it `stops` before.
@@ -218,7 +222,8 @@ pub(super) fn stand_by(
 ) -> Result<Option<Elected>, ClusterError> {
     let metrics = Arc::clone(&read.metrics);
     let kafka = KafkaSettings { errors: Arc::clone(&metrics.broker_errors), ..log_of(settings)? };
-    let node = NodeSettings { is_promoted: Arc::clone(&read.is_promoted), ..node_of(settings)? };
+    let (is_promoted, is_unfit) = (Arc::clone(&read.is_promoted), Arc::clone(&read.is_unfit));
+    let node = NodeSettings { is_promoted, is_unfit, ..node_of(settings)? };
     check_topic(&kafka, replicas_of(&settings.cluster))?;
     let directory = DataDirectory::open(&settings.data.dir).map_err(StartError::Data)?;
     let partition = Box::new(KafkaPartition::connect(kafka, Some((node.cluster, node.node)))?);
@@ -232,6 +237,9 @@ pub(super) fn stand_by(
     if let Some(callbacks) = read.callbacks.get() {
         callbacks.begin(&answers);
     }
+    let exports = options::retention(settings).filter(|policy| policy.export_dir.is_some());
+    let retention = exports.map(|policy| Retention::follow(policy, answers.clone())).transpose();
+    let retention = retention.map_err(StartError::Thread)?;
     let _ = read.engine.set(answers);
     let mut store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
     store.prepare(&upesi_parties::TABLES)?;
@@ -259,7 +267,11 @@ pub(super) fn stand_by(
             // Behind it, as nothing is fresher than the state.
             Ok(()) => metrics.followed(progress),
             Err(error) => {
-                tracing::error!(%error, "state, archive, snapshots and store follow no more");
+                tracing::error!(
+                    %error,
+                    "state, archive, snapshots and store no longer follow: this node does not lead before a restart"
+                );
+                read.is_unfit.store(true, Ordering::Release);
                 failed = Some(error);
             }
         }
@@ -275,7 +287,7 @@ pub(super) fn stand_by(
             metrics.elected(log.was_called(), store_record);
             tracing::info!("this node leads");
             let node = Node { number: node.node.0, metrics, stops: Arc::clone(stops) };
-            Some(Elected { log: Arc::new(log), standby: standby.end(), store, node })
+            Some(Elected { log: Arc::new(log), standby: standby.end(), store, node, retention })
         }
         Stood::Stopped => None,
     })

@@ -49,6 +49,8 @@ pub(super) struct Read {
     pub(super) clock: Arc<HubClock>,
     /// Set by an operator: this node is to lead.
     pub(super) is_promoted: Arc<AtomicBool>,
+    /// Set when state, archive or store no longer follow: this node must not lead.
+    pub(super) is_unfit: Arc<AtomicBool>,
     /// Those that this node delivers, if it is to.
     pub(super) callbacks: Arc<OnceLock<Arc<FollowerCallbacks>>>,
     pub(super) metrics: Arc<NodeMetrics>,
@@ -64,6 +66,7 @@ impl Read {
             engine: Arc::default(),
             clock: Arc::new(HubClock::new(Arc::new(SystemClock))),
             is_promoted: Arc::default(),
+            is_unfit: Arc::default(),
             callbacks: Arc::default(),
             metrics,
         }
@@ -339,8 +342,13 @@ impl StandbyAdmin {
             if let Some(callbacks) = followed.callbacks.get() {
                 context.lanes = Arc::new(callbacks.courier.clone());
             }
-            let is_promoted = Arc::clone(&followed.is_promoted);
-            context.promote = Some(Arc::new(move || is_promoted.store(true, Ordering::Release)));
+            let (is_promoted, is_unfit) = (Arc::clone(&followed.is_promoted), Arc::clone(&followed.is_unfit));
+            context.promote = Some(Arc::new(move || {
+                if is_unfit.load(Ordering::Acquire) {
+                    tracing::error!("this node does not lead: its state has failed; restart it");
+                }
+                is_promoted.store(true, Ordering::Release);
+            }));
             let followed = followed.clone();
             context.followed = Some(Arc::new(move || followed.now()));
             // Nobody logs in here, so second factors are not opened.

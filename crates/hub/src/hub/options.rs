@@ -79,6 +79,8 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
         fold_every_records: defaults.fold_every_records.min(data.snapshot_every_records / FOLDS_PER_SNAPSHOT),
         finished_transfers_max: size(engine.finished_transfers_max),
         keep_segments: data.keep_segments == "all",
+        // Each node of a cluster exports what leaves its own archive, before it leaves.
+        defers_removals: settings.cluster.log != "none" && !settings.archive.export_dir.is_empty(),
         archive: ArchiveOptions { cache_bytes: data.archive_cache_bytes, ..ArchiveOptions::default() },
         ..defaults
     }

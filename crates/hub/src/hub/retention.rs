@@ -19,6 +19,8 @@ use crate::inspect::print::Names;
 
 /// How often it is looked at.
 const INTERVAL: Duration = Duration::from_secs(3600);
+/// The same for a follower.
+const INTERVAL_OF_FOLLOWER: Duration = Duration::from_secs(60);
 /// How long the archivist may take to end a division.
 const DIVIDED_WITHIN: Duration = Duration::from_secs(10);
 const DAY_MS: i64 = 86_400_000;
@@ -52,14 +54,43 @@ pub(super) struct Retention {
 }
 
 impl Retention {
-    pub fn start(policy: Policy, handle: EngineHandle, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
+    /// For a leader or a standalone hub. `before` is the retention of the same node as a follower.
+    pub fn start(
+        policy: Policy,
+        handle: EngineHandle,
+        clock: Arc<dyn Clock>,
+        before: Option<Self>,
+    ) -> std::io::Result<Self> {
+        if let Some(before) = &before {
+            before.stopping.store(true, Ordering::Release);
+        }
+        let mut before = before;
+        Self::run(INTERVAL, move || {
+            // Two exports of one division would write the same files.
+            drop(before.take());
+            attempt(&policy, &handle, clock.now())
+        })
+    }
+
+    /// For a follower: transfers that the leader removed leave the archive of this node after their export here.
+    pub fn follow(policy: Policy, handle: EngineHandle) -> std::io::Result<Self> {
+        Self::run(INTERVAL_OF_FOLLOWER, move || {
+            settle_removals(&policy, &handle)?;
+            Ok(Pass::default())
+        })
+    }
+
+    fn run(
+        interval: Duration,
+        mut attempt: impl FnMut() -> Result<Pass, String> + Send + 'static,
+    ) -> std::io::Result<Self> {
         let stopping = Arc::new(AtomicBool::new(false));
         let should_stop = Arc::clone(&stopping);
         let held_s = Arc::new(AtomicU64::new(0));
         let held = Arc::clone(&held_s);
         let work = move || {
             while !should_stop.load(Ordering::Acquire) {
-                match attempt(&policy, &handle, clock.now()) {
+                match attempt() {
                     Ok(pass) => {
                         held.store(pass.held_s, Ordering::Relaxed);
                         if pass.held_s > 0 {
@@ -78,7 +109,7 @@ impl Retention {
                 // Looked at again: a library may have parked in the attempt, and used up the waking that came with
                 // the order.
                 if !should_stop.load(Ordering::Acquire) {
-                    thread::park_timeout(INTERVAL);
+                    thread::park_timeout(interval);
                 }
             }
         };
@@ -112,7 +143,40 @@ impl Drop for Retention {
     }
 }
 
+/// Exports the transfers that the journal calls removed, and lets them leave the archive.
+fn settle_removals(policy: &Policy, handle: &EngineHandle) -> Result<(), String> {
+    let Some(archive) = handle.archive() else { return Ok(()) };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
+    let removed_to = runtime.block_on(handle.read(Ledger::removed_to)).map_err(|error| error.to_string())?;
+    let names = || {
+        let asked = handle.read(|ledger: &Ledger| Names::of(ledger));
+        runtime.block_on(asked).map_err(|error| error.to_string())
+    };
+    settle(policy, &*archive, removed_to, &names).map(|_| ())
+}
+
+/// Exports the divisions that the journal says were removed up to a record, and lets them leave. Returns how many left.
+fn settle(
+    policy: &Policy,
+    archive: &dyn Archive,
+    removed_to: u64,
+    names: &dyn Fn() -> Result<Names, String>,
+) -> Result<u64, String> {
+    let mut left = 0;
+    for division in archive.divisions() {
+        if !division.is_closed || division.watermark > removed_to {
+            break;
+        }
+        if let Some(directory) = &policy.export_dir {
+            export_division(archive, &division, &names()?, directory, policy.export_format)?;
+        }
+        left += archive.remove_to(division.watermark).map_err(|error| error.to_string())?;
+    }
+    Ok(left)
+}
+
 fn attempt(policy: &Policy, handle: &EngineHandle, now: Timestamp) -> Result<Pass, String> {
+    settle_removals(policy, handle)?;
     let Some(archive) = handle.archive() else { return Ok(Pass::default()) };
     let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
     let hub = Hub {
@@ -333,5 +397,27 @@ mod tests {
         assert_eq!(archive.first_seq(), 1);
         let policy = Policy { export_dir: None, ..policy };
         assert_eq!(look(&policy, &archive, 100).unwrap(), 2);
+    }
+
+    /// The leader recorded a removal. Its exports are on its own disk alone.
+    #[test]
+    fn what_the_leader_removed_leaves_this_node_once_it_is_exported_here() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive =
+            FjallArchive::open(directory.path().join("archive"), &ArchiveOptions::default()).unwrap();
+        for seq in 1..=3 {
+            apply(&archive, seq, seq as i64);
+            archive.divide().unwrap();
+        }
+        let names = || Ok(Names::of(&Ledger::new(LedgerConfig::default())));
+        let export_dir = Some(directory.path().join("export"));
+        let policy = Policy { keep_days: 1, export_dir, export_format: Format::Csv, is_shared: true };
+        // The stored bytes are not a transfer, so the export fails.
+        settle(&policy, &archive, 2, &names).unwrap_err();
+        assert_eq!(archive.first_seq(), 1, "without an export nothing leaves");
+        assert_eq!(settle(&policy, &archive, 0, &names), Ok(0), "nothing was removed");
+        let policy = Policy { export_dir: None, ..policy };
+        assert_eq!(settle(&policy, &archive, 2, &names), Ok(2));
+        assert_eq!(archive.first_seq(), 3);
     }
 }

@@ -2,16 +2,19 @@
 
 use std::fmt::Display;
 use std::os::unix::fs::PermissionsExt as _;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tracing::Level;
-use upesi_engine::{StopReason, SystemClock};
+use upesi_engine::{StartError, StopReason, SystemClock};
 
 use super::cluster::Elected;
 use super::following::{Following, Read};
@@ -77,7 +80,71 @@ fn lead(
     let Some(elected) = runtime.block_on(stand_by_until(stop, settings, metrics, log.clone()))? else {
         return Ok(None);
     };
-    Hub::start_on(settings, log, Arc::new(SystemClock), Some(elected)).map(Some)
+    runtime.block_on(start_until(stop, settings, metrics, log, elected))
+}
+
+/// Time for the brokers to answer after a stop signal. Then the process ends without them: requests that no broker
+/// acknowledged get no answer, and the data on disk stays.
+const BROKERS_PATIENCE: Duration = Duration::from_secs(4);
+
+/// Work on a thread of its own. A process may end without waiting for it.
+fn beside<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<oneshot::Receiver<thread::Result<T>>, HubError> {
+    let (tell, told) = oneshot::channel();
+    let work = move || {
+        let _ = tell.send(catch_unwind(AssertUnwindSafe(work)));
+    };
+    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(StartError::Thread)?;
+    Ok(told)
+}
+
+/// The result of the work; `None` if it took longer.
+async fn within<T>(patience: Duration, told: &mut oneshot::Receiver<thread::Result<T>>) -> Option<T> {
+    timeout(patience, told).await.ok().map(result_of)
+}
+
+/// A panic of the work goes on here.
+fn result_of<T>(told: Result<thread::Result<T>, oneshot::error::RecvError>) -> T {
+    match told {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_) => unreachable!("the work sends its result, or its panic"),
+    }
+}
+
+/// Starts the hub on the log that this node leads. `None` if a stop signal comes first: the start may wait for brokers.
+async fn start_until(
+    stop: &mut Stop,
+    settings: &Settings,
+    metrics: &NodeMetrics,
+    log: LogControl,
+    elected: Elected,
+) -> Result<Option<Hub>, HubError> {
+    let node = elected.node.clone();
+    let own = settings.clone();
+    let start = move || Hub::start_on(&own, log, Arc::new(SystemClock), Some(elected));
+    let mut starting = beside("upesi-start", start)?;
+    let name = tokio::select! {
+        started = &mut starting => return result_of(started).map(Some),
+        name = stop => name,
+    };
+    tracing::info!(signal = name, "stopping in order");
+    let mut started = within(BROKERS_PATIENCE, &mut starting).await;
+    if started.is_none() {
+        node.stops.store(true, Ordering::Release);
+        started = within(BROKERS_PATIENCE, &mut starting).await;
+    }
+    match started {
+        Some(Ok(hub)) => {
+            hand_over(&hub, settings, metrics).await;
+            hub.shutdown(Duration::from_millis(settings.shutdown.drain_deadline_ms)).await;
+        }
+        Some(Err(error)) => tracing::warn!(%error, "stopped before it served"),
+        None => tracing::warn!("stopped before it served: the start waits for brokers"),
+    }
+    Ok(None)
 }
 
 async fn stand_by_until(
@@ -92,24 +159,30 @@ async fn stand_by_until(
     let stops = Arc::new(AtomicBool::new(false));
     let (settings, standing_by) = (settings.clone(), Arc::clone(&stops));
     let follow = move || cluster::stand_by(&settings, &standing_by, &read);
-    let mut standing = tokio::task::spawn_blocking(follow);
+    let mut standing = beside("upesi-standby", follow)?;
     let reload = || following.iter().for_each(Following::reload_keys);
-    let joined = tokio::select! {
-        joined = &mut standing => joined,
+    let stood = tokio::select! {
+        stood = &mut standing => result_of(stood),
         never = at_hang_up(reload) => match never {},
         name = stop => {
             tracing::info!(signal = name, "stopping in order");
             stops.store(true, Ordering::Release);
             // Should it lead by now, it is not to begin.
-            standing.await.map(|stood| stood.map(|_| None))
+            match within(BROKERS_PATIENCE, &mut standing).await {
+                Some(stood) => stood.map(|_| None),
+                None => {
+                    tracing::warn!("the node waits for brokers: it stops without them");
+                    Ok(None)
+                }
+            }
         }
     };
     match following {
-        Some(following) if matches!(joined, Ok(Ok(Some(_)))) => following.leave(patience).await,
+        Some(following) if matches!(stood, Ok(Some(_))) => following.leave(patience).await,
         Some(following) => following.close(patience).await,
         None => {}
     }
-    Ok(joined.unwrap_or_else(|panic| resume_unwind(panic.into_panic()))?)
+    Ok(stood?)
 }
 
 /// Who waits for this line may send signals from then on.
@@ -189,8 +262,8 @@ async fn run(hub: Hub, settings: &Settings, stop: &mut Stop, metrics: &NodeMetri
 /// What cannot be handed over in time is taken over after some silence.
 async fn hand_over(hub: &Hub, settings: &Settings, metrics: &NodeMetrics) {
     metrics.handed_over();
-    let patience = Duration::from_millis(settings.shutdown.drain_deadline_ms);
-    match tokio::time::timeout(patience, hub.hand_over()).await {
+    let patience = Duration::from_millis(settings.shutdown.drain_deadline_ms).min(BROKERS_PATIENCE);
+    match timeout(patience, hub.hand_over()).await {
         Ok(StopReason::HandedOver) => tracing::info!("handed over: this node serves no more"),
         Ok(reason) => tracing::warn!(%reason, "nothing was handed over"),
         Err(_) => {
@@ -225,6 +298,31 @@ mod tests {
 
     use super::super::HubError;
     use super::*;
+    use crate::config::{Sources, load};
+
+    /// Its first question to the brokers may take ten seconds and more.
+    #[test]
+    fn a_node_that_waits_for_brokers_stops_without_them() {
+        // A broker that accepts connections and never answers.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let data = tempfile::tempdir().unwrap();
+        let file = data.path().join("upesi.toml");
+        let text = format!(
+            "[data]\ndir = {:?}\n[metrics]\nlisten = \"\"\n[cluster]\nlog = \"kafka\"\nbrokers = \"{}\"\n\
+             id = \"0123456789abcdef0123456789abcdef\"\n",
+            data.path().join("data"),
+            silent.local_addr().unwrap()
+        );
+        std::fs::write(&file, text).unwrap();
+        let loaded = load(&Sources { file: Some(file), ..Sources::default() }).unwrap();
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let mut stop: Stop = Box::pin(async { "SIGTERM" });
+        let metrics = Arc::<NodeMetrics>::default();
+        let (settings, log) = (&loaded.settings, LogControl::detached());
+        let stood = runtime.block_on(stand_by_until(&mut stop, settings, &metrics, log));
+        let stood = stood.map(|elected| elected.is_some());
+        assert!(matches!(stood, Ok(false)), "{stood:?}");
+    }
 
     #[test]
     fn a_data_directory_that_others_may_enter_is_told_from_one_of_the_owner() {

@@ -256,8 +256,9 @@ impl Hub {
         settings: &Settings,
         log: LogControl,
         clock: Arc<dyn Clock>,
-        elected: Option<Elected>,
+        mut elected: Option<Elected>,
     ) -> Result<Self, HubError> {
+        let followed = elected.as_mut().and_then(|elected| elected.retention.take());
         let mut base = Base::open(settings, &clock, elected.as_ref().map(|elected| elected.node.clone()))?;
         let store = elected.as_ref().map(|elected| elected.store.clone());
         let Core { mut registry, metrics, engine, handle, courier } =
@@ -274,7 +275,7 @@ impl Hub {
             Arc::clone(&clock) as _,
         )?;
         check_machine(settings);
-        let retention = start_retention(settings, &handle, clock)?;
+        let retention = start_retention(settings, &handle, clock, followed)?;
         let providers = Providers::start(settings, &base.outbound, base.admin_workers.get(0))?;
         let gateway = base.gateway(settings, &mut registry, &handle, (&resources, rates, &providers));
         let (text, shown) = base.metrics_text(settings, (metrics, registry), (&handle, &courier), &resources);
@@ -438,9 +439,10 @@ fn start_retention(
     settings: &Settings,
     engine: &EngineHandle,
     clock: Arc<dyn Clock>,
+    before: Option<Retention>,
 ) -> Result<Option<Retention>, HubError> {
     let policy = options::retention(settings);
-    let started = policy.map(|policy| Retention::start(policy, engine.clone(), clock)).transpose();
+    let started = policy.map(|policy| Retention::start(policy, engine.clone(), clock, before)).transpose();
     Ok(started.map_err(StartError::Thread)?)
 }
 

@@ -617,3 +617,47 @@ fn copies_come_back_to_what_was_accepted() {
     assert_eq!(losses, 4 * SEEDS);
     assert!(changes > SEEDS, "only {changes} changes of the store");
 }
+
+/// While brokers elect a leader, their answer may be of before. A loss that lasts is an error, and no node claims.
+#[test]
+fn a_log_that_loses_its_end_under_a_follower_stops_it_without_a_claim() {
+    let (log, first, node) = (MemoryLog::default(), Node::new(0), Node::new(1));
+    let mut appender = claim(&first.elected(&log));
+    appender.append(&mut batch(1, 2)).expect("appended");
+    appender.append(&mut batch(3, 2)).expect("appended");
+    drop(appender);
+    let whole = log.entries().len();
+    let (stops, limit) = (Arc::new(AtomicBool::new(false)), node.clock.now() + Duration::from_secs(60));
+    let clock: Arc<dyn Clock> =
+        Arc::new(Until { clock: node.clock.clone(), limit, stops: Arc::clone(&stops) });
+    let mut tell = |progress: &Progress| {
+        if progress.position.seq == 4 {
+            log.truncate(whole - 1);
+        }
+    };
+    let partition = log.node(&node.clock);
+    let stood = stand_by(partition, node.copies(), &node.settings(), &clock, &stops, &mut tell);
+    let Err(error) = stood else { panic!("it stood by") };
+    let told = "the log ends at offset 2, but everything before offset 3 was read: its end was lost";
+    assert!(matches!(error, ReplicationError::EndLost { .. }) && error.to_string().contains(told), "{error}");
+    assert_eq!(kinds(&log).iter().filter(|kind| **kind == Kind::Claim).count(), 1, "only the first one's");
+}
+
+/// A node whose state has failed still follows, so that its copy stays complete.
+#[test]
+fn a_node_that_is_unfit_follows_without_claims_even_if_it_is_promoted() {
+    let (log, first, node) = (MemoryLog::default(), Node::new(0), Node::new(1));
+    let mut appender = claim(&first.elected(&log));
+    appender.append(&mut batch(1, 2)).expect("appended");
+    drop(appender);
+    let settings = node.settings();
+    settings.is_promoted.store(true, Ordering::Release);
+    let (stops, limit) = (Arc::new(AtomicBool::new(false)), node.clock.now() + Duration::from_secs(60));
+    let clock: Arc<dyn Clock> =
+        Arc::new(Until { clock: node.clock.clone(), limit, stops: Arc::clone(&stops) });
+    settings.is_unfit.store(true, Ordering::Release);
+    let stood = stand_by(log.node(&node.clock), node.copies(), &settings, &clock, &stops, &mut |_| {});
+    assert!(matches!(stood, Ok(Stood::Stopped)), "it leads");
+    assert_eq!(kinds(&log).iter().filter(|kind| **kind == Kind::Claim).count(), 1, "only the first one's");
+    assert_eq!(node.records().len(), 2);
+}

@@ -272,6 +272,7 @@ impl Node {
             patience: Patience::of_rank(self.number),
             may_claim: true,
             is_promoted: Arc::default(),
+            is_unfit: Arc::default(),
             tell_every: Duration::from_secs(30),
         }
     }

@@ -111,6 +111,7 @@ impl Cluster {
             patience: Patience::of_rank(node),
             may_claim,
             is_promoted: Arc::default(),
+            is_unfit: Arc::default(),
             tell_every: Duration::from_secs(1),
         }
     }
