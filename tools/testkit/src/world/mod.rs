@@ -22,6 +22,7 @@ use std::sync::Arc;
 pub use describe::Counts;
 use process::Phase;
 use tokio::time::Instant;
+use upesi_journal::Disk;
 use upesi_journal::sim_disk::{Random, SimDisk};
 use upesi_types::TransferId;
 
@@ -299,6 +300,11 @@ impl World {
     }
 
     /// How it ended, or stands so far.
+    /// The hub's disk, and the last durable record. For a world of one hub.
+    pub fn durable(&self) -> (Arc<dyn Disk>, u64) {
+        (Arc::new(self.disk.observer()), self.auditor.last_seq())
+    }
+
     pub fn outcome(&self) -> Outcome {
         let mut counts = self.counts;
         (counts.committed, counts.aborted, counts.expired) = self.auditor.totals();

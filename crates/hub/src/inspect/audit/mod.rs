@@ -16,10 +16,12 @@ mod steps;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use books::Books;
 use replay::Replay;
 use upesi_engine::{Follow, FollowError, Followed, follow, follow_once};
 use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, TornTail};
-use upesi_ledger::{Ledger, LedgerConfig, Totals};
+use upesi_ledger::{Ledger, LedgerConfig, Record, Totals};
+use upesi_types::Timestamp;
 
 use self::kept::Snapshots;
 use crate::exit::{Exit, Failure};
@@ -147,6 +149,40 @@ impl Findings {
                 self.rules_kept.push(finding);
             }
         }
+    }
+}
+
+/// An audit of a hub beside its work: every record is judged as it comes, and every invariant holds after it.
+#[derive(Debug)]
+pub struct LiveAudit {
+    ledger: Ledger,
+    books: Books,
+}
+
+impl Default for LiveAudit {
+    fn default() -> Self {
+        let ledger = Ledger::new(LedgerConfig::default());
+        Self { books: Books::of(&ledger), ledger }
+    }
+}
+
+impl LiveAudit {
+    /// The last record that was entered.
+    pub fn last_seq(&self) -> u64 {
+        self.ledger.last_seq()
+    }
+
+    /// Enters the next record. Returns findings, as sentences for people. After a contradiction the audit cannot go on.
+    pub fn enter(&mut self, seq: u64, time: Timestamp, record: Record<'_>) -> Vec<String> {
+        let mut findings = Vec::new();
+        if let Err(contradiction) = self.books.enter(seq, time, &record, &mut findings) {
+            findings.push(contradiction);
+            return findings;
+        }
+        self.ledger.evolve(seq, time, record.events, &record.callbacks);
+        findings.extend(upesi_ledger::audit::check(&self.ledger));
+        self.books.compare(&self.ledger, &mut findings);
+        findings
     }
 }
 
