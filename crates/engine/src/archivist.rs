@@ -244,8 +244,30 @@ pub(crate) fn remove_recorded(
 mod tests {
     use std::time::Duration;
 
+    use upesi_tables::archive::{ArchiveOptions, FjallArchive};
+    use upesi_types::{Timestamp, TransferId};
+
     use super::*;
     use crate::progress::Eviction;
+
+    #[test]
+    fn a_deferred_removal_waits_unless_the_archive_has_nothing_to_lose() {
+        let directory = tempfile::tempdir().unwrap();
+        let open =
+            |name| FjallArchive::open(directory.path().join(name), &ArchiveOptions::default()).unwrap();
+        let archive = open("full");
+        for seq in 1..=2 {
+            let id = TransferId::from_random_bytes([seq as u8; 16]);
+            archive.apply_at(&[(id, vec![0; 10])], seq, Timestamp::EPOCH).unwrap();
+            archive.divide().unwrap();
+        }
+        assert_eq!((remove_recorded(&archive, 1, true).unwrap(), archive.first_seq()), (0, 1));
+        assert_eq!((remove_recorded(&archive, 1, false).unwrap(), archive.first_seq()), (1, 2));
+        // An archive that was lost is made again from the journal, which begins later.
+        let lost = open("lost");
+        remove_recorded(&lost, 7, true).unwrap();
+        assert_eq!((lost.watermark(), lost.first_seq()), (7, 8));
+    }
 
     #[test]
     fn there_is_more_to_fold_behind_the_last_record_that_was_folded() {

@@ -220,7 +220,8 @@ impl<H: CommitThread> Decider<H> {
                 self.follow_accepted(&command, &reply);
                 if reply == Reply::NeedsArchive {
                     let kept = payload.unwrap_or_default();
-                    let _ = answer.send(Ok(Verdict::LookUp(Box::new(command), kept)));
+                    let id = self.ledger.archive_id_of(&command);
+                    let _ = answer.send(Ok(Verdict::LookUp(Box::new(command), kept, id)));
                 } else {
                     self.open.waiters.push(Waiter::Caller { answer, batcher, reply, kind, arrived, held });
                 }

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 use upesi_journal::{DataDirectory, Durability};
+use upesi_ledger::{Ledger, ParticipantId};
 use upesi_tables::archive::Archive;
 
 use crate::archivist::Archivist;
@@ -73,6 +74,7 @@ impl Engine {
         metrics: EngineMetrics,
         effects: Box<dyn Effects>,
     ) -> Result<(Self, EngineHandle), StartError> {
+        expect_own_name(&recovered.ledger)?;
         let (jobs, jobs_to_run) = mpsc::channel();
         let (jobs_done, done) = mpsc::channel();
         let channels = CommitChannels { jobs, done };
@@ -117,6 +119,16 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// The name of the hub must differ from the name of every DFSP, in any case of letters.
+fn expect_own_name(ledger: &Ledger) -> Result<(), StartError> {
+    let hub = ledger.config().hub_name;
+    let mut others = ledger.participants().iter().filter(|other| other.id != ParticipantId::HUB);
+    match others.find(|other| other.name.eq_ignore_case(&hub)) {
+        Some(dfsp) => Err(StartError::HubName(dfsp.name)),
+        None => Ok(()),
     }
 }
 

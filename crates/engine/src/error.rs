@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use upesi_journal::{DataDirectoryError, JournalError};
 use upesi_ledger::SnapshotError;
 use upesi_tables::TablesError;
-use upesi_types::Timestamp;
+use upesi_types::{FspId, Timestamp};
 
 use crate::follow::FollowError;
 
@@ -43,6 +43,9 @@ pub enum StartError {
         "the archive in {0} lacks finished transfers that the journal no longer holds: restore it from a backup"
     )]
     ArchiveLost(PathBuf),
+    /// The settings give the hub the name of a DFSP.
+    #[error("hub.name is the name of the DFSP {0} of this scheme: give the hub a name of its own")]
+    HubName(FspId),
     /// The journal's time is used up.
     #[error(
         "the last record of the journal is of {0}, the end of the time that it can tell, and no later record can follow: \

@@ -68,13 +68,17 @@ impl EngineHandle {
             let archived = match &command {
                 Command::Prepare(prepare) => self.look_up(prepare.id).await?,
                 Command::Conversion(ConversionCommand::Prepare(_))
-                | Command::Bulk(BulkCommand::Prepare(_)) => Box::pin(self.look_up_for(&command)).await?,
+                | Command::Bulk(BulkCommand::Prepare(_)) => {
+                    Box::pin(self.look_up_for(&command, None)).await?
+                }
                 _ => Archived::Unknown,
             };
             let answered = self.hand_in(to, (command, payload), archived, archive_epoch)?;
             match answered.await.unwrap_or(Err(SubmitError::Stopped))? {
                 Verdict::Decided(reply) => Ok(reply),
-                Verdict::LookUp(command, payload) => Box::pin(self.submit_again(to, *command, payload)).await,
+                Verdict::LookUp(command, payload, id) => {
+                    Box::pin(self.submit_again(to, (*command, id), payload)).await
+                }
             }
         }
     }
@@ -83,28 +87,30 @@ impl EngineHandle {
     async fn submit_again(
         &self,
         to: ReplyTo,
-        mut command: Command,
+        (mut command, mut id): (Command, Option<TransferId>),
         mut payload: Payload,
     ) -> Result<Reply, SubmitError> {
         for _ in 1..LOOKUPS_MAX {
             let archive_epoch = self.inner.shared.archive.epoch();
-            let archived = self.look_up_for(&command).await?;
+            let archived = self.look_up_for(&command, id).await?;
             let answered = self.hand_in(to, (command, payload), archived, archive_epoch)?;
             match answered.await.unwrap_or(Err(SubmitError::Stopped))? {
                 Verdict::Decided(reply) => return Ok(reply),
-                Verdict::LookUp(kept, kept_payload) => (command, payload) = (*kept, kept_payload),
+                Verdict::LookUp(kept, kept_payload, kept_id) => {
+                    (command, payload, id) = (*kept, kept_payload, kept_id);
+                }
             }
         }
         Err(SubmitError::Busy)
     }
 
-    /// What the archive holds for a command.
-    async fn look_up_for(&self, command: &Command) -> Result<Archived, SubmitError> {
+    /// Looks up what a command needs of the archive; `id` names the transfer that decides the command.
+    async fn look_up_for(&self, command: &Command, id: Option<TransferId>) -> Result<Archived, SubmitError> {
         match command {
             Command::Conversion(command) => self.look_up_conversion(command).await,
             Command::Bulk(command) => self.look_up_bulk(command).await,
-            other => {
-                let Some(id) = other.transfer_id() else { return Err(SubmitError::Stopped) };
+            _ => {
+                let Some(id) = id else { return Err(SubmitError::Stopped) };
                 self.look_up(id).await
             }
         }

@@ -21,8 +21,9 @@ pub(crate) type Answer = Result<Verdict, SubmitError>;
 pub(crate) enum Verdict {
     /// It is decided, and the decision is durable.
     Decided(Reply),
-    /// It needs a look into the archive: here it is back.
-    LookUp(Box<Command>, Payload),
+    /// The decision needs the archive: the command, its payload, and the id of the transfer to look up, if there is
+    /// one.
+    LookUp(Box<Command>, Payload, Option<TransferId>),
 }
 
 /// Sends the answer of a question off, once what it saw is durable.

@@ -10,15 +10,19 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use sha2::{Digest, Sha256};
 use upesi_engine::{
-    EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SharedParticipants, StandbyEngine,
-    SteppedEngine, StopReason, Storage, SubmitError,
+    Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SharedParticipants,
+    StandbyEngine, SteppedEngine, StopReason, Storage, SubmitError,
 };
 use upesi_journal::sim_disk::{Fault, Operation, SimDisk};
 use upesi_journal::{EmbeddedLog, SnapshotStore};
-use upesi_ledger::command::{AskedMoney, BulkCommand, ConversionCommand, PrepareBulk, PrepareConversion};
+use upesi_ledger::command::{
+    Act, AskedMoney, BulkCommand, ConversionCommand, Deed, FundsPrepare, PrepareBulk, PrepareConversion,
+    Verdict, VerdictKind,
+};
 use upesi_ledger::{
-    AskedItem, Bulk, CallbackContent, Cause, Command, Conversion, ConversionSide, ItemState, NewItems,
-    Refusal, Reply, TransferState,
+    AdminCommand, AdminOutcome, AdminRefusal, AskedItem, Attribution, Bulk, CallbackContent, Cause, Command,
+    Conversion, ConversionSide, FundsDirection, ItemState, LedgerAccountTypeId, LedgerConfig, NewItems,
+    ProposalState, Refusal, Reply, TransferState,
 };
 use upesi_tables::archive::{Archive as _, MemoryArchive};
 use upesi_types::{BulkId, ConversionId, Currency, Timestamp};
@@ -470,4 +474,74 @@ fn a_standby_without_room_follows_and_writes_its_snapshot_later() {
     disk.set_capacity(u64::MAX);
     standby.follow_to(last_seq).unwrap();
     assert_eq!(snapshots().last().map(|newest| newest.seq), Some(last_seq));
+}
+
+/// An id identifies one thing. Deposits, proposals of deposits and their approvals look the id up in the archive.
+#[test]
+fn a_transfer_in_the_archive_keeps_its_id_from_movements_of_funds() {
+    let mut world = World::new();
+    let payer = name(DFSPS[0]);
+    let accounts = world.engine.ledger().participant_named(&payer).unwrap();
+    let account = accounts.account(kes(), LedgerAccountTypeId::SETTLEMENT).unwrap();
+    let deposit = |number| {
+        AdminCommand::PrepareFunds(FundsPrepare {
+            direction: FundsDirection::In,
+            id: id(number),
+            name: payer,
+            account,
+            amount: amount("5"),
+            currency: kes(),
+            external_reference: "bank".into(),
+            reason: "prefund".into(),
+            extensions: None,
+            fingerprint: [3; 16],
+        })
+    };
+    let act = |operator: &str, deed| {
+        let by = Attribution {
+            operator: operator.into(),
+            known_by: "token 1".into(),
+            address: None,
+            on_behalf_of: None,
+            action: "funds.in".into(),
+            reason: Some("bank statement 7".into()),
+        };
+        Command::Act(Box::new(Act { by, deed, is_alone: false }))
+    };
+    // The proposal comes while the id is unused.
+    let proposed = world.try_submit(act("amina", Deed::Change(deposit(2))));
+    assert_eq!(proposed, Ok(Reply::Admin(Ok(AdminOutcome::Proposed(1)))));
+    world.pay(1);
+    world.pay(2);
+    world.forget();
+    let refused = Ok(Reply::Admin(Err(AdminRefusal::FundsIsTransfer)));
+    assert_eq!(world.try_submit(Command::Admin(deposit(1))), refused);
+    assert_eq!(world.try_submit(act("amina", Deed::Change(deposit(1)))), refused);
+    let kind = VerdictKind::Approve(|refusal| format!("{refusal:?}"));
+    let verdict = Verdict { id: 1, kind, comment: None };
+    let ended = world.try_submit(act("brian", Deed::Verdict(verdict)));
+    let failed = AdminOutcome::ProposalEnded(1, ProposalState::Failed, None);
+    assert_eq!(ended, Ok(Reply::Admin(Ok(failed))));
+    assert!(world.engine.ledger().funds(id(2)).is_none());
+}
+
+/// Otherwise messages of the DFSP and of the hub would be the same.
+#[test]
+fn a_hub_with_the_name_of_a_dfsp_does_not_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let start = |hub: &str| {
+        let ledger = LedgerConfig { hub_name: name(hub), ..LedgerConfig::default() };
+        let options = EngineOptions { ledger, ..EngineOptions::new(directory.path()) };
+        Engine::start(options, EngineMetrics::default(), Box::new(NoEffects))
+    };
+    let (engine, handle) = start("Hub").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(onboard(&handle, &DFSPS));
+    engine.shutdown();
+    for hub in ["greenbank", "BlueWallet"] {
+        let Err(error) = start(hub) else { panic!("it starts as {hub}") };
+        let told = format!("hub.name is the name of the DFSP {}", hub.to_lowercase());
+        assert!(error.to_string().starts_with(&told), "{error}");
+    }
+    start("Switch").unwrap().0.shutdown();
 }

@@ -137,6 +137,7 @@ impl World {
             source: name(DFSPS[1]),
             destination: Some(name(DFSPS[0])),
             state: PublicBulkState::Completed,
+            fault: None,
             results: results.collect(),
             fingerprint: [4; 16],
             extensions: None,

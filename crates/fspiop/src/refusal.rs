@@ -128,6 +128,10 @@ const fn bulk(refusal: &Refusal) -> &'static str {
         }
         R::BulkStateNoAnswer => "bulkTransferState is no answer to a bulk transfer",
         R::BulkResultInvalid => "an individual transfer result has either fulfilment or errorInformation",
+        R::CompletedInFuture => "completedTimestamp fails because future timestamp was provided",
+        R::CompletedLongAgo => {
+            "completedTimestamp fails because provided timestamp exceeded the maximum timeout duration"
+        }
         // Those are of transfers and conversions.
         _ => "",
     }
@@ -148,6 +152,8 @@ const fn conversion(refusal: &Refusal) -> &'static str {
             "initiatingFsp has another FX Transfer in progress for the determining transfer"
         }
         R::ConversionUnfulfilled => "Related FX Transfer is not fulfilled",
+        R::ConversionExpired => "its FX transfer has expired",
+        R::ConversionDeclined => "its FX transfer was refused or declined",
         R::ConversionDiffers => "amount is not the targetAmount of the related FX Transfer",
         R::SourceNotFxp => "fspiop-source does not match the FXP on the Fulfil callback response",
         R::DestinationNotInitiator => {
@@ -229,6 +235,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         R::FundsModified => {
             (ErrorCode::MODIFIED_REQUEST, "transferId was used for another movement of funds".into())
         }
+        R::FundsIsTransfer => (ErrorCode::MODIFIED_REQUEST, "transferId was used for a transfer".into()),
         R::FundsUnknown | R::TransferUnknown => (ErrorCode::TRANSFER_NOT_FOUND, not_found(refusal)),
         R::OperatorName | R::CredentialLife => (ErrorCode::MALFORMED_SYNTAX, operator(refusal)),
         R::OperatorUnknown { .. } | R::CredentialUnknown => (ErrorCode::ID_NOT_FOUND, operator(refusal)),

@@ -5,7 +5,7 @@ use http::HeaderMap;
 use http::request::Parts;
 use upesi_delivery::Request;
 use upesi_engine::ReplyTo;
-use upesi_fspiop::body::{check_completed_timestamp, parse_authorization_query};
+use upesi_fspiop::body::{check_completed_timestamp, completed_timestamp_fault, parse_authorization_query};
 use upesi_fspiop::headers::{HeaderLookup, check_headers, check_parties};
 use upesi_fspiop::{Message, Method, Resource, Route, SyncError, Unroutable};
 use upesi_http::{body, header_block};
@@ -56,31 +56,44 @@ pub(crate) fn read(
     refuse_encoded(&parts.headers)?;
     let checked = check_headers(method, resource, &headers, &config.headers)?;
     proof.authenticator.authenticate(operation, parts, &body, proof.is_known)?;
-    let message = Message::read(operation, &body)?;
+    let mut message = Message::read(operation, &body)?;
     let ids = segments.check(resource, config.extended_party_id_types)?;
     if (resource, method) == (Resource::Authorizations, Method::Get) {
         parse_authorization_query(parts.uri.query().unwrap_or_default())?;
     }
     let parties = check_parties(resource, &headers, &config.hub_name)?;
-    let completed = match &message {
-        Message::Fulfil(fulfil) => fulfil.completed_timestamp,
-        Message::ConversionFulfil(fulfil) => fulfil.completed_timestamp,
-        Message::BulkFulfil(fulfil) => fulfil.completed_timestamp,
-        _ => None,
-    };
-    if completed.is_some() {
-        check_completed_timestamp(
-            completed,
-            present(),
-            config.completed_timestamp_lag_ms,
-            config.completed_timestamp_age_s_max,
-            parties.proxied,
-        )?;
-    }
+    check_completion(&mut message, config, parties.proxied, present)?;
     let query = parts.uri.query().map(Into::into);
     let (headers, body) = beside_headers(&parts.headers, body);
     let (version, reply_to) = (checked.content_type, ReplyTo::Dfsp);
     Ok(Request { operation, ids, query, parties, version, message, headers, body, reply_to })
+}
+
+/// Refuses a `completedTimestamp` that cannot be right. An answer to a bulk passes with its fault: the ledger rejects
+/// the bulk and frees its money.
+fn check_completion(
+    message: &mut Message,
+    config: &GatewayConfig,
+    is_proxied: bool,
+    present: impl FnOnce() -> Present,
+) -> Result<(), SyncError> {
+    let (lag_ms, age_s_max) = (config.completed_timestamp_lag_ms, config.completed_timestamp_age_s_max);
+    let completed = match message {
+        Message::Fulfil(fulfil) => fulfil.completed_timestamp,
+        Message::ConversionFulfil(fulfil) => fulfil.completed_timestamp,
+        Message::BulkFulfil(fulfil) => {
+            let completed = fulfil.completed_timestamp;
+            if completed.is_some() {
+                fulfil.fault = completed_timestamp_fault(completed, present(), lag_ms, age_s_max, is_proxied);
+            }
+            return Ok(());
+        }
+        _ => None,
+    };
+    match completed {
+        None => Ok(()),
+        completed => check_completed_timestamp(completed, present(), lag_ms, age_s_max, is_proxied),
+    }
 }
 
 // The headers of a request: read by the protocol's rules, kept as a block.
@@ -162,8 +175,8 @@ mod tests {
     use http::{HeaderName, HeaderValue};
     use upesi_fspiop::headers::HeaderRules;
     use upesi_fspiop::{Operation, fingerprint};
-    use upesi_ledger::command::{FulfilState, Fulfilment};
-    use upesi_ledger::{Command, ResourceId};
+    use upesi_ledger::command::{BulkCommand, FulfilState, Fulfilment};
+    use upesi_ledger::{Command, Refusal, ResourceId};
     use upesi_types::{Amount, AmountError, ErrorCode, FspId, Timestamp, TransferId};
 
     use super::*;
@@ -404,6 +417,27 @@ mod tests {
             assert_eq!(answer.is_ok(), taken, "{time}");
             let proxied = parts("1.1", &[("fspiop-proxy", Some(b"bridge"))]);
             assert!(read(&put(ID), &proxied, &body(time)).is_ok(), "{time}");
+        }
+    }
+
+    /// Refused at once, such an answer to a bulk would leave the money reserved until the deadline.
+    #[test]
+    fn an_answer_to_a_bulk_of_an_impossible_time_reaches_the_ledger_with_its_fault() {
+        let media: Option<&[u8]> = Some(b"application/vnd.interoperability.bulkTransfers+json;version=1.1");
+        let changes = [("content-type", media), ("accept", media)];
+        for (time, proxied, fault) in [
+            ("2031-04-01T12:00:00.200Z", false, None),
+            ("2031-04-01T12:00:00.201Z", false, Some(Refusal::CompletedInFuture)),
+            ("2031-04-01T12:00:00.201Z", true, None),
+            ("2031-04-01T11:55:00.000Z", false, None),
+            ("2031-04-01T11:54:59.999Z", false, Some(Refusal::CompletedLongAgo)),
+        ] {
+            let body = format!(r#"{{"bulkTransferState":"COMPLETED","completedTimestamp":"{time}"}}"#);
+            let proxy: &[(&str, Option<&[u8]>)] = &[("fspiop-proxy", Some(b"bridge"))];
+            let changes = [&changes[..], if proxied { proxy } else { &[] }].concat();
+            let command = read(&format!("PUT /bulkTransfers/{ID}"), &parts("1.1", &changes), &body);
+            let Ok(Command::Bulk(BulkCommand::Fulfil(fulfil))) = command else { panic!("{command:?}") };
+            assert_eq!(fulfil.fault, fault, "{time}");
         }
     }
 

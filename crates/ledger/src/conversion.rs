@@ -23,6 +23,7 @@ use crate::stored::{Stored, stored_struct};
 use crate::transfer::{AbortKind, Fingerprint, PublicState, TransferState};
 use crate::window::WindowId;
 
+pub(crate) mod ended;
 mod table;
 
 pub use table::ConversionTotals;
@@ -363,14 +364,16 @@ pub(crate) fn are_references_known(
 ) -> bool {
     let mut all =
         ledger.live_conversions().chain(ledger.finished_conversions().map(|(_, conversion)| conversion));
-    all.all(|conversion| {
-        let accounts = conversion.accounts.iter().flat_map(|accounts| {
-            let all = [Some(accounts.initiator_source), accounts.initiator_target];
-            all.into_iter().flatten().chain([accounts.fxp_source, accounts.fxp_target])
-        });
-        [conversion.initiator, conversion.fxp].into_iter().flatten().all(&is_participant)
-            && accounts.into_iter().all(&is_account)
-    })
+    let mut payers = ledger.ended_links().map(|(_, payer, _)| payer);
+    payers.all(&is_participant)
+        && all.all(|conversion| {
+            let accounts = conversion.accounts.iter().flat_map(|accounts| {
+                let all = [Some(accounts.initiator_source), accounts.initiator_target];
+                all.into_iter().flatten().chain([accounts.fxp_source, accounts.fxp_target])
+            });
+            [conversion.initiator, conversion.fxp].into_iter().flatten().all(&is_participant)
+                && accounts.into_iter().all(&is_account)
+        })
 }
 
 // The invariants of conversions: what they reserve, count and refer to.

@@ -124,10 +124,10 @@ impl OpenWithdrawals {
         self.deadlines.iter().copied()
     }
 
-    /// Whether a balance that loses an amount stays in range however the reserved withdrawals end.
-    pub(crate) fn leave_room(&self, account: &Account, amount: Amount) -> bool {
+    /// Whether a balance that loses so many ten-thousandths stays in range however the reserved withdrawals end.
+    pub(crate) fn leave_room(&self, account: &Account, units: i128) -> bool {
         let pending = self.pending.get(&account.id).copied().unwrap_or(0);
-        let lowest = i128::from(account.balance.units()) - pending - i128::from(amount.units());
+        let lowest = i128::from(account.balance.units()) - pending - units;
         lowest >= i128::from(Amount::MAX.negated().units())
     }
 }

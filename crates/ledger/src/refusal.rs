@@ -102,6 +102,10 @@ stored_enum! {
         66 ConversionNotReserved;
         /// A fulfil of a conversion with RECEIVED.
         67 ConversionReceived;
+        /// A transfer whose conversion expired before it.
+        68 ConversionExpired;
+        /// A transfer whose conversion was refused, or declined by the FXP, before it.
+        69 ConversionDeclined;
         /// The payer of a bulk is unknown.
         70 BulkPayerUnknown { name: FspId };
         /// The payee of a bulk is unknown.
@@ -124,6 +128,10 @@ stored_enum! {
         79 BulkStateNoAnswer;
         /// An item's result has a fulfilment and an error, or neither.
         80 BulkResultInvalid;
+        /// The `completedTimestamp` of a bulk's answer is in the future.
+        81 CompletedInFuture;
+        /// The `completedTimestamp` of a bulk's answer is too old.
+        82 CompletedLongAgo;
         /// The payer of a bulk is inactive.
         90 BulkPayerInactive { name: FspId };
         /// The payee of a bulk is inactive.

@@ -36,18 +36,22 @@ const CALLBACK_BYTES: usize = 14;
 struct Section {
     number: u8,
     version: u8,
+    /// Whether a snapshot without it is read as if it were empty: versions before the section wrote none.
+    is_optional: bool,
     /// What is wrong with a snapshot that has another section or version here.
     mismatch: &'static str,
     write: fn(&Ledger, &mut Encoder<'_>),
     read: fn(&mut Ledger, &mut Decoder<'_>) -> Decoded<()>,
 }
 
-/// Rows are `number name version: write, read;`. Sections stand in a snapshot in this order.
+/// Rows are `number name version: write, read;`, and end with `optional` where older snapshots lack the section.
+/// Sections stand in a snapshot in this order.
 macro_rules! sections {
-    ($($number:literal $name:literal $version:literal: $write:path, $read:path;)*) => {
+    ($($number:literal $name:literal $version:literal: $write:path, $read:path $(, $optional:ident)?;)*) => {
         const SECTIONS: &[Section] = &[$(Section {
             number: $number,
             version: $version,
+            is_optional: <[&str]>::len(&[$(stringify!($optional))?]) == 1,
             mismatch: concat!(
                 "its section \"", $name, "\" is missing or not of version ", $version, "; another version wrote it"
             ),
@@ -72,6 +76,7 @@ sections! {
     12 "fee rules" 1: write_fee_rules, read_fee_rules;
     13 "couriers" 1: courier::write, courier::read;
     30 "conversions" 1: conversion::write_conversions, conversion::read_conversions;
+    31 "ended links" 1: conversion::ended::write, conversion::ended::read, optional;
     40 "bulks" 2: bulk::stored::write, bulk::stored::read;
     42 "proxied participants" 1: participant::write, participant::read;
     43 "signature keys" 1: signature_key::write, signature_key::read;
@@ -113,6 +118,9 @@ impl Ledger {
         }
         let mut ledger = Self::new(config);
         for section in SECTIONS {
+            if section.is_optional && d.0.first() != Some(&section.number) {
+                continue;
+            }
             if (d.u8()?, d.u8()?) != (section.number, section.version) {
                 return Err(DecodeError(section.mismatch));
             }

@@ -291,6 +291,7 @@ impl Ledger {
                 // Whoever folds late may still hold them; their ids may come again from here on.
                 self.transfers.drain_finished(to_seq).for_each(drop);
                 self.conversions.drain_finished(to_seq).for_each(drop);
+                self.conversions.ended.forget_to(to_seq);
                 self.bulks.drain_finished(to_seq).for_each(drop);
             }
             Event::ConversionPrepared(conversion) => self.apply_conversion_prepared(seq, now, conversion),
@@ -353,6 +354,7 @@ impl Ledger {
         } else {
             self.totals.refused += 1;
         }
+        self.conversions.ended.note_use(transfer.id);
         self.transfers.insert(seq, transfer);
     }
 

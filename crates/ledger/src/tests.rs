@@ -18,6 +18,7 @@ use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::audit::{check, sums};
 use crate::callback::{Callback, CallbackContent, CallbackKey, Subject};
 use crate::event::Event;
+use crate::facts::{Archived, Facts};
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::limits::LedgerConfig;
 use crate::participant::ParticipantId;
@@ -51,6 +52,12 @@ pub(crate) fn kes() -> Currency {
 
 pub(crate) fn amount(units: i64) -> Amount {
     Amount::from_units(units).unwrap_or_else(|| unreachable!("a literal amount"))
+}
+
+/// An instant, and an empty archive.
+pub(crate) fn absent_facts(now: Timestamp) -> Facts<'static> {
+    static ABSENT: Archived = Archived::Absent;
+    Facts::new(now.into(), &ABSENT)
 }
 
 /// A payee that declines.

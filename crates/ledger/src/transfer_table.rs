@@ -118,6 +118,12 @@ impl TransferTable {
         self.deadlines.len()
     }
 
+    /// Whether a transfer finished with this record, which is the last one.
+    pub(crate) fn is_finished_by(&self, seq: u64, id: TransferId) -> bool {
+        let of_record = self.finished.iter().rev().take_while(|(finished, _)| *finished == seq);
+        of_record.into_iter().any(|(_, slot)| holds(&self.slots, *slot, id))
+    }
+
     pub(crate) fn finished_len(&self) -> usize {
         self.finished.len()
     }

@@ -197,6 +197,7 @@ fn answer(items: &[(i64, Said)], is_rejected: bool) -> Command {
         source: fsp("payee"),
         destination: Some(fsp("payer")),
         state,
+        fault: None,
         results: items.iter().enumerate().filter_map(result).collect(),
         fingerprint: [2; 16],
         extensions: None,

@@ -121,6 +121,7 @@ pub(crate) fn about_bulk(request: Request<()>, bulk: ResourceId, body: &[u8]) ->
             source,
             destination,
             state: fulfil.state,
+            fault: fulfil.fault,
             results: fulfil.results,
             fingerprint: fingerprint(body),
             extensions: fulfil.extensions,

@@ -71,6 +71,8 @@ targets! {
         "records of the ledger: what is accepted is encoded to the same value";
     ledger_snapshot: journal::ledger_snapshot, ledger_snapshots, 81_000,
         "snapshots of the ledger: what is accepted is encoded to the same state, and can be audited";
+    ledger_commands: ledger::ledger_commands, ledger_commands, 3_000,
+        "commands of DFSPs and operators at the edges of the range of amounts: no panic, and every invariant holds";
     archived_transfer: journal::archived_transfer, archived_transfers, 720_000,
         "transfers of the archive: what is accepted is encoded to the same value";
     store_record: journal::store_record, store_records, 1_270_000,

@@ -472,3 +472,53 @@ pub(crate) fn admin_requests() -> Vec<Vec<u8>> {
     ]);
     requests
 }
+
+/// How a scheme is set up: flags, then position and deposit of each member in each currency.
+fn edges(flags: u8, members: [[u8; 2]; 8], commands: &[&[u8]]) -> Vec<u8> {
+    [&[flags], members.as_flattened(), &commands.concat()].concat()
+}
+
+pub(crate) fn ledger_commands() -> Vec<Vec<u8>> {
+    // Places among the edges: 10,000 ten-thousandths, the largest amount, and nothing as a position.
+    const SMALL: u8 = 2;
+    const LARGEST: u8 = 10;
+    const NONE: u8 = 0;
+    let owes_most = 0x20 | LARGEST;
+    let is_owed_most = 0x10 | LARGEST;
+    let even = [[NONE, SMALL]; 8];
+    let with = |member: usize, edges: [u8; 2]| {
+        let mut members = even;
+        members[member] = edges;
+        members
+    };
+    let (gross, gross_of_both, fees) = (0b10, 0b110, 0b1_0000);
+    let prepare = [0, 0, 0, 1, SMALL, 0];
+    let convert_received = [6, 0, 2, 0, 1];
+    let fulfilled = [7, 0, 2, 0, 0];
+    let received: [&[u8]; 3] = [&prepare, &convert_received, &fulfilled];
+    let converted: [&[u8]; 4] = [&[5, 0, 0, SMALL, 0, 2, 0, 1], &[7, 0], &[0, 0, 0, 1, 1, 1], &[2, 0, 1]];
+    let bulk: [&[u8]; 4] = [&[9, 0, 1, 1, 0, 2, 0, 1, 2, 0], &[11, 11, 11, 11], &[10, 0], &[11, 11, 11, 11]];
+    let moved: [&[u8]; 4] =
+        [&[14, 0, 0, 0, 0, LARGEST], &[14, 0, 0, 1, 1, SMALL], &[14, 0, 0, 1, 2], &[12, 50]];
+    let settled: [&[u8]; 8] = [
+        &[18, 0, 1, 0, 1, 0, LARGEST, 1],
+        &prepare,
+        &[2, 0, 0],
+        &[16, 1],
+        &[16, 0, 0, 0],
+        &[17, 0, 17, 0, 17, 0, 17, 0],
+        &[19, 4, 0, 3, 0, 0, 4, 1, SMALL, 0],
+        &[16, 0, 0, 1, 17, 0, 17, 7],
+    ];
+    vec![
+        edges(0, even, &received),
+        edges(gross, with(2, [owes_most, SMALL]), &received),
+        edges(gross_of_both, with(2, [is_owed_most, SMALL]), &received),
+        edges(gross, with(0, [NONE, LARGEST]), &converted),
+        edges(gross_of_both, even, &converted),
+        edges(fees, even, &settled),
+        edges(fees | 0b1011, with(2, [owes_most, LARGEST]), &settled),
+        edges(1, with(6, [is_owed_most, SMALL]), &bulk),
+        edges(0, with(2, [is_owed_most, LARGEST]), &moved),
+    ]
+}

@@ -37,6 +37,7 @@ every_target!(
     ilp_packet,
     ledger_record,
     ledger_snapshot,
+    ledger_commands,
     archived_transfer,
     store_record,
     journal,

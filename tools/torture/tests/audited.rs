@@ -9,7 +9,7 @@ use std::path::Path;
 use upesi_engine::{Followed, follow_once};
 use upesi_hub::backup::{BackupArguments, RestoreArguments, backup, restore};
 use upesi_hub::inspect::audit::LiveAudit;
-use upesi_journal::{Disk, EmbeddedLog};
+use upesi_journal::{Access, DataDirectory, Disk, EmbeddedLog};
 use upesi_testkit::Plan;
 use upesi_testkit::world::World;
 
@@ -22,26 +22,27 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Writes what a disk holds into a directory.
+/// The directory of the journal.
+const JOURNAL: &str = "journal";
+
+/// Writes the journal of a disk into a data directory. A snapshot would need the archive, which is in memory here.
 fn write_out(disk: &dyn Disk, directory: &Path) {
-    for part in ["journal", "snapshots"] {
-        fs::create_dir_all(directory.join(part)).expect("a directory");
-        for name in disk.list(part).unwrap_or_default() {
-            let path = format!("{part}/{name}");
-            let file = disk.open(&path, upesi_journal::Access::Read).expect("a listed file");
-            let mut bytes = vec![0; file.length().expect("its length") as usize];
-            file.read_at(0, &mut bytes).expect("its bytes");
-            fs::write(directory.join(path), bytes).expect("is written");
-        }
+    drop(DataDirectory::open(directory).expect("a data directory"));
+    for name in disk.list(JOURNAL).unwrap_or_default() {
+        let path = format!("{JOURNAL}/{name}");
+        let file = disk.open(&path, Access::Read).expect("a listed file");
+        let mut bytes = vec![0; file.length().expect("its length") as usize];
+        file.read_at(0, &mut bytes).expect("its bytes");
+        fs::write(directory.join(path), bytes).expect("is written");
     }
 }
 
-/// The first segment of a journal. A hub without it needs its archive, which is in memory here.
+/// The first segment of a journal. A hub without it needs its snapshots.
 const FIRST_SEGMENT: &str = "00000000000000000001.seg";
 
 /// Backs up what the hub's disk holds, and restores it elsewhere. Returns whether the journal is whole.
 fn restores(disk: &dyn Disk, what: &str) -> bool {
-    if !disk.list("journal").unwrap_or_default().iter().any(|name| name == FIRST_SEGMENT) {
+    if !disk.list(JOURNAL).unwrap_or_default().iter().any(|name| name == FIRST_SEGMENT) {
         return false;
     }
     let directory = tempfile::tempdir().expect("a directory");
@@ -49,7 +50,13 @@ fn restores(disk: &dyn Disk, what: &str) -> bool {
     write_out(disk, &data);
     let made = backup(&BackupArguments { data, to: to.clone(), json: false });
     let made = made.unwrap_or_else(|failure| panic!("{what}: {failure}"));
-    let report = restore(&RestoreArguments { from: to, data: restored, alone: false, json: false });
+    let report = restore(&RestoreArguments {
+        from: to,
+        data: restored,
+        alone: false,
+        accept_findings: false,
+        json: false,
+    });
     let report = report.unwrap_or_else(|failure| panic!("{what}: {failure}"));
     assert_eq!(report.audit.last_seq, made.last_record, "{what}");
     true

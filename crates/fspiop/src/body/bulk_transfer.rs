@@ -112,6 +112,8 @@ pub struct BulkFulfilBody {
     pub state: PublicBulkState,
     /// When the payee did it.
     pub completed_timestamp: Option<Timestamp>,
+    /// Why the hub rejects the bulk because of this answer. The parser leaves it empty.
+    pub fault: Option<Refusal>,
     /// What it says of the transfers, each once.
     pub results: Vec<(TransferId, ItemResult)>,
     /// The checked items of the extension list, as a compact JSON array.
@@ -138,7 +140,8 @@ pub fn parse_bulk_fulfil(body: &[u8]) -> Result<BulkFulfilBody, SyncError> {
     let state = PublicBulkState::parse(&state.text()?)
         .ok_or_else(|| state.not_allowed("ACCEPTED, COMPLETED, PENDING, PROCESSING, RECEIVED, REJECTED"))?;
     let extensions = read_optional(object.optional("extensionList"), parse_extension_list)?;
-    Ok(BulkFulfilBody { state, completed_timestamp, results, extensions: extensions.map(Into::into) })
+    let extensions = extensions.map(Into::into);
+    Ok(BulkFulfilBody { state, completed_timestamp, fault: None, results, extensions })
 }
 
 fn read_results(list: Value<'_, '_>) -> Result<Vec<(TransferId, ItemResult)>, SyncError> {

@@ -51,6 +51,6 @@ pub use quote::{
 pub(crate) use signature::is_signature_object;
 pub(crate) use text::{ID_RULE, NOT_ALLOWED};
 pub use transfer::{
-    FulfilBody, PrepareBody, RefusedAmount, TransferState, check_completed_timestamp, parse_fulfil,
-    parse_prepare,
+    FulfilBody, PrepareBody, RefusedAmount, TransferState, check_completed_timestamp,
+    completed_timestamp_fault, parse_fulfil, parse_prepare,
 };

@@ -3,13 +3,15 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 
-use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Present, Timestamp, TransferId};
+use upesi_ledger::Refusal;
+use upesi_types::{Amount, AmountError, Currency, FspId, Present, Timestamp, TransferId};
 
 use super::error::parse_extension_list;
 use super::quote::{read_money, read_optional};
 use super::schema::Schema;
 use crate::SyncError;
 use crate::octets::{decode_octets, decode_octets_leniently};
+use crate::refusal::refusal;
 
 /// The body of `POST /transfers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,15 +164,29 @@ pub fn check_completed_timestamp(
     age_s_max: i64,
     proxied: bool,
 ) -> Result<(), SyncError> {
-    let Some(completed) = completed.filter(|_| !proxied) else { return Ok(()) };
-    let refuse = |detail| Err(SyncError::new(ErrorCode::VALIDATION, detail));
+    match completed_timestamp_fault(completed, present, lag_ms, age_s_max, proxied) {
+        None => Ok(()),
+        Some(fault) => {
+            let (code, detail) = refusal(&fault);
+            Err(SyncError::new(code, &detail))
+        }
+    }
+}
+
+/// What [`check_completed_timestamp`] refuses, for an answer that the ledger rejects.
+pub fn completed_timestamp_fault(
+    completed: Option<Timestamp>,
+    present: Present,
+    lag_ms: i64,
+    age_s_max: i64,
+    proxied: bool,
+) -> Option<Refusal> {
+    let completed = completed.filter(|_| !proxied)?;
     if completed > present.latest.plus_ms(lag_ms) {
-        return refuse("completedTimestamp fails because future timestamp was provided");
+        Some(Refusal::CompletedInFuture)
+    } else if completed < present.earliest.plus_ms(-age_s_max.saturating_mul(1000)) {
+        Some(Refusal::CompletedLongAgo)
+    } else {
+        None
     }
-    if completed < present.earliest.plus_ms(-age_s_max.saturating_mul(1000)) {
-        return refuse(
-            "completedTimestamp fails because provided timestamp exceeded the maximum timeout duration",
-        );
-    }
-    Ok(())
 }

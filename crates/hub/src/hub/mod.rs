@@ -152,6 +152,7 @@ pub(crate) fn exit_of(error: &StartError) -> Exit {
         }
         StartError::Data(_) => Exit::CannotCreate,
         StartError::Journal(JournalError::Damaged { .. }) => Exit::Data,
+        StartError::HubName(_) => Exit::Usage,
         StartError::Journal(_) | StartError::Thread(_) => Exit::InputOutput,
         StartError::Archive(upesi_tables::TablesError::InUse { .. }) => Exit::Temporary,
         StartError::Archive(upesi_tables::TablesError::Io { .. }) => Exit::InputOutput,

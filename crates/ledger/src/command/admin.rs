@@ -172,6 +172,14 @@ stored_enum! {
 }
 
 impl AdminCommand {
+    /// The id of the movement of funds that it begins.
+    pub(super) fn new_funds(&self) -> Option<TransferId> {
+        match self {
+            Self::PrepareFunds(funds) => Some(funds.id),
+            _ => None,
+        }
+    }
+
     /// Why it is wanted, if it says so itself.
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -249,7 +257,7 @@ impl Ledger {
             AdminCommand::SetAccountActivity { name, account, is_active } => {
                 self.decide_account_activity(name, *account, *is_active, out)
             }
-            AdminCommand::PrepareFunds(funds) => self.decide_prepare_funds(funds, facts.now(), out),
+            AdminCommand::PrepareFunds(funds) => self.decide_prepare_funds(funds, facts, out),
             AdminCommand::EndFunds(end) => self.decide_end_funds(end, facts.now(), out),
             AdminCommand::AcceptClock { .. } if facts.clock_jump_ms == 0 => Ok(AdminOutcome::AlreadyDone),
             AdminCommand::AcceptClock { reason } => {
@@ -418,6 +426,8 @@ pub enum AdminRefusal {
     FundsAccountMismatch,
     /// The id was used for another movement of funds.
     FundsModified,
+    /// The id of a movement of funds was used for a transfer.
+    FundsIsTransfer,
     /// The participant is inactive.
     FundsParticipantInactive,
     /// The account is inactive.

@@ -71,6 +71,8 @@ pub struct FulfilBulk {
     pub destination: Option<FspId>,
     /// `bulkTransferState`.
     pub state: PublicBulkState,
+    /// Why the bulk is rejected, whatever the results say.
+    pub fault: Option<Refusal>,
     /// `individualTransferResults`, each transfer once.
     pub results: Vec<(TransferId, ItemResult)>,
     /// Fingerprint of the body.
@@ -261,7 +263,8 @@ impl Ledger {
     /// An item whose id was used before is refused at once: whatever it was used for.
     fn new_item(&self, (id, asked): &(TransferId, AskedItem), archived: &Archived) -> BulkItem {
         let is_archived = matches!(archived, Archived::Bulk { transfers, .. } if transfers.contains(id));
-        if is_archived || self.transfer(*id).is_some() || self.is_item_of_bulk(*id) {
+        let is_known = self.transfer(*id).is_some() || self.is_item_of_bulk(*id) || self.funds(*id).is_some();
+        if is_archived || is_known {
             let state = ItemState::Refused(Refusal::BulkItemKnown.into());
             return BulkItem { transfer: *id, asked: None, state };
         }

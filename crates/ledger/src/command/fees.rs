@@ -7,9 +7,11 @@ use upesi_types::{Amount, Currency, FspId, Timestamp};
 use super::{AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
 use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::conversion::ConversionSide;
 use crate::event::Event;
 use crate::fee::{FEE_DECIMALS_MAX, FeePayer, FeeRule, FeeTerms, NoFee, RATE_WHOLE};
 use crate::participant::ParticipantId;
+use crate::state::accounts_of;
 use crate::transfer::Transfer;
 
 /// Most DFSPs that a rule names on a side.
@@ -133,18 +135,20 @@ impl Ledger {
 
     /// The fees of a transfer that is committed now, one of each rule that applies. A fulfil is never refused for its
     /// fees: what cannot be charged is recorded as that.
-    pub(crate) fn charge_fees(
-        &self,
-        transfer: &Transfer,
-        (payer, payee): (ParticipantId, ParticipantId),
-        now: Timestamp,
-        out: &mut Decision,
-    ) {
-        let account = |party| {
+    ///
+    /// The owners of the reserved accounts owe the fees. A DFSP may be behind another proxy by now.
+    pub(crate) fn charge_fees(&self, transfer: &Transfer, now: Timestamp, out: &mut Decision) {
+        let account = |position: AccountId| {
             let kind = LedgerAccountTypeId::INTERCHANGE_FEE;
-            let id = self.liable(self.participant(party)).account(transfer.currency, kind)?;
+            let owner = self.participant(self.account_ref(position).participant);
+            let id = owner.account(transfer.currency, kind)?;
             Some((id, self.account_ref(id).balance))
         };
+        let (debtor, payee) = accounts_of(transfer);
+        let conversion = self.conversions.linked(transfer.id, ConversionSide::Payer, transfer.payer);
+        // An FXP pays a converted transfer. The payer holds a reservation in the source currency.
+        let converted = conversion.and_then(|conversion| conversion.accounts);
+        let payer = converted.map_or(debtor, |accounts| accounts.initiator_source);
         let mut accounts = account(payer).zip(account(payee));
         for rule in self.fee_rules() {
             let Some(amount) = rule.fee(transfer, now) else { continue };

@@ -8,8 +8,9 @@ use upesi_types::{Amount, FspId, Timestamp};
 use super::put::{self, Put, PutKind};
 use super::{ArchiveLookupNeeded, Decision, Reply};
 use crate::Ledger;
-use crate::account::AccountId;
+use crate::account::{Account, AccountId};
 use crate::callback::{CallbackContent, ResourceId, StateMethod, TransferView};
+use crate::conversion::Conversion;
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::participant::ParticipantId;
@@ -146,22 +147,23 @@ impl Ledger {
         let (Some(payer), Some(payee)) = (transfer.payer, transfer.payee) else {
             unreachable!("a reserved transfer has both parties")
         };
-        let settled = self.settled_by_commit(accounts_of(transfer), transfer.amount);
+        let settled = self.settled_by_commit(accounts_of(transfer), transfer.amount, &out.events);
         let id = transfer.id;
         out.events.push(Event::TransferCommitted { id, fulfilment, fingerprint, extensions, settled });
         if !self.fee_rules().is_empty() {
-            self.charge_fees(transfer, (payer, payee), now, out);
+            self.charge_fees(transfer, now, out);
         }
         (payer, payee)
     }
 
     /// Whether a model of gross settlement governs the positions of a debtor and a creditor at a commit. Without the
-    /// accounts of cover, or without room on them, it is left to the open window, for a fulfil is never refused for
-    /// that.
+    /// accounts of cover, or without room on them after the earlier events of the decision, the commit is left to the
+    /// open window: a fulfil is never refused for that.
     pub(crate) fn settled_by_commit(
         &self,
         (debtor, creditor): (AccountId, AccountId),
         amount: Amount,
+        earlier: &[Event],
     ) -> Settled {
         if !self.models().iter().any(SettlementModel::settles_commits) {
             return Settled::InWindow;
@@ -172,10 +174,39 @@ impl Ledger {
             let owner = self.participant(self.account_ref(position).participant);
             Some(self.account_ref(owner.account(currency, model?.settlement_account_type)?))
         };
-        let payer = cover(debtor).filter(|account| account.balance.checked_add(amount).is_some());
-        let payee = cover(creditor).filter(|account| self.withdrawals.leave_room(account, amount));
+        let [units, most] = [amount, Amount::MAX].map(|amount| i128::from(amount.units()));
+        let moved = |account: &Account| self.moved_at_once(earlier, account.id);
+        let payer = cover(debtor)
+            .filter(|account| i128::from(account.balance.units()) + moved(account) + units <= most);
+        let payee =
+            cover(creditor).filter(|account| self.withdrawals.leave_room(account, units - moved(account)));
         let accounts = payer.zip(payee).map(|(payer, payee)| (payer.id, payee.id));
         accounts.map_or(Settled::InWindow, |(payer, payee)| Settled::AtOnce { payer, payee })
+    }
+
+    /// What the commits among events that are not folded yet add to an account of cover, in ten-thousandths.
+    fn moved_at_once(&self, events: &[Event], account: AccountId) -> i128 {
+        let moved = |(settled, amount): (Settled, Amount)| match settled {
+            Settled::AtOnce { payer, payee } => {
+                let times = i128::from(payer == account) - i128::from(payee == account);
+                times * i128::from(amount.units())
+            }
+            Settled::InWindow => 0,
+        };
+        let moved_by = |event: &Event| match *event {
+            Event::TransferCommitted { id, settled, .. } => {
+                self.transfer(id).map_or(0, |transfer| moved((settled, transfer.amount)))
+            }
+            Event::ConversionCommitted { id, settled, further } => {
+                let Some((reserved, passed_on)) = self.conversion(id).and_then(Conversion::legs) else {
+                    return 0;
+                };
+                let passed_on = further.zip(passed_on).map(|(settled, leg)| (settled, leg.money.amount));
+                moved((settled, reserved.money.amount)) + passed_on.map_or(0, moved)
+            }
+            _ => 0,
+        };
+        events.iter().map(moved_by).sum()
     }
 }
 

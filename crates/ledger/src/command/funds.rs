@@ -8,6 +8,7 @@ use super::{AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
 use crate::account::{Account, AccountId, LedgerAccountTypeId};
 use crate::event::Event;
+use crate::facts::{Archived, Facts};
 use crate::funds::{FundsDirection, FundsState, FundsTransfer, REASON_NOT_COVERED};
 use crate::limits::FundsOutGuard;
 use crate::participant::{Participant, ParticipantId};
@@ -68,9 +69,10 @@ impl Ledger {
     pub(super) fn decide_prepare_funds(
         &self,
         funds: &FundsPrepare,
-        now: Timestamp,
+        facts: &Facts<'_>,
         out: &mut Decision,
     ) -> Outcome {
+        let now = facts.now();
         let (participant, account) = self.settlement_account(&funds.name, funds.account)?;
         if account.currency != funds.currency {
             return Err(AdminRefusal::FundsAccountMismatch);
@@ -81,6 +83,13 @@ impl Ledger {
             } else {
                 Err(AdminRefusal::FundsModified)
             };
+        }
+        // An id identifies one thing only.
+        let is_transfer = self.transfer(funds.id).is_some()
+            || self.is_item_of_bulk(funds.id)
+            || matches!(facts.archived, Archived::Found(_));
+        if is_transfer {
+            return Err(AdminRefusal::FundsIsTransfer);
         }
         if !participant.is_active {
             return Err(AdminRefusal::FundsParticipantInactive);
@@ -152,7 +161,7 @@ impl Ledger {
         hub_account: AccountId,
         amount: Amount,
     ) -> Result<FundsState, AdminRefusal> {
-        let fits = self.withdrawals.leave_room(account, amount)
+        let fits = self.withdrawals.leave_room(account, amount.units().into())
             && self.account_ref(hub_account).balance.checked_add(amount).is_some();
         if fits { Ok(FundsState::Committed) } else { Err(AdminRefusal::BalanceFull) }
     }
@@ -160,7 +169,7 @@ impl Ledger {
     /// Its end cannot be refused, so the hub's account must have room for it now. The DFSP's has: an abort brings back
     /// what the reservation took.
     fn check_withdrawal(&self, hub_account: AccountId, amount: Amount) -> Result<FundsState, AdminRefusal> {
-        let fits = self.withdrawals.leave_room(self.account_ref(hub_account), amount);
+        let fits = self.withdrawals.leave_room(self.account_ref(hub_account), amount.units().into());
         if fits { Ok(FundsState::Reserved) } else { Err(AdminRefusal::BalanceFull) }
     }
 

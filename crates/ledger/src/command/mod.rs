@@ -136,6 +136,17 @@ impl Command {
         }
     }
 
+    /// The proposal that the command approves: its change decides the command.
+    const fn approved(&self) -> Option<u64> {
+        match self {
+            Self::Act(act) => match &act.deed {
+                Deed::Verdict(Verdict { id, kind: VerdictKind::Approve(_), .. }) => Some(*id),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The transfer whose state decides the command: what memory does not hold of it, the archive may.
     pub fn transfer_id(&self) -> Option<TransferId> {
         match self {
@@ -144,8 +155,10 @@ impl Command {
             Self::Abort(abort) => abort.transfer.id(),
             Self::Get(get) => get.transfer.id(),
             Self::Expire(expire) => Some(expire.transfer),
+            Self::Admin(command) => command.new_funds(),
             Self::Act(act) => match &act.deed {
                 Deed::Expire(expire) => Some(expire.transfer),
+                Deed::Change(command) => command.new_funds(),
                 _ => None,
             },
             _ => None,
@@ -229,6 +242,9 @@ impl Ledger {
         debug_assert!(out.is_empty(), "the decision is reused without clearing it");
         let now = facts.now();
         out.actor = command.actor();
+        if matches!(facts.archived, Archived::Unknown) && self.needs_archive_for_funds(command) {
+            return out.reply = Reply::NeedsArchive;
+        }
         match command {
             Command::Prepare(prepare) => self.decide_prepare(prepare, facts, out),
             Command::Fulfil(fulfil) => self.decide_fulfil(fulfil, facts, out),
@@ -254,6 +270,25 @@ impl Ledger {
         if let Command::Act(act) = command {
             self.record_act(act, now, out);
         }
+    }
+
+    /// The id of the transfer that the archive must look up for a command.
+    pub fn archive_id_of(&self, command: &Command) -> Option<TransferId> {
+        let of_proposal = || {
+            let proposal = self.approvals.get(command.approved()?)?;
+            proposal.command.as_ref()?.new_funds()
+        };
+        command.transfer_id().or_else(of_proposal)
+    }
+
+    /// Whether a movement of funds has an id that only the archive may know as a transfer's.
+    fn needs_archive_for_funds(&self, command: &Command) -> bool {
+        if !matches!(command, Command::Admin(_) | Command::Act(_)) {
+            return false;
+        }
+        let is_new = |id: TransferId| self.funds(id).is_none() && self.transfer(id).is_none();
+        let is_expiry = matches!(command, Command::Act(act) if matches!(act.deed, Deed::Expire(_)));
+        !is_expiry && self.archive_id_of(command).is_some_and(is_new)
     }
 
     fn decide_change(&self, command: &AdminCommand, facts: &Facts<'_>, out: &mut Decision) {

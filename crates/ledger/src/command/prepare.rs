@@ -60,6 +60,10 @@ impl Ledger {
         match self.find(&prepare.id.into(), facts) {
             Err(ArchiveLookupNeeded) => out.reply = Reply::NeedsArchive,
             Ok(Some(original)) => self.answer_duplicate_prepare(prepare, sender, original, out),
+            // An id identifies one thing only.
+            Ok(None) if self.funds(prepare.id).is_some() => {
+                out.tell_error(sender, prepare.id, Refusal::Modified);
+            }
             Ok(None) => self.decide_new_prepare(prepare, sender, facts.present, out),
         }
     }
@@ -161,7 +165,12 @@ impl Ledger {
         }
         // An FXP pays what the payer has converted.
         let (debtor, payer_account) = match conversion {
-            None => (self.liable(payer), self.active_position_account(payer, prepare.currency)?),
+            None => {
+                if let Some(ended) = self.conversions.ended.get(prepare.id, payer.id) {
+                    return Err(ended.refusal());
+                }
+                (self.liable(payer), self.active_position_account(payer, prepare.currency)?)
+            }
             Some(conversion) => self.check_converted(conversion, (amount, prepare.currency), present.at)?,
         };
         let payee_account = self.active_position_account(payee, prepare.currency)?;

@@ -8,11 +8,13 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use upesi_types::{Amount, ConversionId, Timestamp, TransferId};
 
+use super::ended::EndedLinks;
 use super::{Conversion, ConversionAnswer, ConversionLeg, ConversionSide, ConversionState, LegWindows};
 use crate::Ledger;
+use crate::account::AccountId;
 use crate::participant::ParticipantId;
-use crate::refusal::Cause;
-use crate::transfer::{AbortKind, Settled};
+use crate::refusal::{Cause, Refusal};
+use crate::transfer::{AbortKind, Settled, Transfer, TransferState};
 
 /// Transfer, number of the side, initiator: tells the live conversions of one transfer apart.
 type Link = (TransferId, u8, ParticipantId);
@@ -39,6 +41,7 @@ pub struct ConversionTotals {
 pub(crate) struct Conversions {
     all: HashMap<ConversionId, Box<Conversion>, FixedState>,
     links: HashMap<Link, ConversionId, FixedState>,
+    pub(crate) ended: EndedLinks,
     deadlines: BTreeSet<(Timestamp, ConversionId)>,
     finished: VecDeque<(u64, ConversionId)>,
     pub(super) totals: ConversionTotals,
@@ -49,6 +52,7 @@ impl Conversions {
         Self {
             all: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
             links: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
+            ended: EndedLinks::default(),
             deadlines: BTreeSet::new(),
             finished: VecDeque::new(),
             totals: ConversionTotals::default(),
@@ -185,6 +189,9 @@ impl Ledger {
             self.change_pending(&conversion, |amount| amount);
         } else {
             self.conversions.totals.refused += 1;
+            if let ConversionState::Aborted { kind, cause, .. } = &conversion.state {
+                self.note_ended_link(seq, &conversion, (*kind, cause));
+            }
         }
         self.conversions.insert(seq, conversion);
     }
@@ -201,7 +208,8 @@ impl Ledger {
         (conversion.fulfilment, conversion.answer) = (Some(fulfilment), Some(answer));
     }
 
-    /// Each movement takes effect: the reserved one is settled, a further one is posted and settled.
+    /// Each movement takes effect: the reserved one is settled, a further one is carried by its debtor from here on, or
+    /// settled at once.
     pub(crate) fn apply_conversion_committed(
         &mut self,
         seq: u64,
@@ -215,13 +223,17 @@ impl Ledger {
         let open = self.windows.open_id();
         let window_of = |settled: Settled| (settled == Settled::InWindow).then_some(open);
         let mut windows = LegWindows { reserved: window_of(settled), further: None };
-        self.settle_leg(now, reserved, settled);
+        let credited = self.settle_leg(now, reserved, settled);
+        self.post(credited, reserved.money.amount.negated(), now);
         if let Some(leg) = further {
             let settled = further_settled
                 .unwrap_or_else(|| panic!("conversion {id} is committed without its second movement"));
             windows.further = window_of(settled);
-            self.post(leg.debtor, leg.money.amount, now);
-            self.settle_leg(now, leg, settled);
+            let credited = self.settle_leg(now, leg, settled);
+            // If the debtor is credited at once, its balance stays, even if it has no room for the amount.
+            let carried = if credited == leg.debtor { Amount::ZERO } else { leg.money.amount };
+            self.post(leg.debtor, carried, now);
+            self.post(credited, carried.negated(), now);
         }
         self.change_pending(&conversion, Amount::negated);
         self.conversions.totals.committed += 1;
@@ -245,17 +257,35 @@ impl Ledger {
         self.change_pending(&conversion, Amount::negated);
         self.conversions.totals.aborted += 1;
         self.conversions.totals.expired += u64::from(kind == AbortKind::Expired);
+        self.note_ended_link(seq, &conversion, (kind, &cause));
         self.conversions.finish(seq, id, |conversion| {
             conversion.answer = answer.or(conversion.answer);
             conversion.state = ConversionState::Aborted { kind, cause, at: now };
         });
     }
 
-    /// Settles a movement whose debtor carries it.
-    fn settle_leg(&mut self, now: Timestamp, leg: ConversionLeg, settled: Settled) {
+    /// Remembers a payer's conversion that ended without its transfer. A request from another sender than the initiator
+    /// does not count.
+    fn note_ended_link(&mut self, seq: u64, conversion: &Conversion, (kind, cause): (AbortKind, &Cause)) {
+        let link = conversion.determining_transfer.zip(conversion.initiator);
+        let Some((transfer, payer)) = link.filter(|_| conversion.side == ConversionSide::Payer) else {
+            return;
+        };
+        // Finished transfers of earlier records may have left memory, so they must not count.
+        let is_reserved = |found: &Transfer| found.state == TransferState::Reserved;
+        let is_used = self.transfers.is_finished_by(seq, transfer)
+            || self.transfer(transfer).is_some_and(is_reserved)
+            || self.bulks.holding(transfer).is_some();
+        if *cause != Cause::Hub(Refusal::SourceNotPayer) && !is_used {
+            let end = (seq, kind == AbortKind::Expired);
+            self.conversions.ended.insert((transfer, payer), end);
+        }
+    }
+
+    /// Settles a movement, or has it settled with the open window. Returns the position that it is taken from.
+    fn settle_leg(&mut self, now: Timestamp, leg: ConversionLeg, settled: Settled) -> AccountId {
         self.conversions.totals.committed_legs += 1;
-        let credited = self.settle_commit(now, (leg.debtor, leg.creditor), leg.money.amount, settled);
-        self.post(credited, leg.money.amount.negated(), now);
+        self.settle_commit(now, (leg.debtor, leg.creditor), leg.money.amount, settled)
     }
 
     fn change_pending(&mut self, conversion: &Conversion, change: impl Fn(Amount) -> Amount) {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use upesi_types::{FspId, Timestamp};
 
-use super::{account, amount, id, kes, participant, sound};
+use super::{absent_facts, account, amount, id, kes, participant, sound};
 use crate::approval::{
     AdminAction, ApprovalPolicy, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, ProposalState,
 };
@@ -16,7 +16,6 @@ use crate::command::{
     NewOperator, Reply, Verdict, VerdictKind,
 };
 use crate::event::Event;
-use crate::facts::Facts;
 use crate::funds::FundsDirection;
 use crate::operator::{Role, Secret};
 use crate::state::Ledger;
@@ -54,7 +53,7 @@ fn by(operator: &str) -> Attribution {
 fn act_of(ledger: &mut Ledger, act: Act) -> (Outcome, Vec<Event>) {
     let mut decision = Decision::default();
     let now = Timestamp::from_ms(NOW_MS + ledger.last_seq() as i64);
-    ledger.decide(&Command::Act(Box::new(act)), &Facts::at(now), &mut decision);
+    ledger.decide(&Command::Act(Box::new(act)), &absent_facts(now), &mut decision);
     let Reply::Admin(reply) = decision.reply else { unreachable!("an operator is answered") };
     if !decision.events.is_empty() {
         ledger.evolve(ledger.last_seq() + 1, now, decision.events.clone(), &decision.callbacks);

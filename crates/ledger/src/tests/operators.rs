@@ -7,14 +7,13 @@ use alloc::{format, vec};
 
 use upesi_types::{FspId, Timestamp};
 
-use super::{kes, sound};
+use super::{absent_facts, kes, sound};
 use crate::change::Change;
 use crate::command::{
     Act, AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Deed, Entrance, EntranceKind,
     NewCredential, NewOperator, Reply,
 };
 use crate::event::Event;
-use crate::facts::Facts;
 use crate::limits::LedgerConfig;
 use crate::operator::{
     CREDENTIALS_MAX, ENROLMENT_HOURS_MAX, OPERATORS_MAX, Role, SEALED_BYTES, Sealed, Secret,
@@ -41,7 +40,7 @@ fn act(ledger: &mut Ledger, deed: Deed) -> (Result<AdminOutcome, AdminRefusal>, 
     let mut decision = Decision::default();
     let command = Command::Act(Box::new(Act { by: by("amina"), deed, is_alone: true }));
     let now = Timestamp::from_ms(NOW_MS + ledger.last_seq() as i64);
-    ledger.decide(&command, &Facts::at(now), &mut decision);
+    ledger.decide(&command, &absent_facts(now), &mut decision);
     let Reply::Admin(reply) = decision.reply else { unreachable!("an operator is answered") };
     if !decision.events.is_empty() {
         ledger.evolve(ledger.last_seq() + 1, now, decision.events.clone(), &decision.callbacks);
@@ -233,7 +232,11 @@ fn act_after(
     };
     let mut decision = Decision::default();
     let now = Timestamp::from_ms(NOW_MS + after_ms + ledger.last_seq() as i64);
-    ledger.decide(&Command::Act(Box::new(Act { by, deed, is_alone: true })), &Facts::at(now), &mut decision);
+    ledger.decide(
+        &Command::Act(Box::new(Act { by, deed, is_alone: true })),
+        &absent_facts(now),
+        &mut decision,
+    );
     let Reply::Admin(reply) = decision.reply else { unreachable!("an operator is answered") };
     if !decision.events.is_empty() {
         ledger.evolve(ledger.last_seq() + 1, now, decision.events.clone(), &decision.callbacks);

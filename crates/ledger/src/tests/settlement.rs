@@ -6,7 +6,7 @@ use alloc::{format, vec};
 
 use upesi_types::{Amount, FspId, Timestamp};
 
-use super::{account, amount, id, kes, participant, sound, transfer};
+use super::{absent_facts, account, amount, id, kes, participant, sound, transfer};
 use crate::account::{Account, LedgerAccountTypeId};
 use crate::audit::check;
 use crate::command::{
@@ -14,7 +14,6 @@ use crate::command::{
     NewFeeRule, NewSettlement, NewSettlementModel, Reply, SettlementAdvance,
 };
 use crate::event::Event;
-use crate::facts::Facts;
 use crate::fee::{FeePayer, FeeTerms, NoFee};
 use crate::limits::{LedgerConfig, Limits};
 use crate::participant::AccountRef;
@@ -33,7 +32,7 @@ fn evolve(ledger: &mut Ledger, events: Vec<Event>) {
 
 fn submit(ledger: &mut Ledger, command: AdminCommand) -> Outcome {
     let mut decision = Decision::default();
-    ledger.decide(&Command::Admin(command), &Facts::at(Timestamp::from_ms(2_000)), &mut decision);
+    ledger.decide(&Command::Admin(command), &absent_facts(Timestamp::from_ms(2_000)), &mut decision);
     let Decision { events, reply: Reply::Admin(outcome), .. } = decision else {
         panic!("an operator's reply")
     };
@@ -338,7 +337,7 @@ fn a_commit_that_cover_cannot_hold_is_not_settled_at_once() {
         ledger.participants[2].accounts.push(AccountRef { currency, kind, id: account(6) });
         ledger.models[0].granularity = Granularity::Gross;
         (ledger.accounts[2].balance, ledger.accounts[5].balance) = (amount(payer), amount(payee));
-        let settled = ledger.settled_by_commit((account(2), account(4)), amount(7));
+        let settled = ledger.settled_by_commit((account(2), account(4)), amount(7), &[]);
         let at_once = Settled::AtOnce { payer: account(3), payee: account(6) };
         assert_eq!(settled, if is_at_once { at_once } else { Settled::InWindow }, "{payer}, {payee}");
     }
@@ -453,7 +452,7 @@ fn at(ledger: &Ledger) -> Timestamp {
 
 fn submit_next(ledger: &mut Ledger, command: AdminCommand) -> Result<AdminOutcome, AdminRefusal> {
     let mut decision = Decision::default();
-    ledger.decide(&Command::Admin(command), &Facts::at(at(ledger)), &mut decision);
+    ledger.decide(&Command::Admin(command), &absent_facts(at(ledger)), &mut decision);
     let Decision { events, reply: Reply::Admin(outcome), .. } = decision else {
         panic!("an operator's reply")
     };
@@ -526,7 +525,7 @@ fn a_fee_that_a_balance_cannot_hold_is_not_charged() {
         assert_eq!(accounts, [(participant(2), kind), (participant(3), kind)]);
         (ledger.accounts[4].balance, ledger.accounts[5].balance) = (amount(payer), amount(payee));
         let mut out = Decision::default();
-        ledger.charge_fees(&transfer(1, 7), (participant(2), participant(3)), at(&ledger), &mut out);
+        ledger.charge_fees(&transfer(1, 7), at(&ledger), &mut out);
         let expected = [(1, 5), (2, 7)].map(|(rule, units)| {
             let (transfer, amount) = (super::id(1), amount(units));
             if charged.contains(&units) {

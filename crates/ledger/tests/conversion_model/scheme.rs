@@ -345,8 +345,13 @@ impl Scheme {
         let linked = self.linked(id, false, deal.payer);
         let swap = linked.map(|swap| self.swaps[&swap].clone());
         deal.carrier = swap.as_ref().map_or(deal.payer, |swap| swap.fxp);
+        let is_abandoned = |swap: &Swap| {
+            matches!(swap.end, End::Aborted(_))
+                && (swap.transfer, swap.is_of_payee, swap.initiator) == (id, false, deal.payer)
+        };
         let is_right = !self.are_one(deal.payer, deal.payee)
             && deal.expires_ms >= now_ms
+            && (swap.is_some() || !self.swaps.values().any(is_abandoned))
             && self.setup.has(deal.carrier, deal.money.1)
             && self.setup.has(deal.payee, deal.money.1)
             && swap.is_none_or(|swap| swap.is_ready(now_ms) && swap.target == deal.money);

@@ -103,12 +103,13 @@ impl Story {
         names.into_iter().map(item).collect()
     }
 
-    /// `bulk-fulfil b1 COMPLETED t1 t2:wrong t3:5104 t4:nothing`, with `from`, `to`, `body`, `noting KEY=VALUE`; `all`
-    /// stands for every item.
+    /// `bulk-fulfil b1 COMPLETED t1 t2:wrong t3:5104 t4:nothing`, with `from`, `to`, `body`, `noting KEY=VALUE`,
+    /// `completed early`; `all` stands for every item.
     fn fulfil_bulk(&mut self, words: &mut Words) -> Parsed<FulfilBulk> {
         let (bulk, source, destination) = self.put_bulk(words)?;
         let body = words.option("body")?;
         let noted = words.option("noting")?;
+        let fault = words.flag("completed", "early").then_some(Refusal::CompletedInFuture);
         let state = PublicBulkState::parse(&words.next("a state")?).ok_or("no state of a bulk")?;
         let mut results = Vec::new();
         let mut said = format!("{state:?} {body:?} {noted:?}");
@@ -133,6 +134,7 @@ impl Story {
             source,
             destination,
             state,
+            fault,
             results,
             fingerprint: words::digest(&said),
             extensions: noted.map(extension).transpose()?,

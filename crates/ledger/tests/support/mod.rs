@@ -84,7 +84,7 @@ impl Twin {
             let transfers = command.transfers().filter(|id| self.archive.contains_key(id)).collect();
             return Archived::Bulk { bulk, transfers };
         }
-        let id = command.transfer_id().expect("only a well-formed id needs the archive");
+        let id = self.live.archive_id_of(command).expect("only a well-formed id needs the archive");
         let found = self.archive.get(&id).cloned();
         found.map_or(Archived::Absent, |transfer| Archived::Found(Box::new(transfer)))
     }

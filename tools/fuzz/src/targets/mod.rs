@@ -5,6 +5,7 @@ pub(crate) mod connection;
 pub(crate) mod edge;
 pub(crate) mod http2;
 pub(crate) mod journal;
+pub(crate) mod ledger;
 pub(crate) mod oracle;
 
 use tempfile::TempDir;

@@ -348,7 +348,8 @@ impl World {
 
     fn put_bulk(&mut self, bulk: usize, by: usize, answer: &Answer, attempts_max: u32) {
         let spec = &self.payroll.specs[bulk];
-        let request = message::answer_bulk(spec.id, by, answer, true_time(self.now_us));
+        let at = true_time(self.now_us);
+        let request = message::answer_bulk(spec.id, by, answer, at);
         let is_addressed = answer.destination.is_none_or(|to| to == spec.payer);
         let is_answer = answer.error.is_some() || answer.state != "ACCEPTED";
         let sent = SentAnswer {
@@ -356,6 +357,7 @@ impl World {
             by,
             is_right: by == spec.payee && is_addressed && is_answer,
             answer: answer.clone(),
+            at,
             fingerprint: [0; 16],
         };
         self.send(by, request, Seen::PutBulk(Arc::new(sent)), attempts_max);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::{
-    AbortKind, CallbackContent, Conversion, ConversionSide, ConversionState, Event, Ledger,
+    AbortKind, AccountId, CallbackContent, Conversion, ConversionSide, ConversionState, Event, Ledger,
     LedgerAccountTypeId, ParticipantId, Settled, Transfer, TransferState,
 };
 use upesi_types::{ConversionId, Money, Timestamp, TransferId};
@@ -20,6 +20,8 @@ type Link = (TransferId, u8, ParticipantId);
 pub(super) struct ConversionBooks {
     live: HashMap<ConversionId, Live>,
     links: BTreeMap<Link, ConversionId>,
+    /// Payers' conversions that ended before their transfers came: transfer, payer and the record of the end.
+    ended: BTreeMap<(TransferId, ParticipantId), u64>,
 }
 
 /// A conversion in flight.
@@ -79,7 +81,27 @@ impl ConversionBooks {
                 books.insert(conversion.id, live);
             }
         }
+        let ended = ledger.ended_links().map(|(transfer, payer, seq)| ((transfer, payer), seq));
+        books.ended.extend(ended);
         books
+    }
+
+    /// Retention removes what ended up to a record.
+    pub(super) fn removed(&mut self, to_seq: u64) {
+        self.ended.retain(|_, seq| *seq > to_seq);
+    }
+
+    /// A transfer id is used: from here on nothing hinders it.
+    pub(super) fn transfer_used(&mut self, transfer: TransferId) {
+        let of_transfer = self.ended.range((transfer, ParticipantId::HUB)..);
+        let used: Vec<_> = of_transfer.map(|(key, _)| *key).take_while(|(of, _)| *of == transfer).collect();
+        used.iter().for_each(|key| drop(self.ended.remove(key)));
+    }
+
+    /// Whether the payer of a transfer asked for a conversion that ended before. A reservation is not a finding,
+    /// because earlier versions reserved such a transfer.
+    pub(super) fn was_abandoned(&self, transfer: &Transfer) -> bool {
+        transfer.payer.is_some_and(|payer| self.ended.contains_key(&(transfer.id, payer)))
     }
 
     fn insert(&mut self, id: ConversionId, live: Live) {
@@ -116,6 +138,11 @@ impl ConversionBooks {
     pub(super) fn debtor(&self, transfer: &Transfer) -> Option<ParticipantId> {
         let payer = transfer.payer?;
         Some(self.linked(transfer.id, ConversionSide::Payer, payer).map_or(payer, |live| live.fxp))
+    }
+
+    /// The account that carries the reservation of the payer's conversion.
+    pub(super) fn reserved_account(&self, transfer: TransferId, payer: ParticipantId) -> Option<AccountId> {
+        self.linked(transfer, ConversionSide::Payer, payer).map(|live| live.reserved.0)
     }
 
     /// Whether the payer's conversion does not admit a transfer.
@@ -185,6 +212,11 @@ impl Books {
             });
             if told.count() != 1 {
                 find("is refused and its sender is not told once");
+            }
+            if let (ConversionSide::Payer, Some(transfer), Some(initiator)) =
+                (conversion.side, conversion.determining_transfer, conversion.initiator)
+            {
+                self.conversions.ended.insert((transfer, initiator), place.seq);
             }
             return Ok(());
         }
@@ -290,10 +322,31 @@ impl Books {
         if let Some((movement, settled)) = live.further.zip(further) {
             let judged = self.judge_settled(movement, settled);
             findings.extend(judged.map(|text| format!("record {}: conversion {id} {text}", place.seq)));
-            self.scheme.post(movement.0, movement.2)?;
-            self.settle_commit(movement, settled)?;
+            // A movement that is settled at once never reaches the debtor's position.
+            match settled {
+                Settled::InWindow => {
+                    self.scheme.post(movement.0, movement.2)?;
+                    self.settle_commit(movement, settled)?;
+                }
+                Settled::AtOnce { payer, payee } => {
+                    self.scheme.post(payer, movement.2)?;
+                    self.scheme.post(payee, -movement.2)?;
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Whether the open window takes a transfer although its model settles at once, because the window takes what the
+    /// payee passes on. The payee's position may lack room for that otherwise.
+    pub(super) fn makes_room(&self, place: Place<'_>, transfer: TransferId, settled: Settled) -> bool {
+        settled == Settled::InWindow
+            && place.events.iter().any(|event| match event {
+                Event::ConversionCommitted { id, further: Some(Settled::InWindow), .. } => {
+                    self.conversions.live.get(id).is_some_and(|live| live.link.0 == transfer)
+                }
+                _ => false,
+            })
     }
 
     fn conversion_aborted(
@@ -306,6 +359,9 @@ impl Books {
         let live = self.conversions.take(id)?;
         let mut find = |text: &str| findings.push(format!("record {}: conversion {id} {text}", place.seq));
         let with = ended_by(place).find(|ended| ended.id == live.link.0);
+        if with.is_none() && live.link.1 == ConversionSide::Payer.number() {
+            self.conversions.ended.insert((live.link.0, live.link.2), place.seq);
+        }
         match with {
             Some(Ended { abort: None, .. }) => find("is aborted although its transfer is committed"),
             Some(Ended { abort: Some(other), .. }) if other == kind => {}

@@ -268,6 +268,7 @@ impl Books {
             self.is_unable(self.conversions.debtor(transfer), transfer),
             self.is_unable(transfer.payee, transfer),
             self.conversions.forbids(transfer, place.time),
+            self.conversions.was_abandoned(transfer),
         ];
         broken.contains(&true) || self.leaves_the_range(transfer)
     }

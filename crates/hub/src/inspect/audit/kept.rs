@@ -1,6 +1,6 @@
 //! What a data directory has beside the journal, compared with the replay: snapshots, archive, store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -104,6 +104,11 @@ pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<Stri
     if !finished.ends_with(&held) {
         return Some("its ended bulks are not those of the journal".to_owned());
     }
+    if !ends_with_links(&replayed, &snapshot) {
+        return Some("its ended links differ from the journal".to_owned());
+    }
+    replayed.forget_ended_links();
+    snapshot.forget_ended_links();
     let (mut left, mut right) = (Vec::new(), Vec::new());
     replayed.encode_snapshot(&mut left);
     snapshot.encode_snapshot(&mut right);
@@ -112,6 +117,15 @@ pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<Stri
     }
     let at = left.iter().zip(&right).take_while(|(left, right)| left == right).count();
     Some(format!("the state replayed from the journal differs from it at byte {at}"))
+}
+
+/// Whether a snapshot holds the newest ended links of the journal. It may lack older ones, if its state goes back to a
+/// snapshot of a version that did not note them.
+pub(super) fn ends_with_links(replayed: &Ledger, snapshot: &Ledger) -> bool {
+    let held: BTreeSet<_> = snapshot.ended_links().collect();
+    let oldest = held.iter().map(|(.., seq)| *seq).min();
+    let all: BTreeSet<_> = replayed.ended_links().collect();
+    oldest.is_none_or(|oldest| held.iter().eq(all.iter().filter(|(.., seq)| *seq >= oldest)))
 }
 
 // The store beside the journal: what it holds, in a number that is the same on all nodes of a cluster.

@@ -16,7 +16,7 @@ mod steps;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use books::Books;
+use books::{Books, Noticed};
 use replay::Replay;
 use upesi_engine::{Follow, FollowError, Followed, follow, follow_once};
 use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, TornTail};
@@ -174,8 +174,11 @@ impl LiveAudit {
 
     /// Enters the next record. Returns findings, as sentences for people. After a contradiction the audit cannot go on.
     pub fn enter(&mut self, seq: u64, time: Timestamp, record: Record<'_>) -> Vec<String> {
-        let mut findings = Vec::new();
-        if let Err(contradiction) = self.books.enter(seq, time, &record, &mut findings) {
+        let mut noticed = Noticed::default();
+        let entered = self.books.enter(seq, time, &record, &mut noticed);
+        let Noticed { rules: mut findings, faults } = noticed;
+        findings.extend(faults);
+        if let Err(contradiction) = entered {
             findings.push(contradiction);
             return findings;
         }

@@ -334,16 +334,33 @@ fn charge(rule: &FeeRule, currency: Currency, transfer: &InFlight, at: Timestamp
 }
 
 impl Books {
-    /// The fees of a commit in the order of their rules. A party without an account for fees owes none, and what a
-    /// balance cannot hold is not charged.
-    pub(super) fn fees_due(&self, place: Place<'_>, id: TransferId, transfer: &InFlight) -> Vec<FeeDue> {
+    /// The fees of a commit in the order of their rules. The owners of the reserved accounts owe them.
+    ///
+    /// The second list is by the proxies at the commit: earlier versions charged those.
+    pub(super) fn fees_due(&self, place: Place<'_>, id: TransferId, transfer: &InFlight) -> [Vec<FeeDue>; 2] {
+        let payers = self.conversions.reserved_account(id, transfer.payer).unwrap_or(transfer.payer_account);
+        let [payer, payee] = [payers, transfer.payee_account].map(|account| self.scheme.owner(account));
+        let holders = (payer.unwrap_or(transfer.payer), payee.unwrap_or(transfer.payee));
+        let present = (transfer.payer, transfer.payee);
+        [holders, present].map(|parties| self.fees_between(parties, place, id, transfer))
+    }
+
+    /// The same between two participants. One without an account for fees owes none, and what a balance cannot hold is
+    /// not charged.
+    fn fees_between(
+        &self,
+        (payer, payee): (ParticipantId, ParticipantId),
+        place: Place<'_>,
+        id: TransferId,
+        transfer: &InFlight,
+    ) -> Vec<FeeDue> {
         let Some((currency, _)) = self.scheme.kind(transfer.payer_account) else { return Vec::new() };
         let kind = LedgerAccountTypeId::INTERCHANGE_FEE;
         let account = |party| {
             let id = self.scheme.account_id_of(party, currency, kind)?;
             Some((id, self.scheme.account_of(party, currency, kind)?.units))
         };
-        let mut accounts = account(transfer.payer).zip(account(transfer.payee));
+        let mut accounts = account(payer).zip(account(payee));
         let most = i128::from(Amount::MAX.units());
         let mut due = Vec::new();
         for rule in self.scheme.fee_rules() {

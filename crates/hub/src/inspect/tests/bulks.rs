@@ -61,6 +61,7 @@ fn answered() -> Command {
         source: fsp("bluebank"),
         destination: Some(fsp("greenbank")),
         state: PublicBulkState::Completed,
+        fault: None,
         results,
         fingerprint: [BULK + 1; 16],
         extensions: None,

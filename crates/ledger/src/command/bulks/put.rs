@@ -34,7 +34,7 @@ impl Ledger {
             is_error: false,
             fingerprint: fulfil.fingerprint,
             extensions: fulfil.extensions.clone(),
-            cause: None,
+            cause: fulfil.fault.clone().map(Cause::Hub),
         };
         let headers = (&fulfil.bulk, fulfil.source, fulfil.destination);
         let Some(Put { bulk, sender }) = self.begin_bulk_put(headers, &answer, facts, out) else { return };
@@ -45,7 +45,11 @@ impl Ledger {
                 return out.tell_bulk_error(sender, bulk.id.id(), Refusal::BulkStateNoAnswer);
             }
         };
-        let results = results(bulk, &fulfil.results, rest.as_ref());
+        // An answer that the hub rejects frees all the money at once.
+        let results = match &answer.cause {
+            Some(cause) => results(bulk, &[], Some(cause)),
+            None => results(bulk, &fulfil.results, rest.as_ref()),
+        };
         let open = bulk.items.iter().filter(|item| item.state == ItemState::Accepted);
         let open: BTreeSet<_> = open.map(|item| item.transfer).collect();
         let ignored = fulfil.results.iter().filter(|(transfer, _)| !open.contains(transfer)).count() as u32;

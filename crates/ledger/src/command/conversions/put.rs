@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::facts::Facts;
 use crate::participant::{Participant, ParticipantId};
 use crate::refusal::{Cause, Refusal};
-use crate::transfer::{AbortKind, PublicState, Transfer, TransferState};
+use crate::transfer::{AbortKind, PublicState, Settled, Transfer, TransferState};
 
 /// A PUT of an FXP.
 struct Put {
@@ -315,11 +315,20 @@ impl Ledger {
 
     /// The FXP is told; to the initiator the transfer's own callback says it.
     fn commit_conversion(&self, conversion: &Conversion, now: Timestamp, out: &mut Decision) {
-        let Some((reserved, further)) = conversion.legs() else { unreachable!("a live one has accounts") };
-        let settled =
-            |leg: ConversionLeg| self.settled_by_commit((leg.debtor, leg.creditor), leg.money.amount);
-        let (id, settled, further) = (conversion.id, settled(reserved), further.map(settled));
-        out.events.push(Event::ConversionCommitted { id, settled, further });
+        let Some((reserved, passed_on)) = conversion.legs() else { unreachable!("a live one has accounts") };
+        let settled_behind = |leg: ConversionLeg, events: &[Event]| {
+            self.settled_by_commit((leg.debtor, leg.creditor), leg.money.amount, events)
+        };
+        let id = conversion.id;
+        let settled = settled_behind(reserved, &out.events);
+        out.events.push(Event::ConversionCommitted { id, settled, further: None });
+        let further = passed_on.map(|leg| settled_behind(leg, &out.events));
+        if let Some(Event::ConversionCommitted { further: recorded, .. }) = out.events.last_mut() {
+            *recorded = further;
+        }
+        if let Some((leg, Settled::InWindow)) = passed_on.zip(further) {
+            self.make_room_for(leg, conversion.determining_transfer, &mut out.events);
+        }
         let view = TransferView {
             state: PublicState::Committed,
             completed_at: Some(now),
@@ -328,6 +337,22 @@ impl Ledger {
             cause: None,
         };
         tell_fxp(conversion, CallbackContent::State(StateMethod::Patch, view), out);
+    }
+
+    /// A payee's position may lack room for the amount that it passes on, if its transfer was settled at once and does
+    /// not lower the position first. Then the open window takes the transfer, too.
+    fn make_room_for(&self, leg: ConversionLeg, transfer: Option<TransferId>, events: &mut [Event]) {
+        if self.account_ref(leg.debtor).balance.checked_add(leg.money.amount).is_some() {
+            return;
+        }
+        for event in events {
+            match event {
+                Event::TransferCommitted { id, settled, .. } if Some(*id) == transfer => {
+                    *settled = Settled::InWindow;
+                }
+                _ => {}
+            }
+        }
     }
 
     fn parties_of(&self, id: TransferId) -> (Option<ParticipantId>, Option<ParticipantId>) {

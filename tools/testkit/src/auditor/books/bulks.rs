@@ -1,12 +1,13 @@
 //! Bulks in the auditor's books: what became of each item, whether that is what its payee said, and that the parties
 //! are told just that, once.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::{
-    AbortKind, Bulk, BulkRequest, BulkView, Callback, CallbackContent, Event, ItemOutcome, ItemState, Ledger,
-    ParticipantId, PublicBulkState, ResourceKind, Transfer,
+    AbortKind, Bulk, BulkRequest, BulkView, Callback, CallbackContent, Cause, Event, ItemOutcome, ItemState,
+    Ledger, ParticipantId, PublicBulkState, Refusal, ResourceKind, Transfer,
 };
 use upesi_types::{BulkId, Timestamp, TransferId};
 
@@ -15,6 +16,9 @@ use crate::auditor::outside::{SentAnswer, SentBulk, money_of};
 use crate::auditor::{Findings, Outside};
 use crate::message::{Ending, Spec};
 
+/// The age of an answer at its record that the hub accepts for sure, in milliseconds: its clock may be behind the
+/// payee's at the request, and the record is a little later.
+const COMPLETED_AGE_MS: Range<i64> = 5_000..300_000;
 /// Items that a bulk of several slices has at least.
 const SLICE_ITEMS: usize = 64;
 
@@ -36,6 +40,8 @@ pub(super) struct Roll {
     stages: Vec<Stage>,
     was_asked: bool,
     answer: Option<Arc<SentAnswer>>,
+    /// The hub rejected the bulk for the time of the answer.
+    is_mistimed: bool,
     /// The record that ended it; 0 while it is live.
     ended_seq: u64,
 }
@@ -192,7 +198,10 @@ impl Books {
             }
             Event::BulkAccepted { id } => (*id, self.bulk_accepted(*id, callbacks)),
             Event::BulkAnswered { id, answer, .. } => {
-                (*id, self.bulk_answered(time, *id, &answer.fingerprint, callbacks, outside))
+                let time_faults = [Refusal::CompletedInFuture, Refusal::CompletedLongAgo].map(Cause::Hub);
+                let is_mistimed = answer.cause.as_ref().is_some_and(|cause| time_faults.contains(cause));
+                let said = (&answer.fingerprint, is_mistimed);
+                (*id, self.bulk_answered(time, *id, said, callbacks, outside))
             }
             Event::BulkEnded { id, .. } => (*id, self.bulk_ended((seq, time), *id, callbacks)),
             _ => return,
@@ -220,6 +229,7 @@ impl Books {
             stages: Vec::new(),
             was_asked: false,
             answer: None,
+            is_mistimed: false,
             ended_seq: 0,
         };
         let told = about(callbacks, bulk.id);
@@ -303,7 +313,7 @@ impl Books {
         &mut self,
         time: Timestamp,
         id: BulkId,
-        fingerprint: &[u8; 16],
+        (fingerprint, is_mistimed): (&[u8; 16], bool),
         callbacks: &[Callback],
         outside: &Outside,
     ) -> Result<(), &'static str> {
@@ -315,6 +325,11 @@ impl Books {
         if !roll.was_asked || roll.answer.is_some() || time >= roll.sent.spec.expires_at {
             return Err("is answered twice, too early or too late (I5)");
         }
+        let age_ms = time.ms_since(answer.at);
+        if is_mistimed && (answer.answer.error.is_some() || COMPLETED_AGE_MS.contains(&age_ms)) {
+            return Err("is rejected for the time of its answer, which is right");
+        }
+        roll.is_mistimed = is_mistimed;
         roll.answer = Some(Arc::clone(answer));
         let is_error = |content: &CallbackContent| {
             matches!(content, CallbackContent::ForwardAbort | CallbackContent::Error(_))
@@ -376,14 +391,16 @@ impl Books {
         let Some(bulk) = self.items.remove(&id.to_bytes()) else { return };
         let Some(roll) = self.rolls.get_mut(&bulk.to_bytes()) else { return };
         let said = roll.answer.as_ref().and_then(|answer| answer.says(id));
-        let is_justified = matches!(
-            (fulfilment, kind, said),
-            (Some(_), None, Some((Ending::Fulfil { .. }, true)))
-                | (None, Some(AbortKind::Expired), None)
-                | (None, Some(AbortKind::ByPayee), Some((Ending::Abort(_), true)))
-                | (None, Some(AbortKind::InvalidFulfil), Some((Ending::Fulfil { .. }, false)))
-                | (None, Some(AbortKind::InvalidAbort), Some((Ending::Abort(_), false)))
-        );
+        let is_rejected = roll.is_mistimed && (fulfilment, kind) == (None, Some(AbortKind::InvalidFulfil));
+        let is_justified = is_rejected
+            || matches!(
+                (fulfilment, kind, said),
+                (Some(_), None, Some((Ending::Fulfil { .. }, true)))
+                    | (None, Some(AbortKind::Expired), None)
+                    | (None, Some(AbortKind::ByPayee), Some((Ending::Abort(_), true)))
+                    | (None, Some(AbortKind::InvalidFulfil), Some((Ending::Fulfil { .. }, false)))
+                    | (None, Some(AbortKind::InvalidAbort), Some((Ending::Abort(_), false)))
+            );
         if !is_justified {
             findings.add(format!("{id} ends ({kind:?}), but the payee of bulk {bulk} said {said:?} of it"));
         }

@@ -34,6 +34,8 @@ pub(super) struct Exchange {
     target: (i128, u8),
     condition: [u8; 32],
     expires_at: Timestamp,
+    /// Whether its initiator sent the request. A sender can name another DFSP in a request that is refused.
+    is_own: bool,
     /// The record that ended it; 0 while it is live.
     pub(super) ended_seq: u64,
 }
@@ -142,11 +144,26 @@ impl Books {
     pub(super) fn carrier(&self, id: TransferId, entry: &Entry, findings: &mut Findings) -> Option<u32> {
         let mut conversions = self.conversions.values();
         let conversion = conversions
-            .find(|one| one.is_live() && one.side == ConversionSide::Payer && one.is_of(id, entry))?;
+            .find(|one| one.is_live() && one.side == ConversionSide::Payer && one.is_of(id, entry));
+        if conversion.is_none() && self.is_abandoned(id, entry) {
+            findings.add(format!("I10: {id} is reserved although its payer's conversion ended before it"));
+        }
+        let conversion = conversion?;
         if conversion.stage != Stage::Fulfilled || conversion.target != (entry.amount, entry.currency) {
             findings.add(format!("I10: {id} is reserved beside its conversion {conversion:?}"));
         }
         Some(conversion.liable.1)
+    }
+
+    /// Whether a conversion of its payer ended before a new transfer came.
+    fn is_abandoned(&self, id: TransferId, entry: &Entry) -> bool {
+        let mut conversions = self.conversions.values();
+        conversions.any(|one| {
+            one.stage == Stage::Aborted
+                && one.side == ConversionSide::Payer
+                && one.is_own
+                && one.is_of(id, entry)
+        })
     }
 
     /// Whether the conversion of a transfer's payer has lapsed, which takes the transfer along.
@@ -200,7 +217,9 @@ impl Books {
         let is_reserved = conversion.state == ConversionState::Reserved;
         let (initiator, fxp) = (party(conversion.initiator), party(conversion.fxp));
         let units = |money: &Money| (i128::from(money.amount.units()), currency_of(money.currency));
+        let sent = outside.conversion(id.id(), &conversion.prepare_fingerprint);
         let entry = Exchange {
+            is_own: sent.is_some_and(|sent| sent.source == sent.initiator),
             stage: if is_reserved { Stage::Reserved } else { Stage::Aborted },
             side: conversion.side,
             transfer: conversion.determining_transfer,
@@ -216,7 +235,6 @@ impl Books {
         if callbacks.len() != 1 || is_reserved && !is_about(&callbacks[0], id, entry.fxp) {
             findings.add(format!("I6: conversion {id} is prepared and {callbacks:?} are owed"));
         }
-        let sent = outside.conversion(id.id(), &conversion.prepare_fingerprint);
         if sent.is_none() {
             findings.add(format!("I3: conversion {id} is prepared, but nobody sent that request"));
         }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use upesi_types::TransferId;
+use upesi_types::{Timestamp, TransferId};
 
 use super::{IdBytes, Outside, currency_number};
 use crate::auditor::Findings;
@@ -35,6 +35,8 @@ pub(crate) struct SentAnswer {
     /// From the payee, to the payer or the hub, and one that may be given.
     pub(crate) is_right: bool,
     pub(crate) answer: Answer,
+    /// Its `completedTimestamp`, by the true time.
+    pub(crate) at: Timestamp,
     pub(crate) fingerprint: [u8; 16],
 }
 

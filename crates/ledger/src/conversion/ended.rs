@@ -1,0 +1,164 @@
+//! Ended links: conversions of payers that lapsed or were declined before their transfers came.
+//!
+//! A payer that asked for a conversion must not pay in the target currency from its own account by mistake. So the link
+//! stays until the transfer id is used, or retention removes the conversion.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use upesi_types::TransferId;
+
+use crate::Ledger;
+use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::participant::ParticipantId;
+use crate::refusal::Refusal;
+use crate::stored::{Stored, stored_struct};
+
+/// Most ended links of one payer: its oldest one is dropped for the next one. It is no setting, because a replay must
+/// drop the same ones.
+const ENDED_LINKS_MAX: usize = 10_000;
+
+/// How a payer's conversion ended before its transfer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndedLink {
+    /// The record that ended it.
+    seq: u64,
+    /// Whether its deadline passed. Otherwise the FXP declined it, or its answer was invalid.
+    is_expired: bool,
+}
+
+impl EndedLink {
+    /// Why the transfer is refused.
+    pub(crate) const fn refusal(self) -> Refusal {
+        if self.is_expired { Refusal::ConversionExpired } else { Refusal::ConversionDeclined }
+    }
+}
+
+stored_struct! {
+    EndedLink { seq, is_expired }
+}
+
+/// Ended links by transfer and payer, at most [`ENDED_LINKS_MAX`] of a payer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EndedLinks {
+    all: BTreeMap<(TransferId, ParticipantId), EndedLink>,
+    /// The same by payer, oldest first.
+    by_payer: BTreeMap<ParticipantId, BTreeSet<(u64, TransferId)>>,
+}
+
+impl EndedLinks {
+    pub(crate) fn get(&self, transfer: TransferId, payer: ParticipantId) -> Option<EndedLink> {
+        if self.all.is_empty() {
+            return None;
+        }
+        self.all.get(&(transfer, payer)).copied()
+    }
+
+    /// Remembers that a payer's conversion ended. A later one replaces an earlier one of the same transfer.
+    pub(super) fn insert(
+        &mut self,
+        (transfer, payer): (TransferId, ParticipantId),
+        (seq, is_expired): (u64, bool),
+    ) {
+        self.remove(transfer, payer);
+        self.all.insert((transfer, payer), EndedLink { seq, is_expired });
+        let own = self.by_payer.entry(payer).or_default();
+        own.insert((seq, transfer));
+        if own.len() > ENDED_LINKS_MAX
+            && let Some((_, oldest)) = own.first().copied()
+        {
+            self.remove(oldest, payer);
+        }
+    }
+
+    fn remove(&mut self, transfer: TransferId, payer: ParticipantId) {
+        let Some(link) = self.all.remove(&(transfer, payer)) else { return };
+        if let Some(own) = self.by_payer.get_mut(&payer) {
+            own.remove(&(link.seq, transfer));
+            if own.is_empty() {
+                self.by_payer.remove(&payer);
+            }
+        }
+    }
+
+    /// The transfer id is used, by whichever payer.
+    pub(crate) fn note_use(&mut self, transfer: TransferId) {
+        if self.all.is_empty() {
+            return;
+        }
+        let links = self.all.range((transfer, ParticipantId::HUB)..).map(|(key, _)| *key);
+        let payers: Vec<_> = links.take_while(|(of, _)| *of == transfer).map(|(_, payer)| payer).collect();
+        payers.into_iter().for_each(|payer| self.remove(transfer, payer));
+    }
+
+    /// Retention removes the conversions that ended up to a record.
+    pub(crate) fn forget_to(&mut self, seq: u64) {
+        let is_left = |link: &EndedLink| link.seq <= seq;
+        let left: Vec<_> = self.all.iter().filter(|(_, link)| is_left(link)).map(|(key, _)| *key).collect();
+        left.into_iter().for_each(|(transfer, payer)| self.remove(transfer, payer));
+    }
+}
+
+impl Ledger {
+    /// The transfers whose payers' conversions ended before them: transfer, payer and the record of the end.
+    pub fn ended_links(&self) -> impl Iterator<Item = (TransferId, ParticipantId, u64)> {
+        self.conversions.ended.all.iter().map(|((transfer, payer), link)| (*transfer, *payer, link.seq))
+    }
+
+    /// Forgets all ended links. Two ledgers of one history may differ in the older ones, if one of them began with a
+    /// snapshot of a version that did not note them.
+    pub fn forget_ended_links(&mut self) {
+        self.conversions.ended = EndedLinks::default();
+    }
+}
+
+pub(crate) fn write(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    encoder.list(ledger.conversions.ended.all.iter(), |encoder, ((transfer, payer), link)| {
+        encoder.transfer_id(*transfer);
+        payer.encode(encoder);
+        link.encode(encoder);
+    });
+}
+
+pub(crate) fn read(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    for (transfer, payer, link) in
+        d.list(|d| Ok((d.transfer_id()?, ParticipantId::decode(d)?, EndedLink::decode(d)?)))?
+    {
+        let ended = &mut ledger.conversions.ended;
+        if ended.get(transfer, payer).is_some() {
+            return Err(DecodeError("it lists an ended conversion of a transfer twice"));
+        }
+        ended.insert((transfer, payer), (link.seq, link.is_expired));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::participant;
+
+    fn transfer(number: u32) -> TransferId {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        TransferId::from_random_bytes(bytes)
+    }
+
+    /// A payer that lets its conversions lapse takes no memory without end, and forgets only its own.
+    #[test]
+    fn a_payer_has_at_most_ten_thousand() {
+        let mut ended = EndedLinks::default();
+        ended.insert((transfer(1), participant(3)), (1, false));
+        for number in 1..=10_001 {
+            ended.insert((transfer(number), participant(2)), (u64::from(number), true));
+        }
+        assert_eq!(ended.all.len(), 10_001);
+        assert_eq!(ended.get(transfer(1), participant(2)), None, "the oldest one");
+        assert!([2, 10_001].iter().all(|number| ended.get(transfer(*number), participant(2)).is_some()));
+        assert!(ended.get(transfer(1), participant(3)).is_some());
+        ended.forget_to(10_000);
+        assert_eq!(ended.all.len(), 1);
+        ended.note_use(transfer(10_001));
+        assert!(ended.all.is_empty() && ended.by_payer.is_empty());
+    }
+}
