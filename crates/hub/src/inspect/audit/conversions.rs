@@ -95,7 +95,9 @@ impl ConversionBooks {
     pub(super) fn transfer_used(&mut self, transfer: TransferId) {
         let of_transfer = self.ended.range((transfer, ParticipantId::HUB)..);
         let used: Vec<_> = of_transfer.map(|(key, _)| *key).take_while(|(of, _)| *of == transfer).collect();
-        used.iter().for_each(|key| drop(self.ended.remove(key)));
+        for key in used {
+            self.ended.remove(&key);
+        }
     }
 
     /// Whether the payer of a transfer asked for a conversion that ended before. A reservation is not a finding,
