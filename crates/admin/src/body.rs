@@ -176,6 +176,7 @@ impl<'a> Field<'a> {
             self.refuse(match error {
                 AmountError::Syntax => "must be a number in plain decimal digits",
                 AmountError::Scale => "must have no more than 4 decimal places",
+                AmountError::Finer => "must have no more decimal places than the currency",
                 AmountError::Precision => "must have no more than 14 digits before the decimal point",
             })
         })

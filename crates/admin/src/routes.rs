@@ -202,6 +202,7 @@ fn settlement_table(table: Table) -> Table {
         .scheme(POST, "/v2/settlements", &[SettlementCreate], settlements::create)
         .scheme(GET, one, &[SettlementRead], settlements::get)
         .scheme(PUT, one, SETTLE_OR_ABORT, settlements::update)
+        .scheme(PUT, "/v2/settlements/{id}/cover", &[SettlementAdvance], settlements::move_cover)
         .scheme(GET, participant, &[SettlementRead], settlements::get_participant)
         .scheme(PUT, participant, SETTLE, settlements::update_participant)
         .scheme(GET, account, &[SettlementRead], settlements::get_account)

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::response::Response;
 use serde::Serialize;
-use upesi_ledger::command::{AdvanceFault, AdvanceItem, NewSettlement, SettlementAbort, SettlementAdvance};
+use upesi_ledger::command::{
+    AdvanceFault, AdvanceItem, CoverItem, NewSettlement, SettlementAbort, SettlementAdvance, SettlementCover,
+};
 use upesi_ledger::{
     Account, AccountId, AdminCommand, AdminOutcome, Content, Ledger, Settlement, SettlementAccount,
     SettlementId, SettlementState, Window, WindowId,
 };
-use upesi_types::ErrorCode;
+use upesi_types::{Amount, ErrorCode};
 
 use super::body::Field;
 use super::call::{Parameters, Segments};
@@ -93,6 +95,15 @@ struct AccountView {
     created_date: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
     net_settlement_amount: Option<Money>,
+    /// The deposit or withdrawal that moved the cover of the net.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cover_transfer_id: Option<String>,
+    /// What earlier settlements left over, below the currency's smallest unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    carried_in: Option<Decimal>,
+    /// What this one leaves over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    carried_over: Option<Decimal>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error_information: Option<ErrorInformation>,
 }
@@ -129,6 +140,9 @@ impl AccountView {
                 amount: Decimal(item.net),
                 currency: account.currency.to_string(),
             }),
+            cover_transfer_id: item.funds.map(|funds| funds.to_string()),
+            carried_in: Some(Decimal(item.carried_in)).filter(|carried| carried.0 != Amount::ZERO),
+            carried_over: Some(Decimal(item.carried_over)).filter(|carried| carried.0 != Amount::ZERO),
             error_information: None,
         }
     }
@@ -142,6 +156,9 @@ impl AccountView {
             external_reference: item.external_reference.clone(),
             created_date: None,
             net_settlement_amount: None,
+            cover_transfer_id: None,
+            carried_in: None,
+            carried_over: None,
             error_information: None,
         }
     }
@@ -343,7 +360,7 @@ pub(crate) async fn update(
         if fields.only(&["participants"]).is_err() {
             return Err(refuse("No other properties are allowed when participants is provided"));
         }
-        return advance(&context, id, read_participants(&participants)?).await;
+        return advance_accounts(&context, id, read_participants(&participants)?).await;
     }
     let (state, reason) = (fields.optional("state"), fields.optional("reason"));
     let (state, reason) = match (state, reason) {
@@ -373,7 +390,7 @@ pub(crate) async fn update_participant(
     let mut items = Vec::new();
     read_accounts(number(&participant, "participantId")?, &fields, &mut items)?;
     fields.only(&["accounts"])?;
-    advance(&context, SettlementId(number(&id, "id")?), items).await
+    advance_accounts(&context, SettlementId(number(&id, "id")?), items).await
 }
 
 pub(crate) async fn update_account(
@@ -384,7 +401,53 @@ pub(crate) async fn update_account(
     let fields = body.fields()?;
     let item = read_item(number(&participant, "participantId")?, number(&account, "accountId")?, &fields)?;
     fields.only(&["state", "reason", "externalReference"])?;
-    advance(&context, SettlementId(number(&id, "id")?), vec![item]).await
+    advance_accounts(&context, SettlementId(number(&id, "id")?), vec![item]).await
+}
+
+/// `PUT /v2/settlements/{id}/cover`: accounts become COMMITTED and what the bank moved for them is recorded, at once.
+pub(crate) async fn move_cover(
+    Call(context): Call,
+    Segments(id): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let id = SettlementId(number(&id, "id")?);
+    let fields = body.fields()?;
+    let participants = fields.required("participants")?;
+    fields.only(&["participants"])?;
+    let mut items = Vec::new();
+    for participant in participants.array(ITEMS_MAX)? {
+        let fields = participant.object()?;
+        let number = read_id(&fields)?;
+        for account in fields.required("accounts")?.array(ITEMS_MAX)? {
+            items.push(read_cover(number, &account.object()?)?);
+        }
+        fields.only(&["id", "accounts"])?;
+    }
+    if items.is_empty() {
+        return Err(participants.refuse("must contain at least 1 items"));
+    }
+    // The answer has the accounts as they are then.
+    let asked = items.iter().map(|item| AdvanceItem {
+        participant: item.participant,
+        account: item.account,
+        state: SettlementState::Committed,
+        reason: item.reason.clone(),
+        external_reference: item.external_reference.clone(),
+    });
+    let asked = asked.collect();
+    advance(&context, id, AdminCommand::MoveCover(SettlementCover { id, items }), asked).await
+}
+
+fn read_cover(participant: u32, fields: &Fields<'_>) -> Result<CoverItem, ApiError> {
+    let item = CoverItem {
+        participant,
+        account: read_id(fields)?,
+        funds: fields.required("transferId")?.transfer_id()?,
+        reason: fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into(),
+        external_reference: read_reference(fields)?,
+    };
+    fields.only(&["id", "transferId", "reason", "externalReference"])?;
+    Ok(item)
 }
 
 fn read_participants(participants: &Field<'_>) -> Result<Vec<AdvanceItem>, ApiError> {
@@ -442,12 +505,21 @@ struct AdvancedView {
     participants: Vec<Party>,
 }
 
-async fn advance(
+async fn advance_accounts(
     context: &AdminContext,
     id: SettlementId,
     items: Vec<AdvanceItem>,
 ) -> Result<Response, ApiError> {
     let command = AdminCommand::AdvanceSettlement(SettlementAdvance { id, items: items.clone() });
+    advance(context, id, command, items).await
+}
+
+async fn advance(
+    context: &AdminContext,
+    id: SettlementId,
+    command: AdminCommand,
+    items: Vec<AdvanceItem>,
+) -> Result<Response, ApiError> {
     let faults = match context.change(command).await? {
         AdminOutcome::SettlementAdvanced { faults } => faults,
         other => return Err(unexpected(&other)),

@@ -197,6 +197,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::LimitOrAlarmInvalid
         | R::ModelName
         | R::SettlementTypeNotAllowed
+        | R::SettlementTypeOfAnother { .. }
         | R::AccountTypeName
         | R::FundsAmount => (ErrorCode::MALFORMED_SYNTAX, malformed(refusal)),
         R::HubAccountMissing { .. }
@@ -219,6 +220,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::ModelCombination { .. }
         | R::ModelExists
         | R::ModelGovernsAlready { .. }
+        | R::ModelStopsPositions { .. }
         | R::AccountTypeExists => (ErrorCode::CLIENT, client(refusal)),
         R::ParticipantUnknown { .. }
         | R::BindingUnknown
@@ -250,6 +252,7 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         R::ProposalUnknown => (ErrorCode::ID_NOT_FOUND, approval(refusal)),
         R::ProposalsFull
         | R::ProposalLarge
+        | R::ProposalPending { .. }
         | R::ProposalEnded { .. }
         | R::ProposalOwn
         | R::ProposalOfAnother => (ErrorCode::VALIDATION, approval(refusal)),
@@ -282,6 +285,9 @@ fn malformed(refusal: &AdminRefusal) -> Detail {
         R::ModelName => "\"name\" must be 2 to 30 alphanumeric characters".into(),
         R::SettlementTypeNotAllowed => {
             "\"settlementAccountType\" must be one of [SETTLEMENT, INTERCHANGE_FEE_SETTLEMENT]".into()
+        }
+        R::SettlementTypeOfAnother { kind, cover } => {
+            format!("{kind} accounts are covered by SETTLEMENT accounts, and not by {cover}").into()
         }
         R::AccountTypeName => "\"name\" must be 2 to 30 word characters".into(),
         _ => "\"amount.amount\" must be greater than 0".into(),
@@ -327,6 +333,11 @@ fn client(refusal: &AdminRefusal) -> Detail {
             format!("Settlement models cannot be {delay} {granularity} {}", interchange.as_str()).into()
         }
         R::ModelExists => "Settlement Model already exists".into(),
+        R::ModelStopsPositions { currency } => format!(
+            "{currency} would have no model of POSITION, and no payment: the default model does not govern a currency with a \
+             model of its own. Create one of POSITION for {currency} first"
+        )
+        .into(),
         R::ModelGovernsAlready { model } => {
             format!("Settlement Model '{model}' already governs this currency and account type").into()
         }
@@ -441,6 +452,7 @@ fn approval(refusal: &AdminRefusal) -> Detail {
         }
         R::ProposalLarge => "The changes that wait for approval take up too much: have some decided".into(),
         R::ProposalEnded { state } => format!("The approval waits no more: it is {}", state.as_str()).into(),
+        R::ProposalPending { id } => format!("Approval {id} waits for the same movement of funds").into(),
         R::ProposalOwn => "Somebody else must decide about what you proposed; you may withdraw it".into(),
         _ => "Only who proposed it may withdraw it".into(),
     }
@@ -469,6 +481,7 @@ fn admin_validation(refusal: &AdminRefusal) -> Detail {
         R::HubSettlementAccountMissing { currency } => {
             format!("The hub has no HUB_MULTILATERAL_SETTLEMENT account in {currency}").into()
         }
+        R::InitialPositionBeyondCap => "The initial position is beyond the net debit cap".into(),
         R::InitialPositionTooLarge => "The initial position is beyond what the hub's account can hold".into(),
         R::AccountUnknown => "Account not found".into(),
         R::AccountOfAnother => "Participant/account mismatch".into(),
@@ -499,6 +512,9 @@ fn admin_validation(refusal: &AdminRefusal) -> Detail {
         | R::SettlementUnknown
         | R::SettlementStateChange
         | R::SettlementCommitted => settlement(refusal),
+        R::FeeRuleFiner { currency } => {
+            format!("The fee rule has amounts with more decimals than {currency}").into()
+        }
         R::FeeRuleName | R::FeeRuleInvalid | R::FeeRuleTime | R::FeeRuleExists | R::FeeRulesFull => {
             fee_rule(refusal)
         }

@@ -10,8 +10,9 @@ use core::fmt::{self, Display, Formatter};
 use sha2::{Digest, Sha256};
 use upesi_types::{Amount, Currency, Timestamp};
 
+use crate::account::AccountId;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::command::{AdminCommand, FundsAction, FundsEnd, SettlementAdvance};
+use crate::command::{AdminCommand, CoverItem, FundsAction, FundsEnd, SettlementAdvance, SettlementCover};
 use crate::funds::FundsDirection;
 use crate::settlement::SettlementState;
 use crate::settlement_model::wire_enum;
@@ -185,6 +186,7 @@ impl Ledger {
                 if is_final { A::SettlementFinalise } else { A::SettlementAdvance }
             }
             AdminCommand::AbortSettlement(_) => A::SettlementAbort,
+            AdminCommand::MoveCover(cover) => self.action_of_cover(cover),
             AdminCommand::SetOperator(_)
             | AdminCommand::AddCredential(_)
             | AdminCommand::RemoveCredential { .. } => A::IamUser,
@@ -194,6 +196,29 @@ impl Ledger {
             AdminCommand::SetBlock { .. } => A::BlockSet,
             AdminCommand::LiftBlock { .. } => A::BlockLift,
         }
+    }
+}
+
+impl Ledger {
+    /// Cover that moves with a settlement is a stage of the settlement and a movement of funds: it needs a second person
+    /// if one of them does.
+    fn action_of_cover(&self, cover: &SettlementCover) -> AdminAction {
+        use AdminAction as A;
+        let settlement = self.settlement(cover.id);
+        let net = |item: &CoverItem| {
+            let account = AccountId::new(item.account)?;
+            Some(settlement?.account(account)?.net)
+        };
+        let nets = || cover.items.iter().filter_map(net);
+        let mut parts = Vec::from([A::SettlementAdvance]);
+        if nets().any(|net| net > Amount::ZERO) {
+            parts.extend([A::FundsOutReserve, A::FundsOutCommit]);
+        }
+        if nets().any(Amount::is_negative) {
+            parts.push(A::FundsIn);
+        }
+        let policy = self.approvals().policy();
+        parts.into_iter().find(|action| policy.needs_second(*action)).unwrap_or(A::SettlementAdvance)
     }
 }
 

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency};
 
-use crate::account::AccountId;
+use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::callback::CallbackKey;
 use crate::funds::{FundsDirection, FundsState};
 use crate::settlement::Settlement;
@@ -32,6 +32,7 @@ pub fn check(ledger: &Ledger) -> Vec<String> {
     bulk::check_bulks(ledger, &mut findings);
     check_windows(ledger, &mut findings);
     ledger.settlements().iter().for_each(|settlement| check_settlement(ledger, settlement, &mut findings));
+    check_carried(ledger, &mut findings);
     for (key, _) in ledger.outbox().iter() {
         check_key(ledger, key, &mut findings);
     }
@@ -170,7 +171,25 @@ fn check_contents(ledger: &Ledger, window: &Window, pairs: &[Pair], findings: &m
     }
 }
 
-/// Nets are those of its contents, as long as these keep theirs, and sum to zero per currency.
+/// The remainders for the next settlements sum to zero per currency and account type.
+fn check_carried(ledger: &Ledger, findings: &mut Vec<String>) {
+    let mut sums = BTreeMap::<(Currency, LedgerAccountTypeId), i128>::new();
+    for (id, amount) in &ledger.carried {
+        let account = ledger.account_ref(*id);
+        *sums.entry((account.currency, account.kind)).or_default() += i128::from(amount.units());
+    }
+    for ((currency, kind), sum) in sums {
+        if sum != 0 {
+            let kind = ledger.account_type_name(kind);
+            findings.push(format!(
+                "the remainders that {kind} accounts carry over sum to {sum} ten-thousandths of {currency}, not to zero"
+            ));
+        }
+    }
+}
+
+/// Nets plus remainders carried over equal the nets of the contents plus remainders carried in, while the contents have nets.
+/// Nets sum to zero per currency.
 fn check_settlement(ledger: &Ledger, settlement: &Settlement, findings: &mut Vec<String>) {
     let mut sums = BTreeMap::<Currency, i128>::new();
     for account in &settlement.accounts {
@@ -194,8 +213,15 @@ fn check_settlement(ledger: &Ledger, settlement: &Settlement, findings: &mut Vec
     for net in contents.iter().flat_map(|content| &content.nets) {
         *nets.entry(net.account).or_default() += net.units;
     }
-    let theirs = settlement.accounts.iter().map(|account| (account.account, i128::from(account.net.units())));
-    if !theirs.eq(nets) {
+    let mut theirs = BTreeMap::<AccountId, i128>::new();
+    for account in &settlement.accounts {
+        let [net, carried_in, carried_over] =
+            [account.net, account.carried_in, account.carried_over].map(|amount| i128::from(amount.units()));
+        theirs.insert(account.account, net + carried_over - carried_in);
+    }
+    // An account may be there for its remainder alone.
+    theirs.retain(|account, units| *units != 0 || nets.contains_key(account));
+    if theirs != nets {
         findings.push(format!("the nets of settlement {} are not those of its windows", settlement.id));
     }
 }

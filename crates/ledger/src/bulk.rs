@@ -249,6 +249,11 @@ impl NewItems {
         self.0.iter().map(|(id, _)| *id)
     }
 
+    /// The items, in order, to be changed.
+    pub fn items_mut(&mut self) -> impl Iterator<Item = &mut AskedItem> {
+        self.0.iter_mut().map(|(_, item)| item)
+    }
+
     /// The items, in order.
     pub fn into_items(self) -> impl ExactSizeIterator<Item = (TransferId, AskedItem)> {
         self.0.into_iter()

@@ -7,16 +7,17 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, hex};
 
-use crate::account::AccountId;
+use crate::account::{Account, AccountId, LedgerAccountTypeId};
 use crate::block::Block;
 use crate::command::{
-    AdminCommand, AdminOutcome, Expire, FundsAction, FundsEnd, FundsPrepare, NewFeeRule, NewSettlement,
-    NewSettlementModel, NewSignatureKey, SettlementAbort, SettlementAdvance,
+    AdminCommand, AdminOutcome, CoverItem, Expire, FundsAction, FundsEnd, FundsPrepare, NewFeeRule,
+    NewSettlement, NewSettlementModel, NewSignatureKey, SettlementAbort, SettlementAdvance, SettlementCover,
 };
 use crate::endpoint::EndpointType;
 use crate::funds::FundsDirection;
 use crate::operator::Operator;
 use crate::participant::Limit;
+use crate::settlement::SettlementState;
 use crate::state::Ledger;
 use crate::window::SettlementId;
 
@@ -73,10 +74,13 @@ impl Change {
             }
             AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position } => {
                 let mut to = format!("{net_debit_cap}");
-                if *initial_position != Amount::ZERO {
+                let mut from = limit(limit_of(ledger, name, *currency));
+                let before = position_of(ledger, name, *currency);
+                from.extend(before.map(|before| format!(", position {before}")));
+                if *initial_position != Amount::ZERO || before.is_some() {
                     to += &format!(", initial position {initial_position}");
                 }
-                (cap_of(name, *currency), limit(limit_of(ledger, name, *currency)), to)
+                (cap_of(name, *currency), from, to)
             }
             AdminCommand::SetLimit { name, currency, net_debit_cap, alarm_basis_points } => {
                 let (value, alarm_basis_points) = (*net_debit_cap, *alarm_basis_points);
@@ -105,6 +109,7 @@ impl Change {
             }
             AdminCommand::CreateSettlement(new) => settlement_created(new),
             AdminCommand::AdvanceSettlement(advance) => settlement_advanced(advance, ledger),
+            AdminCommand::MoveCover(cover) => cover_moved(cover, ledger),
             AdminCommand::AbortSettlement(SettlementAbort { id, reason, .. }) => {
                 (format!("settlement {id}"), settlement_state(ledger, *id), format!("ABORTED: {reason}"))
             }
@@ -226,6 +231,12 @@ fn limit_of(ledger: &Ledger, name: &FspId, currency: Currency) -> Option<Limit> 
     ledger.participant_named(name)?.limit(currency).copied()
 }
 
+/// The position of accounts that were opened before.
+fn position_of(ledger: &Ledger, name: &FspId, currency: Currency) -> Option<Amount> {
+    let position = ledger.participant_named(name)?.account(currency, LedgerAccountTypeId::POSITION)?;
+    ledger.account(position).filter(|account| account.is_opened).map(|account| account.balance)
+}
+
 fn limit(limit: Option<Limit>) -> String {
     limit.map_or_else(
         || "none".to_owned(),
@@ -329,6 +340,24 @@ fn settlement_advanced(advance: &SettlementAdvance, ledger: &Ledger) -> (String,
     states.dedup();
     let what = format!("{} accounts of settlement {}", advance.items.len(), advance.id);
     (what, settlement_state(ledger, advance.id), states.join(", "))
+}
+
+/// The money of each account is named: a second person judges by it.
+fn cover_moved(cover: &SettlementCover, ledger: &Ledger) -> (String, String, String) {
+    let movement = |item: &CoverItem| {
+        let account = AccountId::new(item.account)?;
+        let net = ledger.settlement(cover.id)?.account(account)?.net;
+        let Account { participant, currency, .. } = ledger.account(account)?;
+        let name = ledger.participant(*participant).name;
+        Some(match net.is_negative() {
+            true => format!("{} {currency} to {name}", net.negated()),
+            false => format!("{net} {currency} from {name}"),
+        })
+    };
+    let movements: Vec<_> = cover.items.iter().filter_map(movement).collect();
+    let what = format!("cover of {} accounts of settlement {}", cover.items.len(), cover.id);
+    let to = format!("{}, moved {}", SettlementState::Committed.as_str(), movements.join(", "));
+    (what, settlement_state(ledger, cover.id), to)
 }
 
 fn signature_key(name: &FspId, sha256: &[u8; 32]) -> String {

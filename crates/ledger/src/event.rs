@@ -22,7 +22,7 @@ use crate::funds::{FundsState, FundsTransfer};
 use crate::operator::{Credential, Person, Roles};
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
-use crate::settlement::{SettlementNet, SettlementStage};
+use crate::settlement::{CarriedRemainder, SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;
 use crate::signature_key::SignatureKey;
 use crate::table::events;
@@ -199,6 +199,26 @@ events! {
             /// The bank's reference.
             external_reference as "externalReference": Option<Box<str>>,
         } = "settlement {id} ABORTED: \"{reason}\"";
+        /// The liquidity check of a settlement raised the net debit cap of an account's owner.
+        54 CapRaised {
+            id as "settlementId": SettlementId,
+            account: AccountId,
+            /// By how much.
+            amount: Amount,
+        } = "settlement {id}: net debit cap of account {account} raised by {amount}";
+        /// An aborted settlement lowers a net debit cap by the amount of its raise.
+        55 CapReturned { id as "settlementId": SettlementId, account: AccountId, amount: Amount }
+            = "settlement {id}: net debit cap of account {account} lowered by {amount}";
+        /// A movement of funds settles an account's net. The movement is earlier in the record, or in an earlier record.
+        56 CoverMoved {
+            id as "settlementId": SettlementId,
+            account: AccountId,
+            funds as "transferId": TransferId,
+        } = "settlement {id}: cover of account {account} moved by {funds}";
+        /// A settlement takes over what earlier ones left over and leaves something over itself; it follows the
+        /// creation in its record.
+        57 RemaindersCarried { id as "settlementId": SettlementId, accounts: Vec<CarriedRemainder> }
+            = "settlement {id}: remainders {accounts}";
         /// A rule for interchange fees was created.
         60 FeeRuleCreated(rule: FeeRule) = "fee rule {rule} created";
         /// The end of a rule for interchange fees was set.

@@ -126,8 +126,13 @@ impl OpenWithdrawals {
 
     /// Whether a balance that loses so many ten-thousandths stays in range however the reserved withdrawals end.
     pub(crate) fn leave_room(&self, account: &Account, units: i128) -> bool {
-        let pending = self.pending.get(&account.id).copied().unwrap_or(0);
-        let lowest = i128::from(account.balance.units()) - pending - units;
+        self.leave_room_at(account.id, account.balance, units)
+    }
+
+    /// The same for another balance of the account.
+    pub(crate) fn leave_room_at(&self, id: AccountId, balance: Amount, units: i128) -> bool {
+        let pending = self.pending.get(&id).copied().unwrap_or(0);
+        let lowest = i128::from(balance.units()) - pending - units;
         lowest >= i128::from(Amount::MAX.negated().units())
     }
 }

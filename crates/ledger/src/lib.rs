@@ -34,6 +34,7 @@ mod participant;
 mod query;
 mod record;
 mod refusal;
+mod remainder;
 mod settlement;
 mod settlement_model;
 mod show;
@@ -86,7 +87,9 @@ pub use outbox::{Outbox, OutboxEntry, Parked};
 pub use participant::{AccountRef, Limit, Participant, ParticipantId};
 pub use record::{Payload, Record};
 pub use refusal::{Cause, Refusal};
-pub use settlement::{Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState};
+pub use settlement::{
+    CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
+};
 pub use settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 pub use show::{Names, Show, Shown};
 pub use signature_key::{

@@ -334,6 +334,12 @@ impl Ledger {
         self.settlements.get(id.index())
     }
 
+    /// What settled accounts owe (positive) or are owed below their currency's smallest unit, in order of accounts: the
+    /// next settlement of their currency takes it over.
+    pub fn carried(&self) -> impl Iterator<Item = (AccountId, Amount)> {
+        self.carried.iter().map(|(account, amount)| (*account, *amount))
+    }
+
     /// All rules for interchange fees in order of creation.
     pub fn fee_rules(&self) -> &[FeeRule] {
         &self.fee_rules

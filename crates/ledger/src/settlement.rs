@@ -4,11 +4,12 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, Timestamp};
+use upesi_types::{Amount, Timestamp, TransferId};
 
 use crate::account::AccountId;
+use crate::codec::{Decoded, Decoder};
 use crate::settlement_model::wire_enum;
-use crate::stored::stored_struct;
+use crate::stored::{Stored, stored_struct};
 use crate::window::{ContentRef, SettlementId, WindowState, Windows};
 
 const SOME_SETTLED: &str = "Some settlement accounts are SETTLED";
@@ -89,8 +90,16 @@ pub struct SettlementAccount {
     pub created_at: Timestamp,
     /// When it last changed.
     pub changed_at: Timestamp,
-    /// The net debit cap that the liquidity check of this settlement left, if it raised it.
+    /// The net debit cap that the liquidity check of this settlement left, if an earlier version raised it.
     pub cap_raised_to: Option<Amount>,
+    /// By how much the liquidity check raised the net debit cap, unless an operator set another cap since.
+    pub cap_raised_by: Option<Amount>,
+    /// The deposit or withdrawal that moved the net's cover.
+    pub funds: Option<TransferId>,
+    /// What earlier settlements left over: less than the currency's smallest unit. It is in the net.
+    pub carried_in: Amount,
+    /// What this settlement leaves to the next one.
+    pub carried_over: Amount,
 }
 
 /// What an account owes or is owed, as a settlement is created.
@@ -113,22 +122,76 @@ pub struct SettlementStage {
     pub reason: Box<str>,
     /// The bank's reference.
     pub external_reference: Option<Box<str>>,
-    /// The net debit cap that the liquidity check left, if it raised it.
+    /// The net debit cap that the liquidity check left, in records of earlier versions.
     pub cap_raised_to: Option<Amount>,
+}
+
+/// What an account of a settlement takes over from earlier settlements and leaves to the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CarriedRemainder {
+    /// The account.
+    pub account: AccountId,
+    /// What earlier settlements left over.
+    pub carried_in: Amount,
+    /// What this settlement leaves over.
+    pub carried_over: Amount,
 }
 
 stored_struct! {
     SettlementNet { account, net }
     SettlementStage { account, state, reason, external_reference, cap_raised_to }
+    CarriedRemainder { account, carried_in, carried_over }
     SettlementAccount {
-        account, net, state, reason, external_reference, created_at, changed_at, cap_raised_to,
+        account, net, state, reason, external_reference, created_at, changed_at, cap_raised_to, cap_raised_by, funds,
+        carried_in, carried_over,
     }
     Settlement {
         id, model, state, reason, external_reference, created_at, changed_at, creation_reason, contents, accounts,
     }
 }
 
+impl SettlementAccount {
+    /// Reads an account as snapshots of version 2 have it.
+    fn decode_of_version_2(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        Ok(Self {
+            account: Stored::decode(decoder)?,
+            net: Stored::decode(decoder)?,
+            state: Stored::decode(decoder)?,
+            reason: Stored::decode(decoder)?,
+            external_reference: Stored::decode(decoder)?,
+            created_at: Stored::decode(decoder)?,
+            changed_at: Stored::decode(decoder)?,
+            cap_raised_to: Stored::decode(decoder)?,
+            cap_raised_by: None,
+            funds: None,
+            carried_in: Amount::ZERO,
+            carried_over: Amount::ZERO,
+        })
+    }
+
+    /// Whether it owes and the withdrawal of its net is not recorded.
+    pub fn is_unpaid(&self) -> bool {
+        self.net > Amount::ZERO && self.funds.is_none()
+    }
+}
+
 impl Settlement {
+    /// Reads a settlement as snapshots of version 2 have it.
+    pub(crate) fn decode_of_version_2(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        Ok(Self {
+            id: Stored::decode(decoder)?,
+            model: Stored::decode(decoder)?,
+            state: Stored::decode(decoder)?,
+            reason: Stored::decode(decoder)?,
+            external_reference: Stored::decode(decoder)?,
+            created_at: Stored::decode(decoder)?,
+            changed_at: Stored::decode(decoder)?,
+            creation_reason: Stored::decode(decoder)?,
+            contents: Stored::decode(decoder)?,
+            accounts: decoder.list(SettlementAccount::decode_of_version_2)?,
+        })
+    }
+
     /// A settlement of closed windows.
     pub(crate) fn new(
         (id, model): (SettlementId, u32),
@@ -146,6 +209,10 @@ impl Settlement {
             created_at: at,
             changed_at: at,
             cap_raised_to: None,
+            cap_raised_by: None,
+            funds: None,
+            carried_in: Amount::ZERO,
+            carried_over: Amount::ZERO,
         };
         Self {
             id,
@@ -165,6 +232,16 @@ impl Settlement {
     pub fn account(&self, id: AccountId) -> Option<&SettlementAccount> {
         let at = self.accounts.binary_search_by_key(&id, |account| account.account).ok()?;
         Some(&self.accounts[at])
+    }
+
+    pub(crate) fn account_mut(&mut self, id: AccountId) -> Option<&mut SettlementAccount> {
+        let at = self.accounts.binary_search_by_key(&id, |account| account.account).ok()?;
+        Some(&mut self.accounts[at])
+    }
+
+    /// Whether its state is final.
+    pub(crate) const fn is_final(&self) -> bool {
+        matches!(self.state, SettlementState::Settled | SettlementState::Aborted)
     }
 
     /// Whether all that a stored settlement refers to is there.

@@ -18,7 +18,7 @@ use crate::fee::{FeePayer, FeeRule, FeeTerms, NoFee};
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::participant::ParticipantId;
 use crate::refusal::Cause;
-use crate::settlement::{SettlementNet, SettlementStage, SettlementState};
+use crate::settlement::{CarriedRemainder, SettlementNet, SettlementStage, SettlementState};
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::transfer::{AbortKind, Settled, Transfer, TransferState};
 use crate::window::{ContentId, ContentRef, NewContent, SettlementId, WindowId};
@@ -379,6 +379,16 @@ impl Show for ContentRef {
 impl Show for SettlementNet {
     fn show(&self) -> Shown<'_> {
         Shown::Fields(vec![("account", self.account.show()), ("netSettlementAmount", self.net.show())])
+    }
+}
+
+impl Show for CarriedRemainder {
+    fn show(&self) -> Shown<'_> {
+        Shown::Fields(vec![
+            ("account", self.account.show()),
+            ("carriedIn", self.carried_in.show()),
+            ("carriedOver", self.carried_over.show()),
+        ])
     }
 }
 

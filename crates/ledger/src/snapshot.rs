@@ -6,6 +6,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use upesi_types::Amount;
+
 use crate::account::AccountId;
 use crate::callback::CallbackKey;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
@@ -41,13 +43,28 @@ struct Section {
     /// What is wrong with a snapshot that has another section or version here.
     mismatch: &'static str,
     write: fn(&Ledger, &mut Encoder<'_>),
-    read: fn(&mut Ledger, &mut Decoder<'_>) -> Decoded<()>,
+    read: Read,
+    /// How earlier versions of it are read.
+    earlier: &'static [(u8, Read)],
 }
 
-/// Rows are `number name version: write, read;`, and end with `optional` where older snapshots lack the section.
-/// Sections stand in a snapshot in this order.
+type Read = fn(&mut Ledger, &mut Decoder<'_>) -> Decoded<()>;
+
+impl Section {
+    /// How a version of it is read.
+    fn read_of(&self, version: u8) -> Option<Read> {
+        let earlier = self.earlier.iter().find(|(known, _)| *known == version);
+        if version == self.version { Some(self.read) } else { earlier.map(|(_, read)| *read) }
+    }
+}
+
+/// Rows are `number name version: write, read;`, or `…, read, earlier version: read;`. A row ends with `optional` if
+/// older snapshots lack the section. Sections stand in a snapshot in this order.
 macro_rules! sections {
-    ($($number:literal $name:literal $version:literal: $write:path, $read:path $(, $optional:ident)?;)*) => {
+    ($(
+        $number:literal $name:literal $version:literal:
+            $write:path, $read:path $(, $earlier:literal: $read_earlier:path)* $(, $optional:ident)?;
+    )*) => {
         const SECTIONS: &[Section] = &[$(Section {
             number: $number,
             version: $version,
@@ -57,6 +74,7 @@ macro_rules! sections {
             ),
             write: $write,
             read: $read,
+            earlier: &[$(($earlier, $read_earlier)),*],
         }),*];
     };
 }
@@ -72,7 +90,7 @@ sections! {
     8 "finished transfers" 1: write_finished, read_finished;
     9 "outbox" 1: write_outbox, read_outbox;
     10 "settlement windows" 2: write_windows, read_windows;
-    11 "settlements" 2: write_settlements, read_settlements;
+    11 "settlements" 3: write_settlements, read_settlements, 2: read_settlements_of_version_2;
     12 "fee rules" 1: write_fee_rules, read_fee_rules;
     13 "couriers" 1: courier::write, courier::read;
     30 "conversions" 1: conversion::write_conversions, conversion::read_conversions;
@@ -121,11 +139,11 @@ impl Ledger {
             if section.is_optional && d.0.first() != Some(&section.number) {
                 continue;
             }
-            if (d.u8()?, d.u8()?) != (section.number, section.version) {
-                return Err(DecodeError(section.mismatch));
-            }
+            let (number, version) = (d.u8()?, d.u8()?);
+            let read = section.read_of(version).filter(|_| number == section.number);
+            let read = read.ok_or(DecodeError(section.mismatch))?;
             let mut content = d.sized()?;
-            (section.read)(&mut ledger, &mut content)?;
+            read(&mut ledger, &mut content)?;
             content.finish()?;
         }
         d.finish()?;
@@ -182,6 +200,7 @@ impl Ledger {
             && self.signature_keys.iter().all(|(one, _)| participant(one))
             && self.operators.iter().filter_map(|item| item.participant).all(participant)
             && self.windows.refer_to(account)
+            && self.carried.keys().copied().all(account)
             && self.settlements.iter().all(|item| item.refers_to(account, self.models.len(), &self.windows));
         if are_known { Ok(()) } else { Err(DecodeError("it refers to something that it does not contain")) }
     }
@@ -323,10 +342,19 @@ fn read_windows(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
 
 fn write_settlements(ledger: &Ledger, encoder: &mut Encoder<'_>) {
     write_items(encoder, ledger.settlements.iter());
+    let carried: Vec<_> = ledger.carried.iter().map(|(account, amount)| (*account, *amount)).collect();
+    carried.encode(encoder);
 }
 
 fn read_settlements(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     ledger.settlements = read_items(d)?;
+    ledger.carried = Vec::<(AccountId, Amount)>::decode(d)?.into_iter().collect();
+    Ok(())
+}
+
+/// Without remainders that are carried over.
+fn read_settlements_of_version_2(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.settlements = d.list(|d| Settlement::decode_of_version_2(&mut d.sized()?))?;
     Ok(())
 }
 

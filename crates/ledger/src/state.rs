@@ -22,7 +22,8 @@ use crate::limits::LedgerConfig;
 use crate::operator::{OperatorFields, Operators};
 use crate::outbox::{Outbox, Parked};
 use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
-use crate::settlement::{Settlement, SettlementNet};
+use crate::remainder;
+use crate::settlement::{CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage};
 use crate::settlement_model::SettlementModel;
 use crate::signature_key::SignatureKeys;
 use crate::trail::Trail;
@@ -72,6 +73,8 @@ pub struct Ledger {
     pub(crate) withdrawals: OpenWithdrawals,
     pub(crate) windows: Windows,
     pub(crate) settlements: Vec<Settlement>,
+    /// What settled accounts owe, or are owed, below their currency's smallest unit: the next settlement takes it over.
+    pub(crate) carried: BTreeMap<AccountId, Amount>,
     pub(crate) fee_rules: Vec<FeeRule>,
     pub(crate) outbox: Outbox,
     pub(crate) operators: Operators,
@@ -109,6 +112,7 @@ impl Ledger {
             withdrawals: OpenWithdrawals::default(),
             windows: Windows::new(hash_seed, limits.pairs),
             settlements: Vec::new(),
+            carried: BTreeMap::new(),
             fee_rules: Vec::new(),
             outbox: Outbox::default(),
             operators: Operators::default(),
@@ -222,6 +226,7 @@ impl Ledger {
                 let limits = &mut self.participant_mut(participant).limits;
                 limits.retain(|limit| limit.currency != currency);
                 limits.push(Limit { currency, value, alarm_basis_points });
+                self.forget_cap_raises(participant, currency);
             }
             Event::SettlementModelCreated(model) => {
                 assert!(
@@ -255,12 +260,23 @@ impl Ledger {
                 self.add_settlement(now, (id, model), &reason, contents, &accounts);
             }
             Event::SettlementAdvanced { id, accounts } => {
-                self.settlements[id.index()].advance(now, accounts, &mut self.windows);
+                self.apply_settlement_advanced(now, id, accounts);
             }
             Event::SettlementAborted { id, reason, external_reference } => {
-                let settlement = &mut self.settlements[id.index()];
-                settlement.abort(now, reason, external_reference, &mut self.windows);
+                self.apply_settlement_aborted(now, id, reason, external_reference);
             }
+            Event::CapRaised { id, account, amount } => {
+                self.shift_cap(account, amount);
+                self.settled_account_mut(id, account).cap_raised_by = Some(amount);
+            }
+            Event::CapReturned { id, account, amount } => {
+                self.shift_cap(account, amount.negated());
+                self.settled_account_mut(id, account).cap_raised_by = None;
+            }
+            Event::CoverMoved { id, account, funds } => {
+                self.settled_account_mut(id, account).funds = Some(funds);
+            }
+            Event::RemaindersCarried { id, accounts } => self.apply_remainders(id, &accounts),
             Event::FeeRuleCreated(rule) => {
                 assert!(rule.id as usize == self.fee_rules.len() + 1, "fee rules are numbered without gaps");
                 self.fee_rules.push(rule);
@@ -459,6 +475,67 @@ impl Ledger {
             self.windows.set_state(*place, WindowState::Pending, id, now, reason);
         }
         self.settlements.push(Settlement::new((id, model), now, reason, contents, nets));
+    }
+
+    fn apply_settlement_advanced(&mut self, now: Timestamp, id: SettlementId, stages: Vec<SettlementStage>) {
+        let settlement = &mut self.settlements[id.index()];
+        let was_final = settlement.is_final();
+        settlement.advance(now, stages, &mut self.windows);
+        if settlement.is_final() && !was_final {
+            let left = settlement.accounts.iter().map(|account| (account.account, account.carried_over));
+            remainder::add(&mut self.carried, left);
+        }
+    }
+
+    fn apply_settlement_aborted(
+        &mut self,
+        now: Timestamp,
+        id: SettlementId,
+        reason: Box<str>,
+        external_reference: Option<Box<str>>,
+    ) {
+        let settlement = &mut self.settlements[id.index()];
+        let was_final = settlement.is_final();
+        settlement.abort(now, reason, external_reference, &mut self.windows);
+        if !was_final {
+            let given_back = settlement.accounts.iter().map(|account| (account.account, account.carried_in));
+            remainder::add(&mut self.carried, given_back);
+        }
+    }
+
+    fn apply_remainders(&mut self, id: SettlementId, remainders: &[CarriedRemainder]) {
+        let taken = remainders.iter().map(|one| (one.account, one.carried_in.negated()));
+        remainder::add(&mut self.carried, taken);
+        for CarriedRemainder { account, carried_in, carried_over } in remainders {
+            let account = self.settled_account_mut(id, *account);
+            (account.carried_in, account.carried_over) = (*carried_in, *carried_over);
+        }
+    }
+
+    fn settled_account_mut(&mut self, id: SettlementId, account: AccountId) -> &mut SettlementAccount {
+        let found = self.settlements[id.index()].account_mut(account);
+        found.unwrap_or_else(|| panic!("settlement {id} has no such account"))
+    }
+
+    /// Raises or lowers the net debit cap of a position.
+    fn shift_cap(&mut self, position: AccountId, change: Amount) {
+        let Account { participant, currency, .. } = *self.account_ref(position);
+        let limits = &mut self.participant_mut(participant).limits;
+        let limit = limits.iter_mut().find(|limit| limit.currency == currency);
+        let shifted = limit.and_then(|limit| Some((limit.value.checked_add(change)?, limit)));
+        let Some((value, limit)) = shifted else { panic!("account {} has no such cap", position.number()) };
+        limit.value = value;
+    }
+
+    /// An operator set another cap: it stays, whatever becomes of the settlements that raised the one before.
+    fn forget_cap_raises(&mut self, participant: ParticipantId, currency: Currency) {
+        let position = self.participant(participant).account(currency, LedgerAccountTypeId::POSITION);
+        let Some(position) = position else { return };
+        for settlement in self.settlements.iter_mut().filter(|settlement| !settlement.is_final()) {
+            if let Some(account) = settlement.account_mut(position) {
+                account.cap_raised_by = None;
+            }
+        }
     }
 
     pub(crate) fn post(&mut self, account: AccountId, change: Amount, now: Timestamp) {

@@ -112,6 +112,7 @@ impl Stored for AmountError {
             Self::Syntax => 1,
             Self::Scale => 2,
             Self::Precision => 3,
+            Self::Finer => 4,
         });
     }
 
@@ -120,6 +121,7 @@ impl Stored for AmountError {
             1 => Ok(Self::Syntax),
             2 => Ok(Self::Scale),
             3 => Ok(Self::Precision),
+            4 => Ok(Self::Finer),
             _ => Err(DecodeError("unknown fault of an amount")),
         }
     }

@@ -46,8 +46,8 @@ pub(crate) fn participant(number: u32) -> ParticipantId {
     ParticipantId::new(number).unwrap_or_else(|| unreachable!("participants count from 1"))
 }
 
-pub(crate) fn kes() -> Currency {
-    Currency::parse("KES").unwrap_or_else(|| unreachable!("a literal currency"))
+pub(crate) fn xts() -> Currency {
+    Currency::parse("XTS").unwrap_or_else(|| unreachable!("a literal currency"))
 }
 
 pub(crate) fn amount(units: i64) -> Amount {
@@ -74,7 +74,7 @@ pub(crate) fn transfer(number: u8, units: i64) -> Transfer {
         payer_account: Some(account(2)),
         payee_account: Some(account(4)),
         amount: amount(units),
-        currency: kes(),
+        currency: xts(),
         condition: [0; 32],
         expires_at: Timestamp::from_ms(1_000),
         prepared_at: Timestamp::EPOCH,
@@ -93,7 +93,7 @@ pub(crate) fn funds(number: u8, direction: FundsDirection, state: FundsState, un
         account: account(3),
         hub_account: account(1),
         amount: amount(units),
-        currency: kes(),
+        currency: xts(),
         external_reference: "".into(),
         reason: "".into(),
         extensions: None,
@@ -117,7 +117,7 @@ pub(crate) fn sound() -> Ledger {
     let opened = |number, owner, kind| Event::AccountCreated {
         id: account(number),
         participant: participant(owner),
-        currency: kes(),
+        currency: xts(),
         kind,
         is_opened: true,
     };
@@ -169,7 +169,7 @@ pub(crate) fn sound() -> Ledger {
 fn a_sound_state_has_no_findings() {
     let ledger = sound();
     assert_eq!(check(&ledger), Vec::<String>::new());
-    assert_eq!(sums(&ledger), BTreeMap::from([(kes(), 0)]));
+    assert_eq!(sums(&ledger), BTreeMap::from([(xts(), 0)]));
 }
 
 /// How a state is damaged, and what the audit must say.
@@ -180,11 +180,11 @@ fn each_damage_is_found() {
     let cases: [Case; 11] = [
         (
             |ledger| ledger.accounts[0].balance = amount(501),
-            &["KES: accounts and reservations sum to 1 ten-thousandths, not to zero"],
+            &["XTS: accounts and reservations sum to 1 ten-thousandths, not to zero"],
         ),
         (
             |ledger| ledger.accounts[3].balance = amount(-27),
-            &["KES: accounts and reservations sum to -7 ten-thousandths, not to zero"],
+            &["XTS: accounts and reservations sum to -7 ten-thousandths, not to zero"],
         ),
         (
             |ledger| ledger.accounts[1].pending_credits = amount(8),
@@ -197,7 +197,7 @@ fn each_damage_is_found() {
         (|ledger| set_state(ledger, 11, FundsState::Aborted), &["deposit 11 is not committed"]),
         (
             |ledger| set_state(ledger, 12, FundsState::Aborted),
-            &["KES: accounts and reservations sum to 40 ten-thousandths, not to zero"],
+            &["XTS: accounts and reservations sum to 40 ten-thousandths, not to zero"],
         ),
         (
             |ledger| ledger.totals.reserved = 4,
@@ -215,7 +215,7 @@ fn each_damage_is_found() {
         (
             |ledger| ledger.transfers.finish(9, id(1), |_| {}),
             &[
-                "KES: accounts and reservations sum to 7 ten-thousandths, not to zero",
+                "XTS: accounts and reservations sum to 7 ten-thousandths, not to zero",
                 "account 2 carries reservations that no transfer or conversion explains",
                 "account 4 carries reservations that no transfer or conversion explains",
                 "3 transfers were reserved, but 2 ended and 0 are in flight",

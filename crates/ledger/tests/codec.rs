@@ -6,13 +6,14 @@ use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{
     AbortKind, Aborted, AccountId, Actor, Attribution, AuditEntry, BindingKind, Block, Callback,
-    CallbackContent, CallbackKey, Cause, ChargedFee, Committed, ContentId, ContentRef, Conversion,
-    ConversionAccounts, ConversionAnswer, ConversionSide, ConversionState, Credential, Delay, EndpointType,
-    Event, FeePayer, FeeRule, FeeTerms, FundsDirection, FundsState, FundsTransfer, Granularity, Interchange,
-    Ledger, LedgerAccountTypeId, LedgerConfig, LegWindows, NewContent, NoFee, ParticipantId, Payload, Person,
-    PublicKeyDer, PublicState, Record, Refusal, ResourceId, ResourceKind, Role, SEALED_BYTES, Sealed, Secret,
-    Settled, SettlementId, SettlementModel, SettlementNet, SettlementStage, SettlementState, SignatureKey,
-    StateMethod, Stored, Subject, Transfer, TransferState, TransferView, WindowId,
+    CallbackContent, CallbackKey, CarriedRemainder, Cause, ChargedFee, Committed, ContentId, ContentRef,
+    Conversion, ConversionAccounts, ConversionAnswer, ConversionSide, ConversionState, Credential, Delay,
+    EndpointType, Event, FeePayer, FeeRule, FeeTerms, FundsDirection, FundsState, FundsTransfer, Granularity,
+    Interchange, Ledger, LedgerAccountTypeId, LedgerConfig, LegWindows, NewContent, NoFee, ParticipantId,
+    Payload, Person, PublicKeyDer, PublicState, Record, Refusal, ResourceId, ResourceKind, Role,
+    SEALED_BYTES, Sealed, Secret, Settled, SettlementId, SettlementModel, SettlementNet, SettlementStage,
+    SettlementState, SignatureKey, StateMethod, Stored, Subject, Transfer, TransferState, TransferView,
+    WindowId,
 };
 use upesi_types::{
     Amount, AmountError, ConversionId, Currency, ErrorCode, FspId, Money, Timestamp, TransferId,
@@ -550,7 +551,33 @@ fn conversions() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn settlements() -> impl Strategy<Value = Event> {
+fn caps_and_cover() -> BoxedStrategy<Event> {
+    let remainder = (account_id(), amount(), amount()).prop_map(|(account, carried_in, carried_over)| {
+        CarriedRemainder { account, carried_in, carried_over }
+    });
+    prop_oneof![
+        (any::<u32>(), account_id(), amount()).prop_map(|(id, account, amount)| Event::CapRaised {
+            id: SettlementId(id),
+            account,
+            amount
+        }),
+        (any::<u32>(), account_id(), amount()).prop_map(|(id, account, amount)| Event::CapReturned {
+            id: SettlementId(id),
+            account,
+            amount
+        }),
+        (any::<u32>(), account_id(), transfer_id()).prop_map(|(id, account, funds)| Event::CoverMoved {
+            id: SettlementId(id),
+            account,
+            funds
+        }),
+        (any::<u32>(), proptest::collection::vec(remainder, 0..4))
+            .prop_map(|(id, accounts)| Event::RemaindersCarried { id: SettlementId(id), accounts }),
+    ]
+    .boxed()
+}
+
+fn settlements() -> BoxedStrategy<Event> {
     let content = (any::<u32>(), currency(), any::<u8>()).prop_map(|(id, currency, kind)| NewContent {
         id: ContentId(id),
         currency,
@@ -569,6 +596,7 @@ fn settlements() -> impl Strategy<Value = Event> {
             cap_raised_to,
         });
     prop_oneof![
+        caps_and_cover(),
         (any::<u32>(), any::<u32>(), text(), proptest::collection::vec(content, 0..4)).prop_map(
             |(id, next, reason, contents)| Event::WindowClosed {
                 id: WindowId(id),
@@ -595,6 +623,7 @@ fn settlements() -> impl Strategy<Value = Event> {
             Event::SettlementAborted { id: SettlementId(id), reason, external_reference }
         }),
     ]
+    .boxed()
 }
 
 fn fee_rule() -> impl Strategy<Value = FeeRule> {

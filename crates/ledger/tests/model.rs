@@ -23,7 +23,7 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, Timestamp};
 
-use self::ask::{Ask, Known, NAMES, VALIDITY_MS, Who, account, fsp, kes, transfer_id};
+use self::ask::{Ask, Known, NAMES, VALIDITY_MS, Who, account, fsp, transfer_id, xts};
 use self::scheme::{Scheme, Told};
 use self::support::{Twin, snapshot};
 
@@ -63,7 +63,7 @@ impl Run {
         for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
             run.prepare_hub(AdminCommand::CreateHubAccount {
                 name: fsp("Hub"),
-                currency: kes(),
+                currency: xts(),
                 kind: kind.into(),
             });
         }
@@ -192,7 +192,7 @@ impl Run {
         let hub = balance("Hub", LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT);
         assert_eq!(hub, self.scheme.multilateral(), "the hub's account for settlement");
         for name in NAMES {
-            let limit = ledger.participant_named(&fsp(name)).and_then(|member| member.limit(kes()));
+            let limit = ledger.participant_named(&fsp(name)).and_then(|member| member.limit(xts()));
             assert_eq!(limit.map_or(0, |limit| limit.value.units()), self.scheme.cap(name), "{name}");
         }
         self.compare_settlement();

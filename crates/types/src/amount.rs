@@ -33,6 +33,8 @@ pub enum AmountError {
     Scale,
     /// More digits than `DECIMAL(18,4)` holds.
     Precision,
+    /// More decimals than the currency has, where the scheme rejects such amounts.
+    Finer,
 }
 
 impl fmt::Display for AmountError {
@@ -41,6 +43,7 @@ impl fmt::Display for AmountError {
             Self::Syntax => "is not a decimal number",
             Self::Scale => "exceeds allowed scale of 4",
             Self::Precision => "exceeds allowed precision of 18",
+            Self::Finer => "has more decimals than its currency",
         })
     }
 }

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::amount::{Amount, SCALE_DIGITS};
+
 /// A currency that the FSPIOP schema admits: an ISO 4217 alphabetic code, including `XXX` and the test code `XTS`, or
 /// one of the codes of FSPIOP API v1.1 §7.5.5 that ISO 4217 never had or has no more, such as `JEP`, `STD` and `ZWD`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +50,17 @@ impl Currency {
         } else {
             Some(2)
         }
+    }
+
+    /// Its smallest unit in ten-thousandths; `None` for codes that have none.
+    pub fn smallest_unit(self) -> Option<i64> {
+        Some(10_i64.pow((SCALE_DIGITS as u32).saturating_sub(self.decimals()?)))
+    }
+
+    /// Whether an amount has no more decimals than the currency, so that a bank can hold and move it. Codes without a
+    /// smallest unit have any amount.
+    pub fn has(self, amount: Amount) -> bool {
+        self.smallest_unit().is_none_or(|unit| amount.units() % unit == 0)
     }
 
     /// The three letters as bytes, for storage.
@@ -135,6 +148,25 @@ mod tests {
         let mut listed = lists.iter().flat_map(|list| list.split(' '));
         assert!(listed.all(|code| Currency::parse(code).is_some()));
         assert_eq!(Currency::all().filter(|code| code.decimals() != Some(2)).count(), 17 + 7 + 2 + 13);
+    }
+
+    #[test]
+    fn amounts_with_more_decimals_than_the_currency_are_not_its_own() {
+        for (code, amount, expected) in [
+            ("KES", "0.01", true),
+            ("KES", "0.001", false),
+            ("KES", "12.3456", false),
+            ("UGX", "5", true),
+            ("UGX", "0.5", false),
+            ("KWD", "0.001", true),
+            ("KWD", "0.0001", false),
+            ("CLF", "0.0001", true),
+            ("XTS", "0.0001", true),
+        ] {
+            let currency = Currency::parse(code).unwrap();
+            assert_eq!(currency.has(Amount::parse_decimal(amount).unwrap()), expected, "{code} {amount}");
+        }
+        assert!(!Currency::parse("KES").unwrap().has(Amount::parse_decimal("0.001").unwrap().negated()));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use upesi_http::Method;
 use upesi_ledger::SettlementState;
+use upesi_types::TransferId;
 
 use super::{Done, Waiting};
 use crate::scheme::admin_api::{AdminApi, AdminError, ApiAmount};
@@ -101,6 +102,10 @@ pub(super) struct Account {
     pub(super) reason: String,
     pub(super) external_reference: Option<String>,
     pub(super) net_settlement_amount: Option<Money>,
+    /// The movement of funds that moved the cover of the net with the settlement.
+    pub(super) cover_transfer_id: Option<String>,
+    pub(super) carried_in: Option<ApiAmount>,
+    pub(super) carried_over: Option<ApiAmount>,
     pub(super) error_information: Option<ErrorInformation>,
 }
 
@@ -273,12 +278,21 @@ impl SettlementApi {
 
     /// Gives accounts their states, and returns why some could not have them.
     pub(super) async fn advance(&self, id: u32, steps: &[Step]) -> Done<Vec<(u32, String)>> {
+        let steps: Vec<Value> = steps.iter().map(Step::to_json).collect();
+        self.put_accounts(&format!("/v2/settlements/{id}"), &steps).await
+    }
+
+    /// Finishes accounts with the money that the bank moved, and returns why some could not be finished.
+    pub(super) async fn move_cover(&self, id: u32, covers: &[Cover]) -> Done<Vec<(u32, String)>> {
+        let covers: Vec<Value> = covers.iter().map(Cover::to_json).collect();
+        self.put_accounts(&format!("/v2/settlements/{id}/cover"), &covers).await
+    }
+
+    async fn put_accounts(&self, path: &str, participants: &[Value]) -> Done<Vec<(u32, String)>> {
         let (mut faults, mut waiting) = (Vec::new(), Waiting::default());
-        for steps in steps.chunks(ACCOUNTS_PER_CALL_MAX) {
-            let participants: Vec<Value> = steps.iter().map(Step::to_json).collect();
+        for participants in participants.chunks(ACCOUNTS_PER_CALL_MAX) {
             let body = json!({"participants": participants}).to_string();
-            let path = format!("/v2/settlements/{id}");
-            let answer = self.0.put::<Advanced>(&path, body).await;
+            let answer = self.0.put::<Advanced>(path, body).await;
             let Some(answer) = waiting.take(answer.map_err(Into::into))? else { continue };
             let accounts = answer.participants.into_iter().flat_map(|party| party.accounts);
             faults
@@ -305,6 +319,26 @@ impl SettlementApi {
 /// The names of jobs need no encoding; the spaces beside them do.
 fn in_query(reason: &str) -> String {
     reason.replace(' ', "%20")
+}
+
+/// What the bank moved for an account.
+pub(super) struct Cover {
+    pub(super) participant: u32,
+    pub(super) account: u32,
+    /// The id of the movement of funds.
+    pub(super) movement: TransferId,
+    pub(super) reason: String,
+    pub(super) reference: String,
+}
+
+impl Cover {
+    fn to_json(&self) -> Value {
+        let Self { participant, account, movement, reason, reference } = self;
+        let movement = movement.to_string();
+        let account =
+            json!({"id": account, "transferId": movement, "reason": reason, "externalReference": reference});
+        json!({"id": participant, "accounts": [account]})
+    }
 }
 
 impl Step {

@@ -250,6 +250,7 @@ impl Walk {
         self.call_with("updateSettlement", "recorded", &[]);
         self.call_with("updateSettlementParticipant", "example", &[("participantId", "3")]);
         self.call("updateSettlementAccount");
+        self.call("moveSettlementCover");
         self.call_with("updateSettlement", "aborted", &[]);
     }
 

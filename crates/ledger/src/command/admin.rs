@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use super::Decision;
+use super::cover::SettlementCover;
 use super::fees::NewFeeRule;
 use super::funds::{FundsEnd, FundsPrepare};
 use super::operators::{NewCredential, NewOperator};
@@ -156,6 +157,8 @@ stored_enum! {
         };
         /// `PUT /approvals/policy`.
         27 SetApprovalPolicy(policy: ApprovalPolicy);
+        /// `PUT /settlements/{id}/cover`: accounts become COMMITTED and their cover moves, in one record.
+        28 MoveCover(cover: SettlementCover);
         /// `POST /participants/{name}/signatureKeys`.
         40 AddSignatureKey(key: NewSignatureKey);
         /// `DELETE /participants/{name}/signatureKeys/{sha256}`: refused from now on, and for good.
@@ -189,6 +192,7 @@ impl AdminCommand {
             Self::CreateSettlement(new) => Some(&new.reason),
             Self::AbortSettlement(abort) => Some(&abort.reason),
             Self::AdvanceSettlement(advance) => advance.items.first().map(|item| &*item.reason),
+            Self::MoveCover(cover) => cover.items.first().map(|item| &*item.reason),
             _ => None,
         }
     }
@@ -273,6 +277,7 @@ impl Ledger {
             AdminCommand::CreateSettlement(new) => self.decide_create_settlement(new, out),
             AdminCommand::AdvanceSettlement(advance) => self.decide_advance_settlement(advance, out),
             AdminCommand::AbortSettlement(abort) => self.decide_abort_settlement(abort, out),
+            AdminCommand::MoveCover(cover) => self.decide_move_cover(cover, facts.now(), out),
             AdminCommand::CreateFeeRule(new) => self.decide_create_fee_rule(new, facts.now(), out),
             AdminCommand::EndFeeRule { name, until } => {
                 self.decide_end_fee_rule(name, *until, facts.now(), out)
@@ -374,6 +379,8 @@ pub enum AdminRefusal {
     HubSettlementAccountMissing { currency: Currency },
     /// The hub's account cannot hold the initial position.
     InitialPositionTooLarge,
+    /// The initial position is beyond the net debit cap.
+    InitialPositionBeyondCap,
     /// The participant has no limit in the currency.
     LimitMissing { name: FspId, currency: Currency },
     /// A net debit cap is negative, or an alarm threshold is not 0 to 100 %.
@@ -408,6 +415,10 @@ pub enum AdminRefusal {
     TypeNotSettled { kind: Box<str> },
     /// The type gives no cover.
     SettlementTypeNotAllowed,
+    /// Accounts of the type have cover of another type.
+    SettlementTypeOfAnother { kind: Box<str>, cover: Box<str> },
+    /// The currency would have models of its own, and none of positions.
+    ModelStopsPositions { currency: Currency },
     /// The settlement model's name is taken.
     ModelExists,
     /// Another model governs the currency and account type.
@@ -482,6 +493,8 @@ pub enum AdminRefusal {
     FeeRuleName,
     /// A fee rule charges nothing or more than the whole amount, or its limits contradict each other.
     FeeRuleInvalid,
+    /// A fee rule has amounts with more decimals than its currency.
+    FeeRuleFiner { currency: Currency },
     /// A fee rule would change what was charged, or ends before it begins.
     FeeRuleTime,
     /// The fee rule's name is taken.
@@ -520,6 +533,8 @@ pub enum AdminRefusal {
     ProposalsFull,
     /// The changes that wait for a second person take up too much.
     ProposalLarge,
+    /// Another proposal with the id of this movement of funds waits.
+    ProposalPending { id: u64 },
     /// There is no such proposal, or it ended long ago.
     ProposalUnknown,
     /// The proposal waits for nobody.

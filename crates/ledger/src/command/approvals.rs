@@ -103,6 +103,9 @@ impl Ledger {
         if let Some(same) = own().find(|proposal| proposal.digest == digest) {
             return Ok(AdminOutcome::Proposed(same.id));
         }
+        if let Some(other) = self.pending_with_id_of(command) {
+            return Err(AdminRefusal::ProposalPending { id: other });
+        }
         let reason = by.reason.as_deref().map(str::trim).unwrap_or_default();
         if reason.chars().count() < PROPOSAL_REASON_CHARS_MIN {
             return Err(AdminRefusal::ProposalReason);
@@ -131,6 +134,15 @@ impl Ledger {
         let id = proposal.id;
         out.events.push(Event::ProposalMade(Box::new(proposal)));
         Ok(AdminOutcome::Proposed(id))
+    }
+
+    /// A pending proposal of the same movement of funds, by any maker.
+    fn pending_with_id_of(&self, command: &AdminCommand) -> Option<u64> {
+        let AdminCommand::PrepareFunds(funds) = command else { return None };
+        let has_id =
+            |other: &AdminCommand| matches!(other, AdminCommand::PrepareFunds(other) if other.id == funds.id);
+        let mut pending = self.approvals.pending();
+        Some(pending.find(|proposal| proposal.command.as_ref().is_some_and(has_id))?.id)
     }
 
     pub(super) fn decide_verdict(

@@ -8,6 +8,7 @@ mod bindings;
 mod bulks;
 mod callbacks;
 mod conversions;
+mod cover;
 mod fees;
 mod fulfil;
 mod funds;
@@ -34,6 +35,7 @@ pub(crate) use conversions::CONVERSIONS_PER_TRANSFER_MAX;
 pub use conversions::{
     AbortConversion, AskedMoney, ConversionCommand, FulfilConversion, GetConversion, PrepareConversion,
 };
+pub use cover::{CoverItem, SettlementCover};
 pub use fees::{FEE_RULE_PARTIES_MAX, NewFeeRule};
 pub use fulfil::{Fulfil, FulfilState, Fulfilment};
 pub use funds::{FundsAction, FundsEnd, FundsPrepare};

@@ -163,11 +163,10 @@ impl Ledger {
             return Err(AdminRefusal::PositionAccountMissing { name: *name, currency });
         };
         if participant.limit(currency).is_some() || self.account_ref(position).is_opened {
-            return Err(AdminRefusal::AccountsOpened);
+            let corrected = (position, net_debit_cap, initial_position);
+            return self.decide_correct_position(participant, currency, corrected, out);
         }
-        if net_debit_cap.is_negative() {
-            return Err(AdminRefusal::LimitNegative);
-        }
+        check_opening(net_debit_cap, initial_position)?;
         // A model that came after the participant: its accounts are created on demand.
         let missing: Vec<_> = self
             .account_kinds_for(currency)
@@ -180,19 +179,67 @@ impl Ledger {
         let alarm_basis_points = ALARM_BASIS_POINTS_DEFAULT;
         let participant = participant.id;
         out.events.push(Event::LimitSet { participant, currency, value: net_debit_cap, alarm_basis_points });
-        if initial_position != Amount::ZERO {
-            // Double entry holds from the first posting on: what one begins with, the hub's settlement account answers
-            // for.
+        self.post_initial_position(currency, position, initial_position, out)
+    }
+
+    /// Double entry holds from the first posting on: what one begins with, the hub's settlement account answers for.
+    fn post_initial_position(
+        &self,
+        currency: Currency,
+        position: AccountId,
+        amount: Amount,
+        out: &mut Decision,
+    ) -> Outcome {
+        if amount != Amount::ZERO {
             let hub = self.participant(ParticipantId::HUB);
             let credit = hub
                 .account(currency, LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT)
                 .ok_or(AdminRefusal::HubSettlementAccountMissing { currency })?;
-            if self.account_ref(credit).balance.checked_sub(initial_position).is_none() {
+            if self.account_ref(credit).balance.checked_sub(amount).is_none() {
                 return Err(AdminRefusal::InitialPositionTooLarge);
             }
-            out.events.push(Event::Posted { debit: position, credit, amount: initial_position });
+            out.events.push(Event::Posted { debit: position, credit, amount });
         }
         Ok(AdminOutcome::Done)
+    }
+
+    /// Another initial position, and the cap with it, while nothing but the first one is in the position.
+    fn decide_correct_position(
+        &self,
+        participant: &Participant,
+        currency: Currency,
+        (position, net_debit_cap, initial_position): (AccountId, Amount, Amount),
+        out: &mut Decision,
+    ) -> Outcome {
+        let before = self.account_ref(position).balance;
+        let limit = participant.limit(currency);
+        let Some(limit) = limit.filter(|_| before != initial_position && self.is_position_unused(position))
+        else {
+            return Err(AdminRefusal::AccountsOpened);
+        };
+        check_opening(net_debit_cap, initial_position)?;
+        if limit.value != net_debit_cap {
+            let (participant, alarm_basis_points) = (participant.id, limit.alarm_basis_points);
+            out.events.push(Event::LimitSet {
+                participant,
+                currency,
+                value: net_debit_cap,
+                alarm_basis_points,
+            });
+        }
+        let correction = initial_position.checked_sub(before).ok_or(AdminRefusal::InitialPositionTooLarge)?;
+        self.post_initial_position(currency, position, correction, out)
+    }
+
+    /// Whether no transfer is in a position: none is reserved, in a window or in a settlement.
+    fn is_position_unused(&self, position: AccountId) -> bool {
+        let mut pairs = self.windows.open_pairs().into_iter();
+        let mut nets =
+            self.windows().iter().flat_map(|window| &window.contents).flat_map(|content| &content.nets);
+        self.account_ref(position).pending_credits == Amount::ZERO
+            && pairs.all(|pair| pair.payer != position && pair.payee != position)
+            && nets.all(|net| net.account != position)
+            && self.settlements().iter().all(|settlement| settlement.account(position).is_none())
     }
 
     pub(super) fn decide_set_limit(
@@ -272,6 +319,17 @@ impl Ledger {
         out.events.push(Event::AccountActivitySet { id: account.id, is_active });
         Ok(AdminOutcome::Done)
     }
+}
+
+/// A first cap is not negative. A first position beyond it would refuse every payment: it is a mistake.
+fn check_opening(net_debit_cap: Amount, initial_position: Amount) -> Result<(), AdminRefusal> {
+    if net_debit_cap.is_negative() {
+        return Err(AdminRefusal::LimitNegative);
+    }
+    if initial_position > net_debit_cap {
+        return Err(AdminRefusal::InitialPositionBeyondCap);
+    }
+    Ok(())
 }
 
 // Which DFSPs of other schemes are behind which proxy.

@@ -6,7 +6,7 @@ use upesi_types::{Currency, Timestamp};
 
 use super::{AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
-use crate::account::LedgerAccountTypeId;
+use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::event::Event;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 
@@ -84,19 +84,21 @@ impl Ledger {
         if !is_cover {
             return Err(AdminRefusal::SettlementTypeNotAllowed);
         }
+        // Deposits go to SETTLEMENT accounts: a position that others cover would have no cover, ever.
+        if ledger_account_type == LedgerAccountTypeId::POSITION
+            && settlement_account_type != LedgerAccountTypeId::SETTLEMENT
+        {
+            let (kind, cover) = (new.ledger_account_type.clone(), new.settlement_account_type.clone());
+            return Err(AdminRefusal::SettlementTypeOfAnother { kind, cover });
+        }
         if self.model_named(&new.name).is_some() {
             return Err(AdminRefusal::ModelExists);
         }
-        let governs_same = |model: &&SettlementModel| {
-            model.currency == new.currency && model.ledger_account_type == ledger_account_type
-        };
-        if let Some(other) = self.models().iter().find(governs_same) {
-            return Err(AdminRefusal::ModelGovernsAlready { model: other.name.clone() });
-        }
+        self.check_may_govern(new.currency, ledger_account_type)?;
         if self.models().len() >= self.config.limits.settlement_models {
             return Err(AdminRefusal::ModelsFull);
         }
-        out.events.push(Event::SettlementModelCreated(SettlementModel {
+        let model = SettlementModel {
             id: self.models().len() as u32 + 1,
             name: new.name.clone(),
             is_active: true,
@@ -109,8 +111,71 @@ impl Ledger {
             settlement_account_type,
             auto_position_reset: new.auto_position_reset,
             created_at: now,
-        }));
+        };
+        self.create_cover_accounts(&model, out)?;
+        out.events.push(Event::SettlementModelCreated(model));
         Ok(AdminOutcome::Done)
+    }
+
+    /// Whether a model may come into force. An inactive model can be replaced.
+    fn check_may_govern(
+        &self,
+        currency: Option<Currency>,
+        kind: LedgerAccountTypeId,
+    ) -> Result<(), AdminRefusal> {
+        let governs = |currency: Option<Currency>, kind: LedgerAccountTypeId| {
+            let mut active = self.models().iter().filter(|model| model.is_active);
+            active.find(|model| model.currency == currency && model.ledger_account_type == kind)
+        };
+        if let Some(other) = governs(currency, kind) {
+            return Err(AdminRefusal::ModelGovernsAlready { model: other.name.clone() });
+        }
+        let position = LedgerAccountTypeId::POSITION;
+        match currency {
+            // A currency with a model of its own is governed by no default one.
+            Some(own)
+                if kind != position
+                    && governs(currency, position).is_none()
+                    && governs(None, position).is_some() =>
+            {
+                Err(AdminRefusal::ModelStopsPositions { currency: own })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Accounts of cover for DFSPs that took part before a model of positions did. Without one they could pay nothing.
+    fn create_cover_accounts(&self, model: &SettlementModel, out: &mut Decision) -> Result<(), AdminRefusal> {
+        let has_own = |currency: Currency| {
+            self.models().iter().any(|other| other.is_active && other.currency == Some(currency))
+        };
+        let governs = |currency: Currency| match model.currency {
+            Some(own) => own == currency,
+            None => !has_own(currency),
+        };
+        if model.ledger_account_type != LedgerAccountTypeId::POSITION {
+            return Ok(());
+        }
+        let mut number = self.accounts().len();
+        for participant in self.participants() {
+            let positions = participant.accounts.iter();
+            for position in positions.filter(|account| account.kind == LedgerAccountTypeId::POSITION) {
+                let (currency, kind) = (position.currency, model.settlement_account_type);
+                if !governs(currency) || participant.account(currency, kind).is_some() {
+                    continue;
+                }
+                number += 1;
+                let id = u32::try_from(number).ok().filter(|_| number <= self.config.limits.accounts);
+                out.events.push(Event::AccountCreated {
+                    id: id.and_then(AccountId::new).ok_or(AdminRefusal::AccountsFull)?,
+                    participant: participant.id,
+                    currency,
+                    kind,
+                    is_opened: self.account_ref(position.id).is_opened,
+                });
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn decide_model_activity(&self, name: &str, is_active: bool, out: &mut Decision) -> Outcome {
@@ -119,6 +184,9 @@ impl Ledger {
         };
         if model.is_active == is_active {
             return Ok(AdminOutcome::AlreadyDone);
+        }
+        if is_active {
+            self.check_may_govern(model.currency, model.ledger_account_type)?;
         }
         out.events.push(Event::SettlementModelActivitySet { id: model.id, is_active });
         Ok(AdminOutcome::Done)

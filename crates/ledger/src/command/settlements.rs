@@ -11,7 +11,10 @@ use crate::Ledger;
 use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::event::Event;
 use crate::participant::ParticipantId;
-use crate::settlement::{Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState};
+use crate::remainder;
+use crate::settlement::{
+    CarriedRemainder, Settlement, SettlementAccount, SettlementNet, SettlementStage, SettlementState,
+};
 use crate::settlement_model::{Delay, Granularity, SettlementModel};
 use crate::window::{ContentId, ContentRef, NewContent, SettlementId, WindowId, WindowState};
 
@@ -74,6 +77,14 @@ pub enum AdvanceFault {
     AccountRepeated,
     /// The account may not have this state now.
     StateNotAllowed,
+    /// The cover that would stay is below what the position needs.
+    CoverMissing,
+    /// An account that owes is not COMMITTED with its withdrawal, so that none that is owed is credited.
+    PayerUnfinished,
+    /// The owner has no account of cover that is open.
+    CoverAccountMissing,
+    /// Another movement of funds has the id, or one that moved nothing.
+    FundsIdTaken,
 }
 
 impl AdvanceFault {
@@ -84,6 +95,10 @@ impl AdvanceFault {
             Self::AccountOfAnother => "Participant and account mismatch",
             Self::AccountRepeated => "Account already processed once",
             Self::StateNotAllowed => "State change not allowed",
+            Self::CoverMissing => "The cover that would remain does not cover the position",
+            Self::PayerUnfinished => "A payer of the settlement is not finished",
+            Self::CoverAccountMissing => "Settlement account not found or not open",
+            Self::FundsIdTaken => "Another movement of funds has this transferId",
         }
     }
 }
@@ -105,7 +120,7 @@ impl Ledger {
             return Err(AdminRefusal::WindowsInapplicable { windows: inapplicable });
         }
         let contents: Vec<_> = windows.into_iter().flat_map(|id| self.contents_for(model, id)).collect();
-        let accounts = self.nets_of(&contents)?;
+        let (accounts, remainders) = self.nets_of(&contents)?;
         let kept: usize = self.settlements().iter().map(|settlement| settlement.accounts.len()).sum();
         if self.settlements().len() >= self.config.limits.settlements
             || kept + accounts.len() > self.config.limits.settlement_accounts
@@ -115,6 +130,9 @@ impl Ledger {
         let id = SettlementId(self.settlements().len() as u32 + 1);
         let (model, reason) = (model.id, new.reason.clone());
         out.events.push(Event::SettlementCreated { id, model, reason, contents, accounts });
+        if !remainders.is_empty() {
+            out.events.push(Event::RemaindersCarried { id, accounts: remainders });
+        }
         Ok(AdminOutcome::SettlementCreated(id))
     }
 
@@ -133,18 +151,42 @@ impl Ledger {
         can_settle.map(move |content| ContentRef { window, content: content.id })
     }
 
-    fn nets_of(&self, contents: &[ContentRef]) -> Result<Vec<SettlementNet>, AdminRefusal> {
-        let mut nets = BTreeMap::<AccountId, i128>::new();
+    /// The whole units of its currency that each account pays or receives, and the remainders that are not zero.
+    /// Accounts of these currencies that earlier settlements left a remainder are among them.
+    fn nets_of(
+        &self,
+        contents: &[ContentRef],
+    ) -> Result<(Vec<SettlementNet>, Vec<CarriedRemainder>), AdminRefusal> {
+        let mut exact = BTreeMap::<(Currency, LedgerAccountTypeId), BTreeMap<AccountId, i128>>::new();
         for content in contents.iter().filter_map(|place| self.windows.content(*place)) {
+            let nets = exact.entry((content.currency, content.kind)).or_default();
             for net in &content.nets {
                 *nets.entry(net.account).or_default() += net.units;
             }
         }
-        let net = |(account, units): (AccountId, i128)| {
-            let net = i64::try_from(units).ok().and_then(Amount::from_units);
-            Some(SettlementNet { account, net: net? })
-        };
-        nets.into_iter().map(net).collect::<Option<_>>().ok_or(AdminRefusal::BalanceFull)
+        for (id, amount) in &self.carried {
+            let account = self.account_ref(*id);
+            if let Some(nets) = exact.get_mut(&(account.currency, account.kind)) {
+                *nets.entry(*id).or_default() += i128::from(amount.units());
+            }
+        }
+        let (mut nets, mut remainders) = (Vec::new(), Vec::new());
+        for ((currency, _), exact) in exact {
+            let unit = currency.smallest_unit().unwrap_or(1);
+            for (account, units) in remainder::whole_units(&exact, unit.into()) {
+                let amount = |units| i64::try_from(units).ok().and_then(Amount::from_units);
+                let net = amount(units).ok_or(AdminRefusal::BalanceFull)?;
+                let carried_over = amount(exact[&account] - units).ok_or(AdminRefusal::BalanceFull)?;
+                let carried_in = self.carried.get(&account).copied().unwrap_or(Amount::ZERO);
+                nets.push(SettlementNet { account, net });
+                if carried_in != Amount::ZERO || carried_over != Amount::ZERO {
+                    remainders.push(CarriedRemainder { account, carried_in, carried_over });
+                }
+            }
+        }
+        nets.sort_unstable_by_key(|net| net.account);
+        remainders.sort_unstable_by_key(|remainder| remainder.account);
+        Ok((nets, remainders))
     }
 
     pub(super) fn decide_advance_settlement(
@@ -158,15 +200,20 @@ impl Ledger {
         let mut stages = Vec::new();
         let mut movements = Movements::new(self, settlement);
         for (item, index) in advance.items.iter().zip(0_u32..) {
-            match self.check_item(settlement, item, &mut seen) {
+            let account = self.check_account(settlement, (item.participant, item.account), &mut seen);
+            let allowed = account.and_then(|account| match settlement.may_advance(account, item.state) {
+                true => Ok(account),
+                false => Err(AdvanceFault::StateNotAllowed),
+            });
+            match allowed {
                 Ok(account) => {
-                    let cap_raised_to = movements.advance(account, item.state)?;
+                    movements.advance(account, item.state)?;
                     stages.push(SettlementStage {
                         account: account.account,
                         state: item.state,
                         reason: item.reason.clone(),
                         external_reference: item.external_reference.clone(),
-                        cap_raised_to,
+                        cap_raised_to: None,
                     });
                 }
                 Err(fault) => faults.push((index, fault)),
@@ -179,22 +226,20 @@ impl Ledger {
         Ok(AdminOutcome::SettlementAdvanced { faults })
     }
 
-    fn check_item<'a>(
+    /// The account that a call names, once.
+    pub(super) fn check_account<'a>(
         &self,
         settlement: &'a Settlement,
-        item: &AdvanceItem,
+        (participant, number): (u32, u32),
         seen: &mut BTreeSet<AccountId>,
     ) -> Result<&'a SettlementAccount, AdvanceFault> {
-        let account = AccountId::new(item.account).and_then(|id| settlement.account(id));
+        let account = AccountId::new(number).and_then(|id| settlement.account(id));
         let account = account.ok_or(AdvanceFault::AccountUnknown)?;
-        if self.account_ref(account.account).participant.number() != item.participant {
+        if self.account_ref(account.account).participant.number() != participant {
             return Err(AdvanceFault::AccountOfAnother);
         }
         if !seen.insert(account.account) {
             return Err(AdvanceFault::AccountRepeated);
-        }
-        if !settlement.may_advance(account, item.state) {
-            return Err(AdvanceFault::StateNotAllowed);
         }
         Ok(account)
     }
@@ -223,19 +268,21 @@ impl Ledger {
 }
 
 /// The postings of one call, each checked against the balances that the ones before it leave.
-struct Movements<'a> {
+pub(super) struct Movements<'a> {
     ledger: &'a Ledger,
+    settlement: SettlementId,
     moves_money: bool,
     checks_liquidity: bool,
     balances: BTreeMap<AccountId, Amount>,
-    events: Vec<Event>,
+    pub(super) events: Vec<Event>,
 }
 
 impl<'a> Movements<'a> {
-    fn new(ledger: &'a Ledger, settlement: &Settlement) -> Self {
+    pub(super) fn new(ledger: &'a Ledger, settlement: &Settlement) -> Self {
         let model = ledger.models().get((settlement.model as usize).wrapping_sub(1));
         Self {
             ledger,
+            settlement: settlement.id,
             moves_money: model.is_some_and(|model| model.auto_position_reset),
             checks_liquidity: model.is_some_and(|model| model.require_liquidity_check),
             balances: BTreeMap::new(),
@@ -244,27 +291,26 @@ impl<'a> Movements<'a> {
     }
 
     /// Moves what reaching a state moves: recipients are paid at RESERVED, before senders are relieved at COMMITTED.
-    /// Returns the cap that the liquidity check raised.
-    fn advance(
+    pub(super) fn advance(
         &mut self,
         account: &SettlementAccount,
         state: SettlementState,
-    ) -> Result<Option<Amount>, AdminRefusal> {
-        if !self.moves_money || account.state == state {
-            return Ok(None);
-        }
+    ) -> Result<(), AdminRefusal> {
         match state {
-            SettlementState::Reserved if account.net.is_negative() => {
-                let raised = self.raise_cap(account)?;
-                self.post(account, account.net.negated())?;
-                Ok(raised)
+            SettlementState::Reserved if self.is_due(account, state) && account.net.is_negative() => {
+                self.raise_cap(account)?;
+                self.post(account, account.net.negated())
             }
-            SettlementState::Committed if account.net > Amount::ZERO => {
-                self.post(account, account.net.negated())?;
-                Ok(None)
+            SettlementState::Committed if self.is_due(account, state) && account.net > Amount::ZERO => {
+                self.post(account, account.net.negated())
             }
-            _ => Ok(None),
+            _ => Ok(()),
         }
+    }
+
+    /// Whether reaching a state may move an account's position.
+    pub(super) fn is_due(&self, account: &SettlementAccount, state: SettlementState) -> bool {
+        self.moves_money && account.state != state
     }
 
     /// Takes back what a recipient was paid, and the cap that was raised for it unless an operator set another since.
@@ -273,38 +319,35 @@ impl<'a> Movements<'a> {
             return Ok(());
         }
         self.post(account, account.net)?;
-        let Some((participant, currency, limit)) = self.limit(account) else { return Ok(()) };
-        if account.cap_raised_to == Some(limit.value) {
-            let value = limit.value.checked_add(account.net).ok_or(AdminRefusal::BalanceFull)?;
-            let alarm_basis_points = limit.alarm_basis_points;
-            self.events.push(Event::LimitSet { participant, currency, value, alarm_basis_points });
+        // Earlier versions noted the cap that they left, and not by how much they raised it.
+        let limit = self.limit(account);
+        let raised_before = account.cap_raised_to.is_some() && account.cap_raised_to == limit;
+        let raised_by = account.cap_raised_by.or(raised_before.then_some(account.net.negated()));
+        if let Some(amount) = raised_by {
+            limit.and_then(|cap| cap.checked_sub(amount)).ok_or(AdminRefusal::BalanceFull)?;
+            self.events.push(Event::CapReturned { id: self.settlement, account: account.account, amount });
         }
         Ok(())
     }
 
     /// Raises a recipient's cap by what it is paid, if its position would be beyond the cap.
-    fn raise_cap(&mut self, account: &SettlementAccount) -> Result<Option<Amount>, AdminRefusal> {
-        let Some((participant, currency, limit)) = self.limit(account).filter(|_| self.checks_liquidity)
-        else {
-            return Ok(None);
-        };
+    fn raise_cap(&mut self, account: &SettlementAccount) -> Result<(), AdminRefusal> {
+        let Some(cap) = self.limit(account).filter(|_| self.checks_liquidity) else { return Ok(()) };
         let position = self.ledger.account_ref(account.account).balance;
-        let paid = account.net.negated();
-        let [cap, position_after] = [limit.value.units(), position.units()].map(i128::from);
-        if position_after + i128::from(paid.units()) <= cap {
-            return Ok(None);
+        let amount = account.net.negated();
+        if i128::from(position.units()) + i128::from(amount.units()) > i128::from(cap.units()) {
+            cap.checked_add(amount).ok_or(AdminRefusal::BalanceFull)?;
+            self.events.push(Event::CapRaised { id: self.settlement, account: account.account, amount });
         }
-        let value = limit.value.checked_add(paid).ok_or(AdminRefusal::BalanceFull)?;
-        let alarm_basis_points = limit.alarm_basis_points;
-        self.events.push(Event::LimitSet { participant, currency, value, alarm_basis_points });
-        Ok(Some(value))
+        Ok(())
     }
 
-    fn limit(&self, account: &SettlementAccount) -> Option<(ParticipantId, Currency, crate::Limit)> {
+    /// The net debit cap of a position.
+    fn limit(&self, account: &SettlementAccount) -> Option<Amount> {
         let account = self.ledger.account_ref(account.account);
         let is_position = account.kind == LedgerAccountTypeId::POSITION;
         let limit = self.ledger.participant(account.participant).limit(account.currency);
-        limit.filter(|_| is_position).map(|limit| (account.participant, account.currency, *limit))
+        limit.filter(|_| is_position).map(|limit| limit.value)
     }
 
     /// Adds an amount to the account, against the hub's settlement account.
@@ -325,8 +368,13 @@ impl<'a> Movements<'a> {
         Ok(())
     }
 
+    /// A balance as the postings before leave it.
+    pub(super) fn balance(&self, id: AccountId) -> Amount {
+        self.balances.get(&id).copied().unwrap_or_else(|| self.ledger.account_ref(id).balance)
+    }
+
     /// A balance holds an amount if it also holds all that reserved transfers may yet take from it.
-    fn add(&mut self, id: AccountId, change: Amount) -> Result<(), AdminRefusal> {
+    pub(super) fn add(&mut self, id: AccountId, change: Amount) -> Result<(), AdminRefusal> {
         let account = self.ledger.account_ref(id);
         let balance = self.balances.entry(id).or_insert(account.balance);
         let after = balance.checked_add(change).ok_or(AdminRefusal::BalanceFull)?;

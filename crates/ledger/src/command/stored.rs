@@ -5,6 +5,7 @@ use alloc::vec;
 
 use upesi_types::FspId;
 
+use super::cover::{CoverItem, SettlementCover};
 use super::fees::NewFeeRule;
 use super::funds::{FundsAction, FundsEnd, FundsPrepare};
 use super::operators::{NewCredential, NewOperator};
@@ -33,6 +34,8 @@ stored_struct! {
     SettlementAdvance { id, items }
     AdvanceItem { participant, account, state, reason, external_reference }
     SettlementAbort { id, reason, external_reference }
+    SettlementCover { id, items }
+    CoverItem { participant, account, funds, reason, external_reference }
     NamedTerms { name, currency, payers, payees, amount_min, amount_max, rate, decimals, fixed, paid_by }
     NewFeeRule { terms, from, until }
     NewOperator { name, roles, participant, is_active }
@@ -66,6 +69,8 @@ shown_struct! {
     SettlementAdvance { id as "settlementId", items as "accounts" }
     AdvanceItem { participant, account, state, reason, external_reference }
     SettlementAbort { id as "settlementId", reason, external_reference }
+    SettlementCover { id as "settlementId", items as "accounts" }
+    CoverItem { participant, account, funds as "transferId", reason, external_reference }
     NamedTerms {
         name, currency, payers, payees, amount_min, amount_max, rate as "rateMillionths", decimals, fixed, paid_by,
     }

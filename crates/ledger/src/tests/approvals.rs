@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use upesi_types::{FspId, Timestamp};
 
-use super::{absent_facts, account, amount, id, kes, participant, sound};
+use super::{absent_facts, account, amount, id, participant, sound, xts};
 use crate::approval::{
     AdminAction, ApprovalPolicy, PROPOSALS_ENDED_MAX, PROPOSALS_MAX, PROPOSALS_OF_MAKER_MAX, ProposalState,
 };
@@ -31,7 +31,7 @@ fn capped() -> Ledger {
     let mut ledger = sound();
     let set = Event::LimitSet {
         participant: participant(2),
-        currency: kes(),
+        currency: xts(),
         value: amount(5),
         alarm_basis_points: 800,
     };
@@ -84,7 +84,7 @@ fn green() -> FspId {
 fn limit(units: i64) -> AdminCommand {
     AdminCommand::SetLimit {
         name: green(),
-        currency: kes(),
+        currency: xts(),
         net_debit_cap: amount(units),
         alarm_basis_points: 800,
     }
@@ -97,7 +97,7 @@ fn deposit(number: u8, units: i64) -> AdminCommand {
         name: green(),
         account: account(3),
         amount: amount(units),
-        currency: kes(),
+        currency: xts(),
         external_reference: "".into(),
         reason: "as the bank says".into(),
         extensions: None,
@@ -169,7 +169,7 @@ fn administrators_need_each_other() {
 fn the_policy_and_its_waivers_decide() {
     let mut ledger = capped();
     assert!(waits(&ask(&mut ledger, "amina", limit(9))));
-    let waived = [(kes(), amount(100))].into_iter().collect();
+    let waived = [(xts(), amount(100))].into_iter().collect();
     let policy = ApprovalPolicy { waived, ..ApprovalPolicy::default() };
     assert!(waits(&ask(&mut ledger, "ines", AdminCommand::SetApprovalPolicy(policy.clone()))));
     let (outcome, _) = approve(&mut ledger, "ivan", 2);
@@ -178,7 +178,7 @@ fn the_policy_and_its_waivers_decide() {
         let outcome = ask(&mut ledger, "amina", deposit(number, units));
         assert_eq!(waits(&outcome), !is_alone, "{units}: {outcome:?}");
     }
-    let lower = [(kes(), amount(50))].into_iter().collect();
+    let lower = [(xts(), amount(50))].into_iter().collect();
     let stricter = ApprovalPolicy { waived: lower, ..policy };
     assert_eq!(ask(&mut ledger, "ines", AdminCommand::SetApprovalPolicy(stricter)), DONE);
 }
@@ -198,10 +198,10 @@ fn a_policy_is_as_strict_as_another_if_it_lets_no_more_through() {
         policy.second.insert(AdminAction::WindowClose);
     });
     let waived = with(|policy| {
-        policy.waived.insert(kes(), amount(5));
+        policy.waived.insert(xts(), amount(5));
     });
     let waived_more = with(|policy| {
-        policy.waived.insert(kes(), amount(6));
+        policy.waived.insert(xts(), amount(6));
     });
     for (one, other, expected) in [
         (&usual, &usual, true),
@@ -237,7 +237,7 @@ fn both_people_are_in_the_trail() {
             format!("{} {} for {who}: {} → {}", entry.by.action, entry.by.operator, entry.object, entry.after)
         })
         .collect();
-    let what = format!("deposit {} of greenbank, 0.0007 KES", id(21));
+    let what = format!("deposit {} of greenbank, 0.0007 XTS", id(21));
     assert_eq!(
         told,
         [

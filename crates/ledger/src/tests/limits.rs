@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-use super::{absent_facts, account, amount, id, kes, participant, sound, transfer};
+use super::{absent_facts, account, amount, id, participant, sound, transfer, xts};
 use crate::account::LedgerAccountTypeId;
 use crate::binding::Binding;
 use crate::callback::CallbackKey;
@@ -40,7 +40,7 @@ fn ask(ledger: &mut Ledger, command: AdminCommand) -> Result<AdminOutcome, Admin
 
 fn create(name: &str) -> AdminCommand {
     let name = FspId::parse(name).unwrap_or_else(|| unreachable!("a literal name"));
-    AdminCommand::CreateParticipant { name, currency: kes(), is_proxy: false }
+    AdminCommand::CreateParticipant { name, currency: xts(), is_proxy: false }
 }
 
 /// A hub that can take participants.
@@ -49,7 +49,7 @@ fn hub() -> Ledger {
     let kind: Box<str> = "HUB_MULTILATERAL_SETTLEMENT".into();
     let name = ledger.config().hub_name;
     for command in [
-        AdminCommand::CreateHubAccount { name, currency: kes(), kind },
+        AdminCommand::CreateHubAccount { name, currency: xts(), kind },
         AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net("DEFERREDNET", None)),
     ] {
         assert_eq!(ask(&mut ledger, command), Ok(AdminOutcome::Done));
@@ -94,7 +94,7 @@ fn settlement_models_are_at_most_a_thousand() {
     };
     assert_eq!(ask(&mut ledger, new("LAST", currencies[1])), DONE);
     assert_eq!(ledger.models().last().map(|model| model.id), Some(1_000));
-    assert_eq!(ask(&mut ledger, new("BEYOND", kes())), Err(AdminRefusal::ModelsFull));
+    assert_eq!(ask(&mut ledger, new("BEYOND", xts())), Err(AdminRefusal::ModelsFull));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_withdrawal_beyond_the_cover_is_kept_and_says_why() {
             name: ledger.participants[1].name,
             account: account(3),
             amount: amount(units),
-            currency: kes(),
+            currency: xts(),
             external_reference: "".into(),
             reason: "as told by the bank".into(),
             extensions: None,

@@ -7,7 +7,7 @@ use alloc::{format, vec};
 
 use upesi_types::{FspId, Timestamp};
 
-use super::{absent_facts, kes, sound};
+use super::{absent_facts, sound, xts};
 use crate::change::Change;
 use crate::command::{
     Act, AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Deed, Entrance, EntranceKind,
@@ -201,7 +201,7 @@ fn every_effect_has_its_entry_in_the_same_record() {
     assert_eq!(ledger.trail(), Trail { count: 4, head: entries[3].chain });
     // What changes nothing, and what the rules refuse, leaves no record.
     assert_eq!(act(&mut ledger, Deed::Change(service("deploy", &[Role::Viewer]))).1, vec![]);
-    let unknown = AdminCommand::CreateParticipant { name, currency: kes(), is_proxy: false };
+    let unknown = AdminCommand::CreateParticipant { name, currency: xts(), is_proxy: false };
     let (refused, events) = act(&mut ledger, Deed::Change(unknown));
     assert!(refused.is_err() && events.is_empty(), "{refused:?} {events:?}");
     assert_eq!(ledger.trail().count, 4);

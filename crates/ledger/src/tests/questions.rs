@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, Timestamp};
 
-use super::{account, amount, funds, id, kes, participant, sound, transfer};
+use super::{account, amount, funds, id, participant, sound, transfer, xts};
 use crate::account::LedgerAccountTypeId;
 use crate::callback::{Callback, CallbackContent, CallbackKey, ResourceId, StateMethod, Subject};
 use crate::codec::DecodeError;
@@ -126,12 +126,12 @@ fn account_types_have_names_and_an_unknown_one_has_none() {
 
 #[test]
 fn a_currency_is_governed_by_its_own_active_models_or_else_by_the_default_ones() {
-    let tzs = Currency::parse("TZS").unwrap_or(kes());
+    let tzs = Currency::parse("TZS").unwrap_or(xts());
     // Number, currency, settled type, active; the default is number 1.
     let models = [
         (1, None, LedgerAccountTypeId::POSITION, true),
-        (2, Some(kes()), LedgerAccountTypeId::INTERCHANGE_FEE, true),
-        (3, Some(kes()), LedgerAccountTypeId::POSITION, false),
+        (2, Some(xts()), LedgerAccountTypeId::INTERCHANGE_FEE, true),
+        (3, Some(xts()), LedgerAccountTypeId::POSITION, false),
         (4, Some(tzs), LedgerAccountTypeId::POSITION, false),
         (5, None, LedgerAccountTypeId::INTERCHANGE_FEE, true),
         (6, None, LedgerAccountTypeId::INTERCHANGE_FEE, false),
@@ -145,10 +145,10 @@ fn a_currency_is_governed_by_its_own_active_models_or_else_by_the_default_ones()
     }
     let governing =
         |currency| ledger.models_governing(currency).iter().map(|model| model.id).collect::<Vec<_>>();
-    assert_eq!(governing(kes()), [2]);
+    assert_eq!(governing(xts()), [2]);
     assert_eq!(governing(tzs), [1, 5]);
     let position = |currency| ledger.position_model(currency).map(|model| model.id);
-    assert_eq!(position(kes()), None, "a currency with a model of its own does not fall back");
+    assert_eq!(position(xts()), None, "a currency with a model of its own does not fall back");
     assert_eq!(position(tzs), Some(1));
     assert_eq!(ledger.model_named("M4").map(|model| (model.id, model.is_active)), Some((4, false)));
     assert!(ledger.model_named("M7").is_none());
@@ -157,18 +157,18 @@ fn a_currency_is_governed_by_its_own_active_models_or_else_by_the_default_ones()
 #[test]
 fn cover_is_on_the_account_that_the_model_of_positions_names() {
     let mut ledger = sound();
-    let cover = |ledger: &Ledger| ledger.cover(&ledger.participants()[1], kes());
+    let cover = |ledger: &Ledger| ledger.cover(&ledger.participants()[1], xts());
     assert_eq!(cover(&ledger), Amount::ZERO, "no model");
     evolve(&mut ledger, [Event::SettlementModelCreated(positions_model(1, None))]);
     assert_eq!(cover(&ledger), amount(460), "500 in, 40 on their way out");
     let settlement_account_type = LedgerAccountTypeId::INTERCHANGE_FEE_SETTLEMENT;
-    let other = SettlementModel { settlement_account_type, ..positions_model(2, Some(kes())) };
+    let other = SettlementModel { settlement_account_type, ..positions_model(2, Some(xts())) };
     evolve(&mut ledger, [Event::SettlementModelCreated(other)]);
     assert_eq!(cover(&ledger), Amount::ZERO, "no such account");
     let opened = Event::AccountCreated {
         id: account(5),
         participant: participant(2),
-        currency: kes(),
+        currency: xts(),
         kind: settlement_account_type,
         is_opened: true,
     };

@@ -6,7 +6,7 @@ use alloc::{format, vec};
 
 use upesi_types::{Amount, FspId, Timestamp};
 
-use super::{absent_facts, account, amount, id, kes, participant, sound, transfer};
+use super::{absent_facts, account, amount, id, participant, sound, transfer, xts};
 use crate::account::{Account, LedgerAccountTypeId};
 use crate::audit::check;
 use crate::command::{
@@ -70,8 +70,8 @@ fn hub() -> Ledger {
     let name = ledger.config().hub_name;
     let kind: Box<str> = "HUB_MULTILATERAL_SETTLEMENT".into();
     for command in [
-        AdminCommand::CreateHubAccount { name, currency: kes(), kind },
-        AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net("NET", Some(kes()))),
+        AdminCommand::CreateHubAccount { name, currency: xts(), kind },
+        AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net("NET", Some(xts()))),
     ] {
         assert_eq!(submit(&mut ledger, command), Ok(AdminOutcome::Done));
     }
@@ -115,7 +115,7 @@ fn each_damage_is_found() {
         (|ledger| ledger.windows.all[0].pairs = Some(Vec::new()), &[content]),
         (
             |ledger| ledger.settlements[0].accounts[1].net = amount(-19),
-            &["the nets of settlement 1 sum to 1 ten-thousandths of KES, not to zero", nets],
+            &["the nets of settlement 1 sum to 1 ten-thousandths of XTS, not to zero", nets],
         ),
     ];
     for (at, (damage, expected)) in cases.into_iter().enumerate() {
@@ -333,7 +333,7 @@ fn a_commit_that_cover_cannot_hold_is_not_settled_at_once() {
         let owner = ledger.accounts[3].participant;
         ledger.accounts.push(Account { id: account(6), ..ledger.accounts[2].clone() });
         ledger.accounts[5].participant = owner;
-        let (currency, kind) = (kes(), LedgerAccountTypeId::SETTLEMENT);
+        let (currency, kind) = (xts(), LedgerAccountTypeId::SETTLEMENT);
         ledger.participants[2].accounts.push(AccountRef { currency, kind, id: account(6) });
         ledger.models[0].granularity = Granularity::Gross;
         (ledger.accounts[2].balance, ledger.accounts[5].balance) = (amount(payer), amount(payee));
@@ -402,14 +402,14 @@ fn a_hub_without_its_settlement_account_moves_nothing() {
     assert!(advance(&mut ledger, 1, SettlementState::Recorded).is_ok());
     let hub = &mut ledger.participants[0].accounts;
     hub.retain(|account| account.kind != LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT);
-    let missing = AdminRefusal::HubSettlementAccountMissing { currency: kes() };
+    let missing = AdminRefusal::HubSettlementAccountMissing { currency: xts() };
     assert_eq!(advance(&mut ledger, 1, SettlementState::Reserved), Err(missing));
     let settlement = ledger.settlement(SettlementId(1)).map(|settlement| settlement.state);
     assert_eq!(settlement, Some(SettlementState::Recorded));
 }
 
 #[test]
-#[should_panic(expected = "a settlement window is closed without its KES")]
+#[should_panic(expected = "a settlement window is closed without its XTS")]
 fn a_window_closes_with_all_its_contents() {
     let closed =
         Event::WindowClosed { id: WindowId(1), next: WindowId(2), reason: "".into(), contents: Vec::new() };
@@ -431,7 +431,7 @@ fn rule(name: &str, fixed: i64, paid_by: FeePayer) -> NewFeeRule {
     NewFeeRule {
         terms: FeeTerms {
             name: name.into(),
-            currency: kes(),
+            currency: xts(),
             payers: Vec::new(),
             payees: Vec::new(),
             amount_min: Amount::ZERO,
@@ -565,4 +565,24 @@ fn a_snapshot_whose_rules_contradict_it_is_refused() {
             assert_eq!(read.fee_rules(), ledger.fee_rules());
         }
     }
+}
+
+/// Earlier versions let a model cover positions by accounts without deposits.
+#[test]
+fn a_model_that_replaces_a_wrong_one_brings_accounts_of_cover() {
+    let mut ledger = hub();
+    let mut wrong = ledger.models()[0].clone();
+    wrong.settlement_account_type = LedgerAccountTypeId::INTERCHANGE_FEE_SETTLEMENT;
+    ledger.models = vec![wrong];
+    // The two DFSPs that have positions lose their accounts of cover.
+    for participant in &mut ledger.participants {
+        participant.accounts.retain(|account| account.kind != LedgerAccountTypeId::SETTLEMENT);
+    }
+    let before = ledger.accounts().len();
+    let off = AdminCommand::SetSettlementModelActivity { name: "NET".into(), is_active: false };
+    assert_eq!(submit(&mut ledger, off), Ok(AdminOutcome::Done));
+    let right = NewSettlementModel::deferred_net("RIGHT", Some(xts()));
+    assert_eq!(submit(&mut ledger, AdminCommand::CreateSettlementModel(right)), Ok(AdminOutcome::Done));
+    let created: Vec<_> = ledger.accounts()[before..].iter().map(|one| (one.kind, one.is_opened)).collect();
+    assert_eq!(created, [(LedgerAccountTypeId::SETTLEMENT, true); 2]);
 }

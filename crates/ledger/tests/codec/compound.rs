@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use upesi_ledger::command::{
-    AdvanceItem, FundsAction, FundsEnd, FundsPrepare, NewCredential, NewFeeRule, NewOperator, NewSettlement,
-    NewSettlementModel, NewSignatureKey, SettlementAbort, SettlementAdvance,
+    AdvanceItem, CoverItem, FundsAction, FundsEnd, FundsPrepare, NewCredential, NewFeeRule, NewOperator,
+    NewSettlement, NewSettlementModel, NewSignatureKey, SettlementAbort, SettlementAdvance, SettlementCover,
 };
 use upesi_ledger::{
     AccountId, AdminAction, AdminCommand, ApprovalPolicy, AskedItem, BindingKind, Block, Bulk, BulkAnswer,
@@ -96,6 +96,16 @@ fn of_money(values: Values) -> Vec<AdminCommand> {
                 participant: number,
                 account: number,
                 state: SettlementState::Settled,
+                reason: reason.clone(),
+                external_reference: option.clone(),
+            }],
+        }),
+        AdminCommand::MoveCover(SettlementCover {
+            id: SettlementId(number),
+            items: vec![CoverItem {
+                participant: number,
+                account: number,
+                funds: id,
                 reason: reason.clone(),
                 external_reference: option.clone(),
             }],

@@ -9,7 +9,7 @@ use super::scheme::{Deal, End, Scheme, Swap};
 pub const NAMES: [&str; 6] = ["alpha", "beta", "gamma", "delta", "faraway", "overseas"];
 /// Who is behind which proxy, where there are proxies.
 pub const BEHIND: [(Member, Member); 2] = [(4, 3), (5, 2)];
-pub const CURRENCIES: [&str; 2] = ["KES", "TZS"];
+pub const CURRENCIES: [&str; 2] = ["XTS", "XAU"];
 /// Cap and cover of each member in each currency.
 pub const LIMIT: i64 = 40;
 pub const TRANSFERS: u8 = 6;

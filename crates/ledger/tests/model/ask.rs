@@ -344,7 +344,7 @@ impl AskPrepare {
             payer: fsp(self.payer),
             payee: fsp(self.payee),
             amount: self.units.map(amount).ok_or((AmountError::Scale, "0.00001".into())),
-            currency: kes(),
+            currency: xts(),
             condition: self.has_condition.then(|| Sha256::digest([self.id; 32]).into()),
             expires_at: Timestamp::from_ms(expires_ms),
             fingerprint: self.fingerprint(expires_ms),
@@ -418,7 +418,7 @@ pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger, now_ms: i64) -
 }
 
 fn admin(ask: &Ask, ledger: &Ledger) -> AdminCommand {
-    let currency = kes();
+    let currency = xts();
     match *ask {
         Ask::Create(name) => AdminCommand::CreateParticipant { name: fsp(name), currency, is_proxy: false },
         Ask::Activate { name, is_active } => {
@@ -457,7 +457,11 @@ fn admin(ask: &Ask, ledger: &Ledger) -> AdminCommand {
             let kind = if is_known { "HUB_RECONCILIATION" } else { "NOSTRO" }.into();
             AdminCommand::CreateHubAccount { name: fsp(name), currency, kind }
         }
-        Ask::Model { is_new_name } => new_model(if is_new_name { "OTHER" } else { "NET" }),
+        Ask::Model { is_new_name: true } => AdminCommand::CreateSettlementModel(NewSettlementModel {
+            delay: Delay::Immediate,
+            ..NewSettlementModel::deferred_net("OTHER", Some(currency))
+        }),
+        Ask::Model { is_new_name: false } => new_model("NET"),
         Ask::AccountType => AdminCommand::CreateLedgerAccountType {
             name: "VOSTRO".into(),
             description: "".into(),
@@ -501,7 +505,7 @@ fn rule(ask: &Ask, now_ms: i64) -> AdminCommand {
     let from_ms = now_ms + said.begins_in_ms;
     let terms = FeeTerms {
         name: name(&said.id),
-        currency: kes(),
+        currency: xts(),
         payers: if said.names_payers { PAYERS.map(fsp).to_vec() } else { Vec::new() },
         payees: Vec::new(),
         amount_min: amount(said.least),
@@ -589,7 +593,7 @@ fn advance(id: Option<u8>, names: Option<&[Name]>, state: Option<u8>, ledger: &L
 }
 
 pub fn new_model(name: &str) -> AdminCommand {
-    AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net(name, Some(kes())))
+    AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net(name, Some(xts())))
 }
 
 /// Settles what fees are owed.
@@ -597,7 +601,7 @@ pub fn fee_model() -> AdminCommand {
     AdminCommand::CreateSettlementModel(NewSettlementModel {
         ledger_account_type: "INTERCHANGE_FEE".into(),
         settlement_account_type: "INTERCHANGE_FEE_SETTLEMENT".into(),
-        ..NewSettlementModel::deferred_net("FEES", Some(kes()))
+        ..NewSettlementModel::deferred_net("FEES", Some(xts()))
     })
 }
 
@@ -614,7 +618,7 @@ pub fn gross_model() -> AdminCommand {
 /// An account that there is none of has the number 999.
 pub fn account(ledger: &Ledger, name: Name, kind: LedgerAccountTypeId) -> AccountId {
     let owner = ledger.participant_named(&fsp(name));
-    let found = owner.and_then(|owner| owner.account(kes(), kind));
+    let found = owner.and_then(|owner| owner.account(xts(), kind));
     found.or(AccountId::new(999)).expect("above zero")
 }
 
@@ -623,8 +627,9 @@ fn owed(ledger: &Ledger, name: Name) -> Vec<CallbackKey> {
     ledger.outbox().iter().map(|(key, _)| key).filter(|key| Some(key.target) == target).collect()
 }
 
-pub fn kes() -> Currency {
-    Currency::parse("KES").expect("listed")
+/// Of a currency without smallest unit: amounts are any numbers of ten-thousandths.
+pub fn xts() -> Currency {
+    Currency::parse("XTS").expect("listed")
 }
 
 pub fn fsp(name: &str) -> FspId {

@@ -467,11 +467,37 @@ impl Scheme {
             | Ask::ActivateAccount { name, .. }
             | Ask::Endpoint { name, .. }
             | Ask::Open { name, .. }
-            | Ask::Limit { name, .. } => match self.members.get_mut(name) {
-                Some(member) => member.operate(ask),
-                None => refused(3200),
-            },
+            | Ask::Limit { name, .. } => {
+                let is_used = self.is_position_used(name);
+                self.operate_member(ask, name, is_used)
+            }
             ref other => panic!("{other:?} is no operator's change"),
+        }
+    }
+
+    /// Whether a transfer is in a member's position: in flight, or in a window.
+    fn is_position_used(&self, name: Name) -> bool {
+        self.deals.values().filter(|deal| deal.payer == name || deal.payee == name).any(|deal| {
+            match deal.end {
+                End::Open => true,
+                End::Committed(_) => deal.window.is_some(),
+                End::Aborted(_) | End::Expired | End::Refused => false,
+            }
+        })
+    }
+
+    fn operate_member(&mut self, ask: &Ask, name: Name, is_used: bool) -> String {
+        match self.members.get_mut(name) {
+            Some(member) => {
+                let answer = member.operate(ask, is_used);
+                if matches!(ask, Ask::Limit { .. }) && answer == done() {
+                    // The operator's cap stays, whatever becomes of the settlements.
+                    let parties = self.settlings.iter_mut().filter_map(|one| one.parties.get_mut(name));
+                    parties.for_each(|party| party.raised_by = 0);
+                }
+                answer
+            }
+            None => refused(3200),
         }
     }
 }
@@ -481,7 +507,8 @@ impl Member {
         self.cap = Some(cap);
     }
 
-    fn operate(&mut self, ask: &Ask) -> String {
+    /// `is_used`: whether a transfer is in its position.
+    fn operate(&mut self, ask: &Ask, is_used: bool) -> String {
         match *ask {
             Ask::Activate { is_active, .. } => change(&mut self.is_inactive, !is_active),
             Ask::ActivateAccount { is_position, .. } if !self.is_opened || !is_position => refused(3100),
@@ -489,10 +516,15 @@ impl Member {
             Ask::Endpoint { is_empty: true, .. } => refused(3101),
             Ask::Endpoint { .. } => change(&mut self.has_endpoint, true),
             Ask::Open { .. } if !self.has_accounts => refused(3200),
-            Ask::Open { .. } if self.is_opened => refused(3100),
+            Ask::Open { position, .. } if self.is_opened && (is_used || position == self.begins_with) => {
+                refused(3100)
+            }
             Ask::Open { cap, .. } if cap < 0 => refused(3101),
+            Ask::Open { cap, position, .. } if position > cap => refused(3100),
             Ask::Open { cap, position, .. } => {
-                (self.is_opened, self.is_position_active) = (true, true);
+                // A correction leaves the account switched off, if it is.
+                self.is_position_active |= !self.is_opened;
+                self.is_opened = true;
                 (self.cap, self.begins_with) = (Some(cap), position);
                 done()
             }

@@ -29,11 +29,11 @@ pub struct Settling {
     pub parties: BTreeMap<Name, Party>,
 }
 
-/// Where a party stands, and the cap that was left when it was raised.
+/// Where a party stands, and by how much its cap is raised.
 #[derive(Default)]
 pub struct Party {
     state: usize,
-    raised_to: Option<i64>,
+    pub raised_by: i64,
 }
 
 impl Settling {
@@ -201,7 +201,7 @@ impl Scheme {
             let cap = self.cap(name);
             if position + paid > cap {
                 self.members.get_mut(name).expect("a member").set_cap(cap + paid);
-                party.raised_to = Some(cap + paid);
+                party.raised_by = paid;
             }
         }
         party.state = state;
@@ -224,13 +224,11 @@ impl Scheme {
             }
         }
         for (name, party) in &mut settling.parties {
-            if party.state == RESERVED && party.raised_to == Some(self.cap(name)) {
-                let paid =
-                    -self.net(name, &settling.windows, settling.is_fee).expect("a party of the settlement");
-                let cap = self.cap(name) - paid;
+            if party.raised_by != 0 {
+                let cap = self.cap(name) - party.raised_by;
                 self.members.get_mut(name).expect("a member").set_cap(cap);
             }
-            *party = Party { state: ABORTED, raised_to: None };
+            *party = Party { state: ABORTED, raised_by: 0 };
         }
         settling.state = ABORTED;
         self.settlings.insert(index, settling);

@@ -62,6 +62,7 @@ impl Story {
             "close" => self.close_window(words)?,
             "settle" => self.create_settlement(words)?,
             "advance" => self.advance_settlement(words)?,
+            "cover" => self.move_cover(words)?,
             "abort-settlement" => self.abort_settlement(words)?,
             "end" => settlement::end(words)?,
             "commit" => self.end_funds(FundsAction::Commit, words)?,
@@ -131,12 +132,12 @@ impl Story {
 
     /// `participant greenbank KES cap 5000 position 1200 funds 3000`: created, opened, funded.
     pub(super) fn onboard(&mut self, words: &mut Words) -> Parsed<()> {
-        let cap = words.option("cap")?.map_or(Ok(Amount::ZERO), |text| words::amount(&text))?;
+        let cap = words.option("cap")?.map(|text| words::amount(&text)).transpose()?;
         let position = words.option("position")?.map_or(Ok(Amount::ZERO), |text| words::amount(&text))?;
         let funds = words.option("funds")?;
         let (name, currency) = (words.name()?, words.currency()?);
         self.must(AdminCommand::CreateParticipant { name, currency, is_proxy: false })?;
-        let (net_debit_cap, initial_position) = (cap, position);
+        let (net_debit_cap, initial_position) = (cap.unwrap_or(position.max(Amount::ZERO)), position);
         self.must(AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position })?;
         if let Some(funds) = funds {
             let line = format!("funds-of-{name}-in-{currency} {name} {funds} {currency}");

@@ -211,6 +211,7 @@ impl Story {
             "pairs" => self.pairs(words)?,
             "stage" => self.stage(words)?,
             "note" => self.note(words)?,
+            "remainder" => self.remainder(words)?,
             "approval" => self.approval(words)?,
             "parked" => (words.next("a number")?, self.twin.live.outbox().parked_len().to_string()),
             _ => return Err("no such step".to_owned()),

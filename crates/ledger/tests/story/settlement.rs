@@ -1,6 +1,8 @@
 //! Settlement windows and settlements: what operators ask for, and what stories check.
 
-use upesi_ledger::command::{AdvanceItem, NewFeeRule, NewSettlement, SettlementAbort, SettlementAdvance};
+use upesi_ledger::command::{
+    AdvanceItem, CoverItem, NewFeeRule, NewSettlement, SettlementAbort, SettlementAdvance, SettlementCover,
+};
 use upesi_ledger::{
     Account, AccountId, AdminCommand, FeePayer, FeeTerms, Settlement, SettlementId, SettlementState, WindowId,
 };
@@ -59,6 +61,24 @@ impl Story {
         };
         let items = accounts.into_iter().map(item).collect();
         Ok(AdminCommand::AdvanceSettlement(SettlementAdvance { id, items }))
+    }
+
+    /// `cover 1 greenbank w1 bluewallet d1`, with `because REASON`, `reference REF`: accounts, each with the id of its
+    /// movement of funds.
+    pub(super) fn move_cover(&mut self, words: &mut Words) -> Parsed<AdminCommand> {
+        let reason = reason(words)?;
+        let external_reference: Option<Box<str>> = words.option("reference")?.map(Into::into);
+        let id = settlement(&words.next("a settlement")?)?;
+        let mut items = Vec::new();
+        while !words.is_empty() {
+            let account = self.settled_account(&words.next("an account")?)?;
+            let participant = self.twin.live.account(account).map_or(0, |found| found.participant.number());
+            let funds = self.id(&words.next("a movement of funds")?);
+            let (account, reason) = (account.number(), reason.clone());
+            let external_reference = external_reference.clone();
+            items.push(CoverItem { participant, account, funds, reason, external_reference });
+        }
+        Ok(AdminCommand::MoveCover(SettlementCover { id, items }))
     }
 
     /// `abort-settlement 1`, with `because REASON`, `reference REF`.
@@ -128,6 +148,15 @@ impl Story {
         let found = found.ok_or("the settlement has no such account")?;
         let reference = found.external_reference.as_deref().unwrap_or("none");
         Ok((rest(words)?, format!("{} {reference}", found.reason)))
+    }
+
+    /// `remainder 1 greenbank 0.005 in, 0.002 over`: what an account takes over, and leaves to the next settlement.
+    pub(super) fn remainder(&self, words: &mut Words) -> Parsed<(String, String)> {
+        let id = settlement(&words.next("a settlement")?)?;
+        let account = self.settled_account(&words.next("an account")?)?;
+        let found = self.twin.live.settlement(id).and_then(|settlement| settlement.account(account));
+        let found = found.ok_or("the settlement has no such account")?;
+        Ok((rest(words)?, format!("{} in, {} over", found.carried_in, found.carried_over)))
     }
 
     /// The owner of a POSITION account in KES; of another one also its type and currency.

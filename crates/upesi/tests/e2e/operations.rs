@@ -486,9 +486,9 @@ fn a_treasury_of_two_closes_settles_and_reconciles() {
         "--lower-caps",
         "--raise-caps",
     ]);
-    // RECORDED, RESERVED; greenbank COMMITTED, its withdrawal in two steps; both receivers COMMITTED by one, their
-    // deposits; bluewallet's cap; SETTLED.
-    assert_eq!(rounds, [1, 1, 1, 1, 1, 1, 2, 1, 1]);
+    // RECORDED, RESERVED; greenbank COMMITTED with its withdrawal; both receivers COMMITTED with their deposits;
+    // bluewallet's cap; SETTLED.
+    assert_eq!(rounds, [1, 1, 1, 1, 1, 1]);
     assert!(shown.starts_with("settlement 2  SETTLED") && !shown.contains("by the hub"), "{shown}");
     world.restart_with(&[("admin.authentication", "off")]);
     let after = expected(&[("-2967.75", "2967.75"), ("-3020.5", "3020.5"), ("-3011.75", "3011.75")]);

@@ -291,6 +291,12 @@ impl Books {
                 self.add(debit.number(), i128::from(amount.units()));
                 self.add(credit.number(), -i128::from(amount.units()));
             }
+            Event::CapRaised { account, amount, .. } => {
+                self.shift_cap(account.number(), amount.units().into())
+            }
+            Event::CapReturned { account, amount, .. } => {
+                self.shift_cap(account.number(), -i128::from(amount.units()));
+            }
             Event::LimitSet { participant, currency, value, .. } => {
                 if let Some(member) = self.members.get_mut(&participant.number()) {
                     member.caps[usize::from(currency_of(*currency))] = i128::from(value.units());
@@ -476,6 +482,16 @@ impl Books {
                 ledger.outbox().len(),
                 self.owed.len()
             ));
+        }
+    }
+}
+
+impl Books {
+    /// The cap of an account's owner rises by so much.
+    fn shift_cap(&mut self, account: u32, units: i128) {
+        let Some((owner, _, currency)) = self.numbers.get(&account).copied() else { return };
+        if let Some(member) = self.members.get_mut(&owner) {
+            member.caps[usize::from(currency)] += units;
         }
     }
 }

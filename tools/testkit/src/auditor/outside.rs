@@ -454,7 +454,7 @@ impl Outside {
 
     /// An operator reads the settlements after an answer.
     pub(crate) fn read_settlements(&mut self, ledger: &Ledger, findings: &mut Findings) {
-        self.treasurer.read(ledger, &mut self.caps, findings);
+        self.treasurer.read(ledger, (&mut self.caps, &mut self.cover), findings);
     }
 
     /// Caps are those that operators were told are set.

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use upesi_ledger::{
-    AdminCommand, ContentId, ContentRef, Event, FeePayer, FeeRule, Granularity, Ledger, NewContent, Record,
-    SettlementId, SettlementNet, SettlementStage, SettlementState, WindowId, WindowState,
+    AdminCommand, CarriedRemainder, ContentId, ContentRef, Event, FeePayer, FeeRule, FundsDirection,
+    Granularity, Ledger, NewContent, Record, SettlementId, SettlementNet, SettlementStage, SettlementState,
+    WindowId, WindowState,
 };
 use upesi_types::Timestamp;
 
@@ -23,7 +24,7 @@ type Nets = BTreeMap<AccountKey, i128>;
 enum Effect {
     /// So much is added to the first account and taken from the second.
     Moved(AccountKey, AccountKey, i128),
-    /// A participant's cap in a currency.
+    /// A participant's cap in a currency rises by so much.
     Cap(u32, u8, i128),
 }
 
@@ -60,8 +61,13 @@ struct Settlement {
     contents: Vec<ContentId>,
     nets: Nets,
     states: BTreeMap<AccountKey, SettlementState>,
-    /// Caps that its liquidity check raised.
+    /// By how much its liquidity check raised caps, unless an operator set others since.
     raised: BTreeMap<AccountKey, i128>,
+    /// Accounts whose cover has moved.
+    paid: BTreeSet<AccountKey>,
+    /// What earlier settlements left below the currency's smallest unit, and what this one leaves.
+    carried_in: Nets,
+    carried_over: Nets,
     is_aborted: bool,
 }
 
@@ -104,6 +110,12 @@ impl Asked {
                 let items = advance.items.iter();
                 self.stages.extend(items.map(|item| (advance.id.0, item.account, item.state.number())));
             }
+            AdminCommand::MoveCover(cover) => {
+                for state in [SettlementState::Committed, SettlementState::Settled] {
+                    let items = cover.items.iter();
+                    self.stages.extend(items.map(|item| (cover.id.0, item.account, state.number())));
+                }
+            }
             AdminCommand::AbortSettlement(abort) => {
                 self.aborts.insert(abort.id.0);
             }
@@ -138,6 +150,8 @@ pub(super) struct SettlementBooks {
     closed: Vec<Paid>,
     contents: Vec<Content>,
     settlements: Vec<Settlement>,
+    /// What ended settlements left to the next ones.
+    carried: Nets,
     fee_rules: Vec<FeeRule>,
     pub(super) counts: SettlementCounts,
 }
@@ -214,13 +228,38 @@ impl SettlementBooks {
                 }
                 Event::WindowClosed { id, next, contents, .. } => self.closed((*id, *next), contents),
                 Event::SettlementCreated { id, model, contents, accounts: nets, .. } => {
-                    self.created((*id, *model), contents, nets, accounts)
+                    let remainders = record.events.iter().find_map(|event| match event {
+                        Event::RemaindersCarried { accounts, .. } => Some(&**accounts),
+                        _ => None,
+                    });
+                    self.created((*id, *model), contents, (nets, remainders.unwrap_or_default()), accounts)
+                }
+                Event::LimitSet { participant, currency, .. } => {
+                    let key = (participant.number(), POSITION, currency_of(*currency));
+                    for settlement in &mut self.settlements {
+                        settlement.raised.remove(&key);
+                    }
+                    continue;
+                }
+                Event::CoverMoved { id, account, .. } => {
+                    let moved = record.events.iter().filter_map(|event| match event {
+                        Event::FundsPrepared(funds) => Some(funds),
+                        _ => None,
+                    });
+                    let amounts = moved.map(|funds| {
+                        let amount = i128::from(funds.amount.units());
+                        (
+                            funds.participant.number(),
+                            if funds.direction == FundsDirection::In { -amount } else { amount },
+                        )
+                    });
+                    self.cover_moved(*id, accounts.key(account.number()), amounts.collect())
                 }
                 Event::SettlementAdvanced { id, accounts: stages } => {
                     self.advanced(*id, stages, accounts).map(|effects| expected.extend(effects))
                 }
                 Event::SettlementAborted { id, .. } => {
-                    self.aborted(*id, accounts).map(|effects| expected.extend(effects))
+                    self.aborted(*id).map(|effects| expected.extend(effects))
                 }
                 _ => continue,
             };
@@ -278,7 +317,7 @@ impl SettlementBooks {
         &mut self,
         (id, model): (SettlementId, u32),
         contents: &[ContentRef],
-        accounts: &[SettlementNet],
+        (accounts, remainders): (&[SettlementNet], &[CarriedRemainder]),
         keys: &impl Accounts,
     ) -> Result<(), String> {
         let mut nets = Nets::new();
@@ -294,12 +333,38 @@ impl SettlementBooks {
                 *nets.entry(*account).or_default() += amount;
             }
         }
-        let theirs: Option<Nets> = accounts
+        let kinds: BTreeSet<_> = nets.keys().map(|key| (key.1, key.2)).collect();
+        let (taken, left): (Nets, Nets) = std::mem::take(&mut self.carried)
+            .into_iter()
+            .partition(|(key, _)| kinds.contains(&(key.1, key.2)));
+        self.carried = left;
+        taken.iter().for_each(|(key, units)| *nets.entry(*key).or_default() += units);
+        let side = |of: fn(&CarriedRemainder) -> i64| {
+            let known = remainders
+                .iter()
+                .filter_map(|one| Some((keys.key(one.account.number())?, i128::from(of(one)))));
+            known.filter(|(_, units)| *units != 0).collect::<Nets>()
+        };
+        let carried_over = side(|one| one.carried_over.units());
+        let carried_in = side(|one| one.carried_in.units());
+        let mine = nets;
+        let nets: Option<Nets> = accounts
             .iter()
             .map(|net| Some((keys.key(net.account.number())?, i128::from(net.net.units()))))
             .collect();
-        if theirs.as_ref() != Some(&nets) || id.0 as usize != self.settlements.len() + 1 {
-            return Err(format!("settlement {id} has the nets {theirs:?}, its windows have {nets:?}"));
+        let nets = nets.ok_or_else(|| format!("settlement {id} has unknown accounts"))?;
+        let mut theirs = nets.clone();
+        carried_over.iter().for_each(|(key, units)| *theirs.entry(*key).or_default() += units);
+        // Banks move whole hundredths.
+        let is_fine =
+            nets.values().any(|net| net % 100 != 0) || carried_over.values().any(|over| over.abs() >= 100);
+        if carried_in != taken || is_fine || nets.values().sum::<i128>() != 0 {
+            return Err(format!(
+                "settlement {id} has the nets {nets:?}, in {carried_in:?}, over {carried_over:?}"
+            ));
+        }
+        if theirs != mine || id.0 as usize != self.settlements.len() + 1 {
+            return Err(format!("settlement {id} has the nets {theirs:?}, its windows have {mine:?}"));
         }
         let model = self.models.get(model as usize - 1).copied();
         self.settlements.push(Settlement {
@@ -308,6 +373,9 @@ impl SettlementBooks {
             states: nets.keys().map(|account| (*account, SettlementState::Pending)).collect(),
             nets,
             raised: BTreeMap::new(),
+            paid: BTreeSet::new(),
+            carried_in,
+            carried_over,
             is_aborted: false,
         });
         self.counts.settlements += 1;
@@ -349,19 +417,13 @@ impl SettlementBooks {
                 let (cap, needed) = (accounts.cap(key.0, key.2), accounts.balance(key) - net);
                 let is_capped = key.1 == POSITION && settlement.model.checks_liquidity;
                 let is_short = net < 0 && is_capped && needed > cap;
-                is_short.then_some(cap - net)
+                is_short.then_some(-net)
             } else {
                 None
             };
-            if stage.cap_raised_to.map(|cap| i128::from(cap.units())) != raised {
-                let theirs = stage.cap_raised_to;
-                return Err(format!(
-                    "settlement {id} raises the cap of {key:?} to {theirs:?}, not {raised:?}"
-                ));
-            }
-            if let Some(cap) = raised {
-                effects.push(Effect::Cap(key.0, key.2, cap));
-                settlement.raised.insert(key, cap);
+            if let Some(by) = raised {
+                effects.push(Effect::Cap(key.0, key.2, by));
+                settlement.raised.insert(key, by);
                 self.counts.caps_raised += 1;
             }
         }
@@ -374,10 +436,13 @@ impl SettlementBooks {
 
     /// A content is settled once all its accounts are.
     fn settle_contents(&mut self, id: SettlementId) {
-        let settlement = &self.settlements[id.0 as usize - 1];
-        let is_settled = |key: &AccountKey| settlement.states.get(key) == Some(&SettlementState::Settled);
-        if settlement.states.keys().all(is_settled) {
+        let settlement = &mut self.settlements[id.0 as usize - 1];
+        let states = &settlement.states;
+        let is_settled = |key: &AccountKey| states.get(key) == Some(&SettlementState::Settled);
+        let mut left = Nets::new();
+        if states.keys().all(is_settled) {
             self.counts.settled += 1;
+            left = std::mem::take(&mut settlement.carried_over);
         }
         for content in &settlement.contents {
             let content = &mut self.contents[content.0 as usize - 1];
@@ -385,10 +450,39 @@ impl SettlementBooks {
                 content.state = WindowState::Settled;
             }
         }
+        self.carry(left);
+    }
+
+    fn carry(&mut self, remainders: Nets) {
+        for (key, units) in remainders {
+            *self.carried.entry(key).or_default() += units;
+        }
+        self.carried.retain(|_, units| *units != 0);
+    }
+
+    /// Enters that the cover of an account moved, by one of the movements of funds of its record.
+    fn cover_moved(
+        &mut self,
+        id: SettlementId,
+        key: Option<AccountKey>,
+        moved: Vec<(u32, i128)>,
+    ) -> Result<(), String> {
+        let settlement = known(&mut self.settlements, id)?;
+        let net = key.and_then(|key| Some((key, *settlement.nets.get(&key)?)));
+        let (key, net) = net.ok_or_else(|| format!("settlement {id} moves cover of a stranger"))?;
+        let is_finished = settlement.states[&key].number() >= SettlementState::Committed.number();
+        if !moved.contains(&(key.0, net)) || !is_finished || !settlement.paid.insert(key) {
+            return Err(format!("settlement {id} moves cover of {key:?}, which owes {net}, by {moved:?}"));
+        }
+        let mut owing = settlement.nets.iter().filter(|(_, net)| **net > 0);
+        match net < 0 && owing.any(|(key, _)| !settlement.paid.contains(key)) {
+            true => Err(format!("settlement {id} credits {key:?} before all have paid")),
+            false => Ok(()),
+        }
     }
 
     /// Enters an abort. Returns what it must give back.
-    fn aborted(&mut self, id: SettlementId, accounts: &impl Accounts) -> Result<Vec<Effect>, String> {
+    fn aborted(&mut self, id: SettlementId) -> Result<Vec<Effect>, String> {
         let settlement = known(&mut self.settlements, id)?;
         if settlement.is_aborted {
             return Ok(Vec::new());
@@ -401,18 +495,19 @@ impl SettlementBooks {
             }
             if *state == SettlementState::Reserved && net < 0 && settlement.model.resets_positions {
                 effects.push(moved(*key, net));
-                let cap = accounts.cap(key.0, key.2);
-                if settlement.raised.get(key) == Some(&cap) {
-                    effects.push(Effect::Cap(key.0, key.2, cap + net));
+                if let Some(by) = settlement.raised.remove(key) {
+                    effects.push(Effect::Cap(key.0, key.2, -by));
                     self.counts.caps_lowered += 1;
                 }
             }
             *state = SettlementState::Aborted;
         }
         settlement.is_aborted = true;
+        let given_back = std::mem::take(&mut settlement.carried_in);
         for content in &settlement.contents {
             self.contents[content.0 as usize - 1].state = WindowState::Aborted;
         }
+        self.carry(given_back);
         self.counts.aborted += 1;
         Ok(effects)
     }
@@ -470,8 +565,13 @@ fn effect(event: &Event, accounts: &impl Accounts) -> Option<Effect> {
         Event::Posted { debit, credit, amount } => {
             Some(Effect::Moved(key(*debit), key(*credit), i128::from(amount.units())))
         }
-        Event::LimitSet { participant, currency, value, .. } => {
-            Some(Effect::Cap(participant.number(), currency_of(*currency), i128::from(value.units())))
+        Event::CapRaised { account, amount, .. } => {
+            let (owner, _, currency) = key(*account);
+            Some(Effect::Cap(owner, currency, i128::from(amount.units())))
+        }
+        Event::CapReturned { account, amount, .. } => {
+            let (owner, _, currency) = key(*account);
+            Some(Effect::Cap(owner, currency, -i128::from(amount.units())))
         }
         _ => None,
     }

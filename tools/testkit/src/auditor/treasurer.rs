@@ -17,7 +17,9 @@ type Account = (usize, u8, u8);
 struct Stage {
     net: i128,
     state: SettlementState,
-    cap_raised_to: Option<i128>,
+    cap_raised_by: Option<i128>,
+    /// Whether its cover has moved.
+    is_paid: bool,
     /// Whether its movement is made and stands.
     is_moved: bool,
 }
@@ -34,13 +36,13 @@ impl Treasurer {
     pub(crate) fn read(
         &mut self,
         ledger: &Ledger,
-        caps: &mut BTreeMap<usize, i128>,
+        (caps, cover): (&mut BTreeMap<usize, i128>, &mut BTreeMap<usize, i128>),
         findings: &mut Findings,
     ) {
         for settlement in ledger.settlements() {
             for account in &settlement.accounts {
                 let Some(key) = owner(ledger, account) else { continue };
-                self.read_account(ledger, settlement, (key, account), caps, findings);
+                self.read_account(ledger, settlement, (key, account), (caps, cover), findings);
             }
         }
     }
@@ -50,16 +52,31 @@ impl Treasurer {
         ledger: &Ledger,
         settlement: &Settlement,
         (key, account): (Account, &SettlementAccount),
-        caps: &mut BTreeMap<usize, i128>,
+        (caps, cover): (&mut BTreeMap<usize, i128>, &mut BTreeMap<usize, i128>),
         findings: &mut Findings,
     ) {
         let (id, net) = (settlement.id, i128::from(account.net.units()));
-        let first = Stage { net, state: SettlementState::Pending, cap_raised_to: None, is_moved: false };
+        let first = Stage {
+            net,
+            state: SettlementState::Pending,
+            cap_raised_by: None,
+            is_paid: false,
+            is_moved: false,
+        };
         let stage = self.stages.entry((id.0, key)).or_insert(first);
         if stage.net != net {
             findings.add(format!("settlement {id}: the net of {key:?} was {}, and is {net}", stage.net));
         }
+        if account.funds.is_some() && !stage.is_paid {
+            stage.is_paid = true;
+            if key.2 != 0 {
+                findings.add(format!("settlement {id}: nobody asked for the cover of {key:?}"));
+            }
+            *cover.entry(key.0).or_default() -= net;
+        }
         if stage.state == account.state {
+            // An operator has set another cap since, and that one stays.
+            stage.cap_raised_by = stage.cap_raised_by.filter(|_| account.cap_raised_by.is_some());
             return;
         }
         let model = ledger.models().get(settlement.model as usize - 1);
@@ -71,25 +88,32 @@ impl Treasurer {
             }
             SettlementState::Committed | SettlementState::Settled if net > 0 => stage.is_moved = resets,
             SettlementState::Aborted => {
-                let (raised, was_moved) = (stage.cap_raised_to.take(), stage.is_moved);
                 stage.is_moved = false;
                 let cap = caps.get_mut(&key.0).filter(|_| key.2 == 0);
-                if let Some(cap) = cap.filter(|cap| was_moved && raised == Some(**cap)) {
-                    *cap += net;
+                if let Some((cap, by)) = cap.zip(stage.cap_raised_by.take()) {
+                    *cap -= by;
                 }
             }
             _ => {}
         }
-        let raised = account.cap_raised_to.map(|cap| i128::from(cap.units()));
-        if let Some(raised) = raised.filter(|_| raised != stage.cap_raised_to) {
+        let raised = account.cap_raised_by.map(|by| i128::from(by.units()));
+        if let Some(by) = raised.filter(|_| stage.cap_raised_by.is_none()) {
             // Of the other currency nobody ever changes one.
-            let before = if key.2 == 0 { caps.insert(key.0, raised) } else { None };
-            if before.is_some_and(|before| before - net != raised) {
-                findings.add(format!("settlement {id}: the cap of {key:?} goes from {before:?} to {raised}"));
+            if let Some(cap) = caps.get_mut(&key.0).filter(|_| key.2 == 0) {
+                *cap += by;
             }
-            stage.cap_raised_to = Some(raised);
+            if by != -net {
+                findings.add(format!("settlement {id}: the cap of {key:?} rises by {by}, its net is {net}"));
+            }
+            stage.cap_raised_by = Some(by);
         }
         stage.state = account.state;
+    }
+
+    /// An operator set a DFSP's cap, which no abort lowers.
+    pub(crate) fn forget_raises(&mut self, dfsp: usize) {
+        let own = self.stages.iter_mut().filter(|((_, key), _)| key.0 == dfsp && key.2 == 0);
+        own.for_each(|(_, stage)| stage.cap_raised_by = None);
     }
 
     /// What settlements have added to a DFSP's account of a type, in a currency.

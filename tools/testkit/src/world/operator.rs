@@ -292,8 +292,11 @@ impl World {
             self.settlement_told(command);
         }
         match (command, outcome) {
-            (Command::Admin(AdminCommand::SetLimit { name, net_debit_cap, .. }), Ok(_)) => {
+            (Command::Admin(AdminCommand::SetLimit { name, net_debit_cap, .. }), Ok(outcome)) => {
                 if let Some(dfsp) = crate::message::number(name.as_str()) {
+                    if outcome == AdminOutcome::Done {
+                        self.auditor.outside.treasurer.forget_raises(dfsp);
+                    }
                     self.auditor.outside.caps.insert(dfsp, i128::from(net_debit_cap.units()));
                 }
             }

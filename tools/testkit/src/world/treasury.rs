@@ -5,13 +5,14 @@
 
 use upesi_journal::sim_disk::Random;
 use upesi_ledger::command::{
-    AdvanceItem, NewFeeRule, NewSettlement, NewSettlementModel, SettlementAbort, SettlementAdvance,
+    AdvanceItem, CoverItem, NewFeeRule, NewSettlement, NewSettlementModel, SettlementAbort,
+    SettlementAdvance, SettlementCover,
 };
 use upesi_ledger::{
     AdminCommand, Command, Content, Delay, FeePayer, FeeTerms, Granularity, Interchange, Ledger,
     LedgerAccountTypeId, Settlement, SettlementId, SettlementState, WindowId, WindowState,
 };
-use upesi_types::Amount;
+use upesi_types::{Amount, TransferId};
 
 use super::World;
 use super::event::Event;
@@ -130,7 +131,18 @@ impl Treasury {
             behind = vec![behind[at]];
         }
         let accounts = behind.iter().map(|one| one.account.number()).collect();
-        advance(ledger, settlement.id, accounts, state)
+        // What DFSPs have of the other currency never changes.
+        let is_own = |one: &upesi_ledger::SettlementAccount| {
+            ledger.account(one.account).is_some_and(|account| account.currency == kes())
+        };
+        let moves_cover = state == SettlementState::Committed
+            && settlement.accounts.iter().all(is_own)
+            && self.random.one_in(2);
+        if moves_cover {
+            move_cover(ledger, settlement.id, accounts)
+        } else {
+            advance(ledger, settlement.id, accounts, state)
+        }
     }
 
     /// Anything at all: mostly what cannot be.
@@ -303,6 +315,7 @@ pub(super) const fn is_settlement(command: &AdminCommand) -> bool {
             | AdminCommand::CreateSettlement(_)
             | AdminCommand::AdvanceSettlement(_)
             | AdminCommand::AbortSettlement(_)
+            | AdminCommand::MoveCover(_)
     )
 }
 
@@ -350,12 +363,32 @@ fn abort(id: SettlementId) -> AdminCommand {
     AdminCommand::AbortSettlement(SettlementAbort { id, reason, external_reference: None })
 }
 
+/// The same accounts, with the money that the bank moved.
+fn move_cover(ledger: &Ledger, id: SettlementId, accounts: Vec<u32>) -> AdminCommand {
+    let item = |account: u32| {
+        let mut bytes = [0xC0; 16];
+        bytes[..4].copy_from_slice(&id.0.to_le_bytes());
+        bytes[4..8].copy_from_slice(&account.to_le_bytes());
+        CoverItem {
+            participant: owner(ledger, account),
+            account,
+            funds: TransferId::from_random_bytes(bytes),
+            reason: "bank file".into(),
+            external_reference: None,
+        }
+    };
+    AdminCommand::MoveCover(SettlementCover { id, items: accounts.into_iter().map(item).collect() })
+}
+
+fn owner(ledger: &Ledger, account: u32) -> u32 {
+    let account = upesi_ledger::AccountId::new(account).and_then(|account| ledger.account(account));
+    account.map_or(0, |account| account.participant.number())
+}
+
 /// Accounts by their numbers, each as its owner's.
 fn advance(ledger: &Ledger, id: SettlementId, accounts: Vec<u32>, state: SettlementState) -> AdminCommand {
     let item = |account: u32| AdvanceItem {
-        participant: upesi_ledger::AccountId::new(account)
-            .and_then(|account| ledger.account(account))
-            .map_or(0, |account| account.participant.number()),
+        participant: owner(ledger, account),
         account,
         state,
         reason: "sent to bank".into(),

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use upesi_ledger::{
     AbortKind, AccountId, CallbackContent, CallbackKey, Event, FundsDirection, FundsState, FundsTransfer,
-    Ledger, ParticipantId, Payload, Record, Settled, Transfer, TransferState,
+    Ledger, LedgerAccountTypeId, ParticipantId, Payload, Record, Settled, SettlementId, Transfer,
+    TransferState,
 };
 use upesi_types::{Amount, Timestamp, TransferId};
 
@@ -71,7 +72,9 @@ pub struct Books {
     pub(super) conversions: ConversionBooks,
     pub(super) bulks: BulkBooks,
     withdrawals: BTreeMap<TransferId, Withdrawal>,
-    funds: BTreeSet<TransferId>,
+    /// Recorded movements of funds: the account of cover, and its loss, below zero for a deposit. Zero for
+    /// withdrawals that were refused or ended without money.
+    funds: BTreeMap<TransferId, (AccountId, i128)>,
     settlements: SettlementBooks,
     pub(super) operators: OperatorBooks,
     /// What the commits of the present record must charge.
@@ -98,7 +101,7 @@ impl Books {
             conversions: ConversionBooks::of(ledger),
             bulks: BulkBooks::of(ledger),
             withdrawals: BTreeMap::new(),
-            funds: ledger.all_funds().map(|funds| funds.id).collect(),
+            funds: ledger.all_funds().map(|funds| (funds.id, moved_by(funds))).collect(),
             settlements: SettlementBooks::of(ledger),
             operators: OperatorBooks::of(ledger),
             fees_due: Default::default(),
@@ -216,6 +219,7 @@ impl Books {
             | Event::BulkEnded { .. } => self.enter_bulk(place, event, findings),
             Event::FundsPrepared(funds) => self.funds_prepared(funds),
             Event::FundsEnded { id, state, .. } => self.funds_ended(*id, *state),
+            Event::CoverMoved { id, account, funds } => self.cover_moved((*id, *account), *funds),
             Event::Posted { debit, credit, amount } => {
                 self.scheme.post(*debit, i128::from(amount.units()))?;
                 self.scheme.post(*credit, -i128::from(amount.units()))
@@ -360,7 +364,7 @@ impl Books {
     }
 
     fn funds_prepared(&mut self, funds: &FundsTransfer) -> Finding {
-        if !self.funds.insert(funds.id) {
+        if self.funds.insert(funds.id, moved_by(funds)).is_some() {
             return Err(format!("funds {} are recorded twice", funds.id));
         }
         self.counts.funds += 1;
@@ -393,11 +397,25 @@ impl Books {
     fn funds_ended(&mut self, id: TransferId, state: FundsState) -> Finding {
         let entry =
             self.withdrawals.remove(&id).ok_or_else(|| format!("funds {id} end, but are not in flight"))?;
+        self.funds.insert(id, (entry.account, if state == FundsState::Committed { entry.units } else { 0 }));
         match state {
             FundsState::Committed => self.scheme.post(entry.hub_account, -entry.units),
             FundsState::Aborted => self.scheme.post(entry.account, -entry.units),
             FundsState::Reserved => Err(format!("funds {id} end in the state RESERVED")),
         }
+    }
+
+    /// Links a movement of funds to a settled account: same owner, same currency, same amount.
+    fn cover_moved(&mut self, at: (SettlementId, AccountId), funds: TransferId) -> Finding {
+        let moved = self.funds.get(&funds).copied();
+        let (cover, units) =
+            moved.ok_or_else(|| format!("funds {funds} move cover, but are not recorded"))?;
+        let (owner, kind) = (self.scheme.owner(at.1), self.scheme.kind(at.1));
+        let expected = kind.map(|(currency, _)| (currency, LedgerAccountTypeId::SETTLEMENT));
+        if self.scheme.owner(cover) != owner || self.scheme.kind(cover) != expected {
+            return Err(format!("funds {funds} are not of the owner of account {}", at.1.number()));
+        }
+        self.settlements.cover_moved(at, (funds, units))
     }
 
     /// A transfer that ends. Its payer's conversion may lapse before itself.
@@ -479,6 +497,19 @@ impl Books {
                 .push(format!("{booked} callbacks are undelivered, the ledger has {found} or other ones"));
         }
     }
+}
+
+/// The account of cover, and its loss.
+fn moved_by(funds: &FundsTransfer) -> (AccountId, i128) {
+    let units = i128::from(funds.amount.units());
+    (
+        funds.account,
+        match (funds.direction, funds.state) {
+            (FundsDirection::In, _) => -units,
+            (FundsDirection::Out, FundsState::Committed) => units,
+            (FundsDirection::Out, _) => 0,
+        },
+    )
 }
 
 fn withdrawal(funds: &FundsTransfer) -> Withdrawal {

@@ -119,6 +119,10 @@ impl SchemeBooks {
                 self.check_participant(*participant)?;
                 self.limits.insert((*participant, *currency), i128::from(value.units()));
             }
+            Event::CapRaised { account, amount, .. } => self.shift_cap(*account, amount.units().into())?,
+            Event::CapReturned { account, amount, .. } => {
+                self.shift_cap(*account, -i128::from(amount.units()))?;
+            }
             Event::ParticipantActivitySet { id, is_active } => {
                 self.check_participant(*id)?;
                 self.participants[id.number() as usize - 1].is_active = *is_active;
@@ -241,6 +245,14 @@ impl SchemeBooks {
         if account.units.abs() > i128::from(Amount::MAX.units()) {
             return Err(format!("account {} leaves the range of amounts", id.number()));
         }
+        Ok(())
+    }
+
+    /// Raises or lowers the net debit cap of a position.
+    fn shift_cap(&mut self, position: AccountId, units: i128) -> Finding {
+        let BookAccount { owner, currency, .. } = *self.account(position)?;
+        let cap = self.limits.get_mut(&(owner, currency));
+        *cap.ok_or_else(|| format!("account {} has no net debit cap", position.number()))? += units;
         Ok(())
     }
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use upesi_ledger::{
-    AccountId, ContentId, ContentRef, Event, Ledger, NewContent, ParticipantId, Record, SettlementAccount,
-    SettlementId, SettlementModel, SettlementNet, SettlementStage, SettlementState, WindowId, WindowState,
+    AccountId, CarriedRemainder, ContentId, ContentRef, Event, Ledger, LedgerAccountTypeId, NewContent,
+    ParticipantId, Record, SettlementAccount, SettlementId, SettlementModel, SettlementNet, SettlementStage,
+    SettlementState, WindowId, WindowState,
 };
-use upesi_types::Currency;
+use upesi_types::{Currency, TransferId};
 
 use super::books::Finding;
 use super::scheme::SchemeBooks;
@@ -46,6 +47,15 @@ struct Content {
     nets: Nets,
 }
 
+/// A net debit cap that the liquidity check of a settlement raised.
+#[derive(Clone, Copy, Debug)]
+enum Raise {
+    /// To this cap, by an earlier version: it is lowered if it is still the cap.
+    To(i128),
+    /// By so much: it is lowered unless an operator set another cap since.
+    By(i128),
+}
+
 /// A settlement.
 #[derive(Clone, Debug)]
 struct Settlement {
@@ -54,8 +64,12 @@ struct Settlement {
     contents: Vec<ContentRef>,
     nets: Nets,
     states: BTreeMap<AccountId, SettlementState>,
-    /// Caps that the liquidity check raised, as it left them.
-    raised: BTreeMap<AccountId, i128>,
+    raised: BTreeMap<AccountId, Raise>,
+    /// The movements of funds that moved the cover of nets.
+    funds: BTreeMap<AccountId, TransferId>,
+    /// What earlier settlements left, and what this one leaves, below the smallest units of currencies.
+    carried_in: Nets,
+    carried_over: Nets,
 }
 
 /// The books.
@@ -69,6 +83,8 @@ pub(super) struct SettlementBooks {
     contents_len: u32,
     contents: BTreeMap<ContentId, Content>,
     settlements: Vec<Settlement>,
+    /// What ended settlements left to the next ones.
+    carried: Nets,
 }
 
 impl SettlementBooks {
@@ -96,17 +112,27 @@ impl SettlementBooks {
         for settlement in ledger.settlements() {
             let model = ledger.models().get((settlement.model as usize).wrapping_sub(1));
             let accounts = settlement.accounts.iter();
-            let raised =
-                |item: &SettlementAccount| Some((item.account, i128::from(item.cap_raised_to?.units())));
+            let raised = |item: &SettlementAccount| {
+                let by = item.cap_raised_by.map(|by| Raise::By(by.units().into()));
+                Some((item.account, by.or(item.cap_raised_to.map(|cap| Raise::To(cap.units().into())))?))
+            };
+            let carried = |of: fn(&SettlementAccount) -> i64| {
+                let carried = accounts.clone().map(move |item| (item.account, i128::from(of(item))));
+                carried.filter(|(_, units)| *units != 0).collect::<Nets>()
+            };
             books.settlements.push(Settlement {
                 rules: model.map_or_else(Rules::default, Rules::of),
                 raised: accounts.clone().filter_map(raised).collect(),
+                funds: accounts.clone().filter_map(|item| Some((item.account, item.funds?))).collect(),
+                carried_in: carried(|item| item.carried_in.units()),
+                carried_over: carried(|item| item.carried_over.units()),
                 is_aborted: settlement.state == SettlementState::Aborted,
                 contents: settlement.contents.clone(),
                 nets: accounts.clone().map(|item| (item.account, i128::from(item.net.units()))).collect(),
                 states: accounts.map(|item| (item.account, item.state)).collect(),
             });
         }
+        books.carried = ledger.carried().map(|(id, amount)| (id, amount.units().into())).collect();
         books
     }
 
@@ -131,14 +157,19 @@ impl SettlementBooks {
                     continue;
                 }
                 Event::SettlementCreated { id, model, contents, accounts, .. } => {
-                    self.created(*id, scheme.rules(*model), contents, accounts)?;
+                    let remainders = remainders_of(*id, &record.events);
+                    self.created((*id, scheme.rules(*model)), contents, (accounts, remainders), scheme)?;
+                    continue;
+                }
+                Event::LimitSet { participant, currency, .. } => {
+                    self.forget_raises((*participant, *currency), scheme);
                     continue;
                 }
                 Event::SettlementAdvanced { id, accounts } => self.advanced(*id, accounts, scheme)?,
                 Event::SettlementAborted { id, .. } => self.aborted(*id, scheme)?,
                 _ => continue,
             };
-            let found: Vec<Effect> = record.events.iter().filter_map(effect).collect();
+            let found: Vec<Effect> = record.events.iter().filter_map(|event| effect(event, scheme)).collect();
             let of_kind = |is_cap: bool, effects: &[Effect]| {
                 let wanted = |effect: &&Effect| matches!(effect, Effect::Cap(..)) == is_cap;
                 effects.iter().filter(wanted).copied().collect::<Vec<_>>()
@@ -187,17 +218,27 @@ impl SettlementBooks {
         Ok(())
     }
 
+    /// An operator set another cap, which no abort lowers.
+    fn forget_raises(&mut self, whose: (ParticipantId, Currency), scheme: &SchemeBooks) {
+        let is_own = |account: AccountId| {
+            scheme.position(account).is_some_and(|position| (position.owner, position.currency) == whose)
+        };
+        for settlement in &mut self.settlements {
+            settlement.raised.retain(|account, raise| matches!(raise, Raise::To(_)) || !is_own(*account));
+        }
+    }
+
     fn created(
         &mut self,
-        id: SettlementId,
-        rules: Rules,
+        (id, rules): (SettlementId, Rules),
         contents: &[ContentRef],
-        accounts: &[SettlementNet],
+        (accounts, remainders): (&[SettlementNet], &[CarriedRemainder]),
+        scheme: &SchemeBooks,
     ) -> Finding {
         if id.0 as usize != self.settlements.len() + 1 {
             return Err(format!("settlement {id} follows settlement {}", self.settlements.len()));
         }
-        let mut nets = Nets::new();
+        let mut exact = Nets::new();
         for place in contents {
             let content = self.contents.get_mut(&place.content);
             let content = content.filter(|content| content.window == place.window && !content.is_pending);
@@ -209,17 +250,100 @@ impl SettlementBooks {
             };
             content.is_pending = true;
             for (account, units) in &content.nets {
-                *nets.entry(*account).or_default() += units;
+                *exact.entry(*account).or_default() += units;
             }
         }
-        let theirs = accounts.iter().map(|item| (item.account, i128::from(item.net.units())));
-        if contents.is_empty() || !theirs.eq(nets.iter().map(|(account, units)| (*account, *units))) {
+        let carried_in = self.take_carried(&exact, scheme);
+        for (account, units) in &carried_in {
+            *exact.entry(*account).or_default() += units;
+        }
+        let of = |side: fn(&CarriedRemainder) -> i64| {
+            let carried = remainders.iter().map(|item| (item.account, i128::from(side(item))));
+            carried.filter(|(_, units)| *units != 0).collect::<Nets>()
+        };
+        if carried_in != of(|item| item.carried_in.units()) {
+            return Err(format!("settlement {id} takes over other remainders than earlier settlements left"));
+        }
+        let carried_over = of(|item| item.carried_over.units());
+        let nets: Nets = accounts.iter().map(|item| (item.account, i128::from(item.net.units()))).collect();
+        let mut sum = nets.clone();
+        carried_over.iter().for_each(|(account, units)| *sum.entry(*account).or_default() += units);
+        if contents.is_empty() || nets.len() != accounts.len() || sum != exact {
             return Err(format!("settlement {id} has other nets than its windows"));
         }
+        check_whole(id, (&nets, &carried_over), remainders, scheme)?;
         let states = nets.keys().map(|account| (*account, SettlementState::Pending)).collect();
         let contents = contents.to_vec();
-        let raised = BTreeMap::new();
-        self.settlements.push(Settlement { rules, is_aborted: false, contents, nets, states, raised });
+        let (raised, funds) = (BTreeMap::new(), BTreeMap::new());
+        self.settlements.push(Settlement {
+            rules,
+            is_aborted: false,
+            contents,
+            nets,
+            states,
+            raised,
+            funds,
+            carried_in,
+            carried_over,
+        });
+        Ok(())
+    }
+
+    /// The remainders that wait, of the currencies and types that a settlement settles.
+    fn take_carried(&mut self, settled: &Nets, scheme: &SchemeBooks) -> Nets {
+        let kinds: BTreeSet<(Currency, LedgerAccountTypeId)> =
+            settled.keys().filter_map(|account| scheme.kind(*account)).collect();
+        let is_settled =
+            |account: &AccountId| scheme.kind(*account).is_some_and(|kind| kinds.contains(&kind));
+        let taken: Nets = self
+            .carried
+            .iter()
+            .filter(|(account, _)| is_settled(account))
+            .map(|(id, units)| (*id, *units))
+            .collect();
+        self.carried.retain(|account, _| !taken.contains_key(account));
+        taken
+    }
+
+    fn carry(&mut self, remainders: &Nets) {
+        for (account, units) in remainders {
+            *self.carried.entry(*account).or_default() += units;
+        }
+        self.carried.retain(|_, units| *units != 0);
+    }
+
+    /// Enters a movement of funds as an account's net; `units` is positive for a withdrawal.
+    pub(super) fn cover_moved(
+        &mut self,
+        (id, account): (SettlementId, AccountId),
+        (funds, units): (TransferId, i128),
+    ) -> Finding {
+        let taken = self
+            .settlements
+            .iter()
+            .flat_map(|settlement| settlement.funds.values())
+            .any(|known| *known == funds);
+        let settlement = known(&mut self.settlements, id)?;
+        let number = account.number();
+        let net = settlement.nets.get(&account).copied();
+        if net != Some(units) || units == 0 || taken || settlement.funds.contains_key(&account) {
+            return Err(format!("settlement {id}: funds {funds} are not the movement of account {number}"));
+        }
+        let state = settlement.states[&account];
+        if !matches!(state, SettlementState::Committed | SettlementState::Settled) {
+            return Err(format!(
+                "settlement {id}: cover of account {number} moves as it is {}",
+                state.as_str()
+            ));
+        }
+        let is_unpaid =
+            |(account, net): (&AccountId, &i128)| *net > 0 && !settlement.funds.contains_key(account);
+        if units < 0 && settlement.nets.iter().any(is_unpaid) {
+            return Err(format!(
+                "settlement {id}: account {number} is credited before all that owe have paid"
+            ));
+        }
+        settlement.funds.insert(account, funds);
         Ok(())
     }
 
@@ -258,14 +382,15 @@ impl SettlementBooks {
             };
             let is_due = is_due && settlement.rules.resets_positions;
             let raised = settlement.raised_cap(*account, scheme).filter(|_| is_due && net < 0);
-            if cap_raised_to.map(|cap| i128::from(cap.units())) != raised.map(|(_, cap)| cap) {
+            let cap_raised_to = cap_raised_to.map(|cap| i128::from(cap.units()));
+            if cap_raised_to.is_some_and(|cap| raised.map(|(_, raised)| raised) != Some(cap)) {
                 return Err(format!(
                     "settlement {id}: account {} has its cap raised to another amount than its position needs",
                     account.number()
                 ));
             }
-            if let Some((effect, cap)) = raised {
-                settlement.raised.insert(*account, cap);
+            if let Some((effect, _)) = raised {
+                settlement.raised.insert(*account, cap_raised_to.map_or(Raise::By(-net), Raise::To));
                 moved.push(effect);
             }
             if is_due {
@@ -273,11 +398,15 @@ impl SettlementBooks {
             }
         }
         let settled = |account: &AccountId| settlement.states.get(account) == Some(&SettlementState::Settled);
+        let is_final = settlement.states.keys().all(settled);
+        let left = if is_final { std::mem::take(&mut settlement.carried_over) } else { Nets::new() };
+        let settled = |account: &AccountId| settlement.states.get(account) == Some(&SettlementState::Settled);
         for place in &settlement.contents {
             if self.contents.get(&place.content).is_some_and(|content| content.nets.keys().all(settled)) {
                 self.contents.remove(&place.content);
             }
         }
+        self.carry(&left);
         Ok(moved)
     }
 
@@ -295,10 +424,15 @@ impl SettlementBooks {
                 SettlementState::Reserved if net < 0 && settlement.rules.resets_positions => {
                     moved.push(movement(*account, net, scheme)?);
                     let position = scheme.position(*account);
-                    let is_as_raised =
-                        |position: &Position| settlement.raised.get(account) == Some(&position.cap);
-                    let lowered = position.filter(is_as_raised);
-                    moved.extend(lowered.map(|at| Effect::Cap(at.owner, at.currency, at.cap + net)));
+                    let lowered = position.and_then(|position| {
+                        let cap = match settlement.raised.remove(account)? {
+                            Raise::By(units) => position.cap - units,
+                            Raise::To(cap) if cap == position.cap => position.cap + net,
+                            Raise::To(_) => return None,
+                        };
+                        Some(Effect::Cap(position.owner, position.currency, cap))
+                    });
+                    moved.extend(lowered);
                 }
                 SettlementState::Reserved => {}
                 other => return Err(format!("settlement {id} is aborted with accounts {}", other.as_str())),
@@ -306,11 +440,13 @@ impl SettlementBooks {
             *state = SettlementState::Aborted;
         }
         settlement.is_aborted = true;
+        let given_back = std::mem::take(&mut settlement.carried_in);
         for place in &settlement.contents {
             if let Some(content) = self.contents.get_mut(&place.content) {
                 content.is_pending = false;
             }
         }
+        self.carry(&given_back);
         Ok(moved)
     }
 
@@ -345,7 +481,16 @@ impl SettlementBooks {
                 ));
             }
         }
+        let carried = ledger.carried().map(|(account, amount)| (account, i128::from(amount.units())));
+        if !carried.eq(self.carried.iter().map(|(account, units)| (*account, *units))) {
+            findings.push("the remainders of settlements are others than their events leave".to_owned());
+        }
         for (mine, theirs) in self.settlements.iter().zip(ledger.settlements()) {
+            let funds = theirs.accounts.iter().filter_map(|item| Some((item.account, item.funds?)));
+            if !funds.eq(mine.funds.iter().map(|(account, funds)| (*account, *funds))) {
+                findings
+                    .push(format!("settlement {} has other movements of cover than its events", theirs.id));
+            }
             let states = theirs.accounts.iter().map(|item| (item.account, item.state));
             if !states.eq(mine.states.iter().map(|(account, state)| (*account, *state))) {
                 findings.push(format!("settlement {} has other states than its events", theirs.id));
@@ -396,8 +541,52 @@ fn movement(account: AccountId, units: i128, scheme: &SchemeBooks) -> Result<Eff
     Ok(if units < 0 { Effect::Posting(hub, account, -units) } else { Effect::Posting(account, hub, units) })
 }
 
-fn effect(event: &Event) -> Option<Effect> {
+/// The remainders that a settlement is created with.
+fn remainders_of(settlement: SettlementId, events: &[Event]) -> &[CarriedRemainder] {
+    let found = events.iter().find_map(|event| match event {
+        Event::RemaindersCarried { id, accounts } if *id == settlement => Some(&**accounts),
+        _ => None,
+    });
+    found.unwrap_or_default()
+}
+
+/// A settlement with remainders has nets of whole units that sum to zero, and leaves less than a unit of each account.
+/// Settlements of earlier versions have no remainders and any nets.
+fn check_whole(
+    id: SettlementId,
+    (nets, carried_over): (&Nets, &Nets),
+    remainders: &[CarriedRemainder],
+    scheme: &SchemeBooks,
+) -> Finding {
+    let mut sums = BTreeMap::<Currency, i128>::new();
+    for (account, units) in nets {
+        let Some((currency, _)) = scheme.kind(*account) else {
+            return Err(format!("settlement {id} has an unknown account"));
+        };
+        *sums.entry(currency).or_default() += units;
+        let unit = currency.smallest_unit().map_or(1, i128::from);
+        let over = carried_over.get(account).copied().unwrap_or(0);
+        if !remainders.is_empty() && (units % unit != 0 || over.abs() >= unit) {
+            return Err(format!(
+                "settlement {id}: the net of account {} is not rounded rightly",
+                account.number()
+            ));
+        }
+    }
+    match sums.values().any(|sum| *sum != 0) {
+        true => Err(format!("the nets of settlement {id} do not sum to zero")),
+        false => Ok(()),
+    }
+}
+
+fn effect(event: &Event, scheme: &SchemeBooks) -> Option<Effect> {
+    let shifted = |account: AccountId, units: i128| {
+        let Position { owner, currency, cap, .. } = scheme.position(account)?;
+        Some(Effect::Cap(owner, currency, cap + units))
+    };
     match event {
+        Event::CapRaised { account, amount, .. } => shifted(*account, amount.units().into()),
+        Event::CapReturned { account, amount, .. } => shifted(*account, -i128::from(amount.units())),
         Event::Posted { debit, credit, amount } => {
             Some(Effect::Posting(*debit, *credit, i128::from(amount.units())))
         }

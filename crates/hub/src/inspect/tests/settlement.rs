@@ -1,7 +1,8 @@
 //! Settlement in `upesi audit` and `upesi journal`.
 
 use upesi_ledger::command::{
-    AdvanceItem, NewFeeRule, NewSettlement, NewSettlementModel, SettlementAbort, SettlementAdvance,
+    AdvanceItem, CoverItem, NewFeeRule, NewSettlement, NewSettlementModel, SettlementAbort,
+    SettlementAdvance, SettlementCover,
 };
 use upesi_ledger::{
     AccountId, Actor, AdminCommand, Decision, Delay, Event, FeePayer, FeeTerms, Granularity, Interchange,
@@ -10,7 +11,7 @@ use upesi_ledger::{
 use upesi_types::Amount;
 
 use super::audit::audited;
-use super::journal::{TestJournal, amount, fsp, kes};
+use super::journal::{TestJournal, amount, fsp, id, kes};
 use crate::inspect::filter::Filter;
 use crate::inspect::print::{PrintOptions, print};
 
@@ -184,6 +185,75 @@ fn caps_that_settlements_raise_and_lower_are_sound() {
     assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
 }
 
+/// Records of earlier versions note the cap that a settlement left, and set it as an operator does.
+#[test]
+fn caps_that_earlier_versions_raised_are_sound_and_lowered() {
+    let mut journal = capped();
+    let decision = reserve(&journal, |events| {
+        let raised = events.iter().position(|event| matches!(event, Event::CapRaised { .. })).unwrap();
+        let (value, alarm_basis_points) = (amount("13.5"), 8_000);
+        let participant = upesi_ledger::ParticipantId::new(3).unwrap();
+        events[raised] = Event::LimitSet { participant, currency: kes(), value, alarm_basis_points };
+        let Event::SettlementAdvanced { accounts, .. } = &mut events[0] else { unreachable!() };
+        accounts[1].cap_raised_to = Some(value);
+    });
+    journal.write(&decision, Payload::default());
+    assert_eq!(cap(&journal), amount("13.5"));
+    let between = journal.ledger.clone();
+    journal.admin(abort());
+    assert_eq!(cap(&journal), amount("1"));
+    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+    journal.write_snapshot(&between);
+    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+}
+
+fn move_cover(accounts: &[(u32, u32, u8)]) -> AdminCommand {
+    let item = |&(participant, account, funds)| CoverItem {
+        participant,
+        account,
+        funds: id(funds),
+        reason: "bank file 1".into(),
+        external_reference: Some("ref-1".into()),
+    };
+    let items = accounts.iter().map(item).collect();
+    AdminCommand::MoveCover(SettlementCover { id: SettlementId(1), items })
+}
+
+const BOTH: [(u32, u32, u8); 2] = [(2, 3, 91), (3, 5, 92)];
+
+/// Windows 1 and 2 are of amounts finer than the currency; window 1 is settled.
+fn finer() -> TestJournal {
+    let mut journal = TestJournal::onboarded();
+    journal.prepare(1, "12.5049");
+    journal.prepare(2, "7.0049");
+    journal.fulfil(1);
+    journal.admin(AdminCommand::CloseWindow { id: WindowId(1), reason: "end of day".into() });
+    journal.fulfil(2);
+    create(&mut journal);
+    for state in [SettlementState::Recorded, SettlementState::Reserved] {
+        journal.admin(advance(state, "ref-1"));
+    }
+    journal
+}
+
+#[test]
+fn cover_and_remainders_of_settlements_are_sound() {
+    let mut journal = finer();
+    let between = journal.ledger.clone();
+    journal.admin(move_cover(&BOTH[..1]));
+    journal.admin(move_cover(&BOTH[1..]));
+    journal.admin(advance(SettlementState::Settled, "ref-1"));
+    journal.admin(close_second());
+    let (model, reason, windows) = ("DEFERREDNET".into(), "EOD".into(), vec![WindowId(2)]);
+    journal.admin(AdminCommand::CreateSettlement(NewSettlement { model, reason, windows }));
+    let account = &journal.ledger.settlements()[1].accounts[0];
+    let amounts = [account.net, account.carried_in, account.carried_over];
+    assert_eq!(amounts, [amount("7.01"), amount("0.0049"), amount("0.0002").negated()]);
+    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+    journal.write_snapshot(&between);
+    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+}
+
 fn create_gross(journal: &mut TestJournal) {
     journal.admin(AdminCommand::CreateSettlementModel(NewSettlementModel {
         granularity: Granularity::Gross,
@@ -354,16 +424,16 @@ const CASES: &[Case] = &[
     ),
     (
         capped,
-        |journal| reserve(journal, |events| events.retain(|event| !matches!(event, Event::LimitSet { .. }))),
+        |journal| reserve(journal, |events| events.retain(|event| !matches!(event, Event::CapRaised { .. }))),
         "its settlement caps 0 amounts that are not the 1 of its liquidity check",
     ),
     (
         capped,
         |journal| {
             reserve(journal, |events| {
-                let limit = events.iter_mut().find(|event| matches!(event, Event::LimitSet { .. }));
-                let Some(Event::LimitSet { value, .. }) = limit else { unreachable!() };
-                *value = amount("13.4999");
+                let raise = events.iter_mut().find(|event| matches!(event, Event::CapRaised { .. }));
+                let Some(Event::CapRaised { amount: by, .. }) = raise else { unreachable!() };
+                *by = amount("13.4999");
             })
         },
         "its settlement caps 1 amounts that are not the 1 of its liquidity check",
@@ -373,7 +443,7 @@ const CASES: &[Case] = &[
         |journal| {
             reserve(journal, |events| {
                 let Event::SettlementAdvanced { accounts, .. } = &mut events[0] else { unreachable!() };
-                accounts[1].cap_raised_to = None;
+                accounts[1].cap_raised_to = Some(amount("1"));
             })
         },
         "settlement 1: account 5 has its cap raised to another amount than its position needs; what follows was not replayed",
@@ -392,7 +462,7 @@ const CASES: &[Case] = &[
         raised,
         |journal| {
             decided(journal, abort(), |events| {
-                events.retain(|event| !matches!(event, Event::LimitSet { .. }));
+                events.retain(|event| !matches!(event, Event::CapReturned { .. }));
             })
         },
         "its settlement caps 0 amounts that are not the 1 of its liquidity check",
@@ -443,6 +513,44 @@ const CASES: &[Case] = &[
             })
         },
         "settlement 1 has other nets than its windows; what follows was not replayed",
+    ),
+    (
+        finer,
+        |journal| {
+            decided(journal, move_cover(&BOTH), |events| {
+                let withdrawal = events.iter_mut().find(|event| matches!(event, Event::FundsPrepared(_)));
+                let Some(Event::FundsPrepared(funds)) = withdrawal else { unreachable!() };
+                funds.amount = amount("12.49");
+            })
+        },
+        "settlement 1: funds 00000000-0000-4000-8000-00000000005b are not the movement of account 3; what follows was not replayed",
+    ),
+    (
+        finer,
+        |journal| {
+            decided(journal, move_cover(&BOTH), |events| {
+                events.retain(
+                    |event| !matches!(event, Event::CoverMoved { account, .. } if account.number() == 3),
+                );
+            })
+        },
+        "settlement 1: account 5 is credited before all that owe have paid; what follows was not replayed",
+    ),
+    (
+        || {
+            let mut journal = finer();
+            journal.admin(abort());
+            journal
+        },
+        |journal| {
+            let (model, reason, windows) = ("DEFERREDNET".into(), "EOD".into(), vec![WindowId(1)]);
+            let new = NewSettlement { model, reason, windows };
+            decided(journal, AdminCommand::CreateSettlement(new), |events| {
+                let Event::RemaindersCarried { accounts, .. } = &mut events[1] else { unreachable!() };
+                accounts[0].carried_over = amount("0.0048");
+            })
+        },
+        "settlement 2 has other nets than its windows; what follows was not replayed",
     ),
     (
         recorded,

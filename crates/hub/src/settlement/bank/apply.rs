@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use upesi_http::Method;
-use upesi_ledger::{PROPOSALS_OF_MAKER_MAX, SettlementState};
+use upesi_ledger::SettlementState;
 use upesi_types::text::{path, url_part};
 use upesi_types::{Amount, TransferId};
 
-use super::super::api::{Account, Step};
+use super::super::api::{Account, Cover, Step};
 use super::super::{Done, Hub, SettlementError, Waiting};
 use super::Entry;
 use super::file::Line;
@@ -65,18 +65,31 @@ impl Applied {
 #[serde(rename_all = "camelCase")]
 struct FundsView {
     transfer_state: String,
-    reason: Option<String>,
 }
 
-/// The movement's id follows from settlement and account, so that a repetition moves nothing twice.
-pub(super) fn movement_id(settlement: u32, account: u32) -> TransferId {
+/// Refused movements of an account that are passed over.
+const MOVEMENTS_REFUSED_MAX: u32 = 1_000;
+
+/// The movement's id follows from settlement and account, so that a repetition moves nothing twice. A movement that was
+/// refused keeps its id, and the account has another one.
+pub(super) fn movement_id(settlement: u32, account: u32, refused: u32) -> TransferId {
     let mut hash = Sha256::new();
     hash.update("upesi settlement funds");
     hash.update(settlement.to_le_bytes());
     hash.update(account.to_le_bytes());
+    if refused > 0 {
+        hash.update(refused.to_le_bytes());
+    }
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash.finalize()[..16]);
     TransferId::from_random_bytes(bytes)
+}
+
+/// A movement of funds of a settled account.
+pub(super) struct Movement {
+    pub(super) id: TransferId,
+    /// Its state; `None` if it is not made yet.
+    pub(super) state: Option<String>,
 }
 
 fn path_of(entry: &Entry) -> String {
@@ -84,22 +97,24 @@ fn path_of(entry: &Entry) -> String {
 }
 
 impl Hub {
-    /// The state of a settlement's movement of funds; `None` if there is none yet.
-    pub(super) async fn movement(&self, entry: &Entry, settlement: u32) -> Done<Option<String>> {
-        let id = movement_id(settlement, entry.line.account);
-        match self.api.0.get::<FundsView>(&format!("{}/transfers/{id}", path_of(entry))).await {
-            Ok(view) if view.transfer_state == "ABORTED_REJECTED" => {
-                let reason = view.reason.unwrap_or_default();
-                Err(SettlementError::Stopped(format!("its movement {id} was refused: {reason}")))
+    /// An account's movement of funds: the first one that was not refused.
+    pub(super) async fn movement(&self, entry: &Entry, settlement: u32) -> Done<Movement> {
+        for refused in 0..MOVEMENTS_REFUSED_MAX {
+            let id = movement_id(settlement, entry.line.account, refused);
+            match self.api.0.get::<FundsView>(&format!("{}/transfers/{id}", path_of(entry))).await {
+                Ok(view) if view.transfer_state == "ABORTED_REJECTED" => {}
+                Ok(view) => return Ok(Movement { id, state: Some(view.transfer_state) }),
+                Err(AdminError::Refused { status: 400, text, .. }) if text.starts_with("3208 ") => {
+                    return Ok(Movement { id, state: None });
+                }
+                Err(error) => return Err(error.into()),
             }
-            Ok(view) => Ok(Some(view.transfer_state)),
-            Err(AdminError::Refused { status: 400, text, .. }) if text.starts_with("3208 ") => Ok(None),
-            Err(error) => Err(error.into()),
         }
+        Err(SettlementError::Stopped(format!("{MOVEMENTS_REFUSED_MAX} movements of it were refused")))
     }
 
-    /// Finishes the settlement, those that pay first, so that no money is given out that has not come in. What fails is
-    /// listed and the others go on, but nothing becomes SETTLED then. What waits for a second person ends the call.
+    /// Finishes the settlement. Payers come first: while a payer is not finished, no receiver is credited. What
+    /// fails is listed, and nothing becomes SETTLED then. What waits for a second person ends the call.
     pub(super) async fn apply(&self, records: &Records<'_>, entries: &[Entry]) -> Done<Applied> {
         let mut applied = Applied::default();
         let is_settled = self.api.settlement(records.settlement).await?.stage()? == SettlementState::Settled;
@@ -113,8 +128,7 @@ impl Hub {
         let (payers, others): (Vec<_>, Vec<_>) =
             entries.iter().partition(|entry| entry.line.net > Amount::ZERO);
         for group in [payers, others] {
-            self.finish(records, &group, &mut applied).await?;
-            if applied.waits() {
+            if !self.finish(records, &group, &mut applied).await? {
                 return Ok(applied);
             }
         }
@@ -138,27 +152,68 @@ impl Hub {
         advance.run(&self.api, settlement).await.map(drop)
     }
 
-    /// All these accounts are COMMITTED by one call, and before their cover moves: a withdrawal must leave cover for
-    /// the position, which returns then.
-    async fn finish(&self, records: &Records<'_>, group: &[&Entry], applied: &mut Applied) -> Done<()> {
-        let steps = self.steps_to_committed(records, group).await?;
-        let faults = self.api.advance(records.settlement, &steps).await;
-        let Some(faults) = applied.waiting.take(faults)? else { return Ok(()) };
-        let fault_of = |entry: &Entry| faults.iter().find(|(account, _)| *account == entry.line.account);
+    /// Finishes these accounts by one call. Returns whether all of them are.
+    async fn finish(&self, records: &Records<'_>, group: &[&Entry], applied: &mut Applied) -> Done<bool> {
+        let before = applied.failures.len();
+        let faults = if records.moves_cover {
+            let covers = self.covers(records, group, applied).await?;
+            self.api.move_cover(records.settlement, &covers).await
+        } else {
+            let steps = self.steps_to_committed(records, group).await?;
+            self.api.advance(records.settlement, &steps).await
+        };
+        let Some(faults) = applied.waiting.take(faults)? else { return Ok(false) };
         for entry in group {
-            if applied.waiting.0.len() >= PROPOSALS_OF_MAKER_MAX {
-                return Ok(());
+            if let Some((_, fault)) = faults.iter().find(|(account, _)| *account == entry.line.account) {
+                let stopped = SettlementError::Stopped(format!("it cannot be finished: {fault}"));
+                applied.note(entry, Err(stopped));
             }
-            let moved = match fault_of(entry) {
-                Some((_, fault)) => Err(SettlementError::Stopped(format!("it cannot be committed: {fault}"))),
-                None if records.moves_cover && entry.line.net != Amount::ZERO => {
-                    self.move_once(records, entry).await
-                }
-                None => Ok(()),
-            };
-            applied.note(entry, moved);
         }
-        Ok(())
+        Ok(applied.failures.len() == before && !applied.waits())
+    }
+
+    /// What the bank moved for the accounts that are not finished.
+    async fn covers(
+        &self,
+        records: &Records<'_>,
+        group: &[&Entry],
+        applied: &mut Applied,
+    ) -> Done<Vec<Cover>> {
+        let settlement = self.api.settlement(records.settlement).await?;
+        let mut covers = Vec::new();
+        for entry in group {
+            let found = settlement.accounts().find(|(_, account)| account.id == entry.line.account);
+            let Some((participant, account)) = found else { continue };
+            let stage = SettlementState::parse(&account.state);
+            let is_committed =
+                stage.is_some_and(|stage| stage.number() >= SettlementState::Committed.number());
+            let is_finished =
+                account.cover_transfer_id.is_some() || entry.line.net == Amount::ZERO && is_committed;
+            if is_finished {
+                continue;
+            }
+            let cover = |movement| Cover {
+                participant,
+                account: account.id,
+                movement,
+                reason: records.reason(),
+                reference: records.reference.to_owned(),
+            };
+            match self.ready_movement(records, entry).await {
+                Ok(movement) => covers.push(cover(movement)),
+                Err(error) => applied.note(entry, Err(error)),
+            }
+        }
+        Ok(covers)
+    }
+
+    /// The id for an account's movement. A withdrawal that an earlier version reserved is committed first.
+    async fn ready_movement(&self, records: &Records<'_>, entry: &Entry) -> Done<TransferId> {
+        let Movement { id, state } = self.movement(entry, records.settlement).await?;
+        if state.as_deref() == Some("RESERVED") {
+            self.commit_withdrawal(records, entry, id).await?;
+        }
+        Ok(id)
     }
 
     /// The accounts that are not COMMITTED yet.
@@ -181,40 +236,7 @@ impl Hub {
         Ok(behind.map(step).collect())
     }
 
-    /// Records what the bank moved for an account, unless that was done.
-    async fn move_once(&self, records: &Records<'_>, entry: &Entry) -> Done<()> {
-        if self.movement(entry, records.settlement).await?.is_none() {
-            self.move_cover(records, entry).await?;
-        }
-        let id = movement_id(records.settlement, entry.line.account);
-        match self.movement(entry, records.settlement).await?.as_deref() {
-            Some("COMMITTED") => Ok(()),
-            Some("RESERVED") => self.commit_withdrawal(records, entry).await,
-            Some(state) => Err(SettlementError::Stopped(format!("its movement {id} is {state}"))),
-            None => {
-                Err(SettlementError::Stopped(format!("the hub took its movement {id}, and does not know it")))
-            }
-        }
-    }
-
-    async fn move_cover(&self, records: &Records<'_>, entry: &Entry) -> Done<()> {
-        let Line { account, net, currency, .. } = &entry.line;
-        let id = movement_id(records.settlement, *account);
-        let (action, amount) = if net.is_negative() {
-            ("recordFundsIn", net.negated())
-        } else {
-            ("recordFundsOutPrepareReserve", *net)
-        };
-        let (settlement, reference) = (records.settlement, records.reference);
-        // Amounts are written by their digits.
-        let body = format!(
-            r#"{{"transferId":"{id}","externalReference":"{reference}","action":"{action}","reason":"settlement {settlement}","amount":{{"amount":{amount},"currency":"{currency}"}}}}"#
-        );
-        Ok(self.api.0.send(Method::POST, &path_of(entry), &body).await?)
-    }
-
-    async fn commit_withdrawal(&self, records: &Records<'_>, entry: &Entry) -> Done<()> {
-        let id = movement_id(records.settlement, entry.line.account);
+    async fn commit_withdrawal(&self, records: &Records<'_>, entry: &Entry, id: TransferId) -> Done<()> {
         let reason = format!("settlement {}", records.settlement);
         let body = json!({"action": "recordFundsOutCommit", "reason": reason}).to_string();
         let path = format!("{}/transfers/{id}", path_of(entry));

@@ -93,8 +93,8 @@ pub async fn reconcile(
         Failure::new(Exit::Data, format!("{shown}: nothing was changed\n{}", mistakes.join("\n")))
     })?;
     let reference = format!("bank-{}-{}", reconcile.settlement, &digest[..16]);
-    let entries = hub.entries(&file).await.map_err(SettlementError::into_failure)?;
     let settlement = hub.settlement_of(reconcile.settlement).await?;
+    let entries = hub.entries(&file, &settlement).await.map_err(SettlementError::into_failure)?;
     let mut warnings = repeated(&settlement, &reference);
     warnings.extend(entries.iter().flat_map(|entry| warnings_of(&entry.line, entry.cover)));
     let mut applied = Applied::default();
@@ -157,7 +157,7 @@ impl Hub {
     }
 
     /// The hub's side of each row.
-    async fn entries(&self, file: &BankFile) -> Done<Vec<Entry>> {
+    async fn entries(&self, file: &BankFile, settlement: &Settlement) -> Done<Vec<Entry>> {
         let mut entries = Vec::with_capacity(file.lines.len());
         for line in &file.lines {
             let Line { name, currency, .. } = line;
@@ -167,9 +167,12 @@ impl Hub {
             let balance = balance.ok_or_else(missing)?;
             let cover = Cover { amount: balance.cover(), is_moved: false };
             let mut entry = Entry { line: line.clone(), settlement_account: balance.id, cover };
-            let movement = self.movement(&entry, file.settlement).await;
-            // A movement that was refused has moved nothing; applying the file tells of it.
-            entry.cover.is_moved = matches!(movement, Ok(Some(_)));
+            let mut accounts = settlement.accounts().map(|(_, account)| account);
+            let is_recorded = accounts
+                .any(|account| account.id == entry.line.account && account.cover_transfer_id.is_some());
+            // Earlier versions recorded the movement by itself.
+            entry.cover.is_moved =
+                is_recorded || self.movement(&entry, file.settlement).await?.state.is_some();
             entries.push(entry);
         }
         Ok(entries)
@@ -225,9 +228,6 @@ impl Shown {
 
 // What a bank's file must say so that it is this settlement's, and what an operator should look at.
 
-/// Decimals of an amount.
-const DECIMALS_MAX: u32 = 4;
-
 /// Everything that makes the file another one than the hub wrote, or not a whole one.
 fn errors(file: &BankFile, figures: &Figures) -> Vec<String> {
     let mut errors = Vec::new();
@@ -262,18 +262,23 @@ fn errors(file: &BankFile, figures: &Figures) -> Vec<String> {
 
 /// The decimals of a currency, if an amount has more: no bank can hold or pay it.
 fn too_fine(amount: Amount, currency: Currency) -> Option<u32> {
-    let decimals = currency.decimals()?;
-    let step = 10_i64.pow(DECIMALS_MAX.saturating_sub(decimals));
-    (amount.units() % step != 0).then_some(decimals)
+    currency.decimals().filter(|_| !currency.has(amount))
 }
 
 fn error_of(line: &Line, figures: &Figures) -> Option<String> {
     let Line { participant, account, name, net, currency, .. } = line;
     for (what, amount) in [("balance", line.balance), ("settlement transfer", *net)] {
         if let Some(decimals) = Currency::parse(currency).and_then(|known| too_fine(amount, known)) {
-            return Some(format!(
-                "the {what} {amount} has more decimals than {currency}, which has {decimals}"
-            ));
+            let text = format!("the {what} {amount} has more decimals than {currency}, which has {decimals}");
+            // Versions before remainders were carried over left such nets.
+            let is_of_hub =
+                figures.parties.get(account).is_some_and(|party| party.net == amount.units().into());
+            return Some(match what {
+                "settlement transfer" if is_of_hub => {
+                    format!("{text}: abort the settlement and create it again")
+                }
+                _ => text,
+            });
         }
     }
     let Some(party) = figures.parties.get(account) else {

@@ -61,10 +61,19 @@ fn headings(names: &[&str]) -> Vec<Cell> {
 }
 
 pub(super) fn multilateral(figures: &Figures) -> Rows {
-    let mut rows = vec![headings(&["participant", "currency", "net amount"])];
+    let has_remainders = figures.parties.values().any(Party::has_remainder);
+    let mut columns = headings(&["participant", "currency", "net amount"]);
+    if has_remainders {
+        columns.extend(headings(&["carried in", "carried over"]));
+    }
+    let mut rows = vec![columns];
     for currency in figures.currencies() {
         for (_, party) in figures.accounts_in(currency) {
-            rows.push(vec![Cell::text(&party.name), Cell::text(currency), Cell::Amount(party.net)]);
+            let mut row = vec![Cell::text(&party.name), Cell::text(currency), Cell::Amount(party.net)];
+            if has_remainders {
+                row.extend([party.carried_in, party.carried_over].map(Cell::Amount));
+            }
+            rows.push(row);
         }
     }
     rows
@@ -136,6 +145,17 @@ pub(super) fn matrix(figures: &Figures) -> Rows {
         ));
         let nets = || accounts.iter().map(|(account, _)| sent_by(*account) - received_by(*account));
         rows.push(row("aggregated net", &mut nets(), nets().sum()));
+        if accounts.iter().any(|(_, party)| party.has_remainder()) {
+            let of: [(&str, fn(&Party) -> i128); 3] = [
+                ("carried in", |party| party.carried_in),
+                ("carried over", |party| party.carried_over),
+                ("settled net", |party| party.net),
+            ];
+            for (name, of) in of {
+                let cells = || accounts.iter().map(|(_, party)| of(party));
+                rows.push(row(name, &mut cells(), cells().sum()));
+            }
+        }
     }
     rows
 }
@@ -158,6 +178,14 @@ pub(super) fn of_dfsp(figures: &Figures, name: &str) -> Option<Rows> {
                         let both = (figures.sent(*own, *other, window), figures.sent(*other, *own, window));
                         rows.push(counterpart_row(party, counterpart, both, window));
                     }
+                }
+            }
+            for (what, units) in [("carried in", party.carried_in), ("carried over", party.carried_over)] {
+                if units != 0 {
+                    let blank = || Cell::text("");
+                    let (currency, all) = (Cell::text(currency), Cell::text("all"));
+                    let amount = Cell::Amount(units);
+                    rows.push(vec![Cell::text(what), blank(), currency, blank(), blank(), amount, all]);
                 }
             }
         }

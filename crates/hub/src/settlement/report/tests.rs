@@ -138,6 +138,52 @@ fn each_report_has_its_rows() {
     );
 }
 
+/// Nets are of whole units, and remainders are shown beside them.
+#[test]
+fn remainders_are_shown_and_add_up() {
+    let mut finer = settlement();
+    finer["participants"][0]["accounts"][0]["carriedOver"] = json!(0.0049);
+    finer["participants"][1]["accounts"][0]["carriedIn"] = json!(-0.0001);
+    finer["participants"][1]["accounts"][0]["carriedOver"] = json!(-0.005);
+    finer["participants"][2]["accounts"].as_array_mut().unwrap().push(json!({
+        "id": 19, "state": "SETTLED", "reason": "", "netSettlementAmount": {"amount": 0, "currency": "KES"},
+        "carriedIn": 0.0001, "carriedOver": 0.0001
+    }));
+    let more = [&PAIRS[..], &[(1, 3, 5, "KES", "POSITION", "0.0049")]].concat();
+    let figures = figures(finer.clone(), &more);
+    assert_eq!(figures.check(), Ok(()));
+    let table = |kind| {
+        let text = to_csv(&render(&figures, &kind).unwrap());
+        text.split_once("\r\n\r\n").unwrap().1.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        table(ReportKind::Multilateral)[..4],
+        [
+            "participant,currency,net amount,carried in,carried over",
+            ",KES,0,0.0001,0.0001",
+            "'=red,KES,-20,0,0",
+            "blue,KES,-50,-0.0001,-0.005",
+        ]
+    );
+    assert_eq!(
+        table(ReportKind::Matrix)[6..10],
+        [
+            "aggregated net,0,-20,-50.0049,70.0049,0",
+            "carried in,0.0001,0,-0.0001,0,0",
+            "carried over,0.0001,0,-0.005,0.0049,0",
+            "settled net,0,-20,-50,70,0",
+        ]
+    );
+    let of_blue = table(ReportKind::Dfsp(name("blue")));
+    assert_eq!(
+        of_blue[of_blue.len() - 2..],
+        ["carried in,,KES,,,-0.0001,all", "carried over,,KES,,,-0.005,all"]
+    );
+    finer["participants"][1]["accounts"][0]["carriedOver"] = json!(-0.0049);
+    let text = super::tests::figures(finer, &more).check().unwrap_err();
+    assert!(text.contains("account 5: net of its pairs -50.0049, of the settlement -50.0048"), "{text}");
+}
+
 #[test]
 fn the_head_says_what_it_is() {
     let figures = figures(settlement(), &PAIRS);

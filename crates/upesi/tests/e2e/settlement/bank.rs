@@ -9,10 +9,9 @@ use upesi_hub::export::Kind;
 
 use super::reader::read_parquet;
 use super::{
-    World, code, cut_at, failure, no_positions, positions, report, serve, settlement, settlement_at,
+    World, code, cut_at, failure, no_positions, positions, report, settlement, settlement_at,
     settlement_json, text, upesi, without_instants,
 };
-use crate::common::dfsp::{Answer, Client};
 
 /// A day's file goes to the bank and comes back with balances.
 fn filled(world: &World, settlement_id: &str, balances: &[(&str, &str)]) -> String {
@@ -117,27 +116,28 @@ fn a_bank_file_continues_where_it_was_cut_and_other_balances_are_told() {
     world.stop_and_audit();
 }
 
-/// A hub that takes a deposit or withdrawal and then does not know it: nothing is taken for done.
+/// A payer that was COMMITTED by hand goes on paying: its money is missing, and no receiver is credited meanwhile.
 #[test]
-fn a_movement_that_the_hub_does_not_know_is_listed() {
-    let (world, _directory, path) = with_settlement();
+fn no_receiver_is_credited_while_a_payer_is_not_finished() {
+    let (mut world, _directory, path) = with_settlement();
+    let before = covers(&world);
     let balances = [("greenbank", "2967.75"), ("bluewallet", "3020.5"), ("redmoney", "3011.75")];
     std::fs::write(&path, filled(&world, "1", &balances)).unwrap();
-    let hub = world.hub().admin_address();
-    let unknown = r#"{"errorInformation":{"errorCode":"3208","errorDescription":"unknown"}}"#;
-    let relay = serve(move |request| {
-        let is_asked = request.starts_with(b"GET /participants/") && text(request).contains("/transfers/");
-        let answer = || Client::connect(hub).exchange(request);
-        let head = String::new();
-        Some(if is_asked { Answer { status: 400, head, body: unknown.to_owned() } } else { answer() })
-    });
+    settlement(&world, &["advance", "1", "--to", "PS_TRANSFERS_COMMITTED", "--reason", "by hand"]);
+    world.pay("greenbank", "bluewallet", "2999", "KES");
     let arguments = ["reconcile", "1", path.to_str().unwrap(), "--apply", "--move-cover"];
-    let output = settlement_at(&relay, &arguments);
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert_eq!(told.matches("the hub took its movement ").count(), 3, "{told}");
+    for _ in 0..2 {
+        let (code, error) = failure(&world, &arguments);
+        let told = "greenbank: it cannot be finished: 3000 Generic client error - The cover that would remain does not";
+        assert!(code == 1 && error.contains(told), "{code} {error}");
+        assert_eq!(covers(&world), before);
+    }
+    let deposit = r#"{"transferId":"5f3b4c1e-8c0a-4d0e-9c53-6a1d6f2b7c09","externalReference":"bank-2","action":"recordFundsIn","reason":"more cover","amount":{"amount":100,"currency":"KES"}}"#;
+    world.operate("POST", "/participants/greenbank/accounts/4", deposit);
     let shown = settlement_json(&world, &arguments);
-    assert_eq!((&shown["state"], positions(&world)), (&json!("SETTLED"), no_positions()));
+    assert_eq!(shown["state"], "SETTLED");
+    assert_eq!(covers(&world), ["-3067.75", "-3020.5", "-3011.75"]);
+    world.stop_and_audit();
 }
 
 // Exports of windows and settlements, and of the transfers of a window.
