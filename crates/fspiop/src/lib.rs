@@ -4,6 +4,7 @@
 extern crate alloc;
 
 pub mod body;
+mod finer;
 pub mod headers;
 mod ids;
 pub mod ilp;

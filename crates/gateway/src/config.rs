@@ -35,6 +35,8 @@ pub struct GatewayConfig {
     pub completed_timestamp_age_s_max: i64,
     /// Whether paths may have the party-id types CONSENT and THIRD_PARTY_LINK, which only third-party schemes use.
     pub extended_party_id_types: bool,
+    /// Whether amounts with more decimals than their currency are rejected with 3100.
+    pub rejects_finer_amounts: bool,
     /// Whether requests are counted and timed. Without, the metrics of requests stay at nothing; for measurements.
     pub records_metrics: bool,
     /// Whether each request is logged, at `info` under the target `upesi_access`.
@@ -68,6 +70,7 @@ impl Default for GatewayConfig {
             completed_timestamp_lag_ms: 200,
             completed_timestamp_age_s_max: 300,
             extended_party_id_types: false,
+            rejects_finer_amounts: false,
             records_metrics: true,
             logs_access: false,
             are_bindings_required: true,

@@ -57,6 +57,9 @@ pub(crate) fn read(
     let checked = check_headers(method, resource, &headers, &config.headers)?;
     proof.authenticator.authenticate(operation, parts, &body, proof.is_known)?;
     let mut message = Message::read(operation, &body)?;
+    if config.rejects_finer_amounts {
+        message.reject_finer_amounts(operation, &body)?;
+    }
     let ids = segments.check(resource, config.extended_party_id_types)?;
     if (resource, method) == (Resource::Authorizations, Method::Get) {
         parse_authorization_query(parts.uri.query().unwrap_or_default())?;
@@ -288,6 +291,21 @@ mod tests {
         assert_eq!((error, &*text), (AmountError::Precision, "1234567890123456.78"));
         assert_eq!(prepare.condition, None);
         assert_eq!((prepare.source, prepare.payer), (name("greenbank"), name("bluewallet")));
+    }
+
+    #[test]
+    fn amounts_finer_than_the_currency_are_unfit_where_the_scheme_wants_it() {
+        let rejects = GatewayConfig { rejects_finer_amounts: true, ..GatewayConfig::default() };
+        for (config, amount, expected) in [
+            (&GatewayConfig::default(), "125.505", None),
+            (&rejects, "125.5", None),
+            (&rejects, "125.505", Some(AmountError::Finer)),
+        ] {
+            let (body, parts) = (PREPARE.replace("125.5", amount), parts("1.0", &[]));
+            let read = read_by("POST /transfers", &parts, &body, config, &TrustEveryone);
+            let Ok(Command::Prepare(prepare)) = read else { panic!("no prepare") };
+            assert_eq!(prepare.amount.err().map(|(error, _)| error), expected, "{amount}");
+        }
     }
 
     #[test]

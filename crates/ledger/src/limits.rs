@@ -152,6 +152,8 @@ pub struct LedgerConfig {
     pub funds_out_guard: FundsOutGuard,
     /// What the sender of a fulfil or abort is told when nobody knows the transfer.
     pub unknown_transfer: UnknownTransfer,
+    /// Whether fee rules with more decimals than their currency are refused.
+    pub rejects_finer_amounts: bool,
     /// How far ahead the `expiration` of a prepare may lie, in milliseconds.
     pub transfer_validity_max_ms: i64,
     /// How long a prepared withdrawal holds the money before it is given back, in milliseconds.
@@ -190,6 +192,7 @@ impl Default for LedgerConfig {
             payee_confirmation: true,
             funds_out_guard: FundsOutGuard::Position,
             unknown_transfer: UnknownTransfer::InternalError,
+            rejects_finer_amounts: false,
             transfer_validity_max_ms: i64::MAX,
             internal_transfer_validity_ms: 432_000_000,
             proposal_lifetime_ms: 86_400_000,

@@ -59,6 +59,7 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
                 "3208" => UnknownTransfer::NotFound,
                 _ => UnknownTransfer::InternalError,
             },
+            rejects_finer_amounts: hub.finer_amounts == "reject",
             transfer_validity_max_ms: transfer_validity_max_s
                 .and_then(|seconds| i64::try_from(seconds * 1000).ok())
                 .unwrap_or(i64::MAX),
@@ -130,6 +131,7 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
         completed_timestamp_age_s_max: i64::try_from(fspiop.completed_timestamp_age_s_max)
             .unwrap_or(i64::MAX),
         extended_party_id_types: fspiop.extended_party_id_types,
+        rejects_finer_amounts: hub.finer_amounts == "reject",
         admission: admission(settings),
         pace: PaceLimits::default(),
         records_metrics: settings.metrics.record,

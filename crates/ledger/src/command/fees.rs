@@ -46,6 +46,14 @@ fn check_terms(terms: &FeeTerms<FspId>) -> Result<(), AdminRefusal> {
     if is_sound { Ok(()) } else { Err(AdminRefusal::FeeRuleInvalid) }
 }
 
+/// Whether fees by a rule can have more decimals than its currency.
+fn charges_finer(terms: &FeeTerms<FspId>) -> bool {
+    let decimals = terms.currency.decimals().unwrap_or(FEE_DECIMALS_MAX.into());
+    let limits = [Some(terms.fixed), Some(terms.amount_min), terms.amount_max];
+    (terms.rate > 0 && u32::from(terms.decimals) > decimals)
+        || limits.into_iter().flatten().any(|amount| !terms.currency.has(amount))
+}
+
 impl Ledger {
     pub(super) fn decide_create_fee_rule(
         &self,
@@ -55,6 +63,9 @@ impl Ledger {
     ) -> Outcome {
         let terms = &new.terms;
         check_terms(terms)?;
+        if self.config.rejects_finer_amounts && charges_finer(terms) {
+            return Err(AdminRefusal::FeeRuleFiner { currency: terms.currency });
+        }
         let from = new.from.unwrap_or(now);
         if from < now || new.until.is_some_and(|until| until <= from) {
             return Err(AdminRefusal::FeeRuleTime);

@@ -226,6 +226,7 @@ fn configure<'a>(steps: impl Iterator<Item = &'a Step>) -> Parsed<LedgerConfig> 
             "on-us transfers" => config.on_us_transfers = true,
             "no payee confirmation" => config.payee_confirmation = false,
             "withdrawals ignore positions" => config.funds_out_guard = FundsOutGuard::SettlementAccount,
+            "finer amounts are rejected" => config.rejects_finer_amounts = true,
             "unknown transfers are 3208" => config.unknown_transfer = UnknownTransfer::NotFound,
             "transfers last 1 minute at most" => config.transfer_validity_max_ms = 60_000,
             "withdrawals expire after 1 minute" => config.internal_transfer_validity_ms = 60_000,

@@ -321,3 +321,17 @@ fn answers_follow_the_schema() {
     );
     assert_table(ANSWER, |body| outcome(parse_bulk_fulfil(body)), &table);
 }
+
+/// The items are refused one by one, as other amounts that no ledger holds.
+#[test]
+fn items_of_amounts_finer_than_the_currency_are_unfit_where_the_scheme_wants_it() {
+    for (amount, expected) in [("10.25", None), ("10.255", Some(upesi_types::AmountError::Finer))] {
+        let body = BULK.replace("10.25", amount);
+        let route = crate::Route::resolve(crate::Method::parse("POST"), "/bulkTransfers").unwrap();
+        let mut message = crate::Message::read(route.operation, body.as_bytes()).unwrap();
+        message.reject_finer_amounts(route.operation, body.as_bytes()).unwrap();
+        let crate::Message::BulkTransfer(bulk) = message else { panic!("no bulk") };
+        let (_, item) = bulk.items.into_items().next().unwrap();
+        assert_eq!(item.amount.err().map(|(error, _)| error), expected, "{amount}");
+    }
+}

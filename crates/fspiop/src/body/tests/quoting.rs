@@ -429,3 +429,41 @@ fn errors_in_quoting_have_codes_of_some_classes() {
         }
     }
 }
+
+/// The code with which a scheme that rejects finer amounts answers a request.
+fn finer(line: &str, body: &str) -> Option<u16> {
+    let (method, path) = line.split_once(' ').unwrap();
+    let route = crate::Route::resolve(crate::Method::parse(method), path).unwrap();
+    let mut message = crate::Message::read(route.operation, body.as_bytes()).unwrap();
+    let rejected = message.reject_finer_amounts(route.operation, body.as_bytes());
+    rejected.err().map(|error| error.code.number())
+}
+
+#[test]
+fn quotes_of_amounts_finer_than_the_currency_are_rejected_where_the_scheme_wants_it() {
+    const ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";
+    let put = |resource: &str| format!("PUT /{resource}/{ID}");
+    for (line, body, amount, finer_amount) in [
+        ("POST /quotes".to_string(), QUOTE, "12.5", "12.505"),
+        (put("quotes"), ANSWER, "12.5", "12.505"),
+        (put("quotes"), ANSWER, "\"12\"", "\"12.0001\""),
+        ("POST /bulkQuotes".to_string(), BULK, "\"3\"", "\"3.001\""),
+        (put("bulkQuotes"), BULK_ANSWER, "\"3\"", "\"3.001\""),
+        ("POST /fxQuotes".to_string(), FX, "12.5", "12.505"),
+        (put("fxQuotes"), FX, "12.5", "12.505"),
+    ] {
+        let body = if line.starts_with("PUT /fxQuotes") {
+            body.replace("\"conversionRequestId\": \"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11\",", "")
+        } else {
+            body.to_string()
+        };
+        assert!(body.contains(amount));
+        assert_eq!(finer(&line, &body), None, "{line}");
+        assert_eq!(finer(&line, &body.replace(amount, finer_amount)), Some(3100), "{line} {finer_amount}");
+        // A code without minor units has any amount, and one without decimals no fraction.
+        let other = |code: &str| body.replace("USD", code).replace("ZMW", code);
+        assert_eq!(finer(&line, &other("XTS").replace(amount, finer_amount)), None, "{line}");
+        let is_fraction = amount == "12.5";
+        assert_eq!(finer(&line, &other("UGX")).is_some(), is_fraction || line.contains("/quotes/"), "{line}");
+    }
+}
