@@ -12,7 +12,7 @@ use upesi_types::{Amount, Currency, TransferId};
 use super::admin_api::{AdminApi, AdminError};
 use super::file::Model;
 use super::plan::Change;
-use super::state::{Balance, Limit, settlement_balance};
+use super::state::{Limit, settlement_balance};
 
 /// How often, and how many times, a deposit is looked for: some hubs book deposits after they have answered.
 const DEPOSIT_POLL: Duration = Duration::from_millis(100);
@@ -78,7 +78,9 @@ pub async fn make(api: &AdminApi, scheme: &str, change: &Change) -> Result<(), A
             api.send(Method::PUT, &path(&["participants", name]), &body.to_string()).await?;
         }
         Change::Limit { name, currency, from, to } => set_limit(api, name, *currency, *from, *to).await?,
-        Change::Funds { name, currency, to, .. } => return deposit(api, scheme, name, *currency, *to).await,
+        Change::Funds { name, currency, amount } => {
+            return deposit(api, scheme, name, *currency, *amount).await;
+        }
         Change::Bind { name, binding } => {
             let (kind, value) = binding.split_once(':').unwrap_or((binding, ""));
             let body = json!({"kind": kind, "value": value});
@@ -154,28 +156,26 @@ async fn set_limit(
     api.send(Method::PUT, &path(&["participants", name, "limits"]), &body).await
 }
 
-/// Deposits what the cover lacks and waits until it is there.
+/// Makes the scheme's one deposit into an account and waits until it is there.
 async fn deposit(
     api: &AdminApi,
     scheme: &str,
     name: &str,
     currency: Currency,
-    wanted: Amount,
+    amount: Amount,
 ) -> Result<(), ApplyError> {
     let missing = || ApplyError::NoSettlementAccount { name: name.to_owned(), currency };
     let before = settlement_balance(api, name, currency.as_str()).await?.ok_or_else(missing)?;
-    let lacking = wanted.checked_sub(before.cover()).filter(|lacking| *lacking > Amount::ZERO);
-    let Some(lacking) = lacking else { return Ok(()) };
-    let id = deposit_id(scheme, name, currency, wanted, &before);
+    let id = deposit_id(scheme, name, currency);
     let body = format!(
-        r#"{{"transferId":"{id}","externalReference":"scheme {scheme}","action":"recordFundsIn","reason":"scheme apply","amount":{{"amount":{lacking},"currency":"{currency}"}}}}"#
+        r#"{{"transferId":"{id}","externalReference":"scheme {scheme}","action":"recordFundsIn","reason":"scheme apply","amount":{{"amount":{amount},"currency":"{currency}"}}}}"#
     );
     let account = path(&["participants", name, "accounts", &before.id.to_string()]);
     api.send(Method::POST, &account, &body).await?;
     let mut cover = before.cover();
     for _ in 0..DEPOSIT_POLLS_MAX {
         cover = settlement_balance(api, name, currency.as_str()).await?.ok_or_else(missing)?.cover();
-        if cover >= wanted {
+        if cover > Amount::ZERO {
             return Ok(());
         }
         sleep(DEPOSIT_POLL).await;
@@ -183,14 +183,11 @@ async fn deposit(
     Err(ApplyError::NotBooked { name: name.to_owned(), currency, id, cover })
 }
 
-/// The id of a deposit follows from what is wanted and from what was there. So a deposit that was sent and whose answer
-/// was lost has the same id when it is sent again, and the hub books it once; after the account has changed it is
-/// another one.
-fn deposit_id(scheme: &str, name: &str, currency: Currency, wanted: Amount, before: &Balance) -> TransferId {
+/// The id of a scheme's deposit for a DFSP in a currency. There is one: whatever becomes of the account and of the file,
+/// it is sent under the same id, which the hub books once.
+pub(super) fn deposit_id(scheme: &str, name: &str, currency: Currency) -> TransferId {
     let mut hash = Sha256::new();
-    let changed = before.changed_date.as_deref().unwrap_or("");
-    let (wanted, cover) = (wanted.to_string(), before.cover().to_string());
-    for part in ["upesi scheme deposit", scheme, name, currency.as_str(), &wanted, &cover, changed] {
+    for part in ["upesi scheme deposit, once", scheme, name, currency.as_str()] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }

@@ -105,7 +105,7 @@ pub struct AccountTerms {
     pub net_debit_cap: Amount,
     /// Threshold of the cap's alarm, in percent; `None` leaves it as it is.
     pub alarm_percentage: Option<Amount>,
-    /// Funds to hold at least on the settlement account.
+    /// Funds that are deposited once into the settlement account.
     pub funds: Amount,
 }
 

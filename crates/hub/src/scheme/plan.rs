@@ -10,6 +10,8 @@ use super::fees::FeeRule;
 use super::file::{AccountTerms, Dfsp, Model, Scheme, SigningKey};
 use super::state::{HubState, Limit, ModelState, ParticipantState};
 
+const POSITION: &str = "POSITION";
+const SETTLEMENT: &str = "SETTLEMENT";
 /// The hub's accounts in each currency.
 const HUB_ACCOUNTS: [&str; 2] = ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"];
 
@@ -56,16 +58,14 @@ pub enum Change {
         /// The new one.
         to: Limit,
     },
-    /// Funds are deposited until the cover is reached.
+    /// The scheme's one deposit into a settlement account is booked.
     Funds {
         /// The participant.
         name: String,
         /// The currency.
         currency: Currency,
-        /// The present cover.
-        from: Amount,
-        /// The cover to reach.
-        to: Amount,
+        /// How much.
+        amount: Amount,
     },
     /// A certificate is bound to a participant.
     Bind {
@@ -151,7 +151,10 @@ pub fn plan(scheme: &Scheme, state: &HubState) -> Plan {
             plan.need(!exists, || Change::HubAccount { hub: scheme.hub.clone(), currency: *currency, kind });
         }
     }
-    for model in &scheme.models {
+    // A currency with a model of its own, and none of positions yet, would be without payments.
+    let (of_positions, others): (Vec<_>, Vec<_>) =
+        scheme.models.iter().partition(|model| model.ledger_account_type == POSITION);
+    for model in of_positions.into_iter().chain(others) {
         plan.model(model, state.models.get(&model.name));
     }
     plan.move_bindings(scheme, state);
@@ -182,6 +185,29 @@ fn is_governed(currency: Currency, scheme: &Scheme, state: &HubState) -> bool {
         || state.models.values().any(|model| model.is_active.0 && governs(model.currency.as_ref()))
 }
 
+/// Whether a model takes a currency away from the default one and none of its own governs positions.
+fn stops_positions(model: &Model, scheme: &Scheme, state: &HubState) -> bool {
+    let of_positions = |currency: Option<&String>| {
+        let in_file = scheme
+            .models
+            .iter()
+            .any(|other| other.ledger_account_type == POSITION && other.currency.as_ref() == currency);
+        let at_hub = state.models.values().any(|other| {
+            other.is_active.0
+                && other.ledger_account_type_id == POSITION
+                && other.currency.as_ref() == currency
+        });
+        in_file || at_hub
+    };
+    let is_in_force = state.models.get(&model.name).is_some_and(|present| present.is_active.0);
+    let own = model.currency.as_ref();
+    !is_in_force
+        && own.is_some()
+        && model.ledger_account_type != POSITION
+        && !of_positions(own)
+        && of_positions(None)
+}
+
 impl Plan {
     /// What this hub would refuse half-way, told before the first change.
     fn preconditions(&mut self, scheme: &Scheme, state: &HubState) {
@@ -201,14 +227,32 @@ impl Plan {
         }
         for model in scheme.models.iter().filter(|model| !state.models.contains_key(&model.name)) {
             let governs_same = |other: &ModelState| {
-                other.currency == model.currency && other.ledger_account_type_id == model.ledger_account_type
+                other.is_active.0
+                    && other.currency == model.currency
+                    && other.ledger_account_type_id == model.ledger_account_type
             };
             if let Some((other, _)) = state.models.iter().find(|(_, other)| governs_same(other)) {
                 self.conflicts.push(format!(
-                    "{}: model {} cannot be created: at the hub, model {other} governs the same accounts; name that one here",
+                    "{}: model {} cannot be created: at the hub, model {other} governs the same accounts; name that one here, or switch \
+                     it off first",
                     model.place, model.name
                 ));
             }
+        }
+        for model in scheme.models.iter().filter(|model| !state.models.contains_key(&model.name)) {
+            let (place, name, cover) = (&model.place, &model.name, &model.settlement_account_type);
+            if model.ledger_account_type == POSITION && cover != SETTLEMENT {
+                self.conflicts.push(format!(
+                    "{place}: model {name}: POSITION accounts are covered by SETTLEMENT accounts, and not by {cover}"
+                ));
+            }
+        }
+        for model in scheme.models.iter().filter(|model| stops_positions(model, scheme, state)) {
+            let (place, name, currency) = (&model.place, &model.name, text(model.currency.as_ref()));
+            self.conflicts.push(format!(
+                "{place}: model {name} would leave {currency} without payments: a currency with a model of its own is not governed by the \
+                 default one; write a [[model]] of POSITION with currency = \"{currency}\", too"
+            ));
         }
         for dfsp in scheme.dfsps.iter().filter(|dfsp| !state.participants.contains_key(&dfsp.name)) {
             let names = &mut state.participants.keys();
@@ -272,7 +316,8 @@ impl Plan {
             self.need(!present.is_active.0, || Change::ModelActivated(model.name.clone()));
         } else {
             self.conflicts.push(format!(
-                "{}: model {} exists and {}; a model cannot be changed: give the new one another name",
+                "{}: model {} exists and {}; a model cannot be changed: switch it off and give the new one \
+                 another name",
                 model.place,
                 model.name,
                 differences.join(", ")
@@ -298,21 +343,7 @@ impl Plan {
         }
         for (currency, terms) in &dfsp.accounts {
             self.account(dfsp, *currency, terms, present);
-            let funds = &terms.funds;
-            let cover = cover(present, *currency);
-            if cover < *funds && !was_active && !wants_active {
-                self.conflicts.push(format!(
-                    "{place}: participant {name} is inactive, and an inactive one takes no deposits: its funds in {currency} stay at \
-                     {cover} and do not become {funds}; give it is_active = true, or funds = \"{cover}\""
-                ));
-                continue;
-            }
-            self.need(cover < *funds, || Change::Funds {
-                name: name.clone(),
-                currency: *currency,
-                from: cover,
-                to: *funds,
-            });
+            self.funds(dfsp, (*currency, terms.funds), present, was_active || wants_active);
         }
         self.bindings(dfsp, exists, present);
         self.signature_key(dfsp, exists, present);
@@ -329,6 +360,39 @@ impl Plan {
             let rule = FspId::NEW_NAME_RULE;
             self.conflicts.push(format!("{place}: participant {name:?} cannot be created: its name {rule}"));
         }
+    }
+
+    /// Funds are deposited once, into an account without cover. Later changes of the cover are the DFSP's: a further
+    /// deposit without a payment at the bank would be money that does not exist.
+    fn funds(
+        &mut self,
+        dfsp: &Dfsp,
+        (currency, funds): (Currency, Amount),
+        present: &ParticipantState,
+        is_active: bool,
+    ) {
+        let Dfsp { name, place, .. } = dfsp;
+        let (cover, booked) = (cover(present, currency), present.deposits.get(currency.as_str()));
+        let is_due = funds > Amount::ZERO && booked.is_none() && cover == Amount::ZERO;
+        if is_due && !is_active {
+            self.conflicts.push(format!(
+                "{place}: participant {name} is inactive, and an inactive one takes no deposits: its funds of {funds} {currency} cannot \
+                 be deposited; give it is_active = true, or funds = 0"
+            ));
+            return;
+        }
+        match booked {
+            Some(booked) if *booked != funds => self.notes.push(format!(
+                "funds {name} {currency}: {booked} were deposited for this scheme, which happens once; record further deposits as the \
+                 bank books them"
+            )),
+            None if !is_due && cover < funds => self.notes.push(format!(
+                "funds {name} {currency}: there is a cover of {cover}, so {funds} are not deposited; record further deposits as the \
+                 bank books them"
+            )),
+            _ => {}
+        }
+        self.need(is_due, || Change::Funds { name: name.clone(), currency, amount: funds });
     }
 
     /// A binding that goes from one DFSP to another is removed first: it is one's only.
@@ -471,10 +535,7 @@ impl Change {
                 step(from.cap, to.cap),
                 step(from.alarm_percentage, to.alarm_percentage)
             ),
-            Self::Funds { name, currency, from, to } if *from == Amount::ZERO => {
-                format!("+ funds {name} {currency} {to}")
-            }
-            Self::Funds { name, currency, from, to } => format!("~ funds {name} {currency} {from} → {to}"),
+            Self::Funds { name, currency, amount } => format!("+ funds {name} {currency} {amount}"),
             Self::Bind { name, binding } => format!("+ binding {name} {binding}"),
             Self::Unbind { name, binding } => format!("- binding {name} {binding}"),
             Self::SignatureKey { name, key } => format!("+ signature key {name} {}", key.sha256),
@@ -514,12 +575,11 @@ impl Change {
                 "alarmPercentageFrom": from.map(|from| from.alarm_percentage.to_string()),
                 "alarmPercentageTo": to.alarm_percentage.to_string(),
             }),
-            Self::Funds { name, currency, from, to } => json!({
+            Self::Funds { name, currency, amount } => json!({
                 "what": "funds",
                 "name": name,
                 "currency": currency.as_str(),
-                "from": from.to_string(),
-                "to": to.to_string(),
+                "amount": amount.to_string(),
             }),
             Self::Bind { name, binding } => {
                 json!({"what": "binding", "name": name, "binding": binding, "isBound": true})

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use upesi_types::Amount;
 use upesi_types::text::path;
+use upesi_types::{Amount, Currency};
 
 use super::admin_api::{AdminApi, AdminError, ApiAmount, ApiFlag};
+use super::apply::deposit_id;
 use super::fees::{FeeRuleState, fee_rules_of};
 use super::file::Scheme;
 
@@ -34,6 +35,10 @@ pub struct ParticipantState {
     pub limits: BTreeMap<String, Limit>,
     /// Cover by currency: the negated balance of the settlement account.
     pub cover: BTreeMap<String, Amount>,
+    /// Numbers of its settlement accounts by currency.
+    settlement_accounts: BTreeMap<String, u64>,
+    /// Currencies in which the scheme's deposit is booked, and its amount.
+    pub deposits: BTreeMap<String, Amount>,
     /// The DFSPs of other schemes behind it, if the scheme has any for it and the hub knows such.
     pub proxied: Option<BTreeSet<String>>,
     /// Bindings as `KIND:VALUE`, if the scheme has any for it and the hub knows such.
@@ -118,8 +123,6 @@ pub struct Balance {
     ledger_account_type: String,
     currency: String,
     value: ApiAmount,
-    /// When it changed last, in the hub's words.
-    pub changed_date: Option<String>,
 }
 
 impl Balance {
@@ -127,6 +130,16 @@ impl Balance {
     pub fn cover(&self) -> Amount {
         self.value.0.negated()
     }
+}
+
+#[derive(Deserialize)]
+struct Deposit {
+    amount: DepositAmount,
+}
+
+#[derive(Deserialize)]
+struct DepositAmount {
+    amount: ApiAmount,
 }
 
 #[derive(Deserialize)]
@@ -206,6 +219,14 @@ impl HubState {
             let Some(participant) = state.participants.get_mut(name) else { continue };
             participant.read_details(api, name, *name != scheme.hub).await?;
         }
+        for dfsp in &scheme.dfsps {
+            let Some(participant) = state.participants.get_mut(&dfsp.name) else { continue };
+            for (currency, _) in dfsp.accounts.iter().filter(|(_, terms)| terms.funds > Amount::ZERO) {
+                if let Some(amount) = participant.deposit(api, &scheme.name, &dfsp.name, *currency).await? {
+                    participant.deposits.insert(currency.to_string(), amount);
+                }
+            }
+        }
         for dfsp in scheme.dfsps.iter().filter(|dfsp| dfsp.bindings.is_some()) {
             let Some(participant) = state.participants.get_mut(&dfsp.name) else { continue };
             participant.bindings = bindings(api, &dfsp.name).await?;
@@ -243,8 +264,29 @@ impl ParticipantState {
         }
         for balance in settlement_balances(api, name).await? {
             self.cover.insert(balance.currency.clone(), balance.cover());
+            self.settlement_accounts.insert(balance.currency, balance.id);
         }
         Ok(())
+    }
+
+    /// The amount of the scheme's deposit, if the hub reports one.
+    async fn deposit(
+        &self,
+        api: &AdminApi,
+        scheme: &str,
+        name: &str,
+        currency: Currency,
+    ) -> Result<Option<Amount>, AdminError> {
+        let Some(account) = self.settlement_accounts.get(currency.as_str()) else { return Ok(None) };
+        let id = deposit_id(scheme, name, currency);
+        let [account, id] = [account.to_string(), id.to_string()];
+        let deposit = path(&["participants", name, "accounts", &account, "transfers", &id]);
+        match api.get::<Deposit>(&deposit).await {
+            Ok(deposit) => Ok(Some(deposit.amount.amount.0)),
+            Err(AdminError::Refused { status: 400, text, .. }) if text.starts_with("3208 ") => Ok(None),
+            Err(error) if error.is_unknown() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

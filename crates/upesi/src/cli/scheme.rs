@@ -19,8 +19,10 @@ pub enum SchemeCommand {
     /// Apply a scheme file and show the changes.
     ///
     /// Compares the file with the hub's state and makes the differences through the admin API: hub accounts,
-    /// settlement models, DFSPs, net debit caps, funds, bindings, endpoints. Applying a file again changes nothing. One
-    /// line per change: `+` created, `~` changed, `-` removed, `?` unknown to this hub, and the number of unchanged
+    /// settlement models, DFSPs, net debit caps, funds, bindings, endpoints. Applying a file again changes nothing that
+    /// is as the file says. `funds` are deposited once per scheme name, DFSP and currency, into an account without
+    /// cover, and never topped up: record later deposits as the bank books them. `--plan` shows the deposits. One line
+    /// per change: `+` created, `~` changed, `-` removed, `?` unknown to this hub, and the number of unchanged
     /// items. The whole file is checked, also against the hub, before the first change; unchangeable items (a model's
     /// kind, a proxy) are refused. Works with any hub that has Mojaloop's admin API.
     Apply(SchemeApplyArguments),

@@ -145,8 +145,9 @@ fn the_same_deposit_has_the_same_id_and_another_one_another() {
     assert_ne!(deposit(&empty_hub(), &SCHEME.replace("\"test\"", "\"other\"")), first);
     let id = |text: &str| text.split("\"transferId\":\"").nth(1).unwrap()[..36].to_owned();
     assert!(upesi_types::TransferId::parse(&id(&first)).is_some());
+    // Another amount is another deposit of the same scheme, which the hub refuses once the first is booked.
     let raised = deposit(&empty_hub(), &SCHEME.replace("3000.50", "3000.25"));
-    assert_ne!(id(&raised), id(&first));
+    assert_eq!(id(&raised), id(&first));
 }
 
 #[test]
@@ -168,10 +169,43 @@ fn what_is_as_described_is_left_alone() {
     assert_eq!(hub.changes(), Vec::<String>::new());
 }
 
+/// What settlements, withdrawals or payments took from the cover was not lost, and is not deposited again.
+#[test]
+fn funds_are_deposited_once() {
+    let first = empty_hub();
+    apply(&first, SCHEME, |_| {});
+    let deposit = first.changes().into_iter().find(|change| change.contains("recordFundsIn")).unwrap();
+    let id = &deposit.split("\"transferId\":\"").nth(1).unwrap()[..36];
+    let booked = format!("GET /participants/greenbank/accounts/8/transfers/{id}");
+    for (cover, funds, note) in [
+        ("-3000.5", "3000.50", ""),
+        ("-2300.5", "3000.50", ""),
+        ("0", "3000.50", ""),
+        (
+            "-2300.5",
+            "5000",
+            "? funds greenbank KES: 3000.5 were deposited for this scheme, which happens once; record further deposits as \
+             the bank books them\n",
+        ),
+    ] {
+        let hub = finished_hub("6000", cover, "http://green.example/transfers");
+        hub.replace(&booked, r#"{"transferState":"COMMITTED","amount":{"amount":3000.5,"currency":"KES"}}"#);
+        let applied = apply(&hub, &SCHEME.replace("3000.50", funds), |_| {});
+        assert_eq!((applied.outcome, applied.output), (Ok(()), format!("{note}= unchanged 7\n")));
+        assert_eq!(hub.changes(), Vec::<String>::new(), "{cover} {funds}");
+    }
+    // A hub that does not report the deposit: an account with cover gets none.
+    let hub = finished_hub("6000", "-1000", "http://green.example/transfers");
+    let note = "? funds greenbank KES: there is a cover of 1000, so 3000.5 are not deposited; record further deposits as \
+                the bank books them\n";
+    assert_eq!(apply(&hub, SCHEME, |_| {}).output, format!("{note}= unchanged 7\n"));
+    assert_eq!(hub.changes(), Vec::<String>::new());
+}
+
 #[test]
 fn differences_are_shown_with_both_sides() {
-    let hub = finished_hub(r#"5000,"alarmPercentage":25.5"#, "-1000.0001", "http://old.example/transfers");
-    hub.answer("GET /participants/greenbank/accounts", 200, &accounts("-1000.0001"));
+    let hub = finished_hub(r#"5000,"alarmPercentage":25.5"#, "0", "http://old.example/transfers");
+    hub.answer("GET /participants/greenbank/accounts", 200, &accounts("0"));
     hub.answer("GET /participants/greenbank/accounts", 200, &accounts("-3000.5"));
     let applied = apply(&hub, SCHEME, |_| {});
     assert_eq!(applied.outcome, Ok(()));
@@ -179,7 +213,7 @@ fn differences_are_shown_with_both_sides() {
         applied.output,
         "\
 ~ limit greenbank KES 5000 → 6000, alarm at 25.5 %
-~ funds greenbank KES 1000.0001 → 3000.5
++ funds greenbank KES 3000.5
 ~ endpoint greenbank FSPIOP_CALLBACK_URL_TRANSFER_POST http://old.example/transfers → http://green.example/transfers
 = unchanged 4
 "
@@ -190,7 +224,7 @@ fn differences_are_shown_with_both_sides() {
         r#"PUT /participants/greenbank/limits {"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":6000,"alarmPercentage":25.5}}"#,
         "the alarm stays where the hub has it"
     );
-    assert!(changes[1].ends_with(r#""amount":{"amount":2000.4999,"currency":"KES"}}"#), "{}", changes[1]);
+    assert!(changes[1].ends_with(r#""amount":{"amount":3000.5,"currency":"KES"}}"#), "{}", changes[1]);
 }
 
 #[test]
@@ -234,14 +268,14 @@ fn hub_with_greenbank_inactive(cover: &str) -> ScriptedHub {
 #[test]
 fn a_participant_is_activated_before_it_gets_funds() {
     let active = SCHEME.replace("name = \"greenbank\"\n", "name = \"greenbank\"\nis_active = true\n");
-    let hub = hub_with_greenbank_inactive("-1000");
-    hub.answer("GET /participants/greenbank/accounts", 200, &accounts("-1000"));
+    let hub = hub_with_greenbank_inactive("0");
+    hub.answer("GET /participants/greenbank/accounts", 200, &accounts("0"));
     hub.answer("GET /participants/greenbank/accounts", 200, &accounts("-3000.5"));
     let applied = apply(&hub, &active, |_| {});
     assert_eq!(applied.outcome, Ok(()));
     assert_eq!(
         applied.output,
-        "~ participant greenbank inactive → active\n~ funds greenbank KES 1000 → 3000.5\n= unchanged 6\n"
+        "~ participant greenbank inactive → active\n+ funds greenbank KES 3000.5\n= unchanged 6\n"
     );
     let changes = hub.changes();
     assert_eq!(changes[0], r#"PUT /participants/greenbank {"isActive":true}"#);
@@ -252,12 +286,12 @@ fn a_participant_is_activated_before_it_gets_funds() {
 fn an_inactive_participant_that_lacks_funds_is_told_before_anything_is_changed() {
     let is_inactive = SCHEME.replace("name = \"greenbank\"\n", "name = \"greenbank\"\nis_active = false\n");
     for scheme in [SCHEME, &is_inactive] {
-        let hub = hub_with_greenbank_inactive("-1000");
+        let hub = hub_with_greenbank_inactive("0");
         let failure = apply(&hub, scheme, |_| {}).outcome.unwrap_err();
         assert_eq!(
             failure.message,
-            "nothing was changed\ns.toml:9: participant greenbank is inactive, and an inactive one takes no deposits: its funds in KES \
-             stay at 1000 and do not become 3000.5; give it is_active = true, or funds = \"1000\""
+            "nothing was changed\ns.toml:9: participant greenbank is inactive, and an inactive one takes no deposits: its funds of \
+             3000.5 KES cannot be deposited; give it is_active = true, or funds = 0"
         );
         assert_eq!(hub.changes(), Vec::<String>::new());
     }
@@ -321,7 +355,7 @@ fn what_cannot_be_changed_is_told() {
     assert_eq!(
         failure.message,
         "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and settlement_account_type is SETTLEMENT, not \
-         INTERCHANGE_FEE_SETTLEMENT; a model cannot be changed: give the new one another name\ns.toml:10: participant greenbank exists \
+         INTERCHANGE_FEE_SETTLEMENT; a model cannot be changed: switch it off and give the new one another name\ns.toml:10: participant greenbank exists \
          and is_proxy is false, not true; that cannot be changed: give the new participant another name"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
@@ -417,9 +451,45 @@ fn a_model_that_cannot_be_changed_stops_everything() {
     assert_eq!(
         failure.message,
         "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and delay is IMMEDIATE, not DEFERRED, currency is none, not KES; a \
-         model cannot be changed: give the new one another name"
+         model cannot be changed: switch it off and give the new one another name"
     );
     assert_eq!(hub_with_model.changes(), Vec::<String>::new());
+}
+
+#[test]
+fn models_that_would_stop_payments_are_told_before_anything_is_changed() {
+    let fees = "[[model]]\nname = \"FEESKES\"\ncurrency = \"KES\"\nledger_account_type = \"INTERCHANGE_FEE\"\n\
+                settlement_account_type = \"INTERCHANGE_FEE_SETTLEMENT\"\n\n[[dfsp]]";
+    let default = MODEL.replace("\"currency\":\"KES\"", "\"currency\":null");
+    let hub = ScriptedHub::start(&[
+        ("GET /participants", r#"[{"name":"Hub","isActive":true}]"#),
+        ("GET /settlementModels", &default.replace("DEFERREDNETKES", "DEFAULT")),
+    ]);
+    let without_own = SCHEME.replace("currency = \"KES\"\n", "").replace("DEFERREDNETKES", "DEFAULT");
+    let failure = apply(&hub, &without_own.replace("[[dfsp]]", fees), |_| {}).outcome.unwrap_err();
+    assert_eq!(
+        failure.message,
+        "nothing was changed\ns.toml:7: model FEESKES would leave KES without payments: a currency with a model of its own \
+         is not governed by the default one; write a [[model]] of POSITION with currency = \"KES\", too"
+    );
+    assert_eq!(hub.changes(), Vec::<String>::new());
+    let covered = SCHEME.replace(
+        "currency = \"KES\"\n",
+        "currency = \"KES\"\nsettlement_account_type = \"INTERCHANGE_FEE_SETTLEMENT\"\n",
+    );
+    let failure = apply(&empty_hub(), &covered, |_| {}).outcome.unwrap_err();
+    assert_eq!(
+        failure.message,
+        "nothing was changed\ns.toml:4: model DEFERREDNETKES: POSITION accounts are covered by SETTLEMENT accounts, and not \
+         by INTERCHANGE_FEE_SETTLEMENT"
+    );
+    // The model of positions comes first, wherever it stands.
+    let own = "[[model]]\nname = \"DEFERREDNETKES\"\ncurrency = \"KES\"\n\n";
+    let last =
+        SCHEME.replace(own, "").replace("[[dfsp]]", &fees.replace("[[dfsp]]", &format!("{own}[[dfsp]]")));
+    let applied = apply(&empty_hub(), &last, |_| {});
+    assert_eq!(applied.outcome, Ok(()));
+    assert!(applied.output.contains("+ model DEFERREDNETKES\n+ model FEESKES\n"), "{}", applied.output);
 }
 
 #[test]
