@@ -188,23 +188,28 @@ fn caps_that_settlements_raise_and_lower_are_sound() {
 /// Records of earlier versions note the cap that a settlement left, and set it as an operator does.
 #[test]
 fn caps_that_earlier_versions_raised_are_sound_and_lowered() {
-    let mut journal = capped();
-    let decision = reserve(&journal, |events| {
-        let raised = events.iter().position(|event| matches!(event, Event::CapRaised { .. })).unwrap();
-        let (value, alarm_basis_points) = (amount("13.5"), 8_000);
-        let participant = upesi_ledger::ParticipantId::new(3).unwrap();
-        events[raised] = Event::LimitSet { participant, currency: kes(), value, alarm_basis_points };
-        let Event::SettlementAdvanced { accounts, .. } = &mut events[0] else { unreachable!() };
-        accounts[1].cap_raised_to = Some(value);
-    });
-    journal.write(&decision, Payload::default());
-    assert_eq!(cap(&journal), amount("13.5"));
-    let between = journal.ledger.clone();
-    journal.admin(abort());
-    assert_eq!(cap(&journal), amount("1"));
-    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
-    journal.write_snapshot(&between);
-    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+    for is_from_snapshot in [false, true] {
+        let mut journal = capped();
+        let decision = reserve(&journal, |events| {
+            let raised = events.iter().position(|event| matches!(event, Event::CapRaised { .. })).unwrap();
+            let (value, alarm_basis_points) = (amount("13.5"), 8_000);
+            let participant = upesi_ledger::ParticipantId::new(3).unwrap();
+            events[raised] = Event::LimitSet { participant, currency: kes(), value, alarm_basis_points };
+            let Event::SettlementAdvanced { accounts, .. } = &mut events[0] else { unreachable!() };
+            accounts[1].cap_raised_to = Some(value);
+        });
+        journal.write(&decision, Payload::default());
+        let (seq, now) = (journal.ledger.last_seq() + 1, journal.now());
+        journal.ledger.evolve(seq, now, decision.events, &decision.callbacks);
+        assert_eq!(cap(&journal), amount("13.5"));
+        let between = journal.ledger.clone();
+        journal.admin(abort());
+        assert_eq!(cap(&journal), amount("1"));
+        if is_from_snapshot {
+            journal.write_snapshot(&between);
+        }
+        assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+    }
 }
 
 fn move_cover(accounts: &[(u32, u32, u8)]) -> AdminCommand {
@@ -238,20 +243,23 @@ fn finer() -> TestJournal {
 
 #[test]
 fn cover_and_remainders_of_settlements_are_sound() {
-    let mut journal = finer();
-    let between = journal.ledger.clone();
-    journal.admin(move_cover(&BOTH[..1]));
-    journal.admin(move_cover(&BOTH[1..]));
-    journal.admin(advance(SettlementState::Settled, "ref-1"));
-    journal.admin(close_second());
-    let (model, reason, windows) = ("DEFERREDNET".into(), "EOD".into(), vec![WindowId(2)]);
-    journal.admin(AdminCommand::CreateSettlement(NewSettlement { model, reason, windows }));
-    let account = &journal.ledger.settlements()[1].accounts[0];
-    let amounts = [account.net, account.carried_in, account.carried_over];
-    assert_eq!(amounts, [amount("7.01"), amount("0.0049"), amount("0.0002").negated()]);
-    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
-    journal.write_snapshot(&between);
-    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+    for is_from_snapshot in [false, true] {
+        let mut journal = finer();
+        let between = journal.ledger.clone();
+        journal.admin(move_cover(&BOTH[..1]));
+        journal.admin(move_cover(&BOTH[1..]));
+        journal.admin(advance(SettlementState::Settled, "ref-1"));
+        journal.admin(close_second());
+        let (model, reason, windows) = ("DEFERREDNET".into(), "EOD".into(), vec![WindowId(2)]);
+        journal.admin(AdminCommand::CreateSettlement(NewSettlement { model, reason, windows }));
+        let account = &journal.ledger.settlements()[1].accounts[0];
+        let amounts = [account.net, account.carried_in, account.carried_over];
+        assert_eq!(amounts, [amount("7.01"), amount("0.0049"), amount("0.0002").negated()]);
+        if is_from_snapshot {
+            journal.write_snapshot(&between);
+        }
+        assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+    }
 }
 
 fn create_gross(journal: &mut TestJournal) {

@@ -551,7 +551,7 @@ fn what_the_hub_would_refuse_half_way_is_told_before_anything_is_changed() {
          s.toml:4: ZMW has no settlement model, neither here nor at the hub: write [[model]] with currency = \"ZMW\", or one \
          without a currency for all that have none\n\
          s.toml:7: model DEFERREDNETKES cannot be created: at the hub, model NETKES governs the same accounts; name that one \
-         here\n\
+         here, or switch it off first\n\
          s.toml:12: \"greenbank\" differs in case only from \"GreenBank\", whom the hub has; write it as the hub does"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
