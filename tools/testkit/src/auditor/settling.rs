@@ -355,6 +355,9 @@ impl SettlementBooks {
         let nets = nets.ok_or_else(|| format!("settlement {id} has unknown accounts"))?;
         let mut theirs = nets.clone();
         carried_over.iter().for_each(|(key, units)| *theirs.entry(*key).or_default() += units);
+        if theirs != mine || id.0 as usize != self.settlements.len() + 1 {
+            return Err(format!("settlement {id} has the nets {theirs:?}, its windows have {mine:?}"));
+        }
         // Banks move whole hundredths.
         let is_fine =
             nets.values().any(|net| net % 100 != 0) || carried_over.values().any(|over| over.abs() >= 100);
@@ -362,9 +365,6 @@ impl SettlementBooks {
             return Err(format!(
                 "settlement {id} has the nets {nets:?}, in {carried_in:?}, over {carried_over:?}"
             ));
-        }
-        if theirs != mine || id.0 as usize != self.settlements.len() + 1 {
-            return Err(format!("settlement {id} has the nets {theirs:?}, its windows have {mine:?}"));
         }
         let model = self.models.get(model as usize - 1).copied();
         self.settlements.push(Settlement {

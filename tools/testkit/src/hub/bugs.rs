@@ -139,7 +139,7 @@ impl Bugs {
 }
 
 fn settle_one_leg(events: &mut [Event]) {
-    if let [Event::SettlementCreated { accounts, .. }] = &mut events[..]
+    if let [Event::SettlementCreated { accounts, .. }, ..] = &mut events[..]
         && let Some(recipient) = accounts.iter_mut().find(|account| account.net.is_negative())
     {
         recipient.net = Amount::ZERO;
@@ -147,7 +147,7 @@ fn settle_one_leg(events: &mut [Event]) {
 }
 
 fn settle_twice(events: &mut [Event]) {
-    let [Event::SettlementCreated { accounts, .. }] = &mut events[..] else { return };
+    let [Event::SettlementCreated { accounts, .. }, ..] = &mut events[..] else { return };
     let Some(transfer) = accounts.iter().map(|account| account.net).max() else { return };
     if let [first, .., last] = &mut accounts[..] {
         first.net = first.net.checked_add(transfer).unwrap_or(first.net);
@@ -217,7 +217,7 @@ fn alter_rates(events: &mut [Event]) {
 
 fn leave_caps_raised(events: &mut Vec<Event>) {
     if let [Event::SettlementAborted { .. }, ..] = &events[..] {
-        events.retain(|event| !matches!(event, Event::LimitSet { .. }));
+        events.retain(|event| !matches!(event, Event::CapReturned { .. }));
     }
 }
 
