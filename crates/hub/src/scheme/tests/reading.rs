@@ -45,7 +45,8 @@ fn every_mistake_is_named_with_its_line() {
                 "s.toml:7: binding \"san-dns:A.example\" stands twice",
                 "s.toml:7: \"key:1\" is no binding: write KIND:VALUE, where KIND is one of spki-sha256, cert-sha256, san-uri, \
                  san-dns, subject, oauth-client, gateway",
-                "s.toml:8: \"san-dns:*.example\" is no binding: what follows san-dns: must be a host name without wildcards",
+                "s.toml:8: \"san-dns:*.example\" is no binding: what follows san-dns: must be a host name without wildcards, \
+                 and may end with ;issuer-key=SHA-256",
                 "s.toml:10: \"aa\" has the binding san-dns:a.example, too",
             ],
         ),
