@@ -1,4 +1,5 @@
-//! Amounts with more decimals than their currency, where a scheme rejects them. No bank can hold or move such an amount.
+//! Amounts with more decimals than their currency, where a scheme rejects them. No bank can hold or move such an
+//! amount.
 
 use alloc::boxed::Box;
 use alloc::format;

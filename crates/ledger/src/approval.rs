@@ -200,8 +200,8 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Cover that moves with a settlement is a stage of the settlement and a movement of funds: it needs a second person
-    /// if one of them does.
+    /// Cover that moves with a settlement is a stage of the settlement and a movement of funds: it needs a second
+    /// person if one of them does.
     fn action_of_cover(&self, cover: &SettlementCover) -> AdminAction {
         use AdminAction as A;
         let settlement = self.settlement(cover.id);

@@ -188,8 +188,8 @@ fn check_carried(ledger: &Ledger, findings: &mut Vec<String>) {
     }
 }
 
-/// Nets plus remainders carried over equal the nets of the contents plus remainders carried in, while the contents have nets.
-/// Nets sum to zero per currency.
+/// Nets plus remainders carried over equal the nets of the contents plus remainders carried in, while the contents have
+/// nets. Nets sum to zero per currency.
 fn check_settlement(ledger: &Ledger, settlement: &Settlement, findings: &mut Vec<String>) {
     let mut sums = BTreeMap::<Currency, i128>::new();
     for account in &settlement.accounts {

@@ -209,7 +209,8 @@ events! {
         /// An aborted settlement lowers a net debit cap by the amount of its raise.
         55 CapReturned { id as "settlementId": SettlementId, account: AccountId, amount: Amount }
             = "settlement {id}: net debit cap of account {account} lowered by {amount}";
-        /// A movement of funds settles an account's net. The movement is earlier in the record, or in an earlier record.
+        /// A movement of funds settles an account's net. The movement is earlier in the record, or in an earlier
+        /// record.
         56 CoverMoved {
             id as "settlementId": SettlementId,
             account: AccountId,

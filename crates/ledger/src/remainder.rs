@@ -11,8 +11,8 @@ use upesi_types::Amount;
 
 use crate::account::AccountId;
 
-/// Amounts of whole units that sum to zero, as the given ones do. Each differs from its own by less than a unit: all are
-/// rounded down, and those with the largest remainders get a unit each until the sum is zero.
+/// Amounts of whole units that sum to zero, as the given ones do. Each differs from its own by less than a unit: all
+/// are rounded down, and those with the largest remainders get a unit each until the sum is zero.
 pub(crate) fn whole_units(amounts: &BTreeMap<AccountId, i128>, unit: i128) -> BTreeMap<AccountId, i128> {
     let mut rounded: BTreeMap<_, _> =
         amounts.iter().map(|(id, units)| (*id, units - units.rem_euclid(unit))).collect();

@@ -183,8 +183,8 @@ async fn deposit(
     Err(ApplyError::NotBooked { name: name.to_owned(), currency, id, cover })
 }
 
-/// The id of a scheme's deposit for a DFSP in a currency. There is one: whatever becomes of the account and of the file,
-/// it is sent under the same id, which the hub books once.
+/// The id of a scheme's deposit for a DFSP in a currency. There is one: whatever becomes of the account and of the
+/// file, it is sent under the same id, which the hub books once.
 pub(super) fn deposit_id(scheme: &str, name: &str, currency: Currency) -> TransferId {
     let mut hash = Sha256::new();
     for part in ["upesi scheme deposit, once", scheme, name, currency.as_str()] {

@@ -22,9 +22,9 @@ macro_rules! with_processing {
         /// Longest time until the `expiration` of a transfer, in seconds; beyond it the transfer is refused with code
         /// 3100. 0: a day with `security.profile = "production"`, no limit otherwise, as in Mojaloop.
         transfer_validity_max_s: integer(0, 3_153_600_000) = "0",
-        /// Amounts with more decimals than their currency (ISO 4217), which no bank can move: `reject` refuses transfers,
-        /// items of bulks, FX transfers, quotes and fee rules with such amounts with code 3100. `accept` takes them, as
-        /// Mojaloop does; settlements carry over remainders below the currency's smallest unit.
+        /// Amounts with more decimals than their currency (ISO 4217), which no bank can move: `reject` refuses
+        /// transfers, items of bulks, FX transfers, quotes and fee rules with such amounts with code 3100. `accept`
+        /// takes them, as Mojaloop does; settlements carry over remainders below the currency's smallest unit.
         finer_amounts: choice("accept", "reject") = "accept",
         /// Time until a prepared withdrawal expires, in seconds.
         internal_transfer_validity_s: integer(1, 31_536_000) = "432000",
