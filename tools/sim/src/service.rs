@@ -97,13 +97,11 @@ impl Service for SimService {
         let owns_it = is_community || settings.owns_every_party;
         let asked =
             Received { receiver, method: &head.method, uri: &head.uri, headers: &head.headers, owns_it };
-        if let Some(refusal) = refuse_strictly(dfsp, family, &asked, base) {
-            return refusal;
-        }
         // Before anything is done about it: what it causes comes after it.
         let arrived = self.shared.watch.is_on().then(std::time::Instant::now);
         let taken = if is_community { StatusCode::ACCEPTED } else { StatusCode::OK };
-        let status = self.handle(&asked, family, route, &body).unwrap_or(taken);
+        let response = refuse_strictly(dfsp, family, &asked, base)
+            .unwrap_or_else(|| answer(self.handle(&asked, family, route, &body).unwrap_or(taken)));
         if let Some(metrics) = &self.shared.metrics {
             metrics.handled(&head.method, family, began.elapsed());
         }
@@ -116,10 +114,10 @@ impl Service for SimService {
                 method: head.method,
                 headers: head.headers,
                 body,
-                status: Some(status),
+                status: Some(response.status()),
             });
         }
-        answer(status)
+        response
     }
 }
 
