@@ -131,9 +131,9 @@ impl<'a> Field<'a> {
         if text.is_empty() { Err(self.refuse("is not allowed to be empty")) } else { Ok(text) }
     }
 
-    /// A text that is not empty, or an object as its JSON.
+    /// A text of any characters that is not empty, such as a key of several lines, or an object as its JSON.
     pub(crate) fn text_or_object(&self) -> Result<String, ApiError> {
-        if self.json.starts_with('{') { Ok(self.json.to_owned()) } else { self.text() }
+        if self.json.starts_with('{') { Ok(self.json.to_owned()) } else { self.secret() }
     }
 
     /// A text of `min` to `max` characters.

@@ -72,23 +72,31 @@ impl fmt::Display for Escaped<'_> {
 /// stays the same document, because these characters stand only in its strings. Line breaks between its lines are the
 /// exception: use [`escape_lines`] for them.
 pub fn escape(text: &str) -> Cow<'_, str> {
-    escape_except(text, &[])
+    escape_except(text, |_, _| false)
 }
 
-/// Escapes a text of several lines or columns: as [`escape`], but line breaks and tabs stay.
+/// Escapes a text of several lines or columns: as [`escape`], but line breaks and tabs stay. A CR is part of a line break
+/// if an LF follows it.
 pub fn escape_lines(text: &str) -> Cow<'_, str> {
-    escape_except(text, &['\n', '\t'])
+    escape_except(text, |char, rest| match char {
+        '\n' | '\t' => true,
+        '\r' => rest.starts_with('\n'),
+        _ => false,
+    })
 }
 
-fn escape_except<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
-    let is_escaped = |char: char| is_hidden(char) && !kept.contains(&char);
-    if !text.chars().any(is_escaped) {
+/// Escapes all hidden characters but those to be kept, by the character and the text after it.
+fn escape_except(text: &str, is_kept: impl Fn(char, &str) -> bool) -> Cow<'_, str> {
+    let is_escaped = |(at, char): (usize, char)| {
+        is_hidden(char) && !is_kept(char, text.get(at + char.len_utf8()..).unwrap_or_default())
+    };
+    if !text.char_indices().any(is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len() + 16);
-    for char in text.chars() {
+    for (at, char) in text.char_indices() {
         match char {
-            char if !is_escaped(char) => escaped.push(char),
+            char if !is_escaped((at, char)) => escaped.push(char),
             '\n' => escaped.push_str("\\n"),
             '\r' => escaped.push_str("\\r"),
             '\t' => escaped.push_str("\\t"),

@@ -260,7 +260,7 @@ async fn an_initial_position_must_fit_the_hubs_account() {
         hub.expect("POST", "/participants", &format!(r#"{{"name":"{name}","currency":"KES"}}"#), 201).await;
     }
     let open = |position: &str| {
-        let limit = r#"{"type":"NET_DEBIT_CAP","value":1}"#;
+        let limit = r#"{"type":"NET_DEBIT_CAP","value":99999999999999.9999}"#;
         format!(r#"{{"currency":"KES","limit":{limit},"initialPosition":{position}}}"#)
     };
     let most = open("99999999999999.9999");

@@ -67,7 +67,7 @@ async fn a_stage_that_a_balance_cannot_hold_changes_nothing() {
     settle(&hub).await;
     let body = r#"{"name":"first","currency":"KES"}"#;
     hub.expect("POST", "/participants", body, 201).await;
-    let limits = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":1},"initialPosition":99999999999999.9999}"#;
+    let limits = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":99999999999999.9999},"initialPosition":99999999999999.9999}"#;
     hub.expect("POST", "/participants/first/initialPositionAndLimits", limits, 201).await;
     assert_eq!(ask(&hub, "PUT", "/v2/settlements/1", stage("PS_TRANSFERS_RECORDED")).await.0, 200);
     let text = "The balance cannot hold the amount";

@@ -123,7 +123,7 @@ fn no_receiver_is_credited_while_a_payer_is_not_finished() {
     let before = covers(&world);
     let balances = [("greenbank", "2967.75"), ("bluewallet", "3020.5"), ("redmoney", "3011.75")];
     std::fs::write(&path, filled(&world, "1", &balances)).unwrap();
-    settlement(&world, &["advance", "1", "--to", "PS_TRANSFERS_COMMITTED", "--reason", "by hand"]);
+    settlement(&world, &["advance", "1", "--to", "committed", "--reason", "by hand"]);
     world.pay("greenbank", "bluewallet", "2999", "KES");
     let arguments = ["reconcile", "1", path.to_str().unwrap(), "--apply", "--move-cover"];
     for _ in 0..2 {
