@@ -250,8 +250,11 @@ impl Walk {
         self.call_with("updateSettlement", "recorded", &[]);
         self.call_with("updateSettlementParticipant", "example", &[("participantId", "3")]);
         self.call("updateSettlementAccount");
-        self.call("moveSettlementCover");
         self.call_with("updateSettlement", "aborted", &[]);
+        // The windows of a settlement that was aborted can be settled again.
+        let again = r#"{"settlementModel":"DEFERREDNETKES","reason":"again","settlementWindows":[{"id":1}]}"#;
+        self.also("POST", "/v2/settlements", again);
+        self.call_with("moveSettlementCover", "example", &[("id", "2")]);
     }
 
     /// Somebody proposes a higher net debit cap of bluewallet.
