@@ -149,12 +149,16 @@ impl ToyHub {
         let target = Target::parse(&base).unwrap();
         let base = target.path.path().trim_end_matches("/transfers");
         let mut request = Request::new(Full::new(body));
-        *request.method_mut() = method;
         *request.uri_mut() = Uri::try_from(format!("{base}{path}")).unwrap();
         *request.headers_mut() = headers;
-        for name in ["host", "content-length"] {
+        for name in ["host", "content-length", "fspiop-uri", "fspiop-http-method"] {
             request.headers_mut().remove(name);
         }
+        // Callbacks have none.
+        if method == Method::PUT {
+            request.headers_mut().remove("accept");
+        }
+        *request.method_mut() = method;
         let pool = {
             let mut pools = self.pools.lock().unwrap();
             if let Some((_, pool)) = pools.iter().find(|(origin, _)| *origin == target.origin) {
