@@ -170,7 +170,7 @@ fn a_scheme_file_makes_a_hub_ready_and_is_idempotent() {
     let (ok, changed) = apply(&world, &file, &[]);
     assert!(ok && changed.contains(&deposited("greenbank")), "{changed}");
     scrape(&world, cover, "2000.5");
-    let last = changed.lines().rfind(|line| line.contains("greenbank"));
+    let last = changed.lines().rfind(|line| line.starts_with('~') && line.contains("greenbank"));
     assert_eq!(last, Some("~ participant greenbank active → inactive"), "deactivated last");
     world.stop_and_audit();
 }

@@ -127,9 +127,12 @@ fn no_receiver_is_credited_while_a_payer_is_not_finished() {
     world.pay("greenbank", "bluewallet", "2999", "KES");
     let arguments = ["reconcile", "1", path.to_str().unwrap(), "--apply", "--move-cover"];
     for _ in 0..2 {
-        let (code, error) = failure(&world, &arguments);
+        let output = settlement_at(&world.admin_url(), &arguments);
+        let (shown, error) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(1), "{shown}{error}");
+        assert!(shown.starts_with("settlement 1  PS_TRANSFERS_COMMITTED"), "{shown}");
         let told = "greenbank: it cannot be finished: 3000 Generic client error - The cover that would remain does not";
-        assert!(code == 1 && error.contains(told), "{code} {error}");
+        assert!(error.contains(told), "{shown}{error}");
         assert_eq!(covers(&world), before);
     }
     let deposit = r#"{"transferId":"5f3b4c1e-8c0a-4d0e-9c53-6a1d6f2b7c09","externalReference":"bank-2","action":"recordFundsIn","reason":"more cover","amount":{"amount":100,"currency":"KES"}}"#;
