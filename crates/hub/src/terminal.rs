@@ -17,7 +17,7 @@ pub fn note(text: impl Display) {
 #[derive(Debug)]
 pub struct Escaping<W: Write> {
     inner: W,
-    /// The beginning of a character whose end has not come yet.
+    /// The beginning of a character or a line break whose end has not come yet.
     beginning: Vec<u8>,
 }
 
@@ -29,7 +29,13 @@ impl<W: Write> Escaping<W> {
 
     fn write_text(&mut self, bytes: &[u8]) -> io::Result<()> {
         for chunk in bytes.utf8_chunks() {
-            self.inner.write_all(escape_lines(chunk.valid()).as_bytes())?;
+            let mut valid = chunk.valid();
+            // The next bytes decide whether it is part of a line break.
+            if let (Some(rest), []) = (valid.strip_suffix('\r'), chunk.invalid()) {
+                valid = rest;
+                self.beginning = b"\r".to_vec();
+            }
+            self.inner.write_all(escape_lines(valid).as_bytes())?;
             match std::str::from_utf8(chunk.invalid()) {
                 Ok(_) => {}
                 // The next bytes may complete the character.
@@ -71,11 +77,12 @@ mod tests {
                 output.write_all(part).unwrap();
             }
             let written = String::from_utf8(output.inner).unwrap();
-            assert_eq!(written, "a\\u202eb\\u001b[2K\\r\n日本\t\\udb40\\udc41", "by {size}");
+            assert_eq!(written, "a\\u202eb\\u001b[2K\r\n日本\t\\udb40\\udc41", "by {size}");
         }
         let mut output = Escaping::new(Vec::new());
         output.write_all(b"a\xff\xfeb\xc3").unwrap();
-        output.write_all(b"\xa9").unwrap();
-        assert_eq!(String::from_utf8(output.inner).unwrap(), "a\u{fffd}\u{fffd}bé");
+        output.write_all(b"\xa9\r").unwrap();
+        output.write_all(b"c").unwrap();
+        assert_eq!(String::from_utf8(output.inner).unwrap(), "a\u{fffd}\u{fffd}bé\\rc");
     }
 }

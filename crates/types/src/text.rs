@@ -75,8 +75,8 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     escape_except(text, |_, _| false)
 }
 
-/// Escapes a text of several lines or columns: as [`escape`], but line breaks and tabs stay. A CR is part of a line break
-/// if an LF follows it.
+/// Escapes a text of several lines or columns: as [`escape`], but line breaks and tabs stay. A CR is part of a line
+/// break if an LF follows it.
 pub fn escape_lines(text: &str) -> Cow<'_, str> {
     escape_except(text, |char, rest| match char {
         '\n' | '\t' => true,
@@ -167,7 +167,7 @@ mod tests {
             assert_eq!(escape(text), expected);
             assert_eq!(alloc::format!("{}", Escaped(text)), expected);
         }
-        assert_eq!(escape_lines("a\tb\r\n\u{1b}c\n"), "a\tb\\r\n\\u001bc\n");
+        assert_eq!(escape_lines("a\tb\r\n\u{1b}c\rd\n\r"), "a\tb\r\n\\u001bc\\rd\n\\r");
         assert_eq!(alloc::format!("{:<4}|", Escaped("a\n")), "a\\n |");
     }
 

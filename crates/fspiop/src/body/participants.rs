@@ -108,7 +108,8 @@ fn read_batch_party<'a>(value: Value<'a, '_>) -> Result<BatchParty<'a>, SyncErro
     let kind = party.required("partyIdType").bounded_text(1, PARTY_ID_TYPE_CHARS_MAX)?;
     let kind = PartyIdType::parse(&kind).ok_or(kind);
     let identifier = party.required("partyIdentifier").bounded_text(1, PATH_ID_CHARS_MAX)?;
-    let fsp = party.optional("fspId").and_then(|value| value.name().ok());
+    let fsp = read_optional(party.optional("fspId"), |value| value.text())?;
+    let fsp = fsp.and_then(|name| FspId::parse(&name));
     let sub_id =
         read_optional(party.optional("partySubIdOrType"), |value| value.bounded_text(1, PATH_ID_CHARS_MAX))?;
     check(party.optional("extensionList"), check_extension_list)?;
