@@ -183,6 +183,10 @@ pub fn admin(refusal: &AdminRefusal) -> (ErrorCode, String) {
     (code, code.describe(&detail))
 }
 
+const MODEL_MISSING: &str = "Unable to find a matching or default, Settlement Model";
+const USED_FOR_FUNDS: &str = "transferId was used for another movement of funds";
+const USED_FOR_TRANSFER: &str = "transferId was used for a transfer";
+
 /// The error code of an operator's refusal, and the detail that follows the code's own text.
 pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
     use AdminRefusal as R;
@@ -231,13 +235,9 @@ pub fn admin_detail(refusal: &AdminRefusal) -> (ErrorCode, Detail) {
         | R::ModelUnknown { .. }
         | R::FeeRuleUnknown
         | R::NothingParked => (ErrorCode::ID_NOT_FOUND, not_found(refusal)),
-        R::ModelMissing => {
-            (ErrorCode::SETTLEMENT, "Unable to find a matching or default, Settlement Model".into())
-        }
-        R::FundsModified => {
-            (ErrorCode::MODIFIED_REQUEST, "transferId was used for another movement of funds".into())
-        }
-        R::FundsIsTransfer => (ErrorCode::MODIFIED_REQUEST, "transferId was used for a transfer".into()),
+        R::ModelMissing => (ErrorCode::SETTLEMENT, MODEL_MISSING.into()),
+        R::FundsModified => (ErrorCode::MODIFIED_REQUEST, USED_FOR_FUNDS.into()),
+        R::FundsIsTransfer => (ErrorCode::MODIFIED_REQUEST, USED_FOR_TRANSFER.into()),
         R::FundsUnknown | R::TransferUnknown => (ErrorCode::TRANSFER_NOT_FOUND, not_found(refusal)),
         R::OperatorName | R::CredentialLife => (ErrorCode::MALFORMED_SYNTAX, operator(refusal)),
         R::OperatorUnknown { .. } | R::CredentialUnknown => (ErrorCode::ID_NOT_FOUND, operator(refusal)),

@@ -73,13 +73,7 @@ impl Change {
                 (format!("proxy of {name}"), proxy.to_string(), "none".to_owned())
             }
             AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position } => {
-                let mut to = format!("{net_debit_cap}");
-                let mut from = limit(limit_of(ledger, name, *currency));
-                let before = position_of(ledger, name, *currency);
-                from.extend(before.map(|before| format!(", position {before}")));
-                if *initial_position != Amount::ZERO || before.is_some() {
-                    to += &format!(", initial position {initial_position}");
-                }
+                let (from, to) = opened(name, *currency, [*net_debit_cap, *initial_position], ledger);
                 (cap_of(name, *currency), from, to)
             }
             AdminCommand::SetLimit { name, currency, net_debit_cap, alarm_basis_points } => {
@@ -229,6 +223,23 @@ fn cap_of(name: &FspId, currency: Currency) -> String {
 
 fn limit_of(ledger: &Ledger, name: &FspId, currency: Currency) -> Option<Limit> {
     ledger.participant_named(name)?.limit(currency).copied()
+}
+
+/// Cap and initial position of an account, before and after they are set.
+fn opened(
+    name: &FspId,
+    currency: Currency,
+    [cap, position]: [Amount; 2],
+    ledger: &Ledger,
+) -> (String, String) {
+    let mut to = format!("{cap}");
+    let mut from = limit(limit_of(ledger, name, currency));
+    let before = position_of(ledger, name, currency);
+    from.extend(before.map(|before| format!(", position {before}")));
+    if position != Amount::ZERO || before.is_some() {
+        to += &format!(", initial position {position}");
+    }
+    (from, to)
 }
 
 /// The position of accounts that were opened before.

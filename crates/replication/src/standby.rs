@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use upesi_cluster::{
-    Ahead, Claim, ClusterId, Entry, Fold, NodeId, Patience, Position, Role, Standby, Verdict, Void,
+    Ahead, Append, Claim, ClusterId, EndLost, Entry, Fold, NodeId, Patience, Position, Role, Standby,
+    Verdict, Void,
 };
 
 use crate::copy::{Copies, Copy};
@@ -61,15 +62,14 @@ pub fn stand_by(
     let mut standby =
         Standby::new(following.fold(), settings.node, settings.claim.clone(), settings.patience, clock.now());
     let mut start = Start::new(following.copy.ends(), settings.may_claim, clock.now());
-    // The time since which the log ends below the position of this node.
-    let mut lost_since = None;
+    let mut lost_end = LostEnd::default();
     while !stops.load(Ordering::Acquire) {
         let now = clock.now();
         // What is there already is written together.
         let patience = if following.untold.is_none() { PATIENCE } else { Duration::ZERO };
         match next(&mut *partition, patience)? {
             Some(Event::Entry { offset, bytes, appended_ns }) => {
-                lost_since = None;
+                lost_end = LostEnd::default();
                 let was_called = standby.fold().is_left_to(settings.node);
                 let entry = (offset, &*bytes, appended_ns);
                 standby = match following.read(standby, partition.name(), entry, now, tell)? {
@@ -103,31 +103,15 @@ pub fn stand_by(
             partition.append(hand_over);
             tell(&Progress { ahead, ..following.progress(standby.fold()) });
         }
-        if settings.is_unfit.load(Ordering::Acquire) {
-            standby.withdraw();
-            settings.is_promoted.store(false, Ordering::Release);
-        }
-        if start.may_claim(&mut *partition, standby.fold(), now)? {
-            standby.permit_claims();
-        }
-        if start.has_all(standby.fold()) && settings.is_promoted.swap(false, Ordering::AcqRel) {
-            start.is_over = true;
-            standby.permit_claims();
-            partition.append(standby.claim(clock.wall_ns()));
-        }
+        start.permit_claims(&mut standby, &mut *partition, settings, (now, clock.wall_ns()))?;
         if standby.asks_for_end(now) {
             let end = partition.end();
-            match standby.end(end, now, clock.wall_ns()) {
-                Ok(claim) => {
-                    lost_since = None;
-                    claim.into_iter().for_each(|claim| partition.append(claim));
-                }
-                // While brokers elect a leader, their answer may be of before.
-                Err(lost) if now.saturating_sub(*lost_since.get_or_insert(now)) >= LOST_AFTER => {
+            match lost_end.judge(standby.end(end, now, clock.wall_ns()), now) {
+                Ok(claim) => claim.into_iter().for_each(|claim| partition.append(claim)),
+                Err(lost) => {
                     following.write(tell)?;
                     return Err(ReplicationError::EndLost { log: partition.name().to_owned(), lost });
                 }
-                Err(_) => {}
             }
         }
         following.copy.save_if_due(now)?;
@@ -139,6 +123,29 @@ pub fn stand_by(
     following.copy.save_last()?;
     partition.needs(following.copy.needs(), following.copy.ends());
     Ok(Stood::Stopped)
+}
+
+/// The time since which the log ends below the position of this node.
+#[derive(Default)]
+struct LostEnd(Option<Duration>);
+
+impl LostEnd {
+    /// The claim of a standby that was told where the log ends. An end below its position is no error at first: while
+    /// brokers elect a leader, their answer may be of before.
+    fn judge(
+        &mut self,
+        claim: Result<Option<Append>, EndLost>,
+        now: Duration,
+    ) -> Result<Option<Append>, EndLost> {
+        match claim {
+            Ok(claim) => {
+                self.0 = None;
+                Ok(claim)
+            }
+            Err(lost) if now.saturating_sub(*self.0.get_or_insert(now)) >= LOST_AFTER => Err(lost),
+            Err(_) => Ok(None),
+        }
+    }
 }
 
 /// A node that has just started: it does not know whether the log lost its end.
@@ -160,6 +167,29 @@ impl Start {
     const fn new(copied: Copied, is_wanted: bool, now: Duration) -> Self {
         let (lacking_since, next_offset, is_over) = (now, 0, false);
         Self { copied, is_wanted, is_over, lacking_since, next_offset, asked_at: None, behind_since: None }
+    }
+
+    /// Lets the standby claim once all is well, or makes it claim for an operator. A node that is unfit claims nothing.
+    fn permit_claims(
+        &mut self,
+        standby: &mut Standby,
+        partition: &mut dyn Partition,
+        settings: &NodeSettings,
+        (now, wall_ns): (Duration, i64),
+    ) -> Result<(), ReplicationError> {
+        if settings.is_unfit.load(Ordering::Acquire) {
+            standby.withdraw();
+            settings.is_promoted.store(false, Ordering::Release);
+        }
+        if self.may_claim(partition, standby.fold(), now)? {
+            standby.permit_claims();
+        }
+        if self.has_all(standby.fold()) && settings.is_promoted.swap(false, Ordering::AcqRel) {
+            self.is_over = true;
+            standby.permit_claims();
+            partition.append(standby.claim(wall_ns));
+        }
+        Ok(())
     }
 
     /// Whether the log has all that this node's copy had.

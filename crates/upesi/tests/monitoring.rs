@@ -17,7 +17,8 @@ use toml::Table;
 
 /// Metrics that are there only once something has happened; each stands in the source of the hub or of the lab.
 /// Those of TLS are there only if a port has it, those of a cluster at its nodes.
-const ONLY_ONCE: [&str; 40] = [
+const ONLY_ONCE: [&str; 41] = [
+    "upesi_archive_held_seconds",
     "upesi_auth_refused_total",
     "upesi_fspiop_refusals_total",
     "upesi_admission_refused_by_dfsp_total",

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support_crash::hub::{Hub, contents, upesi};
+use support_crash::keeping::settle;
 use support_crash::scene::block_on;
 use support_crash::verdict;
 use support_faults::{Fault, INPUT_OUTPUT, NO_SPACE, Shim};
@@ -210,6 +211,10 @@ fn transfers_stay_until_their_export_is_durable() {
     let export = scene.path("kept/export");
     let world = World { log: Some(scene.path("hub.log")), ..World::new(&scene.data) };
     let archive = scene.data.join("archive");
+    let mut hub = Hub::spawn(world.serve(upesi()), world.log.clone());
+    hub.serves();
+    settle(&world, "day-1");
+    assert_eq!(hub.stop().0.code(), Some(0));
     for (fault, is_named) in EXPORT_FAULTS {
         println!("{fault:?}");
         let what = format!("{fault:?}");

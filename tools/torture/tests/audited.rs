@@ -4,6 +4,7 @@
 //! `UPESI_AUDITED_OPERATIONS=50000` looks longer, `UPESI_AUDITED_SEED=7` at one world.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use upesi_engine::{Followed, follow_once};
@@ -106,6 +107,7 @@ fn random_worlds_are_sound_to_the_audit_at_every_record_and_after_every_restore(
         let (more, restored) = live(seed);
         (operations, restores_made, seed) = (operations + more, restores_made + restored, seed + 1);
     }
-    println!("{operations} operations in {seed} worlds, {restores_made} restores");
-    assert!(restores_made >= seed, "most worlds are restored at their end, and before");
+    let counted = format!("{operations} operations in {seed} worlds, {restores_made} restores");
+    let _ = writeln!(std::io::stderr(), "{counted}");
+    assert!(restores_made >= seed, "most worlds are restored at their end, and before: {counted}");
 }

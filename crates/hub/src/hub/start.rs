@@ -263,7 +263,6 @@ impl Hub {
         let store = elected.as_ref().map(|elected| elected.store.clone());
         let Core { mut registry, metrics, engine, handle, courier } =
             base.start_engine(settings, clock, elected)?;
-        let clock = handle.clock();
         let rates = Arc::new(Rates::new(options::rates(settings), base.participants.clone()));
         let resources = Resources::start(
             settings,
@@ -272,10 +271,10 @@ impl Hub {
             (base.participants.clone(), &rates),
             courier.clone(),
             (&base.outbound, base.tls.outbound()),
-            Arc::clone(&clock) as _,
+            handle.clock() as _,
         )?;
         check_machine(settings);
-        let retention = start_retention(settings, &handle, clock, followed)?;
+        let retention = start_retention(settings, &handle, handle.clock(), followed)?;
         let providers = Providers::start(settings, &base.outbound, base.admin_workers.get(0))?;
         let gateway = base.gateway(settings, &mut registry, &handle, (&resources, rates, &providers));
         let (text, shown) = base.metrics_text(settings, (metrics, registry), (&handle, &courier), &resources);

@@ -90,6 +90,7 @@ fn apply(world: &World, file: &std::path::Path, more: &[&str]) -> (bool, String)
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story of a hub and its file")]
 fn a_scheme_file_makes_a_hub_ready_and_is_idempotent() {
     let mut world = World::bare(&[]);
     for name in ["greenbank", "bluewallet"] {

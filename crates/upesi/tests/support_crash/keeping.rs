@@ -61,6 +61,13 @@ pub struct Kept {
     pub exports: usize,
 }
 
+/// Settles the open window: contents of an unsettled window stay.
+pub fn settle(world: &World, job: &str) {
+    let admin = format!("http://{}", world.ports[1]);
+    let run = upesi().args(["settlement", "run", job, "--admin", &admin, "--wait", "0"]).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
 impl Keeping {
     /// Lets transfers leave the hubs of a world. `None` where the clock cannot be made.
     pub fn begin(directory: &Path, world: &mut World) -> Option<Self> {
@@ -111,20 +118,12 @@ impl Keeping {
         self.days < 2 && newest_snapshot(world) <= self.snapshot_before
     }
 
-    /// Settles the open window: contents of an unsettled window stay.
-    fn settle(&self, world: &World) {
-        let (job, admin) = (format!("day-{}", self.days), format!("http://{}", world.ports[1]));
-        let run =
-            upesi().args(["settlement", "run", &job, "--admin", &admin, "--wait", "0"]).output().unwrap();
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    }
-
     /// A life that ends when transfers have left, in it or before.
     pub fn see_them_leave(&self, world: &World, load: &Load) {
         let mut hub = world.start();
         hub.serves();
         load.wait_for_accepted(BETWEEN_DAYS);
-        self.settle(world);
+        settle(world, &format!("day-{}", self.days));
         hub.kill();
         // The next start looks at once.
         let mut hub = world.start();

@@ -193,6 +193,7 @@ impl SettlementBooks {
     }
 
     /// Enters what a record says of models, windows and settlements, before its effects are in the other books.
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
     pub(super) fn enter(
         &mut self,
         record: &Record<'_>,

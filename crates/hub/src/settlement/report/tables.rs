@@ -146,15 +146,13 @@ pub(super) fn matrix(figures: &Figures) -> Rows {
         let nets = || accounts.iter().map(|(account, _)| sent_by(*account) - received_by(*account));
         rows.push(row("aggregated net", &mut nets(), nets().sum()));
         if accounts.iter().any(|(_, party)| party.has_remainder()) {
-            let of: [(&str, fn(&Party) -> i128); 3] = [
-                ("carried in", |party| party.carried_in),
-                ("carried over", |party| party.carried_over),
-                ("settled net", |party| party.net),
-            ];
-            for (name, of) in of {
+            let mut push = |name: &str, of: fn(&Party) -> i128| {
                 let cells = || accounts.iter().map(|(_, party)| of(party));
                 rows.push(row(name, &mut cells(), cells().sum()));
-            }
+            };
+            push("carried in", |party| party.carried_in);
+            push("carried over", |party| party.carried_over);
+            push("settled net", |party| party.net);
         }
     }
     rows
