@@ -211,8 +211,10 @@ fn transfers_stay_until_their_export_is_durable() {
     let export = scene.path("kept/export");
     let world = World { log: Some(scene.path("hub.log")), ..World::new(&scene.data) };
     let archive = scene.data.join("archive");
-    let mut hub = Hub::spawn(world.serve(upesi()), world.log.clone());
+    // They are old enough, and stay until their window is settled.
+    let mut hub = Hub::spawn(keeping(&world, &export), world.log.clone());
     hub.serves();
+    assert!(says(&mut hub, "old transfers stay"));
     settle(&world, "day-1");
     assert_eq!(hub.stop().0.code(), Some(0));
     for (fault, is_named) in EXPORT_FAULTS {

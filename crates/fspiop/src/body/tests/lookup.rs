@@ -84,12 +84,18 @@ fn a_batch_is_read() {
 /// One entry without a usable `fspId` must not fail the others.
 #[test]
 fn an_entry_of_a_batch_without_a_name_is_read_without_one() {
-    for fsp in ["", r#","fspId":"""#, r#","fspId":{}"#, r#","fspId":"123456789012345678901234567890123""#] {
-        let body = format!(
+    let body = |fsp: &str| {
+        format!(
             r#"{{"requestId":"01J8ZC5Y2T3V4W5X6Y7Z8A9B0C","partyList":[
             {{"partyIdType":"MSISDN","partyIdentifier":"1"{fsp}}},
             {{"partyIdType":"MSISDN","partyIdentifier":"2","fspId":"greenbank"}}]}}"#
-        );
+        )
+    };
+    // A value that is no text is no batch by the schema.
+    let refused = parse_participants_batch(body(r#","fspId":{}"#).as_bytes()).unwrap_err();
+    assert_eq!(refused.code.number(), 3101);
+    for fsp in ["", r#","fspId":"""#, r#","fspId":"123456789012345678901234567890123""#] {
+        let body = body(fsp);
         let batch = parse_participants_batch(body.as_bytes()).unwrap();
         let names: Vec<_> = batch.parties.iter().map(|party| party.fsp.map(|fsp| fsp.to_string())).collect();
         assert_eq!(names, [None, Some("greenbank".to_string())], "{fsp}");
