@@ -129,7 +129,7 @@ impl OpenWithdrawals {
         self.leave_room_at(account.id, account.balance, units)
     }
 
-    /// The same for another balance of the account.
+    /// As `leave_room`, for another balance of the account.
     pub(crate) fn leave_room_at(&self, id: AccountId, balance: Amount, units: i128) -> bool {
         let pending = self.pending.get(&id).copied().unwrap_or(0);
         let lowest = i128::from(balance.units()) - pending - units;

@@ -123,7 +123,7 @@ pub struct AttackResult {
     pub p99: Vec<String>,
     /// The median over the rounds of p99 with the flood, in thousandths of that before.
     pub p99_permille: Option<u64>,
-    /// The same of new connections of an honest DFSP, from the connection to the answer.
+    /// Latencies of new connections of an honest DFSP, from the connection to the answer.
     #[serde(skip)]
     pub connected: Vec<Round>,
     /// The median over the rounds of their p99, in thousandths of that before. Runs before 2026-11-29 have none.

@@ -207,7 +207,7 @@ impl Ground {
     }
 }
 
-/// Makes the attacker's endpoint that of its DFSP, and an oracle. Fails when the hub rejects it.
+/// Registers the attacker's endpoint for its DFSP, and as an oracle. Fails when the hub rejects it.
 async fn register(admin: &AdminClient, endpoint: &Endpoint) -> Result<(), AdminError> {
     let base = format!("http://{}", endpoint.address());
     let endpoints = [&TRANSFER_ENDPOINTS[..], &ENDPOINTS].concat();
