@@ -10,10 +10,12 @@ CARGO ?= cargo
 # The lock file is part of the source: a build that would change it fails.
 LOCKED := --locked
 UPESI := target/release/upesi
+# What `make demo` runs: built in minutes, without what the demo does not need (profile `demo` in Cargo.toml).
+DEMO := target/demo/upesi
 # The commit that lab results and evidence name, with a + where sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates tools Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
-.PHONY: help tools build demo cluster-away cluster-demo cluster-limits cluster-roles beside manifests test fmt lint unit tidy deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
+.PHONY: help tools programs build demo cluster-away cluster-demo cluster-limits cluster-roles beside manifests test fmt lint unit tidy deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
 
 help: ## This list.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -23,11 +25,16 @@ help: ## This list.
 tools:
 	@.ci/tools
 
+programs: tools # The test programs.
+	@$(CARGO) test --workspace $(LOCKED) --no-run
+
 build: tools ## The upesi binary, optimised: target/release/upesi.
 	@$(CARGO) build --release $(LOCKED) -p upesi
 
-demo: build ## A hub with eight simulated DFSPs: one payment step by step, then load, then the audit. KEEP=1 leaves it running.
-	@$(UPESI) demo $(if $(KEEP),--keep)
+demo: ## A hub with eight simulated DFSPs: one payment step by step, then load, then the audit. KEEP=1 leaves it running.
+	@.ci/tools demo
+	.ci/build-demo $(DEMO)
+	$(DEMO) demo $(if $(KEEP),--keep)
 
 cluster-demo: build ## Three brokers and three hubs under load; each part is lost once. Prints the gaps and the audit of all copies.
 	@tools/kafka/demo
@@ -44,11 +51,9 @@ cluster-limits: build ## What a cluster holds whose brokers, hubs and load share
 beside: build ## Another binary and this one at once, each with a load of its own: OLD=path USERS=160 ROUNDS=9.
 	@.ci/beside $(or $(OLD),$(error OLD=path of another upesi)) $(UPESI) $(or $(USERS),160) $(or $(ROUNDS),9)
 
-test: tools ## Everything: format, lint, unit, property, integration and end-to-end tests.
-	@$(MAKE) fmt
-	$(MAKE) lint
-	$(MAKE) tidy
-	$(MAKE) unit
+# Test programs are built before Clippy runs: it takes over what their build scripts made.
+test: tools ## Everything: format, lint, unit, property, integration and end-to-end tests. Prints the minutes of each part.
+	@.ci/parts fmt programs lint tidy unit
 
 manifests: build ## The chart and the compose file by helm and by compose's loader, built with Go (minutes, once).
 	@packaging/manifests/check
@@ -62,12 +67,7 @@ lint: tools ## Clippy on all targets, warnings are errors.
 unit: ## All tests of all crates. Fetches Kafka, an OpenID Connect provider, SoftHSM and promtool, against which it tests.
 	@.ci/tools tests
 	tools/kafka/brokers jars >/dev/null
-	if command -v cargo-nextest >/dev/null; then
-	    $(CARGO) nextest run --workspace --no-fail-fast $(LOCKED)
-	    $(CARGO) test --workspace --doc $(LOCKED)
-	else
-	    $(CARGO) test --workspace --no-fail-fast $(LOCKED)
-	fi
+	.ci/unit
 
 # Pure crates: no_std, and built for a machine without an operating system.
 PURE := types fspiop ledger admission cluster

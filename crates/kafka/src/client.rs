@@ -17,8 +17,9 @@ use upesi_cluster::{Append, ClusterId, NodeId};
 use upesi_replication::{Copied, Event, Partition};
 
 use crate::members::{Members, group, text_of};
+use crate::plain::{ENTRY_BYTES_MAX, Security};
 use crate::reader::Reader;
-use crate::security::{Security, SecurityError};
+use crate::security::SecurityError;
 use crate::warnings::{Warning, Warnings, is_denied};
 use crate::watch::{Renewal, Watch};
 
@@ -33,9 +34,6 @@ const SLICE: Duration = Duration::from_millis(5);
 const NS_PER_MS: i64 = 1_000_000;
 /// So much of the topic may wait to be read.
 const QUEUED_KB_MAX: &str = "16384";
-/// Largest entry, in bytes: that of the topic.
-pub const ENTRY_BYTES_MAX: usize = 12 * 1024 * 1024;
-
 /// How the brokers are reached.
 #[derive(Clone, Debug)]
 pub struct KafkaSettings {
@@ -178,6 +176,30 @@ pub struct KafkaPartition {
 }
 
 impl KafkaSettings {
+    /// Brokers by their addresses, separated by commas, and the topic.
+    ///
+    /// # Errors
+    /// None here: a build without this client has no such settings.
+    pub fn new(brokers: String, topic: String, security: Security) -> Result<Self, ConnectError> {
+        Ok(Self { brokers, topic, security, errors: Arc::default(), failure: LastFailure::default() })
+    }
+
+    /// The same, with failures counted here.
+    #[must_use]
+    pub fn counting(self, errors: Arc<AtomicU64>) -> Self {
+        Self { errors, ..self }
+    }
+
+    /// The topic's name.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// Why a connection failed last, as the end of a sentence; empty if none failed.
+    pub fn last_failure(&self) -> String {
+        self.failure.told()
+    }
+
     /// What every client of these brokers is set to.
     pub(crate) fn client(&self) -> Result<ClientConfig, SecurityError> {
         let mut config = ClientConfig::new();

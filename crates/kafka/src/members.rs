@@ -14,6 +14,7 @@ use upesi_cluster::{ClusterId, NodeId};
 use upesi_replication::Copied;
 
 use crate::client::{Context, KafkaSettings, PARTITION};
+use crate::plain::{Deletion, Told};
 use crate::topic::{TopicError, block_on};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,24 +46,6 @@ pub struct Members {
     cluster: ClusterId,
     /// Nodes that were there before: they are asked for also if a broker that is away does not list them.
     known: BTreeSet<u32>,
-}
-
-/// What a node told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// The first entry that it still needs.
-    pub needs: u64,
-    /// How far its copy went; `None` of an older version.
-    pub has: Option<Copied>,
-}
-
-/// What came of a look for entries that no node needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Deletion {
-    /// The first entry that is left, if any were deleted.
-    pub begin: Option<u64>,
-    /// The node for which older ones stay than are to be kept.
-    pub held_by: Option<u32>,
 }
 
 /// The first entry that stays: that which the slowest node needs, or the first that is younger than `keep`. A node, if

@@ -7,25 +7,7 @@ use rdkafka::config::ClientConfig;
 use upesi_keys::{KeyError, read_private};
 use upesi_tls::{ClientFiles, ClientTls, Kind, TlsError, present_s};
 
-/// TLS and SASL of every connection to the brokers.
-#[derive(Clone, Debug, Default)]
-pub struct Security {
-    /// Whose certificates brokers have, and that of this node; `None`: no TLS.
-    pub tls: Option<ClientFiles>,
-    /// By which this node logs in; `None`: it does not.
-    pub sasl: Option<Sasl>,
-}
-
-/// A log-in by name and password.
-#[derive(Clone, Debug)]
-pub struct Sasl {
-    /// Such as `SCRAM-SHA-512`.
-    pub mechanism: String,
-    /// The name.
-    pub username: String,
-    /// File of the password, which is read for each client.
-    pub password_file: PathBuf,
-}
+use crate::plain::Security;
 
 /// Why no client can be made.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +104,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::plain::Sasl;
 
     #[test]
     fn a_password_is_one_line_that_nobody_else_reads() {

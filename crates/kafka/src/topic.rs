@@ -12,7 +12,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::{MetadataPartition, MetadataTopic};
 use rdkafka::producer::Producer;
 
-use crate::client::{Context, ENTRY_BYTES_MAX, KafkaSettings};
+use crate::client::{Context, KafkaSettings};
+use crate::plain::{ENTRY_BYTES_MAX, Replicas, Standing};
 use crate::security::SecurityError;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,22 +22,6 @@ const DIAGNOSIS: Duration = Duration::from_secs(3);
 /// How long a broker may take to learn of a topic that another one just made, or of all topics after its own start.
 const LEARNS_WITHIN: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_millis(100);
-
-/// On how many brokers an entry stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replicas {
-    /// In all.
-    pub count: i32,
-    /// Before it is acknowledged.
-    pub in_sync_min: i32,
-}
-
-impl Replicas {
-    /// What a switch needs: any one broker may be lost.
-    pub const SHIPPED: Self = Self { count: 3, in_sync_min: 2 };
-    /// One broker, for trials.
-    pub const TRIAL: Self = Self { count: 1, in_sync_min: 1 };
-}
 
 /// Why a topic is no log for a hub.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +56,13 @@ pub enum TopicError {
         /// Each setting that is wrong.
         wrong: Vec<String>,
     },
+}
+
+impl TopicError {
+    /// Whether the brokers are the reason, and not the topic or a file.
+    pub const fn is_of_brokers(&self) -> bool {
+        matches!(self, Self::Kafka { .. } | Self::Untold(_))
+    }
 }
 
 impl KafkaSettings {
@@ -203,17 +195,6 @@ fn told_settings(
         Some(Err(code)) => Err(settings.failed(KafkaError::AdminOp(code))),
         Some(Ok(_)) | None => Err(TopicError::Untold(settings.topic.clone())),
     }
-}
-
-/// The brokers that have the topic, by their numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// The one that takes entries, if there is one.
-    pub leader: Option<u32>,
-    /// Those that have all that was acknowledged.
-    pub in_sync: Vec<u32>,
-    /// All others that are to have it.
-    pub behind: Vec<u32>,
 }
 
 /// Which brokers have the topic.

@@ -2,7 +2,6 @@
 //! holds how much.
 
 use serde_json::{Map, Value, json};
-use tikv_jemalloc_ctl::{Error, epoch, stats};
 
 /// Something in the program that may hold much memory, or many things.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +39,7 @@ const STATUS: [(&str, &str); 7] = [
 /// Asks kernel and allocator. Takes some microseconds.
 pub fn summary(holders: &[Holder]) -> MemorySummary {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let allocator = ask().ok().map(|allocator| {
+    let allocator = ask().map(|allocator| {
         json!({
             "inUse": allocator.in_use,
             "keptFree": allocator.kept_free,
@@ -78,6 +77,7 @@ fn number(status: &str, name: &str) -> Option<u64> {
 // jemalloc instead of the C library's: what an edge allocates, the engine's thread or the journal's lets go of, which
 // glibc answers with locks and searches (docs/decisions/0011-profile-on-demand.md).
 
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -93,13 +93,21 @@ pub(crate) struct Allocator {
 }
 
 /// Asks for the present numbers. It takes the lock of each arena in turn, for microseconds.
-fn ask() -> Result<Allocator, Error> {
+#[cfg(feature = "jemalloc")]
+fn ask() -> Option<Allocator> {
+    use tikv_jemalloc_ctl::{epoch, stats};
     // The numbers are those of the last epoch; each call begins one.
-    epoch::advance()?;
+    epoch::advance().ok()?;
     let (in_use, resident, bookkeeping) =
-        (stats::allocated::read()?, stats::resident::read()?, stats::metadata::read()?);
+        (stats::allocated::read().ok()?, stats::resident::read().ok()?, stats::metadata::read().ok()?);
     let kept_free = resident.saturating_sub(in_use).saturating_sub(bookkeeping);
-    Ok(Allocator { in_use: in_use as u64, kept_free: kept_free as u64, bookkeeping: bookkeeping as u64 })
+    Some(Allocator { in_use: in_use as u64, kept_free: kept_free as u64, bookkeeping: bookkeeping as u64 })
+}
+
+/// The C library's allocator has no such numbers.
+#[cfg(not(feature = "jemalloc"))]
+const fn ask() -> Option<Allocator> {
+    None
 }
 
 #[cfg(test)]

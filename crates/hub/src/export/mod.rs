@@ -1,6 +1,7 @@
 //! What finished as a table for other tools: transfers, FX transfers, items of bulks or accounts in settlements, as
 //! CSV, JSON Lines or Parquet.
 
+#[cfg_attr(not(feature = "parquet"), path = "no_columns.rs")]
 mod columns;
 mod kind;
 mod row;

@@ -14,7 +14,7 @@ use upesi_engine::{AnsweringStandby, StandbyEngine, StartError};
 use upesi_gateway::nodes::Lead;
 use upesi_journal::{DataDirectory, Disk, EmbeddedLog, JournalError, Log, Options};
 use upesi_kafka::{
-    ConnectError, Deletion, KafkaPartition, KafkaSettings, LastFailure, Members, Replicas, Sasl,
+    ConnectError, Deletion, KafkaPartition, KafkaSettings, Members, Replicas, Sasl,
     Security as BrokerSecurity, TopicError, check_topic, create_topic, standing,
 };
 use upesi_replication::{
@@ -84,10 +84,9 @@ impl ClusterError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Settings(_) | Self::Connect(_) => Exit::Usage,
-            Self::Topic(TopicError::Kafka { .. } | TopicError::Untold(_)) | Self::Unreachable { .. } => {
-                Exit::Unavailable
-            }
+            Self::Topic(error) if error.is_of_brokers() => Exit::Unavailable,
             Self::Topic(_) => Exit::Usage,
+            Self::Unreachable { .. } => Exit::Unavailable,
             Self::LongerCopy { .. } => Exit::Failure,
             Self::Start(error) => exit_of(error),
             Self::Store(error) => exit_of_store(error),
@@ -124,8 +123,7 @@ pub(super) fn log_of(settings: &Settings) -> Result<KafkaSettings, ClusterError>
         return Err(ClusterError::Settings("cluster.log = kafka needs cluster.brokers".to_owned()));
     }
     let (brokers, topic) = (cluster.brokers.clone(), cluster.topic.clone());
-    let (security, failure) = (security_of(settings), LastFailure::default());
-    Ok(KafkaSettings { brokers, topic, security, errors: Arc::default(), failure })
+    Ok(KafkaSettings::new(brokers, topic, security_of(settings))?)
 }
 
 /// The files of TLS towards the brokers, if there is any. The settings were checked.
@@ -221,7 +219,7 @@ pub(super) fn stand_by(
     read: &Read,
 ) -> Result<Option<Elected>, ClusterError> {
     let metrics = Arc::clone(&read.metrics);
-    let kafka = KafkaSettings { errors: Arc::clone(&metrics.broker_errors), ..log_of(settings)? };
+    let kafka = log_of(settings)?.counting(Arc::clone(&metrics.broker_errors));
     let (is_promoted, is_unfit) = (Arc::clone(&read.is_promoted), Arc::clone(&read.is_unfit));
     let node = NodeSettings { is_promoted, is_unfit, ..node_of(settings)? };
     check_topic(&kafka, replicas_of(&settings.cluster))?;
@@ -337,7 +335,7 @@ pub fn create(settings: &Settings) -> Result<String, ClusterError> {
     let replicas = replicas_of(&settings.cluster);
     create_topic(&kafka, replicas)?;
     check_topic(&kafka, replicas)?;
-    Ok(kafka.topic)
+    Ok(kafka.topic().to_owned())
 }
 
 /// How far a node's copy is, and who leads.
@@ -398,10 +396,9 @@ const SURVEYS_MAX: usize = 3;
 pub fn status(settings: &Settings) -> Result<Status, ClusterError> {
     let kafka = log_of(settings)?;
     let cluster = id_of(&settings.cluster)?;
-    let failure = kafka.failure.clone();
     let mut partition = KafkaPartition::connect(kafka.clone(), None)?;
     let (Some(begin), Some(end)) = (partition.begin(), partition.end()) else {
-        let (log, last) = (partition.name().to_owned(), failure.told());
+        let (log, last) = (partition.name().to_owned(), kafka.last_failure());
         return Err(ClusterError::Unreachable { log, last });
     };
     let members = members(settings)?.told()?;
@@ -533,10 +530,12 @@ pub fn repair(settings: &Settings, writes: bool) -> Result<Found, ClusterError> 
     let directory = DataDirectory::open(&settings.data.dir).map_err(upesi_engine::StartError::Data)?;
     let store = StoreFollower::open(settings.data.dir.join(STORE), &options::shared_store(settings))?;
     let copies = copies(settings, directory.disk(), &store);
-    let failure = kafka.failure.clone();
-    let mut partition = Box::new(KafkaPartition::connect(kafka, None)?);
+    let mut partition = Box::new(KafkaPartition::connect(kafka.clone(), None)?);
     if partition.end().is_none() {
-        return Err(ClusterError::Unreachable { log: partition.name().to_owned(), last: failure.told() });
+        return Err(ClusterError::Unreachable {
+            log: partition.name().to_owned(),
+            last: kafka.last_failure(),
+        });
     }
     let repair = Repair::examine(partition, copies, &node)?;
     let (compared, log, here) = (repair.compared(), repair.log(), repair.copy());

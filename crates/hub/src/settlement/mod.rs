@@ -6,6 +6,8 @@ mod bank;
 mod job;
 mod report;
 mod shown;
+#[cfg_attr(not(feature = "workbooks"), path = "no_workbook.rs")]
+mod workbook;
 
 use std::io::Write;
 use std::time::Duration;

@@ -1,24 +1,18 @@
 //! The file that the settlement bank has filled in, as CSV or XLSX: its cells as texts, and what they say.
 
-use std::io::{self, Cursor, Read as _};
 use std::path::Path;
 
-use calamine::{Data, Reader, Xlsx};
 use sha2::{Digest, Sha256};
 use upesi_keys::read_limited;
 use upesi_types::{Amount, hex};
-use zip::ZipArchive;
 
 use crate::exit::{Exit, Failure};
+use crate::settlement::workbook;
 
 /// A larger file is none that a hub has written, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Longest sum of a workbook's unpacked files, in bytes.
-const UNPACKED_BYTES_MAX: u64 = 256 << 20;
 /// A settlement has fewer accounts.
-const ROWS_MAX: usize = 1_000_100;
-/// Columns A to E; banks may write remarks beside them.
-const COLUMNS: u32 = 5;
+pub(in crate::settlement) const ROWS_MAX: usize = 1_000_100;
 /// The row of the headings, counted from 1.
 const HEADINGS_ROW: usize = 6;
 /// What an XLSX file begins with: it is a ZIP archive.
@@ -58,7 +52,7 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Vec<String>>, String), Failure> {
         _ => cannot(error),
     })?;
     let digest = hex(&Sha256::digest(&bytes));
-    let cells = if bytes.starts_with(ZIP) { cells_of_xlsx(bytes) } else { cells_of_csv(&bytes) };
+    let cells = if bytes.starts_with(ZIP) { workbook::read(bytes) } else { cells_of_csv(&bytes) };
     cells.map(|cells| (cells, digest)).map_err(|text| Failure::new(Exit::Data, format!("{shown}: {text}")))
 }
 
@@ -92,68 +86,6 @@ pub(crate) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
     }
     let trimmed = |row: Vec<String>| row.iter().map(|cell| cell.trim().to_owned()).collect();
     Ok(rows.into_iter().map(trimmed).collect())
-}
-
-fn cells_of_xlsx(bytes: Vec<u8>) -> Result<Vec<Vec<String>>, String> {
-    check_unpacked(&bytes, UNPACKED_BYTES_MAX)?;
-    let mut workbook = Xlsx::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
-    let first = workbook.sheet_names().into_iter().next().ok_or("it has no sheet")?;
-    // Cell by cell: a sheet as a whole takes the room of the rectangle that its cells span.
-    let mut cells = workbook.worksheet_cells_reader(&first).map_err(|error| error.to_string())?;
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    while let Some(cell) = cells.next_cell().map_err(|error| error.to_string())? {
-        let (row, column) = cell.get_position();
-        let text = text_of(&Data::from(cell.get_value().clone()));
-        if column >= COLUMNS || text.is_empty() {
-            continue;
-        }
-        if row as usize >= ROWS_MAX {
-            return Err(format!("it has more than {ROWS_MAX} rows"));
-        }
-        if rows.len() <= row as usize {
-            rows.resize_with(row as usize + 1, Vec::new);
-        }
-        let row = &mut rows[row as usize];
-        if row.len() <= column as usize {
-            row.resize_with(column as usize + 1, String::new);
-        }
-        row[column as usize] = text;
-    }
-    Ok(rows)
-}
-
-/// Unpacks a ZIP archive once without keeping it, since the lengths in its directory may be wrong.
-pub(super) fn check_unpacked(bytes: &[u8], bytes_max: u64) -> Result<(), String> {
-    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
-    let mut left = bytes_max;
-    for index in 0..archive.len() {
-        let file = archive.by_index(index).map_err(|error| error.to_string())?;
-        let length =
-            io::copy(&mut file.take(left + 1), &mut io::sink()).map_err(|error| error.to_string())?;
-        left = left
-            .checked_sub(length)
-            .ok_or_else(|| format!("it is longer than {bytes_max} bytes when it is unpacked"))?;
-    }
-    Ok(())
-}
-
-fn text_of(cell: &Data) -> String {
-    match cell {
-        Data::Float(number) => text_of_number(*number),
-        Data::String(text) => text.trim().to_owned(),
-        other => other.to_string(),
-    }
-}
-
-/// A number as a decimal text. Spreadsheets keep sums with an error far behind the fourth decimal.
-fn text_of_number(number: f64) -> String {
-    let exact = number.to_string();
-    let decimals = exact.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-    let long = format!("{number:.9}");
-    match long.strip_suffix("00000").filter(|_| decimals > 4) {
-        Some(text) => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        None => exact,
-    }
 }
 
 impl BankFile {
@@ -286,21 +218,6 @@ mod tests {
             ",100", "1e3",
         ] {
             assert!(amount(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn numbers_of_spreadsheets_keep_their_decimals() {
-        for (number, text) in [
-            (1.0, "1"),
-            (-0.5, "-0.5"),
-            (0.300_000_000_000_000_04, "0.3"),
-            (4_967.75, "4967.75"),
-            (1_234_567.000_1, "1234567.0001"),
-            (1.234_56, "1.23456"),
-            (1e300, &*1e300.to_string()),
-        ] {
-            assert_eq!(text_of_number(number), text);
         }
     }
 

@@ -12,6 +12,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use apply::{Applied, Records};
+pub(super) use file::ROWS_MAX;
 use file::{BankFile, Line};
 use serde::Serialize;
 use upesi_types::{Amount, Currency};

@@ -7,9 +7,10 @@ use upesi_types::Amount;
 use super::super::report::tests::{PAIRS, figures, settlement};
 use super::super::report::{Figures, ReportKind, render_to};
 use super::apply::Caps;
-use super::file::{BankFile, cells_of_csv, check_unpacked, read};
+use super::file::{BankFile, cells_of_csv, read};
 use super::{Cover, checked, repeated, warnings_of};
 use crate::exit::Exit;
+use crate::settlement::workbook::check_unpacked;
 
 fn own() -> Figures {
     figures(settlement(), &PAIRS)

@@ -15,8 +15,9 @@ use super::{Done, Hub, HubOptions, JobName, SettlementError};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::export::push_csv;
 use crate::scheme::write;
+use crate::settlement::workbook;
 pub(super) use figures::Figures;
-use tables::Cell;
+pub(super) use tables::Cell;
 
 /// Version of the columns.
 const REPORT_VERSION: u64 = 1;
@@ -117,7 +118,7 @@ pub(super) fn render_to(figures: &Figures, kind: &ReportKind, is_sheet: bool) ->
     if !is_sheet {
         return Ok(to_csv(&rows).into_bytes());
     }
-    tables::to_xlsx(&rows, &figures.changed).map_err(|error| Failure::new(Exit::Software, error))
+    workbook::write(&rows, &figures.changed).map_err(|error| Failure::new(Exit::Software, error))
 }
 
 fn render(figures: &Figures, kind: &ReportKind) -> Result<Vec<Vec<Cell>>, Failure> {

@@ -1,0 +1,182 @@
+//! The client of a build without it: its settings cannot be made, so nothing behind them is ever reached.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use upesi_cluster::{Append, ClusterId, NodeId};
+use upesi_replication::{Copied, Event, Partition};
+
+use crate::plain::{Deletion, Replicas, Security, Standing, Told};
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The build left it out.
+    #[error(
+        "this upesi was built without the client of Kafka, and serves no cluster: `make build` builds one that does"
+    )]
+    NotBuiltIn,
+}
+
+/// Settings that nobody can make.
+#[derive(Clone, Debug)]
+pub enum KafkaSettings {}
+
+impl KafkaSettings {
+    /// The settings of a client that was not built in.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn new(_: String, _: String, _: Security) -> Result<Self, ConnectError> {
+        Err(ConnectError::NotBuiltIn)
+    }
+
+    /// Never called.
+    #[must_use]
+    pub fn counting(self, _: Arc<AtomicU64>) -> Self {
+        self
+    }
+
+    /// Never called.
+    pub fn topic(&self) -> &str {
+        match *self {}
+    }
+
+    /// Never called.
+    pub fn last_failure(&self) -> String {
+        match *self {}
+    }
+}
+
+/// No answer of brokers that are never asked.
+#[derive(Debug)]
+pub enum TopicError {}
+
+impl TopicError {
+    /// Never called.
+    pub const fn is_of_brokers(&self) -> bool {
+        match *self {}
+    }
+}
+
+impl fmt::Display for TopicError {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {}
+    }
+}
+
+impl std::error::Error for TopicError {}
+
+/// Never called.
+///
+/// # Errors
+/// None.
+pub fn check_topic(settings: &KafkaSettings, _: Replicas) -> Result<(), TopicError> {
+    match *settings {}
+}
+
+/// Never called.
+///
+/// # Errors
+/// None.
+pub fn create_topic(settings: &KafkaSettings, _: Replicas) -> Result<(), TopicError> {
+    match *settings {}
+}
+
+/// Never called.
+///
+/// # Errors
+/// None.
+pub fn standing(settings: &KafkaSettings) -> Result<Standing, TopicError> {
+    match *settings {}
+}
+
+/// The nodes of no cluster.
+#[derive(Clone, Debug)]
+pub struct Members(KafkaSettings);
+
+impl Members {
+    /// Never called.
+    pub const fn new(settings: KafkaSettings, _: ClusterId) -> Self {
+        Self(settings)
+    }
+
+    /// Never called.
+    ///
+    /// # Errors
+    /// None.
+    pub fn told(&mut self) -> Result<BTreeMap<u32, Told>, TopicError> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    ///
+    /// # Errors
+    /// None.
+    pub fn remove(&self, _: NodeId) -> Result<bool, TopicError> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    ///
+    /// # Errors
+    /// None.
+    pub fn delete_before_need(&mut self, _: Duration) -> Result<Deletion, TopicError> {
+        match self.0 {}
+    }
+}
+
+/// A topic that is never reached.
+#[derive(Debug)]
+pub struct KafkaPartition(KafkaSettings);
+
+impl KafkaPartition {
+    /// Never called.
+    ///
+    /// # Errors
+    /// None.
+    pub fn connect(settings: KafkaSettings, _: Option<(ClusterId, NodeId)>) -> Result<Self, ConnectError> {
+        Ok(Self(settings))
+    }
+}
+
+impl Partition for KafkaPartition {
+    fn append(&mut self, _: Append) {
+        match self.0 {}
+    }
+
+    fn read_from(&mut self, _: u64) {
+        match self.0 {}
+    }
+
+    fn stop_reading(&mut self) {
+        match self.0 {}
+    }
+
+    fn next(&mut self, _: Duration) -> Result<Option<Event>, String> {
+        match self.0 {}
+    }
+
+    fn end(&mut self) -> Option<u64> {
+        match self.0 {}
+    }
+
+    fn begin(&mut self) -> Option<u64> {
+        match self.0 {}
+    }
+
+    fn needs(&mut self, _: u64, _: Copied) {
+        match self.0 {}
+    }
+
+    fn furthest_of_others(&mut self) -> Option<Copied> {
+        match self.0 {}
+    }
+
+    fn name(&self) -> &str {
+        match self.0 {}
+    }
+}
