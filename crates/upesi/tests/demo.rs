@@ -28,7 +28,7 @@ impl Drop for Demo {
 
 /// What the last section of the demo's output points to.
 fn places(output: &str) -> Vec<String> {
-    let (_, section) = output.split_once("── 7 ──").unwrap_or_else(|| panic!("{output}"));
+    let (_, section) = output.split_once("── 5 ──").unwrap_or_else(|| panic!("{output}"));
     let lines = section.lines().skip(1).filter_map(|line| line.strip_prefix("   "));
     let places = lines.take_while(|line| !line.starts_with("Hub and simulators"));
     places.map(|line| line.split("  ").next().unwrap_or_default().to_owned()).collect()
