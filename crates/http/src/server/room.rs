@@ -72,7 +72,8 @@ impl Room {
         self.handshaking.open()
     }
 
-    /// Whether one more handshake may begin: within the bound, or in the place of those that have waited longest.
+    /// Whether one more handshake may begin: within the bound, or in the place of those that have waited longest, of
+    /// the address with most strangers. So the handshakes of others do not make room for a crowd.
     pub(super) fn is_there_for_handshake(&self, handshakes_max: usize) -> bool {
         let handshakes = self.handshakes();
         if self.handshaking.count().saturating_sub(handshakes.leaving()) < handshakes_max {
@@ -81,7 +82,9 @@ impl Room {
         if handshakes.leaving() >= LEAVING_MAX {
             return false;
         }
-        let mut candidates = self.first_of(std::slice::from_ref(handshakes), None);
+        let mut candidates = Vec::new();
+        handshakes.candidates(None, 0, &mut candidates);
+        candidates.sort_by_cached_key(|candidate| (candidate.of_holder(), Reverse(candidate.rank)));
         self.let_go(&mut candidates, batch_of(handshakes_max))
     }
 
@@ -229,6 +232,29 @@ mod tests {
         }
         guard.0.enter(phase);
         (open, guard)
+    }
+
+    #[test]
+    fn a_crowd_of_handshakes_makes_room_for_itself() {
+        let room = room(&Limits::default());
+        let begin = |host: u8, number: usize| {
+            let (open, seat) = room.take(IpAddr::V4(Ipv4Addr::new(192, 0, 2, host)));
+            let guard = room.handshakes().watch(number, Some(seat), None);
+            guard.0.enter(Phase::Head);
+            (open, room.take_handshake(), guard)
+        };
+        let told = |guard: &Guard| guard.0.order(&Context::from_waker(Waker::noop()));
+        // The first to come, and the one that has waited longest.
+        let honest = begin(1, 0);
+        pass(&room, 1);
+        let crowd = [1, 2, 3].map(|number| begin(2, number));
+        for expected in [0, 1] {
+            assert!(room.is_there_for_handshake(4));
+            assert_eq!(told(&honest.2), Order::Serve, "its address has one handshake");
+            assert_eq!(told(&crowd[expected].2), Order::Abort, "the oldest of the crowd");
+            std::mem::forget(room.take_handshake());
+        }
+        assert_eq!(told(&crowd[2].2), Order::Serve);
     }
 
     #[test]

@@ -252,6 +252,11 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
+    /// Connections of its holder, this one included.
+    pub(super) fn of_holder(&self) -> usize {
+        self.watched.seat().as_ref().map_or(0, Seat::connections)
+    }
+
     /// Ends the connection for the sake of another; `false` where it has ended, is told already, or has done something
     /// since it was found.
     pub(super) fn make_way(&self) -> bool {
