@@ -19,9 +19,14 @@ const SAVED_TICKS: u64 = 1_000_000_000 * TICKS_PER_NS;
 pub(super) struct ByteShares {
     /// What a byte takes, in 65,536ths of a tick; 0 without a bound.
     byte_ticks_q16: u64,
-    /// By sender, then by [`Class`]: until when its rate is used up, in ticks since the start.
-    used_until: Box<[[AtomicU64; 2]]>,
+    used_until: Box<[UsedUntil]>,
 }
+
+/// Until when the rate of a sender is used up, by [`Class`], in ticks since the start. Each sender has a cache line of
+/// its own, so that workers do not wait for each other's writes.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct UsedUntil([AtomicU64; 2]);
 
 impl ByteShares {
     /// With so many bytes per second for each sender; 0 for no bound.
@@ -31,7 +36,7 @@ impl ByteShares {
         let senders = if byte_ticks > 0 { SENDERS } else { 0 };
         Self {
             byte_ticks_q16: u64::try_from(byte_ticks).unwrap_or(u64::MAX),
-            used_until: (0..senders).map(|_| Default::default()).collect(),
+            used_until: (0..senders).map(|_| UsedUntil::default()).collect(),
         }
     }
 
@@ -64,7 +69,7 @@ impl ByteShares {
 
     fn of(&self, class: Class, source: SourceId) -> Option<&AtomicU64> {
         let place = usize::try_from(source.0).unwrap_or(0).checked_rem(self.used_until.len())?;
-        Some(&self.used_until[place][class as usize])
+        Some(&self.used_until[place].0[class as usize])
     }
 }
 
