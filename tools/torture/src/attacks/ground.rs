@@ -127,6 +127,15 @@ impl Ground {
         Ok(Self { hub, payments, endpoint, simulator, rss_mib_max: 0, mutual, probes, log })
     }
 
+    /// Another hub with the same keys and no participants. Fails when it cannot be started.
+    pub async fn other_hub(&self, plan: &Plan, data: &Path) -> Result<HubProcess, String> {
+        let settings = self.mutual.as_ref().map(Mutual::arguments).unwrap_or_default();
+        let calls = self.mutual.as_ref().map(Mutual::calls).transpose()?.unwrap_or_default();
+        let directory = data.join("hub");
+        let started = HubProcess::start_secured(&plan.binary, &directory, &settings, None, calls).await;
+        started.map_err(told)
+    }
+
     /// Lets time pass while honest requests come on new connections. Fails when the hub has ended, with how.
     pub async fn pass(&mut self, time: Duration) -> Result<Window, String> {
         let begun = Instant::now();

@@ -306,13 +306,19 @@ fn secured() -> Vec<Attack> {
         Attack::new("unread-operators", operators, Means::Streams(unread(2, "/participants", None)))
             .with(Credential::Anonymous)
             .at(Port::Operators),
-        Attack::new(
-            "unread-dfsps",
-            dfsps,
-            Means::Streams(unread(340, "/participants/MSISDN/1", Some(HOSTILE))),
-        )
-        .with(Credential::Dfsp),
-        Attack::new("half-bodies", halves, Means::Streams(half)).with(Credential::Dfsp),
+        Attack {
+            has_control: true,
+            ..Attack::new(
+                "unread-dfsps",
+                dfsps,
+                Means::Streams(unread(340, "/participants/MSISDN/1", Some(HOSTILE))),
+            )
+            .with(Credential::Dfsp)
+        },
+        Attack {
+            has_control: true,
+            ..Attack::new("half-bodies", halves, Means::Streams(half)).with(Credential::Dfsp)
+        },
         Attack::new("slow-after-good", after, hold(10_500, served.concat())).with(Credential::Dfsp),
     ]
 }

@@ -23,7 +23,7 @@ pub(crate) use self::figures::{Window, median, ms, outcomes};
 use self::flood::{Endpoint, Flood, Manner, Means};
 use self::ground::{Ground, PROBES_PER_S, stream};
 pub(crate) use self::ground::{Payments, currency};
-use self::list::{Attack, METRICS, Port};
+use self::list::{Attack, Credential, METRICS, Port};
 use crate::black_hole::audit;
 use crate::told;
 pub use figures::{AttackResult, Bounds, Ended, P99_FLOOR_US, P99_PERMILLE_MAX, RSS_MIB_MAX, Round, times};
@@ -191,15 +191,26 @@ impl Trial<'_> {
         Ok(Flood::start(self.attack.means.clone(), dialer))
     }
 
-    /// The same flood, as fast as it was, against a server that does nothing.
+    /// The same flood, as fast as it was, against a server that does nothing; with TLS, against another hub, which does
+    /// not know the attacker.
     async fn control(&mut self, rate_per_s: u64) -> Result<Window, String> {
-        let elsewhere = Endpoint::listen().map_err(told)?;
         let mut means = self.attack.means.clone();
         if let Means::Pipeline { per_s, .. } = &mut means {
             *per_s = Some(rate_per_s);
         }
-        let _flood = Flood::start(means, Dialer::clear(elsewhere.address()));
-        self.ground.pass(self.plan.phase).await
+        if self.attack.credential == Credential::None {
+            let elsewhere = Endpoint::listen().map_err(told)?;
+            let _flood = Flood::start(means, Dialer::clear(elsewhere.address()));
+            return self.ground.pass(self.plan.phase).await;
+        }
+        let data = tempfile::tempdir().map_err(told)?;
+        let mut elsewhere = self.ground.other_hub(self.plan, data.path()).await?;
+        let dialer = self.ground.dialer(self.attack, elsewhere.addresses()[0])?;
+        let flood = Flood::start(means, dialer);
+        let window = self.flooded(&flood, self.plan.phase).await;
+        drop(flood);
+        elsewhere.end();
+        window
     }
 
     /// Starts the hub again in the flood. Nobody pays while it is away.
