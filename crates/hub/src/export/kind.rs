@@ -220,6 +220,7 @@ pub(super) enum Type {
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "only Parquet has typed columns"))]
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) kind: Type,

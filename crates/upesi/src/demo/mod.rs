@@ -186,20 +186,38 @@ impl<'arguments> Demo<'arguments> {
         let (fspiop, admin) = (self.hub.fspiop_url(), self.hub.admin_url());
         let (data, keys) = (out.join("data"), out.join(KEYS));
         let rows = [
-            ("messages 1 to 4", "Lookup: dfsp-1 asks who holds the number. The hub asks dfsp-2, which has it.".to_owned()),
+            (
+                "messages 1 to 4",
+                "Lookup: dfsp-1 asks who holds the number. The hub asks dfsp-2, which has it.".to_owned(),
+            ),
             ("messages 5 to 8", "Quote: dfsp-2 states its terms and signs them with a condition.".to_owned()),
             (
                 "messages 9 to 12",
-                "Transfer: the hub reserves the money of dfsp-1, dfsp-2 fulfils the condition, and the money is its."
+                "Transfer: the hub reserves the money of dfsp-1. The fulfilment of dfsp-2 moves it."
                     .to_owned(),
             ),
-            ("◀ 202", "The hub has synced the request to its disk: a crash loses nothing that has a 202.".to_owned()),
-            ("security", "Each connection uses mutual TLS. Each message is signed, and its receiver verifies it.".to_owned()),
+            (
+                "◀ 202",
+                "The hub has synced the request to its disk: a crash loses nothing that has a 202."
+                    .to_owned(),
+            ),
+            (
+                "security",
+                "Each connection uses mutual TLS. Each message is signed, and its receiver verifies it."
+                    .to_owned(),
+            ),
             ("FSPIOP API", format!("{fspiop}, for DFSPs")),
             ("admin API", format!("{admin}, for operators")),
             ("DFSPs", format!("https://{simulator}/dfsp-1 to /dfsp-{DFSPS}, simulated")),
             ("scheme", format!("examples/scheme.toml, {changes} changes by upesi scheme apply")),
-            ("files", format!("{} (ledger), {} (an authority, certificates, signing keys)", data.display(), keys.display())),
+            (
+                "files",
+                format!(
+                    "{} (ledger), {} (an authority, certificates, signing keys)",
+                    data.display(),
+                    keys.display()
+                ),
+            ),
         ];
         for (name, text) in rows {
             say(format_args!("   {name:<16}  {text}"));
@@ -350,6 +368,11 @@ impl<'arguments> Demo<'arguments> {
             ),
         ];
         rows.iter().for_each(|row| say(format_args!("   {row}")));
+        if !cfg!(feature = "shipped") {
+            say(
+                "   - This program was built in minutes, for the demo. The one that `make build` builds needs less CPU.",
+            );
+        }
         Ok(result.passed())
     }
 

@@ -12,6 +12,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use apply::{Applied, Records};
+#[cfg(feature = "workbooks")]
 pub(super) use file::ROWS_MAX;
 use file::{BankFile, Line};
 use serde::Serialize;
