@@ -11,10 +11,11 @@ const OF_THE_COMMAND: [&str; 4] =
     ["UPESI_ADMIN_TOKEN", "UPESI_ADMIN_TOKEN_FILE", "UPESI_ADMIN_URL", "UPESI_CONFIG"];
 
 /// Variables of the build, the tests and the tools of this repository: whoever runs those may have them set.
-const OF_THE_TOOLS: [&str; 30] = [
+const OF_THE_TOOLS: [&str; 31] = [
     "UPESI_AUDITED_OPERATIONS",
     "UPESI_AUDITED_SEED",
     "UPESI_BENCH_DIR",
+    "UPESI_BINARY",
     "UPESI_BUILT_FROM",
     "UPESI_CLUSTER_LOSS",
     "UPESI_CLUSTER_TAKE_OVERS",
