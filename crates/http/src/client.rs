@@ -19,12 +19,14 @@ use crate::Origin;
 
 mod connector;
 mod dial;
+mod fault;
 mod interim;
 mod live;
 mod multiplexed;
 mod names;
 
 pub use connector::Outbound;
+pub use fault::TlsFault;
 pub use multiplexed::{Unanswered, exchange_http2};
 
 /// What to do with the bodies of responses.
@@ -128,6 +130,9 @@ pub enum SendError {
         /// Whether the connection had served before: then the peer probably closed it for being idle.
         reused: bool,
     },
+    /// The peer ended a new connection by a TLS alert, such as one that asks for a client certificate.
+    #[error("{0}")]
+    Tls(#[source] rustls::Error),
     /// The peer sent interim responses (1xx) on and on. The request may have been acted upon.
     #[error(
         "the peer sent more than {responses_max} interim responses (1xx), or {bytes_max} bytes of them, and no answer"
@@ -246,6 +251,7 @@ impl Pool {
                 bytes_max: interim::BYTES_MAX,
             },
             Failure::Protocol(error) => SendError::Protocol(error),
+            Failure::Tls(alert) => SendError::Tls(alert),
             Failure::TooLarge(status) => {
                 SendError::ResponseTooLarge { status, bytes_max: self.config.response_body_bytes_max }
             }

@@ -26,7 +26,7 @@ pub use body::BodyError;
 pub use breaker::{Breaker, BreakerState, Jitter, Passage};
 // The types in the signatures above, so that a user needs no dependency of its own to name them.
 pub use bytes::Bytes;
-pub use client::{Answer, Outbound, Pool, PoolConfig, ResponseBody, SendError};
+pub use client::{Answer, Outbound, Pool, PoolConfig, ResponseBody, SendError, TlsFault};
 pub use guard::{Guard, GuardRules, Network, NotANetwork, Refused};
 pub use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 pub use http_body_util::Full;

@@ -120,7 +120,7 @@ pub(super) async fn connect(
 /// Nothing says whom to trust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no trust anchors are set for https://")]
-struct NoTls;
+pub(super) struct NoTls;
 
 /// Hands a call to the transport.
 macro_rules! of_transport {

@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connector::{Place, Stream};
-use super::{Answer, PoolConfig, ResponseBody, interim};
+use super::{Answer, PoolConfig, ResponseBody, fault, interim};
 use crate::body::Pieces;
 
 /// What is read at a time, and the longest head of a response.
@@ -44,6 +44,8 @@ pub(super) enum Failure {
     /// Too many interim responses.
     Interim,
     Protocol(Box<dyn std::error::Error + Send + Sync>),
+    /// The peer's alert on a connection that has not served before.
+    Tls(rustls::Error),
     TooLarge(http::StatusCode),
 }
 
@@ -126,11 +128,17 @@ impl Live {
         match received.await {
             None => Err(Failure::Timeout),
             Some(Ok(response)) => Ok(response),
-            Some(Err(mut refused)) => Err(match refused.take_message() {
-                Some(request) => Failure::NotSent(Box::new(request)),
-                None => Failure::from_hyper(refused.into_error()),
+            Some(Err(mut refused)) => Err(match (self.alert(refused.error()), refused.take_message()) {
+                (Some(alert), _) => Failure::Tls(alert),
+                (None, Some(request)) => Failure::NotSent(Box::new(request)),
+                (None, None) => Failure::from_hyper(refused.into_error()),
             }),
         }
+    }
+
+    /// The alert of a peer that does not take the connection: with TLS 1.3 it comes after the handshake.
+    fn alert(&self, error: &hyper::Error) -> Option<rustls::Error> {
+        if self.used { None } else { fault::alert(error) }
     }
 
     async fn read_body(

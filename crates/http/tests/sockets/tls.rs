@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use upesi_http::{
     Bytes, ClientTls, Full, Limits, Origin, Outcome, Pool, PoolConfig, Request, Secured, SendError,
-    ServerTls, Workers,
+    ServerTls, TlsFault, Workers,
 };
 use upesi_pki::{Authority, KeyKind, Order, Usage};
 use upesi_tls::{ClientFiles, Identity, ServerFiles, Trust, present_s};
@@ -443,4 +443,37 @@ async fn a_client_shows_its_new_certificate_once_the_file_has_changed() {
     assert!(tls.reload().unwrap());
     assert_eq!(ask(&pool, "/who").await.unwrap(), "redmoney");
     scheme.until_counted(Outcome::Established, 2).await;
+}
+
+/// A client learns the fault, and not only that the connection ended.
+#[tokio::test]
+async fn callers_learn_what_is_wrong_with_tls() {
+    let mut scheme = Scheme::new().serve();
+    let port = scheme.running().server.local_addr().port();
+    let fault = async |pool: Pool| ask(&pool, "/who").await.unwrap_err().tls_fault();
+    let pool_of = |host: &str, files: Option<ClientFiles>| {
+        let tls = files.map(|files| ClientTls::load(files).unwrap());
+        Pool::new(Origin::secure(host, port), PoolConfig { tls, ..PoolConfig::default() })
+    };
+    assert_eq!(fault(scheme.pool(None)).await, Some(TlsFault::CertificateRequired));
+    assert_eq!(fault(pool_of("127.0.0.1", None)).await, Some(TlsFault::NoAnchors));
+    let strangers = ClientFiles { servers: scheme.trust("others", false), identity: None };
+    assert_eq!(fault(pool_of("127.0.0.1", Some(strangers))).await, Some(TlsFault::ServerUntrusted));
+    let ours = ClientFiles { servers: scheme.trust("ours", false), identity: None };
+    assert_eq!(fault(pool_of("localhost", Some(ours))).await, Some(TlsFault::ServerOfOtherHost));
+    let mut others = Authority::open(&scheme.file("others")).unwrap();
+    others.issue(&Order::new("stranger", Usage::Client, present_s())).unwrap();
+    let stranger = scheme.pool(Some("others/stranger"));
+    assert_eq!(fault(stranger).await, Some(TlsFault::CertificateRefused));
+    let known = scheme.client("greenbank");
+    assert_eq!(ask(&known, "/who").await.unwrap(), "greenbank");
+    // A port without a listener is not a fault of TLS.
+    let silent = Origin::new("127.0.0.1", 1);
+    assert_eq!(fault(Pool::new(silent, PoolConfig::default())).await, None);
+    let plain = Running::start(Limits::default());
+    let tls = ClientTls::load(ClientFiles { servers: scheme.trust("ours", false), identity: None }).unwrap();
+    let origin = Origin::secure("127.0.0.1", plain.server.local_addr().port());
+    let pool = Pool::new(origin, PoolConfig { tls: Some(tls), ..PoolConfig::default() });
+    // A server without TLS may close the connection without a word.
+    assert!(matches!(fault(pool).await, Some(TlsFault::NotTls) | None));
 }

@@ -1,0 +1,83 @@
+//! Why two TLS peers do not agree, as a value: messages can then name what to change.
+
+use std::error::Error;
+use std::io;
+
+use rustls::{AlertDescription, CertificateError};
+
+use super::SendError;
+use super::connector::NoTls;
+
+/// A reason for which no TLS connection can be used. Later attempts fail, too, until files or addresses change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsFault {
+    /// `https://` without trust anchors.
+    NoAnchors,
+    /// The server's certificate is not of the trust anchors, or is not valid now.
+    ServerUntrusted,
+    /// The server's certificate names other hosts.
+    ServerOfOtherHost,
+    /// The server asks for a client certificate.
+    CertificateRequired,
+    /// The server refuses the client certificate.
+    CertificateRefused,
+    /// The server does not speak TLS.
+    NotTls,
+}
+
+impl SendError {
+    /// The fault, if TLS is the reason that the response is missing.
+    pub fn tls_fault(&self) -> Option<TlsFault> {
+        match self {
+            Self::Connect { source, .. } if source.get_ref().is_some_and(|inner| inner.is::<NoTls>()) => {
+                Some(TlsFault::NoAnchors)
+            }
+            Self::Connect { source, .. } => fault(rustls_error(source)?),
+            Self::Tls(error) => fault(error),
+            _ => None,
+        }
+    }
+}
+
+fn fault(error: &rustls::Error) -> Option<TlsFault> {
+    use AlertDescription as Alert;
+    match error {
+        rustls::Error::AlertReceived(Alert::CertificateRequired) => Some(TlsFault::CertificateRequired),
+        rustls::Error::AlertReceived(
+            Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::UnknownCA
+            | Alert::AccessDenied,
+        ) => Some(TlsFault::CertificateRefused),
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => Some(TlsFault::ServerOfOtherHost),
+        rustls::Error::InvalidCertificate(_) => Some(TlsFault::ServerUntrusted),
+        rustls::Error::InvalidMessage(_) => Some(TlsFault::NotTls),
+        _ => None,
+    }
+}
+
+/// The peer's alert that ended the connection, among the sources of an error.
+pub(super) fn alert(error: &(dyn Error + 'static)) -> Option<rustls::Error> {
+    rustls_error(error).filter(|error| matches!(error, rustls::Error::AlertReceived(_))).cloned()
+}
+
+fn rustls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        // `io::Error::source` skips the error that it carries.
+        let carried = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match carried {
+            Some(carried) => Some(carried),
+            None => error.source(),
+        };
+    }
+    None
+}
