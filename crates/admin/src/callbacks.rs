@@ -96,7 +96,8 @@ impl CallbackView {
     }
 }
 
-fn message_of(callback: &Callback) -> String {
+/// What a callback says, in the words of the API.
+pub(crate) fn message_of(callback: &Callback) -> String {
     let path_id = (callback.content.method() != "POST").then_some("{ID}");
     let mut message = format!("{} ", callback.content.method());
     write_path(Resource::from(callback.subject.resource), path_id, callback.is_error(), &mut message);

@@ -25,6 +25,7 @@ mod operations;
 mod operators;
 mod oracles;
 mod participants;
+mod progress;
 mod quotes;
 mod routes;
 mod service;

@@ -15,7 +15,7 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
     accounts, approvals, audit, callbacks, directory, endpoints, enums, fee_rules, find, funds, health,
-    limits, operations, operators, oracles, participants, quotes, sessions, settlement_models,
+    limits, operations, operators, oracles, participants, progress, quotes, sessions, settlement_models,
     settlement_windows, settlements, signature_keys, transfers,
 };
 
@@ -234,6 +234,7 @@ fn payments_table(table: Table) -> Table {
         .add(("/transfers", GET), (OneOf(&[TransferSearch]), Own), find::list)
         .add(("/transfers/{id}", GET), (OneOf(&[TransferRead]), Own), transfers::get)
         .scheme(PUT, "/transfers/{id}", &[TransferEnd], transfers::end)
+        .scheme(GET, "/transfers/{id}/progress", &[TransferRead], progress::get)
         .scheme(GET, "/transactions/{id}", &[TransferMessages], transfers::get_transaction)
         .scheme(GET, "/quotes/{id}", &[TransferMessages], quotes::get)
         .scheme(GET, "/positions", &[ParticipantRead], accounts::summary_of_positions)

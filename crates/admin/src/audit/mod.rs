@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use serde::Serialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use upesi_engine::{Clock as _, EngineHandle, FollowError, Followed};
 use upesi_ledger::{Event, Record};
 use upesi_types::{ErrorCode, Timestamp, hex};
@@ -45,6 +45,11 @@ impl AuditPort {
     /// With a key that signs checkpoints, or without.
     pub fn new(key: Option<Arc<AuditKey>>) -> Self {
         Self { key, readers: Arc::new(Semaphore::new(READERS_MAX)) }
+    }
+
+    /// A place among the calls that read the journal; none while there are enough of them.
+    pub(crate) fn reader(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.readers).try_acquire_owned().ok()
     }
 }
 
@@ -92,7 +97,7 @@ pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<
         Some(Ok(seq)) if seq > 0 => Some(seq),
         Some(_) => return Err(ApiError::malformed("\"cursor\" must be the \"next\" of a page")),
     };
-    let Ok(permit) = Arc::clone(&context.audit.readers).try_acquire_owned() else {
+    let Some(permit) = context.audit.reader() else {
         return Err(ApiError::new(ErrorCode::SERVER_BUSY, "Others are reading the audit trail: try again"));
     };
     let engine = context.engine.clone();
@@ -155,7 +160,7 @@ fn read(
 }
 
 /// The first record that is not before an instant, by halves: times of records increase.
-fn first_since(engine: &EngineHandle, since: Timestamp, last: u64) -> Result<u64, FollowError> {
+pub(crate) fn first_since(engine: &EngineHandle, since: Timestamp, last: u64) -> Result<u64, FollowError> {
     let mut records = engine.follow(1);
     let oldest = match records.next_up_to(last) {
         Ok(_) => 1,

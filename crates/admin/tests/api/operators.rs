@@ -248,11 +248,15 @@ fn keys(page: &str) -> Vec<String> {
     parts.map(str::to_owned).collect()
 }
 
-async fn park(hub: &Hub, key: &str) {
-    let mut parts = key.split('-').map(|part| part.parse::<u64>().unwrap());
+fn key_of(text: &str) -> CallbackKey {
+    let mut parts = text.split('-').map(|part| part.parse::<u64>().unwrap());
     let mut next = || parts.next().unwrap();
     let target = ParticipantId::new(u32::try_from(next()).unwrap()).unwrap();
-    let key = CallbackKey { target, seq: next(), index: u8::try_from(next()).unwrap() };
+    CallbackKey { target, seq: next(), index: u8::try_from(next()).unwrap() }
+}
+
+async fn park(hub: &Hub, key: &str) {
+    let key = key_of(key);
     hub.submit(Command::Park { key, attempts: 5, reason: "503 from the DFSP".into() }, "").await;
 }
 
@@ -310,6 +314,60 @@ async fn undelivered_callbacks_are_listed_page_by_page() {
     let shown = hub.get(&format!("/callbacks/{}", listed[2])).await;
     let parked = r#""attempts":5,"reason":"503 from the DFSP","parkedDate":"2031-04-01T10:00:00.000Z"}"#;
     assert!(shown.contains(r#""state":"parked""#) && shown.ends_with(parked), "{shown}");
+}
+
+/// Where a transfer is: each callback as it was owed and delivered, then its settlement.
+#[tokio::test]
+async fn the_progress_of_a_transfer_says_who_was_told_and_when() {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    let path = format!("/transfers/{}/progress", id(1));
+    let unknown = hub.expect("GET", &path, "", 400).await;
+    assert!(unknown.contains("3208"), "{unknown}");
+    hub.submit(prepare(id(1), "green", "blue", "10"), "").await;
+    hub.submit(prepare(id(2), "green", "blue", "20"), "").await;
+    let owed = keys(&hub.get("/callbacks?fsp=blue").await);
+    let view = |key: &str, name: &str, message: &str, rest: &str| {
+        format!(r#"{{"key":"{key}","participant":"{name}","message":"{message}","state":"{rest}"#,)
+    };
+    let ten = r#""createdDate":"2031-04-01T10:00:00.000Z","#;
+    let pending = format!(r#"pending",{ten}"deliveredDate":null,"attempts":3,"reason":"answered 500"}}"#);
+    let page = |callbacks: &[String], settlement: &str| {
+        let (id, callbacks) = (id(1), callbacks.join(","));
+        format!(
+            r#"{{"transferId":"{id}","callbacks":[{callbacks}],"isWhole":true,"settlement":{settlement}}}"#
+        )
+    };
+    assert_eq!(hub.get(&path).await, page(&[view(&owed[0], "blue", "POST /transfers", &pending)], "null"));
+
+    park(&hub, &owed[0]).await;
+    let parked = format!(r#"parked",{ten}"deliveredDate":null,"attempts":5,"reason":"503 from the DFSP"}}"#);
+    assert_eq!(hub.get(&path).await, page(&[view(&owed[0], "blue", "POST /transfers", &parked)], "null"));
+
+    hub.clock.advance(1_000);
+    hub.expect("POST", "/callbacks/redeliver", r#"{"all":true}"#, 202).await;
+    hub.submit(Command::Delivered(vec![key_of(&owed[0])]), "").await;
+    hub.clock.advance(1_000);
+    hub.submit(fulfil(id(1), "green", "blue"), "").await;
+    let delivered = |created: &str, at: &str| {
+        format!(
+            r#"delivered","createdDate":"2031-04-01T10:00:{created}.000Z","deliveredDate":{at},"attempts":null,"reason":null}}"#
+        )
+    };
+    let ended = keys(&hub.get("/callbacks?fsp=green").await);
+    let found = hub.get(&path).await;
+    let prepared =
+        view(&owed[0], "blue", "POST /transfers", &delivered("00", r#""2031-04-01T10:00:01.000Z""#));
+    assert!(found.contains(&prepared), "{prepared} {found}");
+    let green = format!(
+        r#"{{"key":"{}","participant":"green","message":"PUT /transfers/{{ID}}","state":"pending""#,
+        ended[0]
+    );
+    assert!(found.contains(&green), "{green} {found}");
+    let window =
+        r#""settlement":{"windowId":1,"windowState":"OPEN","settlementId":null,"settlementState":null}}"#;
+    assert!(found.ends_with(window), "{found}");
+    // The other transfer's callbacks are not among them.
+    assert!(!found.contains(&owed[1]), "{found}");
 }
 
 #[tokio::test]

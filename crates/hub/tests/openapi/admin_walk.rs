@@ -223,6 +223,7 @@ impl Walk {
         self.park(&key);
         self.call("listCallbacks");
         self.call("getCallback");
+        self.call("getTransferProgress");
         self.call_with("redeliverCallbacks", "all", &[]);
         self.park(&key);
         self.call_with("redeliverCallbacks", "some", &[]);

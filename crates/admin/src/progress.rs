@@ -1,0 +1,226 @@
+//! `GET /transfers/{id}/progress`: the callbacks of a transfer with their deliveries, and the state of its settlement.
+//!
+//! 1. The records of the prepare and of the end hold the callbacks. Later records report the deliveries.
+//! 2. A call reads a bounded number of records after each of both. A DFSP that answers has its callback within
+//!    milliseconds.
+//! 3. A callback that the outbox no longer holds was delivered, also if the record is not among them: the answer has no
+//!    time of delivery then.
+
+use std::collections::BTreeMap;
+
+use axum::response::Response;
+use serde::Serialize;
+use upesi_engine::{EngineHandle, FollowError};
+use upesi_ledger::{
+    Callback, CallbackKey, Event, Ledger, Record, Subject, Transfer, TransferState, WindowId,
+};
+use upesi_types::{ErrorCode, Timestamp};
+
+use super::call::{Segments, transfer_id};
+use crate::audit::first_since;
+use crate::call::Call;
+use crate::callbacks::{Key, message_of};
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::json::{Instant, ok};
+
+/// Records of the journal that one call reads after the prepare, and as many after the end.
+const RECORDS_READ_MAX: u64 = 20_000;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ProgressView {
+    transfer_id: String,
+    /// Oldest first.
+    callbacks: Vec<ToldView>,
+    /// Whether all records were read that could have callbacks of the transfer.
+    is_whole: bool,
+    /// Absent before the commit, and if the commit settled the transfer.
+    settlement: Option<SettlementView>,
+}
+
+/// A callback of the transfer.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToldView {
+    key: Key,
+    participant: String,
+    message: String,
+    state: &'static str,
+    created_date: Instant,
+    /// When the delivery was recorded, a moment after it. Absent if it is owed, or if no record read has it.
+    delivered_date: Option<Instant>,
+    /// Failed attempts; absent without any, and after the delivery.
+    attempts: Option<u32>,
+    /// Why the last attempt failed.
+    reason: Option<Box<str>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SettlementView {
+    window_id: u32,
+    window_state: &'static str,
+    /// The settlement that the window's part in the transfer's currency is or was last in.
+    settlement_id: Option<u32>,
+    settlement_state: Option<&'static str>,
+}
+
+impl SettlementView {
+    fn of(ledger: &Ledger, transfer: &Transfer, id: WindowId) -> Option<Self> {
+        let window = ledger.window(id)?;
+        let kind =
+            transfer.payer_account.and_then(|account| ledger.account(account)).map(|account| account.kind);
+        let mut contents = window.contents.iter();
+        let content = contents.find(|one| one.currency == transfer.currency && Some(one.kind) == kind);
+        let settlement = content.and_then(|content| ledger.settlement(content.settlement?));
+        Some(Self {
+            window_id: id.0,
+            window_state: content.map_or(window.state, |content| content.state).as_str(),
+            settlement_id: settlement.map(|settlement| settlement.id.0),
+            settlement_state: settlement.map(|settlement| settlement.state.as_str()),
+        })
+    }
+}
+
+/// A callback as the journal has it.
+struct Told {
+    message: String,
+    created_at: Timestamp,
+    delivered_at: Option<Timestamp>,
+}
+
+/// The callbacks of a transfer in the journal.
+struct Reading {
+    /// The subject of the callbacks: the transfer, or the bulk that it is an item of.
+    subject: Subject,
+    told: BTreeMap<(u64, u8), (CallbackKey, Told)>,
+    is_whole: bool,
+}
+
+impl Reading {
+    /// Reads from a record on, until everything found is delivered. Returns the record to continue with.
+    fn read(&mut self, engine: &EngineHandle, from: u64, last: u64) -> Result<u64, FollowError> {
+        let to = last.min(from.saturating_add(RECORDS_READ_MAX - 1));
+        let mut records = engine.follow(from);
+        let mut next = from;
+        while next <= to {
+            let followed = match records.next_up_to(to) {
+                Ok(Some(followed)) => followed,
+                Ok(None) => break,
+                Err(FollowError::Gone { .. }) => {
+                    self.is_whole = false;
+                    return Ok(next);
+                }
+                Err(error) => return Err(error),
+            };
+            let (seq, time) = (followed.seq, followed.time);
+            let Record { events, callbacks, .. } = followed.record;
+            self.note(seq, time, &events, &callbacks);
+            records.reuse(events, callbacks);
+            next = seq + 1;
+            if seq > from && self.is_all_delivered() {
+                return Ok(next);
+            }
+        }
+        self.is_whole &= to == last || self.is_all_delivered();
+        Ok(next)
+    }
+
+    fn note(&mut self, seq: u64, time: Timestamp, events: &[Event], callbacks: &[Callback]) {
+        for (index, callback) in callbacks.iter().enumerate() {
+            if callback.subject == self.subject {
+                let key = CallbackKey::of(callback, seq, index);
+                let told = Told { message: message_of(callback), created_at: time, delivered_at: None };
+                self.told.insert(key.age(), (key, told));
+            }
+        }
+        for event in events {
+            let Event::CallbacksDelivered(keys) = event else { continue };
+            for key in keys {
+                if let Some((_, told)) = self.told.get_mut(&key.age()).filter(|(told, _)| told == key) {
+                    told.delivered_at = Some(time);
+                }
+            }
+        }
+    }
+
+    fn is_all_delivered(&self) -> bool {
+        self.told.values().all(|(_, told)| told.delivered_at.is_some())
+    }
+}
+
+pub(crate) async fn get(Call(context): Call, Segments(id): Segments<String>) -> Result<Response, ApiError> {
+    let id = transfer_id(&id)?;
+    let unknown = || ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, &format!("There is no transfer {id}"));
+    let transfer = context.engine.transfer(id).await?.ok_or_else(unknown)?;
+    let subject = match context.engine.item_of(transfer.prepare_seq).await? {
+        Some((bulk, _)) => Subject::bulk(bulk.id()),
+        None => Subject::transfer(id),
+    };
+    let Some(permit) = context.audit.reader() else {
+        return Err(ApiError::new(ErrorCode::SERVER_BUSY, "Others are reading the journal: try again"));
+    };
+    let engine = context.engine.clone();
+    let last = context.ask(Ledger::last_seq).await?;
+    let (begin, end) = (transfer.prepare_seq, transfer.completed_at());
+    let read = move || {
+        let mut reading = Reading { subject, told: BTreeMap::new(), is_whole: true };
+        let next = reading.read(&engine, begin, last)?;
+        if let Some(end) = end {
+            let ended = first_since(&engine, end, last)?;
+            reading.read(&engine, ended.max(next), last)?;
+        }
+        drop(permit);
+        Ok::<_, FollowError>(reading)
+    };
+    let reading = tokio::task::spawn_blocking(read).await;
+    let reading = reading.map_err(|_| ApiError::internal("The reader of the journal ended early"))?;
+    let reading = reading.map_err(|error| ApiError::internal(&error.to_string()))?;
+    ok(&view(&context, transfer, reading).await?)
+}
+
+async fn view(
+    context: &AdminContext,
+    transfer: Transfer,
+    reading: Reading,
+) -> Result<ProgressView, ApiError> {
+    let keys: Vec<_> = reading.told.values().map(|(key, _)| *key).collect();
+    let failures: BTreeMap<_, _> =
+        context.lanes.failures(&keys).into_iter().map(|failure| (failure.key, failure)).collect();
+    let view = context.ask(move |ledger| {
+        let told = reading.told.into_values().map(|(key, told)| {
+            let owed = ledger.outbox().get(key);
+            let parked = owed.as_ref().and_then(|entry| entry.parked);
+            let failed = failures.get(&key).filter(|_| owed.is_some());
+            let state = match (&owed, parked) {
+                (None, _) => "delivered",
+                (Some(_), None) => "pending",
+                (Some(_), Some(_)) => "parked",
+            };
+            ToldView {
+                key: Key(key),
+                participant: ledger.participant(key.target).name.to_string(),
+                message: told.message,
+                state,
+                created_date: Instant(told.created_at),
+                delivered_date: told.delivered_at.filter(|_| owed.is_none()).map(Instant),
+                attempts: parked.map(|parked| parked.attempts).or(failed.map(|failure| failure.attempts)),
+                reason: parked
+                    .map(|parked| parked.reason.clone())
+                    .or(failed.map(|failure| failure.reason.as_str().into())),
+            }
+        });
+        let window = match &transfer.state {
+            TransferState::Committed(end) => end.window,
+            TransferState::Reserved | TransferState::Aborted(_) => None,
+        };
+        ProgressView {
+            transfer_id: transfer.id.to_string(),
+            callbacks: told.collect(),
+            is_whole: reading.is_whole,
+            settlement: window.and_then(|window| SettlementView::of(ledger, &transfer, window)),
+        }
+    });
+    view.await
+}
