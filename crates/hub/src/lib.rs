@@ -17,6 +17,7 @@ mod reserve;
 pub mod scheme;
 pub mod settlement;
 pub mod terminal;
+pub mod times;
 pub mod trial;
 pub mod trim;
 pub mod values;

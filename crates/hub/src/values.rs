@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, Currency, FspId, TransferId};
 
 /// How long commands wait for a hub unless they are told, in seconds.
 pub const WAIT_DEFAULT: &str = "10";
@@ -57,36 +57,9 @@ pub fn transfer_id(text: &str) -> Result<TransferId, String> {
     TransferId::parse(text).ok_or_else(|| "give a UUID in lower case or a ULID in capitals".to_owned())
 }
 
-/// `2026-11-21T09:39:53.000Z`; milliseconds, seconds, or the time of day may be left out.
-///
-/// # Errors
-/// How to write one.
-pub fn instant(text: &str) -> Result<Timestamp, String> {
-    let zone = |rest: &str| text.strip_suffix('Z').map(|local| format!("{local}{rest}Z"));
-    let readings =
-        [Some(text.to_owned()), zone(".000"), zone(":00.000"), Some(format!("{text}T00:00:00.000Z"))];
-    let found = readings.into_iter().flatten().find_map(|reading| Timestamp::parse_iso(&reading));
-    found.ok_or_else(|| "write it as 2026-11-21T09:39:53Z or 2026-11-21".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn instants_may_be_short() {
-        for (text, full) in [
-            ("2026-11-21T09:39:53.250Z", "2026-11-21T09:39:53.250Z"),
-            ("2026-11-21T09:39:53Z", "2026-11-21T09:39:53.000Z"),
-            ("2026-11-21T09:39Z", "2026-11-21T09:39:00.000Z"),
-            ("2026-11-21", "2026-11-21T00:00:00.000Z"),
-        ] {
-            assert_eq!(instant(text).unwrap().to_string(), full);
-        }
-        for text in ["", "yesterday", "2026-11-31", "2026-11-21T09:39:53", "2026-11-21 09:39Z"] {
-            assert!(instant(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn amounts_currencies_and_names_are_checked() {

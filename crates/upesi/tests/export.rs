@@ -5,6 +5,7 @@ use std::path::Path;
 
 use upesi_hub::exit::Exit;
 use upesi_hub::export::{ExportArguments, Format, Kind, export};
+use upesi_hub::times::{When, ZoneArguments};
 use upesi_lab::fill::{self, FillArguments};
 
 #[path = "../../hub/src/export/tests/reader.rs"]
@@ -28,6 +29,7 @@ fn arguments(data: &Path, out: &Path, format: Format) -> ExportArguments {
         dfsp: None,
         format,
         out,
+        zone: ZoneArguments::default(),
     }
 }
 
@@ -80,8 +82,9 @@ fn times_bound_an_export() {
     fill(&data, 50);
     let between = upesi_engine::Clock::now(&upesi_engine::SystemClock);
     fill(&data, 30);
-    let count = |name: &str, before, from| {
+    let count = |name: &str, before: Option<_>, from: Option<_>| {
         let out = directory.path().join(name);
+        let (before, from) = (before.map(When::At), from.map(When::At));
         export(&ExportArguments { before, from, ..arguments(&data, &out, Format::Csv) }).unwrap()
     };
     assert_eq!(count("before", Some(between), None), 50);

@@ -36,6 +36,7 @@ use super::inspect::print::Names;
 use crate::backup::{Staging, check_apart};
 use crate::exit::{Exit, Failure};
 use crate::inspect::journal_failure;
+use crate::times::{When, ZoneArguments, when};
 use crate::values::dfsp_name;
 
 pub use kind::Kind;
@@ -79,12 +80,15 @@ pub struct ExportArguments {
     /// What is exported.
     #[arg(long, value_enum, default_value = "transfers")]
     pub kind: Kind,
-    /// Only what finished before this time, such as 2031-04-01T00:00:00.000Z.
-    #[arg(long, value_name = "TIME", value_parser = instant)]
-    pub before: Option<Timestamp>,
+    /// Only what finished before this time, such as 2031-04-01, 2031-04-01T09:00 or yesterday.
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub before: Option<When>,
     /// Only what finished at this time or later.
-    #[arg(long, value_name = "TIME", value_parser = instant)]
-    pub from: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub from: Option<When>,
+    /// The zone of the times.
+    #[command(flatten)]
+    pub zone: ZoneArguments,
     /// Only rows that count in this settlement window; not for items of bulks, which are transfers.
     #[arg(long, value_name = "WINDOW")]
     pub window: Option<u32>,
@@ -100,10 +104,6 @@ pub struct ExportArguments {
     pub out: PathBuf,
 }
 
-fn instant(text: &str) -> Result<Timestamp, String> {
-    Timestamp::parse_iso(text).ok_or_else(|| "write it like 2031-04-01T00:00:00.000Z".to_owned())
-}
-
 /// Exports what finished in a data directory, as it is at this moment; returns the number of rows.
 ///
 /// # Errors
@@ -112,6 +112,7 @@ fn instant(text: &str) -> Result<Timestamp, String> {
 /// wanted rows; 73 if the file exists or cannot be written.
 pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     check_apart(&arguments.data, &arguments.out)?;
+    let period = arguments.period();
     let is_narrowed = arguments.window.is_some() || arguments.dfsp.is_some();
     if is_narrowed && arguments.kind == Kind::BulkItems {
         return Err(Failure::new(Exit::Usage, "--window and --dfsp are not for items of bulks"));
@@ -134,15 +135,15 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     let mut table = Table::create(&arguments.out, arguments.kind, arguments.format).map_err(cannot)?;
     let kinds = arguments.kind.archived();
     if kinds.is_empty() {
-        return settlements::export(&tail, arguments, party, table).map_err(cannot);
+        return settlements::export(&tail, arguments.window, period, party, table).map_err(cannot);
     }
     let wanted = Wanted { window: arguments.window, party };
     let mut found = Found::default();
     let mut take = |stored: &Stored| {
         let finished = stored.as_finished();
         found.note(finished, arguments.window, &names);
-        let is_asked = kinds.contains(&stored.kind())
-            && finished.completed_at().is_some_and(|at| arguments.is_within(at));
+        let is_asked =
+            kinds.contains(&stored.kind()) && finished.completed_at().is_some_and(|at| period.contains(at));
         match arguments.kind {
             _ if !is_asked => Ok(()),
             Kind::Obligations => finished.obligation_rows(wanted, &names, |row| table.add_row(row)),
@@ -170,7 +171,7 @@ pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
         }
     }
     let count = table.finish().map_err(cannot)?;
-    match found.lacking(&tail, arguments) {
+    match found.lacking(&tail, arguments.window, period) {
         None => Ok(count),
         Some(lacking) => {
             let (noun, out) = (arguments.kind.noun(), arguments.out.display());
@@ -204,8 +205,8 @@ impl Found {
     }
 
     /// The wanted rows that are missing, in words; `None` if there are none.
-    fn lacking(&self, ledger: &Ledger, arguments: &ExportArguments) -> Option<String> {
-        let Some(window) = arguments.window else { return self.removed(ledger, arguments) };
+    fn lacking(&self, ledger: &Ledger, window: Option<u32>, period: Period) -> Option<String> {
+        let Some(window) = window else { return self.removed(ledger, period) };
         let expected = expected_in(ledger, WindowId(window));
         let differs = expected.iter().filter_map(|(content, expected)| {
             let found = self.sums.get(content).copied().unwrap_or_default();
@@ -224,9 +225,9 @@ impl Found {
     }
 
     /// The same without a window: rows that retention removed.
-    fn removed(&self, ledger: &Ledger, arguments: &ExportArguments) -> Option<String> {
+    fn removed(&self, ledger: &Ledger, period: Period) -> Option<String> {
         let removed_to = ledger.removed_to();
-        let is_left_out = self.oldest.is_some_and(|oldest| arguments.from.is_some_and(|from| from >= oldest));
+        let is_left_out = self.oldest.is_some_and(|oldest| period.from.is_some_and(|from| from >= oldest));
         if removed_to == 0 || is_left_out {
             return None;
         }
@@ -260,8 +261,21 @@ fn unknown(name: FspId) -> Failure {
 }
 
 impl ExportArguments {
-    /// Whether what finished or changed at this time is asked for.
-    fn is_within(&self, at: Timestamp) -> bool {
+    fn period(&self) -> Period {
+        let instant = |when: Option<When>| when.map(|when| self.zone.instant(when));
+        Period { from: instant(self.from), before: instant(self.before) }
+    }
+}
+
+/// The time of the end or change of the wanted rows.
+#[derive(Clone, Copy)]
+struct Period {
+    from: Option<Timestamp>,
+    before: Option<Timestamp>,
+}
+
+impl Period {
+    fn contains(&self, at: Timestamp) -> bool {
         self.before.is_none_or(|before| at < before) && self.from.is_none_or(|from| at >= from)
     }
 }

@@ -8,7 +8,7 @@ use upesi_ledger::{
 use upesi_types::{Amount, Timestamp};
 
 use super::kind::{Row, Value};
-use super::{ExportArguments, Table};
+use super::{Period, Table};
 
 /// A content in its window.
 type Place<'a> = (&'a Window, &'a Content);
@@ -32,15 +32,16 @@ enum Standing<'a> {
 /// Writes the rows that are asked for, and ends the table.
 pub(super) fn export(
     ledger: &Ledger,
-    arguments: &ExportArguments,
+    wanted_window: Option<u32>,
+    period: Period,
     party: Option<ParticipantId>,
     mut table: Table,
 ) -> io::Result<u64> {
     entries(ledger, &mut |entry| {
         let is_of = |party| ledger.account(entry.account).is_some_and(|account| account.participant == party);
-        let window = entry.place().map(|(window, _)| window.id.0);
-        let is_asked = arguments.is_within(entry.changed_at())
-            && arguments.window.is_none_or(|wanted| window == Some(wanted))
+        let is_of_window = |wanted| entry.place().is_some_and(|(window, _)| window.id.0 == wanted);
+        let is_asked = period.contains(entry.changed_at())
+            && wanted_window.is_none_or(is_of_window)
             && party.is_none_or(is_of);
         if is_asked { table.add_row(entry.row(ledger)?) } else { Ok(()) }
     })?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use upesi_types::{FspId, Timestamp, TransferId};
+use upesi_types::{FspId, TransferId};
 
 use super::admin::AdminCommand;
 use super::cluster::ClusterCommand;
@@ -18,6 +18,7 @@ use upesi_hub::backup::{BackupArguments, RestoreArguments};
 use upesi_hub::config::Sources;
 use upesi_hub::export::ExportArguments;
 use upesi_hub::process::VERSION;
+use upesi_hub::times::{When, ZoneArguments, when};
 use upesi_hub::trim::TrimArguments;
 use upesi_hub::values;
 use upesi_lab::cli::LabCommand;
@@ -217,12 +218,15 @@ pub struct JournalArguments {
     /// Only records about this participant.
     #[arg(long, value_name = "NAME", value_parser = values::dfsp_name)]
     pub fsp: Option<FspId>,
-    /// Only records from this instant on: 2026-11-21T09:39:53.000Z, shortened, or 2026-11-21.
-    #[arg(long, value_name = "TIME", value_parser = values::instant)]
-    pub since: Option<Timestamp>,
-    /// Only records before this instant.
-    #[arg(long, value_name = "TIME", value_parser = values::instant)]
-    pub until: Option<Timestamp>,
+    /// Only records from this time on: 2026-11-21, 2026-11-21T09:39:53.000Z, yesterday, 2h.
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub since: Option<When>,
+    /// Only records before this time.
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub until: Option<When>,
+    /// The zone of the times.
+    #[command(flatten)]
+    pub zone: ZoneArguments,
 }
 
 /// Arguments of `upesi audit`.
@@ -303,12 +307,15 @@ pub struct TrailArguments {
     /// Only what was done, or only what was refused.
     #[arg(long, value_name = "OUTCOME", value_parser = ["done", "refused"])]
     pub outcome: Option<String>,
-    /// Only entries from this instant on: 2026-11-21T09:39:53.000Z, shortened, or 2026-11-21.
-    #[arg(long, value_name = "TIME", value_parser = values::instant)]
-    pub since: Option<Timestamp>,
-    /// Only entries before this instant.
-    #[arg(long, value_name = "TIME", value_parser = values::instant)]
-    pub until: Option<Timestamp>,
+    /// Only entries from this time on: 2026-11-21, 2026-11-21T09:39:53.000Z, yesterday, 2h.
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub since: Option<When>,
+    /// Only entries before this time.
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub until: Option<When>,
+    /// The zone of the times.
+    #[command(flatten)]
+    pub zone: ZoneArguments,
     /// Print at most this many entries.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,

@@ -13,6 +13,7 @@ use upesi_hub::inspect::filter::Filter;
 use upesi_hub::inspect::print::{PrintOptions, print};
 use upesi_hub::inspect::trail::{self, EntryFilter, ExportOptions, TrailOptions, verify_export};
 use upesi_hub::terminal::{Escaping, note};
+use upesi_hub::times::When;
 use upesi_hub::trim::trim;
 use upesi_hub::{export, logging};
 use upesi_lab::cli as lab;
@@ -120,8 +121,9 @@ fn show_config(arguments: &ConfigArguments) -> Outcome {
 }
 
 fn journal(arguments: JournalArguments) -> Outcome {
-    let JournalArguments { directory, json, payload, from, limit, transfer, fsp, since, until } = arguments;
-    let filter = Filter { transfer, fsp, since, until };
+    let JournalArguments { directory, json, payload, from, limit, transfer, fsp, since, until, zone } = arguments;
+    let instant = |when: Option<When>| when.map(|when| zone.instant(when));
+    let filter = Filter { transfer, fsp, since: instant(since), until: instant(until) };
     let options = PrintOptions { directory, from_seq: from, filter, limit, json, payload };
     let mut output = io::BufWriter::new(Escaping::new(io::stdout().lock()));
     let outcome = print(&options, &mut output, &mut Escaping::new(io::stderr()));
@@ -151,14 +153,14 @@ fn audit_directory(arguments: AuditArguments) -> Outcome {
 }
 
 fn audit_trail(arguments: TrailArguments) -> Outcome {
-    let TrailArguments { directory, json, verify, operator, action, object, outcome, .. } = arguments;
+    let TrailArguments { directory, json, verify, operator, action, object, outcome, zone, .. } = arguments;
     let filter = EntryFilter {
         operator: operator.map(Into::into),
         action: action.map(Into::into),
         object: object.map(Into::into),
         outcome: outcome.as_deref().and_then(trail::Outcome::parse),
-        since: arguments.since,
-        until: arguments.until,
+        since: arguments.since.map(|since| zone.instant(since)),
+        until: arguments.until.map(|until| zone.instant(until)),
     };
     let options = TrailOptions {
         directory,

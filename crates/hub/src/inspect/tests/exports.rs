@@ -10,6 +10,7 @@ use super::conversions;
 use super::journal::{TestJournal, amount, fsp, id, kes};
 use crate::exit::{Exit, Failure};
 use crate::export::{ExportArguments, Format, Kind, export};
+use crate::times::ZoneArguments;
 
 type Rows = Vec<serde_json::Value>;
 
@@ -27,6 +28,7 @@ fn exported(
         kind,
         before: None,
         from: None,
+        zone: ZoneArguments::default(),
         window: Some(window),
         dfsp: dfsp.map(fsp),
         format: Format::Jsonl,

@@ -20,6 +20,7 @@ use crate::inspect::trail::{EntryFilter, TrailOptions, trail};
 use crate::logging;
 use crate::settlement::cells_of_csv;
 use crate::terminal::Escaping;
+use crate::times::ZoneArguments;
 
 const SEEDS: u64 = 60;
 const PIECES: [&str; 30] = [
@@ -176,8 +177,9 @@ fn check_exports(journal: &TestJournal, context: &str) {
         for format in [Format::Csv, Format::Jsonl, Format::Parquet] {
             let out = directory.path().join(format!("{}.{}", kind.file_prefix(), format.ending()));
             let (data, before, from, window, dfsp) = (journal.path.clone(), None, None, None, None);
+            let (zone, out) = (ZoneArguments::default(), out);
             let arguments =
-                ExportArguments { data, kind, before, from, window, dfsp, format, out: out.clone() };
+                ExportArguments { data, kind, before, from, zone, window, dfsp, format, out: out.clone() };
             let rows = export(&arguments).unwrap() as usize;
             let bytes = std::fs::read(&out).unwrap();
             match format {
