@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use upesi_http::{Bytes, ClientTls, Full, Pool, PoolConfig, Request, SendError, StatusCode, Target};
+use upesi_http::{
+    Bytes, ClientTls, Full, Pool, PoolConfig, Request, SendError, StatusCode, Target, TlsFault,
+};
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::note;
@@ -15,11 +17,49 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Waits until there is an answer to `GET /health` below a base URL, at most that long; with no time to wait it
 /// does not ask. Any answer will do. One that says the hub is not ready (502, 503, 504) is waited out, and taken as
-/// an answer in the end.
+/// an answer in the end. A fault of TLS, such as a missing certificate, ends the wait at once.
 ///
 /// # Errors
-/// 64 for a URL that cannot be called, 69 if nothing answered in time.
+/// 64 for a URL that cannot be called, 69 if nothing answered in time, or TLS fails.
 pub async fn await_hub(url: &str, tls: Option<&ClientTls>, wait: Duration) -> Outcome {
+    await_port(url, tls, wait, |_| None).await
+}
+
+/// As [`await_hub`] for the admin port: an error names the flags of TLS.
+///
+/// # Errors
+/// As [`await_hub`].
+pub async fn await_admin(url: &str, tls: Option<&ClientTls>, wait: Duration) -> Outcome {
+    await_port(url, tls, wait, |fault| Some(remedy(fault))).await
+}
+
+/// The remedy for a fault of TLS towards the admin port.
+pub fn remedy(fault: TlsFault) -> &'static str {
+    match fault {
+        TlsFault::NoAnchors => {
+            "https:// needs the authorities that the admin port's certificate is of: --anchors FILE, \
+             UPESI_ADMIN_ANCHORS, or a saved context"
+        }
+        TlsFault::ServerUntrusted => "the admin port's certificate is not of the authorities in --anchors",
+        TlsFault::ServerOfOtherHost => "the admin port's certificate does not name the host of --admin",
+        TlsFault::CertificateRequired => {
+            "the admin port asks for a client certificate: --certificate FILE and --key FILE, \
+             UPESI_ADMIN_CERTIFICATE and UPESI_ADMIN_KEY, or a saved context"
+        }
+        TlsFault::CertificateRefused => {
+            "the port refuses the client certificate of --certificate; or --admin names the port for DFSPs instead \
+             of the admin port"
+        }
+        TlsFault::NotTls => "the port does not speak TLS: write http:// in --admin",
+    }
+}
+
+async fn await_port(
+    url: &str,
+    tls: Option<&ClientTls>,
+    wait: Duration,
+    remedy: impl Fn(TlsFault) -> Option<&'static str>,
+) -> Outcome {
     if wait.is_zero() {
         return Ok(());
     }
@@ -36,7 +76,16 @@ pub async fn await_hub(url: &str, tls: Option<&ClientTls>, wait: Duration) -> Ou
         let silence = match ask(&pool, &path, deadline).await {
             Ok(status) if !is_not_ready(status) => return Ok(()),
             Ok(_) => None,
-            Err(error) => Some(error),
+            Err(error) => {
+                if let Some(fault) = error.tls_fault() {
+                    let remedy = remedy(fault).map(|remedy| format!("\n{remedy}")).unwrap_or_default();
+                    return Err(Failure::new(
+                        Exit::Unavailable,
+                        format!("no TLS with {url}: {error}{remedy}"),
+                    ));
+                }
+                Some(error)
+            }
         };
         if Instant::now() + POLL >= end {
             return silence.map_or(Ok(()), |error| Err(nothing_answers(url, wait, &error)));

@@ -22,7 +22,7 @@ pub mod trial;
 pub mod trim;
 pub mod values;
 
-pub use await_hub::await_hub;
+pub use await_hub::{await_admin, await_hub, remedy};
 pub use hub::{Hub, HubError, cluster, raise_limit, serve};
 pub use upesi_admin::{
     BOOTSTRAP_MINUTES, BREAK_GLASS_MINUTES, BreakGlassError, make_bootstrap, open_break_glass,

@@ -429,6 +429,25 @@ fn a_variable_that_sets_nothing_is_refused_by_every_command() {
 }
 
 #[test]
+fn a_hub_without_authentication_says_that_a_token_opens_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let hub = Hub::start(&directory.path().join("data"));
+    let admin = format!("http://{}", hub.admin);
+    let warning =
+        "this hub has no authentication, and every client may do everything: the token opens nothing";
+    for arguments in [
+        &["admin", "create", "deploy", "--role", "viewer"][..],
+        &["admin", "token", "deploy"],
+        &["admin", "create", "amina", "--role", "viewer", "--person"],
+    ] {
+        let output = run(&[arguments, &["--admin", &admin]].concat());
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        assert!(stderr(&output).contains(warning), "{arguments:?}: {}", stderr(&output));
+        assert_eq!(stdout(&output).lines().count(), 1, "the token");
+    }
+}
+
+#[test]
 fn sim_ends_where_no_hub_answers() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let hub = format!("http://{silent}");

@@ -7,8 +7,16 @@ use super::{CATALOGUE, Setting};
 pub const PREFIX: &str = "UPESI_";
 
 /// Variables that the command reads besides settings.
-const OF_THE_COMMAND: [&str; 4] =
-    ["UPESI_ADMIN_TOKEN", "UPESI_ADMIN_TOKEN_FILE", "UPESI_ADMIN_URL", "UPESI_CONFIG"];
+const OF_THE_COMMAND: [&str; 8] = [
+    "UPESI_ADMIN_ANCHORS",
+    "UPESI_ADMIN_CERTIFICATE",
+    "UPESI_ADMIN_KEY",
+    "UPESI_ADMIN_TOKEN",
+    "UPESI_ADMIN_TOKEN_FILE",
+    "UPESI_ADMIN_URL",
+    "UPESI_CONFIG",
+    "UPESI_CONTEXT",
+];
 
 /// Variables of the build, the tests and the tools of this repository: whoever runs those may have them set.
 const OF_THE_TOOLS: [&str; 31] = [

@@ -23,7 +23,7 @@ use upesi_parties::import::{CHUNK_LINES_MAX, Columns, IMPORT_ID_CHARS_MAX, Impor
 use upesi_types::hex;
 use upesi_types::text::{Escaped, path, url_part};
 
-use crate::await_hub::await_hub;
+use crate::await_hub::await_admin;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::admin_api::{AdminApi, AdminError, AdminToken};
 
@@ -155,7 +155,7 @@ async fn send(options: &ImportOptions) -> Result<Summary, Failure> {
     let mut header = Vec::new();
     let header_bytes = read_line(&mut reader, &mut header, LINE_BYTES_MAX).map_err(unreadable)?;
     let header = check_header(&options.file, header)?;
-    await_hub(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
+    await_admin(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
     let import = HubImport::new(api, &name, &header, options.replace);
     let mut progress = import.progress().await?;
     // Line 1 is the header.
@@ -391,7 +391,8 @@ fn failure_of(error: &AdminError) -> Failure {
     let exit = match error {
         AdminError::Url(_) => Exit::Usage,
         AdminError::Refused { status: 503, .. } => Exit::Temporary,
-        AdminError::Send { .. } | AdminError::Malformed { .. } => Exit::Unavailable,
+        AdminError::Send { .. } | AdminError::Tls { .. } | AdminError::Malformed { .. } => Exit::Unavailable,
+        AdminError::WrongPort { .. } => Exit::Usage,
         AdminError::Refused { .. } => Exit::Failure,
         AdminError::Waiting { .. } => Exit::Temporary,
     };

@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::await_hub::remedy;
 use crate::terminal::note;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use upesi_http::{
-    Bytes, ClientTls, Full, HeaderValue, Method, Pool, PoolConfig, Request, SendError, StatusCode, Target,
-    UrlError, header,
+    Answer, Bytes, ClientTls, Full, HeaderValue, Method, Origin, Pool, PoolConfig, Request, SendError,
+    StatusCode, Target, UrlError, header,
 };
 use upesi_types::Amount;
 
@@ -36,6 +37,25 @@ pub enum AdminError {
         path: String,
         /// The cause.
         source: SendError,
+    },
+    /// TLS does not let the admin port be called.
+    #[error("{source}\n{remedy}")]
+    Tls {
+        /// What to change.
+        remedy: &'static str,
+        /// The cause.
+        source: SendError,
+    },
+    /// The address is the port for DFSPs.
+    #[error(
+        "{origin} is the port for DFSPs, not the admin port (it answered {status}): --admin needs the admin port, \
+         4001 by default"
+    )]
+    WrongPort {
+        /// The address.
+        origin: Origin,
+        /// The HTTP status of its answer.
+        status: u16,
     },
     /// The hub refused.
     #[error("{method} {path}: the hub answered {status}: {text}")]
@@ -112,6 +132,13 @@ impl AdminError {
         }
     }
 }
+
+/// A path that only the port for DFSPs has, with DELETE: it answers 405 to GET.
+const OF_DFSPS: &str = "/endpointcache";
+/// The error code of a path that does not exist.
+const UNKNOWN_PATH_CODE: &str = "3002";
+/// The error code of a request without the headers that DFSPs send.
+const MISSING_ELEMENT_CODE: &str = "3102";
 
 /// By it a node that follows says how old its answer is at most.
 const AGE_HEADER: &str = "upesi-age-ms";
@@ -263,6 +290,15 @@ impl AdminApi {
         read(path, &self.exchange(Method::POST, path, JSON, body.into()).await?.1)
     }
 
+    /// Whether this is the port for DFSPs.
+    async fn is_port_of_dfsps(&self) -> bool {
+        let request =
+            Request::builder().uri(format!("{}{OF_DFSPS}", self.prefix)).body(Full::new(Bytes::new()));
+        let Ok(request) = request else { return false };
+        let answer = self.pool.send(request, Instant::now() + ANSWER_TIMEOUT).await;
+        answer.is_ok_and(|answer| answer.status == StatusCode::METHOD_NOT_ALLOWED)
+    }
+
     async fn call(
         &self,
         method: Method,
@@ -279,6 +315,15 @@ impl AdminApi {
         }
     }
 
+    /// Reads an answer of any status, with the status.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn get_any(&self, path: &str) -> Result<(StatusCode, Bytes), AdminError> {
+        let answer = self.ask(Method::GET, path, JSON, Bytes::new()).await?;
+        Ok((answer.status, answer.body))
+    }
+
     async fn exchange(
         &self,
         method: Method,
@@ -286,6 +331,24 @@ impl AdminApi {
         content_type: &str,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), AdminError> {
+        let answer = self.ask(method.clone(), path, content_type, body).await?;
+        if answer.status.is_success() {
+            return Ok((answer.status, answer.body));
+        }
+        let (status, text) = (answer.status.as_u16(), explanation(&answer.body));
+        if may_be_of_dfsps(status, &text) && self.is_port_of_dfsps().await {
+            return Err(AdminError::WrongPort { origin: self.pool.origin().clone(), status });
+        }
+        Err(AdminError::Refused { method, path: path.to_owned(), status, text })
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<Answer, AdminError> {
         let uri = format!("{}{path}", self.prefix);
         let request = Request::builder()
             .method(method.clone())
@@ -303,21 +366,24 @@ impl AdminApi {
         let request = request.body(Full::new(body));
         let request = request
             .map_err(|error| AdminError::Malformed { path: uri.clone(), reason: error.to_string() })?;
-        let answer =
-            self.pool.send(request, Instant::now() + ANSWER_TIMEOUT).await.map_err(|source| {
-                AdminError::Send { method: method.clone(), path: path.to_owned(), source }
-            })?;
+        let answer = self.pool.send(request, Instant::now() + ANSWER_TIMEOUT).await;
+        let answer = answer.map_err(|source| match source.tls_fault() {
+            Some(fault) => AdminError::Tls { remedy: remedy(fault), source },
+            None => AdminError::Send { method: method.clone(), path: path.to_owned(), source },
+        })?;
         if let Some(age_ms) = answer.headers.get(AGE_HEADER).and_then(|value| value.to_str().ok())
             && !self.has_told.swap(true, Ordering::Relaxed)
         {
             note(format_args!("this node follows: its answers may be {age_ms} ms old"));
         }
-        if answer.status.is_success() {
-            return Ok((answer.status, answer.body));
-        }
-        let (status, text) = (answer.status.as_u16(), explanation(&answer.body));
-        Err(AdminError::Refused { method, path: path.to_owned(), status, text })
+        Ok(answer)
     }
+}
+
+/// Whether a port for DFSPs may have answered so to a call of this API.
+fn may_be_of_dfsps(status: u16, text: &str) -> bool {
+    let code = text.split(' ').next().unwrap_or_default();
+    matches!((status, code), (405, _) | (404, UNKNOWN_PATH_CODE) | (400, MISSING_ELEMENT_CODE))
 }
 
 /// The description in an FSPIOP error body, or the beginning of whatever came.

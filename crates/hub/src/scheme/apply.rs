@@ -186,8 +186,13 @@ async fn deposit(
 /// The id of a scheme's deposit for a DFSP in a currency. There is one: whatever becomes of the account and of the
 /// file, it is sent under the same id, which the hub books once.
 pub(super) fn deposit_id(scheme: &str, name: &str, currency: Currency) -> TransferId {
+    derived_id(&["upesi scheme deposit, once", scheme, name, currency.as_str()])
+}
+
+/// The id of a movement of funds that must not be made twice: it follows from what the movement is.
+pub fn derived_id(parts: &[&str]) -> TransferId {
     let mut hash = Sha256::new();
-    for part in ["upesi scheme deposit, once", scheme, name, currency.as_str()] {
+    for part in parts {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }

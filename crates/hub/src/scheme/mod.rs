@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use upesi_http::ClientTls;
 use upesi_keys::read_limited_text;
 
-use crate::await_hub::await_hub;
+use crate::await_hub::await_admin;
 use crate::exit::{Exit, Failure, Outcome};
 use admin_api::{AdminApi, AdminError, AdminToken};
 use apply::ApplyError;
@@ -75,7 +75,7 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
     let api = AdminApi::with_tls(&options.admin_url, tls).map_err(|error| admin_failure(&error))?;
     let api = api.with_token(options.admin_token.clone());
     let api = api.with_reason(&format!("upesi scheme apply, scheme {}", scheme.name));
-    await_hub(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
+    await_admin(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
     let state = HubState::read(&api, scheme).await.map_err(|error| admin_failure(&error))?;
     let plan = plan::plan(scheme, &state);
     if !plan.conflicts.is_empty() {
@@ -197,7 +197,8 @@ pub(crate) fn admin_failure(error: &AdminError) -> Failure {
 fn admin_exit(error: &AdminError) -> Exit {
     match error {
         AdminError::Url(_) => Exit::Usage,
-        AdminError::Send { .. } | AdminError::Malformed { .. } => Exit::Unavailable,
+        AdminError::Send { .. } | AdminError::Tls { .. } | AdminError::Malformed { .. } => Exit::Unavailable,
+        AdminError::WrongPort { .. } => Exit::Usage,
         AdminError::Refused { .. } => Exit::Failure,
         AdminError::Waiting { .. } => Exit::Temporary,
     }

@@ -18,7 +18,7 @@ use upesi_http::ClientTls;
 use upesi_types::FspId;
 
 use self::job::Advance;
-use crate::await_hub::await_hub;
+use crate::await_hub::await_admin;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::admin_api::{AdminApi, AdminError, AdminToken};
 use crate::scheme::{admin_failure, write};
@@ -216,7 +216,7 @@ impl Hub {
         let tls = options.admin_tls.clone();
         let api = AdminApi::with_tls(&options.admin_url, tls).map_err(|error| admin_failure(&error))?;
         let api = api.with_token(options.admin_token.clone());
-        await_hub(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
+        await_admin(&options.admin_url, options.admin_tls.as_ref(), options.wait).await?;
         Ok(Self { api: SettlementApi(api) })
     }
 

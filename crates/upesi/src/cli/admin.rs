@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
 use upesi_hub::terminal::note;
@@ -18,11 +17,16 @@ use upesi_hub::{
 use upesi_types::text::{Escaped, path, url_part};
 
 use super::arguments::SettingsArguments;
+use super::hub::read_token;
+pub(super) use super::hub::{HubArguments, connect, failure};
+use super::operators::{self, OperatorsArguments};
 use super::people;
 use super::people::{EnrolArguments, InviteArguments, LoginArguments, SessionsArguments};
 use super::run::settings;
-use super::tls::{TlsArguments, read_token};
+use super::trail::{self, TrailArguments};
 
+/// How a hub without authentication knows its callers.
+const KNOWN_BY_NOTHING: &str = "nothing";
 /// Hours that the token of a new person is good for.
 const ENROLMENT_HOURS: u32 = 24;
 
@@ -65,6 +69,12 @@ pub enum AdminCommand {
     ///
     /// Asks at the terminal; otherwise the lines of stdin are the password, the code and the new password.
     Password(HubArguments),
+    /// List operators with their roles, and their credentials with their ends.
+    Operators(OperatorsArguments),
+    /// List changes and refusals with their operators: the audit trail, the newest entries first.
+    ///
+    /// Without --from the last 24 hours. `upesi audit trail` verifies the whole on the hub's machine.
+    Trail(TrailArguments),
     /// List what waits for a second person, or show one approval in full.
     ///
     /// A line per approval: number, state, when it expires, action, what is changed, by whom, why.
@@ -101,16 +111,6 @@ pub struct OpenArguments {
     pub code: PathBuf,
     #[command(flatten)]
     pub to: BootstrapArguments,
-}
-
-/// The hub to call.
-#[derive(Args, Clone, Debug)]
-pub struct HubArguments {
-    /// Base URL of the hub's admin API.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
-    pub admin: String,
-    #[command(flatten)]
-    pub tls: TlsArguments,
 }
 
 /// Arguments of `upesi admin approvals`.
@@ -178,11 +178,8 @@ pub struct CallArguments {
     /// Why, for the second person who approves it.
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Base URL of the hub's admin API.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
-    pub admin: String,
     #[command(flatten)]
-    pub tls: TlsArguments,
+    pub hub: HubArguments,
 }
 
 /// Arguments of `upesi admin create`.
@@ -200,6 +197,9 @@ pub struct CreateArguments {
     /// It is a person: print a token by which it enrols within a day, instead of one for calls.
     #[arg(long)]
     pub person: bool,
+    /// The person is here: enrol at once instead of printing the token.
+    #[arg(long, requires = "person", conflicts_with = "out")]
+    pub enrol: bool,
     #[command(flatten)]
     pub call: CallArguments,
 }
@@ -227,7 +227,7 @@ pub fn run(command: AdminCommand) -> Outcome {
             hand_out(&token, out.as_deref())
         }
         AdminCommand::BreakGlass(command) => break_glass(command),
-        AdminCommand::Create(CreateArguments { name, roles, participant, person, call }) => {
+        AdminCommand::Create(CreateArguments { name, roles, participant, person, enrol, call }) => {
             let mut body = json!({"name": name, "roles": roles});
             if let Some(participant) = participant {
                 body["participant"] = participant.into();
@@ -235,9 +235,13 @@ pub fn run(command: AdminCommand) -> Outcome {
             if !person {
                 return make_token(&name, Some(&body), call);
             }
-            let CallArguments { out, reason, admin, tls, .. } = call;
-            let hub = HubArguments { admin, tls };
-            people::invite(InviteArguments { name, hours: ENROLMENT_HOURS, out, reason, hub }, Some(&body))
+            let CallArguments { out, reason, hub, .. } = call;
+            let invitation = InviteArguments { name, hours: ENROLMENT_HOURS, out, reason, hub };
+            if enrol {
+                people::create_here(invitation, &body)
+            } else {
+                people::invite(invitation, Some(&body))
+            }
         }
         AdminCommand::Invite(arguments) => people::invite(arguments, None),
         AdminCommand::Enrol(arguments) => people::enrol(arguments),
@@ -246,6 +250,8 @@ pub fn run(command: AdminCommand) -> Outcome {
         AdminCommand::Sessions(arguments) => people::sessions(arguments),
         AdminCommand::Password(hub) => people::password(hub),
         AdminCommand::Token(TokenArguments { name, call }) => make_token(&name, None, call),
+        AdminCommand::Operators(arguments) => operators::list(arguments),
+        AdminCommand::Trail(arguments) => trail::list(arguments),
         AdminCommand::Approvals(arguments) => list_approvals(arguments),
         AdminCommand::Approve(DecideArguments { ids, comment, hub }) => {
             decide_approvals(&ids, "approve", comment, hub)
@@ -288,12 +294,14 @@ fn break_glass(command: BreakGlassCommand) -> Outcome {
 
 /// Makes a token for an operator, which is created before if there is a body for it.
 fn make_token(name: &str, operator: Option<&Value>, call: CallArguments) -> Outcome {
-    let CallArguments { days, out, reason, admin, tls } = call;
+    let CallArguments { days, out, reason, hub } = call;
     if let Some(file) = out.as_deref().filter(|file| file.exists()) {
         return Err(Failure::new(Exit::CannotCreate, format!("{}: exists already", file.display())));
     }
-    let (api, runtime) = connect(HubArguments { admin, tls })?;
+    let (api, runtime) = connect(hub)?;
     let api = api.with_reason(&reason.unwrap_or_else(|| format!("operator {name} by upesi admin")));
+    // The first token that it makes ends the token of `bootstrap`, so this is asked before.
+    let is_open = runtime.block_on(is_open(&api));
     let made: Result<Value, AdminError> = runtime.block_on(async {
         if let Some(body) = operator {
             api.post::<Value>("/operators", "application/json", body.to_string().into()).await?;
@@ -302,6 +310,9 @@ fn make_token(name: &str, operator: Option<&Value>, call: CallArguments) -> Outc
         api.propose(&path(&["operators", name, "tokens"]), days).await
     });
     let made = made.map_err(|error| failure(&error))?;
+    if is_open {
+        warn_of_open_hub();
+    }
     if let Some(approval) = made["approvalId"].as_u64() {
         note(format_args!("the token is good once a second person has run `upesi admin approve {approval}`"));
     }
@@ -310,27 +321,17 @@ fn make_token(name: &str, operator: Option<&Value>, call: CallArguments) -> Outc
     hand_out(token, out.as_deref())
 }
 
-/// The API of a hub, and what runs calls of it.
-pub(super) fn connect(hub: HubArguments) -> Result<(AdminApi, Runtime), Failure> {
-    let HubArguments { admin, tls } = hub;
-    let token = tls.token()?;
-    let api = AdminApi::with_tls(&admin, tls.load()?).map_err(|error| Failure::new(Exit::Usage, error))?;
-    Ok((api.with_token(token), runtime()?))
+/// Whether a hub has no authentication: tokens open nothing there.
+pub(super) async fn is_open(api: &AdminApi) -> bool {
+    let found: Result<Value, AdminError> = api.get("/self").await;
+    found.is_ok_and(|caller| caller["knownBy"] == KNOWN_BY_NOTHING)
 }
 
-/// What runs calls.
-pub(super) fn runtime() -> Result<Runtime, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::new(Exit::Temporary, error))
-}
-
-pub(super) fn failure(error: &AdminError) -> Failure {
-    let exit = match error {
-        AdminError::Refused { .. } | AdminError::Malformed { .. } => Exit::Failure,
-        AdminError::Waiting { .. } => Exit::Temporary,
-        AdminError::Url(_) | AdminError::Send { .. } => Exit::Unavailable,
-    };
-    Failure::new(exit, error)
+pub(super) fn warn_of_open_hub() {
+    note(
+        "this hub has no authentication, and every client may do everything: the token opens nothing until the hub has \
+         admin.authentication = \"required\"",
+    );
 }
 
 /// A token goes to a file that only its owner reads, or to stdout.

@@ -6,13 +6,20 @@ use clap::{Args, Parser, Subcommand};
 use upesi_types::{FspId, TransferId};
 
 use super::admin::AdminCommand;
+use super::callback::{CallbackCommand, LaneArguments};
 use super::cluster::ClusterCommand;
+use super::context::ContextCommand;
+use super::dfsp::DfspCommand;
 use super::directory::DirectoryCommand;
+use super::funds::FundsCommand;
 use super::install::{CompletionsArguments, ManArguments};
 use super::pki::PkiCommand;
+use super::position::{CapCommand, PositionArguments};
+use super::process::ProcessCommand;
 use super::scheme::SchemeCommand;
 use super::settlement::SettlementCommand;
 use super::sim::SimArguments;
+use super::transfer::TransferCommand;
 use crate::demo::DemoArguments;
 use upesi_hub::backup::{BackupArguments, RestoreArguments};
 use upesi_hub::config::Sources;
@@ -63,9 +70,36 @@ pub enum Command {
     /// Close settlement windows and settle them.
     #[command(subcommand)]
     Settlement(SettlementCommand),
+    /// List, show, suspend and move DFSPs.
+    #[command(subcommand)]
+    Dfsp(DfspCommand),
+    /// List positions with their caps and cover, the fullest first.
+    Position(PositionArguments),
+    /// List net debit caps, or set one.
+    #[command(subcommand)]
+    Cap(CapCommand),
+    /// Record deposits and withdrawals, or list the funds of DFSPs.
+    #[command(subcommand)]
+    Funds(FundsCommand),
+    /// Find transfers, or show one in a sentence.
+    #[command(subcommand)]
+    Transfer(TransferCommand),
+    /// List undelivered callbacks, or have them sent again.
+    #[command(subcommand)]
+    Callback(CallbackCommand),
+    /// List the lanes of callbacks: the DFSPs that do not take them, and the errors.
+    Lane(LaneArguments),
     /// Register parties in the hub's own directory, or show them.
     #[command(subcommand)]
     Directory(DirectoryCommand),
+    /// Look at the process of a hub: health, clock, log level, metrics.
+    #[command(subcommand)]
+    Hub(ProcessCommand),
+    /// Save hubs by name, so that commands need no address and no files.
+    ///
+    /// All commands that call a hub take --context and the variable UPESI_CONTEXT.
+    #[command(subcommand)]
+    Context(ContextCommand),
     /// Make operators, and tokens for them.
     #[command(subcommand)]
     Admin(AdminCommand),

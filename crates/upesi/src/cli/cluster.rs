@@ -10,9 +10,8 @@ use upesi_hub::cluster::{self, ClusterError, Copied, Found, Standing, Status};
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::inspect::audit;
 
-use super::admin;
-use super::admin::HubArguments;
 use super::arguments::SettingsArguments;
+use super::hub::{self, HubArguments};
 use super::run::settings;
 
 /// Subcommands of `upesi cluster`.
@@ -158,9 +157,9 @@ fn add(AddArguments { from, settings: arguments }: AddArguments) -> Outcome {
 }
 
 fn promote(hub: HubArguments) -> Outcome {
-    let (api, runtime) = admin::connect(hub)?;
+    let (api, runtime) = hub::connect(hub)?;
     let call = api.post::<Value>("/cluster/promote", "application/json", "{}".to_owned().into());
-    let answer = runtime.block_on(call).map_err(|error| admin::failure(&error))?;
+    let answer = runtime.block_on(call).map_err(|error| hub::failure(&error))?;
     write_out(&format!(
         "node {} claims the leadership: `upesi cluster status` says who leads\n",
         answer["node"]
@@ -168,10 +167,10 @@ fn promote(hub: HubArguments) -> Outcome {
 }
 
 fn hand_over(to: Option<u32>, hub: HubArguments) -> Outcome {
-    let (api, runtime) = admin::connect(hub)?;
+    let (api, runtime) = hub::connect(hub)?;
     let body = to.map_or_else(|| json!({}), |to| json!({ "to": to })).to_string();
     let call = api.post::<Value>("/cluster/hand-over", "application/json", body.into());
-    let answer = runtime.block_on(call).map_err(|error| admin::failure(&error))?;
+    let answer = runtime.block_on(call).map_err(|error| hub::failure(&error))?;
     let named = to.map_or_else(|| "any other node".to_owned(), |to| format!("node {to}"));
     write_out(&format!("node {} has handed over to {named}\n", answer["from"]))
 }

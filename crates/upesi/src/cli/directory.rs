@@ -7,12 +7,11 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use upesi_hub::directory_import::{self, ImportOptions};
-use upesi_hub::exit::{Exit, Failure, Outcome};
-use upesi_hub::scheme::admin_api::AdminApi;
+use upesi_hub::exit::Outcome;
 use upesi_hub::terminal::Escaping;
 use upesi_hub::values::{WAIT_DEFAULT, wait};
 
-use super::tls::TlsArguments;
+use super::hub::{HubArguments, connect, runtime};
 
 /// Subcommands of `upesi directory`.
 #[derive(Debug, Subcommand)]
@@ -44,11 +43,8 @@ pub struct ImportArguments {
     /// again.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Base URL of the hub's admin API.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
-    pub admin: String,
     #[command(flatten)]
-    pub tls: TlsArguments,
+    pub hub: HubArguments,
     /// Seconds to wait for the hub to answer; 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
     pub wait: Duration,
@@ -66,11 +62,8 @@ pub struct GetArguments {
     /// The identifier.
     #[arg(value_name = "ID")]
     pub id: String,
-    /// Base URL of the hub's admin API.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
-    pub admin: String,
     #[command(flatten)]
-    pub tls: TlsArguments,
+    pub hub: HubArguments,
     /// Print one JSON object instead of lines.
     #[arg(long)]
     pub json: bool,
@@ -78,29 +71,23 @@ pub struct GetArguments {
 
 /// Runs a subcommand.
 pub fn run(command: DirectoryCommand) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Temporary, error))?;
     let mut output = Escaping::new(io::stdout());
     match command {
         DirectoryCommand::Import(arguments) => {
-            let ImportArguments { file, replace, name, admin, tls, wait, json } = arguments;
-            let (admin_token, admin_url) = (tls.token()?, admin);
-            let admin_tls = tls.load()?;
+            let ImportArguments { file, replace, name, hub, wait, json } = arguments;
+            let hub = hub.resolve()?;
+            let admin_token = hub.token()?;
+            let (admin_url, admin_tls) = (hub.url, hub.tls);
             let options =
                 ImportOptions { file, admin_url, admin_tls, admin_token, wait, name, replace, json };
-            runtime.block_on(directory_import::import(
+            runtime()?.block_on(directory_import::import(
                 &options,
                 &mut output,
                 &mut Escaping::new(io::stderr()),
             ))
         }
-        DirectoryCommand::Get(GetArguments { kind, id, admin, tls, json }) => {
-            let token = tls.token()?;
-            let api =
-                AdminApi::with_tls(&admin, tls.load()?).map_err(|error| Failure::new(Exit::Usage, error))?;
-            let api = api.with_token(token);
+        DirectoryCommand::Get(GetArguments { kind, id, hub, json }) => {
+            let (api, runtime) = connect(hub)?;
             runtime.block_on(directory_import::get(&api, &kind, &id, json, &mut output))
         }
     }

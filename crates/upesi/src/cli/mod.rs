@@ -2,16 +2,28 @@
 
 mod admin;
 mod arguments;
+mod callback;
+mod calls;
 mod cluster;
+mod context;
+mod dfsp;
 mod directory;
+mod funds;
+mod hub;
 mod install;
+mod models;
+mod operators;
 mod people;
 mod pki;
+mod position;
+mod process;
 mod run;
 mod scheme;
 mod settlement;
 mod sim;
-mod tls;
+mod table;
+mod trail;
+mod transfer;
 
 pub use arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments};
 pub use run::run;

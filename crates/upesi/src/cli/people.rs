@@ -5,16 +5,22 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
 use clap::Args;
+use qrcode::QrCode;
+use qrcode::render::unicode::Dense1x2;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use upesi_http::Method;
 use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
 use upesi_hub::replace_private;
-use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
+use upesi_hub::scheme::admin_api::AdminError;
 use upesi_hub::terminal::note;
+use upesi_hub::times::ZoneArguments;
 use upesi_types::text::path;
 
-use super::admin::{HubArguments, connect, failure, hand_out, runtime};
-use super::tls::read_token;
+use super::admin::{hand_out, is_open, warn_of_open_hub};
+use super::calls::{Calls, instant_cell};
+use super::hub::{HubArguments, connect, failure, read_token, runtime};
+use super::table::{Cell, Column, ListArguments, Table};
 
 const JSON: &str = "application/json";
 /// How often a code may be mistyped at a terminal.
@@ -70,9 +76,10 @@ pub struct SessionsArguments {
     /// End this one.
     #[arg(long, value_name = "SESSION")]
     pub end: Option<String>,
-    /// Print JSON.
-    #[arg(long, conflicts_with = "end")]
-    pub json: bool,
+    #[command(flatten)]
+    pub list: ListArguments,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
     #[command(flatten)]
     pub hub: HubArguments,
 }
@@ -118,20 +125,32 @@ fn text<'a>(answer: &'a Value, name: &str) -> Result<&'a str, Failure> {
     answer[name].as_str().ok_or_else(missing)
 }
 
-/// The API as it is called by who has no token yet.
-fn unknown(hub: HubArguments) -> Result<AdminApi, Failure> {
-    let HubArguments { admin, tls } = hub;
-    AdminApi::with_tls(&admin, tls.load()?).map_err(|error| Failure::new(Exit::Usage, error))
-}
-
 /// Makes a token by which an operator enrols, after the operator if there is a body for it.
 pub(super) fn invite(arguments: InviteArguments, operator: Option<&Value>) -> Outcome {
-    let InviteArguments { name, hours, out, reason, hub } = arguments;
-    if let Some(file) = out.as_deref().filter(|file| file.exists()) {
+    if let Some(file) = arguments.out.as_deref().filter(|file| file.exists()) {
         return Err(Failure::new(Exit::CannotCreate, format!("{}: exists already", file.display())));
     }
+    let out = arguments.out.clone();
+    let made = make_invitation(arguments, operator)?;
+    hand_out(text(&made, "token")?, out.as_deref())
+}
+
+/// Creates an operator for the person at this terminal, and enrols the person at once.
+pub(super) fn create_here(arguments: InviteArguments, operator: &Value) -> Outcome {
+    let hub = arguments.hub.clone();
+    let made = make_invitation(arguments, Some(operator))?;
+    let token = text(&made, "token")?;
+    match made["approvalId"].as_u64() {
+        Some(_) => hand_out(token, None),
+        None => enrol_by(token, hub),
+    }
+}
+
+fn make_invitation(arguments: InviteArguments, operator: Option<&Value>) -> Result<Value, Failure> {
+    let InviteArguments { name, hours, reason, hub, .. } = arguments;
     let (api, runtime) = connect(hub)?;
     let api = api.with_reason(&reason.unwrap_or_else(|| format!("operator {name} by upesi admin")));
+    let is_open = runtime.block_on(is_open(&api));
     let made: Result<Value, AdminError> = runtime.block_on(async {
         if let Some(body) = operator {
             api.post::<Value>("/operators", JSON, body.to_string().into()).await?;
@@ -143,19 +162,30 @@ pub(super) fn invite(arguments: InviteArguments, operator: Option<&Value>) -> Ou
     if let Some(approval) = made["approvalId"].as_u64() {
         note(format_args!("the token is good once a second person has run `upesi admin approve {approval}`"));
     }
-    hand_out(text(&made, "token")?, out.as_deref())
+    if is_open {
+        warn_of_open_hub();
+    }
+    Ok(made)
 }
 
 /// Takes a password and a second factor.
 pub(super) fn enrol(arguments: EnrolArguments) -> Outcome {
     let EnrolArguments { enrolment, hub } = arguments;
-    let token = read_token(&enrolment)?.trim().to_owned();
-    let (api, runtime) = (unknown(hub)?, runtime()?);
+    enrol_by(read_token(&enrolment)?.trim(), hub)
+}
+
+fn enrol_by(token: &str, hub: HubArguments) -> Outcome {
+    let (api, runtime) = (hub.resolve()?.api_without_token()?, runtime()?);
     let password = ask_new_password()?;
     let body = json!({"token": token, "password": password}).to_string();
     let begun: Value =
         runtime.block_on(api.post("/enrolments", JSON, body.into())).map_err(|error| failure(&error))?;
-    write_out(&format!("{}\n", text(&begun, "uri")?))?;
+    let uri = text(&begun, "uri")?;
+    write_out(&format!("{uri}\n"))?;
+    if let Some(drawn) = qr_code(uri).filter(|_| io::stderr().is_terminal()) {
+        eprint!("{drawn}");
+        note("scan this with an authenticator app");
+    }
     note(format_args!("give {} to an authenticator app, then type its code", text(&begun, "secret")?));
     for tried in 1.. {
         let body = json!({"token": token, "code": ask_code()?}).to_string();
@@ -173,19 +203,30 @@ pub(super) fn enrol(arguments: EnrolArguments) -> Outcome {
     Ok(())
 }
 
+/// A text as a QR code: two modules stand above each other in a character, black on white whatever the terminal's
+/// colours are. None if the text is too long.
+fn qr_code(text: &str) -> Option<String> {
+    const BLACK_ON_WHITE: &str = "\u{1b}[30;107m";
+    const USUAL: &str = "\u{1b}[0m";
+    let drawn = QrCode::new(text).ok()?.render::<Dense1x2>().build();
+    Some(drawn.lines().map(|line| format!("{BLACK_ON_WHITE}{line}{USUAL}\n")).collect())
+}
+
 /// Opens a session, whose token goes into the token file.
 pub(super) fn login(arguments: LoginArguments) -> Outcome {
     let LoginArguments { name, hub, .. } = arguments;
     let Some(name) = name else { return renew(hub) };
     let missing = "say where the session's token goes: --token-file FILE, or UPESI_ADMIN_TOKEN_FILE";
-    let file = hub.tls.token_file.clone().ok_or_else(|| Failure::new(Exit::Usage, missing))?;
-    let (api, runtime) = (unknown(hub)?, runtime()?);
+    let hub = hub.resolve()?;
+    let file = hub.session_file().ok_or_else(|| Failure::new(Exit::Usage, missing))?;
+    let (api, runtime) = (hub.api_without_token()?, runtime()?);
     let (password, code) = (ask_hidden("Password")?, ask_code()?);
     let body = json!({"operator": name, "password": password, "code": code}).to_string();
     let opened: Value =
         runtime.block_on(api.post("/sessions", JSON, body.into())).map_err(|error| failure(&error))?;
+    hub.prepare_session_file()?;
     let refuse = |error| Failure::new(Exit::CannotCreate, format!("{}: {error}", file.display()));
-    replace_private(&file, &format!("{}\n", text(&opened, "token")?)).map_err(refuse)?;
+    replace_private(file, &format!("{}\n", text(&opened, "token")?)).map_err(refuse)?;
     let (id, minutes) = (text(&opened, "sessionId")?, opened["idleSeconds"].as_u64().unwrap_or(0) / 60);
     note(format_args!("session {id} of {name}: it ends after {minutes} minutes without a call"));
     Ok(())
@@ -204,39 +245,54 @@ fn renew(hub: HubArguments) -> Outcome {
 
 /// Ends the session of the token file, and removes that.
 pub(super) fn logout(hub: HubArguments) -> Outcome {
-    let file = hub.tls.token_file.clone();
-    let (api, runtime) = connect(hub)?;
+    let hub = hub.resolve()?;
+    let (api, runtime) = (hub.api()?, runtime()?);
     runtime.block_on(api.send(Method::DELETE, "/sessions/current", "")).map_err(|error| failure(&error))?;
-    let Some(file) = file else { return Ok(()) };
+    let Some(file) = hub.session_file() else { return Ok(()) };
     let refuse = |error| Failure::new(Exit::InputOutput, format!("{}: {error}", file.display()));
-    fs::remove_file(&file).map_err(refuse)
+    fs::remove_file(file).map_err(refuse)
 }
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Session {
+    session_id: String,
+    operator: String,
+    address: String,
+    opened_date: String,
+    used_date: String,
+    is_current: bool,
+}
+
+const SESSIONS: &[Column] = &[
+    Column::text("last-used"),
+    Column::text("session"),
+    Column::text("operator"),
+    Column::text("address"),
+    Column::text("opened"),
+    Column::text("current"),
+];
 
 /// Lists sessions, or ends one.
 pub(super) fn sessions(arguments: SessionsArguments) -> Outcome {
-    let SessionsArguments { end, json, hub } = arguments;
-    let (api, runtime) = connect(hub)?;
+    let SessionsArguments { end, list, zone, hub } = arguments;
+    let (calls, zone) = (Calls::to(hub)?, zone.chosen());
     if let Some(id) = end {
-        let ended = runtime.block_on(api.send(Method::DELETE, &path(&["sessions", &id]), ""));
-        return ended.map_err(|error| failure(&error));
+        return calls.send(Method::DELETE, &path(&["sessions", &id]), &json!({}));
     }
-    let found: Value = runtime.block_on(api.get("/sessions")).map_err(|error| failure(&error))?;
-    if json {
-        return write_out(&format!("{found:#}\n"));
+    let mut table = Table::new(SESSIONS);
+    for (session, json) in calls.items::<Session>("/sessions")? {
+        let cells = vec![
+            instant_cell(Some(&session.used_date), &zone),
+            Cell::text(&session.session_id),
+            Cell::text(&session.operator),
+            Cell::text(&session.address),
+            instant_cell(Some(&session.opened_date), &zone),
+            Cell::text(if session.is_current { "this one" } else { "" }),
+        ];
+        table.add(cells, json);
     }
-    let line = |session: &Value| {
-        let text = |name: &str| session[name].as_str().unwrap_or_default().to_owned();
-        let current = if session["isCurrent"] == true { ", this one" } else { "" };
-        format!(
-            "{} {} from {} since {}, last used {}{current}\n",
-            text("sessionId"),
-            text("operator"),
-            text("address"),
-            text("openedDate"),
-            text("usedDate")
-        )
-    };
-    write_out(&found.as_array().into_iter().flatten().map(line).collect::<String>())
+    table.print(&list, "-last-used")
 }
 
 /// Another password.
@@ -247,4 +303,25 @@ pub(super) fn password(hub: HubArguments) -> Outcome {
     runtime.block_on(api.send(Method::PUT, "/self/password", &body)).map_err(|error| failure(&error))?;
     note(format_args!("the password is another one; other sessions have ended"));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_drawn_black_on_white_with_a_margin() {
+        let uri = "otpauth://totp/upesi:amina?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=upesi";
+        let modules = QrCode::new(uri).unwrap().width();
+        let drawn = qr_code(uri).unwrap();
+        let lines: Vec<_> = drawn.lines().collect();
+        // The margin is four modules on each side.
+        assert_eq!(lines.len(), (modules + 8).div_ceil(2));
+        let bare = |line: &str| line.replace("\u{1b}[30;107m", "").replace("\u{1b}[0m", "");
+        assert!(lines.iter().all(|line| bare(line).chars().count() == modules + 8), "{drawn}");
+        assert_eq!(bare(lines[0]).trim(), "");
+        // The upper edges of both finder patterns, seven modules wide, and the corners below them.
+        let edge = bare(lines[2]);
+        assert!(edge.starts_with("    █▀▀▀▀▀█ ") && edge.ends_with(" █▀▀▀▀▀█    "), "{drawn}");
+    }
 }

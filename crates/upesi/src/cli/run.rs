@@ -22,7 +22,10 @@ use super::arguments::{
     AuditArguments, AuditPart, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments,
     TrailArguments, VerifyArguments,
 };
-use super::{admin, cluster, directory, install, pki, scheme, settlement, sim};
+use super::{
+    admin, callback, cluster, context, dfsp, directory, funds, install, pki, position, process, scheme,
+    settlement, sim, transfer,
+};
 use crate::demo;
 
 /// Runs the command and returns its exit code. Failures are printed on stderr.
@@ -70,6 +73,15 @@ fn dispatch(command: Command) -> Outcome {
         Command::ExitCodes => write_out(&Exit::reference()),
         Command::Scheme(command) => scheme::run(command),
         Command::Settlement(command) => settlement::run(command),
+        Command::Dfsp(command) => dfsp::run(command),
+        Command::Position(arguments) => position::positions(arguments),
+        Command::Cap(command) => position::caps(command),
+        Command::Funds(command) => funds::run(command),
+        Command::Transfer(command) => transfer::run(command),
+        Command::Callback(command) => callback::run(command),
+        Command::Lane(arguments) => callback::lanes(arguments),
+        Command::Hub(command) => process::run(command),
+        Command::Context(command) => context::run(command),
         Command::Directory(command) => directory::run(command),
         Command::Admin(command) => admin::run(command),
         Command::Cluster(command) => cluster::run(command),
@@ -121,7 +133,8 @@ fn show_config(arguments: &ConfigArguments) -> Outcome {
 }
 
 fn journal(arguments: JournalArguments) -> Outcome {
-    let JournalArguments { directory, json, payload, from, limit, transfer, fsp, since, until, zone } = arguments;
+    let JournalArguments { directory, json, payload, from, limit, transfer, fsp, since, until, zone } =
+        arguments;
     let instant = |when: Option<When>| when.map(|when| zone.instant(when));
     let filter = Filter { transfer, fsp, since: instant(since), until: instant(until) };
     let options = PrintOptions { directory, from_seq: from, filter, limit, json, payload };

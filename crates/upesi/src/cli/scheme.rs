@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::exit::Outcome;
 use upesi_hub::scheme::{self, ApplyOptions};
 use upesi_hub::terminal::Escaping;
 use upesi_hub::values::{WAIT_DEFAULT, wait};
 
-use super::tls::TlsArguments;
+use super::hub::{HubArguments, runtime};
 
 /// Subcommands of `upesi scheme`.
 #[derive(Debug, Subcommand)]
@@ -37,11 +37,8 @@ pub struct SchemeApplyArguments {
     /// Only show the changes.
     #[arg(long)]
     pub plan: bool,
-    /// Base URL of the hub's admin API.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
-    pub admin: String,
     #[command(flatten)]
-    pub tls: TlsArguments,
+    pub hub: HubArguments,
     /// Seconds to wait for the hub to answer; 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
     pub wait: Duration,
@@ -52,14 +49,10 @@ pub struct SchemeApplyArguments {
 
 /// Runs a subcommand.
 pub fn run(command: SchemeCommand) -> Outcome {
-    let SchemeCommand::Apply(SchemeApplyArguments { file, plan, admin, tls, wait, json }) = command;
-    let admin_token = tls.token()?;
-    let admin_tls = tls.load()?;
-    let options =
-        ApplyOptions { file, admin_url: admin, admin_tls, admin_token, wait, plan_only: plan, json };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Temporary, error))?;
-    runtime.block_on(scheme::run(&options, &mut Escaping::new(io::stdout())))
+    let SchemeCommand::Apply(SchemeApplyArguments { file, plan, hub, wait, json }) = command;
+    let hub = hub.resolve()?;
+    let admin_token = hub.token()?;
+    let (admin_url, admin_tls) = (hub.url, hub.tls);
+    let options = ApplyOptions { file, admin_url, admin_tls, admin_token, wait, plan_only: plan, json };
+    runtime()?.block_on(scheme::run(&options, &mut Escaping::new(io::stdout())))
 }

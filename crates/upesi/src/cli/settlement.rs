@@ -7,14 +7,15 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use upesi_types::FspId;
 
-use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::exit::{Failure, Outcome};
 use upesi_hub::settlement::{
     self, Action, HubOptions, Job, JobName, Reconcile, Report, ReportKind, SettlementState,
 };
 use upesi_hub::terminal::Escaping;
 use upesi_hub::values::{WAIT_DEFAULT, dfsp_name, wait};
 
-use super::tls::TlsArguments;
+use super::hub::{self, runtime};
+use super::models::{self, ModelsArguments};
 
 /// Subcommands of `upesi settlement`.
 #[derive(Debug, Subcommand)]
@@ -46,6 +47,8 @@ pub enum SettlementCommand {
     /// as the date: a second call with the same name makes the steps that are missing, and none twice, whenever the
     /// first one ended. An empty window is not closed. References are NAME-SETTLEMENT-ACCOUNT.
     Run(RunArguments),
+    /// List settlement models, and the currency that each governs.
+    Models(ModelsArguments),
     /// Write a report about a settlement as CSV or XLSX.
     ///
     /// All figures are sums of the transfers between each pair of DFSPs. The command ends with 65 and without a report
@@ -62,11 +65,8 @@ pub enum SettlementCommand {
 /// The hub to call.
 #[derive(Args, Clone, Debug)]
 pub struct CallArguments {
-    /// Base URL of the hub's admin API.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
-    pub admin: String,
     #[command(flatten)]
-    pub tls: TlsArguments,
+    pub hub: hub::HubArguments,
     /// Seconds to wait for the hub to answer; 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
     pub wait: Duration,
@@ -74,6 +74,7 @@ pub struct CallArguments {
 
 /// The hub to call, and the form of the output.
 #[derive(Args, Clone, Debug)]
+#[group(skip)]
 pub struct HubArguments {
     /// The hub.
     #[command(flatten)]
@@ -275,10 +276,7 @@ impl From<Stage> for SettlementState {
 
 /// Runs a subcommand.
 pub fn run(command: SettlementCommand) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Temporary, error))?;
+    let runtime = runtime()?;
     let output = &mut Escaping::new(io::stdout());
     match read(command) {
         Asked::Action(HubArguments { call, json }, action) => {
@@ -287,6 +285,7 @@ pub fn run(command: SettlementCommand) -> Outcome {
         Asked::Report(call, report) => {
             runtime.block_on(settlement::report(&options(call, false)?, &report, output))
         }
+        Asked::Models(arguments) => models::list(arguments),
         Asked::Reconcile(HubArguments { call, json }, reconcile) => {
             runtime.block_on(settlement::reconcile(&options(call, json)?, &reconcile, output))
         }
@@ -297,11 +296,13 @@ enum Asked {
     Action(HubArguments, Action),
     Report(CallArguments, Report),
     Reconcile(HubArguments, Reconcile),
+    Models(ModelsArguments),
 }
 
-fn options(CallArguments { admin, tls, wait }: CallArguments, json: bool) -> Result<HubOptions, Failure> {
-    let admin_token = tls.token()?;
-    Ok(HubOptions { admin_url: admin, admin_tls: tls.load()?, admin_token, wait, json })
+fn options(CallArguments { hub, wait }: CallArguments, json: bool) -> Result<HubOptions, Failure> {
+    let hub = hub.resolve()?;
+    let admin_token = hub.token()?;
+    Ok(HubOptions { admin_url: hub.url, admin_tls: hub.tls, admin_token, wait, json })
 }
 
 fn report_kind(kind: Kind, dfsp: Option<FspId>) -> ReportKind {
@@ -349,6 +350,7 @@ fn read(command: SettlementCommand) -> Asked {
             };
             return Asked::Reconcile(hub, reconcile);
         }
+        SettlementCommand::Models(arguments) => return Asked::Models(arguments),
         SettlementCommand::Report(ReportArguments { settlement, kind, dfsp, out, call }) => {
             return Asked::Report(call, Report { settlement, kind: report_kind(kind, dfsp), out });
         }

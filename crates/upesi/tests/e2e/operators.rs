@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::hmac;
 use upesi_pki::{KeyKind, SigningKey};
+use upesi_types::text::url_part;
 
 use super::{code, text};
 use crate::support_command::upesi;
@@ -163,7 +164,11 @@ impl Device {
 
 /// Runs a command with these lines at its stdin.
 fn with_lines(arguments: &[&str], lines: &[&str]) -> Output {
-    let mut command = upesi(arguments);
+    answered(upesi(arguments), lines)
+}
+
+/// Runs any command with these lines at its stdin.
+fn answered(mut command: Command, lines: &[&str]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap();
     let mut stdin = process.stdin.take().unwrap();
@@ -176,7 +181,11 @@ fn with_lines(arguments: &[&str], lines: &[&str]) -> Output {
 
 /// Takes a password and a second factor by the command; returns the secret.
 fn enrol(admin: &str, enrolment: &str, password: &str) -> (String, Device) {
-    let mut command = upesi(&["admin", "enrol", "--enrolment", enrolment, "--admin", admin]);
+    enrolled(upesi(&["admin", "enrol", "--enrolment", enrolment, "--admin", admin]), password)
+}
+
+/// The same by any command that enrols.
+fn enrolled(mut command: Command, password: &str) -> (String, Device) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap();
     let mut stdin = process.stdin.take().unwrap();
@@ -223,7 +232,7 @@ fn person(directory: &Path, admin: &str, iam: &str) -> (Vec<String>, String) {
     run(&["login", "--renew"], &[PASSWORD], 66);
     run(&["password"], &[PASSWORD, "123456", "short"], 1);
     run(&["password"], &[PASSWORD, &device.code(), OTHER], 0);
-    assert!(run(&["sessions"], &[], 0).contains(" nia from 127.0.0.1 "));
+    assert!(run(&["sessions"], &[], 0).contains("  nia       127.0.0.1  "));
     run(&["logout"], &[], 0);
     assert!(!Path::new(&session).exists());
     fs::write(&session, &token).unwrap();
@@ -232,6 +241,38 @@ fn person(directory: &Path, admin: &str, iam: &str) -> (Vec<String>, String) {
     let enrolment = fs::read_to_string(&enrolment).unwrap();
     let canaries = [PASSWORD, OTHER, &secret, token.trim(), enrolment.trim()].map(str::to_owned);
     (canaries.into(), told)
+}
+
+/// From nothing to being logged in: no file is named but the first token, and no approval is needed.
+#[test]
+fn three_commands_log_a_first_person_in() {
+    const PASSWORD: &str = "kwa heri ya kuonana";
+    let directory = tempfile::tempdir().unwrap();
+    let (data, first) = (directory.path().join("data"), directory.path().join("first"));
+    let (data, first) = (data.to_str().unwrap(), first.to_str().unwrap());
+    let hub = Hub::start(Path::new(data));
+    let command = |arguments: &[&str]| {
+        let mut command = upesi(arguments);
+        command.env("XDG_CONFIG_HOME", directory.path()).env("UPESI_ADMIN_URL", &hub.admin);
+        command
+    };
+    let made = command(&["admin", "bootstrap", "--data", data, "--out", first]).output().unwrap();
+    assert_eq!(code(&made), 0, "{}", text(&made.stderr));
+    let create =
+        ["admin", "create", "nia", "--role", "iam-admin", "--person", "--enrol", "--token-file", first];
+    let (_, mut device) = enrolled(command(&create), PASSWORD);
+    let opened = answered(command(&["admin", "login", "nia"]), &[PASSWORD, &device.code()]);
+    assert_eq!(code(&opened), 0, "{}", text(&opened.stderr));
+
+    let session = directory.path().join("upesi").join(format!("{}.session", url_part(&hub.admin)));
+    assert_eq!(fs::metadata(&session).unwrap().permissions().mode() & 0o777, 0o600);
+    let listed = command(&["admin", "operators"]).output().unwrap();
+    assert!(code(&listed) == 0 && text(&listed.stdout).contains("nia"), "{listed:?}");
+    // The session is that of this address only.
+    let elsewhere = command(&["admin", "operators", "--admin", &format!("{}/", hub.admin)]).output().unwrap();
+    assert!(code(&elsewhere) == 1 && text(&elsewhere.stderr).contains("401"), "{elsewhere:?}");
+    assert_eq!(code(&command(&["admin", "logout"]).output().unwrap()), 0);
+    assert!(!session.exists());
 }
 
 #[test]

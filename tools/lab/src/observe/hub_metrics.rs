@@ -240,7 +240,8 @@ impl NoMetrics {
     fn at(url: &str, error: AdminError) -> Self {
         let reason = match error {
             AdminError::Url(error) => error.to_string(),
-            AdminError::Send { source, .. } => source.to_string(),
+            AdminError::Send { source, .. } | AdminError::Tls { source, .. } => source.to_string(),
+            error @ AdminError::WrongPort { .. } => error.to_string(),
             AdminError::Refused { status, .. } => format!("it answers {status}"),
             AdminError::Waiting { .. } => "it waits for a second person".to_owned(),
             AdminError::Malformed { reason, .. } => reason,

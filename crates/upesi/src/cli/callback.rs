@@ -1,0 +1,293 @@
+//! `upesi callback` and `upesi lane`: undelivered callbacks, their repetition, and the lanes to DFSPs.
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_hub::times::{Zone, ZoneArguments};
+use upesi_hub::values::dfsp_name;
+use upesi_types::FspId;
+use upesi_types::text::{Escaped, path, url_part};
+
+use super::calls::{Calls, done, instant_cell, instant_text, items};
+use super::hub::{HubArguments, reason};
+use super::table::{Cell, Column, ListArguments, Table};
+
+/// Callbacks that one call asks for.
+const PAGE: usize = 1_000;
+
+/// Subcommands of `upesi callback`.
+#[derive(Debug, Subcommand)]
+pub enum CallbackCommand {
+    /// List undelivered callbacks, the newest first.
+    List(CallbackListArguments),
+    /// Show one.
+    Show(ShowArguments),
+    /// Have parked callbacks sent again.
+    Redeliver(RedeliverArguments),
+}
+
+/// Arguments of `upesi callback list`.
+#[derive(Args, Clone, Debug)]
+pub struct CallbackListArguments {
+    /// Only those in this state.
+    #[arg(long, value_name = "STATE")]
+    pub state: Option<State>,
+    /// Only those to this DFSP.
+    #[arg(long, value_name = "NAME", value_parser = dfsp_name)]
+    pub dfsp: Option<FspId>,
+    /// List at most so many.
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub limit: u32,
+    #[command(flatten)]
+    pub list: ListArguments,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi callback show`.
+#[derive(Args, Clone, Debug)]
+pub struct ShowArguments {
+    /// Its key, such as 3-47-0.
+    #[arg(value_name = "KEY")]
+    pub callback: String,
+    /// Print JSON, as the hub answers.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi callback redeliver`.
+#[derive(Args, Clone, Debug)]
+pub struct RedeliverArguments {
+    /// The callbacks.
+    #[arg(value_name = "KEY", required_unless_present_any = ["all", "dfsp"])]
+    pub keys: Vec<String>,
+    /// All parked callbacks.
+    #[arg(long, conflicts_with = "keys")]
+    pub all: bool,
+    /// All parked callbacks to this DFSP.
+    #[arg(long, value_name = "NAME", value_parser = dfsp_name, conflicts_with = "keys")]
+    pub dfsp: Option<FspId>,
+    /// Why, for the record.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub reason: Option<String>,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi lane`.
+#[derive(Args, Clone, Debug)]
+pub struct LaneArguments {
+    /// Only this DFSP.
+    #[arg(value_name = "DFSP", value_parser = dfsp_name)]
+    pub dfsp: Option<FspId>,
+    #[command(flatten)]
+    pub list: ListArguments,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// A state of an undelivered callback.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum State {
+    /// Will be tried, or is tried again.
+    Pending,
+    /// Given up until an operator has it sent again.
+    Parked,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    callbacks: Vec<Box<RawValue>>,
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Callback {
+    key: String,
+    participant: String,
+    state: String,
+    message: Option<String>,
+    transfer_id: Option<String>,
+    created_date: Option<String>,
+    attempts: Option<i64>,
+    reason: Option<String>,
+    parked_date: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Redelivered {
+    redelivered: u64,
+    remaining: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Lane {
+    participant: Option<String>,
+    state: String,
+    queued: i64,
+    retrying: i64,
+    retrying_on_disk: i64,
+    in_flight: i64,
+    delivered: i64,
+    failed: i64,
+    parked: i64,
+    last_error: Option<String>,
+}
+
+/// Runs a subcommand.
+pub fn run(command: CallbackCommand) -> Outcome {
+    match command {
+        CallbackCommand::List(arguments) => list(arguments),
+        CallbackCommand::Show(arguments) => show(arguments),
+        CallbackCommand::Redeliver(arguments) => redeliver(arguments),
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    Column::text("created"),
+    Column::text("key"),
+    Column::text("dfsp"),
+    Column::text("state"),
+    Column::number("attempts"),
+    Column::text("message"),
+    Column::text("transfer"),
+    Column::text("reason"),
+];
+
+fn list(arguments: CallbackListArguments) -> Outcome {
+    let CallbackListArguments { state, dfsp, limit, list, zone, hub } = arguments;
+    let (calls, zone) = (Calls::to(hub)?, zone.chosen());
+    let mut filter = String::new();
+    if let Some(state) = state {
+        filter += match state {
+            State::Pending => "&state=pending",
+            State::Parked => "&state=parked",
+        };
+    }
+    if let Some(dfsp) = dfsp {
+        filter += &format!("&fsp={}", url_part(dfsp.as_str()));
+    }
+    let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
+    let (mut table, mut after) = (Table::new(COLUMNS), String::new());
+    while left > 0 {
+        let page: Page = calls.get(&format!("/callbacks?limit={}{filter}{after}", PAGE.min(left)))?;
+        for (callback, json) in items::<Callback>("/callbacks", page.callbacks)? {
+            table.add(cells(&callback, &zone), json);
+            left -= 1;
+        }
+        match page.next {
+            Some(next) => after = format!("&after={}", url_part(&next)),
+            None => break,
+        }
+    }
+    table.print(&list, "-created")
+}
+
+fn cells(callback: &Callback, zone: &Zone) -> Vec<Cell> {
+    vec![
+        instant_cell(callback.created_date.as_deref(), zone),
+        Cell::text(&callback.key),
+        Cell::text(&callback.participant),
+        Cell::text(&callback.state),
+        callback.attempts.map_or_else(Cell::empty, Cell::number),
+        Cell::optional(callback.message.as_deref()),
+        Cell::optional(callback.transfer_id.as_deref()),
+        Cell::optional(callback.reason.as_deref()),
+    ]
+}
+
+fn show(ShowArguments { callback, json, zone, hub }: ShowArguments) -> Outcome {
+    let calls = Calls::to(hub)?;
+    let path = path(&["callbacks", &callback]);
+    if json {
+        return write_out(&format!("{}\n", calls.text(&path)?));
+    }
+    let found: Callback = calls.get(&path)?;
+    let zone = zone.chosen();
+    let instant = |text: &Option<String>| text.as_ref().map(|text| instant_text(text, &zone));
+    let lines = [
+        ("key", Some(found.key)),
+        ("dfsp", Some(found.participant)),
+        ("state", Some(found.state)),
+        ("message", found.message),
+        ("transfer", found.transfer_id),
+        ("created", instant(&found.created_date)),
+        ("attempts", found.attempts.map(|attempts| attempts.to_string())),
+        ("reason", found.reason),
+        ("parked", instant(&found.parked_date)),
+    ];
+    let line = |(name, value): (&str, Option<String>)| Some(format!("{name:<10}{}\n", Escaped(&value?)));
+    write_out(&lines.into_iter().filter_map(line).collect::<String>())
+}
+
+fn redeliver(arguments: RedeliverArguments) -> Outcome {
+    let RedeliverArguments { keys, dfsp, reason, hub, .. } = arguments;
+    let body = match (keys.is_empty(), dfsp) {
+        (false, _) => json!({"keys": keys}),
+        (true, Some(dfsp)) => json!({"all": true, "fsp": dfsp.as_str()}),
+        (true, None) => json!({"all": true}),
+    };
+    let calls = Calls::to(hub)?;
+    let calls = match reason {
+        Some(reason) => calls.because(&reason),
+        None => calls,
+    };
+    let Redelivered { redelivered, remaining } = calls.post("/callbacks/redeliver", &body)?;
+    done(&match redelivered {
+        1 => "1 callback is sent again".to_owned(),
+        count => format!("{count} callbacks are sent again"),
+    })?;
+    match remaining {
+        0 => Ok(()),
+        left => Err(Failure::new(
+            Exit::Temporary,
+            format!("{left} are still parked: the hub could not take them"),
+        )),
+    }
+}
+
+const LANES: &[Column] = &[
+    Column::text("dfsp"),
+    Column::text("state"),
+    Column::number("queued"),
+    Column::number("retrying"),
+    Column::number("in-flight"),
+    Column::number("delivered"),
+    Column::number("failed"),
+    Column::number("parked"),
+    Column::text("last-error"),
+];
+
+/// Lists lanes, those with the most undelivered callbacks first.
+pub fn lanes(LaneArguments { dfsp, list, hub }: LaneArguments) -> Outcome {
+    let mut table = Table::new(LANES);
+    for (lane, json) in Calls::to(hub)?.items::<Lane>("/lanes")? {
+        let name = lane.participant.as_deref();
+        if dfsp.is_some_and(|dfsp| Some(dfsp.as_str()) != name) {
+            continue;
+        }
+        let cells = vec![
+            Cell::optional(name),
+            Cell::text(&lane.state),
+            Cell::number(lane.queued),
+            Cell::number(lane.retrying + lane.retrying_on_disk),
+            Cell::number(lane.in_flight),
+            Cell::number(lane.delivered),
+            Cell::number(lane.failed),
+            Cell::number(lane.parked),
+            Cell::optional(lane.last_error.as_deref()),
+        ];
+        table.add(cells, json);
+    }
+    table.print(&list, "-retrying")
+}

@@ -1,0 +1,147 @@
+//! Calls of the admin API by the commands for operators' daily work.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::runtime::Runtime;
+use upesi_http::{Bytes, Method};
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_hub::scheme::admin_api::{AdminApi, AdminError};
+use upesi_hub::times::Zone;
+use upesi_types::text::Escaped;
+use upesi_types::{Amount, Timestamp};
+
+use super::hub::{HubArguments, connect, failure};
+use super::table::Cell;
+
+/// The admin API of one hub.
+pub struct Calls {
+    api: AdminApi,
+    runtime: Runtime,
+}
+
+impl Calls {
+    /// The API of the hub that is meant.
+    ///
+    /// # Errors
+    /// 64 if the hub cannot be called with these arguments.
+    pub fn to(hub: HubArguments) -> Result<Self, Failure> {
+        let (api, runtime) = connect(hub)?;
+        Ok(Self { api, runtime })
+    }
+
+    /// Adds the reason for changes.
+    pub fn because(self, reason: &str) -> Self {
+        Self { api: self.api.with_reason(reason), ..self }
+    }
+
+    /// An answer as it came.
+    pub fn text(&self, path: &str) -> Result<String, Failure> {
+        let bytes = self.runtime.block_on(self.api.get_bytes(path)).map_err(|error| failure(&error))?;
+        String::from_utf8(bytes.into()).map_err(|_| not_understood(path, "it is not UTF-8"))
+    }
+
+    /// An answer of any status, and whether the status is good.
+    pub fn any(&self, path: &str) -> Result<(bool, String), Failure> {
+        let (status, bytes) =
+            self.runtime.block_on(self.api.get_any(path)).map_err(|error| failure(&error))?;
+        let text = String::from_utf8(bytes.into()).map_err(|_| not_understood(path, "it is not UTF-8"))?;
+        Ok((status.is_success(), text))
+    }
+
+    /// An answer.
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        self.runtime.block_on(self.api.get(path)).map_err(|error| failure(&error))
+    }
+
+    /// The items of an array, each with its JSON text.
+    pub fn items<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<(T, String)>, Failure> {
+        items(path, self.get(path)?)
+    }
+
+    /// Makes a change.
+    ///
+    /// # Errors
+    /// 75 if a second person has to approve it.
+    pub fn send(&self, method: Method, path: &str, body: &Value) -> Outcome {
+        self.runtime.block_on(self.api.send(method, path, &body.to_string())).map_err(|error| waiting(&error))
+    }
+
+    /// Makes a change. Returns the number of the approval if a second person has to approve it.
+    pub fn change(&self, method: Method, path: &str, body: &Value) -> Result<Option<u64>, Failure> {
+        match self.runtime.block_on(self.api.send(method, path, &body.to_string())) {
+            Ok(()) => Ok(None),
+            Err(AdminError::Waiting { approval, .. }) => Ok(Some(approval)),
+            Err(error) => Err(failure(&error)),
+        }
+    }
+
+    /// Makes a change, and reads the answer.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
+        let body = Bytes::from(body.to_string());
+        let answer = self.runtime.block_on(self.api.post(path, "application/json", body));
+        answer.map_err(|error| waiting(&error))
+    }
+}
+
+/// The items of an array, each with its JSON text.
+pub(super) fn items<T: DeserializeOwned>(
+    path: &str,
+    array: Vec<Box<RawValue>>,
+) -> Result<Vec<(T, String)>, Failure> {
+    let item = |raw: Box<RawValue>| match serde_json::from_str(raw.get()) {
+        Ok(item) => Ok((item, raw.get().to_owned())),
+        Err(error) => Err(not_understood(path, error)),
+    };
+    array.into_iter().map(item).collect()
+}
+
+fn not_understood(path: &str, reason: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Failure, format!("{path}: the hub's answer is not understood ({reason})"))
+}
+
+/// A change that waits is not made yet, and is not a mistake.
+fn waiting(error: &AdminError) -> Failure {
+    match error {
+        AdminError::Waiting { approval, .. } => Failure::new(
+            Exit::Temporary,
+            format!(
+                "the change waits for a second person: have it approved (upesi admin approve {approval})"
+            ),
+        ),
+        other => failure(other),
+    }
+}
+
+/// An instant as the hub writes it, in a zone.
+pub(super) fn instant_cell(text: Option<&str>, zone: &Zone) -> Cell {
+    match text.and_then(Timestamp::parse_iso) {
+        Some(at) => Cell::instant(at, zone.show(at)),
+        None => Cell::optional(text),
+    }
+}
+
+/// The same with milliseconds, in a sentence.
+pub(super) fn instant_text(text: &str, zone: &Zone) -> String {
+    Timestamp::parse_iso(text).map_or_else(|| Escaped(text).to_string(), |at| zone.show_ms(at))
+}
+
+/// Hundredths of a percent as a cell in percent.
+pub(super) fn percent_cell(basis_points: Option<i64>) -> Cell {
+    basis_points.map_or_else(Cell::empty, |points| {
+        Cell::shown(points, format!("{}.{:02} %", points / 100, points.unsigned_abs() % 100))
+    })
+}
+
+/// Prints a line about a change.
+pub(super) fn done(text: &str) -> Outcome {
+    write_out(&format!("{text}\n"))
+}
+
+/// An amount that the hub wrote.
+pub(super) fn shown_amount(amount: Amount, currency: &str) -> String {
+    format!("{amount} {}", Escaped(currency))
+}

@@ -1,0 +1,359 @@
+//! `upesi dfsp`: the DFSPs of the scheme.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde_json::json;
+use upesi_http::{Method, Target};
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_hub::scheme::admin_api::ApiFlag;
+use upesi_hub::terminal::note;
+use upesi_hub::times::ZoneArguments;
+use upesi_hub::values::dfsp_name;
+use upesi_types::FspId;
+use upesi_types::text::{Escaped, path};
+
+use super::calls::{Calls, done, instant_cell, instant_text};
+use super::funds::accounts;
+use super::hub::{HubArguments, reason};
+use super::table::{Cell, Column, ListArguments, Table};
+
+/// The participant that is the hub itself.
+const HUB: &str = "Hub";
+
+/// Subcommands of `upesi dfsp`.
+#[derive(Debug, Subcommand)]
+pub enum DfspCommand {
+    /// List the DFSPs.
+    List(DfspListArguments),
+    /// Show one: accounts, caps, bindings, keys of signatures, endpoints.
+    Show(ShowArguments),
+    /// Stop new payments of a DFSP, as payer and as payee. Payments in flight still end.
+    Suspend(SuspendArguments),
+    /// Let a suspended DFSP pay and be paid again; a second person approves it.
+    Resume(SuspendArguments),
+    /// Change the host of a DFSP's endpoints: the beginning of their URLs.
+    ///
+    /// Endpoints that begin otherwise stay as they are.
+    Move(MoveArguments),
+}
+
+/// Arguments of `upesi dfsp list`.
+#[derive(Args, Clone, Debug)]
+pub struct DfspListArguments {
+    #[command(flatten)]
+    pub list: ListArguments,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi dfsp show`.
+#[derive(Args, Clone, Debug)]
+pub struct ShowArguments {
+    /// The DFSP.
+    #[arg(value_name = "DFSP", value_parser = dfsp_name)]
+    pub dfsp: FspId,
+    /// Print JSON, as the hub answers.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi dfsp suspend` and `upesi dfsp resume`.
+#[derive(Args, Clone, Debug)]
+pub struct SuspendArguments {
+    /// The DFSP.
+    #[arg(value_name = "DFSP", value_parser = dfsp_name)]
+    pub dfsp: FspId,
+    /// Why, for the record.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub reason: String,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi dfsp move`.
+#[derive(Args, Clone, Debug)]
+pub struct MoveArguments {
+    /// The DFSP.
+    #[arg(value_name = "DFSP", value_parser = dfsp_name)]
+    pub dfsp: FspId,
+    /// The new base URL, such as https://dfsp.example:8443/fspiop.
+    #[arg(value_name = "URL")]
+    pub to: String,
+    /// The present base URL; without it the scheme, host and port that all endpoints have.
+    #[arg(long, value_name = "URL")]
+    pub from: Option<String>,
+    /// Only show the changes.
+    #[arg(long)]
+    pub plan: bool,
+    /// Why, for the record.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub reason: String,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Participant {
+    name: String,
+    created: String,
+    is_active: ApiFlag,
+    #[serde(default = "no_flag")]
+    is_proxy: ApiFlag,
+    proxied_by: Option<String>,
+    accounts: Vec<ParticipantAccount>,
+}
+
+fn no_flag() -> ApiFlag {
+    ApiFlag(false)
+}
+
+#[derive(Deserialize)]
+struct ParticipantAccount {
+    currency: String,
+}
+
+#[derive(Deserialize)]
+struct Endpoint {
+    #[serde(rename = "type")]
+    kind: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct Binding {
+    kind: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct SignatureKeys {
+    keys: Vec<SignatureKey>,
+}
+
+#[derive(Deserialize)]
+struct SignatureKey {
+    sha256: String,
+    state: String,
+    ends: Option<String>,
+}
+
+/// Runs a subcommand.
+pub fn run(command: DfspCommand) -> Outcome {
+    match command {
+        DfspCommand::List(arguments) => list(arguments),
+        DfspCommand::Show(arguments) => show(arguments),
+        DfspCommand::Suspend(arguments) => set_activity(arguments, false),
+        DfspCommand::Resume(arguments) => set_activity(arguments, true),
+        DfspCommand::Move(arguments) => move_host(arguments),
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    Column::text("dfsp"),
+    Column::text("state"),
+    Column::text("currencies"),
+    Column::text("kind"),
+    Column::text("created"),
+];
+
+fn list(DfspListArguments { list, zone, hub }: DfspListArguments) -> Outcome {
+    let zone = zone.chosen();
+    let mut table = Table::new(COLUMNS);
+    for (found, json) in Calls::to(hub)?.items::<Participant>("/participants")? {
+        if found.name == HUB {
+            continue;
+        }
+        let cells = vec![
+            Cell::text(&found.name),
+            Cell::text(state(&found)),
+            Cell::text(&currencies(&found)),
+            Cell::text(&kind(&found)),
+            instant_cell(Some(&found.created), &zone),
+        ];
+        table.add(cells, json);
+    }
+    table.print(&list, "-created")
+}
+
+fn state(found: &Participant) -> &'static str {
+    if found.is_active.0 { "active" } else { "suspended" }
+}
+
+fn currencies(found: &Participant) -> String {
+    let all: BTreeSet<_> = found.accounts.iter().map(|account| account.currency.as_str()).collect();
+    all.into_iter().collect::<Vec<_>>().join(" ")
+}
+
+fn kind(found: &Participant) -> String {
+    match &found.proxied_by {
+        Some(proxy) => format!("behind {proxy}"),
+        None if found.is_proxy.0 => "proxy".to_owned(),
+        None => "DFSP".to_owned(),
+    }
+}
+
+fn show(ShowArguments { dfsp, json, zone, hub }: ShowArguments) -> Outcome {
+    let calls = Calls::to(hub)?;
+    let of = |what: &str| path(&["participants", dfsp.as_str(), what]);
+    let whole = path(&["participants", dfsp.as_str()]);
+    if json {
+        let parts = ["accounts", "limits", "bindings", "signatureKeys", "endpoints"];
+        let mut text = format!("{{\"participant\":{}", calls.text(&whole)?);
+        for part in parts {
+            let _ = write!(text, ",\"{part}\":{}", calls.text(&of(part))?);
+        }
+        return write_out(&format!("{text}}}\n"));
+    }
+    let zone = zone.chosen();
+    let found: Participant = calls.get(&whole)?;
+    let mut text = format!(
+        "{}  {} {} since {}\n",
+        Escaped(&found.name),
+        Escaped(&kind(&found)),
+        state(&found),
+        instant_text(&found.created, &zone)
+    );
+    for (account, _) in accounts(&calls, dfsp.as_str())? {
+        let (kind, currency) = (Escaped(&account.ledger_account_type), Escaped(&account.currency));
+        let _ = writeln!(text, "account    {} {kind} {currency} {}", account.id, account.value.0);
+    }
+    for (binding, _) in calls.items::<Binding>(&of("bindings"))? {
+        let _ = writeln!(text, "binding    {}:{}", Escaped(&binding.kind), Escaped(&binding.value));
+    }
+    for key in calls.get::<SignatureKeys>(&of("signatureKeys"))?.keys {
+        let ends = key.ends.map(|ends| format!(" until {}", instant_text(&ends, &zone))).unwrap_or_default();
+        let _ = writeln!(text, "signs by   sha256:{} {}{ends}", Escaped(&key.sha256), Escaped(&key.state));
+    }
+    for (endpoint, _) in calls.items::<Endpoint>(&of("endpoints"))? {
+        let _ = writeln!(text, "endpoint   {} {}", Escaped(&endpoint.kind), Escaped(&endpoint.value));
+    }
+    write_out(&text)
+}
+
+fn set_activity(SuspendArguments { dfsp, reason, hub }: SuspendArguments, is_active: bool) -> Outcome {
+    let path = path(&["participants", dfsp.as_str()]);
+    Calls::to(hub)?.because(&reason).send(Method::PUT, &path, &json!({"isActive": is_active}))?;
+    let state = if is_active { "active" } else { "suspended: the hub refuses its new payments" };
+    done(&format!("{dfsp} is {state}"))
+}
+
+/// A URL behind its base, and the base.
+fn split<'a>(value: &'a str, base: &str) -> Option<&'a str> {
+    let rest = value.strip_prefix(base.trim_end_matches('/'))?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+}
+
+/// Scheme, host and port of a URL.
+fn origin(value: &str) -> Option<&str> {
+    let (_, rest) = value.split_once("://")?;
+    let end = value.len() - rest.len() + rest.find('/').unwrap_or(rest.len());
+    value.get(..end)
+}
+
+/// The origin that all URLs have.
+fn common_origin(endpoints: &[Endpoint]) -> Result<String, Failure> {
+    let origins: BTreeSet<_> = endpoints.iter().filter_map(|endpoint| origin(&endpoint.value)).collect();
+    let mut all = origins.iter();
+    match (all.next(), all.next()) {
+        (Some(only), None) => Ok((*only).to_owned()),
+        (None, _) => Err(Failure::new(Exit::NoInput, "the DFSP has no endpoint with a URL")),
+        (Some(_), Some(_)) => {
+            let list = origins.into_iter().collect::<Vec<_>>().join(", ");
+            Err(Failure::new(
+                Exit::Usage,
+                format!("the endpoints have several hosts: name one by --from: {list}"),
+            ))
+        }
+    }
+}
+
+fn move_host(arguments: MoveArguments) -> Outcome {
+    let MoveArguments { dfsp, to, from, plan, reason, hub } = arguments;
+    Target::parse(&to).map_err(|error| Failure::new(Exit::Usage, format!("{to}: {error}")))?;
+    let calls = Calls::to(hub)?.because(&reason);
+    let path = path(&["participants", dfsp.as_str(), "endpoints"]);
+    let endpoints: Vec<Endpoint> = calls.get(&path)?;
+    let from = match from {
+        Some(from) => from,
+        None => common_origin(&endpoints)?,
+    };
+    let to = to.trim_end_matches('/');
+    let (mut waiting, mut moved, mut left) = (Vec::new(), 0, 0);
+    for Endpoint { kind, value } in &endpoints {
+        let Some(rest) = split(value, &from) else {
+            left += 1;
+            continue;
+        };
+        let next = format!("{to}{rest}");
+        write_out(&format!("~ endpoint {} {} → {}\n", Escaped(kind), Escaped(value), Escaped(&next)))?;
+        moved += 1;
+        if plan {
+            continue;
+        }
+        match calls.change(Method::POST, &path, &json!({"type": kind, "value": next}))? {
+            None => {}
+            Some(approval) => waiting.push(approval.to_string()),
+        }
+    }
+    if left > 0 {
+        note(format_args!("{left} endpoints do not begin with {from} and stay as they are"));
+    }
+    match (moved, waiting.is_empty()) {
+        (0, _) => Err(Failure::new(Exit::Failure, format!("no endpoint of {dfsp} begins with {from}"))),
+        (_, true) => Ok(()),
+        (_, false) => Err(Failure::new(
+            Exit::Temporary,
+            format!(
+                "the changes wait for a second person: have them approved (upesi admin approve {})",
+                waiting.join(" ")
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(value: &str) -> Endpoint {
+        Endpoint { kind: "X".to_owned(), value: value.to_owned() }
+    }
+
+    #[test]
+    fn a_base_ends_where_a_path_begins() {
+        for (value, base, rest) in [
+            ("http://a:1/transfers", "http://a:1", Some("/transfers")),
+            ("http://a:1/transfers", "http://a:1/", Some("/transfers")),
+            ("http://a:1/x/transfers/{{id}}", "http://a:1/x", Some("/transfers/{{id}}")),
+            ("http://a:12/transfers", "http://a:1", None),
+            ("http://a:1", "http://a:1", Some("")),
+            ("mailto@example", "http://a:1", None),
+        ] {
+            assert_eq!(split(value, base), rest, "{value} {base}");
+        }
+        assert_eq!(origin("https://a.example:8443/x/y"), Some("https://a.example:8443"));
+        assert_eq!(origin("http://a"), Some("http://a"));
+        assert_eq!(origin("ops@example.org"), None);
+    }
+
+    #[test]
+    fn the_host_that_all_endpoints_have_is_moved() {
+        let same = [endpoint("http://a:1/x"), endpoint("http://a:1/y"), endpoint("ops@example.org")];
+        assert_eq!(common_origin(&same).unwrap(), "http://a:1");
+        let several = [endpoint("http://a:1/x"), endpoint("http://b:1/y")];
+        let failure = common_origin(&several).unwrap_err();
+        assert_eq!(failure.exit, Exit::Usage);
+        assert!(failure.message.ends_with("--from: http://a:1, http://b:1"), "{failure}");
+        assert_eq!(common_origin(&[]).unwrap_err().exit, Exit::NoInput);
+    }
+}

@@ -1,0 +1,144 @@
+//! `upesi admin trail`: entries of the audit trail, by the admin port.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use upesi_hub::exit::Outcome;
+use upesi_hub::terminal::note;
+use upesi_hub::times::{When, ZoneArguments, when};
+use upesi_types::text::url_part;
+
+use super::calls::{Calls, instant_cell, items};
+use super::hub::HubArguments;
+use super::table::{Cell, Column, ListArguments, Table};
+
+/// Entries that one call asks for.
+const PAGE: usize = 1_000;
+
+/// Arguments of `upesi admin trail`.
+#[derive(Args, Clone, Debug)]
+pub struct TrailArguments {
+    /// Only entries of this operator, or on its behalf.
+    #[arg(long, value_name = "NAME")]
+    pub operator: Option<String>,
+    /// Only entries of this permission, such as limit.raise, or of this area, such as limit.
+    #[arg(long, value_name = "PERMISSION")]
+    pub action: Option<String>,
+    /// Only entries whose object has this text in it, such as the name of a DFSP.
+    #[arg(long, value_name = "TEXT")]
+    pub object: Option<String>,
+    /// Only entries with this outcome.
+    #[arg(long, value_name = "OUTCOME", value_parser = ["done", "refused"])]
+    pub outcome: Option<String>,
+    /// Only entries from this time on: 2026-11-21, 2026-11-21T09:39, yesterday, 2h.
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = when)]
+    pub from: When,
+    /// Only entries before this time.
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub to: Option<When>,
+    /// List at most so many, the first in the order of the list.
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub limit: u32,
+    #[command(flatten)]
+    pub list: ListArguments,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    entries: Vec<Box<RawValue>>,
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    number: i64,
+    at: String,
+    operator: String,
+    action: String,
+    object: String,
+    before: String,
+    after: String,
+    reason: Option<String>,
+    refused: Option<String>,
+}
+
+const COLUMNS: &[Column] = &[
+    Column::text("at"),
+    Column::number("entry"),
+    Column::text("operator"),
+    Column::text("action"),
+    Column::text("outcome"),
+    Column::text("change"),
+];
+
+/// Lists entries of the audit trail, the newest first.
+pub fn list(arguments: TrailArguments) -> Outcome {
+    let TrailArguments { operator, action, object, outcome, from, to, limit, list, zone, hub } = arguments;
+    let filters = [
+        ("operator", operator),
+        ("action", action),
+        ("object", object),
+        ("outcome", outcome),
+        ("from", Some(zone.instant(from).to_string())),
+        ("to", to.map(|to| zone.instant(to).to_string())),
+    ];
+    let mut query = String::new();
+    for (name, value) in filters {
+        if let Some(value) = value {
+            let _ = write!(query, "&{name}={}", url_part(&value));
+        }
+    }
+    let (calls, zone) = (Calls::to(hub)?, zone.chosen());
+    let order = list.sort.clone().unwrap_or_else(|| USUAL_ORDER.to_owned());
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let (mut table, mut cursor, mut found) = (Table::new(COLUMNS), String::new(), 0);
+    loop {
+        let page: Page = calls.get(&format!("/audit?limit={PAGE}{query}{cursor}"))?;
+        for (entry, json) in items::<Entry>("/audit", page.entries)? {
+            let outcome = if entry.refused.is_some() { "refused" } else { "done" };
+            let cells = vec![
+                instant_cell(Some(&entry.at), &zone),
+                Cell::number(entry.number),
+                Cell::text(&entry.operator),
+                Cell::text(&entry.action),
+                Cell::text(outcome),
+                Cell::text(&change(&entry)),
+            ];
+            table.add(cells, json);
+            found += 1;
+        }
+        table.keep(limit, &order)?;
+        match page.next {
+            Some(next) => cursor = format!("&cursor={}", url_part(&next)),
+            None => break,
+        }
+    }
+    if found > limit {
+        note(format_args!("{limit} of {found} are shown: --limit shows more"));
+    }
+    table.print(&list, USUAL_ORDER)
+}
+
+/// Object, change, refusal and reason of an entry.
+fn change(entry: &Entry) -> String {
+    let Entry { object, before, after, refused, reason, .. } = entry;
+    let mut text = object.clone();
+    if !(before.is_empty() && after.is_empty()) {
+        let _ = write!(text, ": {before} → {after}");
+    }
+    for (what, why) in [("refused", refused), ("reason", reason)] {
+        if let Some(why) = why {
+            let _ = write!(text, "; {what}: {why}");
+        }
+    }
+    text
+}
+
+/// The newest first.
+const USUAL_ORDER: &str = "-entry";

@@ -1,0 +1,459 @@
+//! `upesi transfer`: a search for payments, and the state of one payment in a sentence.
+
+use std::fmt::Write as _;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use upesi_hub::exit::{Outcome, write_out};
+use upesi_hub::scheme::admin_api::ApiAmount;
+use upesi_hub::terminal::note;
+use upesi_hub::times::{When, Zone, ZoneArguments, when};
+use upesi_hub::values::{amount, currency, dfsp_name, transfer_id};
+use upesi_types::text::{Escaped, path, url_part};
+use upesi_types::{Amount, Currency, FspId, TransferId};
+
+use super::calls::{Calls, instant_cell, instant_text, items, shown_amount};
+use super::hub::HubArguments;
+use super::table::{Cell, Column, ListArguments, Table};
+
+/// Transfers that one call of a search asks for.
+const PAGE: usize = 1_000;
+/// Rows that may wait to be sorted out.
+const SLACK: usize = 10_000;
+const RESERVED: &str = "RESERVED";
+const COMMITTED: &str = "COMMITTED";
+
+/// Subcommands of `upesi transfer`.
+#[derive(Debug, Subcommand)]
+pub enum TransferCommand {
+    /// Find transfers by DFSP, time, amount and state; the newest first.
+    ///
+    /// Without --from the last 24 hours.
+    Find(FindArguments),
+    /// Say in one sentence where a payment is.
+    ///
+    /// The parties, the amount, the state, the next one to act, each callback with its delivery or its failed attempts,
+    /// the settlement window and the settlement.
+    Show(ShowArguments),
+}
+
+/// Arguments of `upesi transfer find`.
+#[derive(Args, Clone, Debug)]
+pub struct FindArguments {
+    /// Payer or payee.
+    #[arg(long, value_name = "NAME", value_parser = dfsp_name)]
+    pub dfsp: Option<FspId>,
+    /// The payer.
+    #[arg(long, value_name = "NAME", value_parser = dfsp_name)]
+    pub payer: Option<FspId>,
+    /// The payee.
+    #[arg(long, value_name = "NAME", value_parser = dfsp_name)]
+    pub payee: Option<FspId>,
+    /// The state.
+    #[arg(long, value_name = "STATE", ignore_case = true)]
+    pub state: Option<State>,
+    /// Only transfers that were prepared at this time or later: 2026-11-21, 2026-11-21T09:39, yesterday, 2h.
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = when)]
+    pub from: When,
+    /// Only transfers that were prepared before this time.
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub to: Option<When>,
+    /// The exact amount.
+    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+    pub amount: Option<Amount>,
+    /// The currency.
+    #[arg(long, value_name = "CODE", value_parser = currency)]
+    pub currency: Option<Currency>,
+    /// Show at most so many, the first in the order of the list.
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub limit: u32,
+    #[command(flatten)]
+    pub list: ListArguments,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi transfer show`.
+#[derive(Args, Clone, Debug)]
+pub struct ShowArguments {
+    /// The transfer.
+    #[arg(value_name = "ID", value_parser = transfer_id)]
+    pub id: TransferId,
+    /// Print JSON, as the hub answers.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// A state of a transfer.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum State {
+    /// Waits for the payee.
+    Reserved,
+    /// Paid.
+    Committed,
+    /// Not paid, for any reason.
+    Aborted,
+    /// Not paid: the payee did not answer in time.
+    Expired,
+    /// Not paid: refused for want of cover or by the cap.
+    Rejected,
+}
+
+impl State {
+    const fn of_api(self) -> &'static str {
+        match self {
+            Self::Reserved => RESERVED,
+            Self::Committed => COMMITTED,
+            Self::Aborted => "ABORTED",
+            Self::Expired => "EXPIRED_RESERVED",
+            Self::Rejected => "ABORTED_REJECTED",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Page {
+    transfers: Vec<Box<RawValue>>,
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Transfer {
+    transfer_id: String,
+    transfer_state: String,
+    internal_state: String,
+    payer: Option<Party>,
+    payee: Option<Party>,
+    amount: Money,
+    expiration: String,
+    prepared_date: String,
+    completed_date: Option<String>,
+    error_information: Option<ErrorInformation>,
+    operator_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Party {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Money {
+    amount: ApiAmount,
+    currency: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ErrorInformation {
+    error_code: String,
+    error_description: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Progress {
+    callbacks: Vec<Told>,
+    is_whole: bool,
+    settlement: Option<Settlement>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    key: String,
+    participant: String,
+    message: String,
+    state: String,
+    delivered_date: Option<String>,
+    attempts: Option<u32>,
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Settlement {
+    window_id: u32,
+    window_state: String,
+    settlement_id: Option<u32>,
+    settlement_state: Option<String>,
+}
+
+/// Runs a subcommand.
+pub fn run(command: TransferCommand) -> Outcome {
+    match command {
+        TransferCommand::Find(arguments) => find(arguments),
+        TransferCommand::Show(arguments) => show(arguments),
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    Column::text("prepared"),
+    Column::text("transfer"),
+    Column::text("payer"),
+    Column::text("payee"),
+    Column::number("amount"),
+    Column::text("currency"),
+    Column::text("state"),
+    Column::text("completed"),
+];
+
+/// The newest first.
+const USUAL_ORDER: &str = "-prepared";
+
+fn find(arguments: FindArguments) -> Outcome {
+    let query = query(&arguments);
+    let FindArguments { limit, list, zone, hub, .. } = arguments;
+    let (calls, zone) = (Calls::to(hub)?, zone.chosen());
+    let order = list.sort.clone().unwrap_or_else(|| USUAL_ORDER.to_owned());
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let (mut table, mut cursor) = (Table::new(COLUMNS), String::new());
+    let (mut found, mut unsorted) = (0, 0);
+    loop {
+        let page: Page = calls.get(&format!("/transfers?limit={PAGE}{query}{cursor}"))?;
+        for (transfer, json) in items::<Transfer>("/transfers", page.transfers)? {
+            table.add(cells(&transfer, &zone), json);
+            (found, unsorted) = (found + 1, unsorted + 1);
+        }
+        if unsorted > SLACK {
+            table.keep(limit, &order)?;
+            unsorted = 0;
+        }
+        match page.next {
+            Some(next) => cursor = format!("&cursor={}", url_part(&next)),
+            None => break,
+        }
+    }
+    table.keep(limit, &order)?;
+    if found > limit {
+        note(format_args!("{limit} of {found} are shown: --limit shows more"));
+    }
+    table.print(&list, USUAL_ORDER)
+}
+
+fn query(arguments: &FindArguments) -> String {
+    let FindArguments { dfsp, payer, payee, state, from, to, amount, currency, zone, .. } = arguments;
+    let name = |name: &Option<FspId>| name.map(|name| name.to_string());
+    let filters = [
+        ("fsp", name(dfsp)),
+        ("payer", name(payer)),
+        ("payee", name(payee)),
+        ("state", state.map(|state| state.of_api().to_owned())),
+        ("from", Some(zone.instant(*from).to_string())),
+        ("to", to.map(|to| zone.instant(to).to_string())),
+        ("amount", amount.map(|amount| amount.to_string())),
+        ("currency", currency.map(|currency| currency.to_string())),
+    ];
+    let mut query = String::new();
+    for (name, value) in filters {
+        if let Some(value) = value {
+            let _ = write!(query, "&{name}={}", url_part(&value));
+        }
+    }
+    query
+}
+
+fn cells(transfer: &Transfer, zone: &Zone) -> Vec<Cell> {
+    let name = |party: &Option<Party>| Cell::optional(party.as_ref().map(|party| party.name.as_str()));
+    vec![
+        instant_cell(Some(&transfer.prepared_date), zone),
+        Cell::text(&transfer.transfer_id),
+        name(&transfer.payer),
+        name(&transfer.payee),
+        Cell::amount(transfer.amount.amount.0),
+        Cell::text(&transfer.amount.currency),
+        Cell::text(&transfer.internal_state),
+        instant_cell(transfer.completed_date.as_deref(), zone),
+    ]
+}
+
+fn show(ShowArguments { id, json, zone, hub }: ShowArguments) -> Outcome {
+    let calls = Calls::to(hub)?;
+    let whole = path(&["transfers", &id.to_string()]);
+    let progress = format!("{whole}/progress");
+    if json {
+        let (transfer, progress) = (calls.text(&whole)?, calls.text(&progress)?);
+        return write_out(&format!("{{\"transfer\":{transfer},\n \"progress\":{progress}}}\n"));
+    }
+    let (transfer, progress) = (calls.get(&whole)?, calls.get(&progress)?);
+    write_out(&format!("{}\n", sentence(&transfer, &progress, &zone.chosen())))
+}
+
+/// The state of a payment in one sentence.
+fn sentence(transfer: &Transfer, progress: &Progress, zone: &Zone) -> String {
+    let [payer, payee] = [&transfer.payer, &transfer.payee]
+        .map(|party| party.as_ref().map_or("an unknown DFSP", |party| party.name.as_str()));
+    let money = shown_amount(transfer.amount.amount.0, &transfer.amount.currency);
+    let since = transfer.completed_date.as_ref().unwrap_or(&transfer.prepared_date);
+    let mut text = format!(
+        "{} pays {money} to {}: {} since {}",
+        Escaped(payer),
+        Escaped(payee),
+        Escaped(&transfer.internal_state),
+        instant_text(since, zone)
+    );
+    if let Some(ErrorInformation { error_code, error_description }) = &transfer.error_information {
+        let _ = write!(text, " ({} {})", Escaped(error_code), Escaped(error_description));
+    }
+    if let Some(reason) = &transfer.operator_reason {
+        let _ = write!(text, " by an operator ({})", Escaped(reason));
+    }
+    let _ = write!(text, "; {}", turn(transfer, payee, progress, zone));
+    for told in &progress.callbacks {
+        let _ = write!(text, "; {}", told_text(told, zone));
+    }
+    if !progress.is_whole {
+        text.push_str("; the journal no longer has the times of all deliveries");
+    }
+    let _ = write!(text, "; {}.", settlement_text(transfer, progress));
+    text
+}
+
+/// The next one to act.
+fn turn(transfer: &Transfer, payee: &str, progress: &Progress, zone: &Zone) -> String {
+    if let Some(parked) = progress.callbacks.iter().find(|told| told.state == "parked") {
+        return format!("an operator has to act: upesi callback redeliver {}", Escaped(&parked.key));
+    }
+    if progress.callbacks.iter().any(|told| told.state == "pending") {
+        return "the hub has to deliver the pending callbacks".to_owned();
+    }
+    if transfer.transfer_state != RESERVED {
+        return "no action is needed".to_owned();
+    }
+    format!("{} has to answer before {}", Escaped(payee), instant_text(&transfer.expiration, zone))
+}
+
+fn told_text(told: &Told, zone: &Zone) -> String {
+    let (name, message) = (Escaped(&told.participant), Escaped(&told.message));
+    if told.state == "delivered" {
+        return match &told.delivered_date {
+            // The hub records deliveries together, a moment after them.
+            Some(at) => format!("{name} got {message} by {}", instant_text(at, zone)),
+            None => format!("{name} got {message}"),
+        };
+    }
+    let attempts = match (told.attempts, &told.reason) {
+        (Some(1), Some(reason)) => format!(" after 1 attempt ({})", Escaped(reason)),
+        (Some(attempts), Some(reason)) => format!(" after {attempts} attempts ({})", Escaped(reason)),
+        (Some(attempts), None) => format!(" after {attempts} attempts"),
+        (None, _) => String::new(),
+    };
+    format!("{message} to {name} is {}{attempts}", Escaped(&told.state))
+}
+
+fn settlement_text(transfer: &Transfer, progress: &Progress) -> String {
+    let Some(Settlement { window_id, window_state, settlement_id, settlement_state }) = &progress.settlement
+    else {
+        return match transfer.transfer_state.as_str() {
+            COMMITTED => "its commit settled it".to_owned(),
+            RESERVED => "it is in no settlement window yet".to_owned(),
+            _ => "there is nothing to settle".to_owned(),
+        };
+    };
+    let window = format!("settlement window {window_id} is {}", Escaped(window_state));
+    match (settlement_id, settlement_state) {
+        (Some(id), Some(state)) => format!("{window}, settlement {id} is {}", Escaped(state)),
+        _ => format!("{window}, in no settlement yet"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn told(transfer: &Value, progress: &Value) -> String {
+        let zone = Zone::parse("EAT-3").unwrap();
+        let read = (transfer.to_string(), progress.to_string());
+        sentence(&serde_json::from_str(&read.0).unwrap(), &serde_json::from_str(&read.1).unwrap(), &zone)
+    }
+
+    fn transfer(state: &str, completed: Option<&str>) -> Value {
+        json!({
+            "transferId": "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d",
+            "transferState": if state.len() > 9 { "ABORTED" } else { state },
+            "internalState": state,
+            "payer": {"name": "greenbank", "accountId": 3},
+            "payee": {"name": "bluewallet", "accountId": 5},
+            "amount": {"amount": "125.5", "currency": "KES"},
+            "expiration": "2026-11-21T09:40:21.000Z",
+            "preparedDate": "2026-11-21T09:39:53.000Z",
+            "completedDate": completed,
+            "errorInformation": null,
+            "operatorReason": null,
+        })
+    }
+
+    fn callback(participant: &str, message: &str, state: &str) -> Value {
+        let is_delivered = state == "delivered";
+        json!({
+            "key": "3-20-0",
+            "participant": participant,
+            "message": message,
+            "state": state,
+            "deliveredDate": is_delivered.then_some("2026-11-21T09:39:53.012Z"),
+            "attempts": (!is_delivered).then_some(7),
+            "reason": (!is_delivered).then_some("answered 503"),
+        })
+    }
+
+    #[test]
+    fn a_reserved_payment_says_whose_turn_it_is() {
+        let reserved = transfer("RESERVED", None);
+        let of = |state| {
+            json!({
+                "callbacks": [callback("bluewallet", "POST /transfers", state)],
+                "isWhole": true,
+                "settlement": null,
+            })
+        };
+        assert_eq!(
+            told(&reserved, &of("delivered")),
+            "greenbank pays 125.5 KES to bluewallet: RESERVED since 2026-11-21 12:39:53.000+03:00; bluewallet has to \
+             answer before 2026-11-21 12:40:21.000+03:00; bluewallet got POST /transfers by 2026-11-21 \
+             12:39:53.012+03:00; it is in no settlement window yet."
+        );
+        assert_eq!(
+            told(&reserved, &of("parked")),
+            "greenbank pays 125.5 KES to bluewallet: RESERVED since 2026-11-21 12:39:53.000+03:00; an operator has to \
+             act: upesi callback redeliver 3-20-0; POST /transfers to bluewallet is parked after 7 attempts \
+             (answered 503); it is in no settlement window yet."
+        );
+        assert!(told(&reserved, &of("pending")).contains("; the hub has to deliver the pending callbacks; "));
+    }
+
+    #[test]
+    fn an_ended_payment_says_how_it_is_settled() {
+        let committed = transfer("COMMITTED", Some("2026-11-21T09:39:54.000Z"));
+        let of = |settlement: Value| {
+            let told = callback("greenbank", "PUT /transfers/{ID}", "delivered");
+            json!({"callbacks": [told], "isWhole": true, "settlement": settlement})
+        };
+        let open = of(json!({
+            "windowId": 3, "windowState": "OPEN", "settlementId": null, "settlementState": null,
+        }));
+        let end = "; no action is needed; greenbank got PUT /transfers/{ID} by 2026-11-21 12:39:53.012+03:00; settlement \
+                   window 3 is OPEN, in no settlement yet.";
+        assert!(told(&committed, &open).ends_with(end), "{}", told(&committed, &open));
+        let settled = of(json!({
+            "windowId": 3, "windowState": "SETTLED", "settlementId": 2, "settlementState": "SETTLED",
+        }));
+        assert!(told(&committed, &settled).ends_with("window 3 is SETTLED, settlement 2 is SETTLED."));
+        assert!(told(&committed, &of(Value::Null)).ends_with("; its commit settled it."));
+        let mut expired = transfer("EXPIRED_RESERVED", Some("2026-11-21T09:40:21.000Z"));
+        expired["errorInformation"] =
+            json!({"errorCode": "3303", "errorDescription": "Transfer\u{1b}expired"});
+        let shown = told(&expired, &json!({"callbacks": [], "isWhole": false, "settlement": null}));
+        assert!(shown.contains("(3303 Transfer\\u001bexpired)"), "{shown}");
+        assert!(shown.ends_with("times of all deliveries; there is nothing to settle."), "{shown}");
+    }
+}
