@@ -492,7 +492,6 @@ fn admin_validation(refusal: &AdminRefusal) -> Detail {
             format!("A hub has at most {} ledger account types", LIMITS.ledger_account_types).into()
         }
         R::FundsAccountMismatch => "The account does not match participant or currency specified".into(),
-        R::FundsParticipantInactive => "Participant is currently set inactive".into(),
         R::FundsAccountInactive => "Account is currently set inactive".into(),
         R::FundsFull => format!("A hub keeps at most {} movements of funds", LIMITS.funds_transfers).into(),
         R::ReconciliationAccountMissing { currency } => {

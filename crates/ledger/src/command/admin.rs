@@ -439,8 +439,6 @@ pub enum AdminRefusal {
     FundsModified,
     /// The id of a movement of funds was used for a transfer.
     FundsIsTransfer,
-    /// The participant is inactive.
-    FundsParticipantInactive,
     /// The account is inactive.
     FundsAccountInactive,
     /// The amount is not above zero.

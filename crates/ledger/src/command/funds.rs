@@ -66,6 +66,7 @@ pub enum FundsAction {
 }
 
 impl Ledger {
+    /// Funds of a suspended DFSP move, too: suspension stops its new payments, and not the settlement of earlier ones.
     pub(super) fn decide_prepare_funds(
         &self,
         funds: &FundsPrepare,
@@ -90,9 +91,6 @@ impl Ledger {
             || matches!(facts.archived, Archived::Found(_));
         if is_transfer {
             return Err(AdminRefusal::FundsIsTransfer);
-        }
-        if !participant.is_active {
-            return Err(AdminRefusal::FundsParticipantInactive);
         }
         if !account.is_active || !account.is_opened {
             return Err(AdminRefusal::FundsAccountInactive);

@@ -411,7 +411,7 @@ impl Scheme {
         if let Some(before) = self.movements.get(&id) {
             return if before.said == said { format!("= {}", before.state) } else { refused(3106) };
         }
-        if member.is_inactive || !member.is_opened {
+        if !member.is_opened {
             return refused(3100);
         }
         if units == 0 {
