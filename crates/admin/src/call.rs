@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use serde::de::DeserializeOwned;
 use upesi_ledger::AccountId;
-use upesi_types::{Currency, FspId, TransferId};
+use upesi_types::{Currency, FspId, Timestamp, TransferId};
 
 use crate::access::{Caller, Permission, SharedCaller, forbidden};
 use crate::context::AdminContext;
@@ -172,6 +172,13 @@ impl Parameters {
             Some(currency) => Ok(Some(currency)),
             None => Err(ApiError::malformed("\"currency\" must be an ISO 4217 code in capital letters")),
         }
+    }
+
+    /// An instant, with or without milliseconds.
+    pub(crate) fn instant(&self, name: &str) -> Result<Option<Timestamp>, ApiError> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let refuse = || format!("\"{name}\" must be an instant such as 2026-11-21T09:39:53Z");
+        Timestamp::parse_rfc3339(text).map(Some).ok_or_else(|| ApiError::malformed(&refuse()))
     }
 
     /// A whole number from 1 to `max`.

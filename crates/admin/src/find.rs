@@ -143,8 +143,8 @@ impl Wanted {
             payer,
             payee,
             state: parameters.get("state").map(WantedState::parse).transpose()?,
-            from: instant(parameters, "from")?,
-            to: instant(parameters, "to")?,
+            from: parameters.instant("from")?,
+            to: parameters.instant("to")?,
             amount: amount.transpose()?,
             currency: parameters.currency()?,
         })
@@ -167,12 +167,6 @@ fn known(ledger: &Ledger, name: Option<String>) -> Result<Option<ParticipantId>,
     let Some(name) = name else { return Ok(None) };
     let id = ledger.participant_id(&participant_name(&name)?);
     id.map(Some).ok_or_else(|| ApiError::unknown_participant(&name))
-}
-
-fn instant(parameters: &Parameters, name: &str) -> Result<Option<Timestamp>, ApiError> {
-    let Some(text) = parameters.get(name) else { return Ok(None) };
-    let refuse = || format!("\"{name}\" must be an instant such as 2026-11-21T09:39:53.000Z");
-    Timestamp::parse_iso(text).map(Some).ok_or_else(|| ApiError::malformed(&refuse()))
 }
 
 pub(crate) async fn list(Call(context): Call, parameters: Parameters) -> Result<Response, ApiError> {

@@ -125,12 +125,7 @@ pub(crate) struct Period {
 
 impl Period {
     pub(crate) fn read(parameters: &Parameters, from: &str, to: &str) -> Result<Self, ApiError> {
-        let instant = |name: &str| {
-            let Some(text) = parameters.get(name) else { return Ok(None) };
-            let wrong = || ApiError::malformed(&format!("\"{name}\" must be like 2031-04-01T12:00:00.000Z"));
-            Timestamp::parse_iso(text).map(Some).ok_or_else(wrong)
-        };
-        Ok(Self { from: instant(from)?, to: instant(to)? })
+        Ok(Self { from: parameters.instant(from)?, to: parameters.instant(to)? })
     }
 
     pub(crate) fn contains(&self, at: Timestamp) -> bool {

@@ -56,44 +56,15 @@ impl Timestamp {
     /// Reads the FSPIOP DateTime form: exactly three digits of milliseconds and `Z` or `±HH:MM`, a date that exists.
     /// Years beyond 2261 are read as [`Timestamp::MAX`].
     pub fn parse_iso(text: &str) -> Option<Self> {
-        let bytes = text.as_bytes();
-        let fixed = |at: usize, byte: u8| bytes.get(at) == Some(&byte);
-        if !(fixed(4, b'-')
-            && fixed(7, b'-')
-            && fixed(10, b'T')
-            && fixed(13, b':')
-            && fixed(16, b':')
-            && fixed(19, b'.'))
-        {
-            return None;
-        }
-        let number = |from: usize, to: usize| decimal(bytes.get(from..to)?);
-        let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-        let (hour, minute, second, ms) = (number(11, 13)?, number(14, 16)?, number(17, 19)?, number(20, 23)?);
-        let offset_minutes = match &bytes[23..] {
-            b"Z" => 0,
-            [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
-                let (hours, minutes) = (decimal(&[*h1, *h2])?, decimal(&[*m1, *m2])?);
-                if hours > 23 || minutes > 59 {
-                    return None;
-                }
-                (hours * 60 + minutes) * if *sign == b'-' { -1 } else { 1 }
-            }
-            _ => return None,
-        };
-        if month == 0
-            || month > 12
-            || day == 0
-            || day > days_in_month(year, month)
-            || hour > 23
-            || minute > 59
-            || second > 59
-        {
-            return None;
-        }
-        let days = days_from_civil(year, month, day);
-        let seconds = days * SECONDS_PER_DAY + hour * 3600 + (minute - offset_minutes) * 60 + second;
-        Some(Self::from_ms(seconds * MS_PER_SECOND + ms))
+        let (fraction, zone) = fraction_and_zone(text.as_bytes().get(19..)?)?;
+        if fraction.len() == 3 { parse(text.as_bytes(), fraction, zone) } else { None }
+    }
+
+    /// Reads an instant of RFC 3339: as [`Timestamp::parse_iso`], and with none or up to nine digits of a second's
+    /// fraction. Milliseconds count, further digits are cut. Years before 1677 are read as the earliest instant.
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
+        let (fraction, zone) = fraction_and_zone(text.as_bytes().get(19..)?)?;
+        if fraction.len() <= 9 { parse(text.as_bytes(), fraction, zone) } else { None }
     }
 
     /// Reads the strict IMF-fixdate form `Tue, 01 Apr 2031 12:00:00 GMT`: two-digit day, right weekday, the letters
@@ -174,6 +145,44 @@ impl fmt::Display for Timestamp {
         put(20, 3, ms);
         f.write_str(core::str::from_utf8(&text).unwrap_or_default())
     }
+}
+
+/// The digits of a second's fraction, and the zone behind them.
+fn fraction_and_zone(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let Some(rest) = rest.strip_prefix(b".") else { return Some((b"", rest)) };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    (digits > 0).then(|| rest.split_at(digits))
+}
+
+/// `2031-04-01T12:00:30` in the first bytes of a text, with what follows it.
+fn parse(bytes: &[u8], fraction: &[u8], zone: &[u8]) -> Option<Timestamp> {
+    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    if separators.iter().any(|&(at, byte)| bytes.get(at) != Some(&byte)) {
+        return None;
+    }
+    let number = |from: usize, to: usize| decimal(bytes.get(from..to)?);
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    let digit = |at: usize| fraction.get(at).map_or(0, |digit| i64::from(digit - b'0'));
+    let ms = digit(0) * 100 + digit(1) * 10 + digit(2);
+    let offset_minutes = match zone {
+        b"Z" => 0,
+        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
+            let (hours, minutes) = (decimal(&[*h1, *h2])?, decimal(&[*m1, *m2])?);
+            if hours > 23 || minutes > 59 {
+                return None;
+            }
+            (hours * 60 + minutes) * if *sign == b'-' { -1 } else { 1 }
+        }
+        _ => return None,
+    };
+    let is_date = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
+    if !is_date || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let days = days_from_civil(year, month, day);
+    let seconds = days * SECONDS_PER_DAY + hour * 3600 + (minute - offset_minutes) * 60 + second;
+    Some(Timestamp::from_ms(seconds * MS_PER_SECOND + ms))
 }
 
 fn decimal(digits: &[u8]) -> Option<i64> {
@@ -278,6 +287,38 @@ mod tests {
             "20é1-04-01T12:00:30.000Z",
         ] {
             assert_eq!(Timestamp::parse_iso(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn instants_of_rfc_3339_may_lack_milliseconds() {
+        for (text, expected) in [
+            ("2031-04-01T12:00:30Z", "2031-04-01T12:00:30.000Z"),
+            ("2031-04-01T12:00:30.000Z", "2031-04-01T12:00:30.000Z"),
+            ("2031-04-01T12:00:30.25Z", "2031-04-01T12:00:30.250Z"),
+            ("2031-04-01T12:00:30.123999999Z", "2031-04-01T12:00:30.123Z"),
+            ("2031-04-01T14:30:30+02:30", "2031-04-01T12:00:30.000Z"),
+            ("2031-04-01T09:30:30.5-02:30", "2031-04-01T12:00:30.500Z"),
+        ] {
+            let instant = Timestamp::parse_rfc3339(text).expect(text);
+            assert_eq!(instant.to_string(), expected, "{text}");
+        }
+        let earliest = Timestamp::parse_rfc3339("1000-01-01T00:00:00Z").unwrap();
+        assert!(earliest < Timestamp::parse_iso("1677-10-01T00:00:00.000Z").unwrap(), "{earliest}");
+        assert_eq!(Timestamp::parse_rfc3339("9999-12-31T23:59:59Z"), Some(Timestamp::MAX));
+        for text in [
+            "",
+            "2031-04-01",
+            "2031-04-01T12:00Z",
+            "2031-04-01T12:00:30",
+            "2031-04-01T12:00:30.Z",
+            "2031-04-01T12:00:30.1234567890Z",
+            "2031-02-29T12:00:30Z",
+            "2031-04-01T12:00:30z",
+            "2031-04-01 12:00:30Z",
+            "2031-04-01T12:00:30 Z",
+        ] {
+            assert_eq!(Timestamp::parse_rfc3339(text), None, "{text}");
         }
     }
 

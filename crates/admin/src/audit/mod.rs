@@ -67,12 +67,6 @@ struct Found {
     next: Option<u64>,
 }
 
-fn instant(parameters: &Parameters, name: &str) -> Result<Option<Timestamp>, ApiError> {
-    let Some(text) = parameters.get(name) else { return Ok(None) };
-    let refuse = || format!("\"{name}\" must be an instant such as 2026-11-21T09:39:53.000Z");
-    Timestamp::parse_iso(text).map(Some).ok_or_else(|| ApiError::malformed(&refuse()))
-}
-
 fn filter(parameters: &Parameters) -> Result<EntryFilter, ApiError> {
     let text = |name| parameters.get(name).map(Box::from);
     let outcome = parameters.get("outcome").map(|text| {
@@ -83,8 +77,8 @@ fn filter(parameters: &Parameters) -> Result<EntryFilter, ApiError> {
         action: text("action"),
         object: text("object"),
         outcome: outcome.transpose()?,
-        since: instant(parameters, "from")?,
-        until: instant(parameters, "to")?,
+        since: parameters.instant("from")?,
+        until: parameters.instant("to")?,
     })
 }
 
@@ -168,7 +162,7 @@ pub(crate) fn first_since(engine: &EngineHandle, since: Timestamp, last: u64) ->
         Err(error) => return Err(error),
     };
     let (mut low, mut high) = (oldest, last + 1);
-    if since == Timestamp::EPOCH {
+    if since <= Timestamp::EPOCH {
         return Ok(low);
     }
     while low < high {

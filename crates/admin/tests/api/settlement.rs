@@ -160,6 +160,7 @@ async fn searches_filter() {
         ("/v2/settlementWindows?state=PENDING_SETTLEMENT", Some(1)),
         ("/v2/settlementWindows?state=PROCESSING", None),
         ("/v2/settlementWindows?fromDateTime=1970-01-01T00:00:00.000Z", Some(2)),
+        ("/v2/settlementWindows?fromDateTime=1000-01-01T00:00:00Z&toDateTime=9999-12-31T23:59:59Z", Some(2)),
         ("/v2/settlementWindows?toDateTime=1970-01-01T00:00:00.000Z&state=PENDING_SETTLEMENT", Some(1)),
         ("/v2/settlements?currency=KES", Some(1)),
         ("/v2/settlements?currency=TZS", None),
