@@ -14,12 +14,13 @@ use upesi_journal::JournalError;
 use upesi_ledger::{
     Actor, Archived, Callback, Command, Decision, Event, Facts, Ledger, Limits, ParticipantId, Reply,
 };
+use upesi_types::Timestamp;
 
 use observe::IgnoredResults;
 use time::Moment;
 pub(crate) use time::Ticks;
 
-use crate::clock::ClockState;
+use crate::clock::{Clock as _, ClockState};
 use crate::commit_thread::{CommitJob, CommitThread};
 use crate::committer::Committer;
 use crate::error::{StopReason, SubmitError};
@@ -49,6 +50,8 @@ pub(crate) struct Decider<H> {
     options: EngineOptions,
     metrics: EngineMetrics,
     ledger: Ledger,
+    /// When the engine started.
+    started_at: Timestamp,
     /// Absent while the commit thread has it.
     committer: Option<Committer>,
     /// Commits large batches.
@@ -77,12 +80,15 @@ impl<H: CommitThread> Decider<H> {
         shared: Arc<SharedState>,
         options: EngineOptions,
         metrics: EngineMetrics,
-        ledger: Ledger,
+        mut ledger: Ledger,
         committer: Committer,
         commit_thread: H,
         ticks: Ticks,
     ) -> Self {
+        let started_at = shared.clock.now();
+        ledger.show_first_window_opened(started_at);
         Self {
+            started_at,
             shared,
             metrics,
             holds_callbacks: committer.holds_callbacks(),
@@ -250,6 +256,9 @@ impl<H: CommitThread> Decider<H> {
         }
         let Decision { actor, events, callbacks, .. } = &mut self.decision;
         let payload = payload.kept_for(events);
+        if self.ledger.last_seq() == 0 {
+            events.insert(0, Event::FirstWindowOpened(self.started_at));
+        }
         if now != stamp {
             events.insert(0, Event::DecidedAt(now));
         }

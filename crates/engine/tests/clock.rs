@@ -274,6 +274,35 @@ fn a_clock_that_was_never_set_stops_no_payment() {
     hub.assert_sound();
 }
 
+/// The window shows the start until the first record states it.
+#[test]
+fn the_first_window_opens_when_the_hub_first_starts() {
+    let mut hub = Hub::bare();
+    let opened = |hub: &mut Hub| {
+        hub.during(async |handle| handle.read(|ledger| ledger.windows()[0].created_at).await.unwrap())
+    };
+    assert_eq!(opened(&mut hub), Timestamp::from_ms(START_MS));
+    // Shown, and not part of the state: a replay of no records does not know it.
+    let state =
+        hub.during(async |handle| handle.read(upesi_ledger::Ledger::encode_unfinished).await.unwrap());
+    assert!(state == upesi_ledger::Ledger::new(Default::default()).encode_unfinished());
+    // A start that leaves no record was not the first one.
+    hub.clock.advance(1_000);
+    hub.restart();
+    hub.clock.advance(1_000);
+    hub.during(async |handle| onboard(handle, &["greenbank", "bluewallet"]).await);
+    hub.clock.advance(DAY_MS);
+    hub.restart();
+    hub.pay(1, "1", START_MS + DAY_MS);
+    let first_start = Timestamp::from_ms(START_MS + 1_000);
+    assert_eq!(opened(&mut hub), first_start);
+    let records = hub.records();
+    assert_eq!(records[0].1[0], Event::FirstWindowOpened(first_start));
+    let starts = records.iter().flat_map(|(_, events)| events);
+    assert_eq!(starts.filter(|event| matches!(event, Event::FirstWindowOpened(_))).count(), 1);
+    hub.assert_sound();
+}
+
 /// Nanoseconds since 1970 end in 2262; a clock beyond is wrong, and ends nothing.
 #[test]
 fn years_beyond_2262_end_nothing() {

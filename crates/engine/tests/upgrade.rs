@@ -222,12 +222,15 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
 }
 
-fn opens(files: &[packed::PackedFile]) {
+/// Opens files whose first window opened at this instant.
+fn opens(files: &[packed::PackedFile], first_window: Timestamp) {
     let data = tempfile::tempdir().unwrap();
     packed::unpack(files, data.path());
     runtime().block_on(async {
         let (engine, handle) = start(data.path(), START_MS + 200);
         check(&handle).await;
+        let opened = handle.read(|ledger| ledger.windows()[0].created_at).await.unwrap();
+        assert_eq!(opened, first_window);
         goes_on(&handle).await;
         engine.shutdown();
         let (engine, handle) = start(data.path(), START_MS + 300);
@@ -248,7 +251,8 @@ fn format_2_is_read() {
     for part in ["snapshots/", "journal/", "archive/"] {
         assert!(files.iter().any(|file| file.path.starts_with(part)), "the fixture has no {part}");
     }
-    opens(&files);
+    // The version that wrote it recorded no beginning of the first window.
+    opens(&files, Timestamp::EPOCH);
 }
 
 /// The archive is derived: without it the same is found.
@@ -256,7 +260,7 @@ fn format_2_is_read() {
 fn format_2_is_read_without_its_archive() {
     let mut files = packed_files(2);
     files.retain(|file| !file.path.starts_with("archive/"));
-    opens(&files);
+    opens(&files, Timestamp::EPOCH);
 }
 
 /// Tries to start on the fixture of format 1, changed as a test wishes; nothing may change.
@@ -307,5 +311,5 @@ fn what_format_1_holds_is_refused_under_the_name_of_format_2() {
 fn the_present_version_writes_what_it_reads() {
     let data = tempfile::tempdir().unwrap();
     let files = runtime().block_on(write(data.path()));
-    opens(&files);
+    opens(&files, Timestamp::from_ms(START_MS));
 }

@@ -220,6 +220,9 @@ events! {
         /// creation in its record.
         57 RemaindersCarried { id as "settlementId": SettlementId, accounts: Vec<CarriedRemainder> }
             = "settlement {id}: remainders {accounts}";
+        /// The hub first started, and the first window opened. The first record of a journal has it; journals of
+        /// earlier versions lack it.
+        58 FirstWindowOpened(at: Timestamp) = "window 1 opened at {at}";
         /// A rule for interchange fees was created.
         60 FeeRuleCreated(rule: FeeRule) = "fee rule {rule} created";
         /// The end of a rule for interchange fees was set.

@@ -6,7 +6,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use upesi_types::Amount;
+use upesi_types::{Amount, Timestamp};
 
 use crate::account::AccountId;
 use crate::callback::CallbackKey;
@@ -332,8 +332,14 @@ fn read_outbox(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
     Ok(())
 }
 
+/// Before the first record, the first window only shows when it opened: a replay does not know.
 fn write_windows(ledger: &Ledger, encoder: &mut Encoder<'_>) {
-    ledger.windows.encode(encoder);
+    if ledger.last_seq > 0 || ledger.windows.all.len() > 1 {
+        return ledger.windows.encode(encoder);
+    }
+    let mut windows = ledger.windows.clone();
+    windows.set_first_opened(Timestamp::EPOCH);
+    windows.encode(encoder);
 }
 
 fn read_windows(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {

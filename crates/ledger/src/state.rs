@@ -138,6 +138,14 @@ impl Ledger {
         ledger
     }
 
+    /// Shows the first window as opened at an instant, until a record states when. Changes nothing once there are
+    /// records.
+    pub fn show_first_window_opened(&mut self, at: Timestamp) {
+        if self.last_seq == 0 {
+            self.windows.set_first_opened(at);
+        }
+    }
+
     /// Folds one journal record into the state: its sequence, instant, events and callbacks.
     ///
     /// Panics when the record contradicts the state; that is a fault of the program, never of a request.
@@ -253,6 +261,7 @@ impl Ledger {
             }
             Event::FundsPrepared(funds) => self.apply_funds_prepared(now, funds),
             Event::FundsEnded { id, state, reason } => self.apply_funds_ended(now, id, state, reason),
+            Event::FirstWindowOpened(at) => self.windows.set_first_opened(at),
             Event::WindowClosed { id, next, reason, contents } => {
                 self.windows.close(now, (id, next), reason, contents, &self.accounts);
             }

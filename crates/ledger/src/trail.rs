@@ -93,10 +93,10 @@ pub fn effects_of(events: &[Event]) -> [u8; 32] {
     Sha256::digest(&bytes).into()
 }
 
-/// Whether an event is part of what an entry is bound to: not the entry itself, and not the instant of the decision,
-/// which the entry has.
+/// Whether an event is part of what an entry is bound to: not the entry itself, not the instant of the decision, which
+/// the entry has, and not the start of the hub, which the engine adds.
 const fn is_bound(event: &Event) -> bool {
-    !matches!(event, Event::OperatorActed(_) | Event::DecidedAt(_))
+    !matches!(event, Event::OperatorActed(_) | Event::DecidedAt(_) | Event::FirstWindowOpened(_))
 }
 
 /// A text, cut to what an entry may hold.

@@ -228,7 +228,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// The first window, open and empty.
+    /// The first window, open and empty. [`Self::set_first_opened`] sets its beginning.
     pub(crate) fn new(hash_seed: u64, pairs_kept_max: usize) -> Self {
         let open = HashMap::with_hasher(FixedState::with_seed(hash_seed));
         let mut windows = Self {
@@ -242,6 +242,12 @@ impl Windows {
         };
         windows.begin(WindowId(1), Timestamp::EPOCH);
         windows
+    }
+
+    /// Sets when the first window opened, which is open.
+    pub(crate) fn set_first_opened(&mut self, at: Timestamp) {
+        let [first] = &mut self.all[..] else { panic!("the first window is open before there are others") };
+        (first.created_at, first.changed_at) = (at, at);
     }
 
     fn begin(&mut self, id: WindowId, at: Timestamp) {

@@ -321,6 +321,7 @@ fn event() -> impl Strategy<Value = Event> {
             }),
         funds().prop_map(Event::FundsPrepared),
         timestamp().prop_map(Event::DecidedAt),
+        timestamp().prop_map(Event::FirstWindowOpened),
         (any::<i64>(), text()).prop_map(|(jump_ms, reason)| Event::ClockAccepted { jump_ms, reason }),
         (transfer_id(), proptest::sample::select(FundsState::ALL), text())
             .prop_map(|(id, state, reason)| Event::FundsEnded { id, state, reason }),

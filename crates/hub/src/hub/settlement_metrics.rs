@@ -51,7 +51,8 @@ impl SettlementSample {
             sample.windows[WindowState::ALL.iter().position(is_own).unwrap_or(0)] += 1;
             match window.state {
                 WindowState::Open if sample.open_transfers > 0 => {
-                    // The first window is as old as the ledger; no transfer commits before there is a model.
+                    // No transfer commits before there is a model. Ledgers of earlier versions do not know when their
+                    // first window opened.
                     let models = ledger.models().iter().map(|model| model.created_at).min();
                     sample.open_seconds = age(models.unwrap_or(now).max(window.created_at));
                 }

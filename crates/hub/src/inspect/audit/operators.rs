@@ -186,7 +186,7 @@ impl Books {
             Event::ProposalEnded { by, .. } => {
                 actor == if by.is_some() { Actor::Operator } else { Actor::Clock }
             }
-            Event::DecidedAt(_) => true,
+            Event::DecidedAt(_) | Event::FirstWindowOpened(_) => true,
             _ => actor == Actor::Operator,
         }
     }
