@@ -59,11 +59,22 @@ pub(super) fn check_unpacked(bytes: &[u8], bytes_max: u64) -> Result<(), String>
     Ok(())
 }
 
+/// The text of a cell. Dates, booleans and errors have texts that are not amounts, whatever number is behind them.
 fn text_of(cell: &Data) -> String {
     match cell {
         Data::Float(number) => text_of_number(*number),
         Data::String(text) => text.trim().to_owned(),
-        other => other.to_string(),
+        Data::DateTime(instant) if instant.is_duration() => format!("time {instant}"),
+        Data::DateTime(instant) => {
+            let (year, month, day, ..) = instant.to_ymd_hms_milli();
+            format!("date {year:04}-{month:02}-{day:02}")
+        }
+        Data::DateTimeIso(text) => format!("date {text}"),
+        Data::DurationIso(text) => format!("time {text}"),
+        Data::Bool(value) => format!("boolean {value}"),
+        Data::Error(error) => format!("error {error}"),
+        Data::Int(number) => number.to_string(),
+        Data::Empty => String::new(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The file that the settlement bank has filled in, as CSV or XLSX: its cells as texts, and what they say.
 
+use std::fmt;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -18,19 +19,52 @@ const HEADINGS_ROW: usize = 6;
 /// What an XLSX file begins with: it is a ZIP archive.
 const ZIP: &[u8] = b"PK\x03\x04";
 
-/// What the file says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What the columns are about, in their headings. Mojaloop's portals write the name of the scheme beside it.
+const COLUMN_WORDS: [(usize, &str); 3] = [(0, "Participant"), (2, "Balance"), (3, "Transfer")];
+/// The column of currencies, which files of Mojaloop's portals lack.
+const CURRENCY_COLUMN: (usize, &str) = (4, "Currency");
+
+/// What the file says, as far as it can be read.
+#[derive(Debug)]
 pub(super) struct BankFile {
-    pub(super) settlement: u32,
-    pub(super) lines: Vec<Line>,
+    pub(super) settlement: Option<u32>,
+    pub(super) rows: Vec<Row>,
+    pub(super) mistakes: Vec<Mistake>,
 }
 
-/// A row about one account.
+/// Something that is wrong with a file.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    /// Counted from 1, as spreadsheets do; absent if it is about the whole file.
+    pub(super) row: Option<usize>,
+    pub(super) text: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.row {
+            Some(row) => write!(f, "row {row}: {}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
+}
+
+/// A row about one account, as far as it can be read.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) number: usize,
+    /// Participant, account and name.
+    pub(super) owner: Option<(u32, u32, String)>,
+    pub(super) balance: Option<Amount>,
+    pub(super) net: Option<Amount>,
+    /// Absent where the file has no column of currencies.
+    pub(super) currency: Option<String>,
+}
+
+/// A row without mistakes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Counted from 1, as spreadsheets do.
     pub(super) row: usize,
-    pub(super) participant: u32,
     pub(super) account: u32,
     pub(super) name: String,
     /// The balance of the DFSP's liquidity account after the settlement.
@@ -89,51 +123,56 @@ pub(crate) fn cells_of_csv(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
 }
 
 impl BankFile {
-    /// What the cells say.
-    ///
-    /// # Errors
-    /// All mistakes, one per line, each with its row.
-    pub(super) fn parse(rows: &[Vec<String>]) -> Result<Self, Vec<String>> {
+    /// What the cells say, and everything that is wrong with them.
+    pub(super) fn parse(cells: &[Vec<String>]) -> Self {
         let cell = |row: usize, column: usize| {
-            let cells = rows.get(row - 1);
+            let cells = cells.get(row - 1);
             cells.and_then(|cells| cells.get(column)).map_or("", String::as_str)
         };
         let mut mistakes = Vec::new();
-        let is_labelled = cell(1, 0) == "Settlement ID";
+        let is_labelled = has_words(cell(1, 0), "Settlement ID");
         let settlement = cell(1, 1).parse().ok().filter(|_| is_labelled);
         if settlement.is_none() {
-            mistakes.push("row 1: there must be \"Settlement ID\" and its number".to_owned());
+            let text = "there must be \"Settlement ID\" and its number".to_owned();
+            mistakes.push(Mistake { row: Some(1), text });
         }
-        let headings =
-            ["Participant (PayerFSP Identifier)", "", "Balance", "Settlement Transfer", "Currency"];
-        for (column, heading) in headings.iter().enumerate().filter(|(_, heading)| !heading.is_empty()) {
-            if cell(HEADINGS_ROW, column) != *heading {
-                mistakes.push(format!("row {HEADINGS_ROW}: the heading {heading:?} is not in its place"));
+        for (column, words) in COLUMN_WORDS {
+            if !has_words(cell(HEADINGS_ROW, column), words) {
+                let text = format!("the heading \"{words}\" is not in its place");
+                mistakes.push(Mistake { row: Some(HEADINGS_ROW), text });
             }
         }
-        let mut lines = Vec::new();
-        for row in HEADINGS_ROW + 1..=rows.len() {
-            if cell(row, 0).is_empty() {
-                // What stands below is no part of the table; it must not be rows that were cut off from it.
-                if (row..=rows.len()).any(|below| is_about_account(cell(below, 0))) {
-                    mistakes.push(format!("row {row}: it is empty, and accounts follow"));
-                }
-                break;
-            }
-            match Line::parse(row, &[0, 2, 3, 4].map(|column| cell(row, column))) {
-                Ok(line) => lines.push(line),
-                Err(found) => mistakes.extend(found.into_iter().map(|text| format!("row {row}: {text}"))),
+        let has_currencies = has_words(cell(HEADINGS_ROW, CURRENCY_COLUMN.0), CURRENCY_COLUMN.1);
+        let mut rows = Vec::new();
+        for row in HEADINGS_ROW + 1..=last_row(cells) {
+            if !cell(row, 0).is_empty() {
+                let currency = has_currencies.then(|| cell(row, CURRENCY_COLUMN.0).to_owned());
+                rows.push(Row::parse(
+                    row,
+                    [0, 2, 3].map(|column| cell(row, column)),
+                    currency,
+                    &mut mistakes,
+                ));
+            } else if !cell(row - 1, 0).is_empty() {
+                let text = "it is empty, and accounts follow".to_owned();
+                mistakes.push(Mistake { row: Some(row), text });
             }
         }
-        match settlement {
-            Some(settlement) if mistakes.is_empty() => Ok(Self { settlement, lines }),
-            _ => Err(mistakes),
-        }
+        Self { settlement, rows, mistakes }
     }
 }
 
-fn is_about_account(text: &str) -> bool {
-    identified(text).is_some()
+/// The last row of the table. Texts below an empty row are remarks, and accounts belong to the table.
+fn last_row(cells: &[Vec<String>]) -> usize {
+    let mut firsts = cells.iter().map(|cells| cells.first().map_or("", String::as_str));
+    let until_empty = firsts.clone().skip(HEADINGS_ROW).take_while(|first| !first.is_empty()).count();
+    let last_account = firsts.rposition(|first| identified(first).is_some());
+    last_account.map_or(0, |index| index + 1).max(HEADINGS_ROW + until_empty)
+}
+
+/// Whether a label or heading contains words, in whatever case.
+fn has_words(cell: &str, words: &str) -> bool {
+    cell.to_ascii_lowercase().contains(&words.to_ascii_lowercase())
 }
 
 /// `2 3 greenbank`: participant, account, name.
@@ -143,32 +182,32 @@ fn identified(text: &str) -> Option<(u32, u32, &str)> {
     Some((number(parts.next())?, number(parts.next())?, parts.next().filter(|name| !name.is_empty())?))
 }
 
-impl Line {
-    fn parse(row: usize, [account, balance, net, currency]: &[&str; 4]) -> Result<Self, Vec<String>> {
-        let mut mistakes = Vec::new();
-        let owner = identified(account);
+impl Row {
+    fn parse(
+        number: usize,
+        [account, balance, net]: [&str; 3],
+        currency: Option<String>,
+        mistakes: &mut Vec<Mistake>,
+    ) -> Self {
+        let mut note = |text: String| mistakes.push(Mistake { row: Some(number), text });
+        let owner =
+            identified(account).map(|(participant, account, name)| (participant, account, name.to_owned()));
         if owner.is_none() {
-            mistakes.push(format!("{account:?} is not an account as the hub wrote it"));
+            note(format!("{account:?} is not an account as the hub wrote it"));
         }
         let mut read = |name: &str, text: &str| match amount(text) {
             Ok(amount) => Some(amount),
             Err(_) if text.is_empty() => {
-                mistakes.push(format!("the {name} is empty"));
+                note(format!("the {name} is empty"));
                 None
             }
             Err(error) => {
-                mistakes.push(format!("the {name} {text:?} {error}"));
+                note(format!("the {name} {text:?} {error}"));
                 None
             }
         };
         let (balance, net) = (read("balance", balance), read("settlement transfer", net));
-        match (owner, balance, net) {
-            (Some((participant, account, name)), Some(balance), Some(net)) => {
-                let (name, currency) = (name.to_owned(), (*currency).to_owned());
-                Ok(Self { row, participant, account, name, balance, net, currency })
-            }
-            _ => Err(mistakes),
-        }
+        Self { number, owner, balance, net, currency }
     }
 }
 

@@ -14,8 +14,9 @@ use std::path::PathBuf;
 use apply::{Applied, Records};
 #[cfg(feature = "workbooks")]
 pub(super) use file::ROWS_MAX;
-use file::{BankFile, Line};
+use file::{BankFile, Line, Mistake, Row};
 use serde::Serialize;
+use upesi_ledger::SettlementState;
 use upesi_types::{Amount, Currency};
 
 use super::api::Settlement;
@@ -24,6 +25,7 @@ use super::{Done, Hub, HubOptions, SettlementError};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::state::settlement_balance;
 use crate::scheme::write;
+use crate::terminal::note;
 
 #[cfg(test)]
 pub(crate) use file::cells_of_csv;
@@ -58,6 +60,8 @@ struct Entry {
 struct Shown {
     settlement: u32,
     state: String,
+    /// Whether the file was applied, or only checked.
+    applied: bool,
     reference: String,
     accounts: Vec<AccountShown>,
     warnings: Vec<String>,
@@ -90,13 +94,13 @@ pub async fn reconcile(
     let hub = Hub::connect(options).await?.with_reason(&apply::reason(reconcile.settlement));
     let figures = hub.figures(reconcile.settlement).await.map_err(SettlementError::into_failure)?;
     figures.check().map_err(|text| Failure::new(Exit::Data, text))?;
-    let file = checked(&cells, &figures).map_err(|mistakes| {
+    let lines = checked(&cells, &figures).map_err(|mistakes| {
         let shown = reconcile.file.display();
         Failure::new(Exit::Data, format!("{shown}: nothing was changed\n{}", mistakes.join("\n")))
     })?;
     let reference = format!("bank-{}-{}", reconcile.settlement, &digest[..16]);
     let settlement = hub.settlement_of(reconcile.settlement).await?;
-    let entries = hub.entries(&file, &settlement).await.map_err(SettlementError::into_failure)?;
+    let entries = hub.entries(&lines, &settlement).await.map_err(SettlementError::into_failure)?;
     let mut warnings = repeated(&settlement, &reference);
     warnings.extend(entries.iter().flat_map(|entry| warnings_of(&entry.line, entry.cover)));
     let mut applied = Applied::default();
@@ -111,8 +115,15 @@ pub async fn reconcile(
         applied = hub.apply(&records, &entries).await.map_err(SettlementError::into_failure)?;
     }
     let state = hub.settlement_of(reconcile.settlement).await?.state;
-    let shown = Shown::new(reconcile.settlement, state, reference, &entries, warnings);
+    let is_settled = state == SettlementState::Settled.as_str();
+    let shown = Shown::new(reconcile, state, reference, &entries, warnings);
     write(output, &if options.json { shown.to_json()? } else { shown.to_text() })?;
+    if !reconcile.applies {
+        note("nothing was changed: the file was only checked");
+        if !is_settled {
+            note("--apply finishes the settlement; --move-cover also records what the bank moved");
+        }
+    }
     ended(applied)
 }
 
@@ -134,10 +145,36 @@ fn ended(Applied { failures, waiting }: Applied) -> Outcome {
     }
 }
 
-fn checked(cells: &[Vec<String>], figures: &Figures) -> Result<BankFile, Vec<String>> {
-    let file = BankFile::parse(cells)?;
-    let errors = errors(&file, figures);
-    if errors.is_empty() { Ok(file) } else { Err(errors) }
+/// The rows of a file, one for each account of the settlement.
+///
+/// # Errors
+/// All mistakes, by row.
+fn checked(cells: &[Vec<String>], figures: &Figures) -> Result<Vec<Line>, Vec<String>> {
+    let BankFile { settlement, rows, mut mistakes } = BankFile::parse(cells);
+    mistakes.extend(contradictions(settlement, &rows, figures));
+    // Those about the whole file come last.
+    mistakes.sort_by_key(|mistake| mistake.row.unwrap_or(usize::MAX));
+    if mistakes.is_empty() {
+        return Ok(rows.into_iter().filter_map(|row| line_of(row, figures)).collect());
+    }
+    Err(mistakes.iter().map(Mistake::to_string).collect())
+}
+
+/// A row that can be read as a whole.
+fn line_of(row: Row, figures: &Figures) -> Option<Line> {
+    let currency = currency_of(&row, figures)?.to_owned();
+    let Row { number: row, owner, balance, net, .. } = row;
+    let (_, account, name) = owner?;
+    Some(Line { row, account, name, balance: balance?, net: net?, currency })
+}
+
+/// The currency of a row; the currency of its account if the file has no column of currencies.
+fn currency_of<'a>(row: &'a Row, figures: &'a Figures) -> Option<&'a str> {
+    if row.currency.is_some() {
+        return row.currency.as_deref();
+    }
+    let (_, account, _) = row.owner.as_ref()?;
+    figures.parties.get(account).map(|party| &*party.currency)
 }
 
 /// Whether the settlement was finished, and by which file.
@@ -159,9 +196,9 @@ impl Hub {
     }
 
     /// The hub's side of each row.
-    async fn entries(&self, file: &BankFile, settlement: &Settlement) -> Done<Vec<Entry>> {
-        let mut entries = Vec::with_capacity(file.lines.len());
-        for line in &file.lines {
+    async fn entries(&self, lines: &[Line], settlement: &Settlement) -> Done<Vec<Entry>> {
+        let mut entries = Vec::with_capacity(lines.len());
+        for line in lines {
             let Line { name, currency, .. } = line;
             let balance = settlement_balance(&self.api.0, name, currency).await?;
             let missing =
@@ -173,8 +210,7 @@ impl Hub {
             let is_recorded = accounts
                 .any(|account| account.id == entry.line.account && account.cover_transfer_id.is_some());
             // Earlier versions recorded the movement by itself.
-            entry.cover.is_moved =
-                is_recorded || self.movement(&entry, file.settlement).await?.state.is_some();
+            entry.cover.is_moved = is_recorded || self.movement(&entry, settlement.id).await?.state.is_some();
             entries.push(entry);
         }
         Ok(entries)
@@ -183,7 +219,7 @@ impl Hub {
 
 impl Shown {
     fn new(
-        settlement: u32,
+        Reconcile { settlement, applies, .. }: &Reconcile,
         state: String,
         reference: String,
         entries: &[Entry],
@@ -197,7 +233,8 @@ impl Shown {
             cover: entry.cover.amount.to_string(),
             balance: entry.line.balance.to_string(),
         };
-        Self { settlement, state, reference, accounts: entries.iter().map(account).collect(), warnings }
+        let accounts = entries.iter().map(account).collect();
+        Self { settlement: *settlement, state, applied: *applies, reference, accounts, warnings }
     }
 
     fn to_json(&self) -> Result<String, Failure> {
@@ -231,35 +268,48 @@ impl Shown {
 // What a bank's file must say so that it is this settlement's, and what an operator should look at.
 
 /// Everything that makes the file another one than the hub wrote, or not a whole one.
-fn errors(file: &BankFile, figures: &Figures) -> Vec<String> {
-    let mut errors = Vec::new();
-    if file.settlement != figures.id {
-        errors.push(format!("row 1: it is the file of settlement {}, not {}", file.settlement, figures.id));
+fn contradictions(settlement: Option<u32>, rows: &[Row], figures: &Figures) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    if let Some(other) = settlement.filter(|settlement| *settlement != figures.id) {
+        let text = format!("it is the file of settlement {other}, not {}", figures.id);
+        mistakes.push(Mistake { row: Some(1), text });
     }
+    let mut of_all = Vec::new();
     if figures.state == "ABORTED" {
-        errors.push(format!("settlement {} was aborted", figures.id));
+        of_all.push(format!("settlement {} was aborted", figures.id));
     }
     let mut seen = BTreeSet::new();
-    let mut sums = BTreeMap::<&str, i128>::new();
-    for line in &file.lines {
-        *sums.entry(&line.currency).or_default() += i128::from(line.net.units());
-        if !seen.insert(line.account) {
-            errors.push(format!("row {}: account {} is named twice", line.row, line.account));
-            continue;
-        }
-        errors.extend(error_of(line, figures).map(|text| format!("row {}: {text}", line.row)));
+    for row in rows {
+        let account = row.owner.as_ref().map(|(_, account, _)| *account);
+        let found = match account.filter(|account| !seen.insert(*account)) {
+            Some(account) => vec![format!("account {account} is named twice")],
+            None => contradictions_of(row, figures),
+        };
+        mistakes.extend(found.into_iter().map(|text| Mistake { row: Some(row.number), text }));
     }
     let missing = figures.parties.iter().filter(|(account, _)| !seen.contains(account));
-    errors.extend(missing.map(|(account, party)| {
+    of_all.extend(missing.map(|(account, party)| {
         format!("account {account} of {} is missing, which the settlement has", party.name)
     }));
-    let wrong = sums.iter().filter(|(_, sum)| **sum != 0);
-    errors.extend(wrong.map(|(currency, sum)| {
-        let sum = i64::try_from(*sum).ok().and_then(Amount::from_units);
+    let wrong = sums(rows, figures).into_iter().filter_map(|(currency, sum)| Some((currency, sum?)));
+    of_all.extend(wrong.filter(|(_, sum)| *sum != 0).map(|(currency, sum)| {
+        let sum = i64::try_from(sum).ok().and_then(Amount::from_units);
         let sum = sum.map_or_else(|| "more than an amount".to_owned(), |sum| sum.to_string());
         format!("the settlement transfers in {currency} sum to {sum}, not 0")
     }));
-    errors
+    mistakes.extend(of_all.into_iter().map(|text| Mistake { row: None, text }));
+    mistakes
+}
+
+/// The sum of the settlement transfers in each currency; `None` if one of them cannot be read.
+fn sums<'a>(rows: &'a [Row], figures: &'a Figures) -> BTreeMap<&'a str, Option<i128>> {
+    let mut sums = BTreeMap::<&str, Option<i128>>::new();
+    for row in rows {
+        let Some(currency) = currency_of(row, figures) else { continue };
+        let sum = sums.entry(currency).or_insert(Some(0));
+        *sum = sum.zip(row.net).map(|(sum, net)| sum + i128::from(net.units()));
+    }
+    sums
 }
 
 /// The decimals of a currency, if an amount has more: no bank can hold or pay it.
@@ -267,37 +317,43 @@ fn too_fine(amount: Amount, currency: Currency) -> Option<u32> {
     currency.decimals().filter(|_| !currency.has(amount))
 }
 
-fn error_of(line: &Line, figures: &Figures) -> Option<String> {
-    let Line { participant, account, name, net, currency, .. } = line;
-    for (what, amount) in [("balance", line.balance), ("settlement transfer", *net)] {
-        if let Some(decimals) = Currency::parse(currency).and_then(|known| too_fine(amount, known)) {
-            let text = format!("the {what} {amount} has more decimals than {currency}, which has {decimals}");
-            // Versions before remainders were carried over left such nets.
-            let is_of_hub =
-                figures.parties.get(account).is_some_and(|party| party.net == amount.units().into());
-            return Some(match what {
-                "settlement transfer" if is_of_hub => {
-                    format!("{text}: abort the settlement and create it again")
-                }
-                _ => text,
-            });
-        }
+/// What a row says otherwise than the hub.
+fn contradictions_of(row: &Row, figures: &Figures) -> Vec<String> {
+    let mut found = Vec::new();
+    let party = row.owner.as_ref().and_then(|(_, account, _)| figures.parties.get(account));
+    for (what, amount) in [("balance", row.balance), ("settlement transfer", row.net)] {
+        let (Some(amount), Some(currency)) = (amount, currency_of(row, figures)) else { continue };
+        let Some(decimals) = Currency::parse(currency).and_then(|known| too_fine(amount, known)) else {
+            continue;
+        };
+        let text = format!("the {what} {amount} has more decimals than {currency}, which has {decimals}");
+        // Versions before remainders were carried over left such nets.
+        let is_of_hub = party.is_some_and(|party| party.net == amount.units().into());
+        found.push(match what {
+            "settlement transfer" if is_of_hub => {
+                format!("{text}: abort the settlement and create it again")
+            }
+            _ => text,
+        });
     }
-    let Some(party) = figures.parties.get(account) else {
-        return Some(format!("the settlement has no account {account}"));
+    let Some((participant, account, name)) = &row.owner else { return found };
+    let Some(party) = party else {
+        found.push(format!("the settlement has no account {account}"));
+        return found;
     };
     if (party.participant, &party.name) != (*participant, name) {
         let (participant, name) = (party.participant, &party.name);
-        return Some(format!("account {account} is that of {participant} {name}"));
+        found.push(format!("account {account} is that of {participant} {name}"));
     }
-    if party.currency != *currency {
-        return Some(format!("account {account} is in {}, not {currency:?}", party.currency));
+    if let Some(other) = row.currency.as_ref().filter(|currency| **currency != party.currency) {
+        found.push(format!("account {account} is in {}, not {other:?}", party.currency));
     }
-    if party.net != i128::from(net.units()) {
+    if let Some(net) = row.net.filter(|net| party.net != i128::from(net.units())) {
         let settled = i64::try_from(party.net).ok().and_then(Amount::from_units).unwrap_or_default();
-        return Some(format!("the settlement transfer of {name} is {settled} {currency}, not {net}"));
+        let (name, currency) = (&party.name, &party.currency);
+        found.push(format!("the settlement transfer of {name} is {settled} {currency}, not {net}"));
     }
-    None
+    found
 }
 
 /// What the hub holds for a DFSP.

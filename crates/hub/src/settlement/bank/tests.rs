@@ -7,7 +7,7 @@ use upesi_types::Amount;
 use super::super::report::tests::{PAIRS, figures, settlement};
 use super::super::report::{Figures, ReportKind, render_to};
 use super::apply::Caps;
-use super::file::{BankFile, cells_of_csv, read};
+use super::file::{Line, cells_of_csv, read};
 use super::{Cover, checked, repeated, warnings_of};
 use crate::exit::Exit;
 use crate::settlement::workbook::check_unpacked;
@@ -33,7 +33,7 @@ fn filled() -> String {
 }
 
 /// What is read from a file with these bytes.
-fn read_bytes(bytes: &[u8]) -> Result<BankFile, Vec<String>> {
+fn read_bytes(bytes: &[u8]) -> Result<Vec<Line>, Vec<String>> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("bank");
     std::fs::write(&path, bytes).unwrap();
@@ -83,7 +83,6 @@ fn a_workbook_takes_no_more_room_than_its_rows_need() {
 fn a_filled_file_is_read_back_from_csv_and_xlsx() {
     let file = read_bytes(filled().as_bytes()).unwrap();
     let lines: Vec<_> = file
-        .lines
         .iter()
         .map(|line| {
             let (net, balance) = (line.net, line.balance);
@@ -97,7 +96,7 @@ fn a_filled_file_is_read_back_from_csv_and_xlsx() {
         "10 11 =red 1234.5 0 TZS",
         "11 9 green -1234.5 99.5 TZS",
     ];
-    assert_eq!((file.settlement, lines), (7, expected.map(str::to_owned).to_vec()));
+    assert_eq!(lines, expected);
     // As a spreadsheet: the hub's own XLSX, with balances as numbers and as texts.
     let bytes = render_to(&own(), &ReportKind::Bank, true).unwrap();
     assert_eq!(bytes, render_to(&own(), &ReportKind::Bank, true).unwrap(), "the same bytes each time");
@@ -105,11 +104,119 @@ fn a_filled_file_is_read_back_from_csv_and_xlsx() {
     assert_eq!(read_bytes(&with_balances()).unwrap(), file);
 }
 
+/// The layout of Mojaloop's portals: labels and headings have the scheme's name, and currencies have no column.
+fn of_a_portal() -> String {
+    let head = "Settlement ID,7\r\nSettlement Completed Date,2026-11-23\r\nSettlement Completed Time,10:00\r\nTimezone,EAT\r\n\r\n\
+                Participant (Vuka Scheme Identifier),Participant (Bank Identifier),Balance,Settlement Transfer\r\n";
+    let filled = filled();
+    let (_, rows) = filled.split_once(",Currency\r\n").unwrap();
+    let rows = rows.lines().map(|row| row.rsplit_once(',').unwrap().0.to_owned() + "\r\n");
+    head.to_owned() + &rows.collect::<String>()
+}
+
+#[test]
+fn files_in_the_layout_of_portals_are_read() {
+    let own = read_bytes(filled().as_bytes()).unwrap();
+    let portal = of_a_portal();
+    assert!(portal.contains("3 5 blue,,\"1,050.00\",-50\r\n"), "{portal}");
+    for text in [
+        portal.clone(),
+        portal.replace("Settlement ID", "Vuka Settlement Id"),
+        portal.replace(",Balance,Settlement Transfer", ",Vuka balance,Vuka Settlement Transfer Amount"),
+        // Beside the table stand a bank's remarks.
+        portal
+            .replace("Settlement Transfer\r\n", "Settlement Transfer,Checked by\r\n")
+            .replace("-50", "-50,Amina"),
+    ] {
+        assert_eq!(read_bytes(text.as_bytes()), Ok(own.clone()), "{text}");
+    }
+    for (from, to, expected) in [
+        (
+            ",-50\r",
+            ",-50.5\r",
+            vec![
+                "row 8: the settlement transfer of blue is -50 KES, not -50.5",
+                "the settlement transfers in KES sum to -0.5, not 0",
+            ],
+        ),
+        (
+            "3 5 blue,,\"1,050.00\"",
+            "3 5 blue,,1.005",
+            vec!["row 8: the balance 1.005 has more decimals than KES, which has 2"],
+        ),
+        (
+            "3 5 blue",
+            "3 6 blue",
+            vec![
+                "row 8: the settlement has no account 6",
+                "account 5 of blue is missing, which the settlement has",
+                "the settlement transfers in KES sum to 50, not 0",
+            ],
+        ),
+    ] {
+        assert!(portal.contains(from), "{from}");
+        assert_eq!(mistakes(&portal.replacen(from, to, 1)), expected);
+    }
+}
+
+#[test]
+fn all_mistakes_are_listed_though_balances_are_empty() {
+    let text = filled()
+        .replace("Settlement ID,7", "Settlement ID,8")
+        .replace("4 7 =red,,500,-20", "4 7 =red,,,-20")
+        .replace("3 5 blue,,\"1,050.00\",-50", "3 5 blue,,,-51")
+        .replace("4 11 =red,,0,", "4 12 =red,,none,");
+    assert_eq!(
+        mistakes(&text),
+        [
+            "row 1: it is the file of settlement 8, not 7",
+            "row 7: the balance is empty",
+            "row 8: the balance is empty",
+            "row 8: the settlement transfer of blue is -50 KES, not -51",
+            "row 10: the balance \"none\" is not an amount",
+            "row 10: the settlement has no account 12",
+            "account 11 of =red is missing, which the settlement has",
+            "the settlement transfers in KES sum to -1, not 0",
+        ]
+    );
+}
+
+/// A date is a number behind its format: 46355 is 2026-11-29.
+#[test]
+fn dates_booleans_and_errors_are_no_amounts() {
+    use rust_xlsxwriter::{ExcelDateTime, Format, Formula};
+    let date = Format::new().set_num_format("yyyy-mm-dd");
+    let time = Format::new().set_num_format("[hh]:mm");
+    let bytes = xlsx_of(&filled(), |sheet| {
+        let day = ExcelDateTime::from_ymd(2026, 11, 29).unwrap();
+        sheet.write_datetime_with_format(6, 2, &day, &date).unwrap();
+        sheet.write_boolean(7, 2, true).unwrap();
+        sheet.write_formula(8, 2, Formula::new("=1/0").set_result("#DIV/0!")).unwrap();
+        sheet.write_number_with_format(9, 2, 1.5, &time).unwrap();
+        sheet.write_boolean(10, 3, false).unwrap();
+    });
+    assert_eq!(
+        read_bytes(&bytes).unwrap_err(),
+        [
+            "row 7: the balance \"date 2026-11-29\" is not an amount",
+            "row 8: the balance \"boolean true\" is not an amount",
+            "row 9: the balance \"error #DIV/0!\" is not an amount",
+            "row 10: the balance \"time 1.5\" is not an amount",
+            "row 11: the settlement transfer \"boolean false\" is not an amount",
+        ]
+    );
+}
+
 /// A bank's own spreadsheet with the same cells.
 fn with_balances() -> Vec<u8> {
+    xlsx_of(&filled(), |_| {})
+}
+
+/// A spreadsheet with the cells of a CSV, numbers as numbers. A test may change cells.
+fn xlsx_of(csv: &str, change: impl FnOnce(&mut rust_xlsxwriter::Worksheet)) -> Vec<u8> {
     let mut workbook = rust_xlsxwriter::Workbook::new();
     let sheet = workbook.add_worksheet();
-    for (row, line) in (0..).zip(filled().lines()) {
+    for (row, line) in (0..).zip(csv.lines()) {
         let cells = cells_of_csv(line.as_bytes()).unwrap().pop().unwrap_or_default();
         for (column, cell) in (0..).zip(&cells) {
             match cell.parse::<f64>() {
@@ -118,6 +225,7 @@ fn with_balances() -> Vec<u8> {
             };
         }
     }
+    change(sheet);
     workbook.save_to_buffer().unwrap()
 }
 
@@ -168,7 +276,14 @@ fn altered_files_are_refused() {
             "4 7 =red",
             vec!["row 8: account 7 is named twice", "account 5 of blue is missing, which the settlement has"],
         ),
-        ("3 5 blue", "blue", vec!["row 8: \"blue\" is not an account as the hub wrote it"]),
+        (
+            "3 5 blue",
+            "blue",
+            vec![
+                "row 8: \"blue\" is not an account as the hub wrote it",
+                "account 5 of blue is missing, which the settlement has",
+            ],
+        ),
         (",500,", ",,", vec!["row 7: the balance is empty"]),
         (",500,", ",5.00001,", vec!["row 7: the balance \"5.00001\" exceeds allowed scale of 4"]),
         (",500,", ",much,", vec!["row 7: the balance \"much\" is not an amount"]),
@@ -179,6 +294,10 @@ fn altered_files_are_refused() {
         assert_eq!(found, expected);
     }
     assert!(mistakes("").len() > 1);
+}
+
+#[test]
+fn the_file_of_an_aborted_settlement_is_refused() {
     let mut aborted = settlement();
     aborted["state"] = "ABORTED".into();
     let (cells, _) = {
@@ -199,6 +318,8 @@ fn amounts_that_their_currency_cannot_have_are_refused() {
             ",99,-1.5,UGX",
             vec![
                 "row 11: the settlement transfer -1.5 has more decimals than UGX, which has 0",
+                "row 11: account 9 is in TZS, not \"UGX\"",
+                "row 11: the settlement transfer of green is -1234.5 TZS, not -1.5",
                 "the settlement transfers in TZS sum to 1234.5, not 0",
                 "the settlement transfers in UGX sum to -1.5, not 0",
             ],
@@ -243,7 +364,7 @@ fn balances_that_the_hub_does_not_expect_are_warnings() {
     let file = read_bytes(filled().as_bytes()).unwrap();
     let amount = |text: &str| Amount::parse_decimal(text).unwrap();
     let cover = |text: &str, is_moved| Cover { amount: amount(text), is_moved };
-    let [red, _, green, zero, _] = &file.lines[..] else { panic!("{file:?}") };
+    let [red, _, green, zero, _] = &file[..] else { panic!("{file:?}") };
     // red receives 20, green pays 70.
     assert_eq!(warnings_of(red, cover("480", false)), Vec::<String>::new());
     assert_eq!(warnings_of(red, cover("500", true)), Vec::<String>::new());

@@ -69,12 +69,23 @@ fn a_bank_file_finishes_its_settlement_once() {
     assert_eq!(failure(&world, &["reconcile", "1", "/nonexistent"]).0, 66);
     assert_eq!(failure(&world, &["reconcile", "1", file, "--move-cover"]).0, 64);
     std::fs::write(&path, &good).unwrap();
-    let shown = settlement(&world, &["reconcile", "1", file]);
+    let output = settlement_at(&world.admin_url(), &["reconcile", "1", file]);
+    let shown = text(&output.stdout);
     assert!(shown.contains("PENDING_SETTLEMENT") && !shown.contains('?'), "{shown}");
+    assert_eq!(
+        (code(&output), &*text(&output.stderr)),
+        (
+            0,
+            "upesi: nothing was changed: the file was only checked\n\
+             upesi: --apply finishes the settlement; --move-cover also records what the bank moved\n"
+        )
+    );
+    assert_eq!(settlement_json(&world, &["reconcile", "1", file])["applied"], false);
     assert_eq!(covers(&world), before);
 
     let shown = settlement_json(&world, &["reconcile", "1", file, "--apply", "--move-cover"]);
     assert_eq!((&shown["state"], &shown["warnings"]), (&json!("SETTLED"), &json!([])));
+    assert_eq!(shown["applied"], true);
     assert_eq!(positions(&world), no_positions());
     let settled = [&green, &blue, &red].map(|cover| format!("-{cover}"));
     assert_eq!(covers(&world), settled);
@@ -83,6 +94,39 @@ fn a_bank_file_finishes_its_settlement_once() {
     let warning = "this file was applied before: the settlement is SETTLED";
     assert_eq!(shown["warnings"], json!([warning]));
     assert_eq!(covers(&world), settled);
+    world.stop_and_audit();
+}
+
+/// A payer and a receiver are suspended meanwhile. Their earlier payments are settled.
+#[test]
+fn suspended_dfsps_are_settled_by_the_banks_file() {
+    let (mut world, _directory, path) = with_settlement();
+    let before = covers(&world);
+    let activate = |name: &str, body: &str| world.operate("PUT", &format!("/participants/{name}"), body);
+    for name in ["greenbank", "bluewallet"] {
+        activate(name, r#"{"isActive":false}"#);
+    }
+    let balances = [("greenbank", "1"), ("bluewallet", "1"), ("redmoney", "1")];
+    std::fs::write(&path, filled(&world, "1", &balances)).unwrap();
+    let arguments = ["reconcile", "1", path.to_str().unwrap(), "--apply", "--move-cover"];
+    assert_eq!(settlement_json(&world, &arguments)["state"], "SETTLED");
+    let cover = |name: usize, change: i64| {
+        let units = upesi_types::Amount::parse_decimal(&before[name]).unwrap().units();
+        upesi_types::Amount::from_units(units + change).unwrap().to_string()
+    };
+    assert_eq!(covers(&world), [cover(0, 322_500), cover(1, -205_000), cover(2, -117_500)]);
+    // By hand, too.
+    for (action, amount) in [("recordFundsIn", "32.25"), ("recordFundsOutPrepareReserve", "1")] {
+        let accounts = world.operate("GET", "/participants/greenbank/accounts", "");
+        let mut accounts = accounts.as_array().unwrap().iter();
+        let account = accounts.find(|one| one["ledgerAccountType"] == "SETTLEMENT").unwrap()["id"].clone();
+        let body = format!(
+            r#"{{"transferId":"{}","externalReference":"bank","action":"{action}","reason":"settlement 1","amount":{{"amount":{amount},"currency":"KES"}}}}"#,
+            world.new_id()
+        );
+        world.operate("POST", &format!("/participants/greenbank/accounts/{account}"), &body);
+    }
+    assert_eq!(covers(&world)[0], cover(0, 10_000));
     world.stop_and_audit();
 }
 
@@ -179,7 +223,7 @@ fn cells<'a>(lines: &'a [String], columns: &[&str], wanted: &[&str]) -> Vec<Vec<
 fn windows_settlements_and_the_transfers_of_a_window_are_exported() {
     let mut world = World::new(&[]);
     world.trade();
-    settlement(&world, &["run", "day-1"]);
+    settlement(&world, &["run", "day-1", "--to", "settled"]);
     world.pay("greenbank", "bluewallet", "7", "KES");
     settlement(&world, &["close", "--reason", "noon"]);
     settlement(&world, &["create", "DEFERREDNETKES", "--window", "2", "--reason", "by hand"]);
