@@ -1,16 +1,33 @@
 //! Output of commands: hidden characters in texts from outside are escaped on their way to a terminal, a pipe or a log.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
 
 use upesi_types::text::escape_lines;
 
 /// Stands for bytes that are not UTF-8.
 const REPLACEMENT: &str = "\u{fffd}";
 
+/// Longest answer to a question, in bytes.
+const ANSWER_BYTES_MAX: u64 = 64;
+
 /// Prints a line on stderr.
 pub fn note(text: impl Display) {
     let _ = writeln!(Escaping::new(io::stderr()), "upesi: {text}");
+}
+
+/// Asks a question at the terminal; every answer but yes is a no. Returns `None` without a terminal.
+///
+/// # Errors
+/// The terminal cannot be read.
+pub fn confirm(question: impl Display) -> io::Result<Option<bool>> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(None);
+    }
+    let _ = write!(Escaping::new(io::stderr()), "{question} [y/N] ");
+    let mut line = String::new();
+    io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut line)?;
+    Ok(Some(["y", "yes"].contains(&&*line.trim().to_ascii_lowercase())))
 }
 
 /// A writer that escapes hidden characters but line breaks and tabs. Bytes that are not UTF-8 are replaced.

@@ -35,8 +35,7 @@ struct Jobs {
 impl Jobs {
     fn options(&self) -> (HubOptions, Job) {
         let name = format!("crash-{}", self.number).parse().unwrap();
-        let goal = SettlementState::Settled;
-        (self.hub.clone(), Job { name, models: Vec::new(), window: None, goal })
+        (self.hub.clone(), Job::unattended(name, SettlementState::Settled))
     }
 
     /// Runs the present job to its end.

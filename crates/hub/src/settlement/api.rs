@@ -6,9 +6,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use upesi_http::Method;
-use upesi_ledger::SettlementState;
+use upesi_ledger::{SettlementState, Sum, WindowState};
 use upesi_types::TransferId;
 
+use super::preview::Sums;
 use super::{Done, Waiting};
 use crate::scheme::admin_api::{AdminApi, AdminError, ApiAmount};
 
@@ -36,6 +37,19 @@ pub(super) struct Content {
     pub(super) ledger_account_type: String,
     pub(super) currency_id: String,
     pub(super) created_date: String,
+}
+
+impl Window {
+    pub(super) fn is_open(&self) -> bool {
+        self.state == WindowState::Open.as_str()
+    }
+}
+
+impl Content {
+    /// Whether a settlement can take it.
+    pub(super) fn can_be_settled(&self) -> bool {
+        WindowState::parse(&self.state).is_some_and(WindowState::can_be_settled)
+    }
 }
 
 /// A page of the pairs of a window.
@@ -183,6 +197,23 @@ impl SettlementApi {
     pub(super) async fn pairs(&self, window: u32, after: Option<&str>) -> Result<Pairs, AdminError> {
         let after = after.map_or_else(String::new, |after| format!("&after={after}"));
         self.0.get(&format!("/v2/settlementWindows/{window}/pairs?limit=10000{after}")).await
+    }
+
+    /// What the transfers of a window come to.
+    pub(super) async fn sums(&self, window: u32) -> Result<Sums, AdminError> {
+        let (mut sums, mut after) = (Sums::new(), None);
+        loop {
+            let page = self.pairs(window, after.as_deref()).await?;
+            for pair in page.pairs {
+                let sum: &mut Sum = sums.entry((pair.currency, pair.ledger_account_type)).or_default();
+                sum.units += pair.amount.0;
+                sum.transfers += pair.transfers;
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(sums);
+            }
+        }
     }
 
     /// The windows that meet a query.

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use upesi_ledger::SettlementState;
 
 use super::api::{Account, Content, Model, Settlement, SettlementApi, Step, Window};
+use super::preview::Preview;
 use super::{Done, Hub, Job, SettlementError, Waiting};
 use crate::scheme::admin_api::AdminError;
 use crate::terminal::note;
@@ -65,7 +66,7 @@ impl Job {
     pub(super) async fn run(&self, hub: &Hub) -> Done<(Vec<Window>, Vec<Settlement>)> {
         let mut settlements = hub.settlements_of(&self.name).await?;
         let Some(window) = self.window(hub, &settlements).await? else {
-            return Ok((vec![hub.api.window(hub.open_window().await?).await?], Vec::new()));
+            return Ok((vec![hub.open_window().await?], Vec::new()));
         };
         settlements.retain(|settlement| settlement.state != SettlementState::Aborted.as_str());
         let (reason, mut waiting) = (self.name.reason(), Waiting::default());
@@ -84,13 +85,36 @@ impl Job {
         Ok((vec![hub.api.window(window.id).await?], finished))
     }
 
-    /// The job's window, closed now if it was not; `None` if the open window is empty.
+    /// What an operator does next with settlements that are not finished.
+    pub(super) fn next_step(&self, settlements: &[Settlement]) -> Option<String> {
+        let unsettled = settlements.iter().filter(|one| one.state != SettlementState::Settled.as_str());
+        let numbers: Vec<String> = unsettled.map(|settlement| settlement.id.to_string()).collect();
+        let (what, number) = match &numbers[..] {
+            _ if self.preview == Preview::None => return None,
+            [] => return None,
+            [one] => (format!("settlement {one} is"), one.as_str()),
+            several => (format!("settlements {} are", several.join(" and ")), "NUMBER"),
+        };
+        Some(format!(
+            "{what} not finished: the bank has to act\n  \
+             its file: upesi settlement report {number} --kind bank --out FILE\n  \
+             to finish by the filled file: upesi settlement reconcile {number} FILE --apply\n  \
+             to finish without it: upesi settlement run {} --to settled",
+            self.name
+        ))
+    }
+
+    /// The job's window, closed now if it was not; `None` if the open window is empty and no other one waits.
     async fn window(&self, hub: &Hub, settlements: &[Settlement]) -> Done<Option<Window>> {
-        let begun = settlements.iter().flat_map(|settlement| &settlement.settlement_windows).next();
-        if let Some(id) = begun.map(|window| window.id).or(self.window) {
+        let mut begun = settlements.iter().flat_map(|settlement| &settlement.settlement_windows);
+        let begun = begun.next().map(|window| window.id);
+        if let Some(id) = begun.or(self.window) {
             let window = hub.api.window(id).await?;
-            if window.state == "OPEN" {
+            if window.is_open() {
                 return Err(SettlementError::Stopped(format!("window {id} is open: close it first")));
+            }
+            if begun.is_none() {
+                self.preview(hub, &window).await?;
             }
             return Ok(Some(window));
         }
@@ -100,12 +124,15 @@ impl Job {
         if let Some(window) = closed.into_iter().max_by_key(|window| window.id) {
             return Ok(Some(window));
         }
-        match hub.close(None, &reason).await {
-            Ok(mut windows) => Ok(Some(windows.swap_remove(0))),
-            Err(SettlementError::Admin(AdminError::Refused { text, .. })) if text.ends_with(" is empty") => {
+        let open = hub.open_window().await?;
+        self.preview(hub, &open).await?;
+        match hub.api.close(open.id, &reason).await {
+            Ok(_) => Ok(Some(hub.api.window(open.id).await?)),
+            Err(AdminError::Refused { text, .. }) if text.ends_with(" is empty") => {
+                expect_none_unsettled(open.id, &hub.unsettled_windows().await?)?;
                 Ok(None)
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -113,9 +140,7 @@ impl Job {
     async fn models(&self, hub: &Hub, window: &Window) -> Done<Vec<String>> {
         let models = hub.api.models().await?;
         let mut names = Vec::new();
-        for content in
-            window.content.iter().filter(|content| ["CLOSED", "ABORTED"].contains(&&*content.state))
-        {
+        for content in window.content.iter().filter(|content| content.can_be_settled()) {
             match governing(&models, content) {
                 Some(model) => names.push(model.name.clone()),
                 None => {
@@ -125,11 +150,26 @@ impl Job {
                 }
             }
         }
-        names.retain(|name| self.models.is_empty() || self.models.contains(name));
+        names.retain(|name| self.has_model(name));
         names.sort();
         names.dedup();
         Ok(names)
     }
+}
+
+/// Reports windows that are not settled, which an empty open window hides.
+fn expect_none_unsettled(open: u32, unsettled: &[Window]) -> Done<()> {
+    if unsettled.is_empty() {
+        return Ok(());
+    }
+    let line =
+        |window: &Window| format!("window {} is {} since {}", window.id, window.state, window.changed_date);
+    let lines: Vec<String> = unsettled.iter().map(line).collect();
+    Err(SettlementError::Stopped(format!(
+        "nothing was done: the open window {open} is empty, and others are not settled\n{}\nsettle one that is CLOSED or \
+         ABORTED with --window NUMBER; see upesi settlement show for one that is PENDING_SETTLEMENT",
+        lines.join("\n")
+    )))
 }
 
 /// The model of net settlement that governs a content: one of its currency, else one of all currencies.

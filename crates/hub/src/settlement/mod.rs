@@ -4,6 +4,7 @@
 mod api;
 mod bank;
 mod job;
+mod preview;
 mod report;
 mod shown;
 #[cfg_attr(not(feature = "workbooks"), path = "no_workbook.rs")]
@@ -22,6 +23,7 @@ use crate::await_hub::await_admin;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::admin_api::{AdminApi, AdminError, AdminToken};
 use crate::scheme::{admin_failure, write};
+use crate::terminal::note;
 
 #[cfg(test)]
 pub(crate) use bank::cells_of_csv;
@@ -29,6 +31,7 @@ pub use upesi_ledger::SettlementState;
 
 pub use bank::{Reconcile, reconcile};
 pub use job::JobName;
+pub use preview::Preview;
 pub use report::{Report, ReportKind, matrix, report};
 
 /// The hub to call, and the form of the output.
@@ -108,6 +111,20 @@ pub struct Job {
     pub window: Option<u32>,
     /// The state to reach.
     pub goal: SettlementState,
+    /// Whether an operator sees the window and its sums first.
+    pub preview: Preview,
+}
+
+impl Job {
+    /// A job of a program: by all models, without a preview.
+    pub const fn unattended(name: JobName, goal: SettlementState) -> Self {
+        Self { name, models: Vec::new(), window: None, goal, preview: Preview::None }
+    }
+
+    /// Whether it settles by a model.
+    fn has_model(&self, name: &str) -> bool {
+        self.models.is_empty() || self.models.iter().any(|own| own == name)
+    }
 }
 
 /// Does something, and prints what it came to.
@@ -122,7 +139,9 @@ pub async fn run(options: &HubOptions, action: &Action, output: &mut (dyn Write 
         Action::Run(_) | Action::Advance { goal: Some(_), .. } => error.into_failure_to_continue(),
         _ => error.into_failure(),
     })?;
-    write(output, &if options.json { shown.to_json()? } else { shown.to_text() })
+    write(output, &if options.json { shown.to_json()? } else { shown.to_text() })?;
+    shown.next.iter().for_each(note);
+    Ok(())
 }
 
 /// Why something was not done.
@@ -257,7 +276,10 @@ impl Hub {
             }
             Action::Run(job) => {
                 let (windows, settlements) = job.run(self).await?;
-                self.shown(windows, settlements).await
+                let next = job.next_step(&settlements);
+                let mut shown = self.shown(windows, settlements).await?;
+                shown.next = next;
+                Ok(shown)
             }
         }
     }
@@ -269,10 +291,8 @@ impl Hub {
 
     /// What is open, waits for a settlement, or is being settled.
     async fn overview(&self) -> Done<Shown> {
-        let mut windows = Vec::new();
-        for state in ["OPEN", "CLOSED", "ABORTED", "PENDING_SETTLEMENT"] {
-            windows.extend(self.api.windows(&format!("state={state}")).await?);
-        }
+        let mut windows = self.unsettled_windows().await?;
+        windows.extend(self.api.windows("state=OPEN").await?);
         windows.sort_by_key(|window| window.id);
         let mut settlements = Vec::new();
         for state in SettlementState::ALL {
@@ -296,22 +316,30 @@ impl Hub {
         Ok(Some(accounts))
     }
 
-    /// The open window's number.
-    async fn open_window(&self) -> Done<u32> {
+    async fn open_window(&self) -> Done<Window> {
         let open = self.api.windows("state=OPEN").await?;
-        let open = open.first().ok_or_else(|| SettlementError::Stopped("no window is open".to_owned()))?;
-        Ok(open.id)
+        open.into_iter().next().ok_or_else(|| SettlementError::Stopped("no window is open".to_owned()))
+    }
+
+    /// The windows that are closed and not settled.
+    async fn unsettled_windows(&self) -> Done<Vec<Window>> {
+        let mut windows = Vec::new();
+        for state in ["CLOSED", "ABORTED", "PENDING_SETTLEMENT"] {
+            windows.extend(self.api.windows(&format!("state={state}")).await?);
+        }
+        windows.sort_by_key(|window| window.id);
+        Ok(windows)
     }
 
     /// Closes a window, and returns it and the one that is open then. A window that is closed already stays as it is.
     async fn close(&self, window: Option<u32>, reason: &str) -> Done<Vec<Window>> {
         let id = match window {
             Some(id) => id,
-            None => self.open_window().await?,
+            None => self.open_window().await?.id,
         };
         if window.is_some() {
             let found = self.api.window(id).await?;
-            if found.state != "OPEN" {
+            if !found.is_open() {
                 return Ok(vec![found]);
             }
         }

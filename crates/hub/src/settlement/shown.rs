@@ -15,6 +15,9 @@ use crate::exit::{Exit, Failure};
 pub(super) struct Shown {
     windows: Vec<WindowShown>,
     settlements: Vec<SettlementShown>,
+    /// What the operator does next, for stderr.
+    #[serde(skip)]
+    pub(super) next: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -67,6 +70,7 @@ impl Shown {
         Self {
             windows: windows.iter().map(WindowShown::new).collect(),
             settlements: settlements.iter().map(|one| SettlementShown::new(one, names)).collect(),
+            next: None,
         }
     }
 

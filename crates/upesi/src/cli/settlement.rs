@@ -9,7 +9,7 @@ use upesi_types::FspId;
 
 use upesi_hub::exit::{Failure, Outcome};
 use upesi_hub::settlement::{
-    self, Action, HubOptions, Job, JobName, Reconcile, Report, ReportKind, SettlementState,
+    self, Action, HubOptions, Job, JobName, Preview, Reconcile, Report, ReportKind, SettlementState,
 };
 use upesi_hub::terminal::Escaping;
 use upesi_hub::values::{WAIT_DEFAULT, dfsp_name, wait};
@@ -41,11 +41,14 @@ pub enum SettlementCommand {
     ///
     /// What recipients were paid is taken back. Refused once an account is committed.
     Abort(AbortArguments),
-    /// Close the open window and settle it, as one job.
+    /// Close the open window and settle it until the bank has to act, as one job.
     ///
-    /// Creates a settlement for each model that governs part of the window, and finishes it. The job has a name, such
-    /// as the date: a second call with the same name makes the steps that are missing, and none twice, whenever the
-    /// first one ended. An empty window is not closed. References are NAME-SETTLEMENT-ACCOUNT.
+    /// Shows which window it closes. Creates a settlement for each model that governs part of the window, and stops at
+    /// recorded, where the bank gets its file; --to settled goes on to the end. NAME is a label, such as the date: a
+    /// second call with the same name makes the steps that are missing, and none twice, whenever the first one ended.
+    /// If NAME contains a day (UTC) and the window was not open on it, the command asks, or requires --yes.
+    /// An empty window is not closed; the command ends with 1 then if a closed window is not settled. References are
+    /// NAME-SETTLEMENT-ACCOUNT.
     Run(RunArguments),
     /// List settlement models, and the currency that each governs.
     Models(ModelsArguments),
@@ -182,8 +185,11 @@ pub struct RunArguments {
     #[arg(long, value_name = "WINDOW")]
     pub window: Option<u32>,
     /// Stop at this state; a later call with the same name continues.
-    #[arg(long, value_name = "STATE", default_value = "settled")]
+    #[arg(long, value_name = "STATE", default_value = "recorded")]
     pub to: Stage,
+    /// Settle the window although NAME contains another day.
+    #[arg(long)]
+    pub yes: bool,
     /// The hub.
     #[command(flatten)]
     pub hub: HubArguments,
@@ -334,8 +340,9 @@ fn read(command: SettlementCommand) -> Asked {
         SettlementCommand::Abort(AbortArguments { settlement, reason, reference, hub }) => {
             (hub, Action::Abort { settlement, reason, reference })
         }
-        SettlementCommand::Run(RunArguments { name, models, window, to, hub }) => {
-            (hub, Action::Run(Job { name, models, window, goal: to.into() }))
+        SettlementCommand::Run(RunArguments { name, models, window, to, yes, hub }) => {
+            let preview = Preview::Shown { is_confirmed: yes };
+            (hub, Action::Run(Job { name, models, window, goal: to.into(), preview }))
         }
         SettlementCommand::Reconcile(arguments) => {
             let ReconcileArguments { settlement, file, apply, move_cover, lower_caps, raise_caps, hub } =

@@ -386,8 +386,7 @@ impl<'arguments> Demo<'arguments> {
             json: false,
         };
         let name: JobName = "demo".parse().map_err(|error: String| Failure::new(Exit::Software, error))?;
-        let job =
-            Job { name: name.clone(), models: Vec::new(), window: None, goal: SettlementState::Settled };
+        let job = Job::unattended(name.clone(), SettlementState::Settled);
         let mut output = Vec::new();
         settlement::run(&options, &Action::Run(job), &mut output).await?;
         output.push(b'\n');

@@ -461,7 +461,7 @@ fn a_treasury_of_two_closes_settles_and_reconciles() {
     let mut world = World::new(&[]);
     world.trade();
     let desk = Desk::open(&mut world);
-    let (rounds, shown) = desk.by_two(&["settlement", "run", "day-1"]);
+    let (rounds, shown) = desk.by_two(&["settlement", "run", "day-1", "--to", "settled"]);
     // The settlement, and its four stages.
     assert_eq!(rounds, [1; 5]);
     assert!(shown.contains("settlement 1") && shown.contains("  SETTLED since"), "{shown}");

@@ -69,7 +69,8 @@ fn archive_all(world: &mut World, count: usize) {
 /// Closes the open window and settles it.
 fn settle(world: &World) {
     let admin = world.admin_url();
-    let output = upesi(&["settlement", "run", "old", "--admin", &admin, "--wait", "0"]).output().unwrap();
+    let run = ["settlement", "run", "old", "--to", "settled", "--admin", &admin, "--wait", "0"];
+    let output = upesi(&run).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -7,7 +7,7 @@ mod reader;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -194,30 +194,128 @@ fn wrong_numbers_and_names_are_refused() {
 #[test]
 fn a_job_does_nothing_twice() {
     let mut world = World::new(&[]);
-    let empty = settlement_json(&world, &["run", "2026-11-23"]);
+    let empty = settlement_json(&world, &["run", "day-1"]);
     assert_eq!((&empty["windows"][0]["state"], &empty["settlements"]), (&json!("OPEN"), &json!([])));
     world.trade();
-    let held = settlement_json(&world, &["run", "2026-11-23", "--to", "reserved"]);
+    let held = settlement_json(&world, &["run", "day-1", "--to", "reserved"]);
     assert_eq!(states(&held).0, "PS_TRANSFERS_RESERVED");
     // What is paid meanwhile belongs to the next window and stays.
     world.pay("redmoney", "bluewallet", "5.5", "KES");
-    let done = settlement_json(&world, &["run", "2026-11-23"]);
+    let done = settlement_json(&world, &["run", "day-1", "--to", "settled"]);
     assert_eq!(states(&done), ("SETTLED".into(), vec!["SETTLED".into(); 3]));
     assert_eq!(done["windows"][0]["id"], 1);
     let account = &done["settlements"][0]["accounts"][1];
     assert_eq!(
         (&account["reason"], &account["externalReference"]),
-        (&json!("settlement run 2026-11-23"), &json!("2026-11-23-1-5"))
+        (&json!("settlement run day-1"), &json!("day-1-1-5"))
     );
     assert_eq!(positions(&world), ["0", "-5.5", "5.5"]);
-    assert_eq!(settlement_json(&world, &["run", "2026-11-23"]), done);
+    assert_eq!(settlement_json(&world, &["run", "day-1", "--to", "settled"]), done);
     assert_eq!(positions(&world), ["0", "-5.5", "5.5"]);
-    let next = settlement_json(&world, &["run", "2026-11-24", "--to", "recorded"]);
+    let next = settlement_json(&world, &["run", "day-2"]);
     assert_eq!((&next["windows"][0]["id"], states(&next).1.len()), (&json!(2), 2));
     // After an abort by hand, the same job settles its window again.
     settlement(&world, &["abort", "2", "--reason", "the bank is closed"]);
-    let done = settlement_json(&world, &["run", "2026-11-24"]);
+    let done = settlement_json(&world, &["run", "day-2", "--to", "settled"]);
     assert_eq!((&done["settlements"][0]["id"], states(&done).0), (&json!(3), "SETTLED".to_owned()));
+    assert_eq!(positions(&world), no_positions());
+    world.stop_and_audit();
+}
+
+#[test]
+fn a_job_shows_its_window_and_stops_where_the_bank_has_to_act() {
+    let mut world = World::new(&[]);
+    world.trade();
+    let run = |arguments: &[&str]| {
+        let output = settlement_at(&world.admin_url(), &[&["run", "day-1"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        (without_instants(&text(&output.stdout)), without_instants(&text(&output.stderr)))
+    };
+    let next = "upesi: settlement 1 is not finished: the bank has to act\n  \
+                its file: upesi settlement report 1 --kind bank --out FILE\n  \
+                to finish by the filled file: upesi settlement reconcile 1 FILE --apply\n  \
+                to finish without it: upesi settlement run day-1 --to settled\n";
+    let preview = "upesi: day-1 closes window 1, opened at TIME, and takes it to PS_TRANSFERS_RECORDED:\n  \
+                   KES POSITION  68.75 in 3 transfers, by DEFERREDNETKES\n";
+    let (shown, told) = run(&[]);
+    assert_eq!(told, format!("{preview}{next}"));
+    assert!(
+        shown.contains("settlement 1  DEFERREDNETKES of window 1\n  PS_TRANSFERS_RECORDED since"),
+        "{shown}"
+    );
+    assert_eq!(positions(&world), ["32.25", "-20.5", "-11.75"]);
+    // The window is closed: the same call makes nothing more.
+    assert_eq!(run(&[]), (shown, next.to_owned()));
+    let (shown, told) = run(&["--to", "settled"]);
+    assert!(shown.contains("\n  SETTLED since") && told.is_empty(), "{shown}{told}");
+    assert_eq!(positions(&world), no_positions());
+    world.stop_and_audit();
+}
+
+#[test]
+fn a_name_of_another_day_must_be_confirmed() {
+    let mut world = World::new(&[]);
+    world.trade();
+    let (code, told) = failure(&world, &["run", "2026-01-23"]);
+    let told = without_instants(&told);
+    let expected = "upesi: 2026-01-23 names another day than window 1, which opened at TIME; nothing was changed: give \
+                    --yes to settle it under this name\n";
+    assert!(code == 1 && told.ends_with(expected), "{code} {told}");
+    assert!(told.contains("2026-01-23 closes window 1"), "{told}");
+    // At a terminal it is a question.
+    let typed = |answer: &str| {
+        let command = format!(
+            "{} settlement run 2026-01-23 --wait 0 --admin {}",
+            env!("CARGO_BIN_EXE_upesi"),
+            world.admin_url()
+        );
+        let mut terminal = std::process::Command::new("script");
+        terminal.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut terminal = terminal.spawn().unwrap();
+        terminal.stdin.as_mut().unwrap().write_all(answer.as_bytes()).unwrap();
+        let output = terminal.wait_with_output().unwrap();
+        (output.status.code().unwrap(), text(&output.stdout))
+    };
+    for answer in ["n\n", "\n", "yesterday\n"] {
+        let (code, told) = typed(answer);
+        let question = "Settle it under this name? [y/N]";
+        assert!(code == 1 && told.contains(question) && told.contains("nothing was changed"), "{told}");
+    }
+    assert_eq!(settlement_json(&world, &["show"])["windows"][0]["state"], "OPEN");
+    let (code, told) = typed("y\n");
+    assert!(code == 0 && told.contains("PS_TRANSFERS_RECORDED since"), "{told}");
+    // The same job goes on. Another one needs the flag, or the day of the window.
+    settlement(&world, &["run", "2026-01-23", "--to", "settled"]);
+    world.trade();
+    settlement(&world, &["run", "20260124", "--to", "settled", "--yes"]);
+    world.trade();
+    let today = world.now().to_string();
+    settlement(&world, &["run", &today[..10], "--to", "settled"]);
+    assert_eq!(positions(&world), no_positions());
+    world.stop_and_audit();
+}
+
+#[test]
+fn an_empty_window_hides_no_other_that_is_not_settled() {
+    let mut world = World::new(&[]);
+    world.trade();
+    settlement(&world, &["close", "--reason", "by hand"]);
+    let (code, told) = failure(&world, &["run", "day-1"]);
+    assert_eq!(
+        (code, &*without_instants(&told)),
+        (
+            1,
+            "upesi: nothing was done: the open window 2 is empty, and others are not settled\n\
+             window 1 is CLOSED since TIME\n\
+             settle one that is CLOSED or ABORTED with --window NUMBER; see upesi settlement show for one that is \
+             PENDING_SETTLEMENT\n"
+        )
+    );
+    settlement(&world, &["run", "day-1", "--window", "1"]);
+    let (code, told) = failure(&world, &["run", "day-2"]);
+    assert!(code == 1 && told.contains("window 1 is PENDING_SETTLEMENT since"), "{code} {told}");
+    settlement(&world, &["run", "day-1", "--to", "settled"]);
+    assert_eq!(settlement_json(&world, &["run", "day-2"])["settlements"], json!([]));
     assert_eq!(positions(&world), no_positions());
     world.stop_and_audit();
 }
@@ -234,7 +332,7 @@ fn a_job_settles_each_currency_by_its_model() {
     assert_eq!(only["settlements"][0]["model"], "DEFERREDNETTZS");
     assert_eq!(only["windows"][0]["state"], "PENDING_SETTLEMENT");
     assert_eq!(positions(&world), ["32.25", "-20.5", "-11.75"]);
-    let both = settlement_json(&world, &["run", "day-1"]);
+    let both = settlement_json(&world, &["run", "day-1", "--to", "settled"]);
     let models: Vec<_> = both["settlements"].as_array().unwrap().iter().map(|one| &one["model"]).collect();
     assert_eq!(models, ["DEFERREDNETTZS", "DEFERREDNETKES"]);
     assert_eq!(both["windows"][0]["state"], "SETTLED");
@@ -243,14 +341,17 @@ fn a_job_settles_each_currency_by_its_model() {
     // Without a model, its content stays, and stderr says so.
     world.pay("redmoney", "greenbank", "3", "TZS");
     world.operate("PUT", "/settlementModels/DEFERREDNETTZS", r#"{"isActive":false}"#);
-    let output = settlement_at(&world.admin_url(), &["run", "day-2"]);
-    assert_eq!(
-        text(&output.stderr),
-        "upesi: window 2: TZS POSITION stays: no active model of deferred net settlement governs it\n"
-    );
+    let output = settlement_at(&world.admin_url(), &["run", "day-2", "--to", "settled"]);
+    let told = text(&output.stderr);
+    for line in [
+        "  TZS POSITION  3 in 1 transfer, stays, without a model\n",
+        "upesi: window 2: TZS POSITION stays: no active model of deferred net settlement governs it\n",
+    ] {
+        assert!(told.contains(line), "{told}");
+    }
     assert!(text(&output.stdout).contains("  TZS POSITION   CLOSED\n"), "{}", text(&output.stdout));
     world.operate("PUT", "/settlementModels/DEFERREDNETTZS", r#"{"isActive":true}"#);
-    let later = settlement_json(&world, &["run", "day-2"]);
+    let later = settlement_json(&world, &["run", "day-2", "--to", "settled"]);
     assert_eq!((&later["windows"][0]["state"], states(&later).0), (&json!("SETTLED"), "SETTLED".to_owned()));
     world.stop_and_audit();
 }
@@ -343,13 +444,13 @@ fn a_job_continues_wherever_it_was_cut() {
             let name = format!("job-{number}-{is_answer_lost}");
             let count = Arc::new(AtomicUsize::new(0));
             let relay = cut_at(hub, number, is_answer_lost, Arc::clone(&count));
-            let cut = settlement_at(&relay, &["run", &name]);
+            let cut = settlement_at(&relay, &["run", &name, "--to", "settled"]);
             is_through = cut.status.code() == Some(0);
             if !is_through {
                 assert_eq!(cut.status.code(), Some(69), "{}", text(&cut.stderr));
                 assert!(count.load(Ordering::SeqCst) > number);
             }
-            let done = settlement_json(&world, &["run", &name]);
+            let done = settlement_json(&world, &["run", &name, "--to", "settled"]);
             jobs += 1;
             assert_eq!(states(&done), ("SETTLED".into(), vec!["SETTLED".into(); 3]), "{name}");
             // One window and one settlement for each job.
@@ -530,7 +631,7 @@ const SINCE: usize = 1_001;
 fn a_job_is_found_however_many_settlements_came_after_it() {
     let mut world = World::new(&[]);
     world.trade();
-    let done = settlement_json(&world, &["run", "day-1"]);
+    let done = settlement_json(&world, &["run", "day-1", "--to", "settled"]);
     world.trade();
     world.operate("POST", "/v2/settlementWindows/2", r#"{"state":"CLOSED","reason":"end of day"}"#);
     let create = r#"{"settlementModel":"DEFERREDNETKES","reason":"a trial","settlementWindows":[{"id":2}]}"#;
@@ -541,11 +642,11 @@ fn a_job_is_found_however_many_settlements_came_after_it() {
     }
     // Money that another run would settle.
     world.trade();
-    assert_eq!(settlement_json(&world, &["run", "day-1"]), done);
+    assert_eq!(settlement_json(&world, &["run", "day-1", "--to", "settled"]), done);
     assert_eq!(settlement_json(&world, &["show", "--window", "3"])["windows"][0]["state"], "OPEN");
     // All of a name are found, page by page.
     world.operate("POST", "/v2/settlements", &create.replace("a trial", "settlement run trial"));
-    let trial = settlement_json(&world, &["run", "trial"]);
+    let trial = settlement_json(&world, &["run", "trial", "--to", "settled"]);
     assert_eq!(trial["settlements"][0]["id"], json!(SINCE + 2));
     assert_eq!((&trial["windows"][0]["id"], states(&trial).0), (&json!(2), "SETTLED".to_owned()));
     world.stop_and_audit();
@@ -563,7 +664,7 @@ fn a_window_that_others_began_to_settle_is_still_the_jobs() {
     world.operate("POST", "/v2/settlementWindows/1", r#"{"state":"CLOSED","reason":"settlement run day-1"}"#);
     settlement_json(&world, &["create", "DEFERREDNETTZS", "--window", "1", "--reason", "by hand"]);
     world.trade();
-    let done = settlement_json(&world, &["run", "day-1"]);
+    let done = settlement_json(&world, &["run", "day-1", "--to", "settled"]);
     assert_eq!(
         (&done["windows"][0]["id"], &done["windows"][0]["state"]),
         (&json!(1), &json!("PENDING_SETTLEMENT"))

@@ -64,7 +64,8 @@ pub struct Kept {
 /// Settles the open window: contents of an unsettled window stay.
 pub fn settle(world: &World, job: &str) {
     let admin = format!("http://{}", world.ports[1]);
-    let run = upesi().args(["settlement", "run", job, "--admin", &admin, "--wait", "0"]).output().unwrap();
+    let run = ["settlement", "run", job, "--to", "settled", "--admin", &admin, "--wait", "0"];
+    let run = upesi().args(run).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }
 

@@ -101,8 +101,7 @@ impl Settled {
         let mut output = Vec::new();
         let done = match name.parse() {
             Ok(name) => {
-                let goal = SettlementState::Settled;
-                let job = Job { name, models: Vec::new(), window: None, goal };
+                let job = Job::unattended(name, SettlementState::Settled);
                 settlement::run(hub, &Action::Run(job), &mut output).await.map_err(|error| error.to_string())
             }
             Err(error) => Err(error),

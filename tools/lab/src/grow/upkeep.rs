@@ -165,8 +165,7 @@ fn tasks(
 /// Closes the open window and settles it: what counts in a window that is not settled does not leave.
 fn settle(admin_url: &str) -> Result<(), Failure> {
     let name = "upkeep".parse().map_err(software)?;
-    let goal = SettlementState::Settled;
-    let job = Action::Run(Job { name, models: Vec::new(), window: None, goal });
+    let job = Action::Run(Job::unattended(name, SettlementState::Settled));
     let (admin_url, wait) = (admin_url.to_owned(), Duration::ZERO);
     let options = HubOptions { admin_url, admin_tls: None, admin_token: None, wait, json: false };
     runtime()?.block_on(settlement::run(&options, &job, &mut std::io::sink()))

@@ -13,8 +13,9 @@ use crate::common::dfsp::Dfsp;
 
 /// Separates what the commands print.
 const MARK: &str = "\u{1e}";
-/// From here on it is the next day.
-const NEXT_DAY: &str = "## As one job";
+/// Texts that begin a day, and the payment before it: places of payer and payee, amount.
+const NEXT_DAYS: [(&str, (usize, usize, &str)); 2] =
+    [("## As one job", (1, 0, "75")), ("A name may contain a day", (0, 2, "20"))];
 const DFSPS: [&str; 3] = ["dfsp-1", "dfsp-2", "dfsp-3"];
 
 /// A command, and what the page shows below it.
@@ -122,11 +123,15 @@ fn a_day_can_be_followed_as_the_page_shows_it() {
         world.pay(DFSPS[payer], DFSPS[payee], amount, "KES");
     }
     let all = read(&page);
-    let next_day = page[..page.find(NEXT_DAY).unwrap()].lines().count();
-    let (day, next_day) = all.split_at(all.partition_point(|typed| typed.lines.start < next_day));
-    let mut found = printed(&world, directory.path(), day);
-    world.pay(DFSPS[1], DFSPS[0], "75", "KES");
-    found.extend(printed(&world, directory.path(), next_day));
+    let (mut found, mut rest) = (Vec::new(), &all[..]);
+    for (begin, (payer, payee, amount)) in NEXT_DAYS {
+        let begin = page[..page.find(begin).unwrap()].lines().count();
+        let (day, next_day) = rest.split_at(rest.partition_point(|typed| typed.lines.start < begin));
+        found.extend(printed(&world, directory.path(), day));
+        world.pay(DFSPS[payer], DFSPS[payee], amount, "KES");
+        rest = next_day;
+    }
+    found.extend(printed(&world, directory.path(), rest));
     assert!(all.len() > 20, "{}", all.len());
     if std::env::var_os("UPESI_WRITE_DOCS").is_some() {
         fs::write(&path, with_outputs(&page, &all, &found)).unwrap();

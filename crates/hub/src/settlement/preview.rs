@@ -1,0 +1,173 @@
+//! What a job is about to settle, shown to its operator before anything changes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use upesi_engine::{Clock as _, SystemClock};
+use upesi_ledger::{Sum, WindowState};
+use upesi_types::Timestamp;
+use upesi_types::text::Escaped;
+
+use super::api::{Content, Model, Window};
+use super::job::governing;
+use super::{Done, Hub, Job, SettlementError};
+use crate::terminal::{confirm, note};
+
+/// Whether an operator sees what a job is about to settle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preview {
+    /// Shows it on stderr. A name of another day must be confirmed: here already, or at the terminal.
+    Shown {
+        /// Whether it is confirmed already.
+        is_confirmed: bool,
+    },
+    /// For programs.
+    None,
+}
+
+impl Job {
+    /// Shows a window and its future, and asks about a name of another day.
+    pub(super) async fn preview(&self, hub: &Hub, window: &Window) -> Done<()> {
+        let Preview::Shown { is_confirmed } = self.preview else { return Ok(()) };
+        let sums = hub.api.sums(window.id).await?;
+        // Nothing is closed then.
+        if sums.is_empty() {
+            return Ok(());
+        }
+        note(self.describe(window, &sums, &hub.api.models().await?));
+        let Some(day) = day_in(&self.name.to_string()) else { return Ok(()) };
+        if is_confirmed || days_of(window, SystemClock.now()).contains(&day) {
+            return Ok(());
+        }
+        let text = format!(
+            "{} names another day than window {}, which opened at {}",
+            self.name, window.id, window.created_date
+        );
+        let answer = confirm(format!("{text}. Settle it under this name?"));
+        let answer = answer.map_err(|error| SettlementError::Stopped(format!("the terminal: {error}")))?;
+        match answer {
+            Some(true) => Ok(()),
+            Some(false) => Err(SettlementError::Stopped("nothing was changed".to_owned())),
+            None => Err(SettlementError::Stopped(format!(
+                "{text}; nothing was changed: give --yes to settle it under this name"
+            ))),
+        }
+    }
+
+    /// The window, its sums, and the models that settle them.
+    fn describe(&self, window: &Window, sums: &Sums, models: &[Model]) -> String {
+        let Self { name, goal, .. } = self;
+        let Window { id, created_date, .. } = window;
+        let verb = if window.is_open() { "closes window" } else { "settles window" };
+        let mut text =
+            format!("{name} {verb} {id}, opened at {created_date}, and takes it to {}:", goal.as_str());
+        for ((currency, kind), sum) in sums {
+            let (currency_id, ledger_account_type) = (currency.clone(), kind.clone());
+            let mut contents = window.content.iter();
+            let found = contents.find(|one| one.currency_id == *currency && one.ledger_account_type == *kind);
+            let state = found.map_or(WindowState::Closed.as_str(), |found| &found.state).to_owned();
+            let content =
+                Content { state, ledger_account_type, currency_id, created_date: created_date.clone() };
+            let by = match governing(models, &content) {
+                _ if !content.can_be_settled() => content.state.clone(),
+                None => "stays, without a model".to_owned(),
+                Some(model) if !self.has_model(&model.name) => "stays, by its model".to_owned(),
+                Some(model) => format!("by {}", Escaped(&model.name)),
+            };
+            let plural = if sum.transfers == 1 { "" } else { "s" };
+            let kind = Escaped(kind);
+            let _ = write!(text, "\n  {currency} {kind}  {sum} in {} transfer{plural}, {by}", sum.transfers);
+        }
+        text
+    }
+}
+
+/// What a window has, by currency and type of account.
+pub(super) type Sums = BTreeMap<(String, String), Sum>;
+
+/// Days as `2026-11-26`, both ends included, by UTC.
+struct Days {
+    first: String,
+    last: String,
+}
+
+impl Days {
+    fn contains(&self, day: &str) -> bool {
+        (self.first.as_str()..=self.last.as_str()).contains(&day)
+    }
+}
+
+/// The days of a window, from its opening to its close.
+fn days_of(window: &Window, now: Timestamp) -> Days {
+    let day = |instant: &str| instant.get(..10).unwrap_or_default().to_owned();
+    let first = day(&window.created_date);
+    let closed = window.content.iter().map(|content| day(&content.created_date)).max();
+    let last = closed.unwrap_or_else(|| day(&now.to_string())).max(first.clone());
+    Days { first, last }
+}
+
+/// The day that a name contains, as `2026-11-26`: written so, with other separators, or without.
+fn day_in(name: &str) -> Option<String> {
+    let bytes = name.as_bytes();
+    let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    (0..bytes.len()).filter(|at| *at == 0 || !is_digit(at - 1)).find_map(|at| {
+        let rest = &name[at..];
+        let separators = if is_digit(at + 4) { 0 } else { 1 };
+        let (month, day) = (4 + separators, 6 + 2 * separators);
+        let (year, month, day) = (rest.get(..4)?, rest.get(month..month + 2)?, rest.get(day..day + 2)?);
+        let written = format!("{year}-{month}-{day}");
+        let is_whole = !is_digit(at + 8 + 2 * separators);
+        let is_day = Timestamp::parse_rfc3339(&format!("{written}T00:00:00Z")).is_some();
+        (is_whole && is_day).then_some(written)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_found_in_names() {
+        for (name, day) in [
+            ("2026-11-26", Some("2026-11-26")),
+            ("eod-20261126", Some("2026-11-26")),
+            ("eod.2026_11_26.KES", Some("2026-11-26")),
+            ("day-1", None),
+            ("2026-11", None),
+            ("2026-13-26", None),
+            ("2026-11-261", None),
+            ("12026-11-26", None),
+            ("202611260", None),
+            ("17-2026-11-26", Some("2026-11-26")),
+        ] {
+            assert_eq!(day_in(name).as_deref(), day, "{name}");
+        }
+    }
+
+    fn window(opened: &str, closed: Option<&str>) -> Window {
+        let content = |closed| serde_json::json!({"state": "CLOSED", "ledgerAccountType": "POSITION", "currencyId": "KES", "createdDate": closed});
+        serde_json::from_value(serde_json::json!({
+            "id": 1, "state": "OPEN", "reason": "", "createdDate": opened, "changedDate": opened,
+            "content": closed.into_iter().map(content).collect::<Vec<_>>(),
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_window_is_of_the_days_that_it_was_open() {
+        let now = Timestamp::parse_iso("2026-11-26T01:00:00.000Z").unwrap();
+        let (opened, closed) = ("2026-11-24T22:00:00.000Z", "2026-11-25T22:00:00.000Z");
+        for (window, days) in [
+            (window(opened, None), &["2026-11-24", "2026-11-25", "2026-11-26"][..]),
+            (window(opened, Some(closed)), &["2026-11-24", "2026-11-25"]),
+            // The hub's clock is ahead of this machine's.
+            (window("2026-11-27T00:00:00.000Z", None), &["2026-11-27"]),
+        ] {
+            let found = days_of(&window, now);
+            for day in 23..29 {
+                let day = format!("2026-11-{day}");
+                assert_eq!(found.contains(&day), days.contains(&&*day), "{day} of {window:?}");
+            }
+        }
+    }
+}
