@@ -420,9 +420,10 @@ impl Desk {
             let (_, ids) = told.split_once("(upesi admin approve ").unwrap_or_else(|| panic!("{told}"));
             let ids: Vec<&str> = ids.split_once(')').unwrap().0.split(' ').collect();
             assert!(told.trim_end().ends_with("which continues") && rounds.len() < 20, "{told}");
-            // Again, it waits for the same.
+            // Again, it waits for the same. Only the first call of a run shows the window that it closes.
             let again = self.by("treasurer", arguments);
-            assert_eq!((code(&again), text(&again.stderr)), (75, told.clone()));
+            let (what_waits, told_again) = (told.lines().last().unwrap(), text(&again.stderr));
+            assert_eq!((code(&again), told_again.lines().last()), (75, Some(what_waits)));
             let comment = ["admin", "approve", "--comment", "seen at the bank"];
             let approved = self.by("approver", &[&comment, &ids[..]].concat());
             assert_eq!(code(&approved), 0, "{}", text(&approved.stderr));
