@@ -6,7 +6,7 @@
 //!
 //! Nothing here decides which entries count: see [`upesi_cluster`].
 //!
-//! The feature `client` brings librdkafka and OpenSSL. Without it, [`KafkaSettings::new`] fails; `make demo` is built so.
+//! The feature `client` brings librdkafka and OpenSSL. Without it, as in `make demo`, [`KafkaSettings::new`] fails.
 
 mod plain;
 

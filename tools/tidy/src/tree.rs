@@ -66,10 +66,13 @@ fn modules_named(text: &str) -> impl Iterator<Item = &str> {
         let is_item = before.is_empty() || before.starts_with("pub") || before.starts_with("#[");
         is_item.then(|| after.split_once(';').map(|(name, _)| name))?
     });
-    let placed = text.split("#[path = \"").skip(1).filter_map(|rest| {
-        let file = rest.split_once(".rs\"")?.0;
-        Some(file.rsplit('/').next().unwrap_or(file))
-    });
+    // Also where another attribute says when: `#[cfg_attr(not(feature = "x"), path = "no_x.rs")]`.
+    let attributes = ["#[path = \"", ", path = \""];
+    let placed =
+        attributes.into_iter().flat_map(|attribute| text.split(attribute).skip(1)).filter_map(|rest| {
+            let file = rest.split_once(".rs\"")?.0;
+            Some(file.rsplit('/').next().unwrap_or(file))
+        });
     declared.chain(placed)
 }
 

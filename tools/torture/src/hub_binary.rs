@@ -17,8 +17,8 @@ pub fn name(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The program that was named, here or by `UPESI_BINARY`; else Cargo brings that of this checkout up to date, in release
-/// where this program is. Fails when it cannot be built, in words.
+/// The program that was named, here or by `UPESI_BINARY`; else Cargo brings that of this checkout up to date, in
+/// release where this program is. Fails when it cannot be built, in words.
 pub fn get() -> Result<PathBuf, String> {
     if let (None, Some(path)) = (NAMED.get(), std::env::var_os("UPESI_BINARY")) {
         name(Path::new(&path))?;

@@ -1,4 +1,4 @@
-//! `upesi demo`: the whole product in a minute. A hub, simulated DFSPs, one payment and what it means, load, settlement.
+//! `upesi demo`: the whole product in a minute. A hub, simulated DFSPs, one payment, its meaning, load, settlement.
 
 use std::fmt::Display;
 use std::io::{self, Write};
