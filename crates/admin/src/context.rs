@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use upesi_engine::{Clock, EngineHandle, Payload};
+use upesi_engine::{Clock, EngineHandle, Payload, ResponseTimes};
 use upesi_http::Schemes;
 use upesi_ledger::command::{Act, Deed};
 use upesi_ledger::{AdminCommand, AdminOutcome, AdminRefusal, Change, Command, Ledger, Reply};
@@ -12,7 +12,7 @@ use upesi_oidc::Provider;
 use upesi_tables::TablesError;
 use upesi_types::Timestamp;
 
-use super::callbacks::{Lanes, NoLanes};
+use super::lanes::{Lanes, NoLanes};
 use super::operations::Holders;
 use super::signature_keys::HubKeys;
 use crate::access::{Access, Caller, Permission, Rights, forbidden, may_change_in_emergency, permission_of};
@@ -79,6 +79,8 @@ pub struct AdminContext {
     pub quotes: Option<FindQuote>,
     /// The lanes of callbacks.
     pub lanes: Arc<dyn Lanes>,
+    /// How long DFSPs take to answer.
+    pub response_times: ResponseTimes,
     /// The metrics.
     pub metrics: MetricsText,
     /// What `/debug/heap` shows of the hub itself; `None` where profiling is off.
@@ -131,6 +133,7 @@ impl AdminContext {
             directory: None,
             quotes: None,
             lanes: Arc::new(NoLanes),
+            response_times: ResponseTimes::default(),
             metrics: MetricsText::new(Duration::ZERO, String::new),
             profiling: None,
             log_level: Arc::new(FixedLog),

@@ -19,6 +19,7 @@ mod funds;
 mod health;
 mod hosts;
 mod json;
+mod lanes;
 mod limits;
 mod metrics_text;
 mod operations;
@@ -46,12 +47,12 @@ pub use audit::{
     AuditEntryView, AuditKey, AuditKeyError, AuditPort, AuditPublicKey, Checkpoint, CheckpointError,
     EntryFilter, ExportedEntry, Outcome, log_checkpoints,
 };
-pub use callbacks::{Lanes, NoLanes};
 pub use context::{AdminContext, FindQuote, FixedLog, LogLevel};
 pub use directory::DirectoryHandle;
 pub use endpoints::check_endpoint;
 pub use follower::{Followed, FollowedNow};
 pub use hosts::{AllowedHosts, AllowedOrigins};
+pub use lanes::{Lanes, NoLanes};
 pub use metrics_text::{MetricsService, MetricsText};
 pub use operations::Holders;
 pub use quotes::{MessageView, QuoteView};

@@ -15,8 +15,8 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
     accounts, approvals, audit, callbacks, directory, endpoints, enums, fee_rules, find, funds, health,
-    limits, operations, operators, oracles, participants, progress, quotes, sessions, settlement_models,
-    settlement_windows, settlements, signature_keys, transfers,
+    lanes, limits, operations, operators, oracles, participants, progress, quotes, sessions,
+    settlement_models, settlement_windows, settlements, signature_keys, transfers,
 };
 
 const GET: Method = Method::GET;
@@ -241,7 +241,7 @@ fn payments_table(table: Table) -> Table {
         .scheme(GET, "/callbacks", &[CallbackRead], callbacks::list)
         .scheme(POST, "/callbacks/redeliver", &[CallbackRedeliver], callbacks::redeliver)
         .scheme(GET, "/callbacks/{key}", &[CallbackRead], callbacks::get)
-        .scheme(GET, "/lanes", &[CallbackRead], callbacks::list_lanes)
+        .scheme(GET, "/lanes", &[CallbackRead], lanes::list)
 }
 
 /// The process and its documents.

@@ -16,7 +16,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 use upesi_delivery::relayed::{Address, ErrorInformation, Forwarded, Outgoing, Permit, Relay};
 use upesi_delivery::{Accepted, Handler, Request};
-use upesi_engine::Participants;
+use upesi_engine::{Participants, RequestKind};
 use upesi_fspiop::render::write_providers;
 use upesi_fspiop::uri::decode_segment;
 use upesi_fspiop::{
@@ -68,7 +68,8 @@ impl Directory {
         config.check()?;
         let pending = PendingLookups::new(&config, metrics.pending.clone());
         // An answer that comes after the deadline, or once more, is forwarded for as long again.
-        let forwarded = Forwarded::new(FORWARDED_MAX, 2 * config.lookup_deadline);
+        let timed = relay.timed(RequestKind::Lookup);
+        let forwarded = Forwarded::new(FORWARDED_MAX, 2 * config.lookup_deadline, Some(timed));
         let shared = Shared { config, relay, oracles, metrics, pending, forwarded, on_miss };
         Ok(Self { shared: Arc::new(shared) })
     }

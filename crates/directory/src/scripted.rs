@@ -10,7 +10,7 @@ use upesi_delivery::relayed::{
     ErrorInformation, Relay, RelayConfig, RelayMetrics, Transport, TransportError, TransportFuture,
 };
 use upesi_delivery::{Accepted, Handler, Request};
-use upesi_engine::{Participants, SharedParticipants, SystemClock};
+use upesi_engine::{Participants, RequestKind, ResponseTimes, SharedParticipants, SystemClock};
 use upesi_fspiop::headers::Parties;
 use upesi_fspiop::{Action, Message, Method, PartyIdType, Resource, Route, SyncError, Version};
 use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
@@ -198,6 +198,7 @@ pub(crate) struct World {
     pub(crate) metrics: DirectoryMetrics,
     transport: Arc<RecordingTransport>,
     participants: SharedParticipants,
+    pub(crate) responses: ResponseTimes,
 }
 
 impl World {
@@ -234,8 +235,9 @@ impl World {
             Arc::new(SystemClock),
             RelayMetrics::register(&mut registry),
         );
+        let responses = relay.timed(RequestKind::Lookup).responses;
         let directory = Directory::new(config, relay, oracles, metrics.clone(), Arc::new(|_| {})).unwrap();
-        Self { directory, oracle, metrics, transport, participants }
+        Self { directory, oracle, metrics, transport, participants, responses }
     }
 
     /// Adds the proxies bridge and tunnel, and the inactive one shut; farbank and farwallet are behind bridge, overseas

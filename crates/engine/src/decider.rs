@@ -268,6 +268,9 @@ impl<H: CommitThread> Decider<H> {
         });
         let mut prepared_before = None;
         for event in events.iter() {
+            if self.metrics.records_metrics {
+                observe::observe_response(&self.ledger, event, now, &self.metrics.response_times);
+            }
             self.participants_changed |= Participants::is_changed_by(event);
             match event {
                 Event::TransferPrepared(_)

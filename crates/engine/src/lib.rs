@@ -43,7 +43,10 @@ pub use find::{Found, Search, SearchPlace};
 pub use fold::Fold;
 pub use follow::{Follow, FollowError, Followed, follow, follow_from_oldest, follow_once};
 pub use handle::EngineHandle;
-pub use metrics::{EngineMetrics, MOJALOOP_SECONDS, ShareHistogram};
+pub use metrics::{
+    Counts, DfspSummary, EngineMetrics, KindSummary, MOJALOOP_SECONDS, Outcome, PairSummary, RequestKind,
+    Response, ResponseTimes, ShareHistogram,
+};
 pub use options::{EngineOptions, Storage};
 pub use participants::{Participants, SharedParticipants};
 pub use record::{Answered, DurableRecord, Effects, NoEffects, Payload};

@@ -8,8 +8,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+mod response_times;
 mod share;
 
+pub use response_times::{
+    Counts, DfspSummary, KindSummary, Outcome, PairSummary, RequestKind, Response, ResponseTimes,
+};
 pub use share::ShareHistogram;
 
 /// Buckets of stage durations in seconds.
@@ -119,6 +123,8 @@ pub struct EngineMetrics {
     pub mojaloop_get: Histogram,
     /// Duration of deciding a change of positions: a prepare, a fulfil, a decline or an expiry, under Mojaloop's name.
     pub mojaloop_position: ShareHistogram,
+    /// How long DFSPs take to answer.
+    pub response_times: ResponseTimes,
     /// Whether durations and batch sizes are observed; counts always are. Without is for measurements.
     pub records_metrics: bool,
 }
@@ -181,6 +187,7 @@ impl EngineMetrics {
             mojaloop_fulfil: mojaloop(),
             mojaloop_get: mojaloop(),
             mojaloop_position: ShareHistogram::default(),
+            response_times: ResponseTimes::default(),
             records_metrics: true,
         };
         metrics.register(registry);

@@ -10,8 +10,8 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use upesi_engine::{
-    DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants,
-    Payload, Serving, StartError, StopReason, SubmitError,
+    Clock as _, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects,
+    Participants, Payload, RequestKind, Serving, StartError, StopReason, SubmitError,
 };
 use upesi_ledger::{CallbackContent, CallbackKey, Cause, Command, PublicState, Refusal, Reply, StateMethod};
 use upesi_types::Timestamp;
@@ -244,6 +244,7 @@ async fn each_change_of_positions_is_measured_once_however_it_comes_about() {
     let metrics = EngineMetrics::new(&mut registry);
     let mut options = options(&directory, &clock);
     options.tick_interval = Duration::from_millis(1);
+    let responses = metrics.response_times.clone();
     let (engine, handle) = Engine::start(options, metrics, Box::new(ends.clone())).unwrap();
     onboard(&handle, &["greenbank", "bluewallet"]).await;
     for number in 1..=3 {
@@ -285,6 +286,13 @@ async fn each_change_of_positions_is_measured_once_however_it_comes_about() {
     let ends = ends.0.lock().unwrap().clone();
     let [end] = ends[..] else { panic!("one was ended by its payee: {ends:?}") };
     assert!((Duration::from_millis(249)..=Duration::from_millis(250)).contains(&end), "{end:?}");
+    let [of_payee] = &responses.summaries(clock.now())[..] else { panic!("only the payee was asked") };
+    let [transfers] = of_payee.kinds[..] else { panic!("for transfers only: {of_payee:?}") };
+    assert_eq!((transfers.kind, transfers.recent), (RequestKind::Transfer, [1, 0, 2, 0]), "two expired");
+    let p99 = transfers.p99.unwrap();
+    assert!((Duration::from_millis(229)..=Duration::from_millis(263)).contains(&p99), "{p99:?}");
+    let [pair] = of_payee.pairs[..] else { panic!("one payer: {of_payee:?}") };
+    assert_eq!((pair.asked, pair.requests, pair.failed), (of_payee.asked, 3, 2));
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use upesi_delivery::relayed::{Address, ErrorInformation, Failure, Forwarded, Outgoing, Permit, Relay};
 use upesi_delivery::{Accepted, Handler, Request, Unroutable};
-use upesi_engine::Participants;
-use upesi_fspiop::{Method, PathId, Resource, SyncError, fingerprint};
+use upesi_engine::{Participants, RequestKind};
+use upesi_fspiop::{Action, Method, PathId, Resource, SyncError, fingerprint};
 use upesi_tables::TablesError;
 use upesi_tables::store::Store;
 use upesi_types::{ErrorCode, FspId, Timestamp};
@@ -79,7 +79,9 @@ impl Quoting {
             (None, entries) => Memory::Recent(Mutex::new(DuplicateTable::new(entries))),
         };
         let refuse_expired = config.refuse_expired;
-        let forwarded = [(); 2].map(|()| Forwarded::new(FORWARDED_MAX, FORWARDED_LIFE));
+        // The answer to a payment request waits for a person.
+        let timed = [Some(relay.timed(RequestKind::Quote)), None];
+        let forwarded = timed.map(|timed| Forwarded::new(FORWARDED_MAX, FORWARDED_LIFE, timed));
         let shared = Shared { relay, rules, memory, refuse_expired, metrics, forwarded };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -164,7 +166,8 @@ impl Shared {
             && let Some(liable) = self.relay.liable(receiver)
         {
             let (forwarded, subject) = self.forwarded(&request, &reading);
-            forwarded.note(subject, &request.parties.source, liable);
+            let source = &request.parties.source;
+            forwarded.note(subject, source, self.relay.liable(source), liable);
         }
         tokio::spawn(self.run(permit, request, reading, address, plan));
         Ok(Accepted)
@@ -180,7 +183,8 @@ impl Shared {
         destination: &FspId,
     ) -> Result<(), SyncError> {
         let source = &request.parties.source;
-        if self.relay.takes_unasked_answers() || self.was_asked(request, reading, destination) {
+        let was_asked = self.take_answer(request, reading, destination);
+        if was_asked || self.relay.takes_unasked_answers() || self.was_asked(request, reading, destination) {
             return Ok(());
         }
         let code = match request.resource() {
@@ -193,14 +197,17 @@ impl Shared {
         Err(SyncError::new(code, &format!("{source} was not asked by {destination}")))
     }
 
+    /// Whether this answers a request that is remembered; its time is counted then.
+    fn take_answer(&self, request: &Request, reading: &Reading, destination: &FspId) -> bool {
+        let (forwarded, subject) = self.forwarded(request, reading);
+        let is_failure = request.action() == Action::PutError;
+        let liable = self.relay.liable(&request.parties.source);
+        liable.is_some_and(|liable| forwarded.take_answer(subject, destination, liable, is_failure))
+    }
+
+    /// Whether this answers a quote that is kept, which outlives a restart.
     fn was_asked(&self, request: &Request, reading: &Reading, destination: &FspId) -> bool {
         let source = &request.parties.source;
-        let (forwarded, subject) = self.forwarded(request, reading);
-        if self.relay.liable(source).is_some_and(|liable| forwarded.may_answer(subject, destination, liable))
-        {
-            return true;
-        }
-        // A kept quote outlives a restart.
         let (Memory::Kept(kept), Some(quote)) = (&self.memory, reading.quote) else { return false };
         match kept.asked(quote) {
             Ok(Some((payer, payee))) => {
@@ -398,6 +405,7 @@ impl Shared {
                     return;
                 }
                 Err(failure) => {
+                    self.count_undelivered(&request, &reading, &outgoing.receiver);
                     self.metrics.count(&request, Outcome::Undelivered);
                     told(&failure, &request, &reading, &outgoing.receiver)
                 }
@@ -413,6 +421,16 @@ impl Shared {
         let path = reading.error_path(request.resource());
         self.relay.send_error(&request, request.parties.source, address, path, &error).await;
         drop(permit);
+    }
+
+    /// Counts that a request did not reach the DFSP that it asks.
+    fn count_undelivered(&self, request: &Request, reading: &Reading, receiver: &FspId) {
+        if request.operation.method() != Method::Put
+            && let Some(liable) = self.relay.liable(receiver)
+        {
+            let (forwarded, subject) = self.forwarded(request, reading);
+            forwarded.undelivered(subject, &request.parties.source, liable);
+        }
     }
 
     /// A kept quote shows why it got no answer. That this note is not durable in time matters to nobody. Of a question

@@ -2,7 +2,11 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::*;
+use upesi_engine::{Counts, RequestKind};
+use upesi_types::Timestamp;
 
 const POST: &str = "POST /quotes";
 
@@ -47,6 +51,55 @@ async fn requests_for_quotes_go_on_or_are_refused() {
     }
     let refused = [error("quotes", "redbank", "quotes", &payer_lacks("redbank"))];
     assert_eq!(hub_takes(POST, "redbank", "greenbank", &quote(&[])).await, refused);
+}
+
+/// How requests for quotes ended at greenbank, with the seconds of the slowest callback.
+fn timed(hub: &Hub) -> (Counts, Option<u64>) {
+    let summaries =
+        hub.relay.timed(RequestKind::Quote).responses.summaries(Timestamp::parse_iso(NOW).unwrap());
+    let [of_greenbank] = &summaries[..] else { return (Counts::default(), None) };
+    assert_eq!((of_greenbank.asked.number(), of_greenbank.pairs[0].asker.number()), (3, 2));
+    (of_greenbank.kinds[0].recent, of_greenbank.kinds[0].p99.map(|took| took.as_secs()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn quotes_are_timed_until_their_callbacks() {
+    let mut setups = vec![];
+    for refuses_unasked in [true, false] {
+        setups.push(Setup { refuses_unasked, ..Setup::default() });
+    }
+    for setup in setups {
+        let hub = Hub::new(setup);
+        let id = |number: u8| format!("6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b{number:02}");
+        let ask = async |number| {
+            let body = quote(&[("quoteId", &format!("\"{}\"", id(number)))]);
+            hub.take(POST, "bluebank", "greenbank", &body).await.unwrap();
+        };
+        ask(1).await;
+        tokio::time::advance(Duration::from_secs(4)).await;
+        let (answer, body) = (format!("PUT /quotes/{}", id(1)), response(&[]));
+        hub.take(&answer, "greenbank", "bluebank", &body).await.unwrap();
+        assert_eq!(timed(&hub), ([1, 0, 0, 0], Some(4)));
+        hub.take(&answer, "greenbank", "bluebank", &body).await.unwrap();
+        assert_eq!(timed(&hub).0, [1, 0, 0, 0], "a resend");
+        ask(2).await;
+        hub.take(&format!("PUT /quotes/{}/error", id(2)), "greenbank", "bluebank", ERROR).await.unwrap();
+        assert_eq!(timed(&hub).0, [1, 1, 0, 0]);
+        hub.set_reply("greenbank", Reply::Silence);
+        ask(3).await;
+        assert_eq!(timed(&hub).0, [1, 1, 0, 1]);
+        hub.set_reply("greenbank", Reply::Status(202));
+        ask(4).await;
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+        ask(5).await;
+        assert_eq!(timed(&hub).0, [1, 1, 1, 1], "nobody answered the fourth");
+        // A customer may answer that much later.
+        hub.take("POST /transactionRequests", "bluebank", "greenbank", &request_to_pay()).await.unwrap();
+        let answer = format!("PUT /transactionRequests/{QUOTE_ID}");
+        let body = r#"{"transactionRequestState":"RECEIVED"}"#;
+        hub.take(&answer, "greenbank", "bluebank", body).await.unwrap();
+        assert_eq!(timed(&hub).0, [1, 1, 1, 1]);
+    }
 }
 
 #[tokio::test]

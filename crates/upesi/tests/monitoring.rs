@@ -17,7 +17,11 @@ use toml::Table;
 
 /// Metrics that are there only once something has happened; each stands in the source of the hub or of the lab.
 /// Those of TLS are there only if a port has it, those of a cluster at its nodes.
-const ONLY_ONCE: [&str; 41] = [
+const ONLY_ONCE: [&str; 45] = [
+    "upesi_dfsp_response_seconds",
+    "upesi_dfsp_requests_total",
+    "upesi_pair_requests",
+    "upesi_pair_failed_requests",
     "upesi_archive_held_seconds",
     "upesi_auth_refused_total",
     "upesi_fspiop_refusals_total",
@@ -177,6 +181,7 @@ fn what_is_asked_for_is_there() {
         read("crates/hub/src/hub/issuers.rs"),
         read("crates/hub/src/hub/options.rs"),
         read("crates/hub/src/hub/node.rs"),
+        read("crates/hub/src/hub/response_metrics.rs"),
         read("crates/hub/src/hub/following.rs"),
         read("crates/gateway/src/caller.rs"),
         read("crates/gateway/src/caller/certificates.rs"),

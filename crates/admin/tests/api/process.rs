@@ -54,7 +54,8 @@ async fn metrics_lanes_and_the_log_level_come_from_the_process() {
         hub.get("/lanes").await,
         concat!(
             r#"[{"participant":"Hub","state":"probing","queued":1,"retrying":2,"retryingOnDisk":1,"refused":2,"inFlight":3,"bytes":4,"catchingUp":true,"#,
-            r#""delivered":5,"failed":6,"parked":7,"relayed":8,"relayFailures":9,"lastError":"connection refused","oldestPending":null}]"#
+            r#""delivered":5,"failed":6,"parked":7,"relayed":8,"relayFailures":9,"lastError":"connection refused","oldestPending":null,"#,
+            r#""responseTimes":{"minutes":5,"failuresByAsker":[]}}]"#
         )
     );
     let level = |level: &str| format!(r#"{{"level":"{level}","targets":["upesi_delivery","upesi_engine"]}}"#);

@@ -1,62 +1,152 @@
-//! Requests that the hub forwarded, and to whom: only those receivers may answer them.
+//! Requests that the hub forwarded, and to whom: only those receivers may answer them. Their answers are timed.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use upesi_engine::{Clock, Outcome, RequestKind, Response, ResponseTimes};
 use upesi_ledger::ParticipantId;
 use upesi_types::FspId;
 
-/// The latest forwarded requests: a bounded number of them, each for a bounded time. About 70 bytes each.
+/// A request without an answer is counted as unanswered after this time, or at the end of its life.
+const UNANSWERED_AFTER: Duration = Duration::from_secs(60);
+
+/// The latest forwarded requests: a bounded number of them, each for a bounded time. About 90 bytes each.
 ///
 /// A receiver is noted by the participant that is liable for it. So a proxy may answer for each participant behind it,
 /// and one behind it for another, as the far scheme decides.
-#[derive(Debug)]
 pub struct Forwarded {
     requests_max: usize,
     life: Duration,
+    timed: Option<Timed>,
     hasher: RandomState,
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+/// Where the ends of forwarded requests are counted.
+#[derive(Clone)]
+pub struct Timed {
+    /// The kind of the requests.
+    pub kind: RequestKind,
+    /// Counts them.
+    pub responses: ResponseTimes,
+    /// The hub's time.
+    pub clock: Arc<dyn Clock>,
+}
+
+#[derive(Default)]
 struct State {
-    /// Until when an answer is accepted, by the hash of subject, sender and receiver.
-    until: HashMap<u64, Instant>,
+    /// By the hash of subject, sender and receiver.
+    notes: HashMap<u64, Note>,
     /// The same in order of time. A request that was repeated is in it again.
     order: VecDeque<(Instant, u64)>,
+    /// How many of those at the front were looked at whether they are unanswered.
+    looked_at: usize,
+}
+
+/// A request that was forwarded.
+#[derive(Clone, Copy)]
+struct Note {
+    /// Until when an answer is accepted.
+    until: Instant,
+    /// When it was forwarded first, until its end is counted.
+    open_since: Option<Instant>,
+    asker: Option<ParticipantId>,
+    receiver: ParticipantId,
 }
 
 impl Forwarded {
     /// Nothing forwarded yet. If there are more than `requests_max`, the oldest makes way.
-    pub fn new(requests_max: usize, life: Duration) -> Self {
-        Self { requests_max, life, hasher: RandomState::new(), state: Mutex::default() }
+    pub fn new(requests_max: usize, life: Duration, timed: Option<Timed>) -> Self {
+        Self { requests_max, life, timed, hasher: RandomState::new(), state: Mutex::default() }
     }
 
-    /// Notes a request that is forwarded; call it before the request leaves.
-    pub fn note(&self, subject: impl Hash, sender: &FspId, receiver: ParticipantId) {
+    /// Notes a request of `sender`, for which `asker` is liable; call it before the request leaves. Unanswered
+    /// requests whose time is over are counted.
+    pub fn note(
+        &self,
+        subject: impl Hash,
+        sender: &FspId,
+        asker: Option<ParticipantId>,
+        receiver: ParticipantId,
+    ) {
         let key = self.key(subject, sender, receiver);
         let now = Instant::now();
         let until = now + self.life;
         let mut state = self.state();
+        self.count_unanswered(&mut state, now);
         while let Some((due, oldest)) = state.order.front().copied()
             && (due <= now || state.order.len() >= self.requests_max)
         {
             state.order.pop_front();
-            if state.until.get(&oldest) == Some(&due) {
-                state.until.remove(&oldest);
+            state.looked_at = state.looked_at.saturating_sub(1);
+            if state.notes.get(&oldest).is_some_and(|note| note.until == due) {
+                state.notes.remove(&oldest);
             }
         }
         state.order.push_back((until, key));
-        state.until.insert(key, until);
+        // A repetition does not make the receiver any faster.
+        let open_before = state.notes.get(&key).and_then(|note| note.open_since);
+        let note = Note { until, open_since: Some(open_before.unwrap_or(now)), asker, receiver };
+        state.notes.insert(key, note);
     }
 
-    /// Whether a request of `sender` about this was forwarded to `answering`.
-    pub fn may_answer(&self, subject: impl Hash, sender: &FspId, answering: ParticipantId) -> bool {
-        let key = self.key(subject, sender, answering);
-        self.state().until.get(&key).is_some_and(|until| *until > Instant::now())
+    /// Whether a request of `sender` about this was forwarded to `answering`, which answers it now. The first answer is
+    /// counted, as a failure if it is an error.
+    pub fn take_answer(
+        &self,
+        subject: impl Hash,
+        sender: &FspId,
+        answering: ParticipantId,
+        is_failure: bool,
+    ) -> bool {
+        let now = Instant::now();
+        let Some((note, since)) = self.close(self.key(subject, sender, answering), now) else { return false };
+        if let Some(took) = since.map(|since| now.saturating_duration_since(since)) {
+            self.count(&note, if is_failure { Outcome::Failed(took) } else { Outcome::Answered(took) });
+        }
+        true
+    }
+
+    /// Counts that a request that was noted did not reach its receiver, which may answer it all the same.
+    pub fn undelivered(&self, subject: impl Hash, sender: &FspId, receiver: ParticipantId) {
+        if let Some((note, Some(_))) = self.close(self.key(subject, sender, receiver), Instant::now()) {
+            self.count(&note, Outcome::Undelivered);
+        }
+    }
+
+    /// Counts and closes the requests whose time for an answer is over.
+    fn count_unanswered(&self, state: &mut State, now: Instant) {
+        let after = UNANSWERED_AFTER.min(self.life);
+        while let Some((until, key)) = state.order.get(state.looked_at).copied()
+            && until + after <= now + self.life
+        {
+            state.looked_at += 1;
+            // One that was repeated is in the order again.
+            let note = state.notes.get_mut(&key).filter(|note| note.until == until);
+            if let Some(note) = note
+                && note.open_since.take().is_some()
+            {
+                self.count(note, Outcome::Unanswered);
+            }
+        }
+    }
+
+    /// The note of a request that may still be answered, and since when it has been open, if it is.
+    fn close(&self, key: u64, now: Instant) -> Option<(Note, Option<Instant>)> {
+        let mut state = self.state();
+        self.count_unanswered(&mut state, now);
+        let note = state.notes.get_mut(&key).filter(|note| note.until > now)?;
+        let open_since = note.open_since.take();
+        Some((*note, open_since))
+    }
+
+    fn count(&self, note: &Note, outcome: Outcome) {
+        let Some(Timed { kind, responses, clock }) = &self.timed else { return };
+        let response = Response { asker: note.asker, asked: note.receiver, kind: *kind, outcome };
+        responses.observe(&response, clock.now());
     }
 
     fn key(&self, subject: impl Hash, sender: &FspId, receiver: ParticipantId) -> u64 {
@@ -71,6 +161,8 @@ impl Forwarded {
 #[cfg(test)]
 mod tests {
     use tokio::time::advance;
+    use upesi_engine::Counts;
+    use upesi_types::Timestamp;
 
     use super::*;
 
@@ -80,7 +172,7 @@ mod tests {
 
     fn sizes(forwarded: &Forwarded) -> (usize, usize) {
         let state = forwarded.state();
-        (state.order.len(), state.until.len())
+        (state.order.len(), state.notes.len())
     }
 
     fn id(number: u32) -> ParticipantId {
@@ -89,45 +181,128 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_the_receiver_answers_and_only_the_sender_about_the_same() {
-        let forwarded = Forwarded::new(8, Duration::from_secs(40));
-        forwarded.note("26097", &fsp("bluebank"), id(3));
+        let forwarded = Forwarded::new(8, Duration::from_secs(40), None);
+        forwarded.note("26097", &fsp("bluebank"), None, id(3));
         for (subject, sender, answering, expected) in [
             ("26097", "bluebank", 3, true),
             ("26097", "bluebank", 4, false),
             ("26097", "redbank", 3, false),
             ("26098", "bluebank", 3, false),
         ] {
-            let found = forwarded.may_answer(subject, &fsp(sender), id(answering));
+            let found = forwarded.take_answer(subject, &fsp(sender), id(answering), false);
             assert_eq!(found, expected, "{subject} {sender} {answering}");
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_is_remembered_for_its_time_from_the_last_repetition_on() {
-        let forwarded = Forwarded::new(8, Duration::from_secs(40));
+        let forwarded = Forwarded::new(8, Duration::from_secs(40), None);
         let (sender, receiver) = (fsp("bluebank"), id(3));
         for _ in 0..3 {
-            forwarded.note("26097", &sender, receiver);
+            forwarded.note("26097", &sender, None, receiver);
             advance(Duration::from_secs(39)).await;
-            assert!(forwarded.may_answer("26097", &sender, receiver));
+            assert!(forwarded.take_answer("26097", &sender, receiver, false));
         }
         advance(Duration::from_secs(1)).await;
-        assert!(!forwarded.may_answer("26097", &sender, receiver));
-        forwarded.note("other", &sender, receiver);
+        assert!(!forwarded.take_answer("26097", &sender, receiver, false));
+        forwarded.note("other", &sender, None, receiver);
         assert_eq!(sizes(&forwarded), (1, 1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_oldest_makes_way() {
-        let forwarded = Forwarded::new(4, Duration::from_secs(40));
+        let forwarded = Forwarded::new(4, Duration::from_secs(40), None);
         let (sender, receiver) = (fsp("bluebank"), id(3));
         for number in 0..100_usize {
-            forwarded.note(number, &sender, receiver);
+            forwarded.note(number, &sender, None, receiver);
             let remembered = (number + 1).min(4);
             assert_eq!(sizes(&forwarded), (remembered, remembered));
         }
-        let left: Vec<_> =
-            (0..100_usize).filter(|number| forwarded.may_answer(*number, &sender, receiver)).collect();
+        let left: Vec<_> = (0..100_usize)
+            .filter(|number| forwarded.take_answer(*number, &sender, receiver, false))
+            .collect();
         assert_eq!(left, [96, 97, 98, 99]);
+    }
+
+    /// Counts what becomes of requests of participant 2, at an instant that stays.
+    fn timed(requests_max: usize, life_s: u64) -> (Forwarded, ResponseTimes) {
+        struct Standing;
+        impl Clock for Standing {
+            fn now(&self) -> Timestamp {
+                Timestamp::from_ms(1_893_456_000_000)
+            }
+        }
+        let (kind, responses) = (RequestKind::Quote, ResponseTimes::default());
+        let timed = Timed { kind, responses: responses.clone(), clock: Arc::new(Standing) };
+        (Forwarded::new(requests_max, Duration::from_secs(life_s), Some(timed)), responses)
+    }
+
+    fn counted(responses: &ResponseTimes) -> (Counts, Option<u64>) {
+        let found = responses.summaries(Timestamp::from_ms(1_893_456_000_000));
+        let Some(of_receiver) = found.first() else { return (Counts::default(), None) };
+        assert_eq!((of_receiver.asked, of_receiver.pairs[0].asker), (id(3), id(2)));
+        (of_receiver.kinds[0].recent, of_receiver.kinds[0].p99.map(|took| took.as_secs()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_answer_is_timed_from_the_first_request() {
+        let (forwarded, responses) = timed(8, 40);
+        let (sender, receiver) = (fsp("bluebank"), id(3));
+        let note = |subject| forwarded.note(subject, &sender, Some(id(2)), receiver);
+        let answer = |subject, is_failure| forwarded.take_answer(subject, &sender, receiver, is_failure);
+        note("a");
+        advance(Duration::from_secs(4)).await;
+        note("a");
+        advance(Duration::from_secs(4)).await;
+        assert!(answer("a", false));
+        assert_eq!(counted(&responses), ([1, 0, 0, 0], Some(8)), "the repetition does not count");
+        assert!(answer("a", false));
+        assert_eq!(counted(&responses).0, [1, 0, 0, 0], "nor does a second answer");
+        note("a");
+        assert!(answer("a", true));
+        assert_eq!(counted(&responses).0, [1, 1, 0, 0], "asked again");
+        assert!(!answer("b", false));
+        assert_eq!(counted(&responses).0, [1, 1, 0, 0], "not asked at all");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_without_an_answer_are_counted_once() {
+        let (forwarded, responses) = timed(2, 40);
+        let (sender, receiver) = (fsp("bluebank"), id(3));
+        let note = |subject| forwarded.note(subject, &sender, Some(id(2)), receiver);
+        note("undelivered");
+        forwarded.undelivered("undelivered", &sender, receiver);
+        forwarded.undelivered("undelivered", &sender, receiver);
+        forwarded.undelivered("never asked", &sender, receiver);
+        assert_eq!(counted(&responses), ([0, 0, 0, 1], None));
+        note("unanswered");
+        advance(Duration::from_secs(41)).await;
+        note("c");
+        assert_eq!(counted(&responses), ([0, 0, 1, 1], None));
+        note("d");
+        note("e");
+        assert_eq!(counted(&responses).0, [0, 0, 1, 1], "what made way before its time may be answered yet");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_after_a_minute_passes_and_the_request_counts_as_unanswered() {
+        let (forwarded, responses) = timed(8, 86_400);
+        let (sender, receiver) = (fsp("bluebank"), id(3));
+        let note = |subject| forwarded.note(subject, &sender, Some(id(2)), receiver);
+        let answer = |subject| forwarded.take_answer(subject, &sender, receiver, false);
+        (0..7).for_each(note);
+        advance(Duration::from_secs(50)).await;
+        assert!(answer(0) && answer(5));
+        note(1);
+        advance(Duration::from_secs(10)).await;
+        assert!(answer(2));
+        assert_eq!(counted(&responses), ([2, 0, 4, 0], Some(50)), "the second was asked again");
+        assert!(answer(1));
+        assert_eq!(counted(&responses).0, [3, 0, 4, 0]);
+        // Of those that make way, each was looked at.
+        (10..20).for_each(note);
+        advance(Duration::from_secs(60)).await;
+        assert!(!answer(0) && answer(19));
+        assert_eq!(counted(&responses).0, [3, 0, 12, 0], "eight of ten are remembered");
     }
 }

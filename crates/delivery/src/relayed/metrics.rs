@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use upesi_engine::MOJALOOP_SECONDS;
+use upesi_engine::{MOJALOOP_SECONDS, ResponseTimes};
 use upesi_fspiop::Resource;
 
 use crate::Unroutable;
@@ -50,6 +50,8 @@ pub struct RelayMetrics {
     pub(crate) in_flight: Gauge,
     /// Bytes that those hold.
     pub(crate) bytes: Gauge,
+    /// How long DFSPs take to answer.
+    pub(crate) response_times: ResponseTimes,
 }
 
 impl RelayMetrics {
@@ -70,6 +72,7 @@ impl RelayMetrics {
             egress: ["true", "false"].map(|success| egress.get_or_create_owned(&Success { success })),
             in_flight: Gauge::default(),
             bytes: Gauge::default(),
+            response_times: ResponseTimes::default(),
         };
         registry.register(
             "upesi_relay_messages",
@@ -92,6 +95,11 @@ impl RelayMetrics {
             metrics.bytes.clone(),
         );
         metrics
+    }
+
+    /// The same, with the ends of requests counted there.
+    pub fn with_response_times(self, response_times: ResponseTimes) -> Self {
+        Self { response_times, ..self }
     }
 
     pub(crate) fn count(&self, message: &Outgoing, result: Result<(), &Failure>, seconds: f64) {

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
-use upesi_engine::{Clock, Participants, SharedParticipants};
+use upesi_engine::{Clock, Participants, RequestKind, SharedParticipants};
 use upesi_fspiop::headers::{Forward, MessageSource, SpanId, TraceId};
 use upesi_fspiop::{SyncError, Versions};
 use upesi_ledger::ParticipantId;
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
 use crate::relayed::{
-    Address, Author, ErrorInformation, Failure, Outgoing, RelayMetrics, Transport, TransportError,
+    Address, Author, ErrorInformation, Failure, Outgoing, RelayMetrics, Timed, Transport, TransportError,
 };
 use crate::render::{Message, Url};
 use crate::{OutgoingRequest, Request, Shares, Unroutable, share_of};
@@ -161,6 +161,12 @@ impl Relay {
     /// Whether answers are forwarded from DFSPs that were not asked.
     pub fn takes_unasked_answers(&self) -> bool {
         self.inner.config.unasked_answers
+    }
+
+    /// Where the ends of requests of one kind are counted.
+    pub fn timed(&self, kind: RequestKind) -> Timed {
+        let responses = self.inner.metrics.response_times.clone();
+        Timed { kind, responses, clock: Arc::clone(&self.inner.clock) }
     }
 
     /// The present instant.

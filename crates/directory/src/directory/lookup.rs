@@ -155,6 +155,7 @@ impl Shared {
 
     /// A proxy could not be asked. If it was the last one, its failure is the answer.
     async fn proxy_failed(&self, request: &PartyRequest, proxy: ParticipantId, failure: &Failure) {
+        self.count_undelivered(request, proxy);
         let (requester, party) = (&request.parties.source, request.ids.as_path());
         if let Reception::Passes(count) = self.pending.answered(requester, &party, (Some(proxy), true)) {
             self.tell_undelivered(request, count, failure).await;
@@ -171,27 +172,43 @@ impl Shared {
     /// A lookup as it is forwarded. From now on its receiver may answer it.
     fn question(&self, request: &PartyRequest, receiver: FspId) -> Outgoing {
         if let Some(liable) = self.relay.liable(&receiver) {
-            let party = request.ids.as_path();
-            self.forwarded.note(subject(&party), &request.parties.source, liable);
+            let (party, source) = (request.ids.as_path(), &request.parties.source);
+            self.forwarded.note(subject(&party), source, self.relay.liable(source), liable);
         }
         request.forward(receiver, address(Resource::Parties, Kind::Get, &request.ids))
     }
 
-    /// Rejects an answer from a DFSP that was not asked: it could lead the payment to itself.
+    /// Asks one DFSP.
+    async fn ask(&self, request: &PartyRequest, receiver: FspId) -> Result<(), Failure> {
+        let sent = self.relay.send(&self.question(request, receiver)).await;
+        if sent.is_err()
+            && let Some(liable) = self.relay.liable(&receiver)
+        {
+            self.count_undelivered(request, liable);
+        }
+        sent
+    }
+
+    fn count_undelivered(&self, request: &PartyRequest, liable: ParticipantId) {
+        self.forwarded.undelivered(subject(&request.ids.as_path()), &request.parties.source, liable);
+    }
+
+    /// Rejects an answer from a DFSP that was not asked: it could lead the payment to itself. The time of others is
+    /// counted.
     ///
     /// Errors: 400 with 3200.
-    fn check_asked(&self, request: &PartyRequest, destination: &FspId) -> Result<(), SyncError> {
-        if self.relay.takes_unasked_answers() {
-            return Ok(());
-        }
+    fn check_asked(
+        &self,
+        request: &PartyRequest,
+        destination: &FspId,
+        is_failure: bool,
+    ) -> Result<(), SyncError> {
         let source = request.parties.source;
         let party = request.ids.as_path();
-        let was_asked = request.resource() == Resource::Parties
-            && self
-                .relay
-                .liable(&source)
-                .is_some_and(|liable| self.forwarded.may_answer(subject(&party), destination, liable));
-        if was_asked {
+        let answers = |liable| self.forwarded.take_answer(subject(&party), destination, liable, is_failure);
+        let was_asked =
+            request.resource() == Resource::Parties && self.relay.liable(&source).is_some_and(answers);
+        if was_asked || self.relay.takes_unasked_answers() {
             return Ok(());
         }
         let detail = format!("{source} was not asked about this party by {destination}");
@@ -283,7 +300,7 @@ impl Shared {
     async fn ask_owners(&self, request: &PartyRequest, owners: &[FspId]) -> Result<(), LookupFailure> {
         let [first, others @ ..] = owners else { return Ok(()) };
         if others.is_empty() {
-            let sent = self.relay.send(&self.question(request, *first)).await;
+            let sent = self.ask(request, *first).await;
             return sent.map_err(|failure| LookupFailure {
                 outcome: LookupOutcome::NotDelivered,
                 error: failure.to_error(),
@@ -304,7 +321,7 @@ impl Shared {
     /// Sends the lookup to an owner, and to the next one if that cannot be reached. The last failure is the answer.
     async fn ask_in_turn(&self, request: &PartyRequest, mut owner: FspId) {
         loop {
-            let Err(failure) = self.relay.send(&self.question(request, owner)).await else { return };
+            let Err(failure) = self.ask(request, owner).await else { return };
             let answer = (self.relay.liable(&owner), true);
             match self.pending.answered(&request.parties.source, &request.ids.as_path(), answer) {
                 Reception::AsksNext(next, _) => owner = next,
@@ -338,7 +355,8 @@ impl Shared {
         self.check_requester(&request)?;
         let mut permit = self.relay.admit(&request.parties.source, request.bytes() + body.len())?;
         if let Some(destination) = request.parties.destination.filter(|name| self.is_known(name)) {
-            self.check_asked(&request, &destination)?;
+            let is_failure = kind == Kind::Error && !says_not_found(&body);
+            self.check_asked(&request, &destination, is_failure)?;
         }
         if let (Some(destination), Resource::Parties) = (&request.parties.destination, request.resource()) {
             let is_error = kind == Kind::Error;
@@ -377,6 +395,11 @@ impl Shared {
         });
         Ok(Accepted)
     }
+}
+
+/// Whether an error callback says that the DFSP does not have the party, which is an answer.
+fn says_not_found(body: &[u8]) -> bool {
+    ErrorInformation::read(body).is_some_and(|error| error.code == ErrorCode::PARTY_NOT_FOUND)
 }
 
 /// What a lookup is about: the party, however its path is encoded.

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use upesi_ledger::{AbortKind, ConversionState, Event, Ledger};
 use upesi_types::Timestamp;
 
 use super::Decider;
 use crate::commit_thread::CommitThread;
+use crate::metrics::{Outcome, RequestKind, Response, ResponseTimes};
 use crate::queue::Submission;
 
 /// Least time between two lines of the log about results that count for nothing, in milliseconds.
@@ -32,6 +34,45 @@ impl IgnoredResults {
         self.at = Some(now);
         Some(total - std::mem::replace(&mut self.logged, total))
     }
+}
+
+/// Counts how long the payee of a transfer, or the FXP of an FX transfer, took to answer, or that it did not. To be
+/// called before the event is folded into the ledger. What an operator ends says nothing about the DFSP.
+pub(super) fn observe_response(ledger: &Ledger, event: &Event, now: Timestamp, responses: &ResponseTimes) {
+    let (parties, prepared_at, aborted) = match event {
+        Event::TransferAborted { operator_reason: Some(_), .. } => return,
+        Event::TransferCommitted { id, .. } | Event::TransferAborted { id, .. } => {
+            let Some(transfer) = ledger.transfer(*id).filter(|_| ledger.bulk_of(*id).is_none()) else {
+                return;
+            };
+            let kind = if let Event::TransferAborted { kind, .. } = event { Some(*kind) } else { None };
+            ((transfer.payer, transfer.payee), transfer.prepared_at, kind)
+        }
+        Event::ConversionFulfilled { id, .. } | Event::ConversionAborted { id, .. } => {
+            let is_open = |state: &ConversionState| *state == ConversionState::Reserved;
+            let Some(conversion) = ledger.conversion(*id).filter(|one| is_open(&one.state)) else { return };
+            let kind = match event {
+                Event::ConversionAborted { kind, answer, .. } => {
+                    // Ended with its transfer: the FXP still had time.
+                    if answer.is_none() && *kind != AbortKind::Expired {
+                        return;
+                    }
+                    Some(*kind)
+                }
+                _ => None,
+            };
+            ((conversion.initiator, conversion.fxp), conversion.prepared_at, kind)
+        }
+        _ => return,
+    };
+    let (asker, Some(asked)) = parties else { return };
+    let took = now.since(prepared_at);
+    let outcome = match aborted {
+        None => Outcome::Answered(took),
+        Some(AbortKind::Expired) => Outcome::Unanswered,
+        Some(_) => Outcome::Failed(took),
+    };
+    responses.observe(&Response { asker, asked, kind: RequestKind::Transfer, outcome }, now);
 }
 
 impl<H: CommitThread> Decider<H> {

@@ -153,7 +153,7 @@ fn upper_bound(us: u64) -> String {
 }
 
 /// Microseconds as a decimal number of seconds.
-fn seconds(us: u64) -> String {
+pub(super) fn seconds(us: u64) -> String {
     format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
 }
 

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use upesi_admin::{BREAK_GLASS_FILE, is_break_glass_open};
 use upesi_delivery::lanes::{Courier, LaneStatus};
-use upesi_engine::{Clock as _, EngineHandle, EngineMetrics, SharedParticipants};
+use upesi_engine::{Clock as _, EngineHandle, EngineMetrics, ResponseTimes, SharedParticipants};
 use upesi_http::{Outbound, ProxyCounts, Server};
 use upesi_ledger::{Credential, Ledger, LedgerAccountTypeId, Secret};
 use upesi_profile::Holder;
@@ -22,6 +22,7 @@ use super::lane_metrics;
 use super::node::{Node, write_couriers};
 use super::options;
 use super::process::ProcessMetrics;
+use super::response_metrics;
 use super::settlement_metrics::SettlementSample;
 use super::signatures::Signatures;
 use super::tls::Tls;
@@ -121,6 +122,11 @@ impl MetricsText {
         }
     }
 
+    /// How long DFSPs take to answer.
+    pub(super) fn response_times(&self) -> ResponseTimes {
+        self.counted.response_times.clone()
+    }
+
     /// The text, in the OpenMetrics format.
     pub(super) fn render(&self) -> String {
         let mut text = String::new();
@@ -133,6 +139,8 @@ impl MetricsText {
         self.write_positions(&mut text);
         self.settlement.lock().unwrap_or_else(PoisonError::into_inner).clone().write(&mut text);
         lane_metrics::write(&mut text, &self.courier, &self.participants.get());
+        let summaries = self.counted.response_times.summaries(self.engine.clock().now());
+        response_metrics::write(&mut text, &summaries, &self.participants.get());
         self.write_store(&mut text);
         self.write_archive(&mut text);
         let pending = self.approvals_pending.load(Ordering::Relaxed);

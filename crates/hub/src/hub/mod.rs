@@ -11,6 +11,7 @@ mod metrics;
 mod node;
 mod options;
 mod process;
+mod response_metrics;
 mod retention;
 mod serve;
 mod settlement_metrics;
@@ -31,7 +32,7 @@ use upesi_delivery::lanes::Courier;
 use upesi_delivery::relayed::{Relay, RelayMetrics};
 use upesi_directory::oracle::{BuiltInOracle, RegisteredOracles};
 use upesi_directory::{Directory, DirectoryMetrics, OnMiss};
-use upesi_engine::{Clock, Engine, EngineHandle, SharedParticipants, StartError, StopReason};
+use upesi_engine::{Clock, Engine, EngineHandle, ResponseTimes, SharedParticipants, StartError, StopReason};
 use upesi_gateway::Rates;
 use upesi_http::{BindError, ClientTls, Outbound, Server, WorkerHandle, Workers, WorkersError};
 use upesi_jws::KeyFileError;
@@ -295,7 +296,7 @@ impl Resources {
         settings: &Settings,
         store: Option<Store>,
         registry: &mut Registry,
-        (participants, rates): (SharedParticipants, &Arc<Rates>),
+        (participants, rates, response_times): (SharedParticipants, &Arc<Rates>, ResponseTimes),
         courier: Courier,
         (outbound, tls): (&Outbound, Option<ClientTls>),
         clock: Arc<dyn Clock>,
@@ -304,7 +305,7 @@ impl Resources {
             Some(store) => store,
             None => Store::open(settings.data.dir.join(STORE), &options::store(settings))?,
         };
-        let metrics = RelayMetrics::register(registry);
+        let metrics = RelayMetrics::register(registry).with_response_times(response_times);
         let relay = Relay::new(options::relay(settings), participants, Arc::new(courier), clock, metrics);
         let built_in = BuiltInDirectory::open(
             &store,

@@ -268,7 +268,7 @@ impl Hub {
             settings,
             store,
             &mut registry,
-            (base.participants.clone(), &rates),
+            (base.participants.clone(), &rates, metrics.response_times.clone()),
             courier.clone(),
             (&base.outbound, base.tls.outbound()),
             handle.clock() as _,
@@ -478,6 +478,7 @@ fn admin_service(
     context.directory = Some(DirectoryHandle::new(resources.built_in.clone(), resources.oracles.clone())?);
     context.quotes = resources.find_quotes();
     context.lanes = Arc::new(courier.clone());
+    context.response_times = text.response_times();
     context.metrics = shown.clone();
     context.profiling = settings.admin.profiling.then(|| {
         let text = Arc::clone(text);

@@ -214,3 +214,45 @@ fn conversions_through_a_proxy_message_by_message() {
     );
     world.stop_and_audit();
 }
+
+/// `GET /lanes` and the metrics tell which DFSP is slow, and whose requests fail.
+#[test]
+fn the_slow_and_the_failing_dfsp_are_seen() {
+    const DELAY_MS: u32 = 1_000;
+    let scene = scene(&[]);
+    register(&scene);
+    let slow = DfspSettings { delay_ms: DELAY_MS, ..DfspSettings::default() };
+    assert!(scene.simulator.set_settings(1, slow).unwrap());
+    assert_eq!(pay(&scene, 1, 40), BTreeMap::from([(None, 40)]));
+    assert!(scene.simulator.set_settings(2, DfspSettings { abort_per_mille: 1_000, ..slow }).unwrap());
+    // Each DFSP asks the third one for something, which fails.
+    assert_eq!(pay(&scene, 2, 12).values().sum::<u64>(), 12);
+    scene.check();
+    let lanes = scene.world.operate("GET", "/lanes", "");
+    let of = |dfsp: &str| {
+        let lane = lanes.as_array().unwrap().iter().find(|lane| lane["participant"] == dfsp);
+        lane.unwrap()["responseTimes"].clone()
+    };
+    for kind in ["lookups", "quotes", "transfers"] {
+        let [fast, slow] = ["dfsp-1", "dfsp-2"].map(|dfsp| of(dfsp)[kind]["p50Ms"].as_u64().unwrap());
+        assert!(slow >= u64::from(DELAY_MS) * 4 / 5 && fast < slow, "{kind}: {fast} and {slow}\n{lanes:#}");
+    }
+    let failing = of("dfsp-3")["failuresByAsker"].as_array().unwrap().clone();
+    assert_eq!(failing.len(), DFSPS - 1, "{lanes:#}");
+    for pair in &failing {
+        let [requests, failed] = ["requests", "failed"].map(|name| pair[name].as_u64().unwrap());
+        assert!(failed > 0 && failed <= requests, "{pair}");
+    }
+    assert_eq!(of("dfsp-1")["failuresByAsker"], serde_json::json!([]));
+    let seen = || {
+        let text = scene.world.admin("GET", "/metrics", "").body;
+        let has = |line: &str| text.lines().any(|found| found.starts_with(line));
+        [
+            has(r#"upesi_dfsp_response_seconds{fsp="dfsp-2",request="transfer",quantile="0.99"} 1."#),
+            has(r#"upesi_pair_failed_requests{from="dfsp-1",to="dfsp-3"} "#),
+            has(r#"upesi_pair_failed_requests{from="dfsp-3",to="dfsp-1"} "#),
+        ]
+    };
+    scene.world.until(&[true, true, false], seen);
+    scene.end();
+}

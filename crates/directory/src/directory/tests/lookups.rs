@@ -1,6 +1,9 @@
 //! The decision list of `GET /parties`, and the answers from the payee's side.
 
+use std::time::Duration;
+
 use upesi_delivery::relayed::{ErrorInformation, TransportError};
+use upesi_engine::{Clock as _, Counts, RequestKind, SystemClock};
 use upesi_types::ErrorCode;
 
 use crate::DirectoryConfig;
@@ -691,4 +694,49 @@ async fn an_answer_ends_all_lookups_of_the_same_dfsp_for_the_same_party_only() {
     world.take("PUT /parties/MSISDN/26097/error", "greenbank", Some("redbank"), "{}").await.unwrap();
     assert_eq!(world.directory.lookups_pending(), 2);
     assert_eq!(world.metrics.lookups(LookupOutcome::AnsweredError), 1);
+}
+
+/// How lookups ended at greenbank, with the seconds of the slowest callback.
+fn timed(world: &World) -> (Counts, Option<u64>) {
+    let summaries = world.responses.summaries(SystemClock.now());
+    let [of_greenbank] = &summaries[..] else { panic!("others were asked: {summaries:?}") };
+    assert_eq!((of_greenbank.kinds[0].kind, of_greenbank.pairs.len()), (RequestKind::Lookup, 1));
+    (of_greenbank.kinds[0].recent, of_greenbank.kinds[0].p99.map(|took| took.as_secs()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn lookups_are_timed_until_the_callbacks_of_the_dfsp_that_was_asked() {
+    for world in [
+        world(finds(&[("greenbank", None)])),
+        World::open(DirectoryConfig::default(), ScriptedOracle::new(finds(&[("greenbank", None)]), false)),
+    ] {
+        let ask = async || {
+            world.take("GET /parties/MSISDN/26097", "bluebank", None, "").await.unwrap();
+            world.sent().await
+        };
+        let answer = async |line: &str, body: &str| {
+            world.take(line, "greenbank", Some("bluebank"), body).await.unwrap();
+        };
+        ask().await;
+        tokio::time::advance(Duration::from_secs(4)).await;
+        answer("PUT /parties/MSISDN/26097", "{}").await;
+        assert_eq!(timed(&world), ([1, 0, 0, 0], Some(4)));
+        ask().await;
+        let not_found = r#"{"errorInformation":{"errorCode":"3204","errorDescription":"Party not found"}}"#;
+        answer("PUT /parties/MSISDN/26097/error", not_found).await;
+        assert_eq!(timed(&world).0, [2, 0, 0, 0], "not to have a party is an answer");
+        ask().await;
+        let failed =
+            r#"{"errorInformation":{"errorCode":"2001","errorDescription":"Internal server error"}}"#;
+        answer("PUT /parties/MSISDN/26097/error", failed).await;
+        assert_eq!(timed(&world).0, [2, 1, 0, 0]);
+        world.set_manner("greenbank", Manner::Answers(503, ""));
+        ask().await;
+        assert_eq!(timed(&world).0, [2, 1, 0, 1]);
+        world.set_manner("greenbank", Manner::Answers(202, ""));
+        ask().await;
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+        ask().await;
+        assert_eq!(timed(&world).0, [2, 1, 1, 1]);
+    }
 }
