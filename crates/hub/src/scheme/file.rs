@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
@@ -109,16 +110,30 @@ pub struct AccountTerms {
     pub funds: Amount,
 }
 
-/// Reads a scheme file. `path` is only shown.
+/// Reads a scheme file that names no other files. `path` is only shown.
 ///
 /// # Errors
 /// Every mistake, one per line, each with file and line, in the order of the file. Where the syntax is broken, that
 /// alone is reported.
 pub fn parse(path: &str, text: &str) -> Result<Scheme, Vec<String>> {
+    check_length(path, text)?;
+    Reading::new(path, text, None).read(text)
+}
+
+/// The same; the files that it names are in this directory or below.
+///
+/// # Errors
+/// See [`parse`].
+pub fn parse_in(directory: &Path, path: &str, text: &str) -> Result<Scheme, Vec<String>> {
+    check_length(path, text)?;
+    Reading::new(path, text, Some(directory)).read(text)
+}
+
+fn check_length(path: &str, text: &str) -> Result<(), Vec<String>> {
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(vec![format!("{path}: it is longer than {FILE_BYTES_MAX} bytes")]);
     }
-    Reading::new(path, text).read(text)
+    Ok(())
 }
 
 // What a DFSP's base URL expands into: one endpoint per type, with the placeholders that hubs fill in.

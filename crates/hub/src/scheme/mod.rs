@@ -2,6 +2,7 @@
 
 pub mod admin_api;
 pub mod apply;
+mod beside;
 pub mod fees;
 pub mod file;
 pub mod plan;
@@ -55,7 +56,8 @@ pub fn read(path: &std::path::Path) -> Result<Scheme, Failure> {
         let exit = if error.kind() == ErrorKind::FileTooLarge { Exit::Data } else { Exit::NoInput };
         Failure::new(exit, format!("{shown} cannot be read: {error}"))
     })?;
-    file::parse(&shown, &text).map_err(|mistakes| Failure::new(Exit::Data, mistakes.join("\n")))
+    let directory = path.parent().unwrap_or(std::path::Path::new(""));
+    file::parse_in(directory, &shown, &text).map_err(|mistakes| Failure::new(Exit::Data, mistakes.join("\n")))
 }
 
 /// Applies a scheme file. Changes are printed as they are made.

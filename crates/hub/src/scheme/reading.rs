@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use toml::Spanned;
 use toml::de::DeTable;
@@ -10,11 +11,12 @@ use upesi_jws::SubmittedKey;
 use upesi_ledger::{
     Binding, BindingKind, Delay, EndpointType, Granularity, Interchange, Limits, SettlementModel,
 };
+use upesi_tls::read_client_certificate;
 use upesi_types::text::url_part;
 use upesi_types::{Amount, Currency, FspId};
 
-use super::file;
 use super::file::{AccountTerms, DecimalText, Dfsp, Model, Place, Scheme, Section, SigningKey};
+use super::{beside, file};
 use crate::config::nearest;
 
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=30;
@@ -25,6 +27,8 @@ const COVERING_ACCOUNT_TYPES: [&str; 2] = ["SETTLEMENT", "INTERCHANGE_FEE_SETTLE
 pub(super) struct Reading<'a> {
     path: &'a str,
     text: &'a str,
+    /// Where the files are that it names; without, it may name none.
+    directory: Option<&'a Path>,
     /// Where, and what.
     mistakes: Vec<(usize, String)>,
 }
@@ -41,8 +45,8 @@ struct Defaults {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(path: &'a str, text: &'a str) -> Self {
-        Self { path, text, mistakes: Vec::new() }
+    pub(super) fn new(path: &'a str, text: &'a str, directory: Option<&'a Path>) -> Self {
+        Self { path, text, directory, mistakes: Vec::new() }
     }
 
     /// The scheme, or every mistake in the order of the file.
@@ -274,8 +278,8 @@ impl<'a> Reading<'a> {
         let is_proxy = section.optional("is_proxy", self).map(Spanned::into_inner);
         let proxied = section.optional("proxied", self).map(|list| self.proxied(list, is_proxy));
         let base_url = section.optional("base_url", self);
-        let bindings = section.optional("bindings", self).map(|list| self.bindings(list));
-        let signature_key = section.optional("signature_key", self).and_then(|text| self.signature_key(text));
+        let bindings = self.bindings(&mut section);
+        let signature_key = self.signature_key(&mut section);
         let own_accounts = section.tables("accounts", self).map(|tables| self.accounts(tables, currencies));
         let own_endpoints = section.texts("endpoints", self);
         section.end(self);
@@ -335,41 +339,83 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn bindings(&mut self, list: Spanned<Vec<Spanned<String>>>) -> Vec<Binding> {
+    /// The written bindings, and the bindings of the keys in certificates.
+    fn bindings(&mut self, section: &mut Section<'_>) -> Option<Vec<Binding>> {
+        let texts = section.optional::<Vec<Spanned<String>>>("bindings", self);
+        let files = section.optional::<Vec<Spanned<String>>>("certificate_files", self);
+        let list_start = texts.as_ref().or(files.as_ref())?.span().start;
+        let texts = texts.map(Spanned::into_inner).unwrap_or_default();
+        let files = files.map(Spanned::into_inner).unwrap_or_default();
+        if texts.len() + files.len() > Limits::SHIPPED.bindings {
+            self.mistake(list_start, format!("a DFSP has at most {} bindings", Limits::SHIPPED.bindings));
+            return Some(Vec::new());
+        }
+        let written = texts.iter().map(|text| (text, self.binding(text))).collect::<Vec<_>>();
+        let named = files.iter().map(|name| (name, self.binding_of_certificate(name))).collect::<Vec<_>>();
         let mut bindings: Vec<Binding> = Vec::new();
-        let list_start = list.span().start;
-        for text in list.into_inner() {
-            let (start, text) = (text.span().start, text.get_ref());
-            match Binding::parse(text) {
-                Some(binding) if bindings.contains(&binding) => {
-                    self.mistake(start, format!("binding {text:?} stands twice"));
-                }
-                Some(binding) => bindings.push(binding),
-                None => {
-                    let kind = text.split_once(':').and_then(|(kind, _)| BindingKind::parse(kind));
-                    let demand = kind.map_or_else(kinds_of_bindings, |kind| {
-                        format!("what follows {}: {}", kind.name(), kind.demand())
-                    });
-                    self.mistake(start, format!("{text:?} is no binding: {demand}"));
-                }
+        for (text, binding) in written.into_iter().chain(named) {
+            let Some(binding) = binding else { continue };
+            if bindings.contains(&binding) {
+                self.mistake(text.span().start, format!("binding {:?} stands twice", text.get_ref()));
+            } else {
+                bindings.push(binding);
             }
         }
-        if bindings.len() > Limits::SHIPPED.bindings {
-            self.mistake(list_start, format!("a DFSP has at most {} bindings", Limits::SHIPPED.bindings));
-        }
-        bindings
+        Some(bindings)
     }
 
-    /// Whether keys on P-256 are taken is the hub's to say.
-    fn signature_key(&mut self, text: Spanned<String>) -> Option<SigningKey> {
-        let (start, text) = (text.span().start, text.into_inner());
-        match SubmittedKey::read(&text, true) {
-            Ok(key) => Some(SigningKey { text, sha256: key.sha256 }),
+    fn binding(&mut self, text: &Spanned<String>) -> Option<Binding> {
+        let (start, text) = (text.span().start, text.get_ref());
+        let binding = Binding::parse(text);
+        if binding.is_none() {
+            let kind = text.split_once(':').and_then(|(kind, _)| BindingKind::parse(kind));
+            let demand = kind.map_or_else(kinds_of_bindings, |kind| {
+                format!("what follows {}: {}", kind.name(), kind.demand())
+            });
+            self.mistake(start, format!("{text:?} is no binding: {demand}"));
+        }
+        binding
+    }
+
+    /// The binding of the key in a client certificate.
+    fn binding_of_certificate(&mut self, name: &Spanned<String>) -> Option<Binding> {
+        let (start, name) = (name.span().start, name.get_ref());
+        let facts = self.file_beside(name).and_then(|text| read_client_certificate(text.as_bytes()));
+        match facts {
+            Ok(facts) => Binding::new(BindingKind::SpkiSha256, &facts.spki_sha256.to_string()),
             Err(problem) => {
-                self.mistake(start, format!("signature_key {problem}"));
+                self.mistake(start, format!("certificate_files: {name:?} {problem}"));
                 None
             }
         }
+    }
+
+    /// Whether keys on P-256 are taken is the hub's to say.
+    fn signature_key(&mut self, section: &mut Section<'_>) -> Option<SigningKey> {
+        let text = section.optional::<String>("signature_key", self);
+        let file = section.optional::<String>("signature_key_file", self);
+        let (start, what, text) = match (text, file) {
+            (None, None) => return None,
+            (Some(_), Some(file)) => {
+                self.mistake(file.span().start, "give signature_key or signature_key_file, not both");
+                return None;
+            }
+            (Some(text), None) => (text.span().start, "signature_key".to_owned(), Ok(text.into_inner())),
+            (None, Some(file)) => {
+                let name = file.get_ref();
+                (file.span().start, format!("signature_key_file: {name:?}"), self.file_beside(name))
+            }
+        };
+        let key = text.and_then(|text| {
+            SubmittedKey::read(&text, true).map(|key| SigningKey { text, sha256: key.sha256 })
+        });
+        key.map_err(|problem| self.mistake(start, format!("{what} {problem}"))).ok()
+    }
+
+    /// The text of a file that the scheme file names, or why it is not read.
+    fn file_beside(&self, name: &str) -> Result<String, String> {
+        let directory = self.directory.ok_or("is a file, and no files are read here")?;
+        beside::read(directory, name)
     }
 
     fn accounts(&mut self, tables: Vec<(String, Section<'_>)>, currencies: &[Currency]) -> Vec<AccountEntry> {

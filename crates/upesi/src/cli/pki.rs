@@ -34,7 +34,8 @@ pub enum PkiCommand {
     /// Issue a certificate.
     ///
     /// For a signing request (PKCS#10) its signature is checked, and only its key is taken: name, hosts and purpose are
-    /// those of the command. Without one a key is made. Prints files, serial number and the hash of the public key.
+    /// those of the command. Without one a key is made. Prints files, serial number and the binding of its key, as
+    /// the admin API and scheme files take it.
     Issue(IssueArguments),
     /// Revoke a certificate, and make a new revocation list.
     Revoke(RevokeArguments),
@@ -51,7 +52,7 @@ pub enum PkiCommand {
     /// The hub of it asks for certificates on all ports and for signatures on all messages. `upesi sim --trial` runs
     /// the DFSPs. All private keys are in one place, which is for trials only.
     Trial(TrialArguments),
-    /// Print everything issued: serial number, name, purpose, state, end of validity, hash of the public key.
+    /// Print everything issued: serial number, name, purpose, state, end of validity, binding of the key.
     List(DirectoryArguments),
 }
 
@@ -261,7 +262,7 @@ fn issue(arguments: &IssueArguments, now_s: i64) -> Outcome {
     let entry = issued.entry;
     let text = || {
         format!(
-            "certificate {}\nkey         {key}\nserial      {}\nvalid until {}\npublic key  sha256:{}\n",
+            "certificate {}\nkey         {key}\nserial      {}\nvalid until {}\nbinding     spki-sha256:{}\n",
             issued.certificate_file.display(),
             entry.serial,
             day(entry.not_after_s),
@@ -278,7 +279,7 @@ fn line(entry: &Entry, now_s: i64) -> String {
         None if entry.is_in_force(now_s) => "valid",
         None => "expired",
     };
-    format!("{serial}  {name}  {usage}  {state}  until {}  sha256:{spki_sha256}\n", day(*not_after_s))
+    format!("{serial}  {name}  {usage}  {state}  until {}  spki-sha256:{spki_sha256}\n", day(*not_after_s))
 }
 
 /// A date, such as `2027-11-23`.

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use upesi_pki::{Authority, KeyKind, Order, SigningKey, Usage};
 use upesi_types::Amount;
 
 use super::applying::{apply, finished_hub};
+use crate::exit::Exit;
 use crate::scheme::file::parse;
 use crate::scheme::read;
 
@@ -374,4 +376,61 @@ fn payers_that_would_owe_nothing_are_named() {
         assert_eq!(output.contains(note), is_noted, "{dfsps} {payers}: {output}");
         assert_eq!(output.contains("charges nothing"), is_noted, "{output}");
     }
+}
+
+/// Certificates and keys of DFSPs are named by their files, beside the scheme file.
+#[test]
+fn certificates_and_signing_keys_may_be_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut authority =
+        Authority::init(directory.path(), "Scheme", upesi_tls::present_s(), 100, KeyKind::P256).unwrap();
+    let issued = authority.issue(&Order::new("aa", Usage::Client, upesi_tls::present_s())).unwrap();
+    SigningKey::make(&directory.path().join("jws"), "aa", KeyKind::Rsa2048).unwrap();
+    let file = directory.path().join("scheme.toml");
+    let dfsp = "[[dfsp]]\nname = \"aa\"\naccounts.KES = { net_debit_cap = 1 }\n";
+    let read = |text: &str| {
+        std::fs::write(&file, format!("{HEAD}{dfsp}{text}")).unwrap();
+        read(&file)
+    };
+    let scheme = read(
+        "bindings = [\"san-dns:a.example\"]\ncertificate_files = [\"aa.pem\"]\nsignature_key_file = \"jws/aa.pem\"\n",
+    );
+    let scheme = scheme.unwrap();
+    let bindings = scheme.dfsps[0].bindings.as_ref().unwrap().iter().map(ToString::to_string);
+    let of_key = format!("spki-sha256:{}", issued.entry.spki_sha256);
+    assert_eq!(bindings.collect::<Vec<_>>(), ["san-dns:a.example".to_owned(), of_key]);
+    let key = scheme.dfsps[0].signature_key.as_ref().unwrap();
+    let text = std::fs::read_to_string(directory.path().join("jws/aa.pem")).unwrap();
+    assert_eq!(key.text, text);
+    let text = text.replace('\n', "\n");
+    let pasted = read(&format!("signature_key = \"\"\"\n{text}\"\"\"\n")).unwrap();
+    assert_eq!(pasted.dfsps[0].signature_key.as_ref().unwrap().sha256, key.sha256);
+    for (text, problem) in [
+        ("certificate_files = [\"aa.key\"]", "certificate_files: \"aa.key\" has a private key"),
+        ("certificate_files = [\"crl.pem\"]", "certificate_files: \"crl.pem\" has no certificate in PEM"),
+        (
+            "certificate_files = [\"../aa.pem\"]",
+            "certificate_files: \"../aa.pem\" must be the name of a file",
+        ),
+        ("certificate_files = [\"aa.pem\", \"aa.pem\"]", "binding \"aa.pem\" stands twice"),
+        ("signature_key_file = \"jws/aa.key\"", "signature_key_file: \"jws/aa.key\" is a private key"),
+        ("signature_key_file = \"no.pem\"", "signature_key_file: \"no.pem\" cannot be read"),
+        (
+            "signature_key = \"x\"\nsignature_key_file = \"jws/aa.pem\"",
+            "give signature_key or signature_key_file, not both",
+        ),
+    ] {
+        let refused = read(text).unwrap_err();
+        let shown = &refused.message;
+        let line = 5 + text.lines().count();
+        assert!(
+            refused.exit == Exit::Data && shown.contains(&format!("scheme.toml:{line}: {problem}")),
+            "{shown}"
+        );
+    }
+    let unread = parse("s.toml", &format!("{HEAD}{dfsp}signature_key_file = \"jws/aa.pem\"\n")).unwrap_err();
+    assert_eq!(
+        unread,
+        ["s.toml:6: signature_key_file: \"jws/aa.pem\" is a file, and no files are read here"]
+    );
 }

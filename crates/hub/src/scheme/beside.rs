@@ -1,0 +1,85 @@
+//! Files that a scheme file names: certificates and keys of DFSPs, in its directory or below.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path};
+
+use upesi_keys::read_limited_text;
+
+/// Longest file that a scheme file names, in bytes: a certificate with its intermediates.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// The text of a file beside the scheme file.
+///
+/// # Errors
+/// Why it is not read, as the rest of a sentence.
+pub(super) fn read(directory: &Path, name: &str) -> Result<String, String> {
+    let path = Path::new(name);
+    let is_below =
+        path.components().all(|component| matches!(component, Component::Normal(_) | Component::CurDir));
+    if !is_below || name.is_empty() {
+        return Err("must be the name of a file in the scheme file's directory or below".to_owned());
+    }
+    // A path without a directory is in the present one.
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let cannot = |error: io::Error| format!("cannot be read: {error}");
+    let (root, file) = (fs::canonicalize(directory), fs::canonicalize(directory.join(path)));
+    let (root, file) = (root.map_err(cannot)?, file.map_err(cannot)?);
+    if !file.starts_with(&root) {
+        return Err("leads out of the scheme file's directory".to_owned());
+    }
+    // A pipe would be waited for.
+    if !fs::metadata(&file).map_err(cannot)?.is_file() {
+        return Err("is no file".to_owned());
+    }
+    read_limited_text(&file, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => format!("is larger than {FILE_BYTES_MAX} bytes"),
+        _ => cannot(error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn files_are_read_from_the_directory_and_below_only() {
+        let outer = tempfile::tempdir().unwrap();
+        let directory = outer.path().join("scheme");
+        fs::create_dir_all(directory.join("keys")).unwrap();
+        fs::write(outer.path().join("outside.pem"), "outside").unwrap();
+        fs::write(directory.join("inside.pem"), "inside").unwrap();
+        fs::write(directory.join("keys/below.pem"), "below").unwrap();
+        fs::write(directory.join("large.pem"), vec![b'x'; 64 * 1024 + 1]).unwrap();
+        fs::write(directory.join("exact.pem"), vec![b'x'; 64 * 1024]).unwrap();
+        symlink(outer.path().join("outside.pem"), directory.join("out.pem")).unwrap();
+        symlink("inside.pem", directory.join("in.pem")).unwrap();
+        symlink("/dev/zero", directory.join("endless.pem")).unwrap();
+        let outside = outer.path().join("outside.pem").display().to_string();
+        for (name, expected) in [
+            ("inside.pem", Ok("inside")),
+            ("./keys/below.pem", Ok("below")),
+            ("in.pem", Ok("inside")),
+            ("exact.pem", Ok("x")),
+            ("../outside.pem", Err("must be the name of a file")),
+            ("keys/../../outside.pem", Err("must be the name of a file")),
+            (&*outside, Err("must be the name of a file")),
+            ("", Err("must be the name of a file")),
+            ("out.pem", Err("leads out of the scheme file's directory")),
+            ("endless.pem", Err("leads out of the scheme file's directory")),
+            ("keys", Err("is no file")),
+            ("large.pem", Err("is larger than 65536 bytes")),
+            ("missing.pem", Err("cannot be read: No such file")),
+        ] {
+            let read = read(&directory, name);
+            let fits = match (&read, expected) {
+                (Ok(text), Ok(begins)) => text.starts_with(begins),
+                (Err(problem), Err(begins)) => problem.starts_with(begins),
+                _ => false,
+            };
+            assert!(fits, "{name}: {read:?}");
+        }
+    }
+}

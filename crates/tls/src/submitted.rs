@@ -1,0 +1,34 @@
+//! A client certificate as its owner hands it in, before its first connection.
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use upesi_keys::without_byte_order_mark;
+
+use crate::chain::check_client;
+use crate::facts::Facts;
+
+/// Longest PEM of a certificate with its intermediates, in bytes.
+pub const SUBMITTED_BYTES_MAX: u64 = 64 * 1024;
+
+/// What the first certificate of a PEM text says, if callers may show it. Its signature is not verified.
+///
+/// # Errors
+/// What is wrong with it, as the rest of a sentence.
+pub fn read_client_certificate(pem: &[u8]) -> Result<Facts, String> {
+    let pem = without_byte_order_mark(pem);
+    if String::from_utf8_lossy(&pem).contains("PRIVATE KEY") {
+        return Err("has a private key, which must stay with its owner: make a new one".to_owned());
+    }
+    let first = CertificateDer::pem_slice_iter(&pem).next();
+    let der = match first {
+        Some(Ok(der)) => der,
+        Some(Err(error)) => return Err(format!("is no sound PEM: {error:?}")),
+        None => return Err("has no certificate in PEM (BEGIN CERTIFICATE)".to_owned()),
+    };
+    let facts = Facts::read(&der).map_err(|error| error.to_string())?;
+    check_client(&der).map_err(|_| {
+        "is no client certificate: it needs the key usage digitalSignature and the purpose clientAuth"
+            .to_owned()
+    })?;
+    Ok(facts)
+}
