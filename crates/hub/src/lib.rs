@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod logging;
 pub mod process;
 mod reserve;
+pub mod rotation;
 pub mod scheme;
 pub mod settlement;
 pub mod terminal;

@@ -32,6 +32,7 @@ struct Seen {
 #[derive(Debug, Default)]
 pub(super) struct Certificates {
     ends: Family<Bound, Gauge>,
+    counts: Family<Bound, Gauge>,
     /// By participant, the latest connection first.
     seen: Mutex<BTreeMap<String, Vec<Seen>>>,
 }
@@ -43,6 +44,11 @@ impl Certificates {
             "upesi_caller_certificate_expiry_timestamp_seconds",
             "First expiry among the client certificates of a participant within the last day",
             certificates.ends.clone(),
+        );
+        registry.register(
+            "upesi_caller_certificates",
+            "Client certificates with which a participant began connections within the last day",
+            certificates.counts.clone(),
         );
         certificates
     }
@@ -56,7 +62,9 @@ impl Certificates {
         seen.insert(0, Seen { sha256, not_after_s: facts.not_after_s, at: now });
         seen.truncate(CERTIFICATES_MAX);
         let first = seen.iter().map(|known| known.not_after_s).min().unwrap_or(facts.not_after_s);
-        self.ends.get_or_create(&Bound { fsp: fsp.to_owned() }).set(first);
+        let (bound, count) = (Bound { fsp: fsp.to_owned() }, seen.len() as i64);
+        self.ends.get_or_create(&bound).set(first);
+        self.counts.get_or_create(&bound).set(count);
     }
 }
 

@@ -18,6 +18,7 @@ use upesi_types::text::{Escaped, path};
 use super::calls::{Calls, done, instant_cell, instant_text};
 use super::funds::accounts;
 use super::hub::{HubArguments, reason};
+use super::rotation::{self, RotateCertificateArguments, SigningKeyArguments};
 use super::table::{Cell, Column, ListArguments, Table};
 
 /// The participant that is the hub itself.
@@ -38,6 +39,12 @@ pub enum DfspCommand {
     ///
     /// Endpoints that begin otherwise stay as they are.
     Move(MoveArguments),
+    /// Bind a new client certificate, and later remove the earlier ones.
+    ///
+    /// Both are valid in between: the DFSP changes over when it is ready, and --finish removes the earlier bindings.
+    RotateCertificate(RotateCertificateArguments),
+    /// Add a new key by which the DFSP signs. The earlier ones end by themselves after an overlap.
+    SigningKey(SigningKeyArguments),
 }
 
 /// Arguments of `upesi dfsp list`.
@@ -155,6 +162,8 @@ pub fn run(command: DfspCommand) -> Outcome {
         DfspCommand::Suspend(arguments) => set_activity(arguments, false),
         DfspCommand::Resume(arguments) => set_activity(arguments, true),
         DfspCommand::Move(arguments) => move_host(arguments),
+        DfspCommand::RotateCertificate(arguments) => rotation::rotate_certificate(arguments),
+        DfspCommand::SigningKey(arguments) => rotation::add_signing_key(arguments),
     }
 }
 

@@ -17,6 +17,7 @@ mod people;
 mod pki;
 mod position;
 mod process;
+mod rotation;
 mod run;
 mod scheme;
 mod settlement;

@@ -18,6 +18,7 @@ mod payment;
 mod quotes;
 mod relays;
 mod retention;
+mod rotation;
 mod settlement;
 mod signatures;
 mod simulator;

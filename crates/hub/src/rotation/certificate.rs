@@ -1,0 +1,224 @@
+//! The client certificate of a DFSP is replaced by another:
+//!
+//! 1. The new certificate is bound. The earlier ones stay bound.
+//! 2. The DFSP changes over when it is ready.
+//! 3. Once the hub has seen no other certificate of the DFSP for a day, the earlier bindings are removed.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use upesi_http::Method;
+use upesi_tls::{Facts, SUBMITTED_BYTES_MAX, present_s, read_client_certificate};
+use upesi_types::text::{path, url_part};
+use upesi_types::{FspId, Timestamp};
+
+use crate::exit::{Exit, Failure};
+use crate::exposition::escape;
+use crate::rotation::read;
+use crate::scheme::admin_api::AdminApi;
+use crate::scheme::admin_failure;
+
+const KEY: &str = "spki-sha256";
+const CERTIFICATE: &str = "cert-sha256";
+/// The hub's metrics of the certificates with which a DFSP began connections in the last day: the first end among them,
+/// in seconds since 1970, and how many there are.
+const END_SEEN: &str = "upesi_caller_certificate_expiry_timestamp_seconds";
+const COUNT_SEEN: &str = "upesi_caller_certificates";
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct CertificateRotation {
+    /// The DFSP.
+    pub name: FspId,
+    /// Its new certificate in PEM.
+    pub file: PathBuf,
+    /// Whether the earlier bindings are removed.
+    pub finishes: bool,
+    /// Whether they are removed although the DFSP may not have changed over.
+    pub forces: bool,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RotatedCertificate {
+    participant: String,
+    /// `bound` or `already bound`.
+    state: &'static str,
+    binding: String,
+    valid_until: String,
+    /// Bindings that were removed.
+    removed: Vec<String>,
+    /// Other bindings that are valid.
+    valid: Vec<String>,
+    #[serde(skip)]
+    next: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+struct Binding {
+    kind: String,
+    value: String,
+}
+
+impl Binding {
+    fn new(kind: &str, value: &impl ToString) -> Self {
+        Self { kind: kind.to_owned(), value: value.to_string() }
+    }
+
+    fn text(&self) -> String {
+        format!("{}:{}", self.kind, self.value)
+    }
+
+    /// Whether it is of a key or of a certificate. Names and others outlive a certificate.
+    fn is_replaced(&self) -> bool {
+        matches!(&*self.kind, KEY | CERTIFICATE)
+    }
+}
+
+impl CertificateRotation {
+    /// Does it.
+    ///
+    /// # Errors
+    /// 65 for a file that is no such certificate, 66 where it cannot be read, 75 while the DFSP has not changed over or
+    /// a second person has to approve, 69 and 1 as the hub answers.
+    pub async fn run(&self, api: &AdminApi) -> Result<RotatedCertificate, Failure> {
+        let facts = self.certificate()?;
+        let bindings = path(&["participants", self.name.as_str(), "bindings"]);
+        let present: Vec<Binding> = api.get(&bindings).await.map_err(|error| admin_failure(&error))?;
+        let (earlier, kept): (Vec<_>, Vec<_>) = present.iter().cloned().partition(Binding::is_replaced);
+        let new = wanted(&earlier, &facts);
+        let is_bound = earlier.contains(&new);
+        let earlier: Vec<_> = earlier.into_iter().filter(|one| *one != new).collect();
+        let mut done = RotatedCertificate {
+            participant: self.name.to_string(),
+            state: if is_bound { "already bound" } else { "bound" },
+            binding: new.text(),
+            valid_until: time(facts.not_after_s),
+            removed: Vec::new(),
+            valid: kept.iter().chain(&earlier).map(Binding::text).collect(),
+            next: None,
+        };
+        if !is_bound {
+            if self.finishes {
+                let text = format!(
+                    "{} is not bound to {}: bind it first, without --finish",
+                    self.file.display(),
+                    self.name
+                );
+                return Err(Failure::new(Exit::Failure, text));
+            }
+            let body = json!({ "kind": new.kind, "value": new.value }).to_string();
+            api.send(Method::POST, &bindings, &body).await.map_err(|error| admin_failure(&error))?;
+        }
+        if !self.finishes {
+            done.next = (!earlier.is_empty()).then(|| self.next_step());
+            return Ok(done);
+        }
+        if !earlier.is_empty() && !self.forces {
+            self.expect_changed_over(api, &facts).await?;
+        }
+        for binding in earlier {
+            let query = format!("kind={}&value={}", url_part(&binding.kind), url_part(&binding.value));
+            let removed = api.send(Method::DELETE, &format!("{bindings}?{query}"), "").await;
+            removed.map_err(|error| admin_failure(&error))?;
+            done.valid.retain(|one| *one != binding.text());
+            done.removed.push(binding.text());
+        }
+        Ok(done)
+    }
+
+    /// The certificate, which must be one that callers may show now.
+    fn certificate(&self) -> Result<Facts, Failure> {
+        let refuse = |problem: String| Failure::new(Exit::Data, format!("{} {problem}", self.file.display()));
+        let text = read(&self.file, SUBMITTED_BYTES_MAX)?;
+        let facts = read_client_certificate(text.as_bytes()).map_err(refuse)?;
+        if facts.not_after_s < present_s() {
+            return Err(refuse(format!("is a certificate that ended {}", time(facts.not_after_s))));
+        }
+        Ok(facts)
+    }
+
+    fn next_step(&self) -> String {
+        format!(
+            "let {0} change over; a day later: upesi dfsp rotate-certificate {0} {1} --finish",
+            self.name,
+            self.file.display()
+        )
+    }
+
+    /// Refuses to remove what the DFSP may still call with.
+    async fn expect_changed_over(&self, api: &AdminApi, facts: &Facts) -> Result<(), Failure> {
+        let text = api.get_bytes("/metrics").await.map_err(|error| admin_failure(&error))?;
+        let (text, name) = (String::from_utf8_lossy(&text), &self.name);
+        let value = |metric| value_of(&text, metric, name.as_str());
+        let problem = match (value(END_SEEN), value(COUNT_SEEN)) {
+            (Some(end_s), Some(1)) if end_s == facts.not_after_s => return Ok(()),
+            (Some(end_s), Some(1)) => {
+                let end = time(end_s);
+                format!("{name} called with a certificate that ends {end}, and no other, within the last day")
+            }
+            (Some(_), Some(count)) => format!("{name} called with {count} certificates within the last day"),
+            _ => format!("{name} called with no certificate within the last day"),
+        };
+        let text = format!(
+            "nothing was removed: {problem}; wait until it has called with the new one alone for a day, or give --force"
+        );
+        Err(Failure::new(Exit::Temporary, text))
+    }
+}
+
+/// The binding of the new certificate: by the certificate if the earlier ones are, else by its key.
+fn wanted(earlier: &[Binding], facts: &Facts) -> Binding {
+    let by_certificate = !earlier.is_empty() && earlier.iter().all(|one| one.kind == CERTIFICATE);
+    match by_certificate {
+        true => Binding::new(CERTIFICATE, &facts.certificate_sha256),
+        false => Binding::new(KEY, &facts.spki_sha256),
+    }
+}
+
+/// The value of a DFSP's metric.
+fn value_of(metrics: &str, metric: &str, name: &str) -> Option<i64> {
+    let series = format!("{metric}{{fsp=\"{}\"}} ", escape(name));
+    metrics.lines().find_map(|line| line.strip_prefix(&*series))?.trim().parse().ok()
+}
+
+fn time(seconds: i64) -> String {
+    Timestamp::from_ms(seconds.saturating_mul(1_000)).to_string()
+}
+
+impl RotatedCertificate {
+    /// For people: one line per binding, and what comes next.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "{}\n  {:<13} {}, until {}\n",
+            self.participant, self.state, self.binding, self.valid_until
+        );
+        for (word, bindings) in [("removed", &self.removed), ("valid", &self.valid)] {
+            for binding in bindings {
+                // Writing into a String does not fail.
+                let _ = writeln!(text, "  {word:<13} {binding}");
+            }
+        }
+        if let Some(next) = &self.next {
+            let _ = writeln!(text, "  {:<13} {next}", "next");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_metric_of_a_dfsp_is_found_by_its_whole_name() {
+        let text = "# TYPE a gauge\na{fsp=\"greenbank\"} 1795000000\na{fsp=\"green\"} 7\na_b{fsp=\"green\"} 8\n# EOF\n";
+        let cases = [("a", "greenbank", Some(1_795_000_000)), ("a", "green", Some(7)), ("a", "bank", None)];
+        for (metric, name, expected) in cases {
+            assert_eq!(value_of(text, metric, name), expected, "{metric} {name}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The key by which a DFSP signs is replaced by another: the new one counts from its start on, and the hub ends the
+//! earlier ones by itself after the overlap.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use upesi_http::Method;
+use upesi_jws::SubmittedKey;
+use upesi_types::text::path;
+use upesi_types::{FspId, Timestamp};
+
+use crate::exit::{Exit, Failure};
+use crate::rotation::read;
+use crate::scheme::admin_api::AdminApi;
+use crate::scheme::admin_failure;
+
+/// Longest file of a public key, in bytes.
+const FILE_BYTES_MAX: u64 = 16 * 1024;
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct SigningKeyRotation {
+    /// The DFSP.
+    pub name: FspId,
+    /// Its new public key: PEM of a key or a certificate, or a JSON Web Key.
+    pub file: PathBuf,
+    /// From when on it is the DFSP's; at once if absent.
+    pub starts: Option<Timestamp>,
+    /// How long the earlier keys count after that, if not as long as the hub lets them.
+    pub overlap_hours: Option<u32>,
+}
+
+/// The keys of a DFSP afterwards.
+#[derive(Clone, Debug, Serialize)]
+pub struct SigningKeys {
+    participant: String,
+    /// `added` or `already added`.
+    state: &'static str,
+    keys: Vec<Key>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Listing {
+    keys: Vec<Key>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Key {
+    sha256: String,
+    state: String,
+    source: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    starts: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends: Option<String>,
+}
+
+impl Key {
+    fn counts(&self) -> bool {
+        !matches!(&*self.state, "retired" | "revoked")
+    }
+}
+
+impl SigningKeyRotation {
+    /// Does it.
+    ///
+    /// # Errors
+    /// 65 for a file that has no public key, 66 where it cannot be read, 75 if a second person has to approve, 69 and 1
+    /// as the hub answers.
+    pub async fn run(&self, api: &AdminApi) -> Result<SigningKeys, Failure> {
+        let text = read(&self.file, FILE_BYTES_MAX)?;
+        // Whether keys on P-256 are taken is the hub's to say. A private key does not leave this machine.
+        let key = SubmittedKey::read(&text, true)
+            .map_err(|problem| Failure::new(Exit::Data, format!("{} {problem}", self.file.display())))?;
+        let keys = path(&["participants", self.name.as_str(), "signatureKeys"]);
+        let listed = async || api.get::<Listing>(&keys).await.map_err(|error| admin_failure(&error));
+        let changes_times = self.starts.is_some() || self.overlap_hours.is_some();
+        let is_there = |one: &Key| one.sha256 == key.sha256 && one.source == "ledger" && one.counts();
+        let before = listed().await?;
+        if before.keys.iter().any(is_there) && !changes_times {
+            return Ok(self.shown("already added", before));
+        }
+        let mut body = json!({ "publicKey": text });
+        if let Some(starts) = self.starts {
+            body["starts"] = starts.to_string().into();
+        }
+        if let Some(hours) = self.overlap_hours {
+            body["overlapHours"] = hours.into();
+        }
+        api.send(Method::POST, &keys, &body.to_string()).await.map_err(|error| admin_failure(&error))?;
+        Ok(self.shown("added", listed().await?))
+    }
+
+    fn shown(&self, state: &'static str, listing: Listing) -> SigningKeys {
+        let keys = listing.keys.into_iter().filter(Key::counts).collect();
+        SigningKeys { participant: self.name.to_string(), state, keys }
+    }
+}
+
+impl SigningKeys {
+    /// For people: one line per key that counts.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}, {}\n", self.participant, self.state);
+        for Key { sha256, state, source, starts, ends } in &self.keys {
+            let starts = starts.as_ref().map(|starts| format!(", since {starts}"));
+            let ends = ends.as_ref().map(|ends| format!(", until {ends}"));
+            let times = [starts, ends].into_iter().flatten().collect::<String>();
+            // Writing into a String does not fail.
+            let _ = writeln!(text, "  {state:<9} sha256:{sha256}, {source}{times}");
+        }
+        text
+    }
+}

@@ -1,0 +1,89 @@
+//! `upesi dfsp rotate-certificate` and `upesi dfsp signing-key`: the keys of a DFSP are replaced, with an overlap.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use upesi_hub::exit::{Exit, Failure, Outcome, write_out};
+use upesi_hub::rotation::{CertificateRotation, KEY_OVERLAP_HOURS_MAX, SigningKeyRotation};
+use upesi_hub::times::{When, ZoneArguments, when};
+use upesi_hub::values::dfsp_name;
+use upesi_types::FspId;
+
+use super::hub::{HubArguments, connect};
+
+/// Longest overlap of signing keys, in hours.
+const OVERLAP_HOURS_MAX: i64 = KEY_OVERLAP_HOURS_MAX as i64;
+
+/// Arguments of `upesi dfsp rotate-certificate`.
+#[derive(Args, Clone, Debug)]
+pub struct RotateCertificateArguments {
+    /// The DFSP.
+    #[arg(value_name = "NAME", value_parser = dfsp_name)]
+    pub name: FspId,
+    /// PEM file of its new client certificate.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Remove the bindings of the earlier certificates, once the DFSP has called with the new one alone for a day.
+    #[arg(long)]
+    pub finish: bool,
+    /// Remove them at once: the DFSP's calls with earlier certificates are refused.
+    #[arg(long, requires = "finish")]
+    pub force: bool,
+    /// Print one JSON object instead of lines.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Arguments of `upesi dfsp signing-key`.
+#[derive(Args, Clone, Debug)]
+pub struct SigningKeyArguments {
+    /// The DFSP.
+    #[arg(value_name = "NAME", value_parser = dfsp_name)]
+    pub name: FspId,
+    /// Its new public key: PEM of a key or a certificate, or a JSON Web Key.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// From when on it is the DFSP's key; at once by default.
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub starts: Option<When>,
+    /// Hours for which the earlier keys count after that; 24 by default.
+    #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u32).range(0..=OVERLAP_HOURS_MAX))]
+    pub overlap_hours: Option<u32>,
+    /// Print one JSON object instead of lines.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub zone: ZoneArguments,
+    #[command(flatten)]
+    pub hub: HubArguments,
+}
+
+/// Binds a new certificate, or removes the earlier ones.
+pub fn rotate_certificate(arguments: RotateCertificateArguments) -> Outcome {
+    let RotateCertificateArguments { name, file, finish, force, json, hub } = arguments;
+    let rotation = CertificateRotation { name, file, finishes: finish, forces: force };
+    let (api, runtime) = connect(hub)?;
+    let done = runtime.block_on(rotation.run(&api))?;
+    print(json, &done, || done.text())
+}
+
+/// Adds a new signing key.
+pub fn add_signing_key(arguments: SigningKeyArguments) -> Outcome {
+    let SigningKeyArguments { name, file, starts, overlap_hours, json, zone, hub } = arguments;
+    let starts = starts.map(|starts| zone.instant(starts));
+    let (api, runtime) = connect(hub)?;
+    let rotation = SigningKeyRotation { name, file, starts, overlap_hours };
+    let done = runtime.block_on(rotation.run(&api))?;
+    print(json, &done, || done.text())
+}
+
+fn print(json: bool, value: &impl Serialize, text: impl FnOnce() -> String) -> Outcome {
+    let text = match json {
+        true => serde_json::to_string(value).map_err(|error| Failure::new(Exit::Software, error))? + "\n",
+        false => text(),
+    };
+    write_out(&text)
+}
